@@ -1,0 +1,44 @@
+#pragma once
+// Build configuration. Every header includes it first, and it is the only one that sets HWY_*
+// macros: Highway reads them once, at its first inclusion, so they have to be in place before it.
+
+// soma's numbers are promised bit by bit. Fast-math lets a compiler drop NaNs and signed zeros,
+// reassociate sums and start the program with subnormals flushed; no runtime guard can undo the
+// first two.
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
+#error \
+    "soma cannot be compiled with -ffast-math, -Ofast or -ffinite-math-only: its results are promised to the last bit. \
+Compile the units that include soma without them; other units of the program may keep them."
+#endif
+
+#if !defined(__cplusplus) || \
+    (__cplusplus < 202002L && (!defined(_MSVC_LANG) || _MSVC_LANG < 202002L))
+#error "soma needs C++20: compile with -std=c++20 or newer."
+#endif
+
+// SSE4 and above would require AES and PCLMUL, which -march=x86-64-v3 or haswell do not imply:
+// without this macro such flags select SSSE3. Nothing in soma uses those instructions.
+#if !defined(HWY_DISABLE_PCLMUL_AES) && (defined(__x86_64__) || defined(__i386__)) && \
+    !(defined(__AES__) && defined(__PCLMUL__))
+#define HWY_DISABLE_PCLMUL_AES
+#endif
+
+// Highway 1.0.3 tests a misspelt macro and stops with "best baseline should be included in dynamic
+// targets" where the flags allow AVX3_DL; wanting it by name works there and is harmless later.
+#if !defined(HWY_WANT_AVX3_DL) && defined(__AVX512VBMI2__) && defined(__VAES__)
+#define HWY_WANT_AVX3_DL
+#endif
+
+// Highway's debug assertions call hwy::Abort, which lives in its compiled library: without this, a
+// program that includes soma and is built at -O0 or with a sanitizer would not link. Define it to 1
+// (and link libhwy) to have them back.
+#if !defined(HWY_IS_DEBUG_BUILD)
+#define HWY_IS_DEBUG_BUILD 0
+#endif
+
+// 1 when this unit may throw. SOMA_THROW (base/error.hpp) aborts otherwise.
+#if defined(__cpp_exceptions) || defined(_CPPUNWIND)
+#define SOMA_HAS_EXCEPTIONS 1
+#else
+#define SOMA_HAS_EXCEPTIONS 0
+#endif

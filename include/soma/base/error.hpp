@@ -1,0 +1,81 @@
+#pragma once
+// soma::Error: what every mistake that a caller can make ends in.
+//
+// One message form for all: "<operation>: <argument> is <given>, wanted <wanted> [<id>]". The parts
+// can be read one by one, so a host can word its own message. Mistakes that no caller can make are
+// contracts (base/contracts.hpp) instead.
+
+#include <soma/base/config.hpp>
+#include <soma/base/error_ids.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace soma {
+
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorId id, std::string_view operation, std::string_view argument, std::string_view given,
+        std::string_view wanted)
+      : std::runtime_error(message(id, operation, argument, given, wanted)),
+        id_(id),
+        operation_(operation),
+        argument_(argument),
+        given_(given),
+        wanted_(wanted) {}
+
+  ErrorId id() const noexcept { return id_; }
+  const std::string& operation() const noexcept { return operation_; }
+  const std::string& argument() const noexcept { return argument_; }
+  const std::string& given() const noexcept { return given_; }
+  const std::string& wanted() const noexcept { return wanted_; }
+
+ private:
+  static std::string message(ErrorId id, std::string_view operation, std::string_view argument,
+                             std::string_view given, std::string_view wanted) {
+    std::string text;
+    text.append(operation).append(": ").append(argument).append(" is ").append(given);
+    text.append(", wanted ").append(wanted).append(" [").append(id.name).append("]");
+    return text;
+  }
+
+  ErrorId id_;
+  std::string operation_, argument_, given_, wanted_;
+};
+
+}  // namespace soma
+
+// How an error leaves the library. A host without exceptions may define SOMA_THROW(error) before
+// the first soma header, the same in every unit; it must not return. The default throws, or, under
+// -fno-exceptions, calls SOMA_ERROR_HANDLER (a function taking const soma::Error&; by default it
+// prints the message to standard error) and aborts.
+#ifndef SOMA_THROW
+#if SOMA_HAS_EXCEPTIONS
+#define SOMA_THROW(error) throw error
+#else
+#ifndef SOMA_ERROR_HANDLER
+#define SOMA_ERROR_HANDLER(error) std::fprintf(stderr, "%s\n", (error).what())
+#endif
+#define SOMA_THROW(error)        \
+  do {                           \
+    SOMA_ERROR_HANDLER((error)); \
+    std::abort();                \
+  } while (false)
+#endif
+#endif
+
+namespace soma {
+
+// Throws the five-part error. One place, so that call sites stay one line and SOMA_THROW is
+// expanded once.
+[[noreturn]] inline void fail(ErrorId id, std::string_view operation, std::string_view argument,
+                              std::string_view given, std::string_view wanted) {
+  SOMA_THROW(Error(id, operation, argument, given, wanted));
+  std::abort();  // reached only if a redefined SOMA_THROW returned, which it must not
+}
+
+}  // namespace soma

@@ -1,0 +1,16 @@
+#pragma once
+// The version, in one place: CMake, Conan and the single header read these three lines.
+
+#define SOMA_VERSION_MAJOR 0
+#define SOMA_VERSION_MINOR 1
+#define SOMA_VERSION_PATCH 0
+
+namespace soma {
+
+struct Version {
+  int major, minor, patch;
+};
+
+inline constexpr Version version{SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_VERSION_PATCH};
+
+}  // namespace soma

@@ -1,0 +1,69 @@
+// soma::dispatch: the tables of all targets, and make_context(). Each target's own facts are
+// collected here.
+
+#include <soma/dispatch/context.hpp>
+#include <soma/dispatch/family.hpp>
+#include <soma/dispatch/targets.hpp>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "soma/dispatch/context.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <soma/kernels/rate-inl.hpp>
+#include <soma/simd/normal-inl.hpp>
+
+#ifndef SOMA_DISPATCH_TARGET_FAMILY
+#define SOMA_DISPATCH_TARGET_FAMILY
+namespace soma::dispatch {
+template <std::int64_t target>
+struct TargetFamily;
+}
+#endif
+
+namespace soma::dispatch {
+template <>
+struct TargetFamily<HWY_TARGET> {
+  static void fill(Target& target) {
+    target.name = hwy::TargetName(HWY_TARGET);
+    target.fused_multiply_add = HWY_NAMESPACE::has_fused_multiply_add;
+    target.multiply_add_rate = HWY_NAMESPACE::multiply_add_rate;
+  }
+};
+}  // namespace soma::dispatch
+
+#if HWY_ONCE
+
+#include <array>
+#include <bit>
+
+namespace soma::dispatch {
+
+// The tables of the targets that this CPU has, best first. Made at the first call and never
+// changed.
+struct Tables {
+  std::array<Kernels, 64> kernels{};
+  std::array<Target, 64> targets{};
+  std::size_t count = 0;
+
+  Tables() {
+    // A better target has a lower bit.
+    for (std::int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0; left &= left - 1) {
+      const std::int64_t target = left & -left;
+      Kernels& table = kernels[count];
+      fill_convert(target, table);
+      fill_random(target, table);
+      fill_for<HWY_TARGETS, TargetFamily>(target, targets[count]);
+      targets[count++].kernels = &table;
+    }
+  }
+};
+
+}  // namespace soma::dispatch
+
+soma::Context soma::make_context(const ContextOptions& options) {
+  static const dispatch::Tables tables;
+  return Context(options, {{tables.targets.data(), tables.count}, true});
+}
+
+#endif

@@ -1,0 +1,33 @@
+#pragma once
+// How the dispatched units work together. Each compiles one family of kernels for every target and
+// offers one function, which fills its part of a table for a given target; context.cpp calls them
+// all.
+
+#include <soma/kernels/table.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace soma::dispatch {
+
+// Targets go by Highway's numbers here, so that this header needs no Highway. Where the unit was
+// not compiled for a target its function leaves the table alone: context.cpp asks for those only
+// that all units have.
+void fill_convert(std::int64_t target, Kernels& kernels);
+void fill_random(std::int64_t target, Kernels& kernels);
+
+// Calls Family<target>::fill(part), if `targets` has that bit. Family is specialised in each
+// target's pass.
+template <std::int64_t targets, template <std::int64_t> class Family, class Part>
+void fill_for(std::int64_t target, Part& part) {
+  [&]<int... bits>(std::integer_sequence<int, bits...>) {
+    const auto try_one = [&]<int bit>(std::integral_constant<int, bit>) {
+      if constexpr (((targets >> bit) & 1) != 0)
+        if (target == std::int64_t{1} << bit) Family<(std::int64_t{1} << bit)>::fill(part);
+    };
+    (try_one(std::integral_constant<int, bits>()), ...);
+  }
+  (std::make_integer_sequence<int, 63>());
+}
+
+}  // namespace soma::dispatch

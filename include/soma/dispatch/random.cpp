@@ -1,0 +1,32 @@
+// soma::dispatch: the random family, for every target.
+
+#include <soma/dispatch/family.hpp>
+#include <soma/dispatch/targets.hpp>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "soma/dispatch/random.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <soma/kernels/random-inl.hpp>
+
+#ifndef SOMA_DISPATCH_RANDOM_FAMILY
+#define SOMA_DISPATCH_RANDOM_FAMILY
+namespace soma::dispatch {
+template <std::int64_t target>
+struct RandomFamily;
+}
+#endif
+
+namespace soma::dispatch {
+template <>
+struct RandomFamily<HWY_TARGET> {
+  static void fill(Kernels& kernels) { kernels.random = HWY_NAMESPACE::random_kernel; }
+};
+}  // namespace soma::dispatch
+
+#if HWY_ONCE
+void soma::dispatch::fill_random(std::int64_t target, Kernels& kernels) {
+  fill_for<HWY_TARGETS, RandomFamily>(target, kernels);
+}
+#endif

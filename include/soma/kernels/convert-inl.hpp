@@ -1,0 +1,383 @@
+// The convert entry of the kernel table. A run is cut into chunks that stay in the first-level
+// cache; each passes through up to four short loops (decode, source scale, amax and target scale,
+// encode), one vector at a time. Splitting the work so keeps the number of compiled loops at widths
+// plus roundings instead of their product with everything else.
+
+#if defined(SOMA_KERNELS_CONVERT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_CONVERT_INL_HPP
+#undef SOMA_KERNELS_CONVERT_INL_HPP
+#else
+#define SOMA_KERNELS_CONVERT_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/table.hpp>
+#include <soma/simd/decode-inl.hpp>
+#include <soma/simd/encode-inl.hpp>
+#include <soma/simd/philox-inl.hpp>
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// 512 floats and their random words are 4 KiB: an eighth of the smallest first-level cache.
+inline constexpr std::size_t convert_chunk = 512;
+// Room for one more vector behind a buffer, so that loops may run over its end.
+inline constexpr std::size_t lane_padding = 16;
+// At most 512 bits: on targets with longer or scalable vectors the buffers above still hold.
+using Lanes32 = hn::CappedTag<std::uint32_t, lane_padding>;
+
+struct ConvertBuffers {
+  alignas(64) float values[convert_chunk + lane_padding];
+  alignas(64) std::uint32_t words[convert_chunk + 8 + philox_padding];
+  alignas(64) std::byte codes[4 * (convert_chunk + lane_padding)];
+  alignas(64) std::byte last[4 * lane_padding];  // a partial vector of codes
+};
+
+// ---- stored codes of 1, 2 and 4 bytes to and from u32 lanes
+
+template <int kWidth, class D32>
+HWY_INLINE hn::Vec<D32> load_codes(D32 d, const CodecParams& p, const std::byte* from) {
+  if constexpr (kWidth == 1) {
+    const hn::Rebind<std::uint8_t, D32> narrow;
+    return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const std::uint8_t*>(from)));
+  } else if constexpr (kWidth == 2) {
+    const hn::Rebind<std::uint16_t, D32> narrow;
+    return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const std::uint16_t*>(from)));
+  } else {
+    return hn::ShiftRightSame(hn::LoadU(d, reinterpret_cast<const std::uint32_t*>(from)),
+                              p.storage_shift);
+  }
+}
+
+template <int kWidth, class D32>
+HWY_INLINE void store_codes(D32 d, const CodecParams& p, hn::Vec<D32> codes, std::byte* to) {
+  if constexpr (kWidth == 1) {
+    // Codes fit, so saturation changes nothing; TruncateTo to bytes is wrong for AVX3_DL in
+    // Highway 1.0.3.
+    const hn::Rebind<std::uint8_t, D32> narrow;
+    const hn::RebindToSigned<D32> di;
+    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(di, codes)), narrow,
+               reinterpret_cast<std::uint8_t*>(to));
+  } else if constexpr (kWidth == 2) {
+    const hn::Rebind<std::uint16_t, D32> narrow;
+    hn::StoreU(hn::TruncateTo(narrow, codes), narrow, reinterpret_cast<std::uint16_t*>(to));
+  } else {
+    hn::StoreU(hn::ShiftLeftSame(codes, p.storage_shift), d, reinterpret_cast<std::uint32_t*>(to));
+  }
+}
+
+// ---- decoding loops: read and write whole vectors, `count` rounded up
+
+template <int kWidth, class Decode>
+HWY_INLINE void decode_loop(const CodecParams& params, const std::byte* from, std::size_t count,
+                            float* HWY_RESTRICT out, const Decode& decode_vector) {
+  const Lanes32 d;
+  const CodecParams p = params;  // a copy whose address does not leave: it can live in registers
+  auto* bits = reinterpret_cast<std::uint32_t*>(out);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d))
+    hn::StoreU(decode_vector(d, p, load_codes<kWidth>(d, p, from + i * kWidth)), d, bits + i);
+}
+
+template <int kWidth>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void decode_codes(const CodecParams& params,
+                                                       const std::byte* from, std::size_t count,
+                                                       float* HWY_RESTRICT out) {
+  if (params.fp32_layout)
+    decode_loop<kWidth>(params, from, count, out,
+                        [](auto d, const CodecParams& p, auto codes) HWY_ATTR {
+                          (void)d;
+                          return hn::ShiftLeftSame(codes, 23 - p.mantissa_bits);
+                        });
+  else if (params.deep)
+    decode_loop<kWidth>(params, from, count, out,
+                        [](auto d, const CodecParams& p, auto codes)
+                            HWY_ATTR { return decode_lanes<true>(d, p, codes); });
+  else
+    decode_loop<kWidth>(params, from, count, out,
+                        [](auto d, const CodecParams& p, auto codes)
+                            HWY_ATTR { return decode_lanes<false>(d, p, codes); });
+}
+
+static inline void decode_whole_vectors(const CodecParams& p, const std::byte* from,
+                                        std::size_t count, float* HWY_RESTRICT out) {
+  if (p.width == 1) return decode_codes<1>(p, from, count, out);
+  if (p.width == 2) return decode_codes<2>(p, from, count, out);
+  return decode_codes<4>(p, from, count, out);
+}
+
+// Up to a chunk of codes as floats. Reads no byte behind the last code: the last, partial vector
+// goes through a copy.
+static inline void decode_chunk(const CodecParams& p, const std::byte* from, std::size_t count,
+                                ConvertBuffers& buffers) {
+  const std::size_t lanes = hn::Lanes(Lanes32());
+  const std::size_t whole = count / lanes * lanes, rest = count - whole;
+  const auto width = static_cast<std::size_t>(p.width);
+  if (whole != 0) decode_whole_vectors(p, from, whole, buffers.values);
+  if (rest == 0) return;
+  std::memset(buffers.last, 0, width * lanes);
+  std::memcpy(buffers.last, from + whole * width, width * rest);
+  decode_whole_vectors(p, buffers.last, rest, buffers.values + whole);
+}
+
+// ---- encoding loops: write whole vectors, `count` rounded up
+
+template <int kWidth, RoundingClass kClass, bool kDeep>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_loop(const CodecParams& params, const float* from,
+                                                      std::size_t count, std::byte* to,
+                                                      const std::byte* words) {
+  const Lanes32 d;
+  const hn::Rebind<std::uint16_t, decltype(d)> half;
+  const CodecParams p = params;
+  const auto* bits = reinterpret_cast<const std::uint32_t*>(from);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    auto random = hn::Zero(d);
+    if constexpr (kClass == RoundingClass::stochastic) {
+      if (p.half_words)
+        random = hn::ShiftLeft<16>(
+            hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const std::uint16_t*>(words) + i)));
+      else
+        random = hn::LoadU(d, reinterpret_cast<const std::uint32_t*>(words) + i);
+    }
+    store_codes<kWidth>(d, p, encode_lanes<kClass, kDeep>(d, p, hn::LoadU(d, bits + i), random),
+                        to + i * kWidth);
+  }
+}
+
+// bf16 to nearest even, the conversion that has to keep up with memory.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_bf16(const float* from, std::size_t count,
+                                                      std::byte* to) {
+  const Lanes32 d;
+  const hn::Rebind<std::uint16_t, decltype(d)> half;
+  const auto* source = reinterpret_cast<const std::uint32_t*>(from);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto bits = hn::LoadU(d, source + i);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
+    auto code = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFFu))));
+    const auto is_nan = hn::Gt(hn::And(bits, hn::Set(d, 0x7FFFFFFFu)), hn::Set(d, 0x7F800000u));
+    if (HWY_UNLIKELY(!hn::AllFalse(d, is_nan))) {
+      const auto cut = hn::ShiftRight<16>(bits);
+      const auto empty = hn::Eq(hn::And(cut, hn::Set(d, 0x7Fu)), hn::Zero(d));
+      code =
+          hn::IfThenElse(is_nan, hn::Or(cut, hn::IfThenElseZero(empty, hn::Set(d, 0x40u))), code);
+    }
+    hn::StoreU(hn::TruncateTo(half, code), half, reinterpret_cast<std::uint16_t*>(to) + i);
+  }
+}
+
+template <int kWidth>
+static inline void encode_width(const CodecParams& p, const float* from, std::size_t count,
+                                std::byte* to, const std::byte* words) {
+  using Class = RoundingClass;
+  if (p.mode == RoundingMode::nearest_even)
+    return p.deep ? encode_loop<kWidth, Class::nearest_even, true>(p, from, count, to, words)
+                  : encode_loop<kWidth, Class::nearest_even, false>(p, from, count, to, words);
+  if (p.mode == RoundingMode::stochastic)
+    return p.deep ? encode_loop<kWidth, Class::stochastic, true>(p, from, count, to, words)
+                  : encode_loop<kWidth, Class::stochastic, false>(p, from, count, to, words);
+  return p.deep ? encode_loop<kWidth, Class::directed, true>(p, from, count, to, words)
+                : encode_loop<kWidth, Class::directed, false>(p, from, count, to, words);
+}
+
+static inline void encode_whole_vectors(const CodecParams& p, const float* from, std::size_t count,
+                                        std::byte* to, const std::byte* words) {
+  if (p.plain_bf16 && p.mode == RoundingMode::nearest_even) return encode_bf16(from, count, to);
+  if (p.width == 1) return encode_width<1>(p, from, count, to, words);
+  if (p.width == 2) return encode_width<2>(p, from, count, to, words);
+  return encode_width<4>(p, from, count, to, words);
+}
+
+// Where element `index` finds its word: fills the buffer with the blocks that cover `count`
+// elements from it.
+static inline const std::byte* draw_words(const CodecParams& p, const Draw& draw,
+                                          std::uint64_t index, std::size_t count,
+                                          ConvertBuffers& buffers) {
+  const std::uint64_t per_block = p.half_words ? 8 : 4;
+  const auto lead = static_cast<std::size_t>(index % per_block);
+  const std::size_t blocks = (lead + count + static_cast<std::size_t>(per_block) - 1) /
+                             static_cast<std::size_t>(per_block);
+  philox_words(draw, index / per_block, blocks, buffers.words);
+  return reinterpret_cast<const std::byte*>(buffers.words) + lead * (p.half_words ? 2 : 4);
+}
+
+// Writes no byte behind the last code. `values` may lie in the source, which `to` may overlap from
+// its start.
+static inline void encode_chunk(const CodecParams& p, const float* values, std::size_t count,
+                                std::byte* to, const Draw& draw, ConvertBuffers& buffers) {
+  const std::size_t lanes = hn::Lanes(Lanes32());
+  const std::size_t whole = count / lanes * lanes, rest = count - whole;
+  const auto width = static_cast<std::size_t>(p.width);
+  const std::byte* words = nullptr;
+  if (p.mode == RoundingMode::stochastic) words = draw_words(p, draw, draw.index, count, buffers);
+  const std::size_t word_width = p.half_words ? 2 : 4;
+  if (whole != 0) encode_whole_vectors(p, values, whole, to, words);
+  if (rest == 0) return;
+  const std::byte* rest_words = words != nullptr ? words + whole * word_width : nullptr;
+  encode_whole_vectors(p, values + whole, rest, buffers.last, rest_words);
+  std::memcpy(to + whole * width, buffers.last, rest * width);
+}
+
+// ---- scales and amax, on floats in the chunk buffer (which has padding, so partial vectors are
+// computed whole)
+
+// Calls part(offset, count, group) for each piece of elements first ... first + count - 1 that
+// shares a group.
+template <class Part>
+HWY_INLINE void for_each_group(std::size_t first, std::size_t count, std::size_t group,
+                               const Part& part) {
+  for (std::size_t done = 0; done < count;) {
+    const std::size_t index = (first + done) / group;
+    const std::size_t length = (std::min)(count - done, (index + 1) * group - (first + done));
+    part(done, length, index);
+    done += length;
+  }
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply(float* values, std::size_t count, float factor) {
+  const hn::RebindToFloat<Lanes32> d;
+  const auto f = hn::Set(d, factor);
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::Mul(hn::LoadU(d, values + i), f), d, values + i);
+  for (; i < count; ++i) values[i] *= factor;
+}
+
+// As multiply; finite products that exceed `limit` in magnitude stop there. Infinities and NaN
+// pass.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_within(float* values, std::size_t count,
+                                                          float factor, float limit) {
+  const hn::RebindToFloat<Lanes32> d;
+  const auto f = hn::Set(d, factor), top = hn::Set(d, limit), bottom = hn::Set(d, -limit);
+  const auto infinity = hn::BitCast(d, hn::Set(hn::RebindToUnsigned<decltype(d)>(), 0x7F800000u));
+  const auto scaled = [&](auto x) HWY_ATTR {
+    const auto product = hn::Mul(x, f);
+    const auto kept = hn::Min(hn::Max(product, bottom), top);
+    return hn::IfThenElse(hn::Lt(hn::Abs(x), infinity), kept, product);
+  };
+  const std::size_t lanes = hn::Lanes(d);
+  alignas(64) float last[lane_padding] = {};
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(scaled(hn::LoadU(d, values + i)), d, values + i);
+  if (i == count) return;
+  std::memcpy(last, values + i, (count - i) * sizeof(float));
+  hn::StoreU(scaled(hn::LoadU(d, last)), d, last);
+  std::memcpy(values + i, last, (count - i) * sizeof(float));
+}
+
+// The largest finite magnitude, 0 where there is none. As integers: bits of magnitudes ascend with
+// them.
+HWY_NOINLINE HWY_MAYBE_UNUSED static float largest_finite(const float* values, std::size_t count) {
+  const hn::RebindToSigned<Lanes32> d;
+  const auto* bits = reinterpret_cast<const std::int32_t*>(values);
+  const auto magnitude_of = [&d](auto v) HWY_ATTR {
+    const auto magnitude = hn::And(v, hn::Set(d, 0x7FFFFFFF));
+    return hn::IfThenElseZero(hn::Lt(magnitude, hn::Set(d, 0x7F800000)), magnitude);
+  };
+  const std::size_t lanes = hn::Lanes(d);
+  auto largest = hn::Zero(d);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    largest = hn::Max(largest, magnitude_of(hn::LoadU(d, bits + i)));
+  if (i != count) {
+    alignas(64) std::int32_t last[lane_padding] = {};
+    std::memcpy(last, bits + i, (count - i) * sizeof(float));
+    largest = hn::Max(largest, magnitude_of(hn::Load(d, last)));
+  }
+  const std::int32_t result = hn::GetLane(hn::MaxOfLanes(d, largest));
+  float value;
+  std::memcpy(&value, &result, sizeof value);
+  return value;
+}
+
+static inline void scale_chunk(const ConvertArgs& args, std::size_t first, std::size_t count,
+                               float* values) {
+  if (args.source_scales != nullptr)
+    for_each_group(first, count, args.source_group,
+                   [&](std::size_t at, std::size_t n, std::size_t group) {
+                     multiply(values + at, n, args.source_scales[group]);
+                   });
+  if (args.amax != nullptr)
+    for_each_group(
+        first, count, args.target_group, [&](std::size_t at, std::size_t n, std::size_t group) {
+          args.amax[group] = (std::max)(args.amax[group], largest_finite(values + at, n));
+        });
+  if (args.inverse_scales != nullptr)
+    for_each_group(first, count, args.target_group,
+                   [&](std::size_t at, std::size_t n, std::size_t group) {
+                     multiply_within(values + at, n, args.inverse_scales[group], args.limit);
+                   });
+}
+
+// memcpy that bypasses the caches where `stream` says so.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void write_out(std::byte* to, const void* from,
+                                                    std::size_t bytes, bool stream) {
+  const auto* source = static_cast<const std::byte*>(from);
+  if (stream) {
+    const Lanes32 d;
+    const std::size_t vector = hn::Lanes(d) * sizeof(std::uint32_t);
+    const std::size_t head =
+        (std::min)(bytes, (vector - reinterpret_cast<std::uintptr_t>(to) % vector) % vector);
+    std::memcpy(to, source, head);
+    std::size_t done = head;
+    for (; done + vector <= bytes; done += vector)
+      hn::Stream(hn::LoadU(d, reinterpret_cast<const std::uint32_t*>(source + done)), d,
+                 reinterpret_cast<std::uint32_t*>(to + done));
+    to += done;
+    source += done;
+    bytes -= done;
+  }
+  std::memcpy(to, source, bytes);
+}
+
+static inline void convert_kernel(const ConvertArgs& args) noexcept {
+  const CodecParams &from = args.from_params, &to = args.to_params;
+  const bool scaled =
+      args.source_scales != nullptr || args.inverse_scales != nullptr || args.amax != nullptr;
+  const auto from_width = static_cast<std::size_t>(from.width),
+             to_width = static_cast<std::size_t>(to.width);
+  if (from.plain_fp32 && to.plain_fp32 && !scaled) {
+    std::memmove(args.to, args.from, args.count * from_width);
+    return;
+  }
+  ConvertBuffers buffers;
+  const std::size_t lanes = hn::Lanes(Lanes32());
+  for (std::size_t first = 0; first < args.count; first += convert_chunk) {
+    const std::size_t count = (std::min)(convert_chunk, args.count - first);
+    const std::byte* source = args.from + first * from_width;
+    const float* values = buffers.values;
+    // fp32 that needs no scaling is encoded where it lies, if it ends with a whole vector.
+    if (from.plain_fp32 && !scaled && count % lanes == 0)
+      values = reinterpret_cast<const float*>(source);
+    else
+      decode_chunk(from, source, count, buffers);
+    if (scaled) scale_chunk(args, first, count, buffers.values);
+    if (args.to == nullptr) continue;
+    std::byte* target = args.to + first * to_width;
+    if (to.plain_fp32) {
+      write_out(target, values, count * sizeof(float), args.stream);
+      continue;
+    }
+    Draw draw = args.draw;
+    draw.index += first;
+    encode_chunk(to, values, count, args.stream ? buffers.codes : target, draw, buffers);
+    if (args.stream) write_out(target, buffers.codes, count * to_width, true);
+  }
+  if (args.stream) hwy::FlushStream();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,40 @@
+// Include and go: the kernel table of the one target that this unit's flags allow, and
+// make_context().
+//
+// All of it has internal linkage and stands in a namespace named after the target. A program may so
+// contain units with different flags: each that calls make_context() compiles, and gets, its own.
+
+#pragma once
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/convert-inl.hpp>
+#include <soma/kernels/random-inl.hpp>
+#include <soma/kernels/rate-inl.hpp>
+#include <soma/kernels/table.hpp>
+#include <soma/runtime/context.hpp>
+
+#include <hwy/highway.h>
+
+#if HWY_MAJOR < 1 || (HWY_MAJOR == 1 && HWY_MINOR == 0 && HWY_PATCH < 3)
+#error "soma needs Highway 1.0.3 or newer (Debian: libhwy-dev)."
+#endif
+
+namespace soma {
+inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
+
+  [[maybe_unused]] static inline TargetList static_targets() {
+    static constexpr Kernels kernels{HWY_NAMESPACE::convert_kernel, HWY_NAMESPACE::random_kernel};
+    static const Target target{hwy::TargetName(HWY_TARGET), &kernels,
+                               HWY_NAMESPACE::has_fused_multiply_add,
+                               HWY_NAMESPACE::multiply_add_rate};
+    return {{&target, 1}, false};
+  }
+
+  // A context with this unit's kernels. Slow where the flags allow no more than the baseline:
+  // compile with -march=native, or link soma::dispatch. Errors as Context's constructor.
+  [[maybe_unused]] static inline Context make_context(const ContextOptions& options = {}) {
+    return Context(options, static_targets());
+  }
+
+}  // namespace )
+}  // namespace soma

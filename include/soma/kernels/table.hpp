@@ -1,0 +1,55 @@
+#pragma once
+// The kernel table: all that soma compiles for an instruction set, behind plain functions.
+//
+// Everything above it is the same code in every unit whatever its flags. An entry works on one
+// thread and on memory that its caller has checked; whoever calls it holds a FloatEnvironment
+// (parallel() does). Entries never allocate or throw.
+
+#include <soma/numeric/draw.hpp>
+#include <soma/simd/codec_params.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace soma {
+
+// A run of adjacent elements, from one format to another.
+struct ConvertArgs {
+  const std::byte* from;  // `count` stored codes
+  CodecParams from_params;
+  std::byte* to;  // nullptr: only collect amax
+  CodecParams to_params;
+  std::size_t count;
+  Draw draw;  // of the first element; used by RoundingMode::stochastic
+  // Decoded values are multiplied by source_scales[i / source_group]; nullptr: by nothing.
+  const float* source_scales;
+  std::size_t source_group;
+  // Then the largest finite magnitudes are taken, amax[i / target_group] = max(itself, those);
+  // nullptr: not wanted.
+  float* amax;
+  // Then values are multiplied by inverse_scales[i / target_group], and finite ones kept within
+  // -limit to limit; nullptr: neither.
+  const float* inverse_scales;
+  float limit;
+  std::size_t target_group;
+  // The target is too large to stay in a cache: write past it, which saves reading each line first.
+  bool stream;
+};
+
+enum class Distribution : std::uint8_t { uniform, normal, bernoulli };
+
+// `count` random numbers, elements draw.index and following of a stream.
+struct RandomArgs {
+  Distribution distribution;
+  Draw draw;
+  float* out;
+  std::size_t count;
+  std::uint64_t threshold;  // bernoulli: 1 where the random word is below it, else 0; up to 2^32
+};
+
+struct Kernels {
+  void (*convert)(const ConvertArgs&) noexcept;
+  void (*random)(const RandomArgs&) noexcept;
+};
+
+}  // namespace soma

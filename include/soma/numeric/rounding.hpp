@@ -1,0 +1,110 @@
+#pragma once
+// Rounding: how a value becomes a representable one. Always chosen by the caller, never implied by
+// a type.
+
+#include <soma/base/error.hpp>
+#include <soma/numeric/float_format.hpp>
+
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace soma {
+
+enum class RoundingMode : std::uint8_t {
+  nearest_even,  // ties to the even code (IEEE 754 roundTiesToEven)
+  nearest_away,  // ties away from zero
+  toward_zero,
+  up,    // toward +infinity
+  down,  // toward -infinity
+  // One of the two neighbours, the upper in magnitude with probability (x - lower) / (upper -
+  // lower), decided by a counter-based random word (numeric/draw.hpp). Representable values never
+  // move.
+  stochastic,
+};
+
+struct RoundingSwitches;
+
+struct Rounding {
+  RoundingMode mode = RoundingMode::nearest_even;
+  // Stochastic only: how many random bits are compared with the top of the discarded field, 1
+  // to 32. 0 chooses 16 where normal numbers of the target discard at most 16 bits (bf16, fp16,
+  // tf32), so that one Philox call serves eight elements, else 32. Where the field is longer than
+  // that it is truncated to its top bits: the bias is toward zero and below 2^-random_bits of the
+  // target's spacing. 16 and fewer draw half-words, more draw words.
+  std::uint8_t random_bits = 0;
+
+  friend constexpr bool operator==(const Rounding&, const Rounding&) = default;
+
+  static const Rounding nearest_even, nearest_away, toward_zero, up, down, stochastic;
+
+  // The accelerator's switches NEURON_RT_STOCHASTIC_ROUNDING_EN (0 or 1, default 0) and
+  // NEURON_RT_STOCHASTIC_ROUNDING_SEED (64-bit unsigned, default 0), read at this call. Nothing
+  // else in the library looks at them. Error rounding.environment where one of them is set to
+  // something else.
+  static RoundingSwitches from_environment();
+};
+
+inline constexpr Rounding Rounding::nearest_even{RoundingMode::nearest_even, 0};
+inline constexpr Rounding Rounding::nearest_away{RoundingMode::nearest_away, 0};
+inline constexpr Rounding Rounding::toward_zero{RoundingMode::toward_zero, 0};
+inline constexpr Rounding Rounding::up{RoundingMode::up, 0};
+inline constexpr Rounding Rounding::down{RoundingMode::down, 0};
+inline constexpr Rounding Rounding::stochastic{RoundingMode::stochastic, 0};
+
+struct RoundingSwitches {
+  Rounding rounding;
+  std::uint64_t seed = 0;
+};
+
+// The number of random bits that `rounding` uses for a target format.
+constexpr int random_bits(const Rounding& rounding, const FloatFormat& target) {
+  if (rounding.random_bits != 0) return rounding.random_bits;
+  return 23 - target.mantissa_bits <= 16 ? 16 : 32;
+}
+
+constexpr std::string_view to_string(RoundingMode mode) {
+  switch (mode) {
+    case RoundingMode::nearest_even:
+      return "nearest_even";
+    case RoundingMode::nearest_away:
+      return "nearest_away";
+    case RoundingMode::toward_zero:
+      return "toward_zero";
+    case RoundingMode::up:
+      return "up";
+    case RoundingMode::down:
+      return "down";
+    case RoundingMode::stochastic:
+      return "stochastic";
+  }
+  return "unknown";
+}
+
+namespace detail {
+
+inline std::uint64_t unsigned_from_environment(const char* name, std::uint64_t largest) {
+  const char* text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return 0;
+  const std::string_view view(text);
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
+  if (error != std::errc{} || end != view.data() + view.size() || value > largest)
+    fail(error_id::environment_value, "Rounding::from_environment", name,
+         "\"" + std::string(view) + "\"", "an integer from 0 to " + std::to_string(largest));
+  return value;
+}
+
+}  // namespace detail
+
+inline RoundingSwitches Rounding::from_environment() {
+  const bool enabled =
+      detail::unsigned_from_environment("NEURON_RT_STOCHASTIC_ROUNDING_EN", 1) == 1;
+  const std::uint64_t seed =
+      detail::unsigned_from_environment("NEURON_RT_STOCHASTIC_ROUNDING_SEED", ~std::uint64_t{0});
+  return {enabled ? Rounding::stochastic : Rounding::nearest_even, seed};
+}
+
+}  // namespace soma

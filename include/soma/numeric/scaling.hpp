@@ -1,0 +1,167 @@
+#pragma once
+// Scaling: the scale that goes with a narrow format, as a value. One scale serves a granule (a
+// tensor, a row, a block).
+//
+// The stored scale says all: elements are encode(x * inverse) with inverse = 1 / scale, and read as
+// decode(code) * scale. Each of these operations is rounded once by IEEE nearest-even, so bits do
+// not depend on the target. A finite product beyond the format's largest number (a rounding of
+// scale or inverse, a delayed scale that is behind, the MX rule) saturates, whatever
+// FloatFormat::overflow says: that is what a scale is for. Infinities and NaN keep their rules.
+
+#include <soma/base/error.hpp>
+#include <soma/numeric/codec.hpp>
+#include <soma/numeric/formats.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma {
+
+enum class Granularity : std::uint8_t { tensor, row, block_1x128, block_128x128, group_32 };
+enum class ScaleFormat : std::uint8_t {
+  fp32,
+  power_of_two,
+  mx,  // an e8m0 exponent by the rule of OCP Microscaling
+};
+enum class ScalePolicy : std::uint8_t {
+  none,     // no scale
+  current,  // from the amax of the values being encoded
+  delayed,  // given, from the amax history of earlier steps (AmaxHistory)
+};
+
+struct Scaling {
+  ScalePolicy policy = ScalePolicy::none;
+  Granularity granularity = Granularity::tensor;
+  ScaleFormat format = ScaleFormat::fp32;
+  int history = 16;  // delayed: how many amax values are remembered, 1 to 4096
+  int margin = 0;    // headroom: the scale is 2^margin times larger than needed, 0 to 64
+
+  friend constexpr bool operator==(const Scaling&, const Scaling&) = default;
+};
+
+// Columns and rows that one scale covers; 0 means all of them.
+struct Granule {
+  std::size_t rows, columns;
+};
+
+constexpr Granule granule(Granularity granularity) {
+  switch (granularity) {
+    case Granularity::tensor:
+      return {0, 0};
+    case Granularity::row:
+      return {1, 0};
+    case Granularity::block_1x128:
+      return {1, 128};
+    case Granularity::block_128x128:
+      return {128, 128};
+    case Granularity::group_32:
+      return {1, 32};
+  }
+  return {0, 0};
+}
+
+// How many scales a matrix has: `rows` x `columns` of them, row-major. Never 0 x 0: an empty tensor
+// has one scale.
+struct ScaleGrid {
+  std::size_t rows, columns;
+  constexpr std::size_t size() const { return rows * columns; }
+};
+
+constexpr ScaleGrid scale_grid(Granularity granularity, std::size_t rows, std::size_t columns) {
+  const Granule g = granule(granularity);
+  const auto parts = [](std::size_t extent, std::size_t each) {
+    return each == 0 ? 1 : extent / each + (extent % each != 0 ? 1 : 0);
+  };
+  return {parts(rows, g.rows), parts(columns, g.columns)};
+}
+
+// Error scaling.invalid where a field is out of its range.
+inline const Scaling& validate(const Scaling& scaling, std::string_view operation) {
+  if (scaling.history < 1 || scaling.history > 4096)
+    fail(error_id::bad_scaling, operation, "scaling.history", std::to_string(scaling.history),
+         "1 to 4096");
+  if (scaling.margin < 0 || scaling.margin > 64)
+    fail(error_id::bad_scaling, operation, "scaling.margin", std::to_string(scaling.margin),
+         "0 to 64");
+  return scaling;
+}
+
+namespace detail {
+
+// floor(log2(value)) of a positive finite number.
+constexpr int exponent_of(float value) { return unpack(value).magnitude.exponent + 52; }
+
+}  // namespace detail
+
+// The scale for a granule whose largest finite magnitude is `amax`: 1 where that is 0, and from
+// 2^-126 to 2^126, so that it and its inverse are normal numbers.
+//   fp32          amax / largest * 2^margin, rounded to nearest
+//   power_of_two  the smallest power of two that brings amax to the largest number or below, times
+//   2^margin mx            2^(floor(log2(amax)) - emax + margin), the rule of OCP Microscaling 1.0
+//   section 6.3; values of up to
+//                 twice 2^emax then meet a largest number below that, and saturate
+inline float scale_for(const Scaling& scaling, const FloatFormat& format, float amax) {
+  if (!(amax > 0)) return 1.0f;
+  const float largest = decode(format, format.max_finite_code());
+  int exponent = 0;
+  switch (scaling.format) {
+    case ScaleFormat::fp32: {
+      // The quotient of two fp32 numbers in fp64 is never within 2^-53 of a tie of fp32, so the
+      // second rounding is exact.
+      const double margin = detail::two_to(scaling.margin);
+      const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
+      return static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126));
+    }
+    case ScaleFormat::power_of_two:
+      exponent = detail::exponent_of(amax) - detail::exponent_of(largest);
+      if (unpack(amax).magnitude.significand > unpack(largest).magnitude.significand) ++exponent;
+      break;
+    case ScaleFormat::mx:
+      exponent = detail::exponent_of(amax) - format.max_exponent();
+      break;
+  }
+  return detail::two_to((std::clamp)(exponent + scaling.margin, -126, 126));
+}
+
+// amax of the last `scaling.history` steps for one granule, and the scale it gives: the delayed
+// policy. Starts empty, with scale 1.
+class AmaxHistory {
+ public:
+  explicit AmaxHistory(const Scaling& scaling, const FloatFormat& format)
+      : scaling_(validate(scaling, "AmaxHistory")), format_(validate(format, "AmaxHistory")) {
+    values_.reserve(static_cast<std::size_t>(scaling.history));
+  }
+
+  // Takes the amax of the step that ended. The oldest one is forgotten when the window is full.
+  void push(float amax) {
+    const auto window = static_cast<std::size_t>(scaling_.history);
+    if (values_.size() < window)
+      values_.push_back(amax);
+    else
+      values_[next_ % window] = amax;
+    ++next_;
+  }
+
+  // The largest remembered magnitude, 0 where nothing is remembered.
+  float amax() const {
+    float largest = 0;
+    for (const float value : values_) largest = (std::max)(largest, value);
+    return largest;
+  }
+  float scale() const { return scale_for(scaling_, format_, amax()); }
+
+  const std::vector<float>& values() const { return values_; }
+
+ private:
+  Scaling scaling_;
+  FloatFormat format_;
+  std::vector<float> values_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace soma

@@ -1,0 +1,128 @@
+#pragma once
+// Context: everything soma needs from its host, in one object that is passed explicitly. There is
+// no other state: two contexts in one program do not disturb each other, and what is not in a
+// context is a pure function.
+//
+// Made by make_context() (soma.hpp), which knows the kernels of this unit or of soma::dispatch.
+
+#include <soma/base/error.hpp>
+#include <soma/runtime/executor.hpp>
+#include <soma/runtime/log.hpp>
+#include <soma/runtime/memory.hpp>
+#include <soma/runtime/thread_pool.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace soma {
+
+struct Kernels;  // kernels/table.hpp
+
+// What may differ between CPUs. fast: a bf16 dot instruction may be used where this CPU is listed
+// as faster with it. portable: the same bits on every target with fused multiply-add; refused on a
+// target without.
+enum class Math : std::uint8_t { fast, portable };
+
+struct ContextOptions {
+  Executor executor{};                          // empty: a ThreadPool, made on first use
+  std::pmr::memory_resource* memory = nullptr;  // nullptr: the aligned operator new
+  LogSink log{};                                // empty: silence
+  int threads = 0;  // width of that ThreadPool; 0: the cores this process may use
+  Math math = Math::fast;
+  std::string_view target{};  // "AVX2", ...; empty: the best that program and CPU have
+};
+
+// One instruction set that the program was compiled for and the CPU has.
+struct Target {
+  std::string_view name;
+  const Kernels* kernels;
+  bool fused_multiply_add;
+  // Does that many rounds of multiply-adds in registers; returns how many floating-point operations
+  // those were.
+  double (*multiply_add_rate)(std::uint64_t rounds) noexcept;
+};
+
+// The targets to choose from, best first.
+struct TargetList {
+  std::span<const Target> targets;
+  bool dispatched;  // whether the CPU was asked (soma::dispatch) or the compiler's flags
+};
+
+class Context {
+ public:
+  // Used by make_context. Errors context.unknown_target, context.portable_needs_fma,
+  // executor.width.
+  Context(const ContextOptions& options, TargetList list)
+      : executor_(options.executor),
+        threads_(options.threads),
+        memory_(options.memory != nullptr ? options.memory : std::pmr::new_delete_resource()),
+        log_(options.log),
+        math_(options.math),
+        list_(list),
+        target_(choose(options.target, list.targets)) {
+    if (math_ == Math::portable && !target_->fused_multiply_add)
+      fail(error_id::math_needs_fma, "make_context", "target", std::string(target_->name),
+           "one with fused multiply-add for Math::portable (compile with -march=native, or link "
+           "soma::dispatch)");
+    if (threads_ < 0 || threads_ > ThreadPool::max_width)
+      fail(error_id::executor_width, "make_context", "threads", std::to_string(threads_),
+           "0 (automatic) to " + std::to_string(ThreadPool::max_width));
+    if (executor_.run != nullptr && executor_.width < 1)
+      fail(error_id::executor_width, "make_context", "executor.width",
+           std::to_string(executor_.width), "at least 1");
+  }
+  // Joins the default pool's threads.
+  ~Context() = default;
+  // Neither copied nor moved: tensors, arenas and tapes keep its address.
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const Kernels& kernels() const { return *target_->kernels; }
+  const Target& target() const { return *target_; }
+  TargetList targets() const { return list_; }
+  Math math() const { return math_; }
+
+  // The host's executor, or the default pool, whose threads start with the first parallel work.
+  // Thread-safe.
+  const Executor& executor() {
+    std::call_once(executor_made_, [this] {
+      if (executor_.run != nullptr) return;
+      pool_ = std::make_unique<ThreadPool>(threads_);
+      executor_ = pool_->executor();
+    });
+    return executor_;
+  }
+
+  std::pmr::memory_resource& memory() { return memory_; }
+  MemoryUse memory_use() const { return memory_.use(); }
+
+  void log(LogLevel level, std::string_view message) const { log_(level, message); }
+
+ private:
+  static const Target* choose(std::string_view wanted, std::span<const Target> targets) {
+    for (const Target& target : targets)
+      if (wanted.empty() || target.name == wanted) return &target;
+    std::string present;
+    for (const Target& target : targets)
+      present.append(present.empty() ? "one of " : ", ").append(target.name);
+    fail(error_id::unknown_target, "make_context", "target", "\"" + std::string(wanted) + "\"",
+         present.empty() ? "a CPU that the program was compiled for" : present);
+  }
+
+  Executor executor_;
+  int threads_;
+  CountingResource memory_;
+  LogSink log_;
+  Math math_;
+  TargetList list_;
+  const Target* target_;
+  std::once_flag executor_made_;
+  std::unique_ptr<ThreadPool> pool_;
+};
+
+}  // namespace soma

@@ -1,0 +1,20 @@
+#pragma once
+// Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
+// soma's own.
+
+#include <soma/base/config.hpp>
+
+namespace soma {
+
+// run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
+// any threads and in any order, and returns when all have returned. soma asks for at most `width`
+// tasks that it wants to run at the same time, never needs two tasks to make progress together, and
+// its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
+// executor may then run the inner tasks one after another on the calling thread.
+struct Executor {
+  void* self = nullptr;
+  int width = 0;
+  void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
+};
+
+}  // namespace soma

@@ -1,0 +1,190 @@
+#pragma once
+// describe_host(): what this program runs on and how well it is set up for it. For people and logs:
+// nothing in soma is decided from a measured rate.
+
+#include <soma/runtime/context.hpp>
+#include <soma/runtime/cpu.hpp>
+#include <soma/runtime/float_environment.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma {
+
+// How products of bf16 numbers are formed where matrices are multiplied.
+enum class Bf16Products : std::uint8_t {
+  widened,          // to fp32 while loading, then fp32 multiply-adds: portable bits
+  dot_instruction,  // the CPU's bf16 dot product
+};
+
+struct Bf16Choice {
+  Bf16Products products;
+  std::string_view reason;
+};
+
+// Decided from a table of CPU identities, never from a timing: presence of the instruction is no
+// reason to use it. Listed are parts where the rates of both were measured.
+inline Bf16Choice bf16_choice(const CpuIdentity& cpu, Math math) {
+  if (math == Math::portable) return {Bf16Products::widened, "Math::portable"};
+  struct Listed {
+    std::string_view vendor;
+    int family, first_model, last_model;
+    Bf16Products products;
+    std::string_view reason;
+  };
+  static constexpr Listed listed[] = {
+      {"GenuineIntel", 6, 143, 143, Bf16Products::widened,
+       "Sapphire Rapids: same core as Emerald Rapids, whose dot instruction has half the fp32 "
+       "rate"},
+      {"GenuineIntel", 6, 207, 207, Bf16Products::widened,
+       "Emerald Rapids: the dot instruction was measured at half the fp32 multiply-add rate"},
+      {"AuthenticAMD", 26, 0, 255, Bf16Products::dot_instruction,
+       "Zen 5: the dot instruction was measured at twice the fp32 multiply-add rate"},
+  };
+  for (const Listed& entry : listed)
+    if (entry.vendor == cpu.vendor && entry.family == cpu.family &&
+        entry.first_model <= cpu.model && cpu.model <= entry.last_model)
+      return {entry.products, entry.reason};
+  return {Bf16Products::widened,
+          "this CPU is not in the list of parts where the dot instruction was measured"};
+}
+
+struct HostDescription {
+  CpuIdentity cpu;
+  CpuShare share;
+  CpuCaches caches;
+  std::vector<std::string> targets;  // best first
+  std::string target;                // the one in use
+  bool fused_multiply_add = false;
+  bool dispatched = false;  // soma::dispatch, or kernels of one unit
+  Math math = Math::fast;
+  Bf16Choice bf16{};
+  int threads = 1;
+  double gflops_per_core = 0;     // fp32 multiply-adds in registers, one thread; 0: not measured
+  double copy_gb_per_second = 0;  // memory read and written by one copying thread; 0: not measured
+  std::vector<std::string> remedies;  // what would make this program faster
+};
+
+enum class Measure : std::uint8_t { no, yes };
+
+namespace detail {
+
+// The best of a few short runs: neighbours on a shared machine only ever slow it down.
+template <class Work>
+double best_seconds(int runs, Work&& work) {
+  double best = 0;
+  for (int run = 0; run < runs; ++run) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    if (run == 0 || elapsed.count() < best) best = elapsed.count();
+  }
+  return best;
+}
+
+inline double measured_gflops(const Target& target) {
+  const FloatEnvironment environment;
+  double operations = 0;
+  const double seconds = best_seconds(5, [&] { operations = target.multiply_add_rate(400'000); });
+  return seconds > 0 ? operations / seconds * 1e-9 : 0;
+}
+
+inline double measured_copy_rate(Context& context) {
+  constexpr std::size_t bytes = std::size_t{64} << 20;
+  std::pmr::memory_resource& memory = context.memory();
+  void* from = memory.allocate(bytes, memory_alignment);
+  void* to = memory.allocate(bytes, memory_alignment);
+  std::memset(from, 1, bytes);
+  std::memset(to, 2, bytes);
+  const double seconds = best_seconds(5, [&] { std::memcpy(to, from, bytes); });
+  memory.deallocate(to, bytes, memory_alignment);
+  memory.deallocate(from, bytes, memory_alignment);
+  return seconds > 0 ? 2.0 * static_cast<double>(bytes) / seconds * 1e-9 : 0;
+}
+
+}  // namespace detail
+
+// Measuring takes a tenth of a second and 128 MiB of the context's memory.
+inline HostDescription describe_host(Context& context, Measure measure = Measure::yes) {
+  HostDescription host;
+  host.cpu = cpu_identity();
+  host.share = cpu_share();
+  host.caches = cpu_caches();
+  for (const Target& target : context.targets().targets) host.targets.emplace_back(target.name);
+  host.target = context.target().name;
+  host.fused_multiply_add = context.target().fused_multiply_add;
+  host.dispatched = context.targets().dispatched;
+  host.math = context.math();
+  host.bf16 = bf16_choice(host.cpu, host.math);
+  host.threads = context.executor().width;
+  if (measure == Measure::yes) {
+    host.gflops_per_core = detail::measured_gflops(context.target());
+    host.copy_gb_per_second = detail::measured_copy_rate(context);
+  }
+  if (!host.dispatched && !host.fused_multiply_add) {
+    host.remedies.emplace_back(
+        "the kernels were compiled for " + host.target +
+        ", without fused multiply-add: link soma::dispatch, or compile with -march=native");
+  } else if (host.dispatched && !context.targets().targets.empty() &&
+             context.targets().targets.front().name != context.target().name) {
+    host.remedies.emplace_back("a better target is there: " + host.targets.front());
+  }
+  if (host.threads > host.share.usable())
+    host.remedies.emplace_back(std::to_string(host.threads) + " threads share " +
+                               std::to_string(host.share.usable()) + " usable cores: use fewer");
+#if !defined(__OPTIMIZE__)
+  host.remedies.emplace_back("this unit was compiled without optimisation: use -O2");
+#endif
+  return host;
+}
+
+inline std::string to_string(const HostDescription& host) {
+  std::string text;
+  const auto line = [&text](std::string_view key, const std::string& value) {
+    std::string padded(key);
+    padded.resize((std::max)(padded.size() + 1, std::size_t{16}), ' ');
+    text.append(padded).append(value).append("\n");
+  };
+  const auto number = [](double value, int digits) {
+    char buffer[32];
+    std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
+    return std::string(buffer);
+  };
+  line("cpu", (host.cpu.name.empty() ? "unknown" : host.cpu.name) + " (" + host.cpu.vendor +
+                  ", family " + std::to_string(host.cpu.family) + ", model " +
+                  std::to_string(host.cpu.model) + ")");
+  line("cores", std::to_string(host.share.cores) + " in the affinity mask, " +
+                    (host.share.quota > 0 ? "quota " + number(host.share.quota, 2)
+                                          : std::string("no quota")) +
+                    "; " + std::to_string(host.threads) + " threads in use");
+  line("caches", "L1 " + std::to_string(host.caches.l1_data >> 10) + " KiB, L2 " +
+                     std::to_string(host.caches.l2 >> 10) + " KiB, L3 " +
+                     std::to_string(host.caches.l3 >> 10) + " KiB");
+  std::string targets;
+  for (const std::string& target : host.targets)
+    targets.append(targets.empty() ? "" : " ")
+        .append(target == host.target ? "[" + target + "]" : target);
+  line("targets",
+       targets + (host.fused_multiply_add ? ", with" : ", without") + " fused multiply-add");
+  line("build", host.dispatched ? "dispatched: every target compiled, chosen by CPU"
+                                : "include and go: the target that the compiler's flags allow");
+  line("math", host.math == Math::fast ? "fast" : "portable");
+  line("bf16 products",
+       std::string(host.bf16.products == Bf16Products::widened ? "widened to fp32"
+                                                               : "dot instruction") +
+           " (" + std::string(host.bf16.reason) + ")");
+  if (host.gflops_per_core > 0)
+    line("measured", number(host.gflops_per_core, 0) + " GFLOP/s fp32 multiply-add a core, copy " +
+                         number(host.copy_gb_per_second, 1) +
+                         " GB/s read and written (for information)");
+  for (const std::string& remedy : host.remedies) line("remedy", remedy);
+  return text;
+}
+
+}  // namespace soma

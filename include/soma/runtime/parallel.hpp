@@ -1,0 +1,57 @@
+#pragma once
+// parallel(): the one way work reaches an executor. It sets the floating-point environment on every
+// thread that runs a task, and carries exceptions back to the caller whatever executor the host
+// brought.
+
+#include <soma/runtime/context.hpp>
+#include <soma/runtime/float_environment.hpp>
+
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <type_traits>
+
+namespace soma {
+
+// Calls function(0) ... function(tasks - 1), in any order on any threads, and returns when all have
+// returned. If some throw, the others still run, and the exception of the lowest index is thrown
+// here: which one does not depend on timing.
+template <class Function>
+void parallel(Context& context, int tasks, Function&& function) {
+  if (tasks <= 1) {
+    const FloatEnvironment environment;
+    if (tasks == 1) function(0);
+    return;
+  }
+  struct Call {
+    std::remove_reference_t<Function>* function;
+    std::mutex mutex;
+    int failed_index = -1;
+    std::exception_ptr exception;
+  } call;
+  call.function = std::addressof(function);
+  const auto task = [](void* arg, int index) {
+    const FloatEnvironment environment;
+    Call& shared = *static_cast<Call*>(arg);
+#if SOMA_HAS_EXCEPTIONS
+    try {
+      (*shared.function)(index);
+    } catch (...) {
+      const std::lock_guard lock(shared.mutex);
+      if (shared.failed_index < 0 || index < shared.failed_index) {
+        shared.failed_index = index;
+        shared.exception = std::current_exception();
+      }
+    }
+#else
+    (*shared.function)(index);
+#endif
+  };
+  const Executor& executor = context.executor();
+  executor.run(executor.self, tasks, task, &call);
+#if SOMA_HAS_EXCEPTIONS
+  if (call.exception) std::rethrow_exception(call.exception);
+#endif
+}
+
+}  // namespace soma

@@ -1,0 +1,217 @@
+#pragma once
+// ThreadPool: the default executor. A fixed team of threads, fork-join, static partition.
+//
+// The calling thread is worker 0; width - 1 threads are started by the first run that needs them.
+// Between runs a worker spins for a few microseconds, so that a step's many short kernels follow
+// each other quickly, and then sleeps on a futex. Where the pool is wider than the cores there are,
+// it does not spin. Task i of n goes to worker i * width / n, always the same.
+//
+//   nested     a run from inside a task runs its tasks one after another on that thread
+//   concurrent runs from several threads take turns
+//   fork       a child process starts a team of its own on first use; the parent's is untouched
+//   end        the destructor wakes and joins the team (in a forked child that never used it, there
+//   is none)
+
+#include <soma/base/error.hpp>
+#include <soma/runtime/cpu.hpp>
+#include <soma/runtime/executor.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#if defined(__unix__)
+#include <unistd.h>
+#endif
+
+namespace soma {
+
+class ThreadPool {
+ public:
+  static constexpr int max_width = 4096;
+
+  // width 0: as many as the affinity mask and the control group's quota allow. Error executor.width
+  // below 0 or above max_width.
+  explicit ThreadPool(int width = 0) : width_(width) {
+    if (width < 0 || width > max_width)
+      fail(error_id::executor_width, "ThreadPool", "width", std::to_string(width),
+           "0 (automatic) to " + std::to_string(max_width));
+    const int usable = cpu_share().usable();
+    if (width_ == 0) width_ = usable;
+    spin_ = width_ <= usable;
+  }
+  ~ThreadPool() { stop(); }
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int width() const noexcept { return width_; }
+
+  // The interface soma itself uses. The pool has to outlive it.
+  Executor executor() noexcept {
+    return {this, width_, [](void* self, int tasks, void (*task)(void*, int), void* arg) {
+              static_cast<ThreadPool*>(self)->run(tasks, task, arg);
+            }};
+  }
+
+  // Errors executor.thread_start where the system has no thread left to give.
+  void run(int tasks, void (*task)(void*, int), void* arg) {
+    if (tasks <= 1 || width_ == 1 || inside_task()) {
+      for (int index = 0; index < tasks; ++index) task(arg, index);
+      return;
+    }
+    const std::lock_guard turn(turn_);
+    start();
+    Team& team = *team_;
+    caller_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    team.job = {task, arg, tasks};
+    team.unfinished.store(static_cast<std::uint32_t>(width_ - 1), std::memory_order_relaxed);
+    team.epoch.fetch_add(1, std::memory_order_release);
+    team.epoch.notify_all();
+    run_share(team.job, 0);
+    std::uint32_t left;
+    while ((left = team.unfinished.load(std::memory_order_acquire)) != 0)
+      if (!spin_until([&] { return team.unfinished.load(std::memory_order_acquire) == 0; }))
+        team.unfinished.wait(left, std::memory_order_acquire);
+    caller_.store({}, std::memory_order_relaxed);
+  }
+
+ private:
+  struct Job {
+    void (*task)(void*, int) = nullptr;
+    void* arg = nullptr;
+    int tasks = 0;
+  };
+  // What the workers share. Apart from the pool, so that a forked child can leave the parent's team
+  // behind.
+  struct Team {
+    std::atomic<std::uint32_t> epoch{0};  // one more for each job
+    std::atomic<std::uint32_t> unfinished{0};
+    Job job;
+    bool stopping = false;  // read after an epoch change
+    std::vector<std::thread> threads;
+  };
+
+  static int process() {
+#if defined(__unix__)
+    return static_cast<int>(getpid());
+#else
+    return 0;
+#endif
+  }
+
+  static void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+  }
+
+  // Waits a few microseconds for `done`; false where it did not come.
+  template <class Done>
+  bool spin_until(Done done) const {
+    if (!spin_) return done();
+    // Longer than a fork-join (two cache-line transfers) and the gap between kernels, shorter than
+    // a futex wake-up.
+    constexpr std::chrono::microseconds limit{20};
+    const auto start = std::chrono::steady_clock::now();
+    do {
+      for (int round = 0; round < 32; ++round) {
+        if (done()) return true;
+        relax();
+      }
+    } while (std::chrono::steady_clock::now() - start < limit);
+    return false;
+  }
+
+  // Worker w takes a contiguous part, so that neighbours in memory stay on one core.
+  void run_share(const Job& job, int worker) const {
+    const auto part = [&](int w) {
+      return static_cast<int>(static_cast<std::int64_t>(job.tasks) * w / width_);
+    };
+    for (int index = part(worker); index < part(worker + 1); ++index) job.task(job.arg, index);
+  }
+
+  bool inside_task() const {
+    const auto self = std::this_thread::get_id();
+    if (caller_.load(std::memory_order_relaxed) == self) return true;
+    const Team* team = visible_team_.load(std::memory_order_acquire);
+    if (team == nullptr || process_ != process()) return false;
+    for (const std::thread& thread : team->threads)
+      if (thread.get_id() == self) return true;
+    return false;
+  }
+
+  void work(Team& team, int worker) const {
+    std::uint32_t seen = 0;
+    while (true) {
+      if (!spin_until([&] { return team.epoch.load(std::memory_order_acquire) != seen; }))
+        team.epoch.wait(seen, std::memory_order_acquire);
+      if (team.epoch.load(std::memory_order_acquire) == seen) continue;
+      ++seen;
+      if (team.stopping) return;
+      run_share(team.job, worker);
+      if (team.unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1)
+        team.unfinished.notify_one();
+    }
+  }
+
+  // Makes the team, under the lock. After a fork the parent's threads do not exist here: their team
+  // is abandoned, not destroyed, because joining threads of another process is undefined.
+  void start() {
+    if (team_ != nullptr && process_ == process()) return;
+    visible_team_.store(nullptr, std::memory_order_release);
+    static_cast<void>(team_.release());
+    team_ = std::make_unique<Team>();
+    process_ = process();
+    team_->threads.reserve(static_cast<std::size_t>(width_ - 1));
+#if SOMA_HAS_EXCEPTIONS
+    try {
+      start_threads();
+    } catch (const std::system_error& error) {
+      const auto started = team_->threads.size();
+      stop();
+      fail(error_id::thread_start, "ThreadPool", "thread",
+           "refused by the system after " + std::to_string(started) + " (" + error.what() + ")",
+           std::to_string(width_ - 1) + " threads: choose a smaller width");
+    }
+#else
+    start_threads();
+#endif
+    visible_team_.store(team_.get(), std::memory_order_release);
+  }
+  void start_threads() {
+    for (int worker = 1; worker < width_; ++worker)
+      team_->threads.emplace_back([this, team = team_.get(), worker] { work(*team, worker); });
+  }
+
+  void stop() {
+    if (team_ == nullptr) return;
+    if (process_ != process()) {
+      static_cast<void>(team_.release());
+      return;
+    }
+    team_->stopping = true;
+    team_->epoch.fetch_add(1, std::memory_order_release);
+    team_->epoch.notify_all();
+    for (std::thread& thread : team_->threads) thread.join();
+    visible_team_.store(nullptr, std::memory_order_release);
+    team_.reset();
+  }
+
+  int width_;
+  bool spin_ = true;
+  std::mutex turn_;
+  std::unique_ptr<Team> team_;
+  std::atomic<const Team*> visible_team_{nullptr};
+  std::atomic<std::thread::id> caller_{};
+  std::atomic<int> process_{0};  // whose team it is
+};
+
+}  // namespace soma
