@@ -6,9 +6,8 @@
 // reassociate sums and start the program with subnormals flushed; no runtime guard can undo the
 // first two.
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
-#error \
-    "soma cannot be compiled with -ffast-math, -Ofast or -ffinite-math-only: its results are promised to the last bit. \
-Compile the units that include soma without them; other units of the program may keep them."
+#error "soma refuses -ffast-math, -Ofast, -ffinite-math-only: its results are exact."
+#error "Compile units that include soma without those flags; other units may keep them."
 #endif
 
 #if !defined(__cplusplus) || \

@@ -14,6 +14,7 @@
 #include <soma/kernels/table.hpp>
 #include <soma/simd/decode-inl.hpp>
 #include <soma/simd/encode-inl.hpp>
+#include <soma/simd/memory-inl.hpp>
 #include <soma/simd/philox-inl.hpp>
 
 #include <hwy/cache_control.h>
@@ -49,13 +50,12 @@ template <int kWidth, class D32>
 HWY_INLINE hn::Vec<D32> load_codes(D32 d, const CodecParams& p, const std::byte* from) {
   if constexpr (kWidth == 1) {
     const hn::Rebind<std::uint8_t, D32> narrow;
-    return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const std::uint8_t*>(from)));
+    return hn::PromoteTo(d, load_bytes(narrow, from));
   } else if constexpr (kWidth == 2) {
     const hn::Rebind<std::uint16_t, D32> narrow;
-    return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const std::uint16_t*>(from)));
+    return hn::PromoteTo(d, load_bytes(narrow, from));
   } else {
-    return hn::ShiftRightSame(hn::LoadU(d, reinterpret_cast<const std::uint32_t*>(from)),
-                              p.storage_shift);
+    return hn::ShiftRightSame(load_bytes(d, from), p.storage_shift);
   }
 }
 
@@ -66,13 +66,12 @@ HWY_INLINE void store_codes(D32 d, const CodecParams& p, hn::Vec<D32> codes, std
     // Highway 1.0.3.
     const hn::Rebind<std::uint8_t, D32> narrow;
     const hn::RebindToSigned<D32> di;
-    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(di, codes)), narrow,
-               reinterpret_cast<std::uint8_t*>(to));
+    store_bytes(narrow, hn::DemoteTo(narrow, hn::BitCast(di, codes)), to);
   } else if constexpr (kWidth == 2) {
     const hn::Rebind<std::uint16_t, D32> narrow;
-    hn::StoreU(hn::TruncateTo(narrow, codes), narrow, reinterpret_cast<std::uint16_t*>(to));
+    store_bytes(narrow, hn::TruncateTo(narrow, codes), to);
   } else {
-    hn::StoreU(hn::ShiftLeftSame(codes, p.storage_shift), d, reinterpret_cast<std::uint32_t*>(to));
+    store_bytes(d, hn::ShiftLeftSame(codes, p.storage_shift), to);
   }
 }
 
@@ -83,9 +82,11 @@ HWY_INLINE void decode_loop(const CodecParams& params, const std::byte* from, st
                             float* HWY_RESTRICT out, const Decode& decode_vector) {
   const Lanes32 d;
   const CodecParams p = params;  // a copy whose address does not leave: it can live in registers
-  auto* bits = reinterpret_cast<std::uint32_t*>(out);
+  const hn::RebindToFloat<Lanes32> df;
+
   for (std::size_t i = 0; i < count; i += hn::Lanes(d))
-    hn::StoreU(decode_vector(d, p, load_codes<kWidth>(d, p, from + i * kWidth)), d, bits + i);
+    hn::StoreU(hn::BitCast(df, decode_vector(d, p, load_codes<kWidth>(d, p, from + i * kWidth))),
+               df, out + i);
 }
 
 template <int kWidth>
@@ -132,35 +133,35 @@ static inline void decode_chunk(const CodecParams& p, const std::byte* from, std
 // ---- encoding loops: write whole vectors, `count` rounded up
 
 template <int kWidth, RoundingClass kClass, bool kDeep>
-HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_loop(const CodecParams& params, const float* from,
-                                                      std::size_t count, std::byte* to,
-                                                      const std::byte* words) {
+HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_loop(const CodecParams& params,
+                                                      const std::byte* from, std::size_t count,
+                                                      std::byte* to, const std::byte* words) {
   const Lanes32 d;
   const hn::Rebind<std::uint16_t, decltype(d)> half;
   const CodecParams p = params;
-  const auto* bits = reinterpret_cast<const std::uint32_t*>(from);
+
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
     auto random = hn::Zero(d);
     if constexpr (kClass == RoundingClass::stochastic) {
       if (p.half_words)
-        random = hn::ShiftLeft<16>(
-            hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const std::uint16_t*>(words) + i)));
+        random = hn::ShiftLeft<16>(hn::PromoteTo(d, load_bytes(half, words + 2 * i)));
       else
-        random = hn::LoadU(d, reinterpret_cast<const std::uint32_t*>(words) + i);
+        random = load_bytes(d, words + 4 * i);
     }
-    store_codes<kWidth>(d, p, encode_lanes<kClass, kDeep>(d, p, hn::LoadU(d, bits + i), random),
+    store_codes<kWidth>(d, p,
+                        encode_lanes<kClass, kDeep>(d, p, load_bytes(d, from + 4 * i), random),
                         to + i * kWidth);
   }
 }
 
 // bf16 to nearest even, the conversion that has to keep up with memory.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_bf16(const float* from, std::size_t count,
+HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_bf16(const std::byte* from, std::size_t count,
                                                       std::byte* to) {
   const Lanes32 d;
   const hn::Rebind<std::uint16_t, decltype(d)> half;
-  const auto* source = reinterpret_cast<const std::uint32_t*>(from);
+
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
-    const auto bits = hn::LoadU(d, source + i);
+    const auto bits = load_bytes(d, from + 4 * i);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
     auto code = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFFu))));
     const auto is_nan = hn::Gt(hn::And(bits, hn::Set(d, 0x7FFFFFFFu)), hn::Set(d, 0x7F800000u));
@@ -170,12 +171,12 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_bf16(const float* from, std::si
       code =
           hn::IfThenElse(is_nan, hn::Or(cut, hn::IfThenElseZero(empty, hn::Set(d, 0x40u))), code);
     }
-    hn::StoreU(hn::TruncateTo(half, code), half, reinterpret_cast<std::uint16_t*>(to) + i);
+    store_bytes(half, hn::TruncateTo(half, code), to + 2 * i);
   }
 }
 
 template <int kWidth>
-static inline void encode_width(const CodecParams& p, const float* from, std::size_t count,
+static inline void encode_width(const CodecParams& p, const std::byte* from, std::size_t count,
                                 std::byte* to, const std::byte* words) {
   using Class = RoundingClass;
   if (p.mode == RoundingMode::nearest_even)
@@ -188,8 +189,8 @@ static inline void encode_width(const CodecParams& p, const float* from, std::si
                 : encode_loop<kWidth, Class::directed, false>(p, from, count, to, words);
 }
 
-static inline void encode_whole_vectors(const CodecParams& p, const float* from, std::size_t count,
-                                        std::byte* to, const std::byte* words) {
+static inline void encode_whole_vectors(const CodecParams& p, const std::byte* from,
+                                        std::size_t count, std::byte* to, const std::byte* words) {
   if (p.plain_bf16 && p.mode == RoundingMode::nearest_even) return encode_bf16(from, count, to);
   if (p.width == 1) return encode_width<1>(p, from, count, to, words);
   if (p.width == 2) return encode_width<2>(p, from, count, to, words);
@@ -211,7 +212,7 @@ static inline const std::byte* draw_words(const CodecParams& p, const Draw& draw
 
 // Writes no byte behind the last code. `values` may lie in the source, which `to` may overlap from
 // its start.
-static inline void encode_chunk(const CodecParams& p, const float* values, std::size_t count,
+static inline void encode_chunk(const CodecParams& p, const std::byte* values, std::size_t count,
                                 std::byte* to, const Draw& draw, ConvertBuffers& buffers) {
   const std::size_t lanes = hn::Lanes(Lanes32());
   const std::size_t whole = count / lanes * lanes, rest = count - whole;
@@ -222,7 +223,7 @@ static inline void encode_chunk(const CodecParams& p, const float* values, std::
   if (whole != 0) encode_whole_vectors(p, values, whole, to, words);
   if (rest == 0) return;
   const std::byte* rest_words = words != nullptr ? words + whole * word_width : nullptr;
-  encode_whole_vectors(p, values + whole, rest, buffers.last, rest_words);
+  encode_whole_vectors(p, values + 4 * whole, rest, buffers.last, rest_words);
   std::memcpy(to + whole * width, buffers.last, rest * width);
 }
 
@@ -279,7 +280,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_within(float* values, std::si
 // them.
 HWY_NOINLINE HWY_MAYBE_UNUSED static float largest_finite(const float* values, std::size_t count) {
   const hn::RebindToSigned<Lanes32> d;
-  const auto* bits = reinterpret_cast<const std::int32_t*>(values);
+  const hn::RebindToFloat<Lanes32> df;
   const auto magnitude_of = [&d](auto v) HWY_ATTR {
     const auto magnitude = hn::And(v, hn::Set(d, 0x7FFFFFFF));
     return hn::IfThenElseZero(hn::Lt(magnitude, hn::Set(d, 0x7F800000)), magnitude);
@@ -288,11 +289,11 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static float largest_finite(const float* values, s
   auto largest = hn::Zero(d);
   std::size_t i = 0;
   for (; i + lanes <= count; i += lanes)
-    largest = hn::Max(largest, magnitude_of(hn::LoadU(d, bits + i)));
+    largest = hn::Max(largest, magnitude_of(hn::BitCast(d, hn::LoadU(df, values + i))));
   if (i != count) {
-    alignas(64) std::int32_t last[lane_padding] = {};
-    std::memcpy(last, bits + i, (count - i) * sizeof(float));
-    largest = hn::Max(largest, magnitude_of(hn::Load(d, last)));
+    alignas(64) float last[lane_padding] = {};
+    std::memcpy(last, values + i, (count - i) * sizeof(float));
+    largest = hn::Max(largest, magnitude_of(hn::BitCast(d, hn::Load(df, last))));
   }
   const std::int32_t result = hn::GetLane(hn::MaxOfLanes(d, largest));
   float value;
@@ -323,7 +324,7 @@ static inline void scale_chunk(const ConvertArgs& args, std::size_t first, std::
 HWY_NOINLINE HWY_MAYBE_UNUSED static void write_out(std::byte* to, const void* from,
                                                     std::size_t bytes, bool stream) {
   const auto* source = static_cast<const std::byte*>(from);
-  if (stream) {
+  if (stream && HWY_TARGET != HWY_SCALAR) {
     const Lanes32 d;
     const std::size_t vector = hn::Lanes(d) * sizeof(std::uint32_t);
     const std::size_t head =
@@ -331,8 +332,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void write_out(std::byte* to, const void* f
     std::memcpy(to, source, head);
     std::size_t done = head;
     for (; done + vector <= bytes; done += vector)
-      hn::Stream(hn::LoadU(d, reinterpret_cast<const std::uint32_t*>(source + done)), d,
-                 reinterpret_cast<std::uint32_t*>(to + done));
+      hn::Stream(load_bytes(d, source + done), d, reinterpret_cast<std::uint32_t*>(to + done));
     to += done;
     source += done;
     bytes -= done;
@@ -355,10 +355,10 @@ static inline void convert_kernel(const ConvertArgs& args) noexcept {
   for (std::size_t first = 0; first < args.count; first += convert_chunk) {
     const std::size_t count = (std::min)(convert_chunk, args.count - first);
     const std::byte* source = args.from + first * from_width;
-    const float* values = buffers.values;
+    const auto* values = reinterpret_cast<const std::byte*>(buffers.values);
     // fp32 that needs no scaling is encoded where it lies, if it ends with a whole vector.
     if (from.plain_fp32 && !scaled && count % lanes == 0)
-      values = reinterpret_cast<const float*>(source);
+      values = source;
     else
       decode_chunk(from, source, count, buffers);
     if (scaled) scale_chunk(args, first, count, buffers.values);

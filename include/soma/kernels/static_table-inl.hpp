@@ -19,6 +19,15 @@
 #error "soma needs Highway 1.0.3 or newer (Debian: libhwy-dev)."
 #endif
 
+// A note, not a warning; -DSOMA_QUIET silences it. Macros only here: the target's own constant is
+// no use to the preprocessor.
+#if !defined(SOMA_QUIET) && defined(__x86_64__) && !defined(__FMA__)
+// clang-format off
+#pragma message("soma: this unit's kernels are compiled without fused multiply-add and are slow: " \
+                "link soma::dispatch, or compile with -march=native")
+// clang-format on
+#endif
+
 namespace soma {
 inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 

@@ -43,7 +43,7 @@ HWY_NOINLINE static V32 patch_rare(D32 d, const CodecParams& p, V32 bits, V32 co
     const M32 below_zero =
         hn::Gt(bits, hn::Set(d, 0x80000000u));  // not -0, and not NaN, which has its code already
     return hn::IfThenElse(hn::AndNot(is_nan, below_zero),
-                          hn::Set(d, p.nan_is_max ? 0u : p.nan_base), code);
+                          hn::Set(d, p.nan_is_max ? 0u : p.nan_base | p.nan_quiet), code);
   }
   return p.nan_is_max ? hn::IfThenElse(is_nan, code, hn::Or(code, sign)) : hn::Or(code, sign);
 }

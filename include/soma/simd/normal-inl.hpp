@@ -100,8 +100,8 @@ HWY_INLINE void sin_cos_turn(DF d, VI w, V& sine, V& cosine) {
 }
 
 // Two independent normal draws from the two words of a pair. The first word gives the radius by its
-// upper 31 bits (made odd, so never zero: draws reach 6.55 standard deviations), the second the
-// angle by its upper 24.
+// upper 31 bits (made odd, so never zero: draws reach 6.55 standard deviations) as an fp32 number,
+// the second the angle by its upper 24.
 template <class D32, class V32 = hn::Vec<D32>, class V = hn::Vec<hn::RebindToFloat<D32>>>
 HWY_INLINE void normal_pair(D32 d, V32 radius_word, V32 angle_word, V& first, V& second) {
   const hn::RebindToSigned<D32> di;

@@ -11,6 +11,7 @@
 
 #include <soma/base/config.hpp>
 #include <soma/numeric/draw.hpp>
+#include <soma/simd/memory-inl.hpp>
 
 #include <hwy/highway.h>
 
@@ -65,8 +66,13 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void philox_words(const Draw& draw, std::ui
     }
     const V64 words_01 = hn::Or(hn::And(c0, low_mask), hn::ShiftLeft<32>(c1));
     const V64 words_23 = hn::Or(hn::And(c2, low_mask), hn::ShiftLeft<32>(c3));
-    // Little-endian: the low half of a lane is the first word in memory.
+// Little-endian: the low half of a lane is the first word in memory.
+#if HWY_TARGET == HWY_SCALAR
+    store_bytes(d, words_01, out + 4 * block);
+    store_bytes(d, words_23, out + 4 * block + 2);
+#else
     hn::StoreInterleaved2(words_01, words_23, d, reinterpret_cast<std::uint64_t*>(out + 4 * block));
+#endif
   }
 }
 

@@ -1,0 +1,51 @@
+// Vectors from and to bytes that may lie at any address and hold anything.
+//
+// Highway's LoadU and StoreU do exactly that on every target but the scalar one, where they are
+// plain accesses through a typed pointer: undefined for memory that holds another type or is not
+// aligned for this one.
+
+#if defined(SOMA_SIMD_MEMORY_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_MEMORY_INL_HPP
+#undef SOMA_SIMD_MEMORY_INL_HPP
+#else
+#define SOMA_SIMD_MEMORY_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+
+#include <hwy/highway.h>
+
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D>
+HWY_INLINE hn::Vec<D> load_bytes(D d, const void* from) {
+#if HWY_TARGET == HWY_SCALAR
+  hn::TFromD<D> lane;
+  std::memcpy(&lane, from, sizeof lane);
+  return hn::Set(d, lane);
+#else
+  return hn::LoadU(d, static_cast<const hn::TFromD<D>*>(from));
+#endif
+}
+
+template <class D>
+HWY_INLINE void store_bytes(D d, hn::Vec<D> vector, void* to) {
+#if HWY_TARGET == HWY_SCALAR
+  (void)d;
+  const hn::TFromD<D> lane = hn::GetLane(vector);
+  std::memcpy(to, &lane, sizeof lane);
+#else
+  hn::StoreU(vector, d, static_cast<hn::TFromD<D>*>(to));
+#endif
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
