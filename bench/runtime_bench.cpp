@@ -1,0 +1,36 @@
+// The runtime's own costs: a fork-join over the default pool, and the draws.
+//
+//   build/release/bin/soma_bench --benchmark_filter='fork_join|draw' --benchmark_repetitions=7
+
+#include <soma/soma.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace {
+
+void fork_join(benchmark::State& state) {
+  auto context = soma::make_context({.threads = static_cast<int>(state.range(0))});
+  for (auto _ : state) soma::parallel(context, context.executor().width, [](int) {});
+}
+BENCHMARK(fork_join)->Arg(1)->Arg(2)->UseRealTime();
+
+template <void (*fill)(soma::Context&, std::span<float>, const soma::Draw&)>
+void draw(benchmark::State& state) {
+  auto context = soma::make_context({.threads = 1});
+  std::vector<float> out(4096);
+  for (auto _ : state) {
+    fill(context, out, {.seed = 1});
+    benchmark::ClobberMemory();
+  }
+  state.counters["elements/ns"] = benchmark::Counter(
+      static_cast<double>(out.size()) * static_cast<double>(state.iterations()) * 1e-9,
+      benchmark::Counter::kIsRate);
+}
+BENCHMARK_TEMPLATE(draw, soma::fill_uniform)->Name("draw/uniform")->UseRealTime();
+BENCHMARK_TEMPLATE(draw, soma::fill_normal)->Name("draw/normal")->UseRealTime();
+
+}  // namespace

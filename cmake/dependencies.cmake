@@ -1,0 +1,34 @@
+# Libraries behind soma::soma. A target that exists already (superbuild, FetchContent) is taken as it is.
+set(soma_install_hint
+    "on Debian: apt-get install libhwy-dev libmsgsl-dev libxtensor-dev catch2")
+
+find_package(Threads REQUIRED)
+
+# Highway as a subproject has no namespaced target in any release, so we add the one that its package has.
+if(TARGET hwy AND NOT TARGET hwy::hwy)
+  add_library(hwy::hwy ALIAS hwy)
+endif()
+if(NOT TARGET hwy::hwy)
+  find_package(hwy CONFIG QUIET)
+  if(NOT TARGET hwy::hwy)
+    message(FATAL_ERROR "soma needs Highway >= 1.0.3 (${soma_install_hint})")
+  endif()
+  if(hwy_VERSION AND hwy_VERSION VERSION_LESS 1.0.3)
+    message(FATAL_ERROR "soma needs Highway >= 1.0.3, found ${hwy_VERSION} (${soma_install_hint})")
+  endif()
+endif()
+
+# No version here: GSL's version file accepts its own major only, and 4 and 5 are both fine.
+if(NOT TARGET Microsoft.GSL::GSL)
+  find_package(Microsoft.GSL CONFIG QUIET)
+  if(NOT TARGET Microsoft.GSL::GSL)
+    message(FATAL_ERROR "soma needs Microsoft GSL >= 4.0 (${soma_install_hint})")
+  endif()
+endif()
+
+if(SOMA_WITH_XTENSOR AND NOT TARGET xtensor)
+  find_package(xtensor 0.24.3 CONFIG QUIET)
+  if(NOT TARGET xtensor AND NOT SOMA_WITH_XTENSOR STREQUAL "AUTO")
+    message(FATAL_ERROR "SOMA_WITH_XTENSOR needs xtensor >= 0.24.3 (${soma_install_hint})")
+  endif()
+endif()

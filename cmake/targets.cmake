@@ -1,0 +1,48 @@
+include(GNUInstallDirs)
+
+# Warnings and errors-from-warnings are for our own units only: nothing here reaches a user's compile line.
+add_library(soma_warnings INTERFACE)
+target_compile_options(soma_warnings INTERFACE
+  -Wall -Wextra -Wconversion -Wshadow $<$<BOOL:${SOMA_WERROR}>:-Werror>)
+
+add_library(soma INTERFACE)
+add_library(soma::soma ALIAS soma)
+set(soma_headers "${PROJECT_SOURCE_DIR}/include")
+if(SOMA_USE_SINGLE_INCLUDE)
+  set(soma_headers "${PROJECT_SOURCE_DIR}/single_include")
+endif()
+target_include_directories(soma INTERFACE
+  "$<BUILD_INTERFACE:${soma_headers}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+target_compile_features(soma INTERFACE cxx_std_20)
+target_link_libraries(soma INTERFACE hwy::hwy Microsoft.GSL::GSL Threads::Threads)
+if(hwy_VERSION AND hwy_VERSION VERSION_LESS 1.0.4)
+  # Those releases stop with an #error under flags of recent CPUs. Our headers set the same macro, but
+  # too late for a unit that includes Highway first. The installed package decides this anew.
+  target_compile_definitions(soma INTERFACE $<BUILD_INTERFACE:HWY_WANT_AVX3_DL>)
+endif()
+
+# One unit per kernel family. Each compiles itself once per CPU target, by function attributes: no -m flags.
+set(soma_dispatch_sources
+  context.cpp
+  convert.cpp
+  random.cpp)
+list(TRANSFORM soma_dispatch_sources PREPEND "${PROJECT_SOURCE_DIR}/include/soma/dispatch/")
+add_library(soma_dispatch STATIC ${soma_dispatch_sources})
+add_library(soma::dispatch ALIAS soma_dispatch)
+set_target_properties(soma_dispatch PROPERTIES
+  EXPORT_NAME dispatch
+  POSITION_INDEPENDENT_CODE ON)
+if(NOT SOMA_BUILD_DISPATCH)
+  set_target_properties(soma_dispatch PROPERTIES EXCLUDE_FROM_ALL ON)  # built when something links it
+endif()
+target_compile_definitions(soma_dispatch PUBLIC SOMA_DISPATCH=1)
+# The units need the single files even where users are given the single header.
+target_include_directories(soma_dispatch BEFORE PRIVATE "${PROJECT_SOURCE_DIR}/include")
+target_link_libraries(soma_dispatch PUBLIC soma PRIVATE $<BUILD_INTERFACE:soma_warnings>)
+
+if(SOMA_WITH_XTENSOR AND TARGET xtensor)
+  add_library(soma_xtensor INTERFACE)
+  add_library(soma::xtensor ALIAS soma_xtensor)
+  set_target_properties(soma_xtensor PROPERTIES EXPORT_NAME xtensor)
+  target_link_libraries(soma_xtensor INTERFACE soma xtensor)
+endif()

@@ -1,0 +1,13 @@
+# The version is written once, in base/version.hpp; everything else reads it from there.
+function(soma_read_version result file)
+  set(version "")
+  foreach(part MAJOR MINOR PATCH)
+    file(STRINGS "${file}" line REGEX "^#define SOMA_VERSION_${part} +[0-9]+")
+    if(NOT line MATCHES "([0-9]+)[^0-9]*$")
+      message(FATAL_ERROR "no '#define SOMA_VERSION_${part} <number>' in ${file}")
+    endif()
+    list(APPEND version "${CMAKE_MATCH_1}")
+  endforeach()
+  list(JOIN version "." version)
+  set(${result} "${version}" PARENT_SCOPE)
+endfunction()
