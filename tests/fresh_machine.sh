@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# Plays the first user on a new machine: a minimal Debian, a checkout, and the two commands, twice each.
+set -euo pipefail
+project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+usage() {
+  cat <<'HELP'
+usage: bash tests/fresh_machine.sh [bookworm|trixie|both] [examples|tests|both] [options]
+
+Makes a minimal Debian with debootstrap in a temporary folder, clones this checkout's HEAD into it, and runs
+examples/run.sh and/or tests/run.sh there as root, with no locale and an empty environment; then once more.
+Needs root and debootstrap. Default: both releases, both commands.
+
+  --worktree     take the working tree instead of HEAD
+  --keep         leave the folder, and say where it is
+  --fresh        do not reuse build/fresh_machine/<release>.tar
+  --mirror URL   mirror of Debian (default: debootstrap's own)
+  --host-certs   let pip there trust the certificates that this machine trusts, for networks with their own
+  --folder DIR   where to put the machines (default: a temporary folder)
+
+resolv.conf and hosts are this machine's; PIP_* and *_proxy are passed on if they are set.
+HELP
+}
+
+releases=(bookworm trixie)
+commands=(examples tests)
+worktree='' keep='' fresh='' mirror='' host_certs='' folder=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    bookworm | trixie) releases=("$1") ;;
+    examples | tests) commands=("$1") ;;
+    both) ;;
+    --worktree) worktree=yes ;;
+    --keep) keep=yes ;;
+    --fresh) fresh=yes ;;
+    --mirror) mirror=${2:?--mirror needs a URL} && shift ;;
+    --host-certs) host_certs=yes ;;
+    --folder) folder=${2:?--folder needs a folder} && shift ;;
+    --help | -h) usage && exit 0 ;;
+    *) usage >&2 && exit 2 ;;
+  esac
+  shift
+done
+
+stop() {
+  printf 'stopped: %s\n' "$*" >&2
+  exit 1
+}
+[ "$(id -u)" -eq 0 ] || stop "run this as root: debootstrap and chroot need it"
+command -v debootstrap >/dev/null || stop "debootstrap is missing: apt-get install debootstrap"
+command -v git >/dev/null || stop "git is missing: apt-get install git"
+
+work=$(mktemp -d "${folder:-${TMPDIR:-/tmp}}/soma_machine.XXXXXX")
+chmod 755 "$work"
+host_bundle=/root/host-certificates.pem # inside the machine
+mounts=()
+results=()
+
+unmount_all() {
+  local index
+  for ((index = ${#mounts[@]} - 1; index >= 0; index--)); do
+    umount "${mounts[index]}" 2>/dev/null || umount --lazy "${mounts[index]}"
+  done
+  mounts=()
+}
+
+clean_up() {
+  unmount_all
+  if [ -n "$keep" ]; then
+    printf 'kept: %s\n' "$work"
+  elif ! grep -qF " $work/" /proc/mounts; then
+    rm -rf --one-file-system "$work"
+  else
+    printf 'not removed, something is still mounted in it: %s\n' "$work" >&2
+  fi
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+attach() {
+  mount "$@"
+  mounts+=("${!#}")
+}
+
+# The bare system is kept as a tar file: making it is slow and always the same.
+make_machine() {
+  local release=$1 machine=$2 cache=$project/build/fresh_machine/$1.tar
+  [ -z "$fresh" ] || rm -f "$cache"
+  mkdir -p "$machine" "$(dirname "$cache")"
+  if [ -f "$cache" ]; then
+    tar -xf "$cache" -C "$machine" --numeric-owner
+    return
+  fi
+  debootstrap --variant=minbase "$release" "$machine" ${mirror:+"$mirror"} >"$work/$release.debootstrap.log" ||
+    { tail -n 20 "$work/$release.debootstrap.log" >&2; stop "debootstrap $release failed"; }
+  tar -cf "$cache.new" -C "$machine" --numeric-owner .
+  mv "$cache.new" "$cache"
+}
+
+# The checkout arrives by git, as at a user's: nothing that is ignored or not committed can help.
+put_checkout() {
+  local target=$1
+  if [ -n "$worktree" ]; then
+    mkdir -p "$target"
+    (cd "$project" && git -c safe.directory='*' ls-files -z --cached --others --exclude-standard |
+      while IFS= read -r -d '' file; do if [ -e "$file" ]; then printf '%s\0' "$file"; fi; done |
+      tar -cf - --null --no-recursion -T -) | tar -xf - -C "$target"
+  else
+    git -c safe.directory='*' clone --quiet --no-local "$project" "$target"
+  fi
+}
+
+connect() {
+  local machine=$1
+  attach -t proc proc "$machine/proc"
+  attach -t sysfs -o ro sys "$machine/sys"
+  attach -t tmpfs -o size=64m,mode=755 dev "$machine/dev"
+  local node
+  for node in null zero full random urandom; do
+    : >"$machine/dev/$node"
+    attach --bind "/dev/$node" "$machine/dev/$node"
+  done
+  ln -s /proc/self/fd "$machine/dev/fd"
+  mkdir "$machine/dev/shm"
+  attach -t tmpfs -o mode=1777 shm "$machine/dev/shm"
+  cp --dereference /etc/resolv.conf /etc/hosts "$machine/etc/"
+  if [ -n "$host_certs" ]; then
+    cp --dereference "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$machine$host_bundle"
+  fi
+}
+
+# What is passed on: how to reach the network, and nothing else.
+passed_on() {
+  local name
+  while read -r name; do
+    case $name in
+      PIP_CERT) ;; # a path on this machine
+      PIP_* | [Hh][Tt][Tt][Pp]_[Pp]* | [Hh][Tt][Tt][Pp][Ss]_[Pp]* | [Nn][Oo]_[Pp][Rr][Oo][Xx][Yy])
+        printf '%s=%s\0' "$name" "${!name}"
+        ;;
+    esac
+  done < <(compgen -e)
+  if [ -n "$host_certs" ]; then printf '%s\0' "PIP_CERT=$host_bundle" "SSL_CERT_FILE=$host_bundle"; fi
+}
+
+# in_machine <machine> <script> : from / and with stdin closed, the least friendly way to start a command
+in_machine() {
+  local machine=$1 script=$2 environment=()
+  mapfile -d '' environment < <(passed_on)
+  env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root ${environment[@]+"${environment[@]}"} \
+    chroot "$machine" bash "/soma/$script" <&-
+}
+
+run_twice() {
+  local release=$1 machine=$2 command=$3 round code seconds last log
+  for round in first second; do
+    log=$work/$release.$command.$round.log
+    printf '==== %s: bash %s/run.sh, %s time\n' "$release" "$command" "$round"
+    SECONDS=0
+    code=0
+    in_machine "$machine" "$command/run.sh" >"$log" 2>&1 || code=$?
+    seconds=$SECONDS
+    last=$(grep 'tests passed' "$log" || tail -n 1 "$log")
+    if [ "$code" -ne 0 ]; then tail -n 60 "$log"; fi
+    results+=("$(printf '%-9s %-9s %-7s %4d  %5d s  %s' "$release" "$command" "$round" "$code" "$seconds" \
+      "${last:0:70}")")
+    if [ "$code" -ne 0 ]; then
+      failed=yes
+      return
+    fi
+    grep -A 30 'did not run' "$log" || true
+  done
+}
+
+failed=''
+for release in "${releases[@]}"; do
+  for command in "${commands[@]}"; do
+    machine=$work/$release.$command
+    printf '==== %s: making a minimal system\n' "$release"
+    make_machine "$release" "$machine"
+    put_checkout "$machine/soma"
+    connect "$machine"
+    run_twice "$release" "$machine" "$command"
+    unmount_all
+    [ -n "$keep" ] || rm -rf --one-file-system "$machine"
+  done
+done
+
+printf '\n%-9s %-9s %-7s %4s  %7s  %s\n' release command run code time 'last line'
+printf '%s\n' "${results[@]}"
+[ -z "$failed" ]

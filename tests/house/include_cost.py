@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""What a unit pays for including soma, as a multiple of a plain unit with six standard headers.
+
+A ratio of CPU times, each the least of several runs that alternate with the plain unit's, so that a machine that is
+slow for a while is slow for both.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import house
+
+PLAIN = "".join(f"#include <{name}>\n" for name in ("vector", "string", "functional", "span", "map", "iostream"))
+XTENSOR = """#if __has_include(<xtensor/containers/xarray.hpp>)
+#include <xtensor/containers/xadapt.hpp>
+#include <xtensor/containers/xarray.hpp>
+#else
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xarray.hpp>
+#endif
+"""
+RUNS = 3
+MOST_RUNS = 12
+CLEARLY = 0.6
+DISPATCH = ["-DSOMA_DISPATCH=1"]
+MOST = 2.5  # for a header that is not named below
+MOST_BY_NAME = {"soma/api.hpp": 3.0, "soma/soma.hpp": 5.0}
+MOST_SOMA_DISPATCHED = 3.0
+NOT_PUBLIC = {"soma/base/highway.hpp"}
+
+
+class Compiler:
+    def __init__(self, compiler, root, work):
+        self.command = [compiler, "-std=c++20", "-O2", "-I", root / "include", "-c", "-o", os.devnull]
+        self.work = work
+
+    def cpu_time(self, text, flags):
+        """User CPU seconds of one compilation, or None if it fails."""
+        unit = self.work / "unit.cpp"
+        unit.write_text(text, encoding="utf-8")
+        with subprocess.Popen([*self.command, *flags, unit], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True) as process:
+            message = process.stderr.read()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            print(message, file=sys.stderr)
+            return None
+        return usage.ru_utime
+
+    def least(self, text, flags, most):
+        """(least time of the unit, least time of the plain one beside it)
+
+        One run decides what is far below `most`. What is above it gets more runs: a busy machine can only add time.
+        """
+        own, plain = [], []
+        while len(own) < RUNS or (min(own) > most * min(plain) and len(own) < MOST_RUNS):
+            plain.append(self.cpu_time(PLAIN, []))
+            own.append(self.cpu_time(text, flags))
+            if own[-1] is None or (most < float("inf") and own[-1] < CLEARLY * most * plain[-1]):
+                return own[-1], plain[-1]
+        return min(own), min(plain)
+
+
+def include(header):
+    return f"#include <{header}>\n"
+
+
+def cases(root, has_xtensor):
+    """(label, text, flags, most)"""
+    for header in house.headers(root):
+        if header in NOT_PUBLIC or (header == "soma/xtensor.hpp"):
+            continue
+        yield header, include(header), [], MOST_BY_NAME.get(header, MOST)
+        if header == "soma/soma.hpp":
+            yield header + ", dispatched", include(header), DISPATCH, MOST_SOMA_DISPATCHED
+    if has_xtensor and (root / "include/soma/xtensor.hpp").is_file():
+        yield "soma/xtensor.hpp", include("soma/xtensor.hpp"), [], None
+
+
+def main():
+    options = house.arguments(__doc__, "--compiler", "--work")
+    work = pathlib.Path(options.work)
+    work.mkdir(parents=True, exist_ok=True)
+    compiler = Compiler(options.compiler, options.root, work)
+    has_xtensor = subprocess.run([options.compiler, "-std=c++20", "-E", "-x", "c++", "-"], input=XTENSOR, text=True,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+    problems = []
+    print(f"{'ratio':>6} {'most':>6} {'seconds':>8}  header")
+    for label, text, flags, most in cases(options.root, has_xtensor):
+        if most is None:  # the bridge may cost what xtensor itself costs, and one plain unit
+            foreign, plain = compiler.least(XTENSOR, [], float("inf"))
+            most = foreign / plain + 1
+        time, plain = compiler.least(text, flags, most)
+        if time is None:
+            problems.append(f"{label} does not compile")
+            continue
+        ratio = time / plain
+        print(f"{ratio:6.2f} {most:6.2f} {time:8.2f}  {label}{'' if ratio <= most else '   <-- too much'}")
+        if ratio > most:
+            problems.append(f"{label} costs {ratio:.2f} plain units, at most {most:.2f}")
+    house.finish(problems, "a plain unit includes vector, string, functional, span, map, iostream")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""The code in README.md and docs/*.md is true: it compiles, runs, and prints what the page says.
+
+  ```cpp    a program (it has `int main`, or begins with `// file: name.cpp`) is built and run; anything else is
+            compiled as the body of a function after #include <soma/soma.hpp>. The comment
+            <!-- not compiled: reason --> on the line before leaves a block out.
+  ```text   directly after a program: exactly what the program prints.
+  ```bash   every `bash some/script.sh` names a file of the checkout.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+
+import house
+
+FENCE = re.compile(r"^```(\w*)\s*$")
+NOT_COMPILED = re.compile(r"<!--\s*not compiled: \S.*-->")
+FILE = re.compile(r"^// file: (\S+\.cpp)\s*$", re.MULTILINE)
+MAIN = re.compile(r"\bint\s+main\s*\(")
+SCRIPT = re.compile(r"\bbash +([\w./-]+\.sh)\b")
+FLAGS = ["-std=c++20", "-O1", "-DSOMA_DISPATCH=1", "-pthread"]
+
+
+class Block:
+    def __init__(self, page, number, language, before):
+        self.page, self.number, self.language = page, number, language
+        self.before = before  # text between the previous block and this one
+        self.lines = []
+
+    @property
+    def text(self):
+        return "".join(line + "\n" for line in self.lines)
+
+    @property
+    def place(self):
+        return f"{self.page}:{self.number}"
+
+
+def blocks(page, path):
+    found, block, before = [], None, []
+    for number, line in house.lines(path):
+        fence = FENCE.match(line)
+        if block is None and fence:
+            block = Block(page, number, fence.group(1), "\n".join(before).strip())
+        elif block is not None and line.startswith("```"):
+            found.append(block)
+            block, before = None, []
+        elif block is not None:
+            block.lines.append(line)
+        else:
+            before.append(line)
+    return found
+
+
+class Checker:
+    def __init__(self, options):
+        self.options = options
+        self.work = pathlib.Path(options.work)
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir(parents=True)
+        self.problems = []
+        self.compiled = self.ran = self.left_out = 0
+
+    def compile(self, block, text, *more):
+        unit = self.work / f"block_{self.compiled}.cpp"
+        self.compiled += 1
+        unit.write_text(text, encoding="utf-8")
+        result = subprocess.run([self.options.compiler, *FLAGS, "-I", self.options.root / "include", unit, *more],
+                                capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            self.problems.append(f"{block.place}: does not compile\n{result.stderr[:3000]}")
+        return result.returncode == 0
+
+    def program(self, block, output):
+        program = self.work / f"program_{self.compiled}"
+        if not self.compile(block, block.text, self.options.library, "-lhwy", "-o", program):
+            return
+        self.ran += 1
+        result = subprocess.run([program.resolve()], cwd=self.work, stdin=subprocess.DEVNULL, capture_output=True,
+                                text=True, timeout=300, check=False)
+        if result.returncode != 0:
+            self.problems.append(f"{block.place}: ends with {result.returncode}\n{result.stderr[:2000]}")
+        elif output is not None and result.stdout != output.text:
+            self.problems.append(f"{output.place}: the program at line {block.number} prints\n{result.stdout}"
+                                 f"and not\n{output.text}")
+
+    def snippet(self, block):
+        # Includes and what must stand outside a function come first: the user would put them there.
+        body = block.text.splitlines()
+        top = [line for line in body if line.startswith("#include")]
+        inside = [line for line in body if not line.startswith("#include")]
+        lines = ["#include <soma/soma.hpp>", *top, "[[maybe_unused]] static void snippet() {",
+                 f'#line {block.number + 1 + len(top)} "{block.page}"', *inside, "}", ""]
+        self.compile(block, "\n".join(lines), "-c", "-o", self.work / "snippet.o")
+
+    def page(self, page, path):
+        found = blocks(page, path)
+        for index, block in enumerate(found):
+            if block.language == "bash":
+                self.problems += [f"{block.place}: no file {script}" for script in SCRIPT.findall(block.text)
+                                  if not (self.options.root / script).is_file()]
+            if block.language != "cpp":
+                continue
+            if NOT_COMPILED.search(block.before.splitlines()[-1] if block.before else ""):
+                self.left_out += 1
+            elif FILE.match(block.text) or MAIN.search(block.text):
+                after = found[index + 1] if index + 1 < len(found) else None
+                is_output = after is not None and after.language == "text" and not after.before
+                self.program(block, after if is_output else None)
+            else:
+                self.snippet(block)
+
+
+def main():
+    options = house.arguments(__doc__, "--compiler", "--library", "--work")
+    pages = [options.root / "README.md", *sorted((options.root / "docs").glob("**/*.md"))]
+    checker = Checker(options)
+    for path in pages:
+        if path.is_file():
+            checker.page(path.relative_to(options.root).as_posix(), path)
+        else:
+            checker.problems.append(f"{path.name} does not exist")
+    house.finish(checker.problems, f"{checker.compiled} blocks compiled, {checker.ran} of them run, "
+                                   f"{checker.left_out} left out with a reason")
+
+
+if __name__ == "__main__":
+    main()

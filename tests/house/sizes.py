@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""Files and lines that a reader can take in: at most 600 lines, and 100 columns in C++."""
+
+import house
+
+FOLDERS = ("include", "tests", "bench", "examples", "cmake", "conan")
+MOST_LINES = 600
+MOST_COLUMNS = 100
+TABLE = ".inc"  # reference values written by a script: nobody reads them
+LEFT_OUT = {"__pycache__"}
+
+
+def main():
+    options = house.arguments(__doc__)
+    problems, count, longest = [], 0, (0, "")
+    for folder in FOLDERS:
+        for path in sorted((options.root / folder).rglob("*")):
+            if not path.is_file() or LEFT_OUT.intersection(path.parts):
+                continue
+            name = path.relative_to(options.root)
+            try:
+                text = house.read(path).splitlines()
+            except UnicodeDecodeError:
+                continue  # not text
+            if path.suffix == TABLE:
+                continue
+            count += 1
+            longest = max(longest, (len(text), str(name)))
+            if len(text) > MOST_LINES:
+                problems.append(f"{name}: {len(text)} lines, at most {MOST_LINES}: split it by concept")
+            if path.suffix in (".hpp", ".cpp"):
+                problems += [f"{name}:{number}: {len(line)} columns, at most {MOST_COLUMNS}"
+                             for number, line in enumerate(text, start=1) if len(line) > MOST_COLUMNS]
+    house.finish(problems, f"{count} files, the longest {longest[1]} with {longest[0]} lines")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Every public header stands alone, may be included twice, and is silent under strict warnings.
+# The -inl files are compiled through soma.hpp, the header that they exist for.
+# shellcheck source=tests/packaging/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+has_xtensor=yes
+printf '#if !__has_include(<xtensor/xarray.hpp>) && !__has_include(<xtensor/containers/xarray.hpp>)\n#error\n#endif\n' \
+  >xtensor.cpp
+"$CXX" -std=c++20 -E xtensor.cpp >/dev/null 2>&1 || has_xtensor=no
+
+check() {
+  local header=$1 unit
+  unit=${header//\//_}
+  # A header that does not stand alone fails at the first line, one that has no guard at the second.
+  printf '#include <%s>\n#include <%s>\n' "$header" "$header" >"$unit.cpp"
+  "$CXX" -std=c++20 "${strict[@]}" -I "$include" -fsyntax-only "$unit.cpp" || {
+    echo "FAILED: $header"
+    return 1
+  }
+  echo "ok      $header"
+}
+
+count=0
+failed=0
+while read -r header; do
+  case $header in
+    soma/xtensor.hpp) [ "$has_xtensor" = yes ] || { echo "SKIPPED: $header (no xtensor)"; continue; } ;;
+  esac
+  check "$header" || failed=$((failed + 1))
+  count=$((count + 1))
+done < <(cd "$include" && find soma -name '*.hpp' ! -name '*-inl.hpp' | LC_ALL=C sort)
+
+# soma.hpp again, where the kernels are really compiled: one call, several targets.
+printf '#include <soma/soma.hpp>\nint main() { auto c = soma::make_context(); static_cast<void>(c); }\n' >use.cpp
+for flags in "" "-march=native"; do
+  # shellcheck disable=SC2086
+  "$CXX" -std=c++20 -O2 $flags "${strict[@]}" -I "$include" -c use.cpp -o use.o || failed=$((failed + 1))
+done
+[ "$count" -gt 0 ] || fail "no headers found"
+[ "$failed" -eq 0 ] || fail "$failed of $count headers"
+echo "$count headers"

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installed, then moved: found by name, with and without its components; a version that is not there is refused.
+# shellcheck source=tests/packaging/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+run "$CMAKE" --install "$SOMA_BUILD" --prefix "$SOMA_WORK/first" >install.log
+mv first moved
+# (The library is left out: a compiler may note its working folder in it. A short path, such as /soma, must not
+# be seen in the middle of another one.)
+for folder in "$SOMA_SOURCE" "$SOMA_WORK"; do
+  # shellcheck disable=SC2001  # one substitution with a class and a back reference
+  pattern="(^|-[IL]|[^[:alnum:]_.}/-])$(sed 's/[][(){}.*+?^$|\\]/\\&/g' <<<"$folder")(/|[^[:alnum:]_./-]|\$)"
+  if grep -rE "$pattern" --exclude='*.a' moved; then named=yes; fi
+done
+if [ -n "${named:-}" ]; then
+  fail "the files above name a folder of the machine they were built on"
+fi
+version=$(sed -n 's/.*PACKAGE_VERSION "\(.*\)").*/\1/p' moved/share/cmake/soma/soma-config-version.cmake | head -n 1)
+[ -n "$version" ] || fail "no version in the version file"
+minor=${version%.*}
+
+at() { project "$here" "$1" "-DCMAKE_PREFIX_PATH=$SOMA_WORK/moved" "${@:2}"; }
+at headers "-DWANTED_VERSION=$minor"
+if [ -n "$(find moved -name 'libsoma_dispatch*' -print -quit)" ]; then
+  at dispatch -DCOMPONENTS=dispatch
+fi
+if [ -f moved/share/cmake/soma/soma-xtensor-targets.cmake ]; then at xtensor -DCOMPONENTS=xtensor; fi
+
+configure=("$CMAKE" -S "$here" "-DCMAKE_CXX_COMPILER=$CXX" "-DCMAKE_PREFIX_PATH=$SOMA_WORK/moved")
+must_fail "version" "${configure[@]}" -B newer "-DWANTED_VERSION=${minor%.*}.$((${minor#*.} + 1))"
+must_fail "nonsense" "${configure[@]}" -B unknown -DCOMPONENTS=nonsense

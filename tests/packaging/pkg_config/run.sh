@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Through pkg-config, for build systems that are not CMake.
+# shellcheck source=tests/packaging/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+command -v pkg-config >/dev/null || skip "pkg-config is not installed"
+run "$CMAKE" --install "$SOMA_BUILD" --prefix "$SOMA_WORK/prefix" >install.log
+export PKG_CONFIG_PATH
+PKG_CONFIG_PATH=$(find "$SOMA_WORK/prefix" -type d -name pkgconfig | paste -sd:)
+# shellcheck disable=SC2046  # words on purpose
+run "$CXX" -std=c++20 -O2 "$consumer/main.cpp" $(pkg-config --cflags --libs soma) -o consumer
+run ./consumer
+if pkg-config --exists soma-dispatch; then
+  # shellcheck disable=SC2046
+  run "$CXX" -std=c++20 -O2 "$consumer/main.cpp" $(pkg-config --cflags --libs soma-dispatch) -o consumer
+  run ./consumer
+fi

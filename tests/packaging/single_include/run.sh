@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# The single header alone: copied somewhere, under its own name and under another one.
+# shellcheck source=tests/packaging/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+mkdir -p copy/soma renamed
+cp "$SOMA_SOURCE/single_include/soma/soma.hpp" copy/soma/soma.hpp
+cp "$SOMA_SOURCE/single_include/soma/soma.hpp" renamed/one_file.hpp
+sed 's|<soma/soma.hpp>|"one_file.hpp"|' "$consumer/main.cpp" >renamed/main.cpp
+for flags in -O0 -O2 "-O2 -march=native"; do
+  # shellcheck disable=SC2086
+  run "$CXX" -std=c++20 $flags "${strict[@]}" -I copy "$consumer/main.cpp" -pthread -o consumer
+  run ./consumer
+done
+run "$CXX" -std=c++20 -O2 renamed/main.cpp -pthread -o consumer
+run ./consumer
+
+# With SOMA_DISPATCH it is the light interface: Highway must not be behind it.
+if "$CXX" -std=c++20 -DSOMA_DISPATCH=1 -I copy -M "$consumer/main.cpp" | grep -q hwy/highway.h; then
+  fail "the single header includes Highway although SOMA_DISPATCH is defined"
+fi
+library=$SOMA_BUILD/libsoma_dispatch.a
+[ -f "$library" ] || skip "no libsoma_dispatch.a in the build folder (the static part passed)"
+run "$CXX" -std=c++20 -O2 -DSOMA_DISPATCH=1 -I copy "$consumer/main.cpp" "$library" -lhwy -pthread -o consumer
+run ./consumer
