@@ -462,8 +462,12 @@ struct FloatFormat {
   constexpr int min_spacing_exponent() const { return min_normal_exponent() - mantissa_bits; }
   // Exponent of the largest finite number.
   constexpr int max_exponent() const {
-    const int field = static_cast<int>(max_finite_code() >> mantissa_bits);
-    return (field == 0 && has_zero() ? 1 : field) - bias;
+    const std::uint32_t code = max_finite_code();
+    const auto field = static_cast<int>(code >> mantissa_bits);
+    if (field == 0 &&
+        has_zero())  // one exponent bit, which infinity takes: all finite numbers are subnormal
+      return min_spacing_exponent() + static_cast<int>(std::bit_width(code)) - 1;
+    return field - bias;
   }
 
   // Overflow with `special` resolved.
@@ -838,7 +842,8 @@ struct CodecParams {
   bool fp32_layout;           // the fields are fp32's own, cut off below: decoding is a shift
   bool plain_fp32;            // fp32 itself: nothing to do
   bool plain_bf16;            // bf16 itself: nearest-even is an addition and a shift
-  bool deep;  // has normal numbers among fp32's subnormals: inputs and outputs need normalising
+  bool deep;  // no zero, or normal numbers among fp32's subnormals, which need normalising
+
   bool rare;  // one of the things below, which the common loop leaves out
   bool flush_subnormals, nan_is_negative_zero, is_signed, nan_is_max;
   RoundingMode mode;
@@ -887,7 +892,7 @@ constexpr CodecParams make_codec_params(const FloatFormat& f, const Rounding& ro
   const bool ieee_overflow = p.fp32_layout && f.resolved_overflow() == Overflow::infinity;
   p.plain_fp32 = ieee_overflow && f.mantissa_bits == 23;
   p.plain_bf16 = ieee_overflow && f.mantissa_bits == 7;
-  p.deep = p.bias > 127;
+  p.deep = p.bias > 127 || !f.has_zero();
   return p;
 }
 
@@ -1321,23 +1326,38 @@ constexpr minifloat<F> abs(minifloat<F> value) {
   return signbit(value) ? -value : value;
 }
 
+namespace detail {
+
+// Rounded to odd: the double whose last bit also says that something lies behind it. Rounding that
+// to any format rounds the long double once.
+constexpr double to_odd_double(long double value) {
+  const auto nearest = static_cast<double>(value);
+  const long double rest = value - static_cast<long double>(nearest);
+  const auto bits = std::bit_cast<std::uint64_t>(nearest);
+  if (rest == 0 || (bits & 1) != 0 || nearest - nearest != 0) return nearest;
+  const bool outward = (rest > 0) == (value > 0);
+  return std::bit_cast<double>(outward ? bits + 1 : bits - 1);
+}
+
+}  // namespace detail
+
 // 1.5_bf16 and friends: rounded once, from the long double that the compiler read.
 namespace literals {
 
-constexpr tf32 operator""_tf32(long double value) { return tf32(static_cast<double>(value)); }
-constexpr fp16 operator""_fp16(long double value) { return fp16(static_cast<double>(value)); }
-constexpr bf16 operator""_bf16(long double value) { return bf16(static_cast<double>(value)); }
+constexpr tf32 operator""_tf32(long double value) { return tf32(detail::to_odd_double(value)); }
+constexpr fp16 operator""_fp16(long double value) { return fp16(detail::to_odd_double(value)); }
+constexpr bf16 operator""_bf16(long double value) { return bf16(detail::to_odd_double(value)); }
 constexpr fp8_e3m4 operator""_e3m4(long double value) {
-  return fp8_e3m4(static_cast<double>(value));
+  return fp8_e3m4(detail::to_odd_double(value));
 }
 constexpr fp8_e4m3 operator""_e4m3(long double value) {
-  return fp8_e4m3(static_cast<double>(value));
+  return fp8_e4m3(detail::to_odd_double(value));
 }
 constexpr fp8_e5m2 operator""_e5m2(long double value) {
-  return fp8_e5m2(static_cast<double>(value));
+  return fp8_e5m2(detail::to_odd_double(value));
 }
 constexpr fp8_e4m3fn operator""_e4m3fn(long double value) {
-  return fp8_e4m3fn(static_cast<double>(value));
+  return fp8_e4m3fn(detail::to_odd_double(value));
 }
 
 }  // namespace literals
@@ -2692,6 +2712,9 @@ class std::numeric_limits<soma::minifloat<F>> {
     const int product = binary * 30103;
     return product >= 0 ? product / 100000 : -((-product + 99999) / 100000);
   }
+  // The magnitude code of min().
+  static constexpr std::uint32_t smallest_normal =
+      F.has_zero() ? std::uint32_t{1} << F.mantissa_bits : 0;
 
  public:
   static constexpr bool is_specialized = true;
@@ -2718,13 +2741,25 @@ class std::numeric_limits<soma::minifloat<F>> {
   static constexpr int max_digits10 = decimal(digits) + 2;
   static constexpr int min_exponent = F.min_normal_exponent() + 1;
   static constexpr int max_exponent = F.max_exponent() + 1;
-  static constexpr int min_exponent10 = -decimal(-(min_exponent - 1));
-  static constexpr int max_exponent10 = decimal(max_exponent);
+  // The powers of ten between min() and max().
+  static constexpr int min_exponent10 = [] {
+    const double smallest =
+        std::bit_cast<double>(static_cast<std::uint64_t>(1022 + min_exponent) << 52);
+    int n = 0;
+    for (double power = 1; power / 10 >= smallest; power /= 10) --n;
+    for (double power = 1; power < smallest; power *= 10) ++n;
+    return n;
+  }();
+  static constexpr int max_exponent10 = [] {
+    const double largest = soma::decode(F, F.max_finite_code());
+    int n = 0;
+    for (double power = 1; power * 10 <= largest; power *= 10) ++n;
+    for (double power = 1; power > largest; power /= 10) --n;
+    return n;
+  }();
 
   // Smallest positive normal number.
-  static constexpr Number min() noexcept {
-    return Number::from_code(F.has_zero() ? std::uint32_t{1} << F.mantissa_bits : 0);
-  }
+  static constexpr Number min() noexcept { return Number::from_code(smallest_normal); }
   static constexpr Number max() noexcept { return Number::from_code(F.max_finite_code()); }
   static constexpr Number lowest() noexcept {
     if constexpr (F.is_signed)
@@ -3253,14 +3288,16 @@ HWY_NOINLINE static V32 patch_rare(D32 d, const CodecParams& p, V32 bits, V32 co
   return p.nan_is_max ? hn::IfThenElse(is_nan, code, hn::Or(code, sign)) : hn::Or(code, sign);
 }
 
-// How much to add before the shift, for nearest-even and the directed modes.
+// How much to add before the shift, for nearest-even and the directed modes. Even is what the kept
+// significand is: without mantissa bits it is never even and ties go away from zero, as IEEE 754
+// section 4.3.1 has it.
 template <RoundingClass kClass, class D32, class V32 = hn::Vec<D32>>
-HWY_INLINE V32 rounding_addend(D32 d, const CodecParams& p, V32 bits, V32 fixed, V32 shift) {
+HWY_INLINE V32 rounding_addend(D32 d, const CodecParams& p, V32 bits, V32 significand, V32 shift) {
   const V32 one = hn::Set(d, 1u);
   const V32 discarded = hn::Sub(hn::Shl(one, shift), one);  // mask of the bits that go
   const V32 below_half = hn::ShiftRight<1>(discarded);
   if (kClass == RoundingClass::nearest_even)
-    return hn::Add(below_half, hn::And(hn::Shr(fixed, shift), hn::And(discarded, one)));
+    return hn::Add(below_half, hn::And(hn::Shr(significand, shift), hn::And(discarded, one)));
   // nearest_away adds half; up and down add everything on the side where they move away from zero.
   const V32 negative =
       hn::BitCast(d, hn::ShiftRight<31>(hn::BitCast(hn::RebindToSigned<D32>(), bits)));
@@ -3338,7 +3375,7 @@ HWY_INLINE V32 encode_lanes(D32 d, const CodecParams& p, V32 bits, V32 random) {
                                         hn::Shr(fixed, hn::Min(shift, hn::Set(d, 31u))));
     code = hn::Add(kept, stochastic_carry(d, p, fixed, shift, random));
   } else {
-    code = hn::Shr(hn::Add(fixed, rounding_addend<kClass>(d, p, bits, fixed, shift)), shift);
+    code = hn::Shr(hn::Add(fixed, rounding_addend<kClass>(d, p, bits, significand, shift)), shift);
   }
   if (kDeep && p.lowest_code != 0) {
     const V32 lowest = hn::Set(d, p.lowest_code);

@@ -11,6 +11,7 @@
 
 #include <soma/base/config.hpp>
 
+#include <bit>
 #include <cstdint>
 
 namespace soma {
@@ -105,8 +106,12 @@ struct FloatFormat {
   constexpr int min_spacing_exponent() const { return min_normal_exponent() - mantissa_bits; }
   // Exponent of the largest finite number.
   constexpr int max_exponent() const {
-    const int field = static_cast<int>(max_finite_code() >> mantissa_bits);
-    return (field == 0 && has_zero() ? 1 : field) - bias;
+    const std::uint32_t code = max_finite_code();
+    const auto field = static_cast<int>(code >> mantissa_bits);
+    if (field == 0 &&
+        has_zero())  // one exponent bit, which infinity takes: all finite numbers are subnormal
+      return min_spacing_exponent() + static_cast<int>(std::bit_width(code)) - 1;
+    return field - bias;
   }
 
   // Overflow with `special` resolved.

@@ -173,23 +173,38 @@ constexpr minifloat<F> abs(minifloat<F> value) {
   return signbit(value) ? -value : value;
 }
 
+namespace detail {
+
+// Rounded to odd: the double whose last bit also says that something lies behind it. Rounding that
+// to any format rounds the long double once.
+constexpr double to_odd_double(long double value) {
+  const auto nearest = static_cast<double>(value);
+  const long double rest = value - static_cast<long double>(nearest);
+  const auto bits = std::bit_cast<std::uint64_t>(nearest);
+  if (rest == 0 || (bits & 1) != 0 || nearest - nearest != 0) return nearest;
+  const bool outward = (rest > 0) == (value > 0);
+  return std::bit_cast<double>(outward ? bits + 1 : bits - 1);
+}
+
+}  // namespace detail
+
 // 1.5_bf16 and friends: rounded once, from the long double that the compiler read.
 namespace literals {
 
-constexpr tf32 operator""_tf32(long double value) { return tf32(static_cast<double>(value)); }
-constexpr fp16 operator""_fp16(long double value) { return fp16(static_cast<double>(value)); }
-constexpr bf16 operator""_bf16(long double value) { return bf16(static_cast<double>(value)); }
+constexpr tf32 operator""_tf32(long double value) { return tf32(detail::to_odd_double(value)); }
+constexpr fp16 operator""_fp16(long double value) { return fp16(detail::to_odd_double(value)); }
+constexpr bf16 operator""_bf16(long double value) { return bf16(detail::to_odd_double(value)); }
 constexpr fp8_e3m4 operator""_e3m4(long double value) {
-  return fp8_e3m4(static_cast<double>(value));
+  return fp8_e3m4(detail::to_odd_double(value));
 }
 constexpr fp8_e4m3 operator""_e4m3(long double value) {
-  return fp8_e4m3(static_cast<double>(value));
+  return fp8_e4m3(detail::to_odd_double(value));
 }
 constexpr fp8_e5m2 operator""_e5m2(long double value) {
-  return fp8_e5m2(static_cast<double>(value));
+  return fp8_e5m2(detail::to_odd_double(value));
 }
 constexpr fp8_e4m3fn operator""_e4m3fn(long double value) {
-  return fp8_e4m3fn(static_cast<double>(value));
+  return fp8_e4m3fn(detail::to_odd_double(value));
 }
 
 }  // namespace literals

@@ -4,6 +4,7 @@
 
 #include <soma/numeric/minifloat.hpp>
 
+#include <bit>
 #include <charconv>
 #include <cstddef>
 #include <functional>
@@ -44,6 +45,9 @@ class std::numeric_limits<soma::minifloat<F>> {
     const int product = binary * 30103;
     return product >= 0 ? product / 100000 : -((-product + 99999) / 100000);
   }
+  // The magnitude code of min().
+  static constexpr std::uint32_t smallest_normal =
+      F.has_zero() ? std::uint32_t{1} << F.mantissa_bits : 0;
 
  public:
   static constexpr bool is_specialized = true;
@@ -70,13 +74,25 @@ class std::numeric_limits<soma::minifloat<F>> {
   static constexpr int max_digits10 = decimal(digits) + 2;
   static constexpr int min_exponent = F.min_normal_exponent() + 1;
   static constexpr int max_exponent = F.max_exponent() + 1;
-  static constexpr int min_exponent10 = -decimal(-(min_exponent - 1));
-  static constexpr int max_exponent10 = decimal(max_exponent);
+  // The powers of ten between min() and max().
+  static constexpr int min_exponent10 = [] {
+    const double smallest =
+        std::bit_cast<double>(static_cast<std::uint64_t>(1022 + min_exponent) << 52);
+    int n = 0;
+    for (double power = 1; power / 10 >= smallest; power /= 10) --n;
+    for (double power = 1; power < smallest; power *= 10) ++n;
+    return n;
+  }();
+  static constexpr int max_exponent10 = [] {
+    const double largest = soma::decode(F, F.max_finite_code());
+    int n = 0;
+    for (double power = 1; power * 10 <= largest; power *= 10) ++n;
+    for (double power = 1; power > largest; power /= 10) --n;
+    return n;
+  }();
 
   // Smallest positive normal number.
-  static constexpr Number min() noexcept {
-    return Number::from_code(F.has_zero() ? std::uint32_t{1} << F.mantissa_bits : 0);
-  }
+  static constexpr Number min() noexcept { return Number::from_code(smallest_normal); }
   static constexpr Number max() noexcept { return Number::from_code(F.max_finite_code()); }
   static constexpr Number lowest() noexcept {
     if constexpr (F.is_signed)

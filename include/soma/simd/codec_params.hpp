@@ -30,7 +30,8 @@ struct CodecParams {
   bool fp32_layout;           // the fields are fp32's own, cut off below: decoding is a shift
   bool plain_fp32;            // fp32 itself: nothing to do
   bool plain_bf16;            // bf16 itself: nearest-even is an addition and a shift
-  bool deep;  // has normal numbers among fp32's subnormals: inputs and outputs need normalising
+  bool deep;  // no zero, or normal numbers among fp32's subnormals, which need normalising
+
   bool rare;  // one of the things below, which the common loop leaves out
   bool flush_subnormals, nan_is_negative_zero, is_signed, nan_is_max;
   RoundingMode mode;
@@ -79,7 +80,7 @@ constexpr CodecParams make_codec_params(const FloatFormat& f, const Rounding& ro
   const bool ieee_overflow = p.fp32_layout && f.resolved_overflow() == Overflow::infinity;
   p.plain_fp32 = ieee_overflow && f.mantissa_bits == 23;
   p.plain_bf16 = ieee_overflow && f.mantissa_bits == 7;
-  p.deep = p.bias > 127;
+  p.deep = p.bias > 127 || !f.has_zero();
   return p;
 }
 

@@ -48,14 +48,16 @@ HWY_NOINLINE static V32 patch_rare(D32 d, const CodecParams& p, V32 bits, V32 co
   return p.nan_is_max ? hn::IfThenElse(is_nan, code, hn::Or(code, sign)) : hn::Or(code, sign);
 }
 
-// How much to add before the shift, for nearest-even and the directed modes.
+// How much to add before the shift, for nearest-even and the directed modes. Even is what the kept
+// significand is: without mantissa bits it is never even and ties go away from zero, as IEEE 754
+// section 4.3.1 has it.
 template <RoundingClass kClass, class D32, class V32 = hn::Vec<D32>>
-HWY_INLINE V32 rounding_addend(D32 d, const CodecParams& p, V32 bits, V32 fixed, V32 shift) {
+HWY_INLINE V32 rounding_addend(D32 d, const CodecParams& p, V32 bits, V32 significand, V32 shift) {
   const V32 one = hn::Set(d, 1u);
   const V32 discarded = hn::Sub(hn::Shl(one, shift), one);  // mask of the bits that go
   const V32 below_half = hn::ShiftRight<1>(discarded);
   if (kClass == RoundingClass::nearest_even)
-    return hn::Add(below_half, hn::And(hn::Shr(fixed, shift), hn::And(discarded, one)));
+    return hn::Add(below_half, hn::And(hn::Shr(significand, shift), hn::And(discarded, one)));
   // nearest_away adds half; up and down add everything on the side where they move away from zero.
   const V32 negative =
       hn::BitCast(d, hn::ShiftRight<31>(hn::BitCast(hn::RebindToSigned<D32>(), bits)));
@@ -133,7 +135,7 @@ HWY_INLINE V32 encode_lanes(D32 d, const CodecParams& p, V32 bits, V32 random) {
                                         hn::Shr(fixed, hn::Min(shift, hn::Set(d, 31u))));
     code = hn::Add(kept, stochastic_carry(d, p, fixed, shift, random));
   } else {
-    code = hn::Shr(hn::Add(fixed, rounding_addend<kClass>(d, p, bits, fixed, shift)), shift);
+    code = hn::Shr(hn::Add(fixed, rounding_addend<kClass>(d, p, bits, significand, shift)), shift);
   }
   if (kDeep && p.lowest_code != 0) {
     const V32 lowest = hn::Set(d, p.lowest_code);
