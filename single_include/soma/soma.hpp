@@ -348,16 +348,15 @@ constexpr std::uint32_t rounding_word(const Draw& draw, int bits, std::uint64_t 
 //
 // Rules (docs/numerics.md has them with examples):
 //   NaN       keeps its sign and the top mantissa_bits of its payload where the target is ieee; if
-//   those are all zero,
-//             the quiet bit is set. Elsewhere it becomes the format's NaN, with its sign where NaN
-//             has one. A format without NaN takes its largest positive finite number.
+//             those are all zero, the quiet bit is set. Elsewhere it becomes the format's NaN, with
+//             its sign where NaN has one. A format without NaN takes its largest positive number.
 //   overflow  a magnitude that rounds beyond the largest finite number, and infinity, follow
-//   FloatFormat::overflow.
-//             Finite values rounded toward zero (also up or down, on the side where that is toward
-//             zero) stop at the largest finite number, as in IEEE 754 section 7.4.
+//             FloatFormat::overflow. Finite values rounded toward zero (also up or down, on the
+//             side where that is toward zero) stop at the largest, as in IEEE 754 section 7.4.
 //   zero      keeps its sign where the format has signed zeros; without a zero (e8m0) it becomes
-//   the smallest number. negative  values below zero become NaN in a format without sign (its
-//   smallest number where it has no NaN).
+//             the smallest number.
+//   negative  values below zero become NaN in a format without sign (its smallest number where it
+//             has no NaN).
 
 // ---- soma/numeric/float_format.hpp
 // FloatFormat: a binary floating-point format as one constexpr value.
@@ -492,6 +491,9 @@ struct FloatFormat {
   // Why this record describes no format, or nullptr if it does. Types refuse an impossible record
   // when compiled, run-time entries throw format.impossible (numeric/formats.hpp, validate).
   constexpr const char* problem() const {
+    if (specials > Specials::nan_negative_zero) return "specials that exist";
+    if (subnormals > Subnormals::absent) return "a treatment of subnormals that exists";
+    if (overflow > Overflow::nan) return "an overflow policy that exists";
     if (exponent_bits < 1 || exponent_bits > 8) return "exponent_bits from 1 to 8";
     if (mantissa_bits < 0 || mantissa_bits > 23) return "mantissa_bits from 0 to 23";
     if (bits() < 2) return "at least 2 bits in total";
@@ -522,7 +524,7 @@ struct FloatFormat {
 namespace soma {
 
 enum class RoundingMode : std::uint8_t {
-  nearest_even,  // ties to the even code (IEEE 754 roundTiesToEven)
+  nearest_even,  // ties to the even significand; without mantissa bits, away from zero (IEEE 754)
   nearest_away,  // ties away from zero
   toward_zero,
   up,    // toward +infinity
@@ -630,9 +632,8 @@ struct ExactMagnitude {
 struct Unpacked {
   enum class Kind : std::uint8_t { zero, finite, infinity, nan } kind;
   bool negative;
-  ExactMagnitude magnitude;  // where finite
-  std::uint64_t
-      nan_payload;  // where NaN: the mantissa field, aligned so that its top bit is bit 51
+  ExactMagnitude magnitude;   // where finite
+  std::uint64_t nan_payload;  // where NaN: the mantissa field, its top bit at bit 51
 };
 
 constexpr Unpacked unpack(double value) {
@@ -756,7 +757,14 @@ constexpr std::uint32_t encode(const FloatFormat& format, const Unpacked& value,
 
   const std::uint64_t kept = significand >> shift;
   const std::uint64_t rest = significand & ((std::uint64_t{1} << shift) - 1);
-  const std::uint32_t usable = ~std::uint32_t{0} << (32 - random_bits(rounding, format));
+  std::uint32_t usable = 0;
+  if (rounding.mode == RoundingMode::stochastic) {
+    const int bits = random_bits(rounding, format);
+    if (bits > 32)
+      fail(error_id::random_bits, "encode", "rounding.random_bits", std::to_string(bits),
+           "0 (automatic) to 32");
+    usable = ~std::uint32_t{0} << (32 - bits);
+  }
   std::uint64_t code = kept;
   if (deficit == 0) code += static_cast<std::uint64_t>(field - 1) << format.mantissa_bits;
   code += rest != 0 || wide_shift > shift
@@ -806,7 +814,7 @@ constexpr float decode(const FloatFormat& format, std::uint32_t code) {
   std::uint32_t significand = magnitude & format.mantissa_mask();
   if (!subnormal) significand |= std::uint32_t{1} << format.mantissa_bits;
   if (significand == 0 || (subnormal && format.subnormals == Subnormals::flushed))
-    return std::bit_cast<float>(sign);
+    return format.specials == Specials::nan_negative_zero ? 0.0f : std::bit_cast<float>(sign);
 
   // significand * 2^unit, put into fp32's fields; its top bit stands for 2^top.
   const int unit = (subnormal ? 1 : field) - format.bias - format.mantissa_bits;
@@ -1418,8 +1426,8 @@ constexpr Granule granule(Granularity granularity) {
   return {0, 0};
 }
 
-// How many scales a matrix has: `rows` x `columns` of them, row-major. Never 0 x 0: an empty tensor
-// has one scale.
+// How many scales a matrix has: `rows` x `columns` of them, row-major. A granularity of a tensor has
+// one for an empty matrix as well; the others have none where there is nothing to cover.
 struct ScaleGrid {
   std::size_t rows, columns;
   constexpr std::size_t size() const { return rows * columns; }
@@ -1455,9 +1463,9 @@ constexpr int exponent_of(float value) { return unpack(value).magnitude.exponent
 // 2^-126 to 2^126, so that it and its inverse are normal numbers.
 //   fp32          amax / largest * 2^margin, rounded to nearest
 //   power_of_two  the smallest power of two that brings amax to the largest number or below, times
-//   2^margin mx            2^(floor(log2(amax)) - emax + margin), the rule of OCP Microscaling 1.0
-//   section 6.3; values of up to
-//                 twice 2^emax then meet a largest number below that, and saturate
+//                 2^margin
+//   mx            2^(floor(log2(amax)) - emax + margin), the rule of OCP Microscaling 1.0 section
+//                 6.3; values of up to twice 2^emax then meet a smaller largest number and saturate
 inline float scale_for(const Scaling& scaling, const FloatFormat& format, float amax) {
   if (!(amax > 0)) return 1.0f;
   const float largest = decode(format, format.max_finite_code());
@@ -1643,8 +1651,7 @@ class CountingResource final : public std::pmr::memory_resource {
 //   nested     a run from inside a task runs its tasks one after another on that thread
 //   concurrent runs from several threads take turns
 //   fork       a child process starts a team of its own on first use; the parent's is untouched
-//   end        the destructor wakes and joins the team (in a forked child that never used it, there
-//   is none)
+//   end        the destructor wakes and joins the team (a forked child that never used it has none)
 
 // ---- soma/runtime/cpu.hpp
 // What the operating system says of the processor: who it is, its caches, and how many cores this
@@ -2241,8 +2248,11 @@ struct ConvertOptions {
 //   format.impossible       either format
 //   convert.size_mismatch   rows or columns differ
 //   convert.layout          a row stride shorter than a row, or no memory behind a matrix that is
-//   not empty convert.overlap         the two overlap in another way rounding.random_bits    more
-//   than 32 scaling.invalid, scaling.count
+//                           not empty
+//   convert.overlap         the two overlap in another way
+//   rounding.random_bits    more than 32
+//   scaling.invalid         a field of a Scaling, or a delayed scale that is not positive and finite
+//   scaling.count           scales, source_scales or amax are not as many as the granules
 void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
              const ConvertOptions& options = {});
 
@@ -2712,9 +2722,9 @@ class std::numeric_limits<soma::minifloat<F>> {
     const int product = binary * 30103;
     return product >= 0 ? product / 100000 : -((-product + 99999) / 100000);
   }
-  // The magnitude code of min().
+  // The magnitude code of min(). Where no number is normal (one exponent bit, taken by infinity), of max().
   static constexpr std::uint32_t smallest_normal =
-      F.has_zero() ? std::uint32_t{1} << F.mantissa_bits : 0;
+      (std::min)(F.has_zero() ? std::uint32_t{1} << F.mantissa_bits : 0, F.max_finite_code());
 
  public:
   static constexpr bool is_specialized = true;
@@ -2759,8 +2769,8 @@ class std::numeric_limits<soma::minifloat<F>> {
   }();
 
   // Smallest positive normal number.
-  static constexpr Number min() noexcept { return Number::from_code(smallest_normal); }
-  static constexpr Number max() noexcept { return Number::from_code(F.max_finite_code()); }
+  static constexpr Number(min)() noexcept { return Number::from_code(smallest_normal); }
+  static constexpr Number(max)() noexcept { return Number::from_code(F.max_finite_code()); }
   static constexpr Number lowest() noexcept {
     if constexpr (F.is_signed)
       return Number::from_code(F.max_finite_code() | F.sign_mask());
@@ -3183,7 +3193,8 @@ HWY_NOINLINE static V32 patch_rare_decoded(D32 d, const CodecParams& p, V32 code
   const V32 magnitude = hn::And(code, hn::Set(d, p.magnitude_mask));
   if (p.flush_subnormals) {
     const auto subnormal = hn::Lt(magnitude, hn::Set(d, 1u << p.mantissa_bits));
-    bits = hn::IfThenElse(subnormal, hn::And(bits, hn::Set(d, 0x80000000u)), bits);
+    const V32 zero = hn::And(bits, hn::Set(d, p.nan_is_negative_zero ? 0u : 0x80000000u));
+    bits = hn::IfThenElse(subnormal, zero, bits);
   }
   if (p.nan_is_negative_zero) {
     const V32 all = hn::And(code, hn::Set(d, p.magnitude_mask | p.sign_mask));

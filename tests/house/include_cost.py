@@ -63,6 +63,19 @@ class Compiler:
                 return own[-1], plain[-1]
         return min(own), min(plain)
 
+    def beside_xtensor(self, text):
+        """(most, least time, least time of the plain unit): the bridge may cost what xtensor costs, and one plain unit
+
+        Both are measured, so a disturbance of either misleads: only what stays above is too much.
+        """
+        for _ in range(3):
+            foreign, plain = self.least(XTENSOR, [], float("inf"))
+            most = foreign / plain + 1
+            time, plain = self.least(text, [], most)
+            if time is None or time <= most * plain:
+                break
+        return most, time, plain
+
 
 def include(header):
     return f"#include <{header}>\n"
@@ -91,10 +104,10 @@ def main():
     problems = []
     print(f"{'ratio':>6} {'most':>6} {'seconds':>8}  header")
     for label, text, flags, most in cases(options.root, has_xtensor):
-        if most is None:  # the bridge may cost what xtensor itself costs, and one plain unit
-            foreign, plain = compiler.least(XTENSOR, [], float("inf"))
-            most = foreign / plain + 1
-        time, plain = compiler.least(text, flags, most)
+        if most is None:
+            most, time, plain = compiler.beside_xtensor(text)
+        else:
+            time, plain = compiler.least(text, flags, most)
         if time is None:
             problems.append(f"{label} does not compile")
             continue

@@ -44,6 +44,10 @@ static_assert(formats::fp8_e4m3.with(Overflow::saturate).overflow == Overflow::s
 static_assert(formats::fp8_e4m3.with_bias(9).bias == 9 && formats::fp8_e4m3.bias == 7);
 static_assert(FloatFormat{.mantissa_bits = 5}.problem() == nullptr);
 static_assert(FloatFormat{.exponent_bits = 9}.problem() != nullptr);
+// Values that a cast from a file or a wire could bring.
+static_assert(FloatFormat{.specials = static_cast<Specials>(9)}.problem() != nullptr);
+static_assert(FloatFormat{.subnormals = static_cast<Subnormals>(3)}.problem() != nullptr);
+static_assert(FloatFormat{.overflow = static_cast<Overflow>(4)}.problem() != nullptr);
 
 TEST_CASE("width decides the container", "[unit]") {
   for (int mantissa_bits = 1; mantissa_bits <= 23; ++mantissa_bits) {

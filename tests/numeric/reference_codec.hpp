@@ -97,6 +97,7 @@ class ReferenceCodec {
       return sign | 0x7F800000u | payload << (23 - format_.mantissa_bits);
     }
     const double value = read_magnitude(code & ~sign_bit());
+    if (value == 0 && format_.specials == Specials::nan_negative_zero) return 0;
     return sign | std::bit_cast<std::uint32_t>(static_cast<float>(value));
   }
 

@@ -1,6 +1,7 @@
 // Rounding: names, default widths, and the accelerator's two environment switches.
 #include "catch.hpp"
 
+#include <soma/numeric/codec.hpp>
 #include <soma/numeric/formats.hpp>
 #include <soma/numeric/rounding.hpp>
 
@@ -134,3 +135,16 @@ TEST_CASE("anything else in the variables is an error that quotes it", "[unit]")
 }
 
 #endif
+
+TEST_CASE("more random bits than a word has are refused where they would be used", "[unit]") {
+  using namespace soma;
+  try {
+    static_cast<void>(encode(formats::bf16, 1.01f, {RoundingMode::stochastic, 33}, 0));
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.id() == error_id::random_bits);
+    CHECK(error.given() == "33");
+  }
+  CHECK(encode(formats::bf16, 1.01f, {RoundingMode::nearest_even, 33}) ==
+        encode(formats::bf16, 1.01f));
+}

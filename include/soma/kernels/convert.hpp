@@ -49,8 +49,11 @@ struct ConvertOptions {
 //   format.impossible       either format
 //   convert.size_mismatch   rows or columns differ
 //   convert.layout          a row stride shorter than a row, or no memory behind a matrix that is
-//   not empty convert.overlap         the two overlap in another way rounding.random_bits    more
-//   than 32 scaling.invalid, scaling.count
+//                           not empty
+//   convert.overlap         the two overlap in another way
+//   rounding.random_bits    more than 32
+//   scaling.invalid         a field of a Scaling, or a delayed scale that is not positive and finite
+//   scaling.count           scales, source_scales or amax are not as many as the granules
 void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
              const ConvertOptions& options = {});
 

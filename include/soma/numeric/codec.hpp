@@ -5,16 +5,15 @@
 //
 // Rules (docs/numerics.md has them with examples):
 //   NaN       keeps its sign and the top mantissa_bits of its payload where the target is ieee; if
-//   those are all zero,
-//             the quiet bit is set. Elsewhere it becomes the format's NaN, with its sign where NaN
-//             has one. A format without NaN takes its largest positive finite number.
+//             those are all zero, the quiet bit is set. Elsewhere it becomes the format's NaN, with
+//             its sign where NaN has one. A format without NaN takes its largest positive number.
 //   overflow  a magnitude that rounds beyond the largest finite number, and infinity, follow
-//   FloatFormat::overflow.
-//             Finite values rounded toward zero (also up or down, on the side where that is toward
-//             zero) stop at the largest finite number, as in IEEE 754 section 7.4.
+//             FloatFormat::overflow. Finite values rounded toward zero (also up or down, on the
+//             side where that is toward zero) stop at the largest, as in IEEE 754 section 7.4.
 //   zero      keeps its sign where the format has signed zeros; without a zero (e8m0) it becomes
-//   the smallest number. negative  values below zero become NaN in a format without sign (its
-//   smallest number where it has no NaN).
+//             the smallest number.
+//   negative  values below zero become NaN in a format without sign (its smallest number where it
+//             has no NaN).
 
 #include <soma/numeric/float_format.hpp>
 #include <soma/numeric/rounding.hpp>
@@ -35,9 +34,8 @@ struct ExactMagnitude {
 struct Unpacked {
   enum class Kind : std::uint8_t { zero, finite, infinity, nan } kind;
   bool negative;
-  ExactMagnitude magnitude;  // where finite
-  std::uint64_t
-      nan_payload;  // where NaN: the mantissa field, aligned so that its top bit is bit 51
+  ExactMagnitude magnitude;   // where finite
+  std::uint64_t nan_payload;  // where NaN: the mantissa field, its top bit at bit 51
 };
 
 constexpr Unpacked unpack(double value) {
@@ -161,7 +159,14 @@ constexpr std::uint32_t encode(const FloatFormat& format, const Unpacked& value,
 
   const std::uint64_t kept = significand >> shift;
   const std::uint64_t rest = significand & ((std::uint64_t{1} << shift) - 1);
-  const std::uint32_t usable = ~std::uint32_t{0} << (32 - random_bits(rounding, format));
+  std::uint32_t usable = 0;
+  if (rounding.mode == RoundingMode::stochastic) {
+    const int bits = random_bits(rounding, format);
+    if (bits > 32)
+      fail(error_id::random_bits, "encode", "rounding.random_bits", std::to_string(bits),
+           "0 (automatic) to 32");
+    usable = ~std::uint32_t{0} << (32 - bits);
+  }
   std::uint64_t code = kept;
   if (deficit == 0) code += static_cast<std::uint64_t>(field - 1) << format.mantissa_bits;
   code += rest != 0 || wide_shift > shift
@@ -211,7 +216,7 @@ constexpr float decode(const FloatFormat& format, std::uint32_t code) {
   std::uint32_t significand = magnitude & format.mantissa_mask();
   if (!subnormal) significand |= std::uint32_t{1} << format.mantissa_bits;
   if (significand == 0 || (subnormal && format.subnormals == Subnormals::flushed))
-    return std::bit_cast<float>(sign);
+    return format.specials == Specials::nan_negative_zero ? 0.0f : std::bit_cast<float>(sign);
 
   // significand * 2^unit, put into fp32's fields; its top bit stands for 2^top.
   const int unit = (subnormal ? 1 : field) - format.bias - format.mantissa_bits;

@@ -136,6 +136,9 @@ struct FloatFormat {
   // Why this record describes no format, or nullptr if it does. Types refuse an impossible record
   // when compiled, run-time entries throw format.impossible (numeric/formats.hpp, validate).
   constexpr const char* problem() const {
+    if (specials > Specials::nan_negative_zero) return "specials that exist";
+    if (subnormals > Subnormals::absent) return "a treatment of subnormals that exists";
+    if (overflow > Overflow::nan) return "an overflow policy that exists";
     if (exponent_bits < 1 || exponent_bits > 8) return "exponent_bits from 1 to 8";
     if (mantissa_bits < 0 || mantissa_bits > 23) return "mantissa_bits from 0 to 23";
     if (bits() < 2) return "at least 2 bits in total";

@@ -4,6 +4,7 @@
 
 #include <soma/numeric/minifloat.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstddef>
@@ -45,9 +46,9 @@ class std::numeric_limits<soma::minifloat<F>> {
     const int product = binary * 30103;
     return product >= 0 ? product / 100000 : -((-product + 99999) / 100000);
   }
-  // The magnitude code of min().
+  // The magnitude code of min(). Where no number is normal (one exponent bit, taken by infinity), of max().
   static constexpr std::uint32_t smallest_normal =
-      F.has_zero() ? std::uint32_t{1} << F.mantissa_bits : 0;
+      (std::min)(F.has_zero() ? std::uint32_t{1} << F.mantissa_bits : 0, F.max_finite_code());
 
  public:
   static constexpr bool is_specialized = true;
@@ -92,8 +93,8 @@ class std::numeric_limits<soma::minifloat<F>> {
   }();
 
   // Smallest positive normal number.
-  static constexpr Number min() noexcept { return Number::from_code(smallest_normal); }
-  static constexpr Number max() noexcept { return Number::from_code(F.max_finite_code()); }
+  static constexpr Number(min)() noexcept { return Number::from_code(smallest_normal); }
+  static constexpr Number(max)() noexcept { return Number::from_code(F.max_finite_code()); }
   static constexpr Number lowest() noexcept {
     if constexpr (F.is_signed)
       return Number::from_code(F.max_finite_code() | F.sign_mask());

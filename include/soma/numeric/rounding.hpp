@@ -14,7 +14,7 @@
 namespace soma {
 
 enum class RoundingMode : std::uint8_t {
-  nearest_even,  // ties to the even code (IEEE 754 roundTiesToEven)
+  nearest_even,  // ties to the even significand; without mantissa bits, away from zero (IEEE 754)
   nearest_away,  // ties away from zero
   toward_zero,
   up,    // toward +infinity

@@ -65,8 +65,8 @@ constexpr Granule granule(Granularity granularity) {
   return {0, 0};
 }
 
-// How many scales a matrix has: `rows` x `columns` of them, row-major. Never 0 x 0: an empty tensor
-// has one scale.
+// How many scales a matrix has: `rows` x `columns` of them, row-major. A granularity of a tensor has
+// one for an empty matrix as well; the others have none where there is nothing to cover.
 struct ScaleGrid {
   std::size_t rows, columns;
   constexpr std::size_t size() const { return rows * columns; }
@@ -102,9 +102,9 @@ constexpr int exponent_of(float value) { return unpack(value).magnitude.exponent
 // 2^-126 to 2^126, so that it and its inverse are normal numbers.
 //   fp32          amax / largest * 2^margin, rounded to nearest
 //   power_of_two  the smallest power of two that brings amax to the largest number or below, times
-//   2^margin mx            2^(floor(log2(amax)) - emax + margin), the rule of OCP Microscaling 1.0
-//   section 6.3; values of up to
-//                 twice 2^emax then meet a largest number below that, and saturate
+//                 2^margin
+//   mx            2^(floor(log2(amax)) - emax + margin), the rule of OCP Microscaling 1.0 section
+//                 6.3; values of up to twice 2^emax then meet a smaller largest number and saturate
 inline float scale_for(const Scaling& scaling, const FloatFormat& format, float amax) {
   if (!(amax > 0)) return 1.0f;
   const float largest = decode(format, format.max_finite_code());

@@ -9,8 +9,7 @@
 //   nested     a run from inside a task runs its tasks one after another on that thread
 //   concurrent runs from several threads take turns
 //   fork       a child process starts a team of its own on first use; the parent's is untouched
-//   end        the destructor wakes and joins the team (in a forked child that never used it, there
-//   is none)
+//   end        the destructor wakes and joins the team (a forked child that never used it has none)
 
 #include <soma/base/error.hpp>
 #include <soma/runtime/cpu.hpp>

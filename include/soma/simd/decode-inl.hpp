@@ -38,7 +38,8 @@ HWY_NOINLINE static V32 patch_rare_decoded(D32 d, const CodecParams& p, V32 code
   const V32 magnitude = hn::And(code, hn::Set(d, p.magnitude_mask));
   if (p.flush_subnormals) {
     const auto subnormal = hn::Lt(magnitude, hn::Set(d, 1u << p.mantissa_bits));
-    bits = hn::IfThenElse(subnormal, hn::And(bits, hn::Set(d, 0x80000000u)), bits);
+    const V32 zero = hn::And(bits, hn::Set(d, p.nan_is_negative_zero ? 0u : 0x80000000u));
+    bits = hn::IfThenElse(subnormal, zero, bits);
   }
   if (p.nan_is_negative_zero) {
     const V32 all = hn::And(code, hn::Set(d, p.magnitude_mask | p.sign_mask));
