@@ -1426,8 +1426,8 @@ constexpr Granule granule(Granularity granularity) {
   return {0, 0};
 }
 
-// How many scales a matrix has: `rows` x `columns` of them, row-major. A granularity of a tensor has
-// one for an empty matrix as well; the others have none where there is nothing to cover.
+// How many scales a matrix has: `rows` x `columns` of them, row-major. A tensor has one
+// even if it is empty; the others have none where there is nothing to cover.
 struct ScaleGrid {
   std::size_t rows, columns;
   constexpr std::size_t size() const { return rows * columns; }
@@ -2251,7 +2251,7 @@ struct ConvertOptions {
 //                           not empty
 //   convert.overlap         the two overlap in another way
 //   rounding.random_bits    more than 32
-//   scaling.invalid         a field of a Scaling, or a delayed scale that is not positive and finite
+//   scaling.invalid         a field of the Scaling, or a delayed scale not positive and finite
 //   scaling.count           scales, source_scales or amax are not as many as the granules
 void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
              const ConvertOptions& options = {});
@@ -2722,7 +2722,8 @@ class std::numeric_limits<soma::minifloat<F>> {
     const int product = binary * 30103;
     return product >= 0 ? product / 100000 : -((-product + 99999) / 100000);
   }
-  // The magnitude code of min(). Where no number is normal (one exponent bit, taken by infinity), of max().
+  // The magnitude code of min(); of max() where no number is normal (one exponent bit, taken by
+  // infinity).
   static constexpr std::uint32_t smallest_normal =
       (std::min)(F.has_zero() ? std::uint32_t{1} << F.mantissa_bits : 0, F.max_finite_code());
 

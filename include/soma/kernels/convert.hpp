@@ -52,7 +52,7 @@ struct ConvertOptions {
 //                           not empty
 //   convert.overlap         the two overlap in another way
 //   rounding.random_bits    more than 32
-//   scaling.invalid         a field of a Scaling, or a delayed scale that is not positive and finite
+//   scaling.invalid         a field of the Scaling, or a delayed scale not positive and finite
 //   scaling.count           scales, source_scales or amax are not as many as the granules
 void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
              const ConvertOptions& options = {});

@@ -46,7 +46,8 @@ class std::numeric_limits<soma::minifloat<F>> {
     const int product = binary * 30103;
     return product >= 0 ? product / 100000 : -((-product + 99999) / 100000);
   }
-  // The magnitude code of min(). Where no number is normal (one exponent bit, taken by infinity), of max().
+  // The magnitude code of min(); of max() where no number is normal (one exponent bit, taken by
+  // infinity).
   static constexpr std::uint32_t smallest_normal =
       (std::min)(F.has_zero() ? std::uint32_t{1} << F.mantissa_bits : 0, F.max_finite_code());
 

@@ -65,8 +65,8 @@ constexpr Granule granule(Granularity granularity) {
   return {0, 0};
 }
 
-// How many scales a matrix has: `rows` x `columns` of them, row-major. A granularity of a tensor has
-// one for an empty matrix as well; the others have none where there is nothing to cover.
+// How many scales a matrix has: `rows` x `columns` of them, row-major. A tensor has one
+// even if it is empty; the others have none where there is nothing to cover.
 struct ScaleGrid {
   std::size_t rows, columns;
   constexpr std::size_t size() const { return rows * columns; }
