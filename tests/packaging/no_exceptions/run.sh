@@ -5,3 +5,18 @@ source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 run "$CXX" -std=c++20 -O2 -fno-exceptions -fno-rtti "${strict[@]}" -I "$include" "$consumer/main.cpp" \
   -pthread -o consumer
 run ./consumer
+
+# ends_with <code> <text> <flags>...: the program that makes an error ends so, and says so.
+ends_with() {
+  local code=$1 text=$2 seen=0
+  shift 2
+  run "$CXX" -std=c++20 -O2 "$@" "${strict[@]}" -I "$include" "$here/error.cpp" -pthread -o error
+  (ulimit -c 0 && ./error) >error.log 2>&1 || seen=$?
+  grep -q "^$text.*\[format.unknown_name\]" error.log || fail "it does not say '$text'"
+  [ "$seen" -eq "$code" ] || fail "it ends with $seen, not $code"
+}
+abort=134  # 128 + SIGABRT
+ends_with $abort "find_format: name is" -fno-exceptions
+ends_with $abort "own handler: find_format" -fno-exceptions -DUSE_OWN_HANDLER
+ends_with 42 "own throw: find_format" -fno-exceptions -DUSE_OWN_THROW
+ends_with 42 "own throw: find_format" -DUSE_OWN_THROW
