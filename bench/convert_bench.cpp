@@ -71,20 +71,6 @@ void copy(benchmark::State& state, std::size_t count) {
   report(state, count, 8);
 }
 
-// The common loop with everything known when compiled: what a kernel written for one format could
-// do. The library has no such loop; this is the yardstick for formats chosen at run time.
-template <soma::FloatFormat Format>
-void encode_scalar(benchmark::State& state) {
-  auto context = soma::make_context({.threads = 1});
-  const std::vector<float> values = gaussian(context, in_cache);
-  std::vector<soma::minifloat<Format>> codes(in_cache);
-  for (auto _ : state) {
-    for (std::size_t i = 0; i < in_cache; ++i) codes[i] = soma::minifloat<Format>(values[i]);
-    benchmark::ClobberMemory();
-  }
-  report(state, in_cache, 4 + sizeof codes[0]);
-}
-
 void register_all() {
   const auto add = [](const std::string& name, auto... arguments) {
     benchmark::RegisterBenchmark(name.c_str(), arguments...)->UseRealTime();
@@ -107,7 +93,6 @@ void register_all() {
         in_memory);
     add("convert/" + name + "_to_fp32/memory", decode, format, in_memory);
   }
-  add("minifloat/fp32_to_fp8_e4m3/scalar/cache", encode_scalar<soma::formats::fp8_e4m3>);
 }
 
 }  // namespace

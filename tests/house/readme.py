@@ -6,6 +6,8 @@
             <!-- not compiled: reason --> on the line before leaves a block out.
   ```text   directly after a program: exactly what the program prints.
   ```bash   every `bash some/script.sh` names a file of the checkout.
+  `path`    every path of tests/, docs/, include/, bench/ or examples/ in code type exists: a feature that is removed
+            takes its row of the status table along.
 """
 
 import pathlib
@@ -20,6 +22,7 @@ NOT_COMPILED = re.compile(r"<!--\s*not compiled: \S.*-->")
 FILE = re.compile(r"^// file: (\S+\.cpp)\s*$", re.MULTILINE)
 MAIN = re.compile(r"\bint\s+main\s*\(")
 SCRIPT = re.compile(r"\bbash +([\w./-]+\.sh)\b")
+PATH = re.compile(r"`((?:tests|docs|include|bench|examples|conan)/[\w./-]+)`")
 FLAGS = ["-std=c++20", "-O1", "-DSOMA_DISPATCH=1", "-pthread"]
 
 
@@ -96,6 +99,8 @@ class Checker:
         self.compile(block, "\n".join(lines), "-c", "-o", self.work / "snippet.o")
 
     def page(self, page, path):
+        self.problems += [f"{page}:{number}: no file {name}" for number, line in house.lines(path)
+                          for name in PATH.findall(line) if not (self.options.root / name).exists()]
         found = blocks(page, path)
         for index, block in enumerate(found):
             if block.language == "bash":
