@@ -10,7 +10,6 @@
 #include <atomic>
 #include <bit>
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <compare>
 #include <concepts>
@@ -34,10 +33,10 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <time.h>
 #include <type_traits>
 #include <utility>
 #include <vector>
-#include <version>
 
 // ---- soma/soma.hpp
 // Include and go: the whole interface (api.hpp) and make_context().
@@ -1173,7 +1172,8 @@ inline ConstCodeSpan code_span(const FloatFormat& format, std::span<const std::b
 // Trivially copyable, no invariant: every bit pattern is a value. Arithmetic computes the exact
 // result and rounds it once to the format, nearest-even: through float where double rounding is
 // provably harmless, through double elsewhere. std::numeric_limits, hashing, text:
-// numeric/minifloat_traits.hpp. Many numbers at a time: kernels/convert.hpp.
+// numeric/minifloat_traits.hpp; std::format:
+// numeric/minifloat_format.hpp. Many numbers at a time: kernels/convert.hpp.
 
 namespace soma {
 
@@ -1653,6 +1653,24 @@ class CountingResource final : public std::pmr::memory_resource {
 //   fork       a child process starts a team of its own on first use; the parent's is untouched
 //   end        the destructor wakes and joins the team (a forked child that never used it has none)
 
+// ---- soma/runtime/clock.hpp
+// A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
+// newer that header brings <format> along, and costs as much as the rest of soma's interface.
+
+namespace soma {
+
+// Nanoseconds since some moment in the past.
+inline std::int64_t monotonic_nanoseconds() {
+  timespec now{};
+#if defined(CLOCK_MONOTONIC)
+  clock_gettime(CLOCK_MONOTONIC, &now);
+#else
+  timespec_get(&now, TIME_UTC);
+#endif
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace soma
 // ---- soma/runtime/cpu.hpp
 // What the operating system says of the processor: who it is, its caches, and how many cores this
 // process may use. Everything is read when asked, from cpuid, sysfs and procfs; what cannot be read
@@ -1923,14 +1941,14 @@ class ThreadPool {
     if (!spin_) return done();
     // Longer than a fork-join (two cache-line transfers) and the gap between kernels, shorter than
     // a futex wake-up.
-    constexpr std::chrono::microseconds limit{20};
-    const auto start = std::chrono::steady_clock::now();
+    constexpr std::int64_t limit = 20'000;  // nanoseconds
+    const std::int64_t start = monotonic_nanoseconds();
     do {
       for (int round = 0; round < 32; ++round) {
         if (done()) return true;
         relax();
       }
-    } while (std::chrono::steady_clock::now() - start < limit);
+    } while (monotonic_nanoseconds() - start < limit);
     return false;
   }
 
@@ -2688,11 +2706,7 @@ inline std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
 }  // namespace soma
 // ---- soma/numeric/minifloat_traits.hpp
 // What the standard library expects of a number type, for minifloat: numeric_limits, hash, streams,
-// text, formatter.
-
-#if defined(__cpp_lib_format)
-#include <format>
-#endif
+// text. For std::format include numeric/minifloat_format.hpp.
 
 namespace soma {
 
@@ -2799,17 +2813,6 @@ struct std::hash<soma::minifloat<F>> {
     return std::hash<float>{}(static_cast<float>(value));
   }
 };
-
-#if defined(__cpp_lib_format)
-// The format specification of float: std::format("{:.3f}", x).
-template <soma::FloatFormat F, class Character>
-struct std::formatter<soma::minifloat<F>, Character> : std::formatter<float, Character> {
-  template <class Context>
-  auto format(soma::minifloat<F> value, Context& context) const {
-    return std::formatter<float, Character>::format(static_cast<float>(value), context);
-  }
-};
-#endif
 // ---- soma/runtime/arena.hpp
 // Arena: workspace that is used, given back and used again. Allocation moves a pointer; a Scope
 // gives back all that was taken since it was opened. Once the largest need has been met, nothing is
@@ -3016,10 +3019,10 @@ template <class Work>
 double best_seconds(int runs, Work&& work) {
   double best = 0;
   for (int run = 0; run < runs; ++run) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::int64_t start = monotonic_nanoseconds();
     work();
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    if (run == 0 || elapsed.count() < best) best = elapsed.count();
+    const double elapsed = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
+    if (run == 0 || elapsed < best) best = elapsed;
   }
   return best;
 }

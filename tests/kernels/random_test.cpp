@@ -28,7 +28,7 @@ TEST_CASE("draws are the same on every target, for any threads and any cut", "[u
   for (const Target& target : any.targets().targets) {
     for (const int threads : {1, 2, 3, 7}) {
       auto context = make_context({.threads = threads, .target = target.name});
-      for (const std::size_t start : {0, 1, 2, 3, 5, 1023}) {
+      for (const std::size_t start : std::vector<std::size_t>{0, 1, 2, 3, 5, 1023}) {
         std::vector<float> out(count - start);
         Draw shifted = draw;
         shifted.index += start;

@@ -5,6 +5,7 @@
 #include "named_types.hpp"
 #include "reference_codec.hpp"
 
+#include <soma/numeric/minifloat_format.hpp>
 #include <soma/numeric/minifloat_traits.hpp>
 
 #include <cmath>

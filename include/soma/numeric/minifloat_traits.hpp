@@ -1,6 +1,6 @@
 #pragma once
 // What the standard library expects of a number type, for minifloat: numeric_limits, hash, streams,
-// text, formatter.
+// text. For std::format include numeric/minifloat_format.hpp.
 
 #include <soma/numeric/minifloat.hpp>
 
@@ -13,10 +13,6 @@
 #include <limits>
 #include <string>
 #include <string_view>
-#include <version>
-#if defined(__cpp_lib_format)
-#include <format>
-#endif
 
 namespace soma {
 
@@ -123,14 +119,3 @@ struct std::hash<soma::minifloat<F>> {
     return std::hash<float>{}(static_cast<float>(value));
   }
 };
-
-#if defined(__cpp_lib_format)
-// The format specification of float: std::format("{:.3f}", x).
-template <soma::FloatFormat F, class Character>
-struct std::formatter<soma::minifloat<F>, Character> : std::formatter<float, Character> {
-  template <class Context>
-  auto format(soma::minifloat<F> value, Context& context) const {
-    return std::formatter<float, Character>::format(static_cast<float>(value), context);
-  }
-};
-#endif

@@ -2,12 +2,13 @@
 // describe_host(): what this program runs on and how well it is set up for it. For people and logs:
 // nothing in soma is decided from a measured rate.
 
+#include <soma/runtime/clock.hpp>
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/cpu.hpp>
 #include <soma/runtime/float_environment.hpp>
 
 #include <algorithm>
-#include <chrono>
+
 #include <cstdio>
 #include <cstring>
 #include <span>
@@ -80,10 +81,10 @@ template <class Work>
 double best_seconds(int runs, Work&& work) {
   double best = 0;
   for (int run = 0; run < runs; ++run) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::int64_t start = monotonic_nanoseconds();
     work();
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    if (run == 0 || elapsed.count() < best) best = elapsed.count();
+    const double elapsed = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
+    if (run == 0 || elapsed < best) best = elapsed;
   }
   return best;
 }

@@ -12,11 +12,12 @@
 //   end        the destructor wakes and joins the team (a forked child that never used it has none)
 
 #include <soma/base/error.hpp>
+#include <soma/runtime/clock.hpp>
 #include <soma/runtime/cpu.hpp>
 #include <soma/runtime/executor.hpp>
 
 #include <atomic>
-#include <chrono>
+
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -118,14 +119,14 @@ class ThreadPool {
     if (!spin_) return done();
     // Longer than a fork-join (two cache-line transfers) and the gap between kernels, shorter than
     // a futex wake-up.
-    constexpr std::chrono::microseconds limit{20};
-    const auto start = std::chrono::steady_clock::now();
+    constexpr std::int64_t limit = 20'000;  // nanoseconds
+    const std::int64_t start = monotonic_nanoseconds();
     do {
       for (int round = 0; round < 32; ++round) {
         if (done()) return true;
         relax();
       }
-    } while (std::chrono::steady_clock::now() - start < limit);
+    } while (monotonic_nanoseconds() - start < limit);
     return false;
   }
 
