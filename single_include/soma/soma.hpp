@@ -1171,8 +1171,8 @@ inline ConstCodeSpan code_span(const FloatFormat& format, std::span<const std::b
 //
 // Trivially copyable, no invariant: every bit pattern is a value. Arithmetic computes the exact
 // result and rounds it once to the format, nearest-even: through float where double rounding is
-// provably harmless, through double elsewhere. std::numeric_limits, hashing, text:
-// numeric/minifloat_traits.hpp; std::format:
+// provably harmless, through double elsewhere.
+// std::numeric_limits, hashing, text: numeric/minifloat_traits.hpp; std::format:
 // numeric/minifloat_format.hpp. Many numbers at a time: kernels/convert.hpp.
 
 namespace soma {

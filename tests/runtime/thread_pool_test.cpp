@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -119,6 +121,25 @@ TEST_CASE("a forked child gets threads of its own", "[unit]") {
   REQUIRE(waitpid(idle, &status, 0) == idle);
   CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
 #endif
+}
+
+TEST_CASE("threads start with the first parallel work and end with the context", "[unit]") {
+  const auto threads = [] {
+    const auto tasks = std::filesystem::directory_iterator("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  const auto before = threads();
+  {
+    auto context = make_context({.threads = 5});
+    parallel(context, 1, [](int) {});
+    CHECK(threads() == before);
+    parallel(context, 5, [](int) {});
+    CHECK(threads() == before + 4);
+  }
+  // A joined thread may still be listed for a moment.
+  for (int wait = 0; wait < 1000 && threads() != before; ++wait)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(threads() == before);
 }
 
 TEST_CASE("more threads than cores sleep at the barrier", "[unit]") {
