@@ -125,7 +125,7 @@ inline const FloatFormat& find_format(std::string_view name) {
     if (known.name == name) return known.format;
   std::string wanted = "one of";
   for (const NamedFormat& known : named_formats) wanted.append(" ").append(known.name);
-  fail(error_id::unknown_format, "find_format", "name", "\"" + std::string(name) + "\"", wanted);
+  fail(error_id::unknown_format, "find_format", "name", quoted(name), wanted);
 }
 
 // Returns the record if it describes a format; otherwise Error format.impossible says what it

@@ -92,8 +92,8 @@ inline std::uint64_t unsigned_from_environment(const char* name, std::uint64_t l
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
   if (error != std::errc{} || end != view.data() + view.size() || value > largest)
-    fail(error_id::environment_value, "Rounding::from_environment", name,
-         "\"" + std::string(view) + "\"", "an integer from 0 to " + std::to_string(largest));
+    fail(error_id::environment_value, "Rounding::from_environment", name, quoted(view),
+         "an integer from 0 to " + std::to_string(largest));
   return value;
 }
 

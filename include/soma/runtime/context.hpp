@@ -110,7 +110,7 @@ class Context {
     std::string present;
     for (const Target& target : targets)
       present.append(present.empty() ? "one of " : ", ").append(target.name);
-    fail(error_id::unknown_target, "make_context", "target", "\"" + std::string(wanted) + "\"",
+    fail(error_id::unknown_target, "make_context", "target", quoted(wanted),
          present.empty() ? "a CPU that the program was compiled for" : present);
   }
 
