@@ -2461,11 +2461,16 @@ class ConvertPlan {
   }
 
   void run() {
+    const FloatEnvironment environment;  // a tensor's scale is computed here, not in a task
     AtomicMaximum tensor_amax;
     const bool one_granule = granule_.rows == 0;
     const bool current = options_.scaling.policy == ScalePolicy::current;
     if (current && one_granule) {
-      for_each_item([&](const Item& item) { tensor_amax.include(largest(item)); });
+      for_each_item([&](const Item& item) {
+        float amax = 0;
+        collect_amax(item, item.first_row, item.end_row, &amax);
+        tensor_amax.include(amax);
+      });
       options_.scales[0] = scale_for(options_.scaling, to_.format, tensor_amax.value());
     }
     const bool late_amax = one_granule && !options_.amax.empty() && !current;
@@ -2534,15 +2539,14 @@ class ConvertPlan {
     return args;
   }
 
-  float largest(const Item& item) const {
-    float amax = 0;
-    for (std::size_t row = item.first_row; row < item.end_row; ++row) {
+  // Adds the largest finite magnitudes of an item's rows to those in `amax`, one for each granule.
+  void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax) const {
+    for (std::size_t row = first; row < end; ++row) {
       ConvertArgs args = row_args(item, row);
       args.to = nullptr;
-      args.amax = &amax;
+      args.amax = amax;
       context_.kernels().convert(args);
     }
-    return amax;
   }
 
   // Rows that share granules are done together: first their amax where that gives the scale, then
@@ -2563,12 +2567,7 @@ class ConvertPlan {
                              (granule_.columns == 0 ? 0 : item.first_column / granule_.columns);
       std::fill_n(amax.begin(), granules, 0.0f);
       if (current) {
-        for (std::size_t row = first; row < end; ++row) {
-          ConvertArgs args = row_args(item, row);
-          args.to = nullptr;
-          args.amax = amax.data();
-          context_.kernels().convert(args);
-        }
+        collect_amax(item, first, end, amax.data());
         for (std::size_t g = 0; g < granules; ++g)
           options_.scales[at + g] = scale_for(options_.scaling, to_.format, amax[g]);
       }
@@ -2831,7 +2830,6 @@ struct std::hash<soma::minifloat<F>> {
 // mistakes throw Error.
 
 #define SOMA_EXPECTS(condition) Expects(condition)
-#define SOMA_ENSURES(condition) Ensures(condition)
 
 namespace soma {
 

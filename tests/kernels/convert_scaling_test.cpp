@@ -6,6 +6,7 @@
 #include "support/samples.hpp"
 
 #include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -131,6 +132,23 @@ TEST_CASE("amax without a scale, in the same pass", "[unit]") {
   CHECK(amax[0] == 9.5f);
   convert(context, values, without);
   CHECK(std::memcmp(codes.data(), without.data(), codes.size()) == 0);
+}
+
+TEST_CASE("a tensor's scale does not depend on the host's rounding mode", "[unit]") {
+  auto context = make_context({.threads = 2});
+  std::vector<float> values(100, 0.5f);
+  values[3] = 1.1f;  // 1.1 / 448 lies between two floats
+  std::vector<fp8_e4m3fn> codes(values.size());
+  std::vector<float> scales(1);
+  for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO, FE_TONEAREST}) {
+    REQUIRE(std::fesetround(mode) == 0);
+    convert(context, values, codes,
+            {.scaling = {.policy = ScalePolicy::current}, .scales = scales});
+    const int after = std::fegetround();
+    std::fesetround(FE_TONEAREST);
+    CHECK(after == mode);
+    CHECK(scales[0] == scale_for({.policy = ScalePolicy::current}, formats::fp8_e4m3fn, 1.1f));
+  }
 }
 
 TEST_CASE("an empty matrix has neutral scales", "[unit]") {

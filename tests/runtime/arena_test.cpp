@@ -4,8 +4,12 @@
 
 #include "catch.hpp"
 
+#include <csignal>
 #include <cstdint>
 #include <cstring>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace soma;
 
@@ -67,6 +71,22 @@ TEST_CASE("reserved memory is enough", "[unit]") {
   const Arena::Scope scope = arena.scope();
   arena.allocate<std::byte>(1 << 20);
   CHECK(memory.use().allocations == allocations);
+}
+
+TEST_CASE("a broken contract ends the program", "[unit]") {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    std::signal(SIGABRT, SIG_DFL);  // the test framework's handler would report it
+    CountingResource memory(std::pmr::new_delete_resource());
+    Arena arena(memory);
+    arena.allocate<int>(1);
+    arena.reserve(1000);  // while something is taken
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status));
 }
 
 TEST_CASE("what cannot be allocated is an error and the arena goes on", "[unit]") {

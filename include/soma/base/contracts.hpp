@@ -7,4 +7,3 @@
 #include <gsl/assert>
 
 #define SOMA_EXPECTS(condition) Expects(condition)
-#define SOMA_ENSURES(condition) Ensures(condition)
