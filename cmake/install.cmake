@@ -1,6 +1,6 @@
 # Installed layout: headers in include/soma, package files in share/cmake/soma (they do not depend on the
 # architecture), the compiled library in lib. Each component has an export file of its own, so that a
-# package without soma::dispatch or soma::xtensor is complete.
+# package without soma::dispatch, soma::xtensor or soma::io is complete.
 include(CMakePackageConfigHelpers)
 
 set(soma_package_dir "${CMAKE_INSTALL_DATADIR}/cmake/soma")
@@ -28,6 +28,11 @@ endif()
 if(TARGET soma_xtensor)
   install(TARGETS soma_xtensor EXPORT soma-xtensor-targets)
   install(EXPORT soma-xtensor-targets NAMESPACE soma:: DESTINATION "${soma_package_dir}")
+endif()
+if(TARGET soma_io)
+  install(TARGETS soma_io EXPORT soma-io-targets)
+  install(EXPORT soma-io-targets NAMESPACE soma:: DESTINATION "${soma_package_dir}")
+  install(FILES cmake/soma-xxhash.cmake DESTINATION "${soma_package_dir}")
 endif()
 
 configure_package_config_file(cmake/soma-config.cmake.in soma-config.cmake

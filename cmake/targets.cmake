@@ -23,9 +23,18 @@ endif()
 
 # One unit per kernel family. Each compiles itself once per CPU target, by function attributes: no -m flags.
 set(soma_dispatch_sources
+  attention.cpp
   context.cpp
   convert.cpp
-  random.cpp)
+  element.cpp
+  embedding.cpp
+  gemm.cpp
+  image.cpp
+  loss.cpp
+  norm.cpp
+  optimizer.cpp
+  random.cpp
+  reduce.cpp)
 list(TRANSFORM soma_dispatch_sources PREPEND "${PROJECT_SOURCE_DIR}/include/soma/dispatch/")
 add_library(soma_dispatch STATIC ${soma_dispatch_sources})
 add_library(soma::dispatch ALIAS soma_dispatch)
@@ -45,4 +54,11 @@ if(SOMA_WITH_XTENSOR AND TARGET xtensor)
   add_library(soma::xtensor ALIAS soma_xtensor)
   set_target_properties(soma_xtensor PROPERTIES EXPORT_NAME xtensor)
   target_link_libraries(soma_xtensor INTERFACE soma xtensor)
+endif()
+
+if(SOMA_WITH_IO AND TARGET nlohmann_json::nlohmann_json AND TARGET soma::xxhash)
+  add_library(soma_io INTERFACE)
+  add_library(soma::io ALIAS soma_io)
+  set_target_properties(soma_io PROPERTIES EXPORT_NAME io)
+  target_link_libraries(soma_io INTERFACE soma nlohmann_json::nlohmann_json soma::xxhash)
 endif()

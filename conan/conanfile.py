@@ -21,6 +21,9 @@ class SomaConan(ConanFile):
     topics = ("header-only", "machine-learning", "simd", "floating-point", "training")
     package_type = "header-library"
     settings = "os", "arch", "compiler", "build_type"
+    # with_io: nlohmann-json and xxHash come along, for <soma/io.hpp>.
+    options = {"with_io": [True, False]}
+    default_options = {"with_io": False}
     no_copy_source = True
 
     def set_version(self):
@@ -48,6 +51,9 @@ class SomaConan(ConanFile):
         self.requires("xtensor/[>=0.24.3 <0.28]", transitive_headers=True)
         self.requires("highway/[>=1.0.3 <2]", transitive_headers=True, transitive_libs=True)
         self.requires("ms-gsl/[>=4.0.0 <6]", transitive_headers=True)
+        if self.options.with_io:
+            self.requires("nlohmann_json/[>=3.10 <4]", transitive_headers=True)
+            self.requires("xxhash/[>=0.8.0 <1]", transitive_headers=True)
 
     def validate(self):
         check_min_cppstd(self, 20)

@@ -2,11 +2,23 @@
 // Everything a unit needs to use soma, without the kernels behind it: no Highway, no xtensor. A
 // context comes from make_context(), which soma.hpp has.
 
+#include <soma/autograd/checkpoint.hpp>
+#include <soma/autograd/functions.hpp>
+#include <soma/autograd/parameter.hpp>
+#include <soma/autograd/tape.hpp>
 #include <soma/base/config.hpp>
 #include <soma/base/error.hpp>
 #include <soma/base/version.hpp>
 #include <soma/kernels/convert.hpp>
 #include <soma/kernels/random.hpp>
+#include <soma/models/bert.hpp>
+#include <soma/models/conv_net.hpp>
+#include <soma/models/mlp.hpp>
+#include <soma/nn/init.hpp>
+#include <soma/nn/layers.hpp>
+#include <soma/nn/scope.hpp>
+#include <soma/nn/state.hpp>
+#include <soma/nn/transformer.hpp>
 #include <soma/numeric/code_span.hpp>
 #include <soma/numeric/codec.hpp>
 #include <soma/numeric/draw.hpp>
@@ -15,10 +27,22 @@
 #include <soma/numeric/logical_index.hpp>
 #include <soma/numeric/minifloat.hpp>
 #include <soma/numeric/minifloat_traits.hpp>
+#include <soma/numeric/portable_math.hpp>
 #include <soma/numeric/rounding.hpp>
 #include <soma/numeric/scaling.hpp>
+#include <soma/ops/operator.hpp>
+#include <soma/ops/registry.hpp>
+#include <soma/optim/adamw.hpp>
+#include <soma/optim/gradients.hpp>
+#include <soma/optim/lamb.hpp>
+#include <soma/optim/loss_scaler.hpp>
+#include <soma/optim/schedule.hpp>
+#include <soma/optim/sgd.hpp>
 #include <soma/runtime/arena.hpp>
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/host.hpp>
 #include <soma/runtime/parallel.hpp>
+#include <soma/state/state_dict.hpp>
+#include <soma/tensor/ragged.hpp>
+#include <soma/tensor/tensor.hpp>

@@ -10,5 +10,5 @@
 #ifdef SOMA_DISPATCH
 #include <soma/dispatch/context.hpp>
 #else
-#include <soma/kernels/static_table-inl.hpp>
+#include <soma/static_context-inl.hpp>
 #endif

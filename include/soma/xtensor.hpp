@@ -1,24 +1,31 @@
 #pragma once
-// The bridge to xtensor: its containers and adaptors as code spans, and spans as adaptors, without
-// a copy.
+// The bridge to xtensor: its containers and adaptors as code spans and tensors, spans and tensors
+// as adaptors, without a copy.
 //
-// Lifetime: nothing here owns anything. A code span taken from a container is valid while the
-// container lives and is not resized; an adaptor over a span is valid while the span's memory is.
+// Lifetime. A code span taken from a container, or a tensor of one that has a name, is valid while
+// the container lives and is not resized. A tensor of a container that is given away
+// (tensor(context, std::move(array))) owns it. An adaptor over a span or a tensor owns nothing: the
+// span's memory, or a tensor of that storage, is held as long as it is used.
 
 #include <soma/kernels/convert.hpp>
+#include <soma/tensor/tensor.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 // xtensor 0.26 moved its headers into folders.
 #if __has_include(<xtensor/containers/xadapt.hpp>)
 #include <xtensor/containers/xadapt.hpp>
 #include <xtensor/containers/xarray.hpp>
+#include <xtensor/views/xstrided_view.hpp>
 #elif __has_include(<xtensor/xadapt.hpp>)
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xarray.hpp>
+#include <xtensor/xstrided_view.hpp>
 #else
 #error "soma/xtensor.hpp needs xtensor 0.24.3 or newer (Debian: libxtensor-dev)."
 #endif
@@ -79,6 +86,70 @@ auto adapt(std::span<T> values, const std::vector<std::size_t>& shape) {
     fail(error_id::size_mismatch, "xtensor::adapt", "shape", std::to_string(size) + " elements",
          std::to_string(values.size()) + ", the size of the span");
   return xt::adapt(values.data(), values.size(), xt::no_ownership(), shape);
+}
+
+namespace detail {
+
+// A strided view of the elements, because an assignment to an xt::adapt() of any strides would put
+// them next to each other.
+template <class T>
+auto adapt_strided(T* data, const Tensor& tensor) {
+  const std::size_t rank = tensor.rank(), elements = tensor.elements();
+  std::vector<std::size_t> shape(tensor.shape().begin(), tensor.shape().end());
+  std::vector<std::ptrdiff_t> strides(rank);
+  std::size_t extent = elements == 0 ? 0 : 1;  // from the first to the last element
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (shape[i] > 1) strides[i] = static_cast<std::ptrdiff_t>(tensor.strides()[i]);
+    if (elements != 0) extent += (shape[i] - 1) * tensor.strides()[i];
+  }
+  return xt::strided_view(
+      xt::adapt(data, extent, xt::no_ownership(), std::vector<std::size_t>{extent}),
+      std::move(shape), std::move(strides), 0, xt::layout_type::dynamic);
+}
+
+}  // namespace detail
+
+// The elements of a tensor as an xtensor view, whatever the strides. Error tensor.dtype.
+template <class T>
+auto adapt(const Tensor& tensor) {
+  return detail::adapt_strided<const T>(tensor.data<T>(), tensor);
+}
+
+// The same to write to, which advances the tensor's version once. Errors tensor.dtype,
+// tensor.read_only.
+template <class T>
+auto mutable_adapt(const Tensor& tensor) {
+  return detail::adapt_strided<T>(tensor.mutable_data<T>(), tensor);
+}
+
+// A tensor of the elements of a container, adaptor or strided view, where they lie and in any
+// layout. Constant elements make a tensor that refuses to be written. A container that is given
+// away moves into the tensor's storage and ends with it; what a view or an adaptor refers to stays
+// the caller's. Errors xtensor.layout (reversed), tensor.rank.
+template <class Container>
+Tensor tensor(Context& context, Container&& container) {
+  const auto adopt = [&](auto& held, std::shared_ptr<const void> owner) {
+    using Element = std::remove_pointer_t<decltype(held.data())>;
+    const Shape shape(std::vector<std::size_t>(held.shape().begin(), held.shape().end()));
+    Strides strides{};
+    for (std::size_t i = 0; i < shape.rank(); ++i) {
+      if (shape[i] > 1 && held.strides()[i] < 0)
+        fail(error_id::xtensor_layout, "xtensor::tensor", "container", "reversed along a dimension",
+             "one whose strides are not negative");
+      // Strides of extents of 1 are 0 in xtensor and say nothing.
+      if (shape[i] > 1) strides[i] = static_cast<std::size_t>(held.strides()[i]);
+    }
+    auto* first = const_cast<std::remove_const_t<Element>*>(held.data()) + held.data_offset();
+    return Tensor::adopt_bytes(context, reinterpret_cast<std::byte*>(first), shape, strides,
+                               dtype_of<std::remove_const_t<Element>>, std::move(owner),
+                               !std::is_const_v<Element>);
+  };
+  if constexpr (std::is_lvalue_reference_v<Container>) {
+    return adopt(container, nullptr);
+  } else {
+    const auto held = std::make_shared<Container>(std::move(container));
+    return adopt(*held, held);
+  }
 }
 
 }  // namespace soma::xtensor

@@ -19,22 +19,25 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <functional>
 #include <gsl/assert>
+#include <initializer_list>
 #include <iosfwd>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <memory_resource>
 #include <mutex>
 #include <new>
+#include <numbers>
+#include <optional>
+#include <pthread.h>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <thread>
 #include <time.h>
 #include <type_traits>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -48,6 +51,59 @@
 // ---- soma/api.hpp
 // Everything a unit needs to use soma, without the kernels behind it: no Highway, no xtensor. A
 // context comes from make_context(), which soma.hpp has.
+
+// ---- soma/autograd/checkpoint.hpp
+// checkpoint(): a part of the computation that keeps only its inputs and is run a second time when
+// backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv 1604.06174).
+//
+// Gradients are the same, bit by bit, as without it: random draws depend on where they are, not on
+// when, and gradients are added up in the same order.
+
+// ---- soma/autograd/tape.hpp
+// Tape: reverse-mode differentiation, in the open.
+//
+// A tape writes down each operator that is applied through it: a node with the operator, its
+// settings, what its gradient will read, and where the gradients of its inputs go. backward() walks
+// the nodes from the last to the first, asks each operator for the gradients of its inputs and adds
+// them up. Nothing is hidden: several tapes may live at once, each used by one thread at a time.
+//
+// Memory: a node keeps only the tensors that its operator asks for, and backward gives them back as
+// soon as it is done with the node. A tape is used again for the next step. Forward, backward,
+// clipping and optimizer steps never use operator new: all comes from the context's heap, which
+// asks the host only when a step needs more than any before. (The second step needs more than an
+// equal first one, which begins without the optimizer's states.)
+
+// ---- soma/autograd/var.hpp
+// Var: a tensor that takes part in differentiation. A copy is the same variable.
+//
+// A *leaf* belongs to no tape: a parameter collects the gradients of every backward pass of every
+// tape that it was used on until they are cleared; a constant has none. A *result* belongs to the
+// tape that made it.
+
+// ---- soma/ops/operator.hpp
+// Operator: the record that says everything about one operation: which shapes it takes and gives,
+// how the host computes it, how the accelerator does, its gradient, and samples to test it with.
+//
+// A record is plain data and function pointers, so that a built-in operator, one of the host's own
+// and one that was registered at run time are the same thing. Records are used by address: they
+// live as long as whoever uses them (inline constexpr variables, or a registry).
+
+// ---- soma/tensor/ragged.hpp
+// Ragged: a batch of sequences of different lengths without padding: their rows concatenated, and
+// Sequences, which says where each begins.
+
+// ---- soma/numeric/logical_index.hpp
+// Logical indices: what a random draw is keyed by. An index says which number of the model or of
+// the global batch is meant, never which thread, rank, tile or padded position happens to compute
+// it, so the fields below have fixed widths. A value that does not fit its field is Error
+// random.index_range.
+
+// ---- soma/base/error.hpp
+// soma::Error: what every mistake that a caller can make ends in.
+//
+// One message form for all: "<operation>: <argument> is <given>, wanted <wanted> [<id>]". The parts
+// can be read one by one, so a host can word its own message. Mistakes that no caller can make are
+// contracts (base/contracts.hpp) instead.
 
 // ---- soma/base/config.hpp
 // Build configuration. Every header includes it first, and it is the only one that sets HWY_*
@@ -79,6 +135,12 @@
 #define HWY_WANT_AVX3_DL
 #endif
 
+// The loops want to know the number of lanes when they are compiled: not so with SVE, whose CPUs
+// have NEON as well.
+#if !defined(HWY_DISABLED_TARGETS) && defined(__aarch64__)
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#endif
+
 // Highway's debug assertions call hwy::Abort, which lives in its compiled library: without this, a
 // program that includes soma and is built at -O0 or with a sanitizer would not link. Define it to 1
 // (and link libhwy) to have them back.
@@ -92,13 +154,6 @@
 #else
 #define SOMA_HAS_EXCEPTIONS 0
 #endif
-// ---- soma/base/error.hpp
-// soma::Error: what every mistake that a caller can make ends in.
-//
-// One message form for all: "<operation>: <argument> is <given>, wanted <wanted> [<id>]". The parts
-// can be read one by one, so a host can word its own message. Mistakes that no caller can make are
-// contracts (base/contracts.hpp) instead.
-
 // ---- soma/base/error_ids.hpp
 // Every error id of the library. An id never changes its meaning and is never reused;
 // docs/errors.md explains each.
@@ -133,6 +188,56 @@ inline constexpr ErrorId executor_width{"executor.width"};
 inline constexpr ErrorId unknown_target{"context.unknown_target"};
 inline constexpr ErrorId math_needs_fma{"context.portable_needs_fma"};
 inline constexpr ErrorId thread_start{"executor.thread_start"};
+
+inline constexpr ErrorId unknown_dtype{"tensor.unknown_dtype"};
+inline constexpr ErrorId tensor_undefined{"tensor.undefined"};
+inline constexpr ErrorId tensor_rank{"tensor.rank"};
+inline constexpr ErrorId tensor_size{"tensor.size"};
+inline constexpr ErrorId tensor_shape{"tensor.shape"};
+inline constexpr ErrorId tensor_dtype{"tensor.dtype"};
+inline constexpr ErrorId tensor_index{"tensor.index"};
+inline constexpr ErrorId tensor_broadcast{"tensor.broadcast"};
+inline constexpr ErrorId tensor_not_contiguous{"tensor.not_contiguous"};
+inline constexpr ErrorId tensor_read_only{"tensor.read_only"};
+inline constexpr ErrorId ragged_ordinals{"ragged.ordinals"};
+inline constexpr ErrorId ragged_shards{"ragged.shards"};
+inline constexpr ErrorId ragged_empty_sequence{"ragged.empty_sequence"};
+
+inline constexpr ErrorId duplicate_name{"state.duplicate_name"};
+inline constexpr ErrorId missing_name{"state.missing_name"};
+inline constexpr ErrorId extra_name{"state.extra_name"};
+inline constexpr ErrorId state_shape{"state.shape"};
+inline constexpr ErrorId state_dtype{"state.dtype"};
+
+inline constexpr ErrorId file_read{"file.read"};
+inline constexpr ErrorId file_write{"file.write"};
+inline constexpr ErrorId npy_header{"npy.header"};
+inline constexpr ErrorId npy_dtype{"npy.dtype"};
+inline constexpr ErrorId npy_size{"npy.size"};
+inline constexpr ErrorId npy_value{"npy.value"};
+inline constexpr ErrorId safetensors_header{"safetensors.header"};
+inline constexpr ErrorId safetensors_dtype{"safetensors.dtype"};
+inline constexpr ErrorId safetensors_size{"safetensors.size"};
+inline constexpr ErrorId safetensors_value{"safetensors.value"};
+inline constexpr ErrorId safetensors_name{"safetensors.name"};
+
+inline constexpr ErrorId operator_attributes{"operator.attributes"};
+inline constexpr ErrorId operator_inputs{"operator.inputs"};
+inline constexpr ErrorId operator_sequences{"operator.sequences"};
+inline constexpr ErrorId operator_value{"operator.value"};
+inline constexpr ErrorId operator_incomplete{"operator.incomplete"};
+inline constexpr ErrorId operator_duplicate{"operator.duplicate_name"};
+inline constexpr ErrorId operator_unknown{"operator.unknown"};
+
+inline constexpr ErrorId foreign_tape{"autograd.foreign_tape"};
+inline constexpr ErrorId freed{"autograd.freed"};
+inline constexpr ErrorId not_scalar{"autograd.not_scalar"};
+inline constexpr ErrorId no_gradient{"autograd.no_gradient"};
+inline constexpr ErrorId not_differentiable{"autograd.not_differentiable"};
+inline constexpr ErrorId changed_in_place{"autograd.changed_in_place"};
+inline constexpr ErrorId not_finite{"autograd.not_finite"};
+
+inline constexpr ErrorId sequence_length{"models.sequence_length"};
 
 inline constexpr ErrorId xtensor_layout{"xtensor.layout"};
 
@@ -211,159 +316,1006 @@ inline std::string quoted(std::string_view text) {
 }
 
 }  // namespace soma
-// ---- soma/base/version.hpp
-// The version, in one place: CMake, Conan and the single header read these three lines.
-
-#define SOMA_VERSION_MAJOR 0
-#define SOMA_VERSION_MINOR 1
-#define SOMA_VERSION_PATCH 0
 
 namespace soma {
 
-struct Version {
-  int major, minor, patch;
-};
+namespace detail {
 
-inline constexpr Version version{SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_VERSION_PATCH};
+inline std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
+                                 std::string_view field) {
+  if (value >> bits != 0)
+    fail(error_id::index_range, operation, field, std::to_string(value),
+         "below 2^" + std::to_string(bits));
+  return value;
+}
+
+}  // namespace detail
+
+// An element of an activation: sequence of the global batch (24 bits), position in it (20), channel
+// (20).
+inline std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position,
+                                 std::uint64_t channel) {
+  return detail::index_field(ordinal, 24, "token_index", "ordinal") << 40 |
+         detail::index_field(position, 20, "token_index", "position") << 20 |
+         detail::index_field(channel, 20, "token_index", "channel");
+}
+
+// An attention probability: sequence of the global batch (24 bits), head (8), query (16), key (16).
+inline std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head, std::uint64_t query,
+                                     std::uint64_t key) {
+  return detail::index_field(ordinal, 24, "attention_index", "ordinal") << 40 |
+         detail::index_field(head, 8, "attention_index", "head") << 32 |
+         detail::index_field(query, 16, "attention_index", "query") << 16 |
+         detail::index_field(key, 16, "attention_index", "key");
+}
+
+// An element of a parameter seen as a matrix: row (32 bits), column (32).
+inline std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
+  return detail::index_field(row, 32, "parameter_index", "row") << 32 |
+         detail::index_field(column, 32, "parameter_index", "column");
+}
 
 }  // namespace soma
-// ---- soma/kernels/convert.hpp
-// convert(): many numbers from any format to any other, with rounding, scales and amax, over the
-// context's executor.
+// ---- soma/tensor/tensor.hpp
+// Tensor: shared storage seen through a shape, a dtype and strides. Copying a tensor shares its
+// elements, as do slice, select, reshape, transpose and broadcast_to: a write through one is seen
+// through all.
 //
-// Values are decoded exactly to fp32, scaled if asked, and encoded with one rounding. The result of
-// an element depends on its value, its scale, the options and its logical index: not on threads,
-// target, alignment, length or how a tensor is cut into calls. Cost: one pass over the data (two
-// where ScalePolicy::current has to find amax first); about memory speed for bf16, see
-// docs/benchmarks.md for the rest. Allocates nothing.
+// Not thread-safe where one thread writes. Memory comes from the context's heap, so tensors end
+// before their context does.
 
-// ---- soma/kernels/table.hpp
-// The kernel table: all that soma compiles for an instruction set, behind plain functions.
+// ---- soma/runtime/context.hpp
+// Context: everything soma needs from its host, in one object that is passed explicitly. There is
+// no other state: two contexts in one program do not disturb each other, and what is not in a
+// context is a pure function.
 //
-// Everything above it is the same code in every unit whatever its flags. An entry works on one
-// thread and on memory that its caller has checked; whoever calls it holds a FloatEnvironment
-// (parallel() does). Entries never allocate or throw.
+// Made by make_context() (soma.hpp), which knows the kernels of this unit or of soma::dispatch.
 
-// ---- soma/numeric/draw.hpp
-// Draw: which random number. Randomness in soma is a function of (seed, stream, step, index) and
-// nothing else.
-//
-// The mapping is frozen (tests hold known answers): the Philox key is the seed, the counter is
-//     { low and high word of the block number, stream, step }.
-// A block is 16 bytes. Element i of a stream of words is word i % 4 of block i / 4; of half-words,
-// half-word i % 8 of block i / 8, where half-word 2j is the low half of word j: both are the i-th
-// little-endian item of the stream of blocks.
-
-// ---- soma/numeric/philox.hpp
-// Philox 4x32-10: a counter-based generator. A block of four random words is a pure function of a
-// 128-bit counter and a 64-bit key, so any element of any stream can be drawn alone, in any order,
-// on any thread. Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3",
-// SC 2011.
+// ---- soma/runtime/executor.hpp
+// Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
+// soma's own.
 
 namespace soma {
 
-namespace philox {
+// run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
+// any threads and in any order, and returns when all have returned. soma asks for at most `width`
+// tasks that it wants to run at the same time, never needs two tasks to make progress together, and
+// its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
+// executor may then run the inner tasks one after another on the calling thread.
+struct Executor {
+  void* self = nullptr;
+  int width = 0;
+  void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
+};
 
-inline constexpr std::uint32_t multiplier_0 = 0xD2511F53;
-inline constexpr std::uint32_t multiplier_1 = 0xCD9E8D57;
-inline constexpr std::uint32_t weyl_0 = 0x9E3779B9;  // golden ratio
-inline constexpr std::uint32_t weyl_1 = 0xBB67AE85;  // sqrt(3) - 1
-inline constexpr int rounds = 10;
+}  // namespace soma
+// ---- soma/runtime/heap.hpp
+// Heap: memory that is used, given back in any order and used again. Tensors and tapes live here:
+// work that repeats itself asks nothing of the host any more after its first rounds. (Mostly after
+// the first one; the second finds other blocks free than the first did, and may need one more.)
+// Work of other sizes that needs less altogether nearly always fits in what is there, of which an
+// eighth was asked for as slack; no allocator of blocks that stay where they are can promise it.
+// Whoever must be sure reserves a block well above the expected peak_bytes() in advance.
+//
+// Segregated fits with immediate coalescing, after "TLSF: a new dynamic memory allocator for
+// real-time systems" (Masmano, Ripoll, Crespo, Real, 2004): a free block is found through a bitmap
+// of size classes, taken from the smallest class that has one large enough, and what is left of it
+// stays free. Neighbours that are free become one block. Headers lie in front of the blocks.
 
-}  // namespace philox
+// ---- soma/base/contracts.hpp
+// Contracts for what no caller can break: a failed one is a bug in soma and terminates. Caller
+// mistakes throw Error.
 
-using PhiloxCounter = std::array<std::uint32_t, 4>;
-using PhiloxKey = std::array<std::uint32_t, 2>;
+#define SOMA_EXPECTS(condition) Expects(condition)
+// ---- soma/base/sizes.hpp
+// Sizes from outside are never trusted: products and sums of them go through here.
 
-constexpr PhiloxCounter philox4x32_10(PhiloxCounter counter, PhiloxKey key) {
-  for (int round = 0; round < philox::rounds; ++round) {
-    const std::uint64_t product_0 = std::uint64_t{philox::multiplier_0} * counter[0];
-    const std::uint64_t product_1 = std::uint64_t{philox::multiplier_1} * counter[2];
-    counter = {static_cast<std::uint32_t>(product_1 >> 32) ^ counter[1] ^ key[0],
-               static_cast<std::uint32_t>(product_1),
-               static_cast<std::uint32_t>(product_0 >> 32) ^ counter[3] ^ key[1],
-               static_cast<std::uint32_t>(product_0)};
-    key[0] += philox::weyl_0;
-    key[1] += philox::weyl_1;
+namespace soma {
+
+// a * b, or Error base.size_overflow naming the operation and both factors.
+[[nodiscard]] inline std::size_t checked_multiply(std::size_t a, std::size_t b,
+                                                  std::string_view operation) {
+  if (a != 0 && b > (std::numeric_limits<std::size_t>::max)() / a)
+    fail(error_id::size_overflow, operation, "size", std::to_string(a) + " * " + std::to_string(b),
+         "a product below 2^64");
+  return a * b;
+}
+
+// a + b, or Error base.size_overflow naming the operation and both terms.
+[[nodiscard]] inline std::size_t checked_add(std::size_t a, std::size_t b,
+                                             std::string_view operation) {
+  if (b > (std::numeric_limits<std::size_t>::max)() - a)
+    fail(error_id::size_overflow, operation, "size", std::to_string(a) + " + " + std::to_string(b),
+         "a sum below 2^64");
+  return a + b;
+}
+
+}  // namespace soma
+// ---- soma/runtime/memory.hpp
+// Memory of a context: the host's resource, counted. Tensors, arenas and scratch space come from
+// here, so a host can bound and watch what soma uses.
+
+namespace soma {
+
+// Every block is aligned to at least a cache line, which is also the widest vector.
+inline constexpr std::size_t memory_alignment = 64;
+
+struct MemoryUse {
+  std::size_t bytes_in_use = 0;
+  std::size_t peak_bytes = 0;     // the largest bytes_in_use so far
+  std::uint64_t allocations = 0;  // how many blocks were ever asked for
+};
+
+// Passes requests on to another resource and counts them. Thread-safe where that resource is.
+// Error memory.exhausted where it has nothing left (with -fno-exceptions the resource itself ends
+// the program).
+class CountingResource final : public std::pmr::memory_resource {
+ public:
+  explicit CountingResource(std::pmr::memory_resource* upstream) : upstream_(upstream) {}
+
+  MemoryUse use() const {
+    return {in_use_.load(std::memory_order_relaxed), peak_.load(std::memory_order_relaxed),
+            allocations_.load(std::memory_order_relaxed)};
   }
-  return counter;
+
+ private:
+  static std::size_t aligned(std::size_t alignment) {
+    return (std::max)(alignment, memory_alignment);
+  }
+
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+#if SOMA_HAS_EXCEPTIONS
+    void* block = nullptr;
+    try {
+      block = upstream_->allocate(bytes, aligned(alignment));
+    } catch (const std::bad_alloc&) {
+      fail(error_id::out_of_memory, "allocate", "size", std::to_string(bytes) + " bytes",
+           "no more than the memory resource has left (" + std::to_string(use().bytes_in_use) +
+               " bytes in use)");
+    }
+#else
+    void* block = upstream_->allocate(bytes, aligned(alignment));
+#endif
+    const std::size_t now = in_use_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    std::size_t peak = peak_.load(std::memory_order_relaxed);
+    while (now > peak && !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+    }
+    allocations_.fetch_add(1, std::memory_order_relaxed);
+    return block;
+  }
+  void do_deallocate(void* block, std::size_t bytes, std::size_t alignment) override {
+    upstream_->deallocate(block, bytes, aligned(alignment));
+    in_use_.fetch_sub(bytes, std::memory_order_relaxed);
+  }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  std::pmr::memory_resource* upstream_;
+  std::atomic<std::size_t> in_use_{0}, peak_{0};
+  std::atomic<std::uint64_t> allocations_{0};
+};
+
+}  // namespace soma
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SOMA_HEAP_POISONS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SOMA_HEAP_POISONS 1
+#endif
+#endif
+#ifdef SOMA_HEAP_POISONS
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace soma {
+
+// Thread-safe. Alignment: memory_alignment, and no more. A block costs 64 bytes beside its own;
+// allocation and deallocation are constant time but for the blocks of one size class.
+class Heap final : public std::pmr::memory_resource {
+ public:
+  explicit Heap(std::pmr::memory_resource& upstream) : upstream_(&upstream) {}
+  // Gives all memory back, whether blocks are in use or not.
+  ~Heap() override {
+    while (slabs_ != nullptr) release(&slabs_);
+  }
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+
+  // Makes sure that one more block of that size can be taken without asking the host. Error
+  // memory.exhausted.
+  void reserve(std::size_t bytes) {
+    const std::size_t size = block_size(bytes);
+    const std::lock_guard lock(mutex_);
+    if (find(size) == nullptr) grow(size);
+  }
+
+  // Returns slabs in which nothing is in use to the host.
+  void trim() {
+    const std::lock_guard lock(mutex_);
+    for (Slab** link = &slabs_; *link != nullptr;) {
+      Block* first = (*link)->first();
+      if (first->free && first->next()->size == 0) {
+        remove(first);
+        release(link);
+      } else {
+        link = &(*link)->next;
+      }
+    }
+  }
+
+  std::size_t bytes_in_use() const {
+    const std::lock_guard lock(mutex_);
+    return in_use_;
+  }
+  std::size_t peak_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return peak_;
+  }
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    peak_ = in_use_;
+  }
+
+ private:
+  static constexpr std::size_t unit = memory_alignment;
+  static constexpr std::size_t smallest_slab = std::size_t{1} << 20;
+
+  struct alignas(unit) Block {
+    std::size_t size;  // bytes with this header, a multiple of `unit`; 0: the end of a slab
+    Block* previous;   // in memory; nullptr: the first of a slab
+    Block *next_free, *previous_free;
+    bool free;
+
+    std::byte* data() { return reinterpret_cast<std::byte*>(this) + sizeof(Block); }
+    Block* next() { return reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(this) + size); }
+  };
+  static_assert(sizeof(Block) == unit);
+
+  struct alignas(unit) Slab {
+    Slab* next;
+    std::size_t bytes;
+    Block* first() {
+      return reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(this) + sizeof(Slab));
+    }
+  };
+  static_assert(sizeof(Slab) == unit);
+
+  // Size classes: each number of units below 16, then eight to an octave.
+  static constexpr std::size_t class_count = 16 + 55 * 8;
+  static std::size_t class_of(std::size_t size) {
+    const std::size_t units = size / unit;
+    if (units < 16) return units;
+    const auto octave = static_cast<std::size_t>(std::bit_width(units)) - 1;
+    return 16 + (octave - 4) * 8 + ((units >> (octave - 3)) & 7);
+  }
+
+  static std::size_t block_size(std::size_t bytes) {
+    return checked_add((std::max)(bytes, std::size_t{1}), unit - 1 + sizeof(Block), "Heap") / unit *
+           unit;
+  }
+
+  static void poison([[maybe_unused]] Block* block) {
+#ifdef SOMA_HEAP_POISONS
+    ASAN_POISON_MEMORY_REGION(block->data(), block->size - sizeof(Block));
+#endif
+  }
+  static void unpoison([[maybe_unused]] Block* block, [[maybe_unused]] std::size_t bytes) {
+#ifdef SOMA_HEAP_POISONS
+    ASAN_UNPOISON_MEMORY_REGION(block->data(), bytes);
+#endif
+  }
+
+  void insert(Block* block) {
+    const std::size_t index = class_of(block->size);
+    block->free = true;
+    block->previous_free = nullptr;
+    block->next_free = heads_[index];
+    if (heads_[index] != nullptr) heads_[index]->previous_free = block;
+    heads_[index] = block;
+    bitmap_[index / 64] |= std::uint64_t{1} << (index % 64);
+  }
+  void remove(Block* block) {
+    const std::size_t index = class_of(block->size);
+    block->free = false;
+    if (block->next_free != nullptr) block->next_free->previous_free = block->previous_free;
+    if (block->previous_free != nullptr) {
+      block->previous_free->next_free = block->next_free;
+    } else {
+      heads_[index] = block->next_free;
+      if (heads_[index] == nullptr) bitmap_[index / 64] &= ~(std::uint64_t{1} << (index % 64));
+    }
+  }
+
+  // The smallest block of the request's own class that fits, else any of the next class that has
+  // one.
+  Block* find(std::size_t size) {
+    const std::size_t own = class_of(size);
+    Block* best = nullptr;
+    for (Block* block = heads_[own]; block != nullptr; block = block->next_free)
+      if (block->size >= size && (best == nullptr || block->size < best->size)) best = block;
+    if (best != nullptr) return best;
+    for (std::size_t word = (own + 1) / 64; word < bitmap_.size(); ++word) {
+      std::uint64_t bits = bitmap_[word];
+      if (word == (own + 1) / 64) bits &= ~std::uint64_t{0} << ((own + 1) % 64);
+      if (bits != 0) return heads_[word * 64 + static_cast<std::size_t>(std::countr_zero(bits))];
+    }
+    return nullptr;
+  }
+
+  // A new slab with one free block of at least that size. An eighth of what is there as well, so
+  // that a need that grows slowly does not ask every time.
+  void grow(std::size_t size) {
+    const std::size_t bytes = (std::max)({checked_add(size, sizeof(Slab) + sizeof(Block), "Heap"),
+                                          smallest_slab, capacity_ / 8 / unit * unit});
+    auto* slab = ::new (upstream_->allocate(bytes, unit)) Slab{slabs_, bytes};
+    slabs_ = slab;
+    capacity_ += bytes;
+    auto* block = ::new (slab->first())
+        Block{bytes - sizeof(Slab) - sizeof(Block), nullptr, nullptr, nullptr, true};
+    ::new (block->next()) Block{0, block, nullptr, nullptr, false};
+    insert(block);
+    poison(block);
+  }
+  void release(Slab** link) {
+    Slab* slab = *link;
+    const std::size_t bytes = slab->bytes;
+    *link = slab->next;
+    capacity_ -= bytes;
+#ifdef SOMA_HEAP_POISONS
+    ASAN_UNPOISON_MEMORY_REGION(slab, bytes);
+#endif
+    upstream_->deallocate(slab, bytes, unit);
+  }
+
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    SOMA_EXPECTS(alignment <= unit);
+    const std::size_t size = block_size(bytes);
+    const std::lock_guard lock(mutex_);
+    Block* block = find(size);
+    if (block == nullptr) {
+      grow(size);
+      block = find(size);
+    }
+    remove(block);
+    if (block->size - size >= 2 * unit) {
+      unpoison(block, size);  // the header of what is left lies inside
+      const std::size_t left = block->size - size;
+      block->size = size;
+      auto* rest = ::new (block->next()) Block{left, block, nullptr, nullptr, true};
+      rest->next()->previous = rest;
+      insert(rest);
+      poison(block);
+    }
+    unpoison(block, bytes);
+    in_use_ += block->size;
+    peak_ = (std::max)(peak_, in_use_);
+    return block->data();
+  }
+
+  void do_deallocate(void* data, std::size_t, std::size_t) override {
+    auto* block = reinterpret_cast<Block*>(static_cast<std::byte*>(data) - sizeof(Block));
+    const std::lock_guard lock(mutex_);
+    in_use_ -= block->size;
+    if (Block* next = block->next(); next->free) {
+      remove(next);
+      block->size += next->size;
+      block->next()->previous = block;
+    }
+    if (Block* previous = block->previous; previous != nullptr && previous->free) {
+      remove(previous);
+      previous->size += block->size;
+      previous->next()->previous = previous;
+      block = previous;
+    }
+    insert(block);
+    poison(block);
+  }
+
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  std::pmr::memory_resource* upstream_;
+  mutable std::mutex mutex_;
+  Slab* slabs_ = nullptr;
+  std::array<Block*, class_count> heads_{};
+  std::array<std::uint64_t, (class_count + 63) / 64> bitmap_{};
+  std::size_t in_use_ = 0, peak_ = 0, capacity_ = 0;
+};
+
+// Lets containers live on a heap.
+template <class T>
+struct HeapAllocator {
+  using value_type = T;
+  HeapAllocator(Heap& memory) : heap(&memory) {}
+  template <class Other>
+  HeapAllocator(const HeapAllocator<Other>& other) : heap(other.heap) {}
+  T* allocate(std::size_t count) {
+    static_assert(alignof(T) <= memory_alignment);
+    return static_cast<T*>(
+        heap->allocate(checked_multiply(count, sizeof(T), "HeapAllocator"), alignof(T)));
+  }
+  void deallocate(T* data, std::size_t count) noexcept {
+    heap->deallocate(data, count * sizeof(T), alignof(T));
+  }
+  friend bool operator==(const HeapAllocator& a, const HeapAllocator& b) {
+    return a.heap == b.heap;
+  }
+  Heap* heap;
+};
+template <class T>
+using HeapVector = std::vector<T, HeapAllocator<T>>;
+
+}  // namespace soma
+// ---- soma/runtime/log.hpp
+// LogSink: where the library's few messages go. Without one they go nowhere: soma does not print.
+
+namespace soma {
+
+enum class LogLevel : std::uint8_t { debug, info, warning, error };
+
+// write may be called from any thread that uses the context, one call at a time is not promised.
+struct LogSink {
+  void* self = nullptr;
+  void (*write)(void* self, LogLevel level, std::string_view message) = nullptr;
+
+  void operator()(LogLevel level, std::string_view message) const {
+    if (write != nullptr) write(self, level, message);
+  }
+};
+
+}  // namespace soma
+// ---- soma/runtime/thread_pool.hpp
+// ThreadPool: the default executor. A fixed team of threads, fork-join, static partition.
+//
+// The calling thread is worker 0; width - 1 threads are started by the first run that needs them.
+// Between runs a worker spins for a few microseconds, so that a step's many short kernels follow
+// each other quickly, and then sleeps on a futex. Where the pool is wider than the cores there are,
+// it does not spin. Task i of n goes to worker i * width / n, always the same.
+//
+//   nested     a run from inside a task runs its tasks one after another on that thread
+//   concurrent runs from several threads take turns
+//   fork       a child process starts a team of its own on first use; the parent's is untouched
+//   end        the destructor wakes and joins the team (a forked child that never used it has none)
+
+// ---- soma/runtime/clock.hpp
+// A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
+// newer that header brings <format> along, and costs as much as the rest of soma's interface.
+
+namespace soma {
+
+// Nanoseconds since some moment in the past.
+inline std::int64_t monotonic_nanoseconds() {
+  timespec now{};
+#if defined(CLOCK_MONOTONIC)
+  clock_gettime(CLOCK_MONOTONIC, &now);
+#else
+  timespec_get(&now, TIME_UTC);
+#endif
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
+
+}  // namespace soma
+// ---- soma/runtime/cpu.hpp
+// What the operating system says of the processor: who it is, its caches, and how many cores this
+// process may use. Everything is read when asked, from cpuid, sysfs and procfs; what cannot be read
+// is 0 or empty.
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
+
+namespace soma {
+
+struct CpuIdentity {
+  std::string vendor, name;  // "AuthenticAMD", "AMD EPYC ..."
+  int family = 0, model = 0;
+};
+
+struct CpuCaches {
+  std::size_t l1_data = 0, l2 = 0, l3 = 0;  // bytes, as seen by one core
+};
+
+struct CpuShare {
+  int cores = 1;        // logical processors in this process's affinity mask
+  double quota = 0;     // cores' worth of time that its control group may use; 0: no limit
+  int usable() const {  // how many threads can run at once, at least 1
+    // Rounded down: a fork-join step waits for its slowest thread, so one that is throttled holds
+    // up all.
+    return quota > 0 ? (std::max)(1, (std::min)(cores, static_cast<int>(quota))) : cores;
+  }
+};
+
+namespace detail {
+
+// A small text file, whole; empty where it cannot be read.
+inline std::string read_text(const std::string& path) {
+  std::string text;
+  if (std::FILE* file = std::fopen(path.c_str(), "re")) {
+    char buffer[1024];
+    std::size_t count;
+    while ((count = std::fread(buffer, 1, sizeof buffer, file)) > 0) text.append(buffer, count);
+    std::fclose(file);
+  }
+  return text;
+}
+
+inline std::int64_t leading_integer(std::string_view text) {
+  std::int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+// cpu.max of one control group (version 2): "max 100000" or "150000 100000", quota and period in
+// microseconds.
+inline double quota_of(std::string_view cpu_max) {
+  const auto space = cpu_max.find(' ');
+  if (space == std::string_view::npos || cpu_max.substr(0, 3) == "max") return 0;
+  const auto period = leading_integer(cpu_max.substr(space + 1));
+  return period > 0 ? static_cast<double>(leading_integer(cpu_max)) / static_cast<double>(period)
+                    : 0;
+}
+
+// The tightest limit on the way from this process's control group up to the root. `root` is where
+// cgroup is mounted.
+inline double control_group_quota(const std::string& root, std::string_view process_groups) {
+  double tightest = 0;
+  const auto consider = [&tightest](double quota) {
+    if (quota > 0 && (tightest == 0 || quota < tightest)) tightest = quota;
+  };
+  while (!process_groups.empty()) {
+    const auto end = (std::min)(process_groups.find('\n'), process_groups.size());
+    const std::string_view line = process_groups.substr(0, end);
+    process_groups.remove_prefix((std::min)(end + 1, process_groups.size()));
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string_view::npos) continue;
+    const std::string_view controllers = line.substr(first + 1, second - first - 1);
+    std::string group(line.substr(second + 1));
+    const bool version_2 = controllers.empty();
+    if (!version_2 && controllers.find("cpu") == std::string_view::npos) continue;
+    while (true) {
+      if (version_2) {
+        consider(quota_of(read_text(root + group + "/cpu.max")));
+      } else {
+        const std::string folder = root + "/cpu" + group;
+        const auto quota = leading_integer(read_text(folder + "/cpu.cfs_quota_us"));
+        const auto period = leading_integer(read_text(folder + "/cpu.cfs_period_us"));
+        if (quota > 0 && period > 0)
+          consider(static_cast<double>(quota) / static_cast<double>(period));
+      }
+      const auto slash = group.rfind('/');
+      if (group.empty() || slash == std::string::npos) break;
+      group.resize(slash);
+    }
+  }
+  return tightest;
+}
+
+}  // namespace detail
+
+inline CpuShare cpu_share() {
+  CpuShare share;
+  share.cores = (std::max)(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+#if defined(__linux__)
+  // The kernel refuses a mask smaller than its own, so grow until it fits.
+  for (std::size_t processors = 1024; processors <= 1u << 20; processors *= 2) {
+    std::vector<unsigned long> mask(processors / (8 * sizeof(unsigned long)));
+    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
+    const std::size_t bytes = mask.size() * sizeof(unsigned long);
+    if (sched_getaffinity(0, bytes, set) == 0) {
+      share.cores = (std::max)(1, CPU_COUNT_S(bytes, set));
+      break;
+    }
+  }
+  share.quota =
+      detail::control_group_quota("/sys/fs/cgroup", detail::read_text("/proc/self/cgroup"));
+#endif
+  return share;
+}
+
+inline CpuCaches cpu_caches() {
+  CpuCaches caches;
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder =
+        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    const std::string size = detail::read_text(folder + "size");  // "48K"
+    if (size.empty()) break;
+    const auto bytes = static_cast<std::size_t>(detail::leading_integer(size)) *
+                       (size.find('M') != std::string::npos ? 1u << 20 : 1u << 10);
+    const auto level = detail::leading_integer(detail::read_text(folder + "level"));
+    const bool data = detail::read_text(folder + "type").rfind("Instruction", 0) != 0;
+    if (level == 1 && data) caches.l1_data = bytes;
+    if (level == 2) caches.l2 = bytes;
+    if (level == 3) caches.l3 = bytes;
+  }
+  return caches;
+}
+
+inline CpuIdentity cpu_identity() {
+  CpuIdentity identity;
+#if defined(__x86_64__) || defined(__i386__)
+  std::array<unsigned, 4> r{};
+  const auto text = [](auto... words) {
+    std::string bytes;
+    (bytes.append(reinterpret_cast<const char*>(&words), sizeof words), ...);
+    return bytes;
+  };
+  if (__get_cpuid(0, &r[0], &r[1], &r[2], &r[3]) != 0) identity.vendor = text(r[1], r[3], r[2]);
+  if (__get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) != 0) {
+    const unsigned base = (r[0] >> 8) & 15;
+    identity.family = static_cast<int>(base == 15 ? base + ((r[0] >> 20) & 255) : base);
+    identity.model = static_cast<int>(((r[0] >> 4) & 15) | ((r[0] >> 12) & 0xF0));
+  }
+  for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; ++leaf)
+    if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]) != 0)
+      identity.name += text(r[0], r[1], r[2], r[3]);
+  identity.name.resize(std::strlen(identity.name.c_str()));
+#else
+  // "CPU implementer : 0x41", "CPU part : 0xd0c" of the first processor.
+  const std::string info = detail::read_text("/proc/cpuinfo");
+  const auto field = [&info](std::string_view key) {
+    const auto at = info.find(key);
+    const auto hex = at == std::string::npos ? at : info.find("0x", at);
+    int value = 0;
+    if (hex != std::string::npos)
+      std::from_chars(info.data() + hex + 2, info.data() + info.size(), value, 16);
+    return value;
+  };
+  identity.family = field("CPU implementer");
+  identity.model = field("CPU part");
+  identity.vendor = identity.family == 0 ? "" : "implementer " + std::to_string(identity.family);
+#endif
+  return identity;
+}
+
+}  // namespace soma
+
+#if defined(__unix__)
+#include <unistd.h>
+#endif
+
+namespace soma {
+
+class ThreadPool {
+ public:
+  static constexpr int max_width = 4096;
+
+  // width 0: as many as the affinity mask and the control group's quota allow. Error executor.width
+  // below 0 or above max_width.
+  explicit ThreadPool(int width = 0) : width_(width) {
+    if (width < 0 || width > max_width)
+      fail(error_id::executor_width, "ThreadPool", "width", std::to_string(width),
+           "0 (automatic) to " + std::to_string(max_width));
+    const int usable = cpu_share().usable();
+    if (width_ == 0) width_ = usable;
+    spin_ = width_ <= usable;
+  }
+  ~ThreadPool() { stop(); }
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int width() const noexcept { return width_; }
+
+  // The interface soma itself uses. The pool has to outlive it.
+  Executor executor() noexcept {
+    return {this, width_, [](void* self, int tasks, void (*task)(void*, int), void* arg) {
+              static_cast<ThreadPool*>(self)->run(tasks, task, arg);
+            }};
+  }
+
+  // Errors executor.thread_start where the system has no thread left to give.
+  void run(int tasks, void (*task)(void*, int), void* arg) {
+    if (tasks <= 1 || width_ == 1 || inside_task()) {
+      for (int index = 0; index < tasks; ++index) task(arg, index);
+      return;
+    }
+    const std::lock_guard turn(turn_);
+    start();
+    Team& team = *team_;
+    caller_.store(this_thread(), std::memory_order_relaxed);
+    team.job = {task, arg, tasks};
+    team.unfinished.store(static_cast<std::uint32_t>(width_ - 1), std::memory_order_relaxed);
+    team.epoch.fetch_add(1, std::memory_order_release);
+    team.epoch.notify_all();
+    run_share(team.job, 0);
+    std::uint32_t left;
+    while ((left = team.unfinished.load(std::memory_order_acquire)) != 0)
+      if (!spin_until([&] { return team.unfinished.load(std::memory_order_acquire) == 0; }))
+        team.unfinished.wait(left, std::memory_order_acquire);
+    caller_.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  struct Job {
+    void (*task)(void*, int) = nullptr;
+    void* arg = nullptr;
+    int tasks = 0;
+  };
+  // What the workers share. Apart from the pool, so that a forked child can leave the parent's team
+  // behind.
+  struct Team {
+    std::atomic<std::uint32_t> epoch{0};  // one more for each job
+    std::atomic<std::uint32_t> unfinished{0};
+    Job job;
+    bool stopping = false;  // read after an epoch change
+    struct Worker {
+      const ThreadPool* pool;
+      Team* team;
+      int number;
+      pthread_t thread;
+    };
+    std::vector<Worker> workers;  // never reallocated: threads are given their addresses
+  };
+
+  static int process() {
+#if defined(__unix__)
+    return static_cast<int>(getpid());
+#else
+    return 0;
+#endif
+  }
+
+  static std::uintptr_t name_of(pthread_t thread) { return std::bit_cast<std::uintptr_t>(thread); }
+  static std::uintptr_t this_thread() { return name_of(pthread_self()); }
+
+  static void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+  }
+
+  // Waits a few microseconds for `done`; false where it did not come.
+  template <class Done>
+  bool spin_until(Done done) const {
+    if (!spin_) return done();
+    // Longer than a fork-join (two cache-line transfers) and the gap between kernels, shorter than
+    // a futex wake-up.
+    constexpr std::int64_t limit = 20'000;  // nanoseconds
+    const std::int64_t start = monotonic_nanoseconds();
+    do {
+      for (int round = 0; round < 32; ++round) {
+        if (done()) return true;
+        relax();
+      }
+    } while (monotonic_nanoseconds() - start < limit);
+    return false;
+  }
+
+  // Worker w takes a contiguous part, so that neighbours in memory stay on one core.
+  void run_share(const Job& job, int worker) const {
+    const auto part = [&](int w) {
+      return static_cast<int>(static_cast<std::int64_t>(job.tasks) * w / width_);
+    };
+    for (int index = part(worker); index < part(worker + 1); ++index) job.task(job.arg, index);
+  }
+
+  bool inside_task() const {
+    const std::uintptr_t self = this_thread();
+    if (caller_.load(std::memory_order_relaxed) == self) return true;
+    const Team* team = visible_team_.load(std::memory_order_acquire);
+    if (team == nullptr || process_ != process()) return false;
+    for (const Team::Worker& worker : team->workers)
+      if (name_of(worker.thread) == self) return true;
+    return false;
+  }
+
+  void work(Team& team, int worker) const {
+    std::uint32_t seen = 0;
+    while (true) {
+      if (!spin_until([&] { return team.epoch.load(std::memory_order_acquire) != seen; }))
+        team.epoch.wait(seen, std::memory_order_acquire);
+      if (team.epoch.load(std::memory_order_acquire) == seen) continue;
+      ++seen;
+      if (team.stopping) return;
+      run_share(team.job, worker);
+      if (team.unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1)
+        team.unfinished.notify_one();
+    }
+  }
+
+  // Makes the team, under the lock. After a fork the parent's threads do not exist here: their team
+  // is abandoned, not destroyed, because joining threads of another process is undefined.
+  void start() {
+    if (team_ != nullptr && process_ == process()) return;
+    visible_team_.store(nullptr, std::memory_order_release);
+    static_cast<void>(team_.release());
+    team_ = std::make_unique<Team>();
+    process_ = process();
+    team_->workers.reserve(static_cast<std::size_t>(width_ - 1));
+    for (int number = 1; number < width_; ++number) {
+      team_->workers.push_back({this, team_.get(), number, {}});
+      Team::Worker& worker = team_->workers.back();
+      const int error = pthread_create(&worker.thread, nullptr, &begin, &worker);
+      if (error == 0) continue;
+      team_->workers.pop_back();
+      const std::size_t started = team_->workers.size();
+      stop();
+      fail(error_id::thread_start, "ThreadPool", "thread",
+           "refused by the system after " + std::to_string(started) + " (" + std::strerror(error) +
+               ")",
+           std::to_string(width_ - 1) + " threads: choose a smaller width");
+    }
+    visible_team_.store(team_.get(), std::memory_order_release);
+  }
+  static void* begin(void* argument) {
+    const auto& worker = *static_cast<const Team::Worker*>(argument);
+    worker.pool->work(*worker.team, worker.number);
+    return nullptr;
+  }
+
+  void stop() {
+    if (team_ == nullptr) return;
+    if (process_ != process()) {
+      static_cast<void>(team_.release());
+      return;
+    }
+    team_->stopping = true;
+    team_->epoch.fetch_add(1, std::memory_order_release);
+    team_->epoch.notify_all();
+    for (const Team::Worker& worker : team_->workers) pthread_join(worker.thread, nullptr);
+    visible_team_.store(nullptr, std::memory_order_release);
+    team_.reset();
+  }
+
+  int width_;
+  bool spin_ = true;
+  std::mutex turn_;
+  std::unique_ptr<Team> team_;
+  std::atomic<const Team*> visible_team_{nullptr};
+  std::atomic<std::uintptr_t> caller_{0};  // the thread that runs a job
+  std::atomic<int> process_{0};            // whose team it is
+};
 
 }  // namespace soma
 
 namespace soma {
 
-struct Draw {
-  std::uint64_t seed = 0;
-  std::uint32_t stream = 0;  // where the draw happens: stream_id()
-  std::uint32_t step = 0;    // which training step
-  std::uint64_t index = 0;   // logical index of the first element (numeric/logical_index.hpp)
+struct Kernels;           // kernels/table.hpp
+struct BuiltInOperators;  // ops/built_in.hpp
+class OperatorRegistry;   // ops/registry.hpp
+class Device;             // ops/device.hpp
 
-  friend constexpr bool operator==(const Draw&, const Draw&) = default;
+// What may differ between CPUs. fast: a bf16 dot instruction may be used where this CPU is listed
+// as faster with it. portable: the same bits on every target with fused multiply-add; refused on a
+// target without.
+enum class Math : std::uint8_t { fast, portable };
+
+struct ContextOptions {
+  Executor executor{};                          // empty: a ThreadPool, made on first use
+  std::pmr::memory_resource* memory = nullptr;  // nullptr: the aligned operator new
+  LogSink log{};                                // empty: silence
+  int threads = 0;  // width of that ThreadPool; 0: the cores this process may use
+  Math math = Math::fast;
+  std::string_view target{};  // "AVX2", ...; empty: the best that program and CPU have
 };
 
-// A stable name for a place that draws: FNV-1a (32 bits) of the module path, a zero byte and the
-// site, for example stream_id("encoder.layer.0.attention", "dropout").
-constexpr std::uint32_t stream_id(std::string_view path, std::string_view site) {
-  std::uint32_t hash = 0x811C9DC5u;
-  const auto add = [&hash](unsigned char byte) { hash = (hash ^ byte) * 0x01000193u; };
-  for (const char character : path) add(static_cast<unsigned char>(character));
-  add(0);
-  for (const char character : site) add(static_cast<unsigned char>(character));
-  return hash;
-}
+// One instruction set that the program was compiled for and the CPU has.
+struct Target {
+  std::string_view name;
+  const Kernels* kernels;
+  bool fused_multiply_add;
+  // Does that many rounds of multiply-adds in registers; returns how many floating-point operations
+  // those were.
+  double (*multiply_add_rate)(std::uint64_t rounds) noexcept;
+};
 
-constexpr PhiloxKey philox_key(const Draw& draw) {
-  return {static_cast<std::uint32_t>(draw.seed), static_cast<std::uint32_t>(draw.seed >> 32)};
-}
+// What a program was compiled with: the targets to choose from, best first, and the operators.
+struct TargetList {
+  std::span<const Target> targets;
+  bool dispatched;  // whether the CPU was asked (soma::dispatch) or the compiler's flags
+  const BuiltInOperators* operators = nullptr;
+};
 
-// The four words of one block of the stream that `draw` names (its index plays no part).
-constexpr PhiloxCounter random_block(const Draw& draw, std::uint64_t block) {
-  return philox4x32_10({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
-                        draw.stream, draw.step},
-                       philox_key(draw));
-}
+class Context {
+ public:
+  // Used by make_context. Errors context.unknown_target, context.portable_needs_fma,
+  // executor.width.
+  Context(const ContextOptions& options, TargetList list)
+      : executor_(options.executor),
+        threads_(options.threads),
+        memory_(options.memory != nullptr ? options.memory : std::pmr::new_delete_resource()),
+        log_(options.log),
+        math_(options.math),
+        list_(list),
+        target_(choose(options.target, list.targets)) {
+    if (math_ == Math::portable && !target_->fused_multiply_add)
+      fail(error_id::math_needs_fma, "make_context", "target", std::string(target_->name),
+           "one with fused multiply-add for Math::portable (compile with -march=native, or link "
+           "soma::dispatch)");
+    if (threads_ < 0 || threads_ > ThreadPool::max_width)
+      fail(error_id::executor_width, "make_context", "threads", std::to_string(threads_),
+           "0 (automatic) to " + std::to_string(ThreadPool::max_width));
+    if (executor_.run != nullptr && executor_.width < 1)
+      fail(error_id::executor_width, "make_context", "executor.width",
+           std::to_string(executor_.width), "at least 1");
+  }
+  // Joins the default pool's threads.
+  ~Context() = default;
+  // Neither copied nor moved: tensors, arenas and tapes keep its address.
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
 
-// Word, or half-word, of element draw.index + offset.
-constexpr std::uint32_t random_word(const Draw& draw, std::uint64_t offset = 0) {
-  const std::uint64_t index = draw.index + offset;
-  return random_block(draw, index / 4)[index % 4];
-}
-constexpr std::uint16_t random_half_word(const Draw& draw, std::uint64_t offset = 0) {
-  const std::uint64_t index = draw.index + offset;
-  const std::uint32_t word = random_block(draw, index / 8)[(index % 8) / 2];
-  return static_cast<std::uint16_t>(index % 2 == 0 ? word : word >> 16);
-}
+  const Kernels& kernels() const { return *target_->kernels; }
+  const Target& target() const { return *target_; }
+  TargetList targets() const { return list_; }
+  Math math() const { return math_; }
 
-// The word as encode() takes it: random bits at the top. `bits` as from random_bits(rounding,
-// format).
-constexpr std::uint32_t rounding_word(const Draw& draw, int bits, std::uint64_t offset = 0) {
-  return bits <= 16 ? static_cast<std::uint32_t>(random_half_word(draw, offset)) << 16
-                    : random_word(draw, offset);
-}
+  // The host's executor, or the default pool, whose threads start with the first parallel work.
+  // Thread-safe.
+  const Executor& executor() {
+    std::call_once(executor_made_, [this] {
+      if (executor_.run != nullptr) return;
+      pool_ = std::make_unique<ThreadPool>(threads_);
+      executor_ = pool_->executor();
+    });
+    return executor_;
+  }
+
+  // The host's memory, counted.
+  std::pmr::memory_resource& memory() { return memory_; }
+  MemoryUse memory_use() const { return memory_.use(); }
+  // That memory, recycled: where tensors, tapes and workspaces live.
+  Heap& heap() { return heap_; }
+
+  // A number that this context has not given out before, from 1.
+  std::uint64_t next_id() { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+  const BuiltInOperators& built_in() const { return *list_.operators; }
+  // What is known by name: the built-in operators and the host's own. Defined in ops/registry.hpp.
+  OperatorRegistry& operators();
+  // Who runs operators; nullptr: the host's kernels. The device outlives its use here.
+  Device* device() const { return device_; }
+  void set_device(Device* device) { device_ = device; }
+
+  void log(LogLevel level, std::string_view message) const { log_(level, message); }
+
+ private:
+  static const Target* choose(std::string_view wanted, std::span<const Target> targets) {
+    for (const Target& target : targets)
+      if (wanted.empty() || target.name == wanted) return &target;
+    std::string present;
+    for (const Target& target : targets)
+      present.append(present.empty() ? "one of " : ", ").append(target.name);
+    fail(error_id::unknown_target, "make_context", "target", quoted(wanted),
+         present.empty() ? "a CPU that the program was compiled for" : present);
+  }
+
+  Executor executor_;
+  int threads_;
+  CountingResource memory_;
+  Heap heap_{memory_};
+  LogSink log_;
+  Math math_;
+  TargetList list_;
+  const Target* target_;
+  std::once_flag executor_made_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::once_flag operators_made_;
+  std::unique_ptr<OperatorRegistry, void (*)(OperatorRegistry*)> operators_{nullptr, nullptr};
+  Device* device_ = nullptr;
+  std::atomic<std::uint64_t> last_id_{0};
+};
 
 }  // namespace soma
-// ---- soma/simd/codec_params.hpp
-// What the vector loops need to know of a format and a rounding, worked out once per call: every
-// mask, shift and special code as a plain integer. The loops take any format this way, so a format
-// chosen at run time is as fast as a named one.
+// ---- soma/tensor/dtype.hpp
+// DType: what an element of a tensor is. Floating types are FloatFormat records under a short tag;
+// the numbers of a format live in numeric/formats.hpp and nowhere else.
 
-// ---- soma/numeric/codec.hpp
-// Encoding and decoding of one value, for any format and rounding: constexpr integer arithmetic, so
-// that neither the compiler's floating-point flags nor the machine's modes can change a bit. The
-// vector kernels (simd/) compute the same function many lanes at a time; tests compare the two.
+// ---- soma/numeric/formats.hpp
+// The ready-made formats, their names, and what to do with a format that came from outside.
 //
-// Rules (docs/numerics.md has them with examples):
-//   NaN       keeps its sign and the top mantissa_bits of its payload where the target is ieee; if
-//             those are all zero, the quiet bit is set. Elsewhere it becomes the format's NaN, with
-//             its sign where NaN has one. A format without NaN takes its largest positive number.
-//   overflow  a magnitude that rounds beyond the largest finite number, and infinity, follow
-//             FloatFormat::overflow. Finite values rounded toward zero (also up or down, on the
-//             side where that is toward zero) stop at the largest, as in IEEE 754 section 7.4.
-//   zero      keeps its sign where the format has signed zeros; without a zero (e8m0) it becomes
-//             the smallest number.
-//   negative  values below zero become NaN in a format without sign (its smallest number where it
-//             has no NaN).
+// Sources: IEEE 754-2019 (fp32, fp16); the accelerator's cFP8 family e3m4, e4m3, e5m2, which the
+// compiler stacks know as Float8E3M4, Float8E4M3, Float8E5M2 (LLVM APFloat, StableHLO RFC 2486,
+// ml_dtypes); OCP 8-bit Floating Point Specification 1.0 (e4m3fn, e5m2); "8-bit Numerical Formats
+// for Deep Neural Networks", arXiv 2206.02915 (the fnuz pair); OCP Microscaling Formats (MX)
+// Specification 1.0 (e8m0, e2m3, e3m2, e2m1).
 
 // ---- soma/numeric/float_format.hpp
 // FloatFormat: a binary floating-point format as one constexpr value.
@@ -524,6 +1476,1290 @@ struct FloatFormat {
 };
 
 }  // namespace soma
+
+namespace soma {
+
+namespace formats {
+
+inline constexpr FloatFormat fp32{};
+inline constexpr FloatFormat tf32{.exponent_bits = 8, .mantissa_bits = 10, .bias = 127};
+inline constexpr FloatFormat fp16{.exponent_bits = 5, .mantissa_bits = 10, .bias = 15};
+inline constexpr FloatFormat bf16{.exponent_bits = 8, .mantissa_bits = 7, .bias = 127};
+
+// cFP8. Largest values 15.5, 240, 57344. What the hardware does on overflow is undisclosed:
+// infinity by default.
+inline constexpr FloatFormat fp8_e3m4{.exponent_bits = 3, .mantissa_bits = 4, .bias = 3};
+inline constexpr FloatFormat fp8_e4m3{.exponent_bits = 4, .mantissa_bits = 3, .bias = 7};
+inline constexpr FloatFormat fp8_e5m2{.exponent_bits = 5, .mantissa_bits = 2, .bias = 15};
+
+// OCP e4m3 (largest value 448). OCP e5m2 is the same record as cFP8's.
+inline constexpr FloatFormat fp8_e4m3fn{
+    .exponent_bits = 4, .mantissa_bits = 3, .bias = 7, .specials = Specials::nan_all_ones};
+inline constexpr FloatFormat fp8_e4m3fnuz{
+    .exponent_bits = 4, .mantissa_bits = 3, .bias = 8, .specials = Specials::nan_negative_zero};
+inline constexpr FloatFormat fp8_e5m2fnuz{
+    .exponent_bits = 5, .mantissa_bits = 2, .bias = 16, .specials = Specials::nan_negative_zero};
+
+// Scales of the MX formats: powers of two from 2^-127 to 2^127. Zero encodes to the smallest,
+// negatives to NaN.
+inline constexpr FloatFormat e8m0{.exponent_bits = 8,
+                                  .mantissa_bits = 0,
+                                  .bias = 127,
+                                  .specials = Specials::nan_all_ones,
+                                  .is_signed = false,
+                                  .subnormals = Subnormals::absent};
+
+inline constexpr FloatFormat fp6_e2m3{
+    .exponent_bits = 2, .mantissa_bits = 3, .bias = 1, .specials = Specials::none};
+inline constexpr FloatFormat fp6_e3m2{
+    .exponent_bits = 3, .mantissa_bits = 2, .bias = 3, .specials = Specials::none};
+inline constexpr FloatFormat fp4_e2m1{
+    .exponent_bits = 2, .mantissa_bits = 1, .bias = 1, .specials = Specials::none};
+
+}  // namespace formats
+
+struct NamedFormat {
+  std::string_view name;
+  FloatFormat format;
+};
+
+// All ready-made formats, widest first. A format known by two names stands under the shorter one.
+inline constexpr std::array named_formats{
+    NamedFormat{"fp32", formats::fp32},
+    NamedFormat{"tf32", formats::tf32},
+    NamedFormat{"fp16", formats::fp16},
+    NamedFormat{"bf16", formats::bf16},
+    NamedFormat{"fp8_e3m4", formats::fp8_e3m4},
+    NamedFormat{"fp8_e4m3", formats::fp8_e4m3},
+    NamedFormat{"fp8_e5m2", formats::fp8_e5m2},
+    NamedFormat{"fp8_e4m3fn", formats::fp8_e4m3fn},
+    NamedFormat{"fp8_e4m3fnuz", formats::fp8_e4m3fnuz},
+    NamedFormat{"fp8_e5m2fnuz", formats::fp8_e5m2fnuz},
+    NamedFormat{"e8m0", formats::e8m0},
+    NamedFormat{"fp6_e2m3", formats::fp6_e2m3},
+    NamedFormat{"fp6_e3m2", formats::fp6_e3m2},
+    NamedFormat{"fp4_e2m1", formats::fp4_e2m1},
+};
+
+// "bf16" for a ready-made record, otherwise the record spelt out: "1-4-3 bias 9 ieee"
+// (sign-exponent-mantissa bits), followed by what differs from the defaults.
+inline std::string to_string(const FloatFormat& format) {
+  const auto suffix = [&] {
+    switch (format.overflow) {
+      case Overflow::saturate:
+        return " saturate";
+      case Overflow::infinity:
+        return " overflow-to-infinity";
+      case Overflow::nan:
+        return " overflow-to-nan";
+      default:
+        return "";
+    }
+  };
+  for (const NamedFormat& known : named_formats)
+    if (known.format == format.with(Overflow::special)) return std::string(known.name) + suffix();
+
+  std::string text = format.is_signed ? "1-" : "0-";
+  text += std::to_string(format.exponent_bits) + "-" + std::to_string(format.mantissa_bits);
+  text += " bias " + std::to_string(format.bias);
+  switch (format.specials) {
+    case Specials::none:
+      text += " finite";
+      break;
+    case Specials::ieee:
+      text += " ieee";
+      break;
+    case Specials::nan_all_ones:
+      text += " nan-all-ones";
+      break;
+    case Specials::nan_negative_zero:
+      text += " nan-negative-zero";
+      break;
+  }
+  if (format.subnormals == Subnormals::flushed) text += " subnormals-flushed";
+  if (format.subnormals == Subnormals::absent) text += " no-zero";
+  return text + suffix();
+}
+
+// The ready-made format of that name. Error format.unknown_name lists the known ones.
+inline const FloatFormat& find_format(std::string_view name) {
+  for (const NamedFormat& known : named_formats)
+    if (known.name == name) return known.format;
+  std::string wanted = "one of";
+  for (const NamedFormat& known : named_formats) wanted.append(" ").append(known.name);
+  fail(error_id::unknown_format, "find_format", "name", quoted(name), wanted);
+}
+
+// Returns the record if it describes a format; otherwise Error format.impossible says what it
+// lacks.
+inline const FloatFormat& validate(const FloatFormat& format, std::string_view operation) {
+  if (const char* problem = format.problem())
+    fail(error_id::impossible_format, operation, "format", to_string(format), problem);
+  return format;
+}
+
+// Writes what to_string says. A template, so that this header does not bring in the stream library.
+template <class Traits>
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out,
+                                             const FloatFormat& format) {
+  return out << std::string_view(to_string(format));
+}
+
+}  // namespace soma
+
+namespace soma {
+
+// g++ takes an enumerator of a scoped enumeration for a shadow of the type of that name.
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+enum class DType : std::uint8_t {
+  fp32,
+  tf32,  // stored as fp32 with the last 13 bits zero
+  fp16,
+  bf16,
+  fp8_e3m4,
+  fp8_e4m3,
+  fp8_e5m2,
+  fp8_e4m3fn,
+  fp8_e4m3fnuz,
+  fp8_e5m2fnuz,
+  e8m0,
+  int8,
+  uint8,
+  int32,
+  int64,
+  boolean,  // a byte, 0 or 1
+};
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+namespace detail {
+
+struct DTypeInfo {
+  std::string_view name;
+  std::uint8_t bytes;
+  // By value: under -fsanitize=undefined g++ 12 cannot compare a pointer to it with nullptr at
+  // compile time.
+  FloatFormat format{};
+  bool floating = false;
+};
+
+inline constexpr std::array<DTypeInfo, 16> dtype_infos{{
+    {"fp32", 4, formats::fp32, true},
+    {"tf32", 4, formats::tf32, true},
+    {"fp16", 2, formats::fp16, true},
+    {"bf16", 2, formats::bf16, true},
+    {"fp8_e3m4", 1, formats::fp8_e3m4, true},
+    {"fp8_e4m3", 1, formats::fp8_e4m3, true},
+    {"fp8_e5m2", 1, formats::fp8_e5m2, true},
+    {"fp8_e4m3fn", 1, formats::fp8_e4m3fn, true},
+    {"fp8_e4m3fnuz", 1, formats::fp8_e4m3fnuz, true},
+    {"fp8_e5m2fnuz", 1, formats::fp8_e5m2fnuz, true},
+    {"e8m0", 1, formats::e8m0, true},
+    {"int8", 1, {}},
+    {"uint8", 1, {}},
+    {"int32", 4, {}},
+    {"int64", 8, {}},
+    {"bool", 1, {}},
+}};
+
+constexpr const DTypeInfo& info(DType dtype) {
+  return dtype_infos[static_cast<std::size_t>(dtype)];
+}
+
+}  // namespace detail
+
+// All of them, in the order of the enumeration.
+inline constexpr std::array<DType, 16> dtypes{
+    DType::fp32,         DType::tf32,         DType::fp16,     DType::bf16,
+    DType::fp8_e3m4,     DType::fp8_e4m3,     DType::fp8_e5m2, DType::fp8_e4m3fn,
+    DType::fp8_e4m3fnuz, DType::fp8_e5m2fnuz, DType::e8m0,     DType::int8,
+    DType::uint8,        DType::int32,        DType::int64,    DType::boolean};
+
+constexpr std::size_t size_of(DType dtype) { return detail::info(dtype).bytes; }
+constexpr std::string_view to_string(DType dtype) { return detail::info(dtype).name; }
+constexpr bool is_floating(DType dtype) { return detail::info(dtype).floating; }
+
+// The record of a floating type. Only for those.
+constexpr const FloatFormat& format_of(DType dtype) { return detail::info(dtype).format; }
+
+// Error tensor.unknown_dtype lists the known names.
+inline DType find_dtype(std::string_view name) {
+  for (const DType dtype : dtypes)
+    if (to_string(dtype) == name) return dtype;
+  std::string wanted = "one of";
+  for (const DType dtype : dtypes) wanted.append(" ").append(to_string(dtype));
+  fail(error_id::unknown_dtype, "find_dtype", "name", quoted(name), wanted);
+}
+
+// dtype_of<T>: the tag of a C++ type. An undefined one is a compile error.
+template <class T>
+struct DTypeOf;
+
+template <class T>
+inline constexpr DType dtype_of = DTypeOf<T>::value;
+
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::fp32;
+};
+template <>
+struct DTypeOf<std::int8_t> {
+  static constexpr DType value = DType::int8;
+};
+template <>
+struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::uint8;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::int32;
+};
+template <>
+struct DTypeOf<std::int64_t> {
+  static constexpr DType value = DType::int64;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::boolean;
+};
+
+template <FloatFormat F>
+class minifloat;  // numeric/minifloat.hpp
+
+namespace detail {
+
+constexpr int dtype_index(const FloatFormat& format) {
+  for (std::size_t i = 0; i < dtype_infos.size(); ++i)
+    if (dtype_infos[i].floating && dtype_infos[i].format == format) return static_cast<int>(i);
+  return -1;
+}
+
+}  // namespace detail
+
+template <FloatFormat F>
+requires(detail::dtype_index(F) >= 0) struct DTypeOf<minifloat<F>> {
+  static constexpr DType value = static_cast<DType>(detail::dtype_index(F));
+};
+
+}  // namespace soma
+// ---- soma/tensor/shape.hpp
+// Shape: the sizes of a tensor's dimensions. Rank 0 (one element) to 8.
+
+namespace soma {
+
+inline constexpr std::size_t max_rank = 8;
+
+// Distances between neighbours along each dimension, in elements; 0 repeats an element.
+using Strides = std::array<std::size_t, max_rank>;
+
+class Shape {
+ public:
+  constexpr Shape() = default;
+  // Errors tensor.rank, base.size_overflow (more than 2^64 - 1 elements).
+  Shape(std::initializer_list<std::size_t> sizes)
+      : Shape(std::span<const std::size_t>(sizes.begin(), sizes.size())) {}
+  explicit Shape(std::span<const std::size_t> sizes) : rank_(sizes.size()) {
+    if (rank_ > max_rank)
+      fail(error_id::tensor_rank, "Shape", "rank", std::to_string(rank_),
+           "0 to " + std::to_string(max_rank));
+    std::copy(sizes.begin(), sizes.end(), sizes_.begin());
+    // An empty dimension does not excuse sizes whose product overflows: strides are made of them.
+    std::size_t product = 1;
+    for (const std::size_t size : sizes)
+      product = checked_multiply(product, (std::max)(size, std::size_t{1}), "Shape");
+  }
+
+  constexpr std::size_t rank() const { return rank_; }
+  constexpr std::size_t operator[](std::size_t dimension) const { return sizes_[dimension]; }
+  constexpr std::size_t elements() const {
+    std::size_t product = 1;
+    for (const std::size_t size : *this) product *= size;
+    return product;
+  }
+  // The last size, and the product of the others: a tensor seen as a matrix. Rank 0 is 1 x 1.
+  constexpr std::size_t columns() const { return rank_ == 0 ? 1 : sizes_[rank_ - 1]; }
+  constexpr std::size_t rows() const {
+    std::size_t product = 1;
+    for (std::size_t i = 0; i + 1 < rank_; ++i) product *= sizes_[i];
+    return product;
+  }
+
+  constexpr const std::size_t* begin() const { return sizes_.data(); }
+  constexpr const std::size_t* end() const { return sizes_.data() + rank_; }
+  friend constexpr bool operator==(const Shape& a, const Shape& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
+  // The same shape with another size there, with two sizes exchanged, without that dimension.
+  Shape with(std::size_t dimension, std::size_t size) const {
+    Shape result = *this;
+    result.sizes_[dimension] = size;
+    return Shape(std::span<const std::size_t>(result.begin(), result.rank_));
+  }
+  Shape exchanged(std::size_t a, std::size_t b) const {
+    Shape result = *this;
+    std::swap(result.sizes_[a], result.sizes_[b]);
+    return result;
+  }
+  Shape without(std::size_t dimension) const {
+    Shape result;
+    for (std::size_t i = 0; i < rank_; ++i)
+      if (i != dimension) result.sizes_[result.rank_++] = sizes_[i];
+    return result;
+  }
+
+  // Row-major distances.
+  constexpr Strides strides() const {
+    Strides result{};
+    std::size_t step = 1;
+    for (std::size_t i = rank_; i-- > 0;) {
+      result[i] = step;
+      step *= (std::max)(sizes_[i], std::size_t{1});
+    }
+    return result;
+  }
+
+ private:
+  std::array<std::size_t, max_rank> sizes_{};
+  std::size_t rank_ = 0;
+};
+
+// "[2, 3]"
+inline std::string to_string(const Shape& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.rank(); ++i)
+    text.append(i == 0 ? "" : ", ").append(std::to_string(shape[i]));
+  return text + "]";
+}
+
+// NumPy's broadcasting: shapes are aligned at their last dimensions; sizes are equal or 1. Error
+// tensor.broadcast names both.
+inline Shape broadcast(const Shape& a, const Shape& b, std::string_view operation) {
+  const std::size_t rank = (std::max)(a.rank(), b.rank());
+  std::array<std::size_t, max_rank> sizes{};
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::size_t x = i + a.rank() < rank ? 1 : a[i + a.rank() - rank];
+    const std::size_t y = i + b.rank() < rank ? 1 : b[i + b.rank() - rank];
+    if (x != y && x != 1 && y != 1)
+      fail(error_id::tensor_broadcast, operation, "shape", to_string(b),
+           "one that broadcasts with " + to_string(a));
+    sizes[i] = x == 1 ? y : x;
+  }
+  return Shape(std::span<const std::size_t>(sizes.data(), rank));
+}
+
+}  // namespace soma
+// ---- soma/tensor/storage.hpp
+// Storage: the bytes that tensors share, counted by reference, with a version that every write
+// advances: what autograd compares to notice a change after it has kept a value.
+
+namespace soma {
+
+namespace detail {
+
+struct alignas(memory_alignment) StorageBlock {
+  std::atomic<std::size_t> references{1};
+  std::pmr::memory_resource* resource;
+  std::size_t block_bytes;  // of this header, and of the data where it lies behind it
+  std::byte* data;
+  std::size_t bytes;
+  std::uint64_t version = 0;
+  std::shared_ptr<const void> owner;  // of adopted data
+  bool writable = true;
+};
+
+}  // namespace detail
+
+// Handle of a storage; empty by default. Counting is thread-safe, everything else is as safe as the
+// bytes themselves.
+class Storage {
+ public:
+  Storage() = default;
+
+  // Uninitialised bytes, aligned to memory_alignment. Errors base.size_overflow, memory.exhausted.
+  static Storage allocate(std::pmr::memory_resource& resource, std::size_t bytes) {
+    const std::size_t total = checked_add(bytes, sizeof(detail::StorageBlock), "Storage");
+    auto* block = static_cast<std::byte*>(resource.allocate(total, memory_alignment));
+    return Storage(::new (block) detail::StorageBlock{.resource = &resource,
+                                                      .block_bytes = total,
+                                                      .data = block + sizeof(detail::StorageBlock),
+                                                      .bytes = bytes,
+                                                      .owner = {}});
+  }
+  // Bytes of somebody else, who stays alive as long as `owner` is held.
+  static Storage adopt(std::pmr::memory_resource& resource, std::byte* data, std::size_t bytes,
+                       std::shared_ptr<const void> owner, bool writable) {
+    void* block = resource.allocate(sizeof(detail::StorageBlock), memory_alignment);
+    return Storage(::new (block) detail::StorageBlock{.resource = &resource,
+                                                      .block_bytes = sizeof(detail::StorageBlock),
+                                                      .data = data,
+                                                      .bytes = bytes,
+                                                      .owner = std::move(owner),
+                                                      .writable = writable});
+  }
+
+  Storage(const Storage& other) : block_(other.block_) {
+    if (block_ != nullptr) block_->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  Storage(Storage&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  Storage& operator=(Storage other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~Storage() {
+    if (block_ == nullptr || block_->references.fetch_sub(1, std::memory_order_acq_rel) != 1)
+      return;
+    std::pmr::memory_resource* resource = block_->resource;
+    const std::size_t bytes = block_->block_bytes;
+    block_->~StorageBlock();
+    resource->deallocate(block_, bytes, memory_alignment);
+  }
+
+  explicit operator bool() const { return block_ != nullptr; }
+  std::byte* data() const { return block_->data; }
+  std::size_t bytes() const { return block_->bytes; }
+  bool writable() const { return block_->writable; }
+  std::uint64_t version() const { return block_->version; }
+  void advance_version() const { ++block_->version; }
+  // Whether this handle is the only one: its bytes may then be used for something else.
+  bool unique() const { return block_->references.load(std::memory_order_acquire) == 1; }
+  friend bool operator==(const Storage& a, const Storage& b) { return a.block_ == b.block_; }
+
+ private:
+  explicit Storage(detail::StorageBlock* block) : block_(block) {}
+  detail::StorageBlock* block_ = nullptr;
+};
+
+}  // namespace soma
+// ---- soma/tensor/view.hpp
+// View<T>: typed access to the elements of a tensor, for code that loops over them. A view neither
+// owns nor counts; it is good for as long as the tensor's storage.
+
+namespace soma {
+
+template <class T>
+struct View {
+  T* data = nullptr;
+  Shape shape;
+  Strides strides{};
+
+  // The element at as many indices as the rank. Checked: a wrong index ends the program.
+  template <class... Index>
+  T& operator()(Index... index) const {
+    const std::array<std::size_t, sizeof...(index)> at{static_cast<std::size_t>(index)...};
+    SOMA_EXPECTS(at.size() == shape.rank());
+    std::size_t offset = 0;
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      SOMA_EXPECTS(at[i] < shape[i]);
+      offset += at[i] * strides[i];
+    }
+    return data[offset];
+  }
+};
+
+}  // namespace soma
+
+namespace soma {
+
+// Stands for "to the end" in slices.
+inline constexpr std::size_t to_end = ~std::size_t{0};
+
+class Tensor {
+ public:
+  // No storage: defined() is false.
+  Tensor() = default;
+
+  // Uninitialised, zero, and with elements copied from an array. Errors base.size_overflow,
+  // memory.exhausted; tensor.size where the array has another number of elements.
+  static Tensor empty(Context& context, const Shape& shape, DType dtype = DType::fp32) {
+    Tensor tensor;
+    const std::size_t bytes = checked_multiply(shape.elements(), size_of(dtype), "Tensor");
+    tensor.storage_ = Storage::allocate(context.heap(), bytes);
+    tensor.data_ = tensor.storage_.data();
+    tensor.dtype_ = dtype;
+    tensor.shape_ = shape;
+    tensor.strides_ = shape.strides();
+    return tensor;
+  }
+  static Tensor zeros(Context& context, const Shape& shape, DType dtype = DType::fp32) {
+    Tensor tensor = empty(context, shape, dtype);
+    if (tensor.bytes() != 0) std::memset(tensor.data_, 0, tensor.bytes());
+    return tensor;
+  }
+  template <class T>
+  static Tensor from(Context& context, std::span<const T> values, const Shape& shape) {
+    check_count("Tensor::from", values.size(), shape);
+    Tensor tensor = empty(context, shape, dtype_of<T>);
+    if (!values.empty()) std::memcpy(tensor.data_, values.data(), values.size_bytes());
+    return tensor;
+  }
+  template <class T>
+  static Tensor from(Context& context, std::initializer_list<T> values, const Shape& shape) {
+    return from(context, std::span<const T>(values.begin(), values.size()), shape);
+  }
+  template <class T>
+  static Tensor full(Context& context, const Shape& shape, T value) {
+    Tensor tensor = empty(context, shape, dtype_of<T>);
+    std::fill_n(reinterpret_cast<T*>(tensor.data_), shape.elements(), value);
+    return tensor;
+  }
+  template <class T>
+  static Tensor scalar(Context& context, T value) {
+    return full(context, Shape{}, value);
+  }
+
+  // Row-major elements that lie elsewhere; nothing is copied. They stay valid as long as `owner` is
+  // held; without one the caller keeps them longer than every tensor that shares them. Constant
+  // elements make a tensor that refuses to be written.
+  template <class T>
+  static Tensor adopt(Context& context, std::span<T> values, const Shape& shape,
+                      std::shared_ptr<const void> owner = {}) {
+    check_count("Tensor::adopt", values.size(), shape);
+    auto* bytes = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(values.data()));
+    return adopt_bytes(context, bytes, shape, dtype_of<std::remove_const_t<T>>, std::move(owner),
+                       !std::is_const_v<T>);
+  }
+  // The same for a dtype known at run time; `data` holds shape.elements() of them.
+  static Tensor adopt_bytes(Context& context, std::byte* data, const Shape& shape, DType dtype,
+                            std::shared_ptr<const void> owner, bool writable) {
+    return adopt_bytes(context, data, shape, shape.strides(), dtype, std::move(owner), writable);
+  }
+  // And for elements at any distances from each other.
+  static Tensor adopt_bytes(Context& context, std::byte* data, const Shape& shape,
+                            const Strides& strides, DType dtype, std::shared_ptr<const void> owner,
+                            bool writable) {
+    Tensor tensor;
+    std::size_t last = 0;  // the highest offset of an element
+    for (std::size_t i = 0; i < shape.rank() && shape.elements() != 0; ++i)
+      last = checked_add(last, checked_multiply(shape[i] - 1, strides[i], "Tensor::adopt"),
+                         "Tensor::adopt");
+    const std::size_t elements = shape.elements() == 0 ? 0 : checked_add(last, 1, "Tensor::adopt");
+    const std::size_t bytes = checked_multiply(elements, size_of(dtype), "Tensor::adopt");
+    tensor.storage_ = Storage::adopt(context.heap(), data, bytes, std::move(owner), writable);
+    tensor.data_ = data;
+    tensor.dtype_ = dtype;
+    tensor.shape_ = shape;
+    std::copy_n(strides.begin(), shape.rank(), tensor.strides_.begin());
+    return tensor;
+  }
+
+  bool defined() const { return static_cast<bool>(storage_); }
+  const Shape& shape() const { return shape_; }
+  std::size_t rank() const { return shape_.rank(); }
+  std::size_t size(std::size_t dimension) const { return shape_[dimension]; }
+  std::size_t elements() const { return shape_.elements(); }
+  std::size_t bytes() const { return elements() * size_of(dtype_); }
+  DType dtype() const { return dtype_; }
+  const Strides& strides() const { return strides_; }
+  const Storage& storage() const { return storage_; }
+  std::uint64_t version() const { return storage_.version(); }
+
+  // Whether elements lie row-major without gaps.
+  bool contiguous() const {
+    std::size_t step = 1;
+    for (std::size_t i = rank(); i-- > 0;) {
+      if (shape_[i] != 1 && strides_[i] != step) return elements() == 0;
+      step *= shape_[i];
+    }
+    return true;
+  }
+
+  // The first element. Reading; and writing, which advances the version. Errors tensor.undefined,
+  // tensor.read_only (adopted constants).
+  const std::byte* raw() const { return data_; }
+  std::byte* mutable_raw() const {
+    check_defined("Tensor");
+    if (!storage_.writable())
+      fail(error_id::tensor_read_only, "Tensor", "tensor", describe() + " of constant elements",
+           "one that may be written");
+    storage_.advance_version();
+    return data_;
+  }
+  // Typed. Errors tensor.undefined, tensor.dtype where T is not the element type.
+  template <class T>
+  const T* data() const {
+    check_dtype(dtype_of<T>);
+    return reinterpret_cast<const T*>(data_);
+  }
+  template <class T>
+  T* mutable_data() const {
+    check_dtype(dtype_of<T>);
+    return reinterpret_cast<T*>(mutable_raw());
+  }
+  // All elements, row-major. Errors tensor.dtype, tensor.not_contiguous.
+  template <class T>
+  std::span<const T> span() const {
+    check_contiguous("Tensor::span");
+    return {data<T>(), elements()};
+  }
+  template <class T>
+  std::span<T> mutable_span() const {
+    check_contiguous("Tensor::mutable_span");
+    return {mutable_data<T>(), elements()};
+  }
+  template <class T>
+  View<const T> view() const {
+    return {data<T>(), shape_, strides_};
+  }
+  template <class T>
+  View<T> mutable_view() const {
+    return {mutable_data<T>(), shape_, strides_};
+  }
+  // The one element of a tensor that has one. Errors tensor.dtype, tensor.size.
+  template <class T>
+  T item() const {
+    if (elements() != 1)
+      fail(error_id::tensor_size, "Tensor::item", "tensor", describe(), "one of one element");
+    return *data<T>();
+  }
+
+  // Elements begin, begin + step ... below end of a dimension. Error tensor.index.
+  Tensor slice(std::size_t dimension, std::size_t begin, std::size_t end = to_end,
+               std::size_t step = 1) const {
+    check_dimension("Tensor::slice", dimension);
+    const std::size_t size = shape_[dimension];
+    const std::size_t stop = end == to_end ? size : end;
+    if (begin > stop || stop > size || step == 0)
+      fail(error_id::tensor_index, "Tensor::slice", "range",
+           std::to_string(begin) + " to " + std::to_string(stop) + " by " + std::to_string(step),
+           "0 <= begin <= end <= " + std::to_string(size) + ", step at least 1");
+    Tensor result = *this;
+    const std::size_t length = stop - begin;
+    result.shape_ = shape_.with(dimension, length / step + (length % step != 0 ? 1 : 0));
+    if (result.elements() != 0) result.data_ += begin * strides_[dimension] * size_of(dtype_);
+    result.strides_[dimension] *= step;
+    return result;
+  }
+  // Without that dimension, at one index of it. Error tensor.index.
+  Tensor select(std::size_t dimension, std::size_t index) const {
+    check_dimension("Tensor::select", dimension);
+    if (index >= shape_[dimension])
+      fail(error_id::tensor_index, "Tensor::select", "index", std::to_string(index),
+           "below " + std::to_string(shape_[dimension]));
+    Tensor result = *this;
+    result.shape_ = shape_.without(dimension);
+    if (result.elements() != 0) result.data_ += index * strides_[dimension] * size_of(dtype_);
+    std::copy(strides_.begin() + static_cast<std::ptrdiff_t>(dimension) + 1, strides_.end(),
+              result.strides_.begin() + static_cast<std::ptrdiff_t>(dimension));
+    result.strides_.back() = 0;
+    return result;
+  }
+  // Another shape of as many elements. Errors tensor.size, tensor.not_contiguous: it never copies.
+  Tensor reshape(const Shape& shape) const {
+    check_count("Tensor::reshape", elements(), shape);
+    check_contiguous("Tensor::reshape");
+    Tensor result = *this;
+    result.shape_ = shape;
+    result.strides_ = shape.strides();
+    return result;
+  }
+  // Two dimensions exchanged. Error tensor.index.
+  Tensor transpose(std::size_t a, std::size_t b) const {
+    check_dimension("Tensor::transpose", a);
+    check_dimension("Tensor::transpose", b);
+    Tensor result = *this;
+    std::swap(result.strides_[a], result.strides_[b]);
+    result.shape_ = shape_.exchanged(a, b);
+    return result;
+  }
+  // Repeated along dimensions of size 1 and new leading ones, as NumPy does; read only what this
+  // gives. Error tensor.broadcast.
+  Tensor broadcast_to(const Shape& shape) const {
+    if (broadcast(shape_, shape, "Tensor::broadcast_to") != shape)
+      fail(error_id::tensor_broadcast, "Tensor::broadcast_to", "shape", to_string(shape),
+           "one that " + to_string(shape_) + " can grow to");
+    Tensor result = *this;
+    result.shape_ = shape;
+    const std::size_t added = shape.rank() - rank();
+    for (std::size_t i = 0; i < shape.rank(); ++i)
+      result.strides_[i] = i < added || shape_[i - added] != shape[i] ? 0 : strides_[i - added];
+    return result;
+  }
+
+  // Shape and dtype without elements: what is left of a tensor that need not be kept.
+  Tensor outline() const {
+    Tensor result;
+    result.dtype_ = dtype_;
+    result.shape_ = shape_;
+    result.strides_ = strides_;
+    return result;
+  }
+
+  // "[2, 3] fp32"
+  std::string describe() const {
+    if (!defined() && rank() == 0) return "no tensor";
+    return to_string(shape_) + " " + std::string(to_string(dtype_));
+  }
+
+ private:
+  static void check_count(std::string_view operation, std::size_t count, const Shape& shape) {
+    if (count != shape.elements())
+      fail(error_id::tensor_size, operation, "elements", std::to_string(count),
+           std::to_string(shape.elements()) + " for shape " + to_string(shape));
+  }
+  void check_dimension(std::string_view operation, std::size_t dimension) const {
+    if (dimension >= rank())
+      fail(error_id::tensor_index, operation, "dimension", std::to_string(dimension),
+           "below the rank of " + describe());
+  }
+  void check_defined(std::string_view operation) const {
+    if (!defined())
+      fail(error_id::tensor_undefined, operation, "tensor", describe(), "one with elements");
+  }
+  void check_contiguous(std::string_view operation) const {
+    if (!contiguous())
+      fail(error_id::tensor_not_contiguous, operation, "tensor", describe() + " with gaps",
+           "row-major elements (make a copy with soma::contiguous)");
+  }
+  void check_dtype(DType dtype) const {
+    check_defined("Tensor");
+    if (dtype != dtype_)
+      fail(error_id::tensor_dtype, "Tensor", "type", to_string(dtype),
+           "the element type of " + describe());
+  }
+
+  Storage storage_;
+  std::byte* data_ = nullptr;
+  DType dtype_ = DType::fp32;
+  Shape shape_;
+  Strides strides_{};
+};
+
+namespace detail {
+
+// Calls row(offset_a, offset_b) for each run along the last dimension: element offsets into two
+// tensors of that shape.
+template <class Row>
+void for_each_row(const Shape& shape, const Strides& a, const Strides& b, Row&& row) {
+  if (shape.elements() == 0) return;
+  std::array<std::size_t, max_rank> index{};
+  const std::size_t outer = shape.rank() == 0 ? 0 : shape.rank() - 1;
+  for (std::size_t left = shape.rows(); left-- > 0;) {
+    std::size_t offset_a = 0, offset_b = 0;
+    for (std::size_t i = 0; i < outer; ++i) {
+      offset_a += index[i] * a[i];
+      offset_b += index[i] * b[i];
+    }
+    row(offset_a, offset_b);
+    for (std::size_t i = outer; i-- > 0;) {
+      if (++index[i] < shape[i]) break;
+      index[i] = 0;
+    }
+  }
+}
+
+}  // namespace detail
+
+// Copies elements into a tensor of the same shape and dtype, whatever the strides of both. They
+// share no bytes, or are the same elements in the same order. Errors tensor.undefined,
+// tensor.shape, tensor.read_only.
+inline void copy(const Tensor& from, const Tensor& to) {
+  if (!from.defined() || !to.defined())
+    fail(error_id::tensor_undefined, "copy", from.defined() ? "to" : "from", "no tensor",
+         "one with elements");
+  if (from.shape() != to.shape() || from.dtype() != to.dtype())
+    fail(error_id::tensor_shape, "copy", "to", to.describe(), from.describe());
+  const std::size_t width = size_of(from.dtype()), columns = from.shape().columns();
+  const std::size_t last = from.rank() == 0 ? 0 : from.rank() - 1;
+  const std::size_t step_from = from.strides()[last] * width, step_to = to.strides()[last] * width;
+  const std::byte* source = from.raw();
+  std::byte* target = to.mutable_raw();
+  detail::for_each_row(from.shape(), from.strides(), to.strides(),
+                       [&](std::size_t from_row, std::size_t to_row) {
+                         const std::byte* a = source + from_row * width;
+                         std::byte* b = target + to_row * width;
+                         if (a == b && step_from == step_to) return;
+                         if (columns == 1 || (step_from == width && step_to == width)) {
+                           std::memcpy(b, a, columns * width);
+                           return;
+                         }
+                         for (std::size_t i = 0; i < columns; ++i)
+                           std::memcpy(b + i * step_to, a + i * step_from, width);
+                       });
+}
+
+// A row-major copy with a storage of its own. Error tensor.undefined.
+inline Tensor clone(Context& context, const Tensor& tensor) {
+  Tensor result = Tensor::empty(context, tensor.shape(), tensor.dtype());
+  copy(tensor, result);
+  return result;
+}
+
+// The tensor itself where its elements lie row-major, else a copy.
+inline Tensor contiguous(Context& context, const Tensor& tensor) {
+  return tensor.contiguous() ? tensor : clone(context, tensor);
+}
+
+}  // namespace soma
+
+namespace soma {
+
+inline constexpr std::size_t default_shards = 8;
+inline constexpr std::size_t max_shards = 1024;
+
+struct SequencesOptions {
+  // The logical number of each sequence in the global batch: what random draws are keyed by. Empty:
+  // first_ordinal and following.
+  std::span<const std::uint64_t> ordinals{};
+  std::uint64_t first_ordinal = 0;
+  // A sum over the rows of the batch is cut into that many parts (a power of two), so that its
+  // order does not depend on the machine.
+  std::size_t shards = default_shards;
+};
+
+// How the rows of a batch form sequences, and how both are cut into shards. Immutable; copies
+// share.
+class Sequences {
+ public:
+  // None: defined() is false.
+  Sequences() = default;
+
+  // Lengths may be 0. Shards end at the sequence borders nearest to equal numbers of rows. Errors
+  // base.size_overflow, ragged.ordinals (not one for each sequence), ragged.shards,
+  // random.index_range.
+  static Sequences from_lengths(Context& context, std::span<const std::size_t> lengths,
+                                const SequencesOptions& options = {}) {
+    check_shards(options.shards);
+    if (!options.ordinals.empty() && options.ordinals.size() != lengths.size())
+      fail(error_id::ragged_ordinals, "Sequences", "ordinals",
+           std::to_string(options.ordinals.size()), std::to_string(lengths.size()));
+    auto data = make(context);
+    data->offsets.reserve(lengths.size() + 1);
+    data->ordinals.reserve(lengths.size());
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      data->offsets.push_back(checked_add(data->offsets.back(), lengths[i], "Sequences"));
+      data->ordinals.push_back(options.ordinals.empty() ? options.first_ordinal + i
+                                                        : options.ordinals[i]);
+      data->longest = (std::max)(data->longest, lengths[i]);
+    }
+    // Before memory is asked for: lengths come from outside. An empty sequence has an index too: it
+    // becomes a row of a summary.
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+      token_index(data->ordinals[i], (std::max)(lengths[i], std::size_t{1}) - 1, 0);
+    data->rows = data->offsets.back();
+    data->row_indices.reserve(data->rows);
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+      for (std::size_t position = 0; position < lengths[i]; ++position)
+        data->row_indices.push_back(token_index(data->ordinals[i], position, 0));
+    data->cut(options.shards);
+    return Sequences(std::move(data));
+  }
+
+  // Rows that are sequences of length 1, cut evenly: a batch without ragged text. Errors
+  // ragged.shards, random.index_range.
+  static Sequences uniform(Context& context, std::size_t rows,
+                           std::size_t shards = default_shards) {
+    check_shards(shards);
+    if (rows != 0) token_index(rows - 1, 0, 0);
+    auto data = make(context);
+    data->offsets.reserve(rows + 1);
+    data->ordinals.reserve(rows);
+    data->row_indices.reserve(rows);
+    for (std::size_t i = 0; i < rows; ++i) {
+      data->offsets.push_back(i + 1);
+      data->ordinals.push_back(i);
+      data->row_indices.push_back(token_index(i, 0, 0));
+    }
+    data->rows = rows;
+    data->longest = rows == 0 ? 0 : 1;
+    data->cut(shards);
+    return Sequences(std::move(data));
+  }
+
+  // One row for each sequence, cut where the sequences were: what is left of a batch when every
+  // sequence has become one vector.
+  Sequences summary(Context& context) const {
+    auto data = make(context);
+    const std::size_t sequences = count();
+    data->offsets.reserve(sequences + 1);
+    data->ordinals.reserve(sequences);
+    data->row_indices.reserve(sequences);
+    for (std::size_t i = 0; i < sequences; ++i) {
+      data->offsets.push_back(i + 1);
+      data->ordinals.push_back(ordinal(i));
+      data->row_indices.push_back(token_index(ordinal(i), 0, 0));
+    }
+    data->rows = sequences;
+    data->longest = sequences == 0 ? 0 : 1;
+    data->row_bounds = data_->sequence_bounds;
+    data->sequence_bounds = data_->sequence_bounds;
+    return Sequences(std::move(data));
+  }
+
+  bool defined() const { return data_ != nullptr; }
+  std::size_t count() const { return data_->ordinals.size(); }
+  std::size_t rows() const { return data_->rows; }
+  std::size_t longest() const { return data_->longest; }
+  std::size_t begin(std::size_t sequence) const { return data_->offsets[sequence]; }
+  std::size_t end(std::size_t sequence) const { return data_->offsets[sequence + 1]; }
+  std::size_t length(std::size_t sequence) const { return end(sequence) - begin(sequence); }
+  std::uint64_t ordinal(std::size_t sequence) const { return data_->ordinals[sequence]; }
+  // count() + 1 of them.
+  std::span<const std::size_t> offsets() const { return data_->offsets; }
+  // token_index(ordinal, position, 0) of each row.
+  std::span<const std::uint64_t> row_indices() const { return data_->row_indices; }
+
+  std::size_t shards() const { return data_->row_bounds.size() - 1; }
+  // Where shards begin and end, in rows and in sequences: shards() + 1 of them.
+  std::span<const std::size_t> row_bounds() const { return data_->row_bounds; }
+  std::span<const std::size_t> sequence_bounds() const { return data_->sequence_bounds; }
+
+ private:
+  struct Data {
+    explicit Data(Heap& memory)
+        : offsets(memory),
+          ordinals(memory),
+          row_indices(memory),
+          row_bounds(memory),
+          sequence_bounds(memory) {
+      offsets.push_back(0);
+    }
+    // Shard s ends at the border nearest to (s + 1) / shards of the rows, the earlier one of two.
+    // Distances are counted in parts of a row, one for each shard: exact, and far below 2^64, since
+    // row_indices holds every row.
+    void cut(std::size_t shards) {
+      const std::size_t sequences = offsets.size() - 1;
+      std::size_t border = 0;  // the last one that is not behind the goal
+      row_bounds.push_back(0);
+      sequence_bounds.push_back(0);
+      for (std::size_t shard = 1; shard < shards; ++shard) {
+        const std::size_t goal = rows * shard;
+        while (border < sequences && offsets[border + 1] * shards <= goal) ++border;
+        const bool next_is_nearer = border < sequences && offsets[border + 1] * shards - goal <
+                                                              goal - offsets[border] * shards;
+        const std::size_t nearest = border + (next_is_nearer ? 1 : 0);
+        row_bounds.push_back(offsets[nearest]);
+        sequence_bounds.push_back(nearest);
+      }
+      row_bounds.push_back(rows);
+      sequence_bounds.push_back(sequences);
+    }
+    HeapVector<std::size_t> offsets;
+    HeapVector<std::uint64_t> ordinals, row_indices;
+    HeapVector<std::size_t> row_bounds, sequence_bounds;
+    std::size_t rows = 0, longest = 0;
+  };
+
+  static void check_shards(std::size_t shards) {
+    if (shards == 0 || shards > max_shards || (shards & (shards - 1)) != 0)
+      fail(error_id::ragged_shards, "Sequences", "shards", std::to_string(shards),
+           "a power of two up to " + std::to_string(max_shards));
+  }
+  static std::shared_ptr<Data> make(Context& context) {
+    return std::allocate_shared<Data>(HeapAllocator<Data>(context.heap()), context.heap());
+  }
+  explicit Sequences(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+  std::shared_ptr<const Data> data_;
+};
+
+// Rows of any shape behind the first dimension, which is sequences.rows().
+struct Ragged {
+  Tensor rows;
+  Sequences sequences;
+};
+
+// A batch of lists, for example of token ids, as one ragged tensor. Errors as Sequences.
+template <class T>
+Ragged make_ragged(Context& context, std::span<const std::vector<T>> lists,
+                   const SequencesOptions& options = {}) {
+  HeapVector<std::size_t> lengths(context.heap());
+  for (const std::vector<T>& list : lists) lengths.push_back(list.size());
+  const Sequences sequences = Sequences::from_lengths(context, lengths, options);
+  const Tensor rows = Tensor::empty(context, Shape{sequences.rows()}, dtype_of<T>);
+  T* next = rows.mutable_data<T>();
+  for (const std::vector<T>& list : lists) next = std::copy(list.begin(), list.end(), next);
+  return {rows, sequences};
+}
+
+}  // namespace soma
+
+namespace soma {
+
+struct Program;          // what an accelerator runs; an opaque slot for whoever brings engines
+struct OperatorSamples;  // ops/samples.hpp
+
+// The settings of one call: a small trivially copyable struct of the operator's own.
+class Attributes {
+ public:
+  static constexpr std::size_t max_bytes = 96;
+
+  Attributes() = default;
+  template <class T>
+  requires(!std::is_same_v<T, Attributes>) Attributes(const T& value)
+      : size_(sizeof(T)), tag_(&tag<T>) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= max_bytes &&
+                  alignof(T) <= alignof(std::max_align_t));
+    std::memcpy(bytes_, &value, sizeof(T));
+  }
+  // Error operator.attributes where they were made of another type.
+  template <class T>
+  const T& as() const {
+    if (tag_ != &tag<T>)
+      fail(error_id::operator_attributes, "Attributes::as", "attributes", "of another type",
+           "those of this operator");
+    return *reinterpret_cast<const T*>(bytes_);
+  }
+  std::span<const std::byte> bytes() const { return {bytes_, size_}; }
+
+ private:
+  template <class T>
+  static constexpr char tag = 0;
+  alignas(std::max_align_t) std::byte bytes_[max_bytes] = {};
+  std::size_t size_ = 0;
+  const char* tag_ = nullptr;
+};
+
+inline constexpr std::size_t most_inputs = 32;  // one bit each in Operator::keeps_inputs
+inline constexpr std::size_t max_outputs = 4;
+
+struct TensorSpec {
+  Shape shape;
+  DType dtype = DType::fp32;
+};
+
+// What a shape rule sees: the inputs (elements must not be read) and room for the outputs.
+struct ShapeCall {
+  const Attributes& attributes;
+  std::span<const Tensor> inputs;
+  const Sequences& sequences;
+  std::span<TensorSpec> outputs;
+};
+
+// What a kernel or a program sees. An optional input that was left out is not defined().
+struct OperatorCall {
+  Context& context;
+  const Attributes& attributes;
+  std::span<const Tensor> inputs;
+  std::span<Tensor> outputs;
+  // How the rows of the inputs form sequences and shards; not defined() where nobody said.
+  const Sequences& sequences;
+};
+
+// The gradient of a tensor: of the same shape, or only of the rows that were touched.
+struct Gradient {
+  Tensor values;
+  Tensor rows;  // int64, ascending, each once; not defined(): all rows
+
+  bool defined() const { return values.defined(); }
+  bool sparse() const { return rows.defined(); }
+};
+
+// What a gradient function sees. Inputs and outputs that the record does not keep have a shape and
+// no elements. It fills the gradients that are wanted; one left undefined is zero.
+struct GradientCall {
+  Context& context;
+  const Attributes& attributes;
+  std::span<const Tensor> inputs;
+  std::span<const Tensor> outputs;
+  std::span<const Tensor> output_gradients;  // undefined: zero
+  const Sequences& sequences;
+  std::span<const bool> wanted;  // for each input
+  std::span<Gradient> input_gradients;
+};
+
+struct Operator {
+  std::string_view name;
+  std::size_t min_inputs = 1, max_inputs = 1;
+  std::size_t outputs = 1;  // 0: it writes its inputs (an optimizer step)
+  // Which inputs and outputs the gradient reads: bit i is number i.
+  std::uint32_t keeps_inputs = 0, keeps_outputs = 0;
+  // The outputs are views that `host` makes of its inputs.
+  bool makes_views = false;
+
+  void (*shape)(const ShapeCall&) = nullptr;
+  void (*host)(const OperatorCall&) = nullptr;
+  const Program* program = nullptr;
+  void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
+  OperatorSamples (*samples)() = nullptr;
+};
+
+namespace detail {
+
+// Error operator.incomplete.
+inline void check_complete(std::string_view operation, const Operator& op) {
+  if (!op.name.empty() && op.shape != nullptr && op.host != nullptr &&
+      op.min_inputs <= op.max_inputs && op.max_inputs <= most_inputs && op.outputs <= max_outputs)
+    return;
+  fail(error_id::operator_incomplete, operation, "operator", quoted(op.name),
+       "a name, a shape rule, a host kernel, at most " + std::to_string(most_inputs) +
+           " inputs and " + std::to_string(max_outputs) + " outputs");
+}
+
+}  // namespace detail
+
+}  // namespace soma
+
+namespace soma {
+
+class Var {
+ public:
+  Var() = default;  // defined() is false: stands for an input that is left out
+
+  // A leaf with a gradient, and one without. `sequences` says how its rows form a batch; what is
+  // computed from it inherits that.
+  static Var parameter(Context& context, Tensor value) {
+    return Var(context, std::move(value), true, {});
+  }
+  static Var constant(Context& context, Tensor value, Sequences sequences = {}) {
+    return Var(context, std::move(value), false, std::move(sequences));
+  }
+  static Var constant(Context& context, const Ragged& ragged) {
+    return Var(context, ragged.rows, false, ragged.sequences);
+  }
+
+  bool defined() const { return state_ != nullptr; }
+  const Tensor& value() const { return state_->value; }
+  const Shape& shape() const { return state_->value.shape(); }
+  const Sequences& sequences() const { return state_->sequences; }
+  bool requires_gradient() const { return state_ != nullptr && state_->requires_gradient; }
+  bool is_leaf() const { return state_->tape == nullptr; }
+
+  // Of a parameter, after backward. Not defined(): none came. Several parameters may share one
+  // tensor (both terms of a sum get the same): to change a gradient, set a new one.
+  const Gradient& gradient() const { return state_->gradient; }
+  void set_gradient(Gradient gradient) const { state_->gradient = std::move(gradient); }
+  void clear_gradient() const { state_->gradient = {}; }
+
+ private:
+  friend class Tape;
+  struct State {
+    Tensor value;
+    Sequences sequences;
+    bool requires_gradient = false;
+    Gradient gradient;              // of a leaf
+    const void* tape = nullptr;     // whose result this is; nullptr: a leaf's
+    const Context* home = nullptr;  // that tape's context, which counts recordings
+    std::uint64_t recording = 0;    // and of which of its recordings
+    std::size_t slot = 0;           // where that tape collects its gradient
+  };
+
+  Var(Context& context, Tensor value, bool requires_gradient, Sequences sequences)
+      : state_(std::allocate_shared<State>(HeapAllocator<State>(context.heap()))) {
+    state_->value = std::move(value);
+    state_->requires_gradient = requires_gradient;
+    state_->sequences = std::move(sequences);
+  }
+  explicit Var(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace soma
+// ---- soma/ops/built_in.hpp
+// BuiltInOperators: soma's own operators, as a context knows them. Units that use operators include
+// this table; only the one that makes a context (or soma::dispatch) compiles what stands behind it.
+
+// ---- soma/kernels/element_args.hpp
+// Element-wise functions, over a matrix of any strides on the way in (stride 0 broadcasts) and
+// adjacent columns on the way out. Computed in fp32, rounded once.
+
+// ---- soma/kernels/operand.hpp
+// How kernels see memory: a start, an element type and distances between elements. Any
+// transposition or slice is a choice of strides, any storage a choice of dtype; kernels widen to
+// fp32 as they load.
+
+// ---- soma/numeric/draw.hpp
+// Draw: which random number. Randomness in soma is a function of (seed, stream, step, index) and
+// nothing else.
+//
+// The mapping is frozen (tests hold known answers): the Philox key is the seed, the counter is
+//     { low and high word of the block number, stream, step }.
+// A block is 16 bytes. Element i of a stream of words is word i % 4 of block i / 4; of half-words,
+// half-word i % 8 of block i / 8, where half-word 2j is the low half of word j: both are the i-th
+// little-endian item of the stream of blocks.
+
+// ---- soma/numeric/philox.hpp
+// Philox 4x32-10: a counter-based generator. A block of four random words is a pure function of a
+// 128-bit counter and a 64-bit key, so any element of any stream can be drawn alone, in any order,
+// on any thread. Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3",
+// SC 2011.
+
+namespace soma {
+
+namespace philox {
+
+inline constexpr std::uint32_t multiplier_0 = 0xD2511F53;
+inline constexpr std::uint32_t multiplier_1 = 0xCD9E8D57;
+inline constexpr std::uint32_t weyl_0 = 0x9E3779B9;  // golden ratio
+inline constexpr std::uint32_t weyl_1 = 0xBB67AE85;  // sqrt(3) - 1
+inline constexpr int rounds = 10;
+
+}  // namespace philox
+
+using PhiloxCounter = std::array<std::uint32_t, 4>;
+using PhiloxKey = std::array<std::uint32_t, 2>;
+
+constexpr PhiloxCounter philox4x32_10(PhiloxCounter counter, PhiloxKey key) {
+  for (int round = 0; round < philox::rounds; ++round) {
+    const std::uint64_t product_0 = std::uint64_t{philox::multiplier_0} * counter[0];
+    const std::uint64_t product_1 = std::uint64_t{philox::multiplier_1} * counter[2];
+    counter = {static_cast<std::uint32_t>(product_1 >> 32) ^ counter[1] ^ key[0],
+               static_cast<std::uint32_t>(product_1),
+               static_cast<std::uint32_t>(product_0 >> 32) ^ counter[3] ^ key[1],
+               static_cast<std::uint32_t>(product_0)};
+    key[0] += philox::weyl_0;
+    key[1] += philox::weyl_1;
+  }
+  return counter;
+}
+
+}  // namespace soma
+
+namespace soma {
+
+struct Draw {
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0;  // where the draw happens: stream_id()
+  std::uint32_t step = 0;    // which training step
+  std::uint64_t index = 0;   // logical index of the first element (numeric/logical_index.hpp)
+
+  friend constexpr bool operator==(const Draw&, const Draw&) = default;
+};
+
+// A stable name for a place that draws: FNV-1a (32 bits) of the module path, a zero byte and the
+// site, for example stream_id("encoder.layer.0.attention", "dropout").
+constexpr std::uint32_t stream_id(std::string_view path, std::string_view site) {
+  std::uint32_t hash = 0x811C9DC5u;
+  const auto add = [&hash](unsigned char byte) { hash = (hash ^ byte) * 0x01000193u; };
+  for (const char character : path) add(static_cast<unsigned char>(character));
+  add(0);
+  for (const char character : site) add(static_cast<unsigned char>(character));
+  return hash;
+}
+
+constexpr PhiloxKey philox_key(const Draw& draw) {
+  return {static_cast<std::uint32_t>(draw.seed), static_cast<std::uint32_t>(draw.seed >> 32)};
+}
+
+// The four words of one block of the stream that `draw` names (its index plays no part).
+constexpr PhiloxCounter random_block(const Draw& draw, std::uint64_t block) {
+  return philox4x32_10({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
+                        draw.stream, draw.step},
+                       philox_key(draw));
+}
+
+// Word, or half-word, of element draw.index + offset.
+constexpr std::uint32_t random_word(const Draw& draw, std::uint64_t offset = 0) {
+  const std::uint64_t index = draw.index + offset;
+  return random_block(draw, index / 4)[index % 4];
+}
+constexpr std::uint16_t random_half_word(const Draw& draw, std::uint64_t offset = 0) {
+  const std::uint64_t index = draw.index + offset;
+  const std::uint32_t word = random_block(draw, index / 8)[(index % 8) / 2];
+  return static_cast<std::uint16_t>(index % 2 == 0 ? word : word >> 16);
+}
+
+// The word as encode() takes it: random bits at the top. `bits` as from random_bits(rounding,
+// format).
+constexpr std::uint32_t rounding_word(const Draw& draw, int bits, std::uint64_t offset = 0) {
+  return bits <= 16 ? static_cast<std::uint32_t>(random_half_word(draw, offset)) << 16
+                    : random_word(draw, offset);
+}
+
+}  // namespace soma
 // ---- soma/numeric/rounding.hpp
 // Rounding: how a value becomes a representable one. Always chosen by the caller, never implied by
 // a type.
@@ -625,6 +2861,1444 @@ inline RoundingSwitches Rounding::from_environment() {
 }
 
 }  // namespace soma
+
+namespace soma {
+
+// A matrix that is read. Strides in elements. Element value: the stored number; for int8 and uint8
+// (stored - zero_point) * scale, for floating types stored * scale where scale is not 1.
+struct MatrixOperand {
+  const void* data = nullptr;
+  DType dtype = DType::fp32;
+  std::size_t row_stride = 0, column_stride = 1;
+  float scale = 1;
+  std::int32_t zero_point = 0;
+};
+
+// A matrix that is written: a floating type, elements of a row adjacent. The value is rounded once;
+// stochastic rounding of element (row, column) draws at
+//     draw.index + (row_indices ? row_indices[row] : row * draw_row_stride) + column.
+struct MatrixTarget {
+  void* data = nullptr;
+  DType dtype = DType::fp32;
+  std::size_t row_stride = 0;  // elements
+  Rounding rounding{};
+  Draw draw{};
+  std::size_t draw_row_stride = 0;
+  const std::uint64_t* row_indices = nullptr;
+};
+
+// Elements are dropped where their random word is below `threshold` (probability * 2^32) and
+// multiplied by keep_scale otherwise. Element (row, column) draws the word at
+//     draw.index + (row_indices ? row_indices[row] : row * draw_row_stride) + column.
+struct DropoutArgs {
+  std::uint32_t threshold = 0;  // 0: no dropout
+  float keep_scale = 1;         // 1 / (1 - probability), rounded to fp32
+  Draw draw{};
+  std::size_t draw_row_stride = 0;
+  const std::uint64_t* row_indices = nullptr;
+};
+
+// A sum over rows is cut at bounds[0] = 0 <= bounds[1] <= ... <= bounds[count] = rows. Each segment
+// is summed from zero in ascending order; segments then meet in the fixed tree of a binary counter:
+// neighbours 0+1, 2+3 ..., then those pairs, and so on. `count` is a power of two.
+// nullptr: one segment, all rows.
+struct Segments {
+  const std::size_t* bounds = nullptr;
+  std::size_t count = 1;
+};
+
+enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, tanh };
+
+namespace detail {
+
+// The same matrix from a row and a column on; draws stay those of the elements.
+inline MatrixOperand part(MatrixOperand operand, std::size_t row, std::size_t column) {
+  if (operand.data != nullptr)
+    operand.data =
+        static_cast<const std::byte*>(operand.data) +
+        (row * operand.row_stride + column * operand.column_stride) * size_of(operand.dtype);
+  return operand;
+}
+
+template <class Draws>  // MatrixTarget or DropoutArgs
+void shift_draws(Draws& draws, std::size_t row, std::size_t column) {
+  if (draws.row_indices != nullptr)
+    draws.row_indices += row;
+  else
+    draws.draw.index += row * draws.draw_row_stride;
+  draws.draw.index += column;
+}
+
+inline MatrixTarget part(MatrixTarget target, std::size_t row, std::size_t column) {
+  if (target.data != nullptr)
+    target.data = static_cast<std::byte*>(target.data) +
+                  (row * target.row_stride + column) * size_of(target.dtype);
+  shift_draws(target, row, column);
+  return target;
+}
+
+}  // namespace detail
+}  // namespace soma
+
+namespace soma {
+
+enum class Unary : std::uint8_t {
+  copy,
+  negate,
+  absolute,
+  square,
+  square_root,
+  reciprocal,
+  exponential,
+  logarithm,
+  sine,
+  cosine,
+  relu,
+  gelu,       // x/2 (1 + erf(x / sqrt 2))
+  gelu_tanh,  // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+  tanh,
+  sigmoid,
+  silu,      // x sigmoid(x)
+  softplus,  // log(1 + exp x)
+};
+
+enum class Binary : std::uint8_t { add, subtract, multiply, divide, maximum, minimum };
+
+struct UnaryArgs {
+  Unary function = Unary::copy;
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand x{};
+  MatrixTarget y{};
+  // backward: y = dy * f'(x)
+  MatrixOperand dy{};
+};
+
+struct BinaryArgs {
+  Binary function = Binary::add;
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand a{}, b{};
+  // y = f(a, b); for add and subtract b is multiplied by this first, rounded apart
+  float b_scale = 1;
+  MatrixTarget y{};
+};
+
+// y = x kept and scaled, or 0. Also its own gradient.
+struct DropArgs {
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand x{};
+  DropoutArgs dropout{};
+  MatrixTarget y{};
+};
+
+struct ElementKernels {
+  void (*unary)(const UnaryArgs&) noexcept;
+  void (*unary_backward)(const UnaryArgs&) noexcept;
+  void (*binary)(const BinaryArgs&) noexcept;
+  void (*dropout)(const DropArgs&) noexcept;
+};
+
+}  // namespace soma
+
+namespace soma {
+
+inline constexpr std::size_t unary_count = static_cast<std::size_t>(Unary::softplus) + 1;
+inline constexpr std::size_t binary_count = static_cast<std::size_t>(Binary::minimum) + 1;
+
+struct BuiltInOperators {
+  const Operator* unary[unary_count];
+  const Operator* binary[binary_count];
+  const Operator *attention, *cast, *concatenate, *convolution, *cross_entropy, *dropout,
+      *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *reduce, *reshape,
+      *sequence_first, *slice, *softmax, *transpose;
+  const Operator *sgd_step, *adam_step, *lamb_step;
+  std::span<const Operator* const> all;  // these, and those that their gradients use
+
+  // What a tape needs besides: adding gradients up, in the order in which they come; all rows of a
+  // gradient; whether a tensor is free of NaN and infinity.
+  void (*accumulate)(Context& context, Gradient& total, Gradient more);
+  Tensor (*to_dense)(Context& context, const Gradient& gradient, const Shape& shape);
+  bool (*all_finite)(Context& context, const Tensor& tensor);
+
+  const Operator& of(Unary function) const { return *unary[static_cast<std::size_t>(function)]; }
+  const Operator& of(Binary function) const { return *binary[static_cast<std::size_t>(function)]; }
+};
+
+}  // namespace soma
+// ---- soma/ops/run.hpp
+// run(): the one place where operators are dispatched, forward and backward, with a tape or
+// without.
+
+// ---- soma/ops/device.hpp
+// Device: who runs operators instead of the host's kernels (Context::set_device). It sees every
+// operator of every tape, forward, backward and optimizer steps, so recording, simulating or timing
+// them is a property of the device and not of each operator.
+
+namespace soma {
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  // Outputs are allocated but for operators that make views. May call op.host(call).
+  virtual void run(const Operator& op, const OperatorCall& call) = 0;
+};
+
+}  // namespace soma
+// ---- soma/runtime/float_environment.hpp
+// FloatEnvironment: round to nearest, subnormals kept, traps off, for as long as the object lives.
+//
+// A host may have changed these modes (a program linked with -ffast-math starts with flush-to-zero
+// on); soma's bits must not depend on that and the host must not see ours. Whoever calls the kernel
+// table holds one: parallel() does, on every thread that runs a task. The exception flags that soma
+// raises are dropped with the rest. Costs a few nanoseconds.
+
+#if !defined(__x86_64__) && !defined(__aarch64__)
+#include <cfenv>
+#endif
+
+namespace soma {
+
+class FloatEnvironment {
+ public:
+#if defined(__x86_64__)
+  FloatEnvironment() : saved_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(0x1F80); }
+  ~FloatEnvironment() { __builtin_ia32_ldmxcsr(saved_); }
+#elif defined(__aarch64__)
+  FloatEnvironment() {
+    __asm__ volatile("mrs %0, fpcr" : "=r"(saved_));
+    __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{0}) : "memory");
+  }
+  ~FloatEnvironment() { __asm__ volatile("msr fpcr, %0" : : "r"(saved_) : "memory"); }
+#else
+  FloatEnvironment() {
+    std::fegetenv(&saved_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~FloatEnvironment() { std::fesetenv(&saved_); }
+#endif
+  FloatEnvironment(const FloatEnvironment&) = delete;
+  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+
+ private:
+#if defined(__x86_64__)
+  unsigned saved_;
+#elif defined(__aarch64__)
+  std::uint64_t saved_;
+#else
+  std::fenv_t saved_;
+#endif
+};
+
+}  // namespace soma
+
+namespace soma {
+
+using Outputs = std::array<Tensor, max_outputs>;
+
+namespace detail {
+
+inline std::string input_name(std::size_t index) { return "input " + std::to_string(index); }
+
+}  // namespace detail
+
+// Runs an operator on the context's device, else by its host kernel. Errors operator.incomplete,
+// operator.inputs (their number) and the operator's own; nothing is written before its shape rule
+// has passed.
+inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
+                   std::span<const Tensor> inputs, const Sequences& sequences = {}) {
+  detail::check_complete("run", op);
+  if (inputs.size() < op.min_inputs || inputs.size() > op.max_inputs)
+    fail(error_id::operator_inputs, op.name, "inputs", std::to_string(inputs.size()),
+         op.min_inputs == op.max_inputs
+             ? std::to_string(op.min_inputs)
+             : std::to_string(op.min_inputs) + " to " + std::to_string(op.max_inputs));
+  for (std::size_t i = 0; i < op.min_inputs; ++i)
+    if (!inputs[i].defined())
+      fail(error_id::operator_inputs, op.name, detail::input_name(i), "not defined", "a tensor");
+
+  const FloatEnvironment environment;  // for what operators compute on the calling thread
+  std::array<TensorSpec, max_outputs> specs{};
+  op.shape({attributes, inputs, sequences, std::span(specs).first(op.outputs)});
+  Outputs outputs{};
+  if (!op.makes_views)
+    for (std::size_t i = 0; i < op.outputs; ++i)
+      outputs[i] = Tensor::empty(context, specs[i].shape, specs[i].dtype);
+  const OperatorCall call{context, attributes, inputs, std::span(outputs).first(op.outputs),
+                          sequences};
+  if (context.device() != nullptr)
+    context.device()->run(op, call);
+  else
+    op.host(call);
+  return outputs;
+}
+
+inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
+                   std::initializer_list<Tensor> inputs, const Sequences& sequences = {}) {
+  return run(context, op, attributes, std::span<const Tensor>(inputs.begin(), inputs.size()),
+             sequences);
+}
+
+}  // namespace soma
+
+namespace soma {
+
+struct TapeOptions {
+  bool record = true;      // false: values only; backward is an error
+  bool training = true;    // what dropout asks
+  std::uint64_t seed = 0;  // with the step, the key of what dropout draws
+  std::uint32_t step = 0;
+  // Looks at every result, forward and backward, and stops at the first that is not finite: error
+  // autograd.not_finite names the operator. Costs a pass over each result.
+  bool stop_at_non_finite = false;
+};
+
+using VarOutputs = std::array<Var, max_outputs>;
+
+class Tape {
+ public:
+  explicit Tape(Context& context, const TapeOptions& options = {})
+      : context_(context),
+        options_(options),
+        nodes_(context.heap()),
+        slots_(context.heap()),
+        recording_(context.next_id()) {}
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  Context& context() const { return context_; }
+  const BuiltInOperators& operators() const { return context_.built_in(); }
+  const TapeOptions& options() const { return options_; }
+  bool recording() const { return options_.record && paused_ == 0; }
+  std::size_t size() const { return nodes_.size(); }  // nodes recorded so far
+
+  // Forgets what was recorded and begins anew. What was computed before keeps its value, and that
+  // is all.
+  void reset() {
+    while (!nodes_.empty()) nodes_.pop_back();  // the latest first, as they were made
+    slots_.clear();
+    recording_ = context_.next_id();
+  }
+  // The same for a new step: other random numbers.
+  void reset(std::uint32_t step) {
+    reset();
+    options_.step = step;
+  }
+
+  // A leaf that is no parameter: inputs, labels, masks.
+  Var constant(Tensor value, Sequences sequences = {}) {
+    return Var::constant(context_, std::move(value), std::move(sequences));
+  }
+  Var constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
+  // The value without its history.
+  Var detach(const Var& var) { return constant(var.value(), var.sequences()); }
+  // The same variable, with rows that form other sequences. For operators that change what a row
+  // is.
+  Var with_sequences(Var var, Sequences sequences) {
+    var.state_->sequences = std::move(sequences);
+    return var;
+  }
+
+  // Nothing is recorded while one of these lives.
+  class [[nodiscard]] NoGradient {
+   public:
+    explicit NoGradient(Tape& tape) : tape_(tape) { ++tape.paused_; }
+    ~NoGradient() { --tape_.paused_; }
+    NoGradient(const NoGradient&) = delete;
+    NoGradient& operator=(const NoGradient&) = delete;
+
+   private:
+    Tape& tape_;
+  };
+  NoGradient no_gradient() { return NoGradient(*this); }
+
+  // Applies an operator, and records it if an input has a gradient. The rows' sequences come from
+  // the first input that has some. Errors autograd.foreign_tape (an input is the result of another
+  // tape), autograd.freed (of this one, before backward or reset), autograd.not_differentiable
+  // (before the operator has run), and the operator's.
+  VarOutputs apply_all(const Operator& op, const Attributes& attributes,
+                       std::span<const Var> inputs) {
+    Tensors values(context_.heap());
+    values.reserve(inputs.size());
+    bool differentiable = false;
+    Sequences sequences;
+    for (const Var& input : inputs) {
+      values.push_back(input.defined() ? input.value() : Tensor());
+      if (!input.defined()) continue;
+      check_origin(op.name, input);
+      differentiable |= input.requires_gradient();
+      if (!sequences.defined()) sequences = input.sequences();
+    }
+    if (differentiable) ++differentiable_;
+    const bool record = differentiable && recording();
+    if (record && op.gradient == nullptr)
+      fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
+           "one that has it, or constant inputs (Tape::detach)");
+    const Outputs outputs = run(context_, op, attributes, values, sequences);
+    if (options_.stop_at_non_finite)
+      check_finite(op.name, "", std::span(outputs).first(op.outputs));
+    VarOutputs results;
+    for (std::size_t i = 0; i < op.outputs; ++i) {
+      const bool rows_stay =
+          sequences.defined() && outputs[i].rank() > 0 && outputs[i].size(0) == sequences.rows();
+      results[i] = make_result(outputs[i], rows_stay ? sequences : Sequences(), record, i);
+    }
+    if (record) append(op, attributes, sequences, inputs, outputs, nullptr);
+    return results;
+  }
+  // The first output.
+  Var apply(const Operator& op, const Attributes& attributes, std::initializer_list<Var> inputs) {
+    return apply_all(op, attributes, std::span<const Var>(inputs.begin(), inputs.size()))[0];
+  }
+
+  // Adds d(loss)/d(parameter) to the gradient of every parameter that the loss was computed from,
+  // and forgets what was recorded. All of them are multiplied by `scale` (loss scaling). Errors
+  // autograd.not_scalar, autograd.no_gradient (nothing to differentiate), autograd.foreign_tape,
+  // autograd.freed (a second backward), autograd.changed_in_place. What is wrong with the arguments
+  // leaves all as it was; after any other error the recording is gone and gradients may be
+  // incomplete.
+  void backward(const Var& loss, float scale = 1) {
+    if (loss.defined() && loss.value().elements() != 1)
+      fail(error_id::not_scalar, "Tape::backward", "loss", loss.value().describe(),
+           "one element, or the gradient of the result beside it");
+    backward(loss, loss.defined() ? Tensor::full(context_, loss.shape(), scale) : Tensor());
+  }
+  // The same for any result and its gradient, of its shape.
+  void backward(const Var& result, const Tensor& gradient) {
+    if (!result.requires_gradient() || result.is_leaf()) {
+      if (result.defined()) check_origin("Tape::backward", result);
+      fail(error_id::no_gradient, "Tape::backward", "result",
+           "not computed from a parameter on this tape", "one that was, while recording");
+    }
+    check_origin("Tape::backward", result);
+    if (!gradient.defined())
+      fail(error_id::tensor_undefined, "Tape::backward", "gradient", "no tensor",
+           result.value().describe());
+    if (!is_floating(gradient.dtype()))
+      fail(error_id::tensor_dtype, "Tape::backward", "gradient", gradient.describe(),
+           "a floating type");
+    if (gradient.shape() != result.shape())
+      fail(error_id::tensor_shape, "Tape::backward", "gradient", gradient.describe(),
+           result.value().describe());
+    const FloatEnvironment environment;
+    const Finish finish{*this};
+    slots_[result.state_->slot].values = gradient;
+    while (!nodes_.empty()) {
+      differentiate(nodes_.back());
+      slots_.resize(nodes_.back().first_slot);
+      nodes_.pop_back();
+    }
+  }
+
+ private:
+  template <class Function>
+  friend Var checkpoint(Tape& tape, std::span<const Var> inputs, Function function);
+
+  using Tensors = HeapVector<Tensor>;
+
+  // Where the gradient of an input goes: to a parameter, or to the slot of a result.
+  struct Target {
+    std::shared_ptr<Var::State> leaf;
+    std::size_t slot = 0;
+    bool wanted = false;
+  };
+
+  // What a checkpoint runs again.
+  struct Recompute {
+    explicit Recompute(Heap& heap) : sequences(heap) {}
+    virtual ~Recompute() = default;
+    virtual Var run(Tape& tape, std::span<const Var> inputs) = 0;
+    HeapVector<Sequences> sequences;  // of the inputs
+  };
+
+  struct Node {
+    const Operator* op;
+    Attributes attributes;
+    Sequences sequences;
+    std::size_t first_slot;  // of its outputs' gradients
+    std::size_t inputs;
+    Tensors tensors;  // inputs, then outputs: whole where the operator keeps them, else outlines
+    HeapVector<std::uint64_t> versions;
+    HeapVector<Target> targets;
+    std::shared_ptr<Recompute> recompute;
+  };
+
+  struct Finish {  // whatever happens, a recording is differentiated once
+    Tape& tape;
+    ~Finish() { tape.reset(); }
+  };
+
+  void check_origin(std::string_view operation, const Var& var) const {
+    if (var.is_leaf()) return;
+    const bool own = var.state_->tape == this && var.state_->home == &context_;
+    if (own && var.state_->recording == recording_) return;
+    if (!own)
+      fail(error_id::foreign_tape, operation, "variable", "the result of another tape",
+           "one of this tape, or a constant (Tape::detach)");
+    fail(error_id::freed, operation, "variable", "of a recording that backward or reset has ended",
+         "one computed since, or a constant (Tape::detach)");
+  }
+
+  void check_finite(std::string_view name, std::string_view way, std::span<const Tensor> tensors) {
+    for (const Tensor& tensor : tensors)
+      if (tensor.defined() && !operators().all_finite(context_, tensor))
+        fail(error_id::not_finite, std::string(name).append(way), "result",
+             tensor.describe() + " with NaN or infinity", "finite numbers");
+  }
+
+  // Output `index` of the node that is about to be appended. What is not recorded is a constant.
+  Var make_result(Tensor value, Sequences sequences, bool record, std::size_t index) {
+    Var result(context_, std::move(value), record, std::move(sequences));
+    if (!record) return result;
+    result.state_->tape = this;
+    result.state_->home = &context_;
+    result.state_->recording = recording_;
+    result.state_->slot = slots_.size() + index;
+    return result;
+  }
+
+  void append(const Operator& op, const Attributes& attributes, const Sequences& sequences,
+              std::span<const Var> inputs, const Outputs& outputs,
+              std::shared_ptr<Recompute> recompute) {
+    Heap& heap = context_.heap();
+    Node node{&op,
+              attributes,
+              sequences,
+              slots_.size(),
+              inputs.size(),
+              Tensors(heap),
+              HeapVector<std::uint64_t>(heap),
+              HeapVector<Target>(heap),
+              std::move(recompute)};
+    node.tensors.reserve(inputs.size() + op.outputs);
+    node.versions.reserve(inputs.size() + op.outputs);
+    node.targets.reserve(inputs.size());
+    const auto keep = [&node](const Tensor& tensor, bool whole) {
+      const bool kept = whole && tensor.defined();
+      node.tensors.push_back(kept ? tensor : tensor.outline());
+      node.versions.push_back(kept ? tensor.version() : 0);
+    };
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor none;
+      keep(inputs[i].defined() ? inputs[i].value() : none, (op.keeps_inputs >> i & 1) != 0);
+      Target target;
+      target.wanted = inputs[i].requires_gradient();
+      if (target.wanted && inputs[i].is_leaf())
+        target.leaf = inputs[i].state_;
+      else if (target.wanted)
+        target.slot = inputs[i].state_->slot;
+      node.targets.push_back(std::move(target));
+    }
+    for (std::size_t i = 0; i < op.outputs; ++i) keep(outputs[i], (op.keeps_outputs >> i & 1) != 0);
+    slots_.resize(slots_.size() + op.outputs);
+    nodes_.push_back(std::move(node));
+  }
+
+  // Takes the gradients of a node's outputs and adds those of its inputs to where they belong.
+  void differentiate(Node& node) {
+    const std::size_t outputs = node.op->outputs;
+    std::array<Tensor, max_outputs> output_gradients;
+    bool any = false;
+    for (std::size_t i = 0; i < outputs; ++i) {
+      Gradient& slot = slots_[node.first_slot + i];
+      if (!slot.defined()) continue;
+      output_gradients[i] =
+          operators().to_dense(context_, slot, node.tensors[node.inputs + i].shape());
+      slot = {};
+      any = true;
+    }
+    if (!any) return;
+    for (std::size_t i = 0; i < node.tensors.size(); ++i)
+      if (node.tensors[i].defined() && node.tensors[i].version() != node.versions[i])
+        fail(error_id::changed_in_place, node.op->name,
+             i < node.inputs ? detail::input_name(i) : "output", "changed since",
+             "the value that backward needs (write to a copy)");
+
+    if (node.recompute != nullptr) return differentiate_checkpoint(node, output_gradients[0]);
+
+    HeapVector<Gradient> gradients(node.inputs, context_.heap());
+    std::array<bool, most_inputs> wanted{};
+    for (std::size_t i = 0; i < node.inputs; ++i) wanted[i] = node.targets[i].wanted;
+    const std::span<const Tensor> tensors(node.tensors);
+    node.op->gradient({context_, node.attributes, tensors.first(node.inputs),
+                       tensors.subspan(node.inputs),
+                       std::span<const Tensor>(output_gradients).first(outputs), node.sequences,
+                       std::span<const bool>(wanted).first(node.inputs), gradients});
+    for (std::size_t i = 0; i < node.inputs; ++i) {
+      const Target& target = node.targets[i];
+      if (!target.wanted || !gradients[i].defined()) continue;
+      if (options_.stop_at_non_finite)
+        check_finite(node.op->name, " (backward)", {&gradients[i].values, 1});
+      operators().accumulate(context_,
+                             target.leaf != nullptr ? target.leaf->gradient : slots_[target.slot],
+                             std::move(gradients[i]));
+    }
+  }
+
+  // Runs the function again on a tape of its own, from its inputs, and differentiates that.
+  // Gradients are added to what is there already, one by one: the same sums in the same order as
+  // without a checkpoint.
+  void differentiate_checkpoint(Node& node, const Tensor& gradient) {
+    Tape inner(context_, options_);
+    HeapVector<Var> leaves(context_.heap());
+    leaves.reserve(node.inputs);
+    for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
+    const Var result = node.recompute->run(inner, leaves);
+    if (result.requires_gradient()) inner.backward(result, gradient);
+    for (std::size_t i = 0; i < node.inputs; ++i)
+      if (const Target& target = node.targets[i];
+          target.wanted && target.leaf == nullptr && leaves[i].gradient().defined())
+        slots_[target.slot] = std::move(leaves[i].state_->gradient);
+  }
+
+  // Input i of a checkpoint: the parameter itself, or a leaf that stands for a result and goes on
+  // with its gradient.
+  Var input_again(const Node& node, std::size_t i, std::span<const Var> before) {
+    const Target& target = node.targets[i];
+    if (target.leaf != nullptr) return Var(target.leaf);
+    if (!node.tensors[i].defined()) return {};
+    for (std::size_t j = 0; target.wanted && j < i; ++j)
+      if (const Target& other = node.targets[j];
+          other.wanted && other.leaf == nullptr && other.slot == target.slot)
+        return before[j];
+    Var leaf(context_, node.tensors[i], target.wanted, node.recompute->sequences[i]);
+    if (target.wanted) leaf.state_->gradient = std::move(slots_[target.slot]);
+    return leaf;
+  }
+
+  Context& context_;
+  TapeOptions options_;
+  HeapVector<Node> nodes_;
+  HeapVector<Gradient> slots_;  // gradients of results, while backward runs
+  std::uint64_t recording_;
+  int paused_ = 0;
+  std::uint64_t differentiable_ = 0;  // how many operators had inputs with a gradient
+};
+
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+// Never run: the node's function stands in for it.
+inline constexpr Operator checkpoint_operator{.name = "checkpoint",
+                                              .min_inputs = 0,
+                                              .max_inputs = most_inputs,
+                                              .keeps_inputs = ~std::uint32_t{0},
+                                              .gradient = [](const GradientCall&) {}};
+
+}  // namespace detail
+
+// function(tape, inputs) -> Var, called now and again in backward. It may use parameters as it
+// likes (nobody writes them before backward: that goes unnoticed); whatever else it needs that has
+// a gradient comes in through `inputs` (at most 32), else backward ends in autograd.foreign_tape.
+// Errors operator.inputs, and the function's.
+template <class Function>
+Var checkpoint(Tape& tape, std::span<const Var> inputs, Function function) {
+  struct Again final : Tape::Recompute {
+    Again(Heap& heap, Function f) : Tape::Recompute(heap), function(std::move(f)) {}
+    Var run(Tape& inner, std::span<const Var> leaves) override { return function(inner, leaves); }
+    Function function;
+  };
+  if (inputs.size() > detail::checkpoint_operator.max_inputs)
+    fail(error_id::operator_inputs, "checkpoint", "inputs", std::to_string(inputs.size()),
+         "at most " + std::to_string(detail::checkpoint_operator.max_inputs));
+  const bool record = tape.recording();
+  const std::uint64_t before = tape.differentiable_;
+  Var value;
+  {
+    const Tape::NoGradient pause(tape);
+    value = function(tape, inputs);
+  }
+  // Nothing to differentiate; or a variable from outside, which has a history of its own.
+  if (!record || value.requires_gradient() || tape.differentiable_ == before) return value;
+  for (const Var& input : inputs)
+    if (input.defined()) tape.check_origin("checkpoint", input);
+  Heap& heap = tape.context().heap();
+  const auto again =
+      std::allocate_shared<Again>(HeapAllocator<Again>(heap), heap, std::move(function));
+  again->sequences.reserve(inputs.size());
+  for (const Var& input : inputs)
+    again->sequences.push_back(input.defined() ? input.sequences() : Sequences());
+  const Var result = tape.make_result(value.value(), value.sequences(), true, 0);
+  tape.append(detail::checkpoint_operator, {}, {}, inputs, {value.value()}, again);
+  return result;
+}
+
+}  // namespace soma
+// ---- soma/autograd/functions.hpp
+// What a model is written with: each function applies one operator on a tape. Shapes, errors and
+// formulas are those of the operator's file in ops/.
+
+// ---- soma/ops/settings.hpp
+// The settings of the built-in operators: what a call gives beside tensors.
+
+// ---- soma/kernels/loss_args.hpp
+// Losses: a number for each row or element, and gradients. Their sum or mean is taken by the caller
+// in the fixed order of reductions.
+
+namespace soma {
+
+// Row r: loss = (1 - smoothing) * (lse - x[label]) + smoothing * (lse - mean of x), with
+// lse = log sum exp x. Rows whose label is ignore_index have loss 0 and gradient 0. Labels are
+// checked by the caller.
+struct CrossEntropyArgs {
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand logits{};
+  const void* labels = nullptr;  // rows; int32 or int64
+  DType label_dtype = DType::int64;
+  std::int64_t ignore_index = -100;
+  float smoothing = 0;
+  float* loss = nullptr;         // rows
+  float* log_sum_exp = nullptr;  // rows; forward writes, backward reads
+  // backward: dlogits = factor * (softmax(x) - target distribution)
+  float factor = 1;
+  const float* factors = nullptr;  // rows: a factor of its own for each row, instead
+  MatrixTarget dlogits{};
+};
+
+enum class ElementLoss : std::uint8_t {
+  squared_error,                // (x - t)^2
+  binary_cross_entropy_logits,  // max(x, 0) - x t + log(1 + exp(-|x|))
+};
+
+// `rows` x `columns` elements; loss is fp32, contiguous.
+struct ElementLossArgs {
+  ElementLoss loss = ElementLoss::squared_error;
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand x{}, target{};
+  float* losses = nullptr;  // forward
+  // backward: dx = d(loss)/dx * (factors ? factors[row * columns + column] : factor)
+  float factor = 1;
+  const float* factors = nullptr;
+  MatrixTarget dx{};
+};
+
+struct LossKernels {
+  void (*cross_entropy)(const CrossEntropyArgs&) noexcept;
+  void (*cross_entropy_backward)(const CrossEntropyArgs&) noexcept;
+  void (*element_loss)(const ElementLossArgs&) noexcept;
+  void (*element_loss_backward)(const ElementLossArgs&) noexcept;
+};
+
+}  // namespace soma
+
+namespace soma {
+
+// Which elements of a site are dropped.
+struct DropoutSetting {
+  float probability = 0;  // 0 to below 1
+  Draw draw{};            // seed, stream and step; the index is the element's own
+};
+
+struct LinearSetting {
+  Activation activation = Activation::none;
+  DropoutSetting dropout{};
+};
+
+// A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale.
+struct Quantization {
+  float scale = 1;
+  std::int32_t zero_point = 0;
+};
+
+struct MatmulSetting {
+  bool transpose_a = false, transpose_b = false;  // a is [..., K, M], b is [N, K]
+  // The sum runs over the rows of a batch: it follows their shards. Weight gradients.
+  bool over_rows = false;
+  Quantization a{}, b{};
+};
+
+struct AttentionSetting {
+  std::size_t heads = 1;
+  DropoutSetting dropout{};  // of the probabilities
+};
+
+struct EmbeddingSetting {
+  bool dense_gradient = false;  // of all rows, mostly zeros
+};
+
+struct NormSetting {
+  float epsilon = 1e-5f;
+  bool rms = false;
+};
+
+struct SoftmaxSetting {
+  bool logarithm = false;
+};
+
+struct ReduceSetting {
+  std::uint32_t dimensions = ~std::uint32_t{0};  // bit i: dimension i is summed; all by default
+  bool mean = false;
+};
+
+enum class LossReduction : std::uint8_t { mean, sum, none };
+
+struct CrossEntropySetting {
+  LossReduction reduction = LossReduction::mean;  // mean: over the rows that count
+  float label_smoothing = 0;                      // 0 to 1
+  std::int64_t ignore_index = -100;               // rows with this label do not count
+  // What a mean divides by; 0: the rows of this call that count. Parts of a larger batch are given
+  // the whole batch's number.
+  double denominator = 0;
+};
+
+struct ElementLossSetting {
+  ElementLoss loss = ElementLoss::squared_error;
+  LossReduction reduction = LossReduction::mean;
+  // What a mean divides by; 0: the elements of this call.
+  double denominator = 0;
+};
+
+struct ConvolutionSetting {
+  std::size_t stride_height = 1, stride_width = 1;
+  std::size_t pad_height = 0, pad_width = 0;  // zeros on each side
+};
+
+struct MaxPoolSetting {
+  std::size_t kernel_height = 2, kernel_width = 2;
+  ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
+};
+
+struct ReshapeSetting {
+  Shape shape;
+};
+
+struct TransposeSetting {
+  std::size_t a = 0, b = 1;
+};
+
+struct SliceSetting {
+  std::size_t dimension = 0, begin = 0, end = to_end, step = 1;
+};
+
+struct CastSetting {
+  DType dtype = DType::fp32;
+  Rounding rounding{};
+  Draw draw{};  // of stochastic rounding: element i, row-major, draws at draw.index + i
+};
+
+// Optimizer steps. Stochastic rounding of a stored number draws at parameter_index(row, column) of
+// the parameter as a matrix, on streams stream, + 1 and + 2 for the weight and its states.
+struct SgdSetting {
+  float rate = 0, momentum = 0, dampening = 0, weight_decay = 0, gradient_factor = 1;
+  bool nesterov = false, first_step = false;
+  Rounding weight{}, state{};
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0, step = 0;
+};
+
+struct AdamSetting {
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
+  float decay_factor = 1, step_size = 0, inverse_root_correction2 = 1, gradient_factor = 1;
+  Rounding weight{}, state{};
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0, step = 0;
+};
+
+struct LambSetting {
+  float rate = 0, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-6f, weight_decay = 0;
+  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
+  float inverse_correction1 = 1, inverse_root_correction2 = 1, gradient_factor = 1;
+  Rounding weight{}, state{};
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0, step = 0;
+};
+
+}  // namespace soma
+
+namespace soma {
+
+// ---- element by element
+
+inline Var neg(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::negate), {}, {x});
+}
+inline Var abs(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::absolute), {}, {x});
+}
+inline Var square(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::square), {}, {x});
+}
+inline Var sqrt(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::square_root), {}, {x});
+}
+inline Var reciprocal(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::reciprocal), {}, {x});
+}
+inline Var exp(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::exponential), {}, {x});
+}
+inline Var log(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::logarithm), {}, {x});
+}
+inline Var sin(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::sine), {}, {x});
+}
+inline Var cos(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::cosine), {}, {x});
+}
+inline Var relu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::relu), {}, {x});
+}
+inline Var gelu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu), {}, {x});
+}
+inline Var gelu_tanh(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu_tanh), {}, {x});
+}
+inline Var tanh(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::tanh), {}, {x});
+}
+inline Var sigmoid(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::sigmoid), {}, {x});
+}
+inline Var silu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::silu), {}, {x});
+}
+inline Var softplus(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::softplus), {}, {x});
+}
+
+// With broadcasting.
+inline Var add(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::add), {}, {a, b});
+}
+inline Var sub(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::subtract), {}, {a, b});
+}
+inline Var mul(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::multiply), {}, {a, b});
+}
+inline Var div(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::divide), {}, {a, b});
+}
+inline Var maximum(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::maximum), {}, {a, b});
+}
+inline Var minimum(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::minimum), {}, {a, b});
+}
+
+// The setting of a dropout site on this tape: its seed and step, and none unless it is training.
+inline DropoutSetting dropout_setting(const Tape& tape, float probability, std::uint32_t stream) {
+  if (!tape.options().training) return {};
+  return {probability,
+          {.seed = tape.options().seed, .stream = stream, .step = tape.options().step}};
+}
+// Each site has a stream of its own: stream_id(module path, "dropout").
+inline Var dropout(Tape& tape, const Var& x, float probability, std::uint32_t stream) {
+  const DropoutSetting setting = dropout_setting(tape, probability, stream);
+  return setting.probability == 0 ? x : tape.apply(*tape.operators().dropout, setting, {x});
+}
+
+// ---- products
+
+inline Var matmul(Tape& tape, const Var& a, const Var& b, const MatmulSetting& setting = {}) {
+  return tape.apply(*tape.operators().matmul, setting, {a, b});
+}
+// dropout(activation(x weight^T + bias)) + residual; bias and residual may be left out.
+inline Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
+                  const LinearSetting& setting = {}, const Var& residual = {}) {
+  return tape.apply(*tape.operators().linear, setting, {x, weight, bias, residual});
+}
+inline Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
+                  const ConvolutionSetting& setting = {}) {
+  return tape.apply(*tape.operators().convolution, setting, {x, weight, bias});
+}
+inline Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting = {}) {
+  return tape.apply(*tape.operators().max_pool, setting, {x});
+}
+inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting) {
+  return tape.apply(*tape.operators().attention, setting, {qkv});
+}
+
+// ---- rows
+
+inline Var embedding(Tape& tape, const Var& table, const Var& ids,
+                     const EmbeddingSetting& setting = {}) {
+  return tape.apply(*tape.operators().embedding, setting, {table, ids});
+}
+inline Var layer_norm(Tape& tape, const Var& x, const Var& gamma, const Var& beta,
+                      float epsilon = 1e-5f) {
+  return tape.apply(*tape.operators().norm, NormSetting{epsilon, false}, {x, gamma, beta});
+}
+inline Var rms_norm(Tape& tape, const Var& x, const Var& gamma, float epsilon = 1e-5f) {
+  return tape.apply(*tape.operators().norm, NormSetting{epsilon, true}, {x, gamma});
+}
+inline Var softmax(Tape& tape, const Var& x) {
+  return tape.apply(*tape.operators().softmax, SoftmaxSetting{false}, {x});
+}
+inline Var log_softmax(Tape& tape, const Var& x) {
+  return tape.apply(*tape.operators().softmax, SoftmaxSetting{true}, {x});
+}
+
+// ---- losses and reductions
+
+inline Var cross_entropy(Tape& tape, const Var& logits, const Var& labels,
+                         const CrossEntropySetting& setting = {}) {
+  return tape.apply(*tape.operators().cross_entropy, setting, {logits, labels});
+}
+inline Var mse_loss(Tape& tape, const Var& x, const Var& target,
+                    LossReduction reduction = LossReduction::mean) {
+  return tape.apply(*tape.operators().element_loss,
+                    ElementLossSetting{ElementLoss::squared_error, reduction, 0}, {x, target});
+}
+inline Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
+                                            LossReduction reduction = LossReduction::mean) {
+  return tape.apply(*tape.operators().element_loss,
+                    ElementLossSetting{ElementLoss::binary_cross_entropy_logits, reduction, 0},
+                    {x, target});
+}
+// Over all dimensions, or those whose bits are set.
+inline Var sum(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0}) {
+  return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, false}, {x});
+}
+inline Var mean(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0}) {
+  return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, true}, {x});
+}
+
+// ---- choosing and arranging
+
+inline Var reshape(Tape& tape, const Var& x, const Shape& shape) {
+  return tape.apply(*tape.operators().reshape, ReshapeSetting{shape}, {x});
+}
+inline Var transpose(Tape& tape, const Var& x, std::size_t a, std::size_t b) {
+  return tape.apply(*tape.operators().transpose, TransposeSetting{a, b}, {x});
+}
+inline Var slice(Tape& tape, const Var& x, std::size_t dimension, std::size_t begin,
+                 std::size_t end = to_end, std::size_t step = 1) {
+  return tape.apply(*tape.operators().slice, SliceSetting{dimension, begin, end, step}, {x});
+}
+inline Var concatenate(Tape& tape, std::initializer_list<Var> parts, std::size_t dimension) {
+  return tape.apply(*tape.operators().concatenate, dimension, parts);
+}
+// The first row of each sequence: [rows, C] to [sequences, C].
+inline Var sequence_first(Tape& tape, const Var& x) {
+  const Var y = tape.apply(*tape.operators().sequence_first, {}, {x});
+  return tape.with_sequences(y, x.sequences().summary(tape.context()));
+}
+inline Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding = {},
+                const Draw& draw = {}) {
+  return tape.apply(*tape.operators().cast, CastSetting{dtype, rounding, draw}, {x});
+}
+
+}  // namespace soma
+// ---- soma/autograd/parameter.hpp
+// Parameter: a trained tensor under a name. Several may share one variable, each some of its rows:
+// a model may keep the projections of attention in one matrix and still call them by the names that
+// checkpoints know.
+
+namespace soma {
+
+struct Parameter {
+  std::string name;
+  Var var;
+  std::size_t first_row = 0, last_row = to_end;  // of the variable
+
+  bool whole() const { return first_row == 0 && last_row == to_end; }
+  // Views: what is written to them is written to the variable.
+  Tensor value() const { return whole() ? var.value() : var.value().slice(0, first_row, last_row); }
+  // Not defined() where no gradient came. Sparse only where the parameter is the whole variable.
+  Gradient gradient() const {
+    const Gradient& all = var.gradient();
+    if (whole() || !all.defined()) return all;
+    if (all.sparse())
+      fail(error_id::operator_value, "Parameter::gradient", name, "some rows of a sparse gradient",
+           "a variable with a dense one");
+    return {all.values.slice(0, first_row, last_row), {}};
+  }
+};
+
+using Parameters = std::vector<Parameter>;
+
+inline void clear_gradients(const Parameters& parameters) {
+  for (const Parameter& parameter : parameters) parameter.var.clear_gradient();
+}
+
+}  // namespace soma
+// ---- soma/base/version.hpp
+// The version, in one place: CMake, Conan and the single header read these three lines.
+
+#define SOMA_VERSION_MAJOR 0
+#define SOMA_VERSION_MINOR 1
+#define SOMA_VERSION_PATCH 0
+
+namespace soma {
+
+struct Version {
+  int major, minor, patch;
+};
+
+inline constexpr Version version{SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_VERSION_PATCH};
+
+}  // namespace soma
+// ---- soma/kernels/convert.hpp
+// convert(): many numbers from any format to any other, with rounding, scales and amax, over the
+// context's executor.
+//
+// Values are decoded exactly to fp32, scaled if asked, and encoded with one rounding. The result of
+// an element depends on its value, its scale, the options and its logical index: not on threads,
+// target, alignment, length or how a tensor is cut into calls. Cost: one pass over the data (two
+// where ScalePolicy::current has to find amax first); about memory speed for bf16, see
+// docs/benchmarks.md for the rest. Allocates nothing.
+
+// ---- soma/kernels/table.hpp
+// The kernel table: all that soma compiles for an instruction set, behind plain functions.
+//
+// Everything above it is the same code in every unit whatever its flags. An entry works on one
+// thread and on memory that its caller has checked; whoever calls it holds a FloatEnvironment
+// (parallel() does). Entries never allocate or throw.
+
+// ---- soma/kernels/attention_args.hpp
+// Scaled dot-product attention of one sequence and one head (arXiv 1706.03762), by blocks of keys
+// with an online softmax (arXiv 2205.14135), so that no T x T matrix is ever stored; backward
+// recomputes the probabilities from the saved log-sum-exp of each row.
+//
+//   s = scale q k^T     p = softmax(s), row by row     out = dropout(p) v
+//
+// Queries T x D, keys and values S x D. The key block is a constant, products add along their inner
+// index in order, row sums use 16 logical lanes: the bits depend on the arguments alone.
+
+namespace soma {
+
+struct AttentionArgs {
+  std::size_t queries = 0, keys = 0;  // T, S: 0 to 65536
+  std::size_t width = 0;              // D
+  MatrixOperand q{}, k{}, v{};        // T x D, S x D, S x D
+  float scale = 1;
+  // The word of (query, key) is at dropout.draw.index + (query << 16) + key.
+  DropoutArgs dropout{};
+  MatrixTarget out{};            // T x D; no keys: zeros
+  float* log_sum_exp = nullptr;  // T; forward writes it, backward reads it
+  // backward only
+  MatrixOperand forward_out{};     // T x D, what forward wrote
+  MatrixOperand dout{};            // T x D
+  MatrixTarget dq{}, dk{}, dv{};   // T x D, S x D, S x D
+  std::byte* workspace = nullptr;  // AttentionKernels::workspace_bytes(...)
+};
+
+struct AttentionKernels {
+  void (*forward)(const AttentionArgs&) noexcept;
+  void (*backward)(const AttentionArgs&) noexcept;
+  std::size_t (*workspace_bytes)(std::size_t queries, std::size_t keys, std::size_t width) noexcept;
+};
+
+}  // namespace soma
+// ---- soma/kernels/embedding_args.hpp
+// Embedding: rows of a table chosen by ids, and the sums of rows that are its gradient. Ids are
+// checked by the caller.
+
+namespace soma {
+
+// y[i] = table[ids[i]]
+struct GatherArgs {
+  std::size_t rows = 0, columns = 0;  // of y
+  MatrixOperand table{};
+  const void* ids = nullptr;  // rows; int32 or int64
+  DType id_dtype = DType::int64;
+  MatrixTarget y{};
+};
+
+// out = the sum of x[list[0]], x[list[1]] ...: rows of one segment of the list in order, segments
+// in the fixed tree; + the old value where accumulate.
+struct GatherSumArgs {
+  std::size_t columns = 0;
+  MatrixOperand x{};
+  const std::uint32_t* list = nullptr;
+  std::size_t count = 0;
+  Segments segments{};  // of the list
+  bool accumulate = false;
+  float* out = nullptr;
+};
+
+struct EmbeddingKernels {
+  void (*gather)(const GatherArgs&) noexcept;
+  void (*gather_sum)(const GatherSumArgs&) noexcept;
+};
+
+}  // namespace soma
+// ---- soma/kernels/gemm_args.hpp
+// Matrix product with a fused eviction: c = evict(a b), on one thread.
+//
+// Sums are fp32: for each element of c products are added along k in ascending order, one fused
+// multiply-add at a time, from zero, inside each segment of k; segments meet in the fixed tree. So
+// bits depend on the segments and on nothing else: not on blocking, tile, target (with fused
+// multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element:
+// k 2^-24 sum |a| |b|.
+
+namespace soma {
+
+// What happens to an element of the product on its way out, in this order: (1) + the old value of c
+// where accumulate; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout;
+// (6) + residual; (7) |value| joins amax; (8) one rounding to c's type. Each step rounds to fp32.
+struct Eviction {
+  bool accumulate = false;        // c is fp32 then
+  const float* bias = nullptr;    // n
+  MatrixTarget pre_activation{};  // m x n; data nullptr: not wanted
+  Activation activation = Activation::none;
+  DropoutArgs dropout{};
+  MatrixOperand residual{};  // m x n; data nullptr: none
+  float* amax = nullptr;     // max(itself, largest finite |value|)
+};
+
+struct GemmArgs {
+  std::size_t m = 0, n = 0, k = 0;
+  MatrixOperand a{};    // m x k
+  MatrixOperand b{};    // k x n
+  MatrixTarget c{};     // m x n; overlaps neither a nor b
+  Segments segments{};  // of k
+  Eviction eviction{};
+  std::byte* workspace = nullptr;  // GemmKernels::workspace_bytes(), aligned to 64 bytes
+};
+
+struct GemmKernels {
+  void (*multiply)(const GemmArgs&) noexcept;
+  // For any product with m x n outputs and that many segments; never decreases with m, n or
+  // segments.
+  std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t segments) noexcept;
+  // Callers cut c at multiples of these: whole tiles are fastest.
+  std::size_t tile_rows, tile_columns;
+};
+
+}  // namespace soma
+// ---- soma/kernels/image_args.hpp
+// What turns a 2-D convolution into a matrix product, and max pooling. Images are N x C x H x W,
+// fp32, row-major; `images` here is one image, C x H x W.
+
+namespace soma {
+
+// The sliding window of a convolution or a pool.
+struct Window {
+  std::size_t channels = 0, height = 0, width = 0;  // of the image
+  std::size_t kernel_height = 1, kernel_width = 1;
+  std::size_t stride_height = 1, stride_width = 1;
+  std::size_t pad_height = 0, pad_width = 0;  // on each side: zeros (convolution), -infinity (pool)
+  std::size_t out_height = 0, out_width = 0;  // (height + 2 pad - kernel) / stride + 1
+};
+
+// Image to columns: out is (out_height * out_width) x (channels * kernel_height * kernel_width),
+// row stride that. fold adds the columns back: the gradient; each pixel in ascending order of the
+// rows that hold it.
+struct UnfoldArgs {
+  Window window{};
+  const float* image = nullptr;
+  float* columns = nullptr;
+};
+struct FoldArgs {
+  Window window{};
+  const float* columns = nullptr;
+  float* image = nullptr;  // overwritten
+};
+
+// y[c, i, j] = the largest in the window; `indices` receives where (the first of equals; NaN wins).
+struct MaxPoolArgs {
+  Window window{};
+  const float* image = nullptr;
+  float* y = nullptr;
+  std::int32_t* indices = nullptr;  // into the channel's plane; read by backward
+  const float* dy = nullptr;        // backward
+  float* dimage = nullptr;          // backward; overwritten
+};
+
+struct ImageKernels {
+  void (*unfold)(const UnfoldArgs&) noexcept;
+  void (*fold)(const FoldArgs&) noexcept;
+  void (*max_pool)(const MaxPoolArgs&) noexcept;
+  void (*max_pool_backward)(const MaxPoolArgs&) noexcept;
+};
+
+}  // namespace soma
+// ---- soma/kernels/norm_args.hpp
+// Layer norm (arXiv 1607.06450), RMS norm (arXiv 1910.07467) and softmax over the rows of a matrix,
+// forward and backward. Rows are independent; sums over a row use 16 logical lanes.
+
+namespace soma {
+
+// y = (x - mean) * rstd * gamma + beta, with mean and biased variance of the row,
+// rstd = 1 / sqrt(variance + epsilon). RMS norm: mean is 0 (rms = true). The variance is that of
+// the differences from the mean (two passes), so a large common offset costs no digits.
+struct NormArgs {
+  std::size_t rows = 0, columns = 0;
+  bool rms = false;
+  float epsilon = 0;
+  MatrixOperand x{};
+  const float* gamma = nullptr;  // columns; nullptr: ones
+  const float* beta = nullptr;   // columns; nullptr: zeros
+  MatrixTarget y{};              // forward writes it
+  float* mean = nullptr;         // rows; forward writes, backward reads; nullptr with rms
+  float* rstd = nullptr;         // rows
+  // backward
+  MatrixOperand dy{};
+  MatrixTarget dx{};
+  // backward_parameters: the sums over rows of dy * xhat and of dy, for columns first_column to
+  // first_column + count; nullptr: not wanted. Rows of a segment in ascending order.
+  Segments segments{};
+  std::size_t first_column = 0, column_count = 0;
+  float* dgamma = nullptr;  // columns
+  float* dbeta = nullptr;   // columns
+};
+
+// y = softmax(x) or log softmax(x); dx from y and dy. A row of -infinity alone gives NaN, as the
+// formula does.
+struct SoftmaxArgs {
+  std::size_t rows = 0, columns = 0;
+  bool logarithm = false;
+  MatrixOperand x{};
+  MatrixTarget y{};
+  MatrixOperand y_in{}, dy{};  // backward
+  MatrixTarget dx{};
+};
+
+struct NormKernels {
+  void (*forward)(const NormArgs&) noexcept;
+  void (*backward)(const NormArgs&) noexcept;
+  void (*backward_parameters)(const NormArgs&) noexcept;
+  void (*softmax)(const SoftmaxArgs&) noexcept;
+  void (*softmax_backward)(const SoftmaxArgs&) noexcept;
+};
+
+}  // namespace soma
+// ---- soma/kernels/optimizer_args.hpp
+// Optimizer steps over a run of one parameter's elements, in one pass over memory. Everything is
+// computed in fp32; parameter and states are each stored in their own type with their own rounding.
+
+namespace soma {
+
+// A stored run that a step reads and writes. Stochastic rounding of element i draws at draw.index +
+// i.
+struct StateRun {
+  void* data = nullptr;
+  DType dtype = DType::fp32;
+  Rounding rounding{};
+  Draw draw{};
+};
+
+struct GradientRun {
+  const void* data = nullptr;
+  DType dtype = DType::fp32;
+  float factor = 1;  // clipping and loss scale: the gradient is multiplied by it first
+};
+
+// SGD: g += weight_decay * w; b = momentum * b + (1 - dampening) * g (b = g in the first step);
+// g = nesterov ? g + momentum * b : b; w -= rate * g. Without momentum no state.
+struct SgdArgs {
+  std::size_t count = 0;
+  StateRun weight{}, momentum_state{};  // momentum_state.data nullptr: momentum 0
+  GradientRun gradient{};
+  float rate = 0, momentum = 0, dampening = 0, weight_decay = 0;
+  bool nesterov = false, first_step = false;
+};
+
+// AdamW (arXiv 1711.05101): w -= rate * weight_decay * w; m = b1 m + (1 - b1) g;
+// v = b2 v + (1 - b2) g^2; w -= rate / correction1 * m / (sqrt(v) / sqrt(correction2) + epsilon),
+// with correction1 = 1 - b1^t and correction2 = 1 - b2^t.
+struct AdamArgs {
+  std::size_t count = 0;
+  StateRun weight{}, m{}, v{};
+  GradientRun gradient{};
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;  // computed in double, rounded once
+  float decay_factor = 1;                                  // 1 - rate * weight_decay
+  float step_size = 0;                                     // rate / correction1
+  float inverse_root_correction2 = 1;                      // 1 / sqrt(correction2)
+};
+
+// LAMB (arXiv 1904.00962), first part: m and v as above, u = (m / correction1) /
+// (sqrt(v / correction2) + epsilon) + weight_decay * w into `update` (fp32), and the sums of
+// squares of w and u in double, 16 logical lanes. Second part: w -= rate * trust * u.
+struct LambArgs {
+  std::size_t count = 0;
+  StateRun weight{}, m{}, v{};
+  GradientRun gradient{};
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-6f, weight_decay = 0;
+  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
+  float inverse_correction1 = 1, inverse_root_correction2 = 1;
+  float* update = nullptr;
+  double weight_squares = 0, update_squares = 0;  // results of the first part
+  float rate_times_trust = 0;                     // second part
+};
+
+struct OptimizerKernels {
+  void (*sgd)(const SgdArgs&) noexcept;
+  void (*adam)(const AdamArgs&) noexcept;
+  void (*lamb_update)(LambArgs&) noexcept;
+  void (*lamb_apply)(const LambArgs&) noexcept;
+};
+
+}  // namespace soma
+// ---- soma/kernels/reduce_args.hpp
+// Reductions, each in one fixed order.
+
+namespace soma {
+
+enum class Reduction : std::uint8_t { sum, maximum, minimum };
+
+// out[r] = reduction over the columns of row r. A sum uses 16 logical lanes: lane i adds elements
+// i, i + 16, ... in order, then lanes meet pairwise (i with i + 8, + 4, + 2, + 1). NaN wins in
+// maximum and minimum. No columns: 0, -infinity, infinity.
+struct RowReduceArgs {
+  Reduction reduction = Reduction::sum;
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand x{};
+  float* out = nullptr;  // rows
+};
+
+// out[c] = sum over rows, for `columns` columns: rows of a segment in ascending order, segments in
+// the fixed tree. + the old value where accumulate.
+struct ColumnSumArgs {
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand x{};
+  Segments segments{};
+  bool accumulate = false;
+  float* out = nullptr;
+};
+
+// The sum of squares of a run, in double: 16 logical lanes as above.
+struct SumSquaresArgs {
+  std::size_t count = 0;
+  const void* x = nullptr;
+  DType dtype = DType::fp32;
+  double result = 0;
+};
+
+// Whether all numbers of a run are finite.
+struct FiniteArgs {
+  std::size_t count = 0;
+  const void* x = nullptr;
+  DType dtype = DType::fp32;
+  bool finite = true;
+};
+
+struct ReduceKernels {
+  void (*rows)(const RowReduceArgs&) noexcept;
+  void (*column_sums)(const ColumnSumArgs&) noexcept;
+  void (*sum_squares)(SumSquaresArgs&) noexcept;
+  void (*all_finite)(FiniteArgs&) noexcept;
+};
+
+}  // namespace soma
+// ---- soma/simd/codec_params.hpp
+// What the vector loops need to know of a format and a rounding, worked out once per call: every
+// mask, shift and special code as a plain integer. The loops take any format this way, so a format
+// chosen at run time is as fast as a named one.
+
+// ---- soma/numeric/codec.hpp
+// Encoding and decoding of one value, for any format and rounding: constexpr integer arithmetic, so
+// that neither the compiler's floating-point flags nor the machine's modes can change a bit. The
+// vector kernels (simd/) compute the same function many lanes at a time; tests compare the two.
+//
+// Rules (docs/numerics.md has them with examples):
+//   NaN       keeps its sign and the top mantissa_bits of its payload where the target is ieee; if
+//             those are all zero, the quiet bit is set. Elsewhere it becomes the format's NaN, with
+//             its sign where NaN has one. A format without NaN takes its largest positive number.
+//   overflow  a magnitude that rounds beyond the largest finite number, and infinity, follow
+//             FloatFormat::overflow. Finite values rounded toward zero (also up or down, on the
+//             side where that is toward zero) stop at the largest, as in IEEE 754 section 7.4.
+//   zero      keeps its sign where the format has signed zeros; without a zero (e8m0) it becomes
+//             the smallest number.
+//   negative  values below zero become NaN in a format without sign (its smallest number where it
+//             has no NaN).
 
 namespace soma {
 
@@ -952,175 +4626,21 @@ struct RandomArgs {
 struct Kernels {
   void (*convert)(const ConvertArgs&) noexcept;
   void (*random)(const RandomArgs&) noexcept;
+  GemmKernels gemm;
+  AttentionKernels attention;
+  ElementKernels element;
+  NormKernels norm;
+  LossKernels loss;
+  ReduceKernels reduce;
+  EmbeddingKernels embedding;
+  ImageKernels image;
+  OptimizerKernels optimizer;
 };
 
 }  // namespace soma
 // ---- soma/numeric/code_span.hpp
 // CodeSpan: bytes and the format they are in, chosen at run time. The type-erased side of every
 // conversion.
-
-// ---- soma/base/sizes.hpp
-// Sizes from outside are never trusted: products and sums of them go through here.
-
-namespace soma {
-
-// a * b, or Error base.size_overflow naming the operation and both factors.
-[[nodiscard]] inline std::size_t checked_multiply(std::size_t a, std::size_t b,
-                                                  std::string_view operation) {
-  if (a != 0 && b > (std::numeric_limits<std::size_t>::max)() / a)
-    fail(error_id::size_overflow, operation, "size", std::to_string(a) + " * " + std::to_string(b),
-         "a product below 2^64");
-  return a * b;
-}
-
-// a + b, or Error base.size_overflow naming the operation and both terms.
-[[nodiscard]] inline std::size_t checked_add(std::size_t a, std::size_t b,
-                                             std::string_view operation) {
-  if (b > (std::numeric_limits<std::size_t>::max)() - a)
-    fail(error_id::size_overflow, operation, "size", std::to_string(a) + " + " + std::to_string(b),
-         "a sum below 2^64");
-  return a + b;
-}
-
-}  // namespace soma
-// ---- soma/numeric/formats.hpp
-// The ready-made formats, their names, and what to do with a format that came from outside.
-//
-// Sources: IEEE 754-2019 (fp32, fp16); the accelerator's cFP8 family e3m4, e4m3, e5m2, which the
-// compiler stacks know as Float8E3M4, Float8E4M3, Float8E5M2 (LLVM APFloat, StableHLO RFC 2486,
-// ml_dtypes); OCP 8-bit Floating Point Specification 1.0 (e4m3fn, e5m2); "8-bit Numerical Formats
-// for Deep Neural Networks", arXiv 2206.02915 (the fnuz pair); OCP Microscaling Formats (MX)
-// Specification 1.0 (e8m0, e2m3, e3m2, e2m1).
-
-namespace soma {
-
-namespace formats {
-
-inline constexpr FloatFormat fp32{};
-inline constexpr FloatFormat tf32{.exponent_bits = 8, .mantissa_bits = 10, .bias = 127};
-inline constexpr FloatFormat fp16{.exponent_bits = 5, .mantissa_bits = 10, .bias = 15};
-inline constexpr FloatFormat bf16{.exponent_bits = 8, .mantissa_bits = 7, .bias = 127};
-
-// cFP8. Largest values 15.5, 240, 57344. What the hardware does on overflow is undisclosed:
-// infinity by default.
-inline constexpr FloatFormat fp8_e3m4{.exponent_bits = 3, .mantissa_bits = 4, .bias = 3};
-inline constexpr FloatFormat fp8_e4m3{.exponent_bits = 4, .mantissa_bits = 3, .bias = 7};
-inline constexpr FloatFormat fp8_e5m2{.exponent_bits = 5, .mantissa_bits = 2, .bias = 15};
-
-// OCP e4m3 (largest value 448). OCP e5m2 is the same record as cFP8's.
-inline constexpr FloatFormat fp8_e4m3fn{
-    .exponent_bits = 4, .mantissa_bits = 3, .bias = 7, .specials = Specials::nan_all_ones};
-inline constexpr FloatFormat fp8_e4m3fnuz{
-    .exponent_bits = 4, .mantissa_bits = 3, .bias = 8, .specials = Specials::nan_negative_zero};
-inline constexpr FloatFormat fp8_e5m2fnuz{
-    .exponent_bits = 5, .mantissa_bits = 2, .bias = 16, .specials = Specials::nan_negative_zero};
-
-// Scales of the MX formats: powers of two from 2^-127 to 2^127. Zero encodes to the smallest,
-// negatives to NaN.
-inline constexpr FloatFormat e8m0{.exponent_bits = 8,
-                                  .mantissa_bits = 0,
-                                  .bias = 127,
-                                  .specials = Specials::nan_all_ones,
-                                  .is_signed = false,
-                                  .subnormals = Subnormals::absent};
-
-inline constexpr FloatFormat fp6_e2m3{
-    .exponent_bits = 2, .mantissa_bits = 3, .bias = 1, .specials = Specials::none};
-inline constexpr FloatFormat fp6_e3m2{
-    .exponent_bits = 3, .mantissa_bits = 2, .bias = 3, .specials = Specials::none};
-inline constexpr FloatFormat fp4_e2m1{
-    .exponent_bits = 2, .mantissa_bits = 1, .bias = 1, .specials = Specials::none};
-
-}  // namespace formats
-
-struct NamedFormat {
-  std::string_view name;
-  FloatFormat format;
-};
-
-// All ready-made formats, widest first. A format known by two names stands under the shorter one.
-inline constexpr std::array named_formats{
-    NamedFormat{"fp32", formats::fp32},
-    NamedFormat{"tf32", formats::tf32},
-    NamedFormat{"fp16", formats::fp16},
-    NamedFormat{"bf16", formats::bf16},
-    NamedFormat{"fp8_e3m4", formats::fp8_e3m4},
-    NamedFormat{"fp8_e4m3", formats::fp8_e4m3},
-    NamedFormat{"fp8_e5m2", formats::fp8_e5m2},
-    NamedFormat{"fp8_e4m3fn", formats::fp8_e4m3fn},
-    NamedFormat{"fp8_e4m3fnuz", formats::fp8_e4m3fnuz},
-    NamedFormat{"fp8_e5m2fnuz", formats::fp8_e5m2fnuz},
-    NamedFormat{"e8m0", formats::e8m0},
-    NamedFormat{"fp6_e2m3", formats::fp6_e2m3},
-    NamedFormat{"fp6_e3m2", formats::fp6_e3m2},
-    NamedFormat{"fp4_e2m1", formats::fp4_e2m1},
-};
-
-// "bf16" for a ready-made record, otherwise the record spelt out: "1-4-3 bias 9 ieee"
-// (sign-exponent-mantissa bits), followed by what differs from the defaults.
-inline std::string to_string(const FloatFormat& format) {
-  const auto suffix = [&] {
-    switch (format.overflow) {
-      case Overflow::saturate:
-        return " saturate";
-      case Overflow::infinity:
-        return " overflow-to-infinity";
-      case Overflow::nan:
-        return " overflow-to-nan";
-      default:
-        return "";
-    }
-  };
-  for (const NamedFormat& known : named_formats)
-    if (known.format == format.with(Overflow::special)) return std::string(known.name) + suffix();
-
-  std::string text = format.is_signed ? "1-" : "0-";
-  text += std::to_string(format.exponent_bits) + "-" + std::to_string(format.mantissa_bits);
-  text += " bias " + std::to_string(format.bias);
-  switch (format.specials) {
-    case Specials::none:
-      text += " finite";
-      break;
-    case Specials::ieee:
-      text += " ieee";
-      break;
-    case Specials::nan_all_ones:
-      text += " nan-all-ones";
-      break;
-    case Specials::nan_negative_zero:
-      text += " nan-negative-zero";
-      break;
-  }
-  if (format.subnormals == Subnormals::flushed) text += " subnormals-flushed";
-  if (format.subnormals == Subnormals::absent) text += " no-zero";
-  return text + suffix();
-}
-
-// The ready-made format of that name. Error format.unknown_name lists the known ones.
-inline const FloatFormat& find_format(std::string_view name) {
-  for (const NamedFormat& known : named_formats)
-    if (known.name == name) return known.format;
-  std::string wanted = "one of";
-  for (const NamedFormat& known : named_formats) wanted.append(" ").append(known.name);
-  fail(error_id::unknown_format, "find_format", "name", quoted(name), wanted);
-}
-
-// Returns the record if it describes a format; otherwise Error format.impossible says what it
-// lacks.
-inline const FloatFormat& validate(const FloatFormat& format, std::string_view operation) {
-  if (const char* problem = format.problem())
-    fail(error_id::impossible_format, operation, "format", to_string(format), problem);
-  return format;
-}
-
-// Writes what to_string says. A template, so that this header does not bring in the stream library.
-template <class Traits>
-std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out,
-                                             const FloatFormat& format) {
-  return out << std::string_view(to_string(format));
-}
-
-}  // namespace soma
 
 namespace soma {
 
@@ -1539,667 +5059,6 @@ class AmaxHistory {
 // thread that runs a task, and carries exceptions back to the caller whatever executor the host
 // brought.
 
-// ---- soma/runtime/context.hpp
-// Context: everything soma needs from its host, in one object that is passed explicitly. There is
-// no other state: two contexts in one program do not disturb each other, and what is not in a
-// context is a pure function.
-//
-// Made by make_context() (soma.hpp), which knows the kernels of this unit or of soma::dispatch.
-
-// ---- soma/runtime/executor.hpp
-// Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
-// soma's own.
-
-namespace soma {
-
-// run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
-// any threads and in any order, and returns when all have returned. soma asks for at most `width`
-// tasks that it wants to run at the same time, never needs two tasks to make progress together, and
-// its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
-// executor may then run the inner tasks one after another on the calling thread.
-struct Executor {
-  void* self = nullptr;
-  int width = 0;
-  void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
-};
-
-}  // namespace soma
-// ---- soma/runtime/log.hpp
-// LogSink: where the library's few messages go. Without one they go nowhere: soma does not print.
-
-namespace soma {
-
-enum class LogLevel : std::uint8_t { debug, info, warning, error };
-
-// write may be called from any thread that uses the context, one call at a time is not promised.
-struct LogSink {
-  void* self = nullptr;
-  void (*write)(void* self, LogLevel level, std::string_view message) = nullptr;
-
-  void operator()(LogLevel level, std::string_view message) const {
-    if (write != nullptr) write(self, level, message);
-  }
-};
-
-}  // namespace soma
-// ---- soma/runtime/memory.hpp
-// Memory of a context: the host's resource, counted. Tensors, arenas and scratch space come from
-// here, so a host can bound and watch what soma uses.
-
-namespace soma {
-
-// Every block is aligned to at least a cache line, which is also the widest vector.
-inline constexpr std::size_t memory_alignment = 64;
-
-struct MemoryUse {
-  std::size_t bytes_in_use = 0;
-  std::size_t peak_bytes = 0;     // the largest bytes_in_use so far
-  std::uint64_t allocations = 0;  // how many blocks were ever asked for
-};
-
-// Passes requests on to another resource and counts them. Thread-safe where that resource is.
-// Error memory.exhausted where it has nothing left (with -fno-exceptions the resource itself ends
-// the program).
-class CountingResource final : public std::pmr::memory_resource {
- public:
-  explicit CountingResource(std::pmr::memory_resource* upstream) : upstream_(upstream) {}
-
-  MemoryUse use() const {
-    return {in_use_.load(std::memory_order_relaxed), peak_.load(std::memory_order_relaxed),
-            allocations_.load(std::memory_order_relaxed)};
-  }
-
- private:
-  static std::size_t aligned(std::size_t alignment) {
-    return (std::max)(alignment, memory_alignment);
-  }
-
-  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
-#if SOMA_HAS_EXCEPTIONS
-    void* block = nullptr;
-    try {
-      block = upstream_->allocate(bytes, aligned(alignment));
-    } catch (const std::bad_alloc&) {
-      fail(error_id::out_of_memory, "allocate", "size", std::to_string(bytes) + " bytes",
-           "no more than the memory resource has left (" + std::to_string(use().bytes_in_use) +
-               " bytes in use)");
-    }
-#else
-    void* block = upstream_->allocate(bytes, aligned(alignment));
-#endif
-    const std::size_t now = in_use_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-    std::size_t peak = peak_.load(std::memory_order_relaxed);
-    while (now > peak && !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
-    }
-    allocations_.fetch_add(1, std::memory_order_relaxed);
-    return block;
-  }
-  void do_deallocate(void* block, std::size_t bytes, std::size_t alignment) override {
-    upstream_->deallocate(block, bytes, aligned(alignment));
-    in_use_.fetch_sub(bytes, std::memory_order_relaxed);
-  }
-  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
-    return this == &other;
-  }
-
-  std::pmr::memory_resource* upstream_;
-  std::atomic<std::size_t> in_use_{0}, peak_{0};
-  std::atomic<std::uint64_t> allocations_{0};
-};
-
-}  // namespace soma
-// ---- soma/runtime/thread_pool.hpp
-// ThreadPool: the default executor. A fixed team of threads, fork-join, static partition.
-//
-// The calling thread is worker 0; width - 1 threads are started by the first run that needs them.
-// Between runs a worker spins for a few microseconds, so that a step's many short kernels follow
-// each other quickly, and then sleeps on a futex. Where the pool is wider than the cores there are,
-// it does not spin. Task i of n goes to worker i * width / n, always the same.
-//
-//   nested     a run from inside a task runs its tasks one after another on that thread
-//   concurrent runs from several threads take turns
-//   fork       a child process starts a team of its own on first use; the parent's is untouched
-//   end        the destructor wakes and joins the team (a forked child that never used it has none)
-
-// ---- soma/runtime/clock.hpp
-// A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
-// newer that header brings <format> along, and costs as much as the rest of soma's interface.
-
-namespace soma {
-
-// Nanoseconds since some moment in the past.
-inline std::int64_t monotonic_nanoseconds() {
-  timespec now{};
-#if defined(CLOCK_MONOTONIC)
-  clock_gettime(CLOCK_MONOTONIC, &now);
-#else
-  timespec_get(&now, TIME_UTC);
-#endif
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
-
-}  // namespace soma
-// ---- soma/runtime/cpu.hpp
-// What the operating system says of the processor: who it is, its caches, and how many cores this
-// process may use. Everything is read when asked, from cpuid, sysfs and procfs; what cannot be read
-// is 0 or empty.
-
-#if defined(__linux__)
-#include <sched.h>
-#endif
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#endif
-
-namespace soma {
-
-struct CpuIdentity {
-  std::string vendor, name;  // "AuthenticAMD", "AMD EPYC ..."
-  int family = 0, model = 0;
-};
-
-struct CpuCaches {
-  std::size_t l1_data = 0, l2 = 0, l3 = 0;  // bytes, as seen by one core
-};
-
-struct CpuShare {
-  int cores = 1;        // logical processors in this process's affinity mask
-  double quota = 0;     // cores' worth of time that its control group may use; 0: no limit
-  int usable() const {  // how many threads can run at once, at least 1
-    // Rounded down: a fork-join step waits for its slowest thread, so one that is throttled holds
-    // up all.
-    return quota > 0 ? (std::max)(1, (std::min)(cores, static_cast<int>(quota))) : cores;
-  }
-};
-
-namespace detail {
-
-// A small text file, whole; empty where it cannot be read.
-inline std::string read_text(const std::string& path) {
-  std::string text;
-  if (std::FILE* file = std::fopen(path.c_str(), "re")) {
-    char buffer[1024];
-    std::size_t count;
-    while ((count = std::fread(buffer, 1, sizeof buffer, file)) > 0) text.append(buffer, count);
-    std::fclose(file);
-  }
-  return text;
-}
-
-inline std::int64_t leading_integer(std::string_view text) {
-  std::int64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
-// cpu.max of one control group (version 2): "max 100000" or "150000 100000", quota and period in
-// microseconds.
-inline double quota_of(std::string_view cpu_max) {
-  const auto space = cpu_max.find(' ');
-  if (space == std::string_view::npos || cpu_max.substr(0, 3) == "max") return 0;
-  const auto period = leading_integer(cpu_max.substr(space + 1));
-  return period > 0 ? static_cast<double>(leading_integer(cpu_max)) / static_cast<double>(period)
-                    : 0;
-}
-
-// The tightest limit on the way from this process's control group up to the root. `root` is where
-// cgroup is mounted.
-inline double control_group_quota(const std::string& root, std::string_view process_groups) {
-  double tightest = 0;
-  const auto consider = [&tightest](double quota) {
-    if (quota > 0 && (tightest == 0 || quota < tightest)) tightest = quota;
-  };
-  while (!process_groups.empty()) {
-    const auto end = (std::min)(process_groups.find('\n'), process_groups.size());
-    const std::string_view line = process_groups.substr(0, end);
-    process_groups.remove_prefix((std::min)(end + 1, process_groups.size()));
-    const auto first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string_view::npos) continue;
-    const std::string_view controllers = line.substr(first + 1, second - first - 1);
-    std::string group(line.substr(second + 1));
-    const bool version_2 = controllers.empty();
-    if (!version_2 && controllers.find("cpu") == std::string_view::npos) continue;
-    while (true) {
-      if (version_2) {
-        consider(quota_of(read_text(root + group + "/cpu.max")));
-      } else {
-        const std::string folder = root + "/cpu" + group;
-        const auto quota = leading_integer(read_text(folder + "/cpu.cfs_quota_us"));
-        const auto period = leading_integer(read_text(folder + "/cpu.cfs_period_us"));
-        if (quota > 0 && period > 0)
-          consider(static_cast<double>(quota) / static_cast<double>(period));
-      }
-      const auto slash = group.rfind('/');
-      if (group.empty() || slash == std::string::npos) break;
-      group.resize(slash);
-    }
-  }
-  return tightest;
-}
-
-}  // namespace detail
-
-inline CpuShare cpu_share() {
-  CpuShare share;
-  share.cores = (std::max)(1, static_cast<int>(std::thread::hardware_concurrency()));
-#if defined(__linux__)
-  // The kernel refuses a mask smaller than its own, so grow until it fits.
-  for (std::size_t processors = 1024; processors <= 1u << 20; processors *= 2) {
-    std::vector<unsigned long> mask(processors / (8 * sizeof(unsigned long)));
-    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
-    const std::size_t bytes = mask.size() * sizeof(unsigned long);
-    if (sched_getaffinity(0, bytes, set) == 0) {
-      share.cores = (std::max)(1, CPU_COUNT_S(bytes, set));
-      break;
-    }
-  }
-  share.quota =
-      detail::control_group_quota("/sys/fs/cgroup", detail::read_text("/proc/self/cgroup"));
-#endif
-  return share;
-}
-
-inline CpuCaches cpu_caches() {
-  CpuCaches caches;
-  for (int index = 0; index < 8; ++index) {
-    const std::string folder =
-        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
-    const std::string size = detail::read_text(folder + "size");  // "48K"
-    if (size.empty()) break;
-    const auto bytes = static_cast<std::size_t>(detail::leading_integer(size)) *
-                       (size.find('M') != std::string::npos ? 1u << 20 : 1u << 10);
-    const auto level = detail::leading_integer(detail::read_text(folder + "level"));
-    const bool data = detail::read_text(folder + "type").rfind("Instruction", 0) != 0;
-    if (level == 1 && data) caches.l1_data = bytes;
-    if (level == 2) caches.l2 = bytes;
-    if (level == 3) caches.l3 = bytes;
-  }
-  return caches;
-}
-
-inline CpuIdentity cpu_identity() {
-  CpuIdentity identity;
-#if defined(__x86_64__) || defined(__i386__)
-  std::array<unsigned, 4> r{};
-  const auto text = [](auto... words) {
-    std::string bytes;
-    (bytes.append(reinterpret_cast<const char*>(&words), sizeof words), ...);
-    return bytes;
-  };
-  if (__get_cpuid(0, &r[0], &r[1], &r[2], &r[3]) != 0) identity.vendor = text(r[1], r[3], r[2]);
-  if (__get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) != 0) {
-    const unsigned base = (r[0] >> 8) & 15;
-    identity.family = static_cast<int>(base == 15 ? base + ((r[0] >> 20) & 255) : base);
-    identity.model = static_cast<int>(((r[0] >> 4) & 15) | ((r[0] >> 12) & 0xF0));
-  }
-  for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; ++leaf)
-    if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]) != 0)
-      identity.name += text(r[0], r[1], r[2], r[3]);
-  identity.name.resize(std::strlen(identity.name.c_str()));
-#else
-  // "CPU implementer : 0x41", "CPU part : 0xd0c" of the first processor.
-  const std::string info = detail::read_text("/proc/cpuinfo");
-  const auto field = [&info](std::string_view key) {
-    const auto at = info.find(key);
-    const auto hex = at == std::string::npos ? at : info.find("0x", at);
-    int value = 0;
-    if (hex != std::string::npos)
-      std::from_chars(info.data() + hex + 2, info.data() + info.size(), value, 16);
-    return value;
-  };
-  identity.family = field("CPU implementer");
-  identity.model = field("CPU part");
-  identity.vendor = identity.family == 0 ? "" : "implementer " + std::to_string(identity.family);
-#endif
-  return identity;
-}
-
-}  // namespace soma
-
-#if defined(__unix__)
-#include <unistd.h>
-#endif
-
-namespace soma {
-
-class ThreadPool {
- public:
-  static constexpr int max_width = 4096;
-
-  // width 0: as many as the affinity mask and the control group's quota allow. Error executor.width
-  // below 0 or above max_width.
-  explicit ThreadPool(int width = 0) : width_(width) {
-    if (width < 0 || width > max_width)
-      fail(error_id::executor_width, "ThreadPool", "width", std::to_string(width),
-           "0 (automatic) to " + std::to_string(max_width));
-    const int usable = cpu_share().usable();
-    if (width_ == 0) width_ = usable;
-    spin_ = width_ <= usable;
-  }
-  ~ThreadPool() { stop(); }
-  ThreadPool(const ThreadPool&) = delete;
-  ThreadPool& operator=(const ThreadPool&) = delete;
-
-  int width() const noexcept { return width_; }
-
-  // The interface soma itself uses. The pool has to outlive it.
-  Executor executor() noexcept {
-    return {this, width_, [](void* self, int tasks, void (*task)(void*, int), void* arg) {
-              static_cast<ThreadPool*>(self)->run(tasks, task, arg);
-            }};
-  }
-
-  // Errors executor.thread_start where the system has no thread left to give.
-  void run(int tasks, void (*task)(void*, int), void* arg) {
-    if (tasks <= 1 || width_ == 1 || inside_task()) {
-      for (int index = 0; index < tasks; ++index) task(arg, index);
-      return;
-    }
-    const std::lock_guard turn(turn_);
-    start();
-    Team& team = *team_;
-    caller_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-    team.job = {task, arg, tasks};
-    team.unfinished.store(static_cast<std::uint32_t>(width_ - 1), std::memory_order_relaxed);
-    team.epoch.fetch_add(1, std::memory_order_release);
-    team.epoch.notify_all();
-    run_share(team.job, 0);
-    std::uint32_t left;
-    while ((left = team.unfinished.load(std::memory_order_acquire)) != 0)
-      if (!spin_until([&] { return team.unfinished.load(std::memory_order_acquire) == 0; }))
-        team.unfinished.wait(left, std::memory_order_acquire);
-    caller_.store({}, std::memory_order_relaxed);
-  }
-
- private:
-  struct Job {
-    void (*task)(void*, int) = nullptr;
-    void* arg = nullptr;
-    int tasks = 0;
-  };
-  // What the workers share. Apart from the pool, so that a forked child can leave the parent's team
-  // behind.
-  struct Team {
-    std::atomic<std::uint32_t> epoch{0};  // one more for each job
-    std::atomic<std::uint32_t> unfinished{0};
-    Job job;
-    bool stopping = false;  // read after an epoch change
-    std::vector<std::thread> threads;
-  };
-
-  static int process() {
-#if defined(__unix__)
-    return static_cast<int>(getpid());
-#else
-    return 0;
-#endif
-  }
-
-  static void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-  }
-
-  // Waits a few microseconds for `done`; false where it did not come.
-  template <class Done>
-  bool spin_until(Done done) const {
-    if (!spin_) return done();
-    // Longer than a fork-join (two cache-line transfers) and the gap between kernels, shorter than
-    // a futex wake-up.
-    constexpr std::int64_t limit = 20'000;  // nanoseconds
-    const std::int64_t start = monotonic_nanoseconds();
-    do {
-      for (int round = 0; round < 32; ++round) {
-        if (done()) return true;
-        relax();
-      }
-    } while (monotonic_nanoseconds() - start < limit);
-    return false;
-  }
-
-  // Worker w takes a contiguous part, so that neighbours in memory stay on one core.
-  void run_share(const Job& job, int worker) const {
-    const auto part = [&](int w) {
-      return static_cast<int>(static_cast<std::int64_t>(job.tasks) * w / width_);
-    };
-    for (int index = part(worker); index < part(worker + 1); ++index) job.task(job.arg, index);
-  }
-
-  bool inside_task() const {
-    const auto self = std::this_thread::get_id();
-    if (caller_.load(std::memory_order_relaxed) == self) return true;
-    const Team* team = visible_team_.load(std::memory_order_acquire);
-    if (team == nullptr || process_ != process()) return false;
-    for (const std::thread& thread : team->threads)
-      if (thread.get_id() == self) return true;
-    return false;
-  }
-
-  void work(Team& team, int worker) const {
-    std::uint32_t seen = 0;
-    while (true) {
-      if (!spin_until([&] { return team.epoch.load(std::memory_order_acquire) != seen; }))
-        team.epoch.wait(seen, std::memory_order_acquire);
-      if (team.epoch.load(std::memory_order_acquire) == seen) continue;
-      ++seen;
-      if (team.stopping) return;
-      run_share(team.job, worker);
-      if (team.unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1)
-        team.unfinished.notify_one();
-    }
-  }
-
-  // Makes the team, under the lock. After a fork the parent's threads do not exist here: their team
-  // is abandoned, not destroyed, because joining threads of another process is undefined.
-  void start() {
-    if (team_ != nullptr && process_ == process()) return;
-    visible_team_.store(nullptr, std::memory_order_release);
-    static_cast<void>(team_.release());
-    team_ = std::make_unique<Team>();
-    process_ = process();
-    team_->threads.reserve(static_cast<std::size_t>(width_ - 1));
-#if SOMA_HAS_EXCEPTIONS
-    try {
-      start_threads();
-    } catch (const std::system_error& error) {
-      const auto started = team_->threads.size();
-      stop();
-      fail(error_id::thread_start, "ThreadPool", "thread",
-           "refused by the system after " + std::to_string(started) + " (" + error.what() + ")",
-           std::to_string(width_ - 1) + " threads: choose a smaller width");
-    }
-#else
-    start_threads();
-#endif
-    visible_team_.store(team_.get(), std::memory_order_release);
-  }
-  void start_threads() {
-    for (int worker = 1; worker < width_; ++worker)
-      team_->threads.emplace_back([this, team = team_.get(), worker] { work(*team, worker); });
-  }
-
-  void stop() {
-    if (team_ == nullptr) return;
-    if (process_ != process()) {
-      static_cast<void>(team_.release());
-      return;
-    }
-    team_->stopping = true;
-    team_->epoch.fetch_add(1, std::memory_order_release);
-    team_->epoch.notify_all();
-    for (std::thread& thread : team_->threads) thread.join();
-    visible_team_.store(nullptr, std::memory_order_release);
-    team_.reset();
-  }
-
-  int width_;
-  bool spin_ = true;
-  std::mutex turn_;
-  std::unique_ptr<Team> team_;
-  std::atomic<const Team*> visible_team_{nullptr};
-  std::atomic<std::thread::id> caller_{};
-  std::atomic<int> process_{0};  // whose team it is
-};
-
-}  // namespace soma
-
-namespace soma {
-
-struct Kernels;  // kernels/table.hpp
-
-// What may differ between CPUs. fast: a bf16 dot instruction may be used where this CPU is listed
-// as faster with it. portable: the same bits on every target with fused multiply-add; refused on a
-// target without.
-enum class Math : std::uint8_t { fast, portable };
-
-struct ContextOptions {
-  Executor executor{};                          // empty: a ThreadPool, made on first use
-  std::pmr::memory_resource* memory = nullptr;  // nullptr: the aligned operator new
-  LogSink log{};                                // empty: silence
-  int threads = 0;  // width of that ThreadPool; 0: the cores this process may use
-  Math math = Math::fast;
-  std::string_view target{};  // "AVX2", ...; empty: the best that program and CPU have
-};
-
-// One instruction set that the program was compiled for and the CPU has.
-struct Target {
-  std::string_view name;
-  const Kernels* kernels;
-  bool fused_multiply_add;
-  // Does that many rounds of multiply-adds in registers; returns how many floating-point operations
-  // those were.
-  double (*multiply_add_rate)(std::uint64_t rounds) noexcept;
-};
-
-// The targets to choose from, best first.
-struct TargetList {
-  std::span<const Target> targets;
-  bool dispatched;  // whether the CPU was asked (soma::dispatch) or the compiler's flags
-};
-
-class Context {
- public:
-  // Used by make_context. Errors context.unknown_target, context.portable_needs_fma,
-  // executor.width.
-  Context(const ContextOptions& options, TargetList list)
-      : executor_(options.executor),
-        threads_(options.threads),
-        memory_(options.memory != nullptr ? options.memory : std::pmr::new_delete_resource()),
-        log_(options.log),
-        math_(options.math),
-        list_(list),
-        target_(choose(options.target, list.targets)) {
-    if (math_ == Math::portable && !target_->fused_multiply_add)
-      fail(error_id::math_needs_fma, "make_context", "target", std::string(target_->name),
-           "one with fused multiply-add for Math::portable (compile with -march=native, or link "
-           "soma::dispatch)");
-    if (threads_ < 0 || threads_ > ThreadPool::max_width)
-      fail(error_id::executor_width, "make_context", "threads", std::to_string(threads_),
-           "0 (automatic) to " + std::to_string(ThreadPool::max_width));
-    if (executor_.run != nullptr && executor_.width < 1)
-      fail(error_id::executor_width, "make_context", "executor.width",
-           std::to_string(executor_.width), "at least 1");
-  }
-  // Joins the default pool's threads.
-  ~Context() = default;
-  // Neither copied nor moved: tensors, arenas and tapes keep its address.
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
-
-  const Kernels& kernels() const { return *target_->kernels; }
-  const Target& target() const { return *target_; }
-  TargetList targets() const { return list_; }
-  Math math() const { return math_; }
-
-  // The host's executor, or the default pool, whose threads start with the first parallel work.
-  // Thread-safe.
-  const Executor& executor() {
-    std::call_once(executor_made_, [this] {
-      if (executor_.run != nullptr) return;
-      pool_ = std::make_unique<ThreadPool>(threads_);
-      executor_ = pool_->executor();
-    });
-    return executor_;
-  }
-
-  std::pmr::memory_resource& memory() { return memory_; }
-  MemoryUse memory_use() const { return memory_.use(); }
-
-  void log(LogLevel level, std::string_view message) const { log_(level, message); }
-
- private:
-  static const Target* choose(std::string_view wanted, std::span<const Target> targets) {
-    for (const Target& target : targets)
-      if (wanted.empty() || target.name == wanted) return &target;
-    std::string present;
-    for (const Target& target : targets)
-      present.append(present.empty() ? "one of " : ", ").append(target.name);
-    fail(error_id::unknown_target, "make_context", "target", quoted(wanted),
-         present.empty() ? "a CPU that the program was compiled for" : present);
-  }
-
-  Executor executor_;
-  int threads_;
-  CountingResource memory_;
-  LogSink log_;
-  Math math_;
-  TargetList list_;
-  const Target* target_;
-  std::once_flag executor_made_;
-  std::unique_ptr<ThreadPool> pool_;
-};
-
-}  // namespace soma
-// ---- soma/runtime/float_environment.hpp
-// FloatEnvironment: round to nearest, subnormals kept, traps off, for as long as the object lives.
-//
-// A host may have changed these modes (a program linked with -ffast-math starts with flush-to-zero
-// on); soma's bits must not depend on that and the host must not see ours. Whoever calls the kernel
-// table holds one: parallel() does, on every thread that runs a task. The exception flags that soma
-// raises are dropped with the rest. Costs a few nanoseconds.
-
-#if !defined(__x86_64__) && !defined(__aarch64__)
-#include <cfenv>
-#endif
-
-namespace soma {
-
-class FloatEnvironment {
- public:
-#if defined(__x86_64__)
-  FloatEnvironment() : saved_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(0x1F80); }
-  ~FloatEnvironment() { __builtin_ia32_ldmxcsr(saved_); }
-#elif defined(__aarch64__)
-  FloatEnvironment() {
-    __asm__ volatile("mrs %0, fpcr" : "=r"(saved_));
-    __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{0}) : "memory");
-  }
-  ~FloatEnvironment() { __asm__ volatile("msr fpcr, %0" : : "r"(saved_) : "memory"); }
-#else
-  FloatEnvironment() {
-    std::fegetenv(&saved_);
-    std::fesetenv(FE_DFL_ENV);
-  }
-  ~FloatEnvironment() { std::fesetenv(&saved_); }
-#endif
-  FloatEnvironment(const FloatEnvironment&) = delete;
-  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
-
- private:
-#if defined(__x86_64__)
-  unsigned saved_;
-#elif defined(__aarch64__)
-  std::uint64_t saved_;
-#else
-  std::fenv_t saved_;
-#endif
-};
-
-}  // namespace soma
-
 namespace soma {
 
 // Calls function(0) ... function(tasks - 1), in any order on any threads, and returns when all have
@@ -2363,7 +5222,10 @@ inline std::size_t extent(const ConstCodeSpan& span) {
 }
 
 inline bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
-  const std::less<const std::byte*> before;  // a total order, which < on unrelated pointers is not
+  // Addresses as numbers: < on unrelated pointers is no order.
+  const auto before = [](const std::byte* p, const std::byte* q) {
+    return reinterpret_cast<std::uintptr_t>(p) < reinterpret_cast<std::uintptr_t>(q);
+  };
   const auto *x = static_cast<const std::byte*>(a), *y = static_cast<const std::byte*>(b);
   return a_bytes != 0 && b_bytes != 0 && before(x, y + b_bytes) && before(y, x + a_bytes);
 }
@@ -2666,51 +5528,830 @@ inline void fill_bernoulli(Context& context, std::span<float> out, const Draw& d
 }
 
 }  // namespace soma
-// ---- soma/numeric/logical_index.hpp
-// Logical indices: what a random draw is keyed by. An index says which number of the model or of
-// the global batch is meant, never which thread, rank, tile or padded position happens to compute
-// it, so the fields below have fixed widths. A value that does not fit its field is Error
-// random.index_range.
+// ---- soma/models/bert.hpp
+// BERT (arXiv 1810.04805) over ragged batches: embeddings, post-norm encoder, pooler, and a
+// classifier on top. Parameters have the names of the usual checkpoints.
+
+// ---- soma/nn/transformer.hpp
+// MultiHeadAttention and TransformerEncoder (arXiv 1706.03762), over ragged batches.
+
+// ---- soma/nn/layers.hpp
+// The small modules: Linear, Embedding, LayerNorm, Dropout, Conv2d. A module holds its parameters
+// as variables and is called with a tape; copies share parameters.
+
+// ---- soma/nn/init.hpp
+// Initial values of parameters. Element i of a tensor, row-major, is a function of the draw and i.
+
+namespace soma::nn {
+
+// Normal with that deviation and mean 0.
+inline Tensor normal(Context& context, const Shape& shape, float deviation, const Draw& draw) {
+  Tensor tensor = Tensor::empty(context, shape);
+  const std::span<float> values = tensor.mutable_span<float>();
+  fill_normal(context, values, draw);
+  const FloatEnvironment environment;
+  for (float& value : values) value *= deviation;
+  return tensor;
+}
+
+// Even between -bound and bound.
+inline Tensor uniform(Context& context, const Shape& shape, float bound, const Draw& draw) {
+  Tensor tensor = Tensor::empty(context, shape);
+  const std::span<float> values = tensor.mutable_span<float>();
+  fill_uniform(context, values, draw);
+  const FloatEnvironment environment;
+  for (float& value : values) value = std::fma(2 * bound, value, -bound);
+  return tensor;
+}
+
+// Of a weight [out, in, ...]: how many inputs and outputs a unit has.
+struct Fans {
+  std::size_t in, out;
+};
+inline Fans fans(const Shape& weight) {
+  std::size_t field = 1;
+  for (std::size_t i = 2; i < weight.rank(); ++i) field *= weight[i];
+  return {weight[1] * field, weight[0] * field};
+}
+
+namespace detail {
+
+// sqrt(numerator / denominator) in double, rounded once: IEEE operations, so the same everywhere.
+inline float root_of_ratio(double numerator, std::size_t denominator) {
+  return static_cast<float>(
+      std::sqrt(numerator / static_cast<double>(denominator == 0 ? 1 : denominator)));
+}
+
+}  // namespace detail
+
+// "Understanding the difficulty of training deep feedforward neural networks", Glorot and Bengio
+// 2010: even, variance 2 / (in + out).
+inline Tensor glorot_uniform(Context& context, const Shape& weight, const Draw& draw) {
+  const auto [in, out] = fans(weight);
+  return uniform(context, weight, detail::root_of_ratio(6, in + out), draw);
+}
+// "Delving Deep into Rectifiers", arXiv 1502.01852: variance 2 / in, for ReLU.
+inline Tensor he_normal(Context& context, const Shape& weight, const Draw& draw) {
+  return normal(context, weight, detail::root_of_ratio(2, fans(weight).in), draw);
+}
+inline Tensor he_uniform(Context& context, const Shape& weight, const Draw& draw) {
+  return uniform(context, weight, detail::root_of_ratio(6, fans(weight).in), draw);
+}
+// "Efficient BackProp", LeCun et al. 1998: even, variance 1 / (3 in). The usual default of linear
+// and convolution layers, and of their biases.
+inline Tensor lecun_uniform(Context& context, const Shape& shape, std::size_t in,
+                            const Draw& draw) {
+  return uniform(context, shape, detail::root_of_ratio(1, in), draw);
+}
+
+}  // namespace soma::nn
+// ---- soma/nn/scope.hpp
+// Scope: where in a model something is. Modules are made from one: its path names the streams of
+// random numbers that initialise their parameters and drive their dropout, so that neither depends
+// on the order in which modules are made.
+
+namespace soma::nn {
+
+struct Scope {
+  Context& context;
+  std::uint64_t seed = 0;  // of initial values
+  std::string path{};
+
+  // The scope of a part: "encoder" / "layer" is "encoder.layer".
+  Scope operator/(std::string_view part) const {
+    Scope child{context, seed, path};
+    if (!path.empty()) child.path += '.';
+    child.path += part;
+    return child;
+  }
+  std::uint32_t stream(std::string_view site) const { return stream_id(path, site); }
+  Draw draw(std::string_view site) const { return {.seed = seed, .stream = stream(site)}; }
+};
+
+// Gathers the parameters of a module: each module has a member
+//     void collect(Collector& collector) const;
+// that adds its own and passes parts on.
+class Collector {
+ public:
+  explicit Collector(Parameters& parameters, std::string path = {})
+      : parameters_(parameters), path_(std::move(path)) {}
+
+  void add(std::string_view name, const Var& var) { add_rows(name, var, 0, to_end); }
+  // A parameter that is some rows of a variable.
+  void add_rows(std::string_view name, const Var& var, std::size_t first, std::size_t last) {
+    if (var.defined()) parameters_.push_back({joined(name), var, first, last});
+  }
+  template <class Module>
+  void part(std::string_view name, const Module& module) {
+    Collector collector(parameters_, joined(name));
+    module.collect(collector);
+  }
+
+ private:
+  std::string joined(std::string_view name) const {
+    std::string result = path_;
+    if (!result.empty() && !name.empty()) result += '.';
+    return result.append(name);
+  }
+  Parameters& parameters_;
+  std::string path_;
+};
+
+// All parameters of a module, in the order in which it names them.
+template <class Module>
+Parameters parameters(const Module& module, std::string_view path = {}) {
+  Parameters result;
+  Collector collector(result, std::string(path));
+  module.collect(collector);
+  return result;
+}
+
+}  // namespace soma::nn
+
+namespace soma::nn {
+
+struct LinearOptions {
+  bool bias = true;
+  // Deviation of normal initial weights, with zero biases; none: lecun_uniform for both.
+  std::optional<float> deviation{};
+};
+
+// [..., in] to [..., out].
+class Linear {
+ public:
+  Linear() = default;
+  Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {}) {
+    Context& context = scope.context;
+    const Shape shape{out, in};
+    const Draw draw = scope.draw("weight");
+    weight =
+        Var::parameter(context, options.deviation ? normal(context, shape, *options.deviation, draw)
+                                                  : lecun_uniform(context, shape, in, draw));
+    if (options.bias)
+      bias = Var::parameter(
+          context, options.deviation ? Tensor::zeros(context, Shape{out})
+                                     : lecun_uniform(context, Shape{out}, in, scope.draw("bias")));
+  }
+  Var operator()(Tape& tape, const Var& x, const LinearSetting& setting = {},
+                 const Var& residual = {}) const {
+    return linear(tape, x, weight, bias, setting, residual);
+  }
+  void collect(Collector& collector) const {
+    collector.add("weight", weight);
+    collector.add("bias", bias);
+  }
+
+  Var weight, bias;  // [out, in], [out]
+};
+
+// Ids of any shape to [..., width].
+class Embedding {
+ public:
+  Embedding() = default;
+  Embedding(const Scope& scope, std::size_t rows, std::size_t width, float deviation = 1)
+      : weight(Var::parameter(scope.context, normal(scope.context, Shape{rows, width}, deviation,
+                                                    scope.draw("weight")))) {}
+  Var operator()(Tape& tape, const Var& ids) const { return embedding(tape, weight, ids); }
+  void collect(Collector& collector) const { collector.add("weight", weight); }
+
+  Var weight;  // [rows, width]
+};
+
+class LayerNorm {
+ public:
+  LayerNorm() = default;
+  LayerNorm(const Scope& scope, std::size_t width, float norm_epsilon = 1e-5f)
+      : weight(Var::parameter(scope.context, Tensor::full(scope.context, Shape{width}, 1.0f))),
+        bias(Var::parameter(scope.context, Tensor::zeros(scope.context, Shape{width}))),
+        epsilon(norm_epsilon) {}
+  Var operator()(Tape& tape, const Var& x) const {
+    return layer_norm(tape, x, weight, bias, epsilon);
+  }
+  void collect(Collector& collector) const {
+    collector.add("weight", weight);
+    collector.add("bias", bias);
+  }
+
+  Var weight, bias;  // [width]
+  float epsilon = 1e-5f;
+};
+
+class Dropout {
+ public:
+  Dropout() = default;
+  Dropout(const Scope& scope, float drop_probability)
+      : probability(drop_probability), stream(scope.stream("dropout")) {}
+  Var operator()(Tape& tape, const Var& x) const { return dropout(tape, x, probability, stream); }
+  // For operators that fuse it.
+  DropoutSetting setting(const Tape& tape) const {
+    return dropout_setting(tape, probability, stream);
+  }
+  void collect(Collector&) const {}
+
+  float probability = 0;
+  std::uint32_t stream = 0;
+};
+
+struct Conv2dOptions {
+  ConvolutionSetting setting{};
+  bool bias = true;
+};
+
+// Images [N, in, H, W] to [N, out, H', W'], kernel x kernel.
+class Conv2d {
+ public:
+  Conv2d() = default;
+  Conv2d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
+         const Conv2dOptions& options = {})
+      : setting(options.setting) {
+    Context& context = scope.context;
+    const Shape shape{out, in, kernel, kernel};
+    const std::size_t inputs = fans(shape).in;
+    weight = Var::parameter(context, lecun_uniform(context, shape, inputs, scope.draw("weight")));
+    if (options.bias)
+      bias =
+          Var::parameter(context, lecun_uniform(context, Shape{out}, inputs, scope.draw("bias")));
+  }
+  Var operator()(Tape& tape, const Var& x) const { return conv2d(tape, x, weight, bias, setting); }
+  void collect(Collector& collector) const {
+    collector.add("weight", weight);
+    collector.add("bias", bias);
+  }
+
+  Var weight, bias;  // [out, in, kernel, kernel], [out]
+  ConvolutionSetting setting;
+};
+
+}  // namespace soma::nn
+
+namespace soma::nn {
+
+struct TransformerOptions {
+  std::size_t width = 0, heads = 1, inner = 0;  // C, H, width of the feed-forward part
+  std::size_t layers = 1;
+  Activation activation = Activation::gelu;
+  float dropout = 0, attention_dropout = 0;
+  float epsilon = 1e-5f;
+  bool norm_first = false;  // before each part, as in arXiv 2002.04745, instead of after it
+  float deviation = 0.02f;  // of initial weights
+};
+
+// Queries, keys and values of all heads come from one matrix product: weight is [3 C, C], queries
+// first. They are named as three parameters.
+class MultiHeadAttention {
+ public:
+  MultiHeadAttention() = default;
+  // Error operator.value where heads do not divide the width.
+  MultiHeadAttention(const Scope& scope, const TransformerOptions& options)
+      : heads(options.heads),
+        probabilities(scope / "probabilities", options.attention_dropout),
+        output_dropout(scope / "output", options.dropout),
+        output(scope / "output", options.width, options.width, {.deviation = options.deviation}) {
+    if (heads == 0 || options.width % heads != 0)
+      fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
+           "a divisor of the width, " + std::to_string(options.width));
+    Context& context = scope.context;
+    const Shape whole{3 * options.width, options.width};
+    Tensor all = Tensor::empty(context, whole);
+    const char* const names[] = {"query", "key", "value"};
+    for (std::size_t i = 0; i < 3; ++i)
+      copy(normal(context, Shape{options.width, options.width}, options.deviation,
+                  (scope / names[i]).draw("weight")),
+           all.slice(0, i * options.width, (i + 1) * options.width));
+    weight = Var::parameter(context, all);
+    bias = Var::parameter(context, Tensor::zeros(context, Shape{3 * options.width}));
+  }
+
+  // x + dropout(output(attention(x))): the residual is fused into the last product. Rows of x form
+  // sequences.
+  Var operator()(Tape& tape, const Var& x, const Var& residual) const {
+    const Var qkv = linear(tape, x, weight, bias);
+    const Var mixed = attention(tape, qkv, {heads, probabilities.setting(tape)});
+    return output(tape, mixed, {.dropout = output_dropout.setting(tape)}, residual);
+  }
+  void collect(Collector& collector) const {
+    collect_projections(collector);
+    collector.part("output", output);
+  }
+  void collect_projections(Collector& collector) const {
+    const std::size_t width = weight.shape()[1];
+    const char* const names[] = {"query", "key", "value"};
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::string name = names[i];
+      collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width);
+      collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width);
+    }
+  }
+
+  std::size_t heads = 1;
+  Dropout probabilities, output_dropout;
+  Linear output;
+  Var weight, bias;  // [3 C, C], [3 C]
+};
+
+class TransformerEncoderLayer {
+ public:
+  TransformerEncoderLayer() = default;
+  TransformerEncoderLayer(const Scope& scope, const TransformerOptions& options)
+      : attention(scope / "attention", options),
+        attention_norm(scope / "attention_norm", options.width, options.epsilon),
+        inner(scope / "inner", options.width, options.inner, {.deviation = options.deviation}),
+        outer(scope / "outer", options.inner, options.width, {.deviation = options.deviation}),
+        outer_dropout(scope / "outer", options.dropout),
+        outer_norm(scope / "outer_norm", options.width, options.epsilon),
+        activation(options.activation),
+        norm_first(options.norm_first) {}
+
+  Var operator()(Tape& tape, const Var& x) const {
+    if (norm_first) {
+      const Var h = attention(tape, attention_norm(tape, x), x);
+      return feed_forward(tape, outer_norm(tape, h), h);
+    }
+    const Var h = attention_norm(tape, attention(tape, x, x));
+    return outer_norm(tape, feed_forward(tape, h, h));
+  }
+  void collect(Collector& collector) const {
+    collector.part("attention", attention);
+    collector.part("attention_norm", attention_norm);
+    collector.part("inner", inner);
+    collector.part("outer", outer);
+    collector.part("outer_norm", outer_norm);
+  }
+
+  MultiHeadAttention attention;
+  LayerNorm attention_norm;
+  Linear inner, outer;
+  Dropout outer_dropout;
+  LayerNorm outer_norm;
+  Activation activation = Activation::gelu;
+  bool norm_first = false;
+
+ private:
+  Var feed_forward(Tape& tape, const Var& x, const Var& residual) const {
+    const Var h = inner(tape, x, {.activation = activation});
+    return outer(tape, h, {.dropout = outer_dropout.setting(tape)}, residual);
+  }
+};
+
+class TransformerEncoder {
+ public:
+  TransformerEncoder() = default;
+  TransformerEncoder(const Scope& scope, const TransformerOptions& options) {
+    for (std::size_t i = 0; i < options.layers; ++i)
+      layers.emplace_back(scope / "layer" / std::to_string(i), options);
+  }
+  Var operator()(Tape& tape, Var x) const {
+    for (const TransformerEncoderLayer& layer : layers) x = layer(tape, x);
+    return x;
+  }
+  // Keeps only the input of each layer and computes the rest again in backward.
+  Var checkpointed(Tape& tape, Var x) const {
+    for (const TransformerEncoderLayer& layer : layers)
+      x = checkpoint(
+          tape, std::span<const Var>(&x, 1),
+          [layer](Tape& inner, std::span<const Var> inputs) { return layer(inner, inputs[0]); });
+    return x;
+  }
+  void collect(Collector& collector) const {
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      collector.part("layer." + std::to_string(i), layers[i]);
+  }
+
+  std::vector<TransformerEncoderLayer> layers;
+};
+
+}  // namespace soma::nn
+// ---- soma/ops/checks.hpp
+// Checks that operators share, with good messages.
+
+namespace soma::detail {
+
+inline void check_floating(std::string_view operation, std::string_view argument,
+                           const Tensor& tensor) {
+  if (!is_floating(tensor.dtype()))
+    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "a floating type");
+}
+inline void check_fp32(std::string_view operation, std::string_view argument,
+                       const Tensor& tensor) {
+  if (tensor.dtype() != DType::fp32)
+    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "fp32");
+}
+inline void check_index_type(std::string_view operation, std::string_view argument,
+                             const Tensor& tensor) {
+  if (tensor.dtype() != DType::int32 && tensor.dtype() != DType::int64)
+    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "int32 or int64");
+}
+inline void check_shape(std::string_view operation, std::string_view argument, const Tensor& tensor,
+                        const Shape& wanted) {
+  if (tensor.shape() != wanted)
+    fail(error_id::tensor_shape, operation, argument, tensor.describe(), to_string(wanted));
+}
+inline void check_min_rank(std::string_view operation, std::string_view argument,
+                           const Tensor& tensor, std::size_t rank) {
+  if (tensor.rank() < rank)
+    fail(error_id::tensor_rank, operation, argument, tensor.describe(),
+         "rank " + std::to_string(rank) + " or more");
+}
+inline void check_rank(std::string_view operation, std::string_view argument, const Tensor& tensor,
+                       std::size_t rank) {
+  if (tensor.rank() != rank)
+    fail(error_id::tensor_rank, operation, argument, tensor.describe(),
+         "rank " + std::to_string(rank));
+}
+// Sequences whose rows are the rows of the tensor. Error operator.sequences.
+inline void check_sequences(std::string_view operation, const Tensor& tensor,
+                            const Sequences& sequences) {
+  if (!sequences.defined() || tensor.rank() == 0 || sequences.rows() != tensor.size(0))
+    fail(error_id::operator_sequences, operation, "input",
+         tensor.describe() + (sequences.defined() ? " with sequences of " +
+                                                        std::to_string(sequences.rows()) + " rows"
+                                                  : " without sequences"),
+         "rows that form sequences (Tape::constant of a Ragged)");
+}
+
+}  // namespace soma::detail
+
+namespace soma::models {
+
+struct BertConfig {
+  std::size_t vocabulary = 30522, width = 768, layers = 12, heads = 12, inner = 3072;
+  std::size_t positions = 512, types = 2;
+  float dropout = 0.1f, attention_dropout = 0.1f;
+  float epsilon = 1e-12f, deviation = 0.02f;
+  Activation activation = Activation::gelu;
+
+  static BertConfig base() { return {}; }
+  static BertConfig minilm() { return {.width = 384, .layers = 6, .inner = 1536}; }
+  static BertConfig small() { return {.width = 512, .layers = 4, .heads = 8, .inner = 2048}; }
+  static BertConfig tiny() { return {.width = 128, .layers = 2, .heads = 2, .inner = 512}; }
+};
+
+class BertModel {
+ public:
+  BertModel() = default;
+  // Errors operator.value (heads do not divide the width).
+  BertModel(const nn::Scope& scope, const BertConfig& settings)
+      : config(settings),
+        words(scope / "embeddings.word_embeddings", settings.vocabulary, settings.width,
+              settings.deviation),
+        positions(scope / "embeddings.position_embeddings", settings.positions, settings.width,
+                  settings.deviation),
+        types(scope / "embeddings.token_type_embeddings", settings.types, settings.width,
+              settings.deviation),
+        norm(scope / "embeddings.LayerNorm", settings.width, settings.epsilon),
+        dropout(scope / "embeddings", settings.dropout),
+        encoder(scope / "encoder", {.width = settings.width,
+                                    .heads = settings.heads,
+                                    .inner = settings.inner,
+                                    .layers = settings.layers,
+                                    .activation = settings.activation,
+                                    .dropout = settings.dropout,
+                                    .attention_dropout = settings.attention_dropout,
+                                    .epsilon = settings.epsilon,
+                                    .deviation = settings.deviation}),
+        pooler(scope / "pooler.dense", settings.width, settings.width,
+               {.deviation = settings.deviation}) {}
+
+  // Hidden states [rows, width] of token ids whose rows form sequences. All tokens are of type 0.
+  // Errors operator.inputs, operator.sequences, models.sequence_length, operator.value (an id
+  // outside the vocabulary).
+  Var operator()(Tape& tape, const Var& ids) const { return encoder(tape, embed(tape, ids)); }
+  // The same, keeping only the input of each layer for backward.
+  Var checkpointed(Tape& tape, const Var& ids) const {
+    return encoder.checkpointed(tape, embed(tape, ids));
+  }
+
+  // tanh of a linear function of each sequence's first hidden state: [sequences, width]. Error
+  // ragged.empty_sequence.
+  Var pool(Tape& tape, const Var& hidden) const {
+    return pooler(tape, sequence_first(tape, hidden), {.activation = Activation::tanh});
+  }
+
+  void collect(nn::Collector& collector) const {
+    collector.part("embeddings.word_embeddings", words);
+    collector.part("embeddings.position_embeddings", positions);
+    collector.part("embeddings.token_type_embeddings", types);
+    collector.part("embeddings.LayerNorm", norm);
+    for (std::size_t i = 0; i < encoder.layers.size(); ++i)
+      collector.part("encoder.layer." + std::to_string(i), Layer{encoder.layers[i]});
+    collector.part("pooler.dense", pooler);
+  }
+
+  BertConfig config;
+  nn::Embedding words, positions, types;
+  nn::LayerNorm norm;
+  nn::Dropout dropout;
+  nn::TransformerEncoder encoder;
+  nn::Linear pooler;
+
+ private:
+  // A layer under the names of checkpoints.
+  struct Layer {
+    const nn::TransformerEncoderLayer& layer;
+    void collect(nn::Collector& collector) const {
+      collector.part("attention.self", Projections{layer.attention});
+      collector.part("attention.output.dense", layer.attention.output);
+      collector.part("attention.output.LayerNorm", layer.attention_norm);
+      collector.part("intermediate.dense", layer.inner);
+      collector.part("output.dense", layer.outer);
+      collector.part("output.LayerNorm", layer.outer_norm);
+    }
+  };
+  struct Projections {
+    const nn::MultiHeadAttention& attention;
+    void collect(nn::Collector& collector) const { attention.collect_projections(collector); }
+  };
+
+  Var embed(Tape& tape, const Var& ids) const {
+    if (!ids.defined())
+      fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
+    const Sequences& sequences = ids.sequences();
+    detail::check_sequences("BertModel", ids.value(), sequences);
+    if (sequences.longest() > config.positions)
+      fail(error_id::sequence_length, "BertModel", "ids",
+           "a sequence of " + std::to_string(sequences.longest()) + " tokens",
+           "at most " + std::to_string(config.positions));
+    Context& context = tape.context();
+    const Shape shape{sequences.rows()};
+    const Tensor position = Tensor::empty(context, shape, DType::int32);
+    auto* next = position.mutable_data<std::int32_t>();
+    for (std::size_t i = 0; i < sequences.count(); ++i)
+      for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
+    const Var place = tape.constant(position, sequences);
+    const Var type = tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
+    // In the order of the usual implementation: (words + types) + positions.
+    const Var sum =
+        add(tape, add(tape, words(tape, ids), types(tape, type)), positions(tape, place));
+    return dropout(tape, norm(tape, sum));
+  }
+};
+
+class BertClassifier {
+ public:
+  BertClassifier() = default;
+  BertClassifier(const nn::Scope& scope, const BertConfig& config, std::size_t labels)
+      : bert(scope / "bert", config),
+        dropout(scope / "classifier", config.dropout),
+        classifier(scope / "classifier", config.width, labels, {.deviation = config.deviation}) {}
+
+  // Logits [sequences, labels]. Errors as BertModel.
+  Var operator()(Tape& tape, const Var& ids) const {
+    return classifier(tape, dropout(tape, bert.pool(tape, bert(tape, ids))));
+  }
+
+  void collect(nn::Collector& collector) const {
+    collector.part("bert", bert);
+    collector.part("classifier", classifier);
+  }
+
+  BertModel bert;
+  nn::Dropout dropout;
+  nn::Linear classifier;
+};
+
+}  // namespace soma::models
+// ---- soma/models/conv_net.hpp
+// ConvNet: a small image classifier: blocks of 3 x 3 convolution, ReLU and 2 x 2 max pooling, then
+// two linear layers (after "Gradient-Based Learning Applied to Document Recognition", LeCun et al.
+// 1998).
+
+namespace soma::models {
+
+struct ConvNetConfig {
+  std::size_t channels = 1, height = 28, width = 28, labels = 10;
+  std::vector<std::size_t> blocks{16, 32};  // channels of each; each halves the image
+  std::size_t hidden = 128;
+};
+
+class ConvNet {
+ public:
+  ConvNet() = default;
+  // Error operator.value where the image is too small for so many blocks.
+  ConvNet(const nn::Scope& scope, const ConvNetConfig& config) {
+    std::size_t channels = config.channels, height = config.height, width = config.width;
+    for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+      if (height < 2 || width < 2)
+        fail(error_id::operator_value, "ConvNet", "blocks", std::to_string(config.blocks.size()),
+             "few enough that halving " + std::to_string(config.height) + " x " +
+                 std::to_string(config.width) + " leaves something");
+      convolutions.emplace_back(scope / "block" / std::to_string(i), channels, config.blocks[i],
+                                std::size_t{3},
+                                nn::Conv2dOptions{.setting = {.pad_height = 1, .pad_width = 1}});
+      channels = config.blocks[i];
+      height /= 2;
+      width /= 2;
+    }
+    hidden = nn::Linear(scope / "hidden", channels * height * width, config.hidden);
+    classifier = nn::Linear(scope / "classifier", config.hidden, config.labels);
+  }
+  // Images [N, channels, height, width] to logits [N, labels].
+  Var operator()(Tape& tape, Var x) const {
+    for (const nn::Conv2d& convolution : convolutions)
+      x = max_pool2d(tape, relu(tape, convolution(tape, x)));
+    x = reshape(tape, x, Shape{x.shape()[0], hidden.weight.shape()[1]});
+    return classifier(tape, hidden(tape, x, {.activation = Activation::relu}));
+  }
+  void collect(nn::Collector& collector) const {
+    for (std::size_t i = 0; i < convolutions.size(); ++i)
+      collector.part("block." + std::to_string(i), convolutions[i]);
+    collector.part("hidden", hidden);
+    collector.part("classifier", classifier);
+  }
+
+  std::vector<nn::Conv2d> convolutions;
+  nn::Linear hidden, classifier;
+};
+
+}  // namespace soma::models
+// ---- soma/models/mlp.hpp
+// Mlp: linear layers with an activation between them.
+
+namespace soma::models {
+
+class Mlp {
+ public:
+  Mlp() = default;
+  // sizes: inputs, widths of the hidden layers, outputs: at least two. Error operator.value.
+  Mlp(const nn::Scope& scope, std::span<const std::size_t> sizes,
+      Activation between = Activation::relu)
+      : activation(between) {
+    if (sizes.size() < 2)
+      fail(error_id::operator_value, "Mlp", "sizes", std::to_string(sizes.size()) + " numbers",
+           "at least inputs and outputs");
+    for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
+      layers.emplace_back(scope / "layer" / std::to_string(i), sizes[i], sizes[i + 1]);
+  }
+  // [..., inputs] to [..., outputs].
+  Var operator()(Tape& tape, Var x) const {
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      x = layers[i](tape, x, {.activation = i + 1 < layers.size() ? activation : Activation::none});
+    return x;
+  }
+  void collect(nn::Collector& collector) const {
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      collector.part("layer." + std::to_string(i), layers[i]);
+  }
+
+  std::vector<nn::Linear> layers;
+  Activation activation = Activation::relu;
+};
+
+}  // namespace soma::models
+// ---- soma/nn/state.hpp
+// Parameters as a StateDict, and back.
+
+// ---- soma/state/state_dict.hpp
+// StateDict: tensors by name, in ascending order of the names' bytes. What is saved and loaded; the
+// order is part of the meaning of a state hash.
 
 namespace soma {
 
 namespace detail {
 
-inline std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
-                                 std::string_view field) {
-  if (value >> bits != 0)
-    fail(error_id::index_range, operation, field, std::to_string(value),
-         "below 2^" + std::to_string(bits));
-  return value;
+// How many letters have to be inserted, removed or replaced (Levenshtein); long names are cut.
+inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+  a = a.substr(0, 256);
+  b = b.substr(0, 256);
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = (std::min)({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
 }
 
 }  // namespace detail
 
-// An element of an activation: sequence of the global batch (24 bits), position in it (20), channel
-// (20).
-inline std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position,
-                                 std::uint64_t channel) {
-  return detail::index_field(ordinal, 24, "token_index", "ordinal") << 40 |
-         detail::index_field(position, 20, "token_index", "position") << 20 |
-         detail::index_field(channel, 20, "token_index", "channel");
-}
+// Copies share the tensors.
+class StateDict {
+ public:
+  using Entry = std::pair<std::string, Tensor>;
 
-// An attention probability: sequence of the global batch (24 bits), head (8), query (16), key (16).
-inline std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head, std::uint64_t query,
-                                     std::uint64_t key) {
-  return detail::index_field(ordinal, 24, "attention_index", "ordinal") << 40 |
-         detail::index_field(head, 8, "attention_index", "head") << 32 |
-         detail::index_field(query, 16, "attention_index", "query") << 16 |
-         detail::index_field(key, 16, "attention_index", "key");
-}
+  // Errors state.duplicate_name, tensor.undefined.
+  void set(std::string name, Tensor tensor) {
+    if (!tensor.defined())
+      fail(error_id::tensor_undefined, "StateDict::set", soma::quoted(name), "no tensor",
+           "one with elements");
+    const auto place = lower_bound(name);
+    if (place != entries_.end() && place->first == name)
+      fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name),
+           "one that is not there yet");
+    entries_.emplace(place, std::move(name), std::move(tensor));
+  }
 
-// An element of a parameter seen as a matrix: row (32 bits), column (32).
-inline std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
-  return detail::index_field(row, 32, "parameter_index", "row") << 32 |
-         detail::index_field(column, 32, "parameter_index", "column");
+  // The tensor of that name. Error state.missing_name, which lists names that look like it.
+  const Tensor& at(std::string_view name) const {
+    const Tensor* tensor = find(name);
+    if (tensor == nullptr)
+      fail(error_id::missing_name, "StateDict::at", "name", soma::quoted(name), near_names(name));
+    return *tensor;
+  }
+  // The same, or nullptr.
+  const Tensor* find(std::string_view name) const {
+    const auto place = lower_bound(name);
+    return place != entries_.end() && place->first == name ? &place->second : nullptr;
+  }
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  // Whether it was there.
+  bool erase(std::string_view name) {
+    const auto place = lower_bound(name);
+    if (place == entries_.end() || place->first != name) return false;
+    entries_.erase(place);
+    return true;
+  }
+
+  std::size_t size() const { return entries_.size(); }
+  bool empty() const { return entries_.empty(); }
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+
+  // "one of 12 names, such as \"a.weight\", \"b.weight\"": the three nearest, for messages.
+  std::string near_names(std::string_view name) const {
+    if (empty()) return "a name in a dictionary that has none";
+    std::string text = "one of " + std::to_string(size()) + " names, such as ";
+    const Entry* shown[3] = {};
+    for (std::size_t i = 0; i < 3 && i < size(); ++i) {
+      std::size_t least = ~std::size_t{0};
+      for (const Entry& entry : entries_) {
+        const std::size_t distance = detail::edit_distance(name, entry.first);
+        if (distance >= least || &entry == shown[0] || &entry == shown[1]) continue;
+        least = distance;
+        shown[i] = &entry;
+      }
+      text.append(i == 0 ? "" : ", ").append(soma::quoted(shown[i]->first));
+    }
+    return text;
+  }
+
+ private:
+  std::vector<Entry>::const_iterator lower_bound(std::string_view name) const {
+    return std::lower_bound(entries_.begin(), entries_.end(), name,
+                            [](const Entry& entry, std::string_view wanted) {
+                              return std::string_view(entry.first) < wanted;
+                            });
+  }
+
+  std::vector<Entry> entries_;  // ascending; std::string compares bytes as unsigned
+};
+
+struct CopyIntoOptions {
+  bool extra_names_are_errors = false;
+};
+
+// Copies the elements of `source` into the tensors of `target`. Every name of the target has to be
+// in the source, with the same shape and dtype; nothing is written before all is checked. Returns
+// the names that only the source has. Errors state.missing_name, state.shape, state.dtype,
+// tensor.read_only; state.extra_name where the options say so.
+inline std::vector<std::string> copy_into(const StateDict& source, const StateDict& target,
+                                          const CopyIntoOptions& options = {}) {
+  for (const auto& [name, to] : target) {
+    const Tensor* from = source.find(name);
+    if (from == nullptr)
+      fail(error_id::missing_name, "copy_into", "name", soma::quoted(name) + ", which source lacks",
+           source.near_names(name));
+    if (from->shape() != to.shape())
+      fail(error_id::state_shape, "copy_into", soma::quoted(name), from->describe(), to.describe());
+    if (from->dtype() != to.dtype())
+      fail(error_id::state_dtype, "copy_into", soma::quoted(name), from->describe(), to.describe());
+    if (!to.storage().writable())
+      fail(error_id::tensor_read_only, "copy_into", soma::quoted(name),
+           to.describe() + " of constant elements", "one that may be written");
+  }
+  std::vector<std::string> extra;
+  for (const auto& [name, from] : source)
+    if (!target.contains(name)) extra.push_back(name);
+  if (options.extra_names_are_errors && !extra.empty())
+    fail(error_id::extra_name, "copy_into", "name",
+         soma::quoted(extra.front()) + " (one of " + std::to_string(extra.size()) + " extra)",
+         "a name of the target, " + target.near_names(extra.front()));
+  for (const auto& [name, to] : target) copy(source.at(name), to);
+  return extra;
 }
 
 }  // namespace soma
+
+namespace soma::nn {
+
+// The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
+inline StateDict state_dict(const Parameters& parameters) {
+  StateDict state;
+  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
+  return state;
+}
+
+// Copies values into the parameters; every parameter has to be there. Returns names that no
+// parameter has. Errors as copy_into: nothing is written before all is checked.
+inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
+                                     const CopyIntoOptions& options = {}) {
+  return copy_into(state, state_dict(parameters), options);
+}
+
+}  // namespace soma::nn
 // ---- soma/numeric/minifloat_traits.hpp
 // What the standard library expects of a number type, for minifloat: numeric_limits, hash, streams,
 // text. For std::format include numeric/minifloat_format.hpp.
@@ -2820,16 +6461,690 @@ struct std::hash<soma::minifloat<F>> {
     return std::hash<float>{}(static_cast<float>(value));
   }
 };
+// ---- soma/numeric/portable_math.hpp
+// A few functions of double with the same bits on every machine, from every compiler, with any
+// -ffp-contract: learning-rate schedules, bias corrections and initialisers must not depend on the
+// host's libm. Not for inner loops.
+//
+// Two rules make it so. Where a product meets a sum and may be fused, std::fma says so. Where it
+// may not, the product passes through rounded(), which a compiler cannot look into; so do results,
+// whatever the caller adds to them. Error bounds are in units in the last place of the result; the
+// tests measure against long double.
+
+namespace soma {
+
+// The same value, rounded to double, as an operand that cannot be fused with what comes next.
+inline double rounded(double value) {
+#if defined(__GNUC__) && defined(__x86_64__)
+  __asm__("" : "+x"(value));
+  return value;
+#elif defined(__GNUC__) && defined(__aarch64__)
+  __asm__("" : "+w"(value));
+  return value;
+#else
+  const volatile double stored = value;
+  return stored;
+#endif
+}
+
+namespace detail {
+
+// The unevaluated sum of a double and what it lacks, below half a unit of it.
+struct DoublePair {
+  double high, low;
+};
+
+// high + low in normal form, for |high| >= |low|.
+inline DoublePair normal_pair(double high, double low) {
+  const double sum = high + low;
+  return {sum, low - (sum - high)};
+}
+
+// a * b. Relative error below 2^-102 while nothing underflows.
+inline DoublePair multiply(DoublePair a, DoublePair b) {
+  const double high = rounded(a.high * b.high);
+  if (!std::isfinite(high)) return {high, 0};
+  const double low = std::fma(a.high, b.high, -high);
+  return normal_pair(high, std::fma(a.high, b.low, std::fma(a.low, b.high, low)));
+}
+
+// c[0] + x c[1] + x^2 c[2] ...
+template <std::size_t count>
+double polynomial(const std::array<double, count>& c, double x) {
+  double sum = c[count - 1];
+  for (std::size_t i = count - 1; i-- > 0;) sum = std::fma(sum, x, c[i]);
+  return sum;
+}
+
+// The nearest integer, for magnitudes below 2^51: adding this brings the units to the last bit.
+inline constexpr double to_integer = 0x1.8p52;
+
+// Leading doubles of ln 2 and of pi / 2, each the rounded rest of those before.
+inline constexpr std::array<double, 2> ln_2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
+inline constexpr std::array<double, 3> half_pi{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
+                                               -0x1.f1976b7ed8fbcp-110};
+
+// 1 / n! from n = 2: e^r = 1 + r + r^2 times the series. Cut after r^14 / 14!: below 2^-63 for
+// |r| <= ln(2) / 2.
+inline constexpr std::array<double, 13> exp_series{
+    1.0 / 2,         1.0 / 6,          1.0 / 24,         1.0 / 120,     1.0 / 720,
+    1.0 / 5040,      1.0 / 40320,      1.0 / 362880,     1.0 / 3628800, 1.0 / 39916800,
+    1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200};
+
+// e^(x.high + x.low).
+inline double exp_of(DoublePair x) {
+  if (x.high != x.high) return x.high;
+  if (x.high > 710) return std::numeric_limits<double>::infinity();
+  if (x.high < -746) return 0;
+  // x = k ln 2 + r. The first difference is exact: both operands are multiples of 2^-54, and it is
+  // below 1/2.
+  const double k = std::fma(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
+  const double first = std::fma(-k, ln_2[0], x.high);
+  const DoublePair r = normal_pair(first, std::fma(-k, ln_2[1], x.low));
+  // 1 + r.high, and what its rounding loses.
+  const double sum = 1 + r.high, lost = (1 - sum) + r.high;
+  const double square = rounded(r.high * r.high);
+  const double rest =
+      std::fma(square, polynomial(exp_series, r.high), std::fma(r.high, r.low, r.low));
+  const double value = sum + (lost + rest);
+  // 2^k by halves: one of 2^-1075 or 2^1024 does not exist. Only the second product can round.
+  const auto exponent = static_cast<int>(k), half = exponent / 2;
+  const auto power_of_two = [](int n) {
+    return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52);
+  };
+  return rounded(rounded(value * power_of_two(half)) * power_of_two(exponent - half));
+}
+
+// 2 / (2n + 1) from n = 2: 2 atanh(s) = 2 s + 2/3 s^3 + s^5 times the series in s^2. Cut after
+// s^25: below 2^-70 of the whole for |s| <= 0.1716.
+inline constexpr std::array<double, 11> atanh_series{2.0 / 5,  2.0 / 7,  2.0 / 9,  2.0 / 11,
+                                                     2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19,
+                                                     2.0 / 21, 2.0 / 23, 2.0 / 25};
+
+// ln x for finite x > 0, to a relative error below 2^-63.
+inline DoublePair log_of(double x) {
+  int k = 0;
+  if (x < 0x1p-1022) {
+    x *= 0x1p54;  // exact
+    k = -54;
+  }
+  // x = 2^k m with m from sqrt(1/2) to sqrt(2). Subtracting the bits of sqrt(1/2) carries into the
+  // exponent where the significand is at least sqrt(2).
+  const auto bits = std::bit_cast<std::int64_t>(x);
+  const std::int64_t carried = (bits - 0x3FE6A09E667F3BCD) >> 52;
+  const auto m = std::bit_cast<double>(bits - carried * (std::int64_t{1} << 52));
+  k += static_cast<int>(carried);
+
+  // s = (m - 1) / (m + 1): the numerator is exact, the denominator has a low part.
+  const double numerator = m - 1, denominator = m + 1, low = m - (denominator - 1);
+  const double s = numerator / denominator;
+  const double s_low = std::fma(-s, low, std::fma(-s, denominator, numerator)) / denominator;
+  // s^3 times the series, whose first term needs its low part too.
+  const DoublePair square = multiply({s, s_low}, {s, s_low});
+  const double tail = rounded(square.high * polynomial(atanh_series, square.high));
+  const DoublePair series = normal_pair(0x1.5555555555555p-1, tail + 0x1.5555555555555p-55);
+  const DoublePair third = multiply(multiply({s, s_low}, square), series);
+  const DoublePair ln_m = normal_pair(2 * s, third.high);
+
+  const double high = rounded(k * ln_2[0]);
+  const double high_low = std::fma(k, ln_2[1], std::fma(k, ln_2[0], -high));
+  const DoublePair sum = normal_pair(high, ln_m.high);
+  const double rest = (sum.low + ln_m.low) + (high_low + (2 * s_low + third.low));
+  return normal_pair(sum.high, rest);
+}
+
+// sin and cos of r + low, for |r| <= pi / 4. Taylor series, cut below 2^-59.
+inline double sine_of(double r, double low) {
+  static constexpr std::array<double, 8> series{
+      -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
+      -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
+  const double z = rounded(r * r);
+  const double cube = rounded(z * r);
+  return r + std::fma(cube, polynomial(series, z), std::fma(-0.5 * z, low, low));
+}
+inline double cosine_of(double r, double low) {
+  static constexpr std::array<double, 7> series{
+      1.0 / 24,        -1.0 / 720,         1.0 / 40320,         -1.0 / 3628800,
+      1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
+  const double z = rounded(r * r), z_low = std::fma(r, r, -z);
+  const double sum = std::fma(-0.5, z, 1.0), lost = std::fma(-0.5, z, 1 - sum);
+  const double correction = std::fma(r, low, 0.5 * z_low);
+  return sum + (lost + std::fma(rounded(z * z), polynomial(series, z), -correction));
+}
+
+// The sine of x plus `quarters` quarter turns.
+inline double sine_of_turned(double x, int quarters) {
+  if (!(std::fabs(x) <= 0x1p20)) return std::numeric_limits<double>::quiet_NaN();
+  const double k = std::fma(x, 0x1.45f306dc9c883p-1, to_integer) - to_integer;
+  // x - k pi / 2. The first difference is exact: both operands are multiples of 2^-53, and it is
+  // below 1 (where k is 0 it is x).
+  const double first = std::fma(-k, half_pi[0], x);
+  const double product = rounded(k * half_pi[1]);
+  const double product_low = std::fma(k, half_pi[2], std::fma(k, half_pi[1], -product));
+  const double r = first - product;
+  const double low = ((first - r) - product) - product_low;
+  const auto turn = (static_cast<std::int64_t>(k) + quarters) & 3;
+  const double value = (turn & 1) != 0 ? cosine_of(r, low) : sine_of(r, low);
+  return rounded((turn & 2) != 0 ? -value : value);
+}
+
+}  // namespace detail
+
+// base^exponent by repeated squaring in pairs of doubles. Below 0.6 units for exponents up to 2^40
+// where the result is a normal number.
+inline double portable_power(double base, std::uint64_t exponent) {
+  detail::DoublePair result{1, 0}, square{base, 0};
+  for (; exponent != 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) result = detail::multiply(result, square);
+    if (exponent > 1) square = detail::multiply(square, square);
+  }
+  return rounded(result.high);
+}
+
+// cos x and sin x, for |x| up to 2^20; NaN beyond. Below 1 unit.
+inline double portable_cosine(double x) { return detail::sine_of_turned(x, 1); }
+inline double portable_sine(double x) { return x == 0 ? x : detail::sine_of_turned(x, 0); }
+
+// e^x. Below 1 unit.
+inline double portable_exp(double x) { return detail::exp_of({x, 0}); }
+
+// ln x; NaN below zero. Below 0.6 units.
+inline double portable_log(double x) {
+  if (x == 0) return -std::numeric_limits<double>::infinity();
+  if (x < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (!std::isfinite(x)) return x;
+  return rounded(detail::log_of(x).high);
+}
+
+// base^exponent for base >= 0, NaN below; integers have portable_power. Below 1 unit where the
+// result is a normal number. Zeros and infinities as IEEE 754's pow.
+inline double portable_pow(double base, double exponent) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (exponent == 0 || base == 1) return 1;
+  if (base != base || exponent != exponent) return base + exponent;
+  if (base < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (base == 0) return exponent > 0 ? 0 : infinity;
+  if (base == infinity) return exponent > 0 ? infinity : 0;
+  const detail::DoublePair logarithm = detail::log_of(base);
+  const double high = rounded(logarithm.high * exponent);
+  if (!(std::fabs(high) < 1000)) return high > 0 ? infinity : 0;
+  const double low = std::fma(logarithm.high, exponent, -high);
+  return detail::exp_of({high, std::fma(logarithm.low, exponent, low)});
+}
+
+}  // namespace soma
+// ---- soma/ops/registry.hpp
+// OperatorRegistry: operators by name, in a context: Context::operators() begins with the built-in
+// ones.
+
+namespace soma {
+
+// Not thread-safe while operators are being added.
+class OperatorRegistry {
+ public:
+  // The record is used by address and outlives the context. Errors operator.incomplete (no name,
+  // shape rule or host kernel, too many inputs or outputs), operator.duplicate_name.
+  void add(const Operator& op) {
+    detail::check_complete("OperatorRegistry::add", op);
+    if (find(op.name) != nullptr)
+      fail(error_id::operator_duplicate, "OperatorRegistry::add", "name", quoted(op.name),
+           "a name that is not taken");
+    operators_.push_back(&op);
+  }
+
+  // nullptr: not there.
+  const Operator* find(std::string_view name) const {
+    for (const Operator* op : operators_)
+      if (op->name == name) return op;
+    return nullptr;
+  }
+  // Error operator.unknown.
+  const Operator& at(std::string_view name) const {
+    const Operator* op = find(name);
+    if (op == nullptr)
+      fail(error_id::operator_unknown, "OperatorRegistry::at", "name", quoted(name),
+           "one of the " + std::to_string(operators_.size()) + " registered operators");
+    return *op;
+  }
+  // All of them, in the order in which they were added.
+  std::span<const Operator* const> all() const { return operators_; }
+
+ private:
+  std::vector<const Operator*> operators_;
+};
+
+inline OperatorRegistry& Context::operators() {
+  std::call_once(operators_made_, [this] {
+    operators_ = {new OperatorRegistry, [](OperatorRegistry* registry) { delete registry; }};
+    for (const Operator* op : built_in().all) operators_->add(*op);
+  });
+  return *operators_;
+}
+
+}  // namespace soma
+// ---- soma/optim/adamw.hpp
+// AdamW (arXiv 1711.05101): Adam with decoupled weight decay.
+
+// ---- soma/optim/optimizer.hpp
+// What optimizers share: groups of parameters, states stored in a type of their own, and the draws
+// of stochastic rounding.
+
+// ---- soma/optim/gradients.hpp
+// What is done to all gradients together: their norm, clipping, and whether they are finite.
+
+// ---- soma/ops/ranges.hpp
+// How work over many items is shared out.
+
+namespace soma::detail {
+
+// Calls function(begin, end) for parts of `count` items, of which each costs about `cost` simple
+// operations. No result may depend on the parts.
+template <class Function>
+void for_ranges(Context& context, std::size_t count, std::size_t cost, const Function& function) {
+  if (count == 0) return;
+  constexpr std::size_t worth_a_task = 16384;  // below that a thread costs more than it brings
+  const std::size_t total = count * (std::max)(cost, std::size_t{1});
+  std::size_t tasks = (std::min)(count, total / worth_a_task + 1);
+  if (tasks > 1) tasks = (std::min)(tasks, static_cast<std::size_t>(context.executor().width));
+  parallel(context, static_cast<int>(tasks), [&](int task) {
+    const auto border = [&](std::size_t index) {
+      return count / tasks * index + count % tasks * index / tasks;
+    };
+    const auto index = static_cast<std::size_t>(task);
+    function(border(index), border(index + 1));
+  });
+}
+
+// Calls call(row, column, rows, columns) for parts of a matrix: cut by rows, or by elements where
+// everything is adjacent and may be seen as one row.
+template <class Call>
+void for_elements(Context& context, const Shape& shape, bool adjacent, std::size_t cost,
+                  const Call& call) {
+  const std::size_t columns = shape.columns();
+  if (adjacent) {
+    for_ranges(context, shape.elements(), cost, [&](std::size_t begin, std::size_t end) {
+      call(std::size_t{0}, begin, std::size_t{1}, end - begin);
+    });
+  } else {
+    for_ranges(context, shape.rows(), columns * cost, [&](std::size_t begin, std::size_t end) {
+      call(begin, std::size_t{0}, end - begin, columns);
+    });
+  }
+}
+
+}  // namespace soma::detail
+
+namespace soma::optim {
+
+// sqrt of the sum of squares of all gradients, in double: over blocks of 65536 elements of each
+// parameter, blocks added in order. Parameters without a gradient add nothing. One pass over the
+// gradients.
+inline double gradient_norm(Context& context, const Parameters& parameters) {
+  constexpr std::size_t block = 65536;
+  struct Piece {
+    const std::byte* data;
+    DType dtype;
+    std::size_t count;
+    double squares;
+  };
+  HeapVector<Piece> pieces(context.heap());
+  HeapVector<Tensor> kept(context.heap());
+  for (const Parameter& parameter : parameters) {
+    const Tensor values = parameter.gradient().values;
+    if (!values.defined()) continue;
+    kept.push_back(contiguous(context, values));
+    const Tensor& gradient = kept.back();
+    for (std::size_t begin = 0; begin < gradient.elements(); begin += block)
+      pieces.push_back({gradient.raw() + begin * size_of(gradient.dtype()), gradient.dtype(),
+                        (std::min)(block, gradient.elements() - begin), 0});
+  }
+  soma::detail::for_ranges(context, pieces.size(), block, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      SumSquaresArgs args{.count = pieces[i].count, .x = pieces[i].data, .dtype = pieces[i].dtype};
+      context.kernels().reduce.sum_squares(args);
+      pieces[i].squares = args.result;
+    }
+  });
+  const FloatEnvironment environment;
+  double total = 0;
+  for (const Piece& piece : pieces) total += piece.squares;
+  return std::sqrt(total);
+}
+
+// What gradients are multiplied by so that their norm is at most `limit`: limit / (norm + 1e-6)
+// where the norm exceeds it, else 1. Given to the optimizer's step, which applies it as it reads
+// them. So it is 0 for an infinite norm, and NaN for one that is NaN: a step with it would make
+// that visible in the weights. Whoever would rather skip the step asks std::isfinite(norm) first.
+inline float clipping_factor(double norm, double limit) {
+  const FloatEnvironment environment;
+  return norm <= limit ? 1.0f : static_cast<float>(limit / (norm + 1e-6));
+}
+
+inline bool gradients_finite(Context& context, const Parameters& parameters) {
+  for (const Parameter& parameter : parameters)
+    if (const Tensor values = parameter.gradient().values;
+        values.defined() && !context.built_in().all_finite(context, values))
+      return false;
+  return true;
+}
+
+}  // namespace soma::optim
+
+namespace soma::optim {
+
+// Parameters that are stepped alike.
+struct Group {
+  Parameters parameters;
+  float weight_decay = 0;
+  float rate_factor = 1;  // of the optimizer's rate
+};
+
+// The usual two groups: biases and norms without weight decay (names that end in ".bias", or
+// contain "norm"), everything else with it.
+inline std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay) {
+  const auto exempt = [](std::string_view name) {
+    std::string lower(name);
+    for (char& letter : lower)
+      if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+    return lower.ends_with("bias") || lower.find("norm") != std::string::npos;
+  };
+  std::vector<Group> groups(2);
+  groups[0].weight_decay = weight_decay;
+  for (const Parameter& parameter : parameters)
+    groups[exempt(parameter.name) ? 1 : 0].parameters.push_back(parameter);
+  return groups;
+}
+
+// How states are stored, and how stored numbers are rounded when a step writes them. Stochastic
+// draws are keyed by seed, the parameter's name, the number of the step, and row and column.
+struct StepStorage {
+  DType state = DType::fp32;
+  Rounding state_rounding{};
+  Rounding weight_rounding{};  // of parameters that are not fp32
+  std::uint64_t seed = 0;
+};
+
+// What one call of step() is given.
+struct Step {
+  double rate = 0;
+  // Gradients are multiplied by this as they are read: clipping, 1 / loss scale, 1 / parts.
+  float gradient_factor = 1;
+};
+
+namespace detail {
+
+// A parameter with its states; only those that have had a gradient have states.
+struct Slot {
+  Parameter parameter;
+  float weight_decay, rate_factor;
+  std::uint32_t stream;
+  std::uint64_t steps = 0;
+  Tensor first{}, second{};
+};
+
+inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
+  std::vector<Slot> slots;
+  for (const Group& group : groups)
+    for (const Parameter& parameter : group.parameters)
+      slots.push_back({parameter, group.weight_decay, group.rate_factor,
+                       stream_id(parameter.name, "optimizer")});
+  return slots;
+}
+
+inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
+  if (!state.defined()) state = Tensor::zeros(context, slot.parameter.value().shape(), dtype);
+}
+
+}  // namespace detail
+}  // namespace soma::optim
+
+namespace soma::optim {
+
+struct AdamWOptions {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  StepStorage storage{};
+};
+
+class AdamW {
+ public:
+  AdamW(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
+      : context_(context), slots_(detail::make_slots(groups)), options_(options) {}
+  AdamW(Context& context, Parameters parameters, float weight_decay = 0,
+        const AdamWOptions& options = {})
+      : AdamW(
+            context,
+            std::vector<Group>{{.parameters = std::move(parameters), .weight_decay = weight_decay}},
+            options) {}
+
+  // Updates the parameters that have a gradient; gradients stay. Bias corrections and the like are
+  // computed in double, the same on every machine, and rounded to fp32 once.
+  void step(const Step& step) {
+    const FloatEnvironment environment;
+    for (detail::Slot& slot : slots_) {
+      const Gradient gradient = slot.parameter.gradient();
+      if (!gradient.defined()) continue;
+      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
+      detail::ensure_state(context_, slot.second, slot, options_.storage.state);
+      const double rate = step.rate * static_cast<double>(slot.rate_factor);
+      const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
+      const double correction2 = 1 - portable_power(options_.beta2, slot.steps + 1);
+      const AdamSetting setting{
+          .beta1 = static_cast<float>(options_.beta1),
+          .beta2 = static_cast<float>(options_.beta2),
+          .epsilon = static_cast<float>(options_.epsilon),
+          .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
+          .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
+          .decay_factor =
+              static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0)),
+          .step_size = static_cast<float>(rate / correction1),
+          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
+          .gradient_factor = step.gradient_factor,
+          .weight = options_.storage.weight_rounding,
+          .state = options_.storage.state_rounding,
+          .seed = options_.storage.seed,
+          .stream = slot.stream,
+          .step = static_cast<std::uint32_t>(slot.steps)};
+      run(context_, *context_.built_in().adam_step, setting,
+          {slot.parameter.value(), gradient.values, gradient.rows, slot.first, slot.second});
+      ++slot.steps;
+    }
+  }
+
+ private:
+  Context& context_;
+  std::vector<detail::Slot> slots_;
+  AdamWOptions options_;
+};
+
+}  // namespace soma::optim
+// ---- soma/optim/lamb.hpp
+// LAMB (arXiv 1904.00962): Adam's direction, scaled for each parameter by the ratio of its norm to
+// the direction's.
+
+namespace soma::optim {
+
+struct LambOptions {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6;
+  StepStorage storage{};
+};
+
+class Lamb {
+ public:
+  Lamb(Context& context, const std::vector<Group>& groups, const LambOptions& options = {})
+      : context_(context), slots_(detail::make_slots(groups)), options_(options) {}
+
+  // Updates the parameters that have a gradient; gradients stay.
+  void step(const Step& step) {
+    const FloatEnvironment environment;
+    for (detail::Slot& slot : slots_) {
+      const Gradient gradient = slot.parameter.gradient();
+      if (!gradient.defined()) continue;
+      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
+      detail::ensure_state(context_, slot.second, slot, options_.storage.state);
+      const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
+      const double correction2 = 1 - portable_power(options_.beta2, slot.steps + 1);
+      const LambSetting setting{
+          .rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
+          .beta1 = static_cast<float>(options_.beta1),
+          .beta2 = static_cast<float>(options_.beta2),
+          .epsilon = static_cast<float>(options_.epsilon),
+          .weight_decay = slot.weight_decay,
+          .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
+          .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
+          .inverse_correction1 = static_cast<float>(1 / correction1),
+          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
+          .gradient_factor = step.gradient_factor,
+          .weight = options_.storage.weight_rounding,
+          .state = options_.storage.state_rounding,
+          .seed = options_.storage.seed,
+          .stream = slot.stream,
+          .step = static_cast<std::uint32_t>(slot.steps)};
+      run(context_, *context_.built_in().lamb_step, setting,
+          {slot.parameter.value(), gradient.values, gradient.rows, slot.first, slot.second});
+      ++slot.steps;
+    }
+  }
+
+ private:
+  Context& context_;
+  std::vector<detail::Slot> slots_;
+  LambOptions options_;
+};
+
+}  // namespace soma::optim
+// ---- soma/optim/loss_scaler.hpp
+// Dynamic loss scaling ("Mixed Precision Training", arXiv 1710.03740): the loss is multiplied by a
+// power of two so that small gradients survive a narrow format; the scale halves when a gradient
+// overflows, and doubles after many steps without.
+
+namespace soma::optim {
+
+struct LossScalerOptions {
+  float initial = 65536, smallest = 1, largest = 16777216;  // powers of two
+  std::uint32_t growth_interval = 2000;
+};
+
+class LossScaler {
+ public:
+  explicit LossScaler(const LossScalerOptions& options = {})
+      : options_(options), scale_(options.initial) {}
+
+  // For Tape::backward, and its inverse for Step::gradient_factor.
+  float scale() const { return scale_; }
+  float inverse() const { return 1 / scale_; }
+
+  // After backward, with whether all gradients were finite. Whether the step is to be taken.
+  bool update(bool finite) {
+    if (!finite) {
+      scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
+      good_steps_ = 0;
+      return false;
+    }
+    if (++good_steps_ == options_.growth_interval) {
+      scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
+      good_steps_ = 0;
+    }
+    return true;
+  }
+
+ private:
+  LossScalerOptions options_;
+  float scale_;
+  std::uint32_t good_steps_ = 0;
+};
+
+}  // namespace soma::optim
+// ---- soma/optim/schedule.hpp
+// Schedules: the learning rate of each step. Computed in double with portable functions:
+// the same on every machine.
+
+namespace soma::optim {
+
+enum class Decay : std::uint8_t { constant, linear, cosine };
+
+// The rate rises in a straight line over the warm-up steps (step 0 has rate / warmup, step warmup -
+// 1 the rate), then stays, or falls from step warmup on: in a straight line, or along half a cosine
+// (arXiv 1608.03983). It would arrive at rate * final_ratio in step number `steps`, the one after
+// the last, so that no step is without effect.
+struct Schedule {
+  double rate = 1e-3;
+  Decay decay = Decay::constant;
+  std::uint64_t warmup = 0;
+  std::uint64_t steps = 0;  // of the whole training; needed by linear and cosine
+  double final_ratio = 0;
+
+  // Of step 0, 1 ... Error operator.value where a falling schedule has no steps.
+  double operator()(std::uint64_t step) const {
+    if (decay != Decay::constant && steps <= warmup)
+      fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),
+           "more than the warm-up, " + std::to_string(warmup));
+    if (step < warmup) return rate * (static_cast<double>(step + 1) / static_cast<double>(warmup));
+    if (decay == Decay::constant) return rate;
+    const std::uint64_t at = step < steps ? step : steps;
+    const double progress = static_cast<double>(at - warmup) / static_cast<double>(steps - warmup);
+    const double share = decay == Decay::linear
+                             ? 1 - progress
+                             : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
+    return rounded(rate * std::fma(1 - final_ratio, share, final_ratio));
+  }
+};
+
+}  // namespace soma::optim
+// ---- soma/optim/sgd.hpp
+// Stochastic gradient descent with momentum, Nesterov's too.
+
+namespace soma::optim {
+
+struct SgdOptions {
+  float momentum = 0, dampening = 0;
+  bool nesterov = false;
+  StepStorage storage{};
+};
+
+class Sgd {
+ public:
+  Sgd(Context& context, const std::vector<Group>& groups, const SgdOptions& options = {})
+      : context_(context), slots_(detail::make_slots(groups)), options_(options) {}
+  Sgd(Context& context, Parameters parameters, const SgdOptions& options = {})
+      : Sgd(context, {Group{.parameters = std::move(parameters)}}, options) {}
+
+  // Updates the parameters that have a gradient; gradients stay.
+  void step(const Step& step) {
+    for (detail::Slot& slot : slots_) {
+      const Gradient gradient = slot.parameter.gradient();
+      if (!gradient.defined()) continue;
+      if (options_.momentum != 0)
+        detail::ensure_state(context_, slot.first, slot, options_.storage.state);
+      const SgdSetting setting{
+          .rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
+          .momentum = options_.momentum,
+          .dampening = options_.dampening,
+          .weight_decay = slot.weight_decay,
+          .gradient_factor = step.gradient_factor,
+          .nesterov = options_.nesterov,
+          .first_step = slot.steps == 0,
+          .weight = options_.storage.weight_rounding,
+          .state = options_.storage.state_rounding,
+          .seed = options_.storage.seed,
+          .stream = slot.stream,
+          .step = static_cast<std::uint32_t>(slot.steps)};
+      run(context_, *context_.built_in().sgd_step, setting,
+          {slot.parameter.value(), gradient.values, gradient.rows, slot.first});
+      ++slot.steps;
+    }
+  }
+
+ private:
+  Context& context_;
+  std::vector<detail::Slot> slots_;
+  SgdOptions options_;
+};
+
+}  // namespace soma::optim
 // ---- soma/runtime/arena.hpp
 // Arena: workspace that is used, given back and used again. Allocation moves a pointer; a Scope
 // gives back all that was taken since it was opened. Once the largest need has been met, nothing is
 // allocated any more.
-
-// ---- soma/base/contracts.hpp
-// Contracts for what no caller can break: a failed one is a bug in soma and terminates. Caller
-// mistakes throw Error.
-
-#define SOMA_EXPECTS(condition) Expects(condition)
 
 namespace soma {
 
@@ -3147,12 +7462,88 @@ Context make_context(const ContextOptions& options = {});
 
 }  // namespace soma
 #else
+// ---- soma/static_context-inl.hpp
+// Include and go: make_context() with the kernels of this unit's flags. See
+// kernels/static_table-inl.hpp.
+
 // ---- soma/kernels/static_table-inl.hpp
-// Include and go: the kernel table of the one target that this unit's flags allow, and
-// make_context().
+// Include and go: the kernel table of the one target that this unit's flags allow.
 //
 // All of it has internal linkage and stands in a namespace named after the target. A program may so
-// contain units with different flags: each that calls make_context() compiles, and gets, its own.
+// contain units with different flags: each that makes a context compiles, and gets, its own.
+
+// ---- soma/kernels/attention-inl.hpp
+// The attention family of the kernel table.
+
+#if defined(SOMA_KERNELS_ATTENTION_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ATTENTION_INL_HPP
+#undef SOMA_KERNELS_ATTENTION_INL_HPP
+#else
+#define SOMA_KERNELS_ATTENTION_INL_HPP
+#endif
+
+// ---- soma/kernels/attention_backward-inl.hpp
+// Backward attention. With p recomputed from the saved log-sum-exp, dp = dout v^T and delta the row
+// sums of dout * out:
+//
+//   ds = p (drop(dp) - delta) scale     dv = drop(p)^T dout     dk = ds^T q     dq = ds k
+//
+// (delta is the row sum of p * drop(dp), also with dropout.) Blocks of keys are outside, so dk and
+// dv of a block are finished at once; dq of all queries waits in the workspace.
+
+#if defined(SOMA_KERNELS_ATTENTION_BACKWARD_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ATTENTION_BACKWARD_INL_HPP
+#undef SOMA_KERNELS_ATTENTION_BACKWARD_INL_HPP
+#else
+#define SOMA_KERNELS_ATTENTION_BACKWARD_INL_HPP
+#endif
+
+// ---- soma/kernels/attention_panels-inl.hpp
+// What forward and backward attention share. Scores are kept across, s^T: a panel has keys as rows
+// and micro_columns queries side by side. So softmax has no sums across a vector, and what it
+// leaves is already packed as the right-hand side of the next product.
+
+#if defined(SOMA_KERNELS_ATTENTION_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ATTENTION_PANELS_INL_HPP
+#undef SOMA_KERNELS_ATTENTION_PANELS_INL_HPP
+#else
+#define SOMA_KERNELS_ATTENTION_PANELS_INL_HPP
+#endif
+
+// ---- soma/kernels/evict-inl.hpp
+// The way out of a product: rows of finished sums pass through the steps of Eviction, one short
+// loop each, while they are in the first-level cache. A loop apiece costs a load and a store per
+// vector, nothing beside the k multiply-adds before it, and keeps two promises cheaply: every step
+// is rounded by itself (no compiler contracts a product and a sum that meet in memory), and
+// compiled loops are as many as steps instead of their combinations.
+
+#if defined(SOMA_KERNELS_EVICT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_EVICT_INL_HPP
+#undef SOMA_KERNELS_EVICT_INL_HPP
+#else
+#define SOMA_KERNELS_EVICT_INL_HPP
+#endif
+
+// ---- soma/kernels/dropout_rows-inl.hpp
+// Dropout of a run of floats in place, as a step of larger kernels.
+
+#if defined(SOMA_KERNELS_DROPOUT_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_DROPOUT_ROWS_INL_HPP
+#undef SOMA_KERNELS_DROPOUT_ROWS_INL_HPP
+#else
+#define SOMA_KERNELS_DROPOUT_ROWS_INL_HPP
+#endif
+
+// ---- soma/kernels/rows-inl.hpp
+// Rows of operands and targets as fp32: where they lie if they are plain, else through a chunk
+// buffer that stays in the first-level cache.
+
+#if defined(SOMA_KERNELS_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ROWS_INL_HPP
+#undef SOMA_KERNELS_ROWS_INL_HPP
+#else
+#define SOMA_KERNELS_ROWS_INL_HPP
+#endif
 
 // ---- soma/kernels/convert-inl.hpp
 // The convert entry of the kernel table. A run is cut into chunks that stay in the first-level
@@ -3916,27 +8307,533 @@ static inline void convert_kernel(const ConvertArgs& args) noexcept {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/random-inl.hpp
-// The random entry of the kernel table: uniform, normal and Bernoulli draws, a chunk of blocks at a
-// time.
+// ---- soma/kernels/vectors-inl.hpp
+// Loops over runs of floats that every kernel family shares: a function of each element, and sums
+// in 16 logical lanes. Runs may have any length; what is left behind the last whole vector passes
+// through the same vector code by way of a padded copy, so an element's bits do not depend on where
+// it stands.
 
-#if defined(SOMA_KERNELS_RANDOM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_RANDOM_INL_HPP
-#undef SOMA_KERNELS_RANDOM_INL_HPP
+#if defined(SOMA_KERNELS_VECTORS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_VECTORS_INL_HPP
+#undef SOMA_KERNELS_VECTORS_INL_HPP
 #else
-#define SOMA_KERNELS_RANDOM_INL_HPP
+#define SOMA_KERNELS_VECTORS_INL_HPP
 #endif
 
-// ---- soma/simd/normal-inl.hpp
-// Normal draws in vector lanes: the Box-Muller transform, in fp32 with explicit fused
-// multiply-adds, so that the bits are the same on every target. Where a target has no fused
-// multiply-add it is computed one lane at a time by std::fma, which is exact by definition.
+#include <hwy/highway.h>
 
-#if defined(SOMA_SIMD_NORMAL_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_SIMD_NORMAL_INL_HPP
-#undef SOMA_SIMD_NORMAL_INL_HPP
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Sums over a run: lane i adds elements i, i + 16, i + 32 ... in order, then lanes meet pairwise.
+// Vectors of any width compute the same.
+inline constexpr std::size_t sum_lanes = 16;
+using Floats = hn::CappedTag<float, sum_lanes>;
+using FloatVector = hn::Vec<Floats>;
+static_assert(!HWY_HAVE_SCALABLE, "the number of lanes has to be known when compiling");
+inline constexpr std::size_t float_lanes = hn::MaxLanes(Floats());
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Copies of the last, partial block of a run.
+template <std::size_t kInputs>
+struct Tails {
+  alignas(64) float values[kInputs][sum_lanes] = {};
+  Tails(const std::array<const float*, kInputs>& in, std::size_t from, std::size_t count) {
+    for (std::size_t k = 0; k < kInputs; ++k)
+      std::memcpy(values[k], in[k] + from, count * sizeof(float));
+  }
+};
+
+}  // namespace
+
+template <class Function, std::size_t... k>
+HWY_INLINE void map_whole_vectors(std::index_sequence<k...>,
+                                  const std::array<const float*, sizeof...(k)>& in, float* out,
+                                  std::size_t count, const Function& function) {
+  const Floats d;
+  for (std::size_t i = 0; i < count; i += float_lanes)
+    hn::StoreU(function(hn::LoadU(d, in[k] + i)...), d, out + i);
+}
+
+// out[i] = function(in[0][i], in[1][i] ...). `out` may be one of the inputs.
+template <std::size_t kInputs, class Function>
+HWY_INLINE void map_vectors(std::array<const float*, kInputs> in, float* out, std::size_t count,
+                            const Function& function) {
+  const std::size_t rest = count % float_lanes, whole = count - rest;
+  alignas(64) float last[sum_lanes];
+  const Tails<kInputs> tails(in, whole, rest);
+  // Twice through one loop: compiled once.
+  float* to = out;
+  for (std::size_t length = whole;;) {
+    map_whole_vectors(std::make_index_sequence<kInputs>(), in, to, length, function);
+    if (to == last || rest == 0) break;
+    for (std::size_t k = 0; k < kInputs; ++k) in[k] = tails.values[k];
+    to = last;
+    length = float_lanes;
+  }
+  if (rest != 0) std::memcpy(out + whole, last, rest * sizeof(float));
+}
+
+namespace {
+
+// The 16 lanes of some sums, between pieces of a run.
+template <std::size_t kSums>
+struct LaneSums {
+  alignas(64) float lanes[kSums][sum_lanes];
+  explicit LaneSums(float start = 0) {
+    for (auto& sum : lanes)
+      for (float& lane : sum) lane = start;
+  }
+  // i with i + 8, then i + 4, i + 2, i + 1.
+  template <class Meet>
+  float meet(std::size_t which, const Meet& meet) const {
+    float left[sum_lanes];
+    std::memcpy(left, lanes[which], sizeof left);
+    for (std::size_t half = sum_lanes / 2; half != 0; half /= 2)
+      for (std::size_t i = 0; i < half; ++i) left[i] = meet(left[i], left[i + half]);
+    return left[0];
+  }
+  float total(std::size_t which = 0) const {
+    return meet(which, [](float a, float b) { return a + b; });
+  }
+};
+
+template <std::size_t kSums, std::size_t kInputs, bool kWrites, class Step>
+class Accumulation {
+  static constexpr std::size_t registers = sum_lanes / float_lanes;
+  using Inputs = std::make_index_sequence<kInputs>;
+  using Registers = std::make_index_sequence<registers>;
+  using Sums = FloatVector[registers][kSums];
+
+ public:
+  HWY_INLINE static void run(const std::array<const float*, kInputs>& in, float* out,
+                             std::size_t count, LaneSums<kSums>& state, const Step& step) {
+    const Floats d;
+    FloatVector sums[registers][kSums];
+    for (std::size_t r = 0; r < registers; ++r)
+      for (std::size_t k = 0; k < kSums; ++k)
+        sums[r][k] = hn::Load(d, state.lanes[k] + r * float_lanes);
+    const std::size_t rest = count % sum_lanes, whole = count - rest;
+    for (std::size_t i = 0; i < whole; i += sum_lanes) block(Registers(), in, i, out, sums, step);
+    for (std::size_t r = 0; r < registers; ++r)
+      for (std::size_t k = 0; k < kSums; ++k)
+        hn::Store(sums[r][k], d, state.lanes[k] + r * float_lanes);
+    if (rest != 0) last_block(in, whole, rest, out, state, step);
+  }
+
+ private:
+  // Missing elements leave their lanes alone.
+  HWY_INLINE static void last_block(const std::array<const float*, kInputs>& in, std::size_t whole,
+                                    std::size_t rest, float* out, LaneSums<kSums>& state,
+                                    const Step& step) {
+    const Floats d;
+    alignas(64) float last[sum_lanes];
+    const Tails<kInputs> tails(in, whole, rest);
+    std::array<const float*, kInputs> from;
+    for (std::size_t k = 0; k < kInputs; ++k) from[k] = tails.values[k];
+    for (std::size_t at = 0; at < rest; at += float_lanes) {
+      const auto present = hn::FirstN(d, rest - at);
+      FloatVector sums[kSums];
+      for (std::size_t k = 0; k < kSums; ++k) sums[k] = hn::Load(d, state.lanes[k] + at);
+      vector(Inputs(), from, at, last, sums, step);
+      for (std::size_t k = 0; k < kSums; ++k) {
+        const auto before = hn::Load(d, state.lanes[k] + at);
+        hn::Store(hn::IfThenElse(present, sums[k], before), d, state.lanes[k] + at);
+      }
+    }
+    if constexpr (kWrites) std::memcpy(out + whole, last, rest * sizeof(float));
+  }
+
+  template <std::size_t... r>
+  HWY_INLINE static void block(std::index_sequence<r...>,
+                               const std::array<const float*, kInputs>& in, std::size_t i,
+                               float* out, Sums& sums, const Step& step) {
+    (vector(Inputs(), in, i + r * float_lanes, out, sums[r], step), ...);
+  }
+
+  template <std::size_t... k>
+  HWY_INLINE static void vector(std::index_sequence<k...>,
+                                const std::array<const float*, kInputs>& in, std::size_t i,
+                                float* out, FloatVector* sums, const Step& step) {
+    const Floats d;
+    if constexpr (kWrites)
+      hn::StoreU(step(sums, hn::LoadU(d, in[k] + i)...), d, out + i);
+    else
+      step(sums, hn::LoadU(d, in[k] + i)...);
+  }
+};
+
+}  // namespace
+
+// Calls step(sums, in[0][i], in[1][i] ...) for each vector of a run that starts at a multiple of 16
+// of its row; `sums` points to kSums vectors, which step brings up to date.
+template <std::size_t kSums, std::size_t kInputs, class Step>
+HWY_INLINE void accumulate(const std::array<const float*, kInputs>& in, std::size_t count,
+                           LaneSums<kSums>& state, const Step& step) {
+  Accumulation<kSums, kInputs, false, Step>::run(in, nullptr, count, state, step);
+}
+
+// The same where step also returns what is written to out[i].
+template <std::size_t kSums, std::size_t kInputs, class Step>
+HWY_INLINE void accumulate_and_write(const std::array<const float*, kInputs>& in, float* out,
+                                     std::size_t count, LaneSums<kSums>& state, const Step& step) {
+  Accumulation<kSums, kInputs, true, Step>::run(in, out, count, state, step);
+}
+
+// ---- steps that several families take
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_run(const float* x, std::size_t count,
+                                                  LaneSums<1>& sums) {
+  accumulate<1, 1>({x}, count, sums,
+                   [](FloatVector* sum, FloatVector v) HWY_ATTR { sum[0] = hn::Add(sum[0], v); });
+}
+
+// NaN may or may not be passed over, depending on the target: whatever is computed from the largest
+// of a row with NaN in it has to become NaN by the elements themselves.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void largest_of_run(const float* x, std::size_t count,
+                                                         LaneSums<1>& largest) {
+  accumulate<1, 1>({x}, count, largest,
+                   [](FloatVector* sum, FloatVector v) HWY_ATTR { sum[0] = hn::Max(sum[0], v); });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Elements that are read or written at a time where they need decoding or encoding; a multiple of
+// 16, so that the lanes of a sum go on over chunks.
+inline constexpr std::size_t row_chunk = convert_chunk;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Floats of a chunk, with room for whole vectors.
+struct ChunkBuffer {
+  alignas(64) float values[row_chunk + lane_padding];
+};
+
+}  // namespace
+
+// Logical index of element (row, column), as operand.hpp defines it.
+static inline std::uint64_t draw_index(const Draw& draw, std::size_t row_stride,
+                                       const std::uint64_t* row_indices, std::size_t row,
+                                       std::size_t column) {
+  const std::uint64_t start =
+      draw.index + (row_indices != nullptr ? row_indices[row] : std::uint64_t{row} * row_stride);
+  return start + column;
+}
+
+template <std::size_t kWidth>
+static inline void gather_codes(const std::byte* from, std::size_t stride, std::size_t count,
+                                std::byte* to) {
+  for (std::size_t i = 0; i < count; ++i)
+    std::memcpy(to + i * kWidth, from + i * stride * kWidth, kWidth);
+}
+
+// (stored - zero_point) of int8 or uint8. Writes whole vectors.
+template <class Integer>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void widen_integers(const std::byte* from, std::size_t count,
+                                                         std::int32_t zero_point, float* out) {
+  const Floats d;
+  const hn::RebindToSigned<Floats> di;
+  const hn::Rebind<Integer, Floats> narrow;
+  for (std::size_t i = 0; i < count; i += float_lanes) {
+    alignas(16) Integer last[sum_lanes] = {};
+    const std::byte* source = from + i;
+    if (count - i < float_lanes) {
+      std::memcpy(last, source, count - i);
+      source = reinterpret_cast<const std::byte*>(last);
+    }
+    const auto stored = hn::PromoteTo(di, load_bytes(narrow, source));
+    hn::StoreU(hn::ConvertTo(d, hn::Sub(stored, hn::Set(di, zero_point))), d, out + i);
+  }
+}
+
+namespace {
+
+// Reads an operand. Integers may be int8, uint8 and boolean (as uint8).
+class RowReader {
+ public:
+  RowReader() = default;
+  // Values are multiplied by `factor` after the operand's own scale, rounded apart.
+  explicit RowReader(const MatrixOperand& operand, float factor = 1)
+      : operand_(operand), factor_(factor), width_(size_of(operand.dtype)) {
+    if (is_floating(operand.dtype)) {
+      params_ = make_codec_params(format_of(operand.dtype));
+      plain_ = params_.plain_fp32;
+    }
+    direct_ = plain_ && operand.column_stride == 1 && operand.scale == 1 && factor == 1;
+  }
+
+  bool direct() const { return direct_; }
+
+  // `count` (where not direct at most row_chunk) values of a row, from `column` on: the operand
+  // itself, or the buffer.
+  const float* read(std::size_t row, std::size_t column, std::size_t count, float* buffer) const {
+    const std::byte* from = static_cast<const std::byte*>(operand_.data) +
+                            (row * operand_.row_stride + column * operand_.column_stride) * width_;
+    if (direct_) return reinterpret_cast<const float*>(from);
+    decode_row(from, count, buffer);
+    return buffer;
+  }
+
+ private:
+  HWY_NOINLINE void decode_row(const std::byte* from, std::size_t count, float* buffer) const {
+    if (operand_.column_stride == 0) {
+      decode(from, 1, 1, buffer);
+      std::fill_n(buffer + 1, count - 1, buffer[0]);
+    } else {
+      decode(from, operand_.column_stride, count, buffer);
+    }
+  }
+
+  HWY_NOINLINE void decode(const std::byte* from, std::size_t stride, std::size_t count,
+                           float* buffer) const {
+    alignas(64) std::byte codes[4 * row_chunk];
+    if (stride != 1) {
+      std::byte* to = plain_ ? reinterpret_cast<std::byte*>(buffer) : codes;
+      if (width_ == 1) gather_codes<1>(from, stride, count, to);
+      if (width_ == 2) gather_codes<2>(from, stride, count, to);
+      if (width_ == 4) gather_codes<4>(from, stride, count, to);
+      from = to;
+    } else if (plain_) {
+      std::memcpy(buffer, from, count * sizeof(float));
+    }
+    if (operand_.dtype == DType::int8)
+      widen_integers<std::int8_t>(from, count, operand_.zero_point, buffer);
+    else if (!is_floating(operand_.dtype))
+      widen_integers<std::uint8_t>(from, count, operand_.zero_point, buffer);
+    else if (!plain_)
+      decode_run(from, count, buffer);
+    if (operand_.scale != 1) multiply(buffer, count, operand_.scale);
+    if (factor_ != 1) multiply(buffer, count, factor_);
+  }
+
+  void decode_run(const std::byte* from, std::size_t count, float* buffer) const {
+    alignas(64) std::byte last[4 * lane_padding] = {};
+    const std::size_t rest = count % float_lanes, whole = count - rest;
+    if (whole != 0) decode_whole_vectors(params_, from, whole, buffer);
+    if (rest == 0) return;
+    std::memcpy(last, from + whole * width_, rest * width_);
+    decode_whole_vectors(params_, last, rest, buffer + whole);
+  }
+
+  MatrixOperand operand_{};
+  float factor_ = 1;
+  std::size_t width_ = 0;
+  CodecParams params_{};
+  bool plain_ = false, direct_ = false;
+};
+
+// Writes a target: compute into place(), then finish().
+class RowWriter {
+ public:
+  explicit RowWriter(const MatrixTarget& target)
+      : target_(target),
+        params_(make_codec_params(format_of(target.dtype), target.rounding)),
+        width_(size_of(target.dtype)) {}
+
+  bool direct() const { return params_.plain_fp32; }
+
+  // Where the values of a row from `column` on belong: the target itself, or a buffer for a chunk.
+  float* place(std::size_t row, std::size_t column) {
+    return direct() ? reinterpret_cast<float*>(at(row, column)) : buffers_.values;
+  }
+
+  // After `count` values were written to place(row, column).
+  void finish(std::size_t row, std::size_t column, std::size_t count) {
+    if (!direct()) encode(row, column, count);
+  }
+
+ private:
+  HWY_NOINLINE void encode(std::size_t row, std::size_t column, std::size_t count) {
+    Draw draw = target_.draw;
+    draw.index = draw_index(draw, target_.draw_row_stride, target_.row_indices, row, column);
+    encode_chunk(params_, reinterpret_cast<const std::byte*>(buffers_.values), count,
+                 at(row, column), draw, buffers_);
+  }
+
+  std::byte* at(std::size_t row, std::size_t column) const {
+    return static_cast<std::byte*>(target_.data) + (row * target_.row_stride + column) * width_;
+  }
+
+  MatrixTarget target_;
+  CodecParams params_;
+  std::size_t width_;
+  ConvertBuffers buffers_;
+};
+
+// A row that is read several times: what needs decoding is decoded once if it fits.
+class CachedRow {
+ public:
+  CachedRow(const MatrixOperand& operand, std::size_t columns)
+      : reader_(operand), columns_(columns), kept_(!reader_.direct() && columns <= capacity) {}
+
+  void start(std::size_t row) {
+    row_ = row;
+    if (!kept_) return;
+    for (std::size_t first = 0; first < columns_; first += row_chunk)
+      reader_.read(row, first, (std::min)(row_chunk, columns_ - first), values_ + first);
+  }
+
+  // Up to a chunk.
+  const float* read(std::size_t column, std::size_t count) {
+    return kept_ ? values_ + column : reader_.read(row_, column, count, values_);
+  }
+
+ private:
+  static constexpr std::size_t capacity = 2048;
+
+  RowReader reader_;
+  std::size_t columns_, row_ = 0;
+  bool kept_;
+  alignas(64) float values_[capacity + lane_padding];
+};
+
+}  // namespace
+
+// Calls body(column, count) for the chunks of a row.
+template <class Body>
+HWY_INLINE void for_each_chunk(std::size_t columns, const Body& body) {
+  for (std::size_t first = 0; first < columns; first += row_chunk)
+    body(first, (std::min)(row_chunk, columns - first));
+}
+
+// ---- a function of the elements of up to three operands
+
+// Reads count elements of each input; out may be one of them.
+using MapLoop = void (*)(const float* const* in, float* out, std::size_t count);
+
+// A whole matrix that can be taken for one row: fewer and longer runs.
+static inline bool is_one_row(std::size_t rows, std::size_t columns, const MatrixOperand& operand) {
+  return rows == 1 || operand.row_stride == columns * operand.column_stride;
+}
+static inline bool is_one_row(std::size_t rows, std::size_t columns, const MatrixTarget& target) {
+  const bool draws = target.rounding.mode == RoundingMode::stochastic;
+  return rows == 1 ||
+         (target.row_stride == columns &&
+          (!draws || (target.row_indices == nullptr && target.draw_row_stride == columns)));
+}
+
+// y = loop(inputs). The last input is multiplied by `factor` first, rounded apart.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void map_rows(std::size_t rows, std::size_t columns,
+                                                   const MatrixOperand* const* inputs,
+                                                   std::size_t input_count, float factor,
+                                                   const MatrixTarget& y, MapLoop loop) {
+  constexpr std::size_t most = 3;
+  ChunkBuffer buffers[most];
+  RowReader readers[most];
+  RowWriter writer(y);
+  bool direct = writer.direct(), one_row = is_one_row(rows, columns, y);
+  for (std::size_t k = 0; k < input_count; ++k) {
+    readers[k] = RowReader(*inputs[k], k + 1 == input_count ? factor : 1);
+    direct = direct && readers[k].direct();
+    one_row = one_row && is_one_row(rows, columns, *inputs[k]);
+  }
+  if (one_row) {
+    columns *= rows;
+    rows = columns != 0 ? 1 : 0;
+  }
+  // Chunks outside: rows of a transposed operand then share cache lines while these are near.
+  const std::size_t step = direct ? (std::max)(columns, std::size_t{1}) : row_chunk;
+  for (std::size_t first = 0; first < columns; first += step) {
+    const std::size_t count = (std::min)(step, columns - first);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const float* in[most] = {};
+      for (std::size_t k = 0; k < input_count; ++k)
+        in[k] = readers[k].read(row, first, count, buffers[k].values);
+      loop(in, writer.place(row, first), count);
+      writer.finish(row, first, count);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// x = x * keep_scale where the word is at least the threshold, else 0, whatever x is. Not inlined:
+// the product must not be contracted into a sum.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void drop_words(const std::uint32_t* words, std::size_t count,
+                                                     const DropoutArgs& args, float* x) {
+  const hn::RebindToUnsigned<Floats> du;
+  const auto threshold = hn::Set(du, args.threshold);
+  const auto scale = hn::Set(Floats(), args.keep_scale);
+  // Words pass as floats: their bits are all that is looked at.
+  map_vectors<2>({x, reinterpret_cast<const float*>(words)}, x, count,
+                 [&](FloatVector value, FloatVector word) HWY_ATTR {
+                   const auto dropped = hn::Lt(hn::BitCast(du, word), threshold);
+                   return hn::IfThenZeroElse(hn::RebindMask(Floats(), dropped),
+                                             hn::Mul(value, scale));
+                 });
+}
+
+// The same for elements from logical index `index` on; at most a row chunk.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void drop_in_place(const DropoutArgs& args,
+                                                        std::uint64_t index, std::size_t count,
+                                                        float* x) {
+  alignas(64) std::uint32_t words[row_chunk + 8 + philox_padding];
+  const auto lead = static_cast<std::size_t>(index % 4);
+  philox_words(args.draw, index / 4, (lead + count + 3) / 4, words);
+  drop_words(words + lead, count, args, x);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/simd/math-inl.hpp
+// Elementary functions in fp32 lanes: the same bits on every target, because every step is an IEEE
+// operation or an explicit fused multiply-add (fused-inl.hpp), and no product meets a sum in any
+// other way (compilers contract those as they please, across intrinsics too).
+//
+// Errors are in units in the last place (ulp) of the exact result, measured against a double libm
+// over every seventh of all 2^32 floats and rounded up; tests/kernels/vector_math_test.cpp asserts
+// them over a coarser sweep. They hold where the result is at least 2^-126 in magnitude; below, it
+// is rounded to a subnormal number, never flushed, and the error stated in ulp becomes one of at
+// most that many times 2^-149 but where a comment says otherwise. Infinities give the limit, NaN
+// gives NaN (its sign and payload are not promised).
+//
+// Polynomials are minimax, by Remez's exchange in 160 bits, weighted for the relative error of the
+// function, coefficients rounded to fp32; each is given with its error after that rounding.
+
+#if defined(SOMA_SIMD_MATH_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_MATH_INL_HPP
+#undef SOMA_SIMD_MATH_INL_HPP
 #else
-#define SOMA_SIMD_NORMAL_INL_HPP
+#define SOMA_SIMD_MATH_INL_HPP
+#endif
+
+// ---- soma/simd/fused-inl.hpp
+// a * b + c rounded once, on every target. Where a target has no such instruction it is computed
+// one lane at a time by std::fma, which is exact by definition: slow, and the same bits.
+
+#if defined(SOMA_SIMD_FUSED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_FUSED_INL_HPP
+#undef SOMA_SIMD_FUSED_INL_HPP
+#else
+#define SOMA_SIMD_FUSED_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -3956,6 +8853,12 @@ inline constexpr bool has_fused_multiply_add = HWY_TARGET != HWY_SCALAR && HWY_T
 inline constexpr bool has_fused_multiply_add = false;
 #endif
 
+// x[i] = x[i] * y[i] + z[i]. Not inlined: polynomials would multiply its calls.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void fused_one_by_one(float* x, const float* y, const float* z,
+                                                           std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) x[i] = std::fma(x[i], y[i], z[i]);
+}
+
 // a * b + c, rounded once.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V fused(DF d, V a, V b, V c) {
@@ -3966,10 +8869,3211 @@ HWY_INLINE V fused(DF d, V a, V b, V c) {
     hn::Store(a, d, x);
     hn::Store(b, d, y);
     hn::Store(c, d, z);
-    for (std::size_t i = 0; i < hn::Lanes(d); ++i) x[i] = std::fma(x[i], y[i], z[i]);
+    fused_one_by_one(x, y, z, hn::Lanes(d));
     return hn::Load(d, x);
   }
 }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// ln 2 in two parts. The first has 21 bits, so its product with a small integer is exact.
+inline constexpr float ln_2_high = 0x1.62e43p-1f, ln_2_low = -1.90465421e-9f;
+
+// Coefficients from the highest power down to the constant.
+template <class DF, class... Lower, class V = hn::Vec<DF>>
+HWY_INLINE V polynomial(DF d, V x, float highest, Lower... lower) {
+  V sum = hn::Set(d, highest);
+  ((sum = fused(d, x, sum, hn::Set(d, lower))), ...);
+  return sum;
+}
+
+// Where x is NaN it stays so: comparisons with NaN are false, while Min and Max differ by target.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V at_most_lanes(DF d, V x, float high) {
+  const V top = hn::Set(d, high);
+  return hn::IfThenElse(hn::Gt(x, top), top, x);
+}
+
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V at_least_lanes(DF d, V x, float low) {
+  const V bottom = hn::Set(d, low);
+  return hn::IfThenElse(hn::Lt(x, bottom), bottom, x);
+}
+
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V clamp_lanes(DF d, V x, float low, float high) {
+  return at_least_lanes(d, at_most_lanes(d, x, high), low);
+}
+
+// exp x, to 0.9 ulp. Infinity where the exact value rounds to it (x > 88.722839), subnormal below
+// -87.33655, zero below -103.97208.
+// x = n ln 2 + r: the first step of the reduction is exact, the second rounds once.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V exp_lanes(DF d, V x) {
+  const hn::RebindToSigned<DF> di;
+  x = clamp_lanes(d, x, -105.0f, 90.0f);
+  // Adding 1.5 * 2^23 leaves the nearest integer in the low bits.
+  const V shifted = fused(d, x, hn::Set(d, 1.44269504f), hn::Set(d, 0x1.8p23f));
+  const V n = hn::Sub(shifted, hn::Set(d, 0x1.8p23f));
+  const auto k = hn::Sub(hn::BitCast(di, shifted), hn::Set(di, 0x4B400000));
+  V r = fused(d, n, hn::Set(d, -ln_2_high), x);
+  r = fused(d, n, hn::Set(d, -ln_2_low), r);
+  // |r| < 0.3473: 2^-28.2.
+  const V e = polynomial(d, r, 1.38401880e-3f, 8.36934242e-3f, 4.16680835e-2f, 0.166665152f,
+                         0.499999940f, 1.0f, 1.0f);
+  // 2^k in two exact factors: 2^130 and 2^-152 are no fp32 numbers. The last product is exact but
+  // for subnormal results, so contracting it into a sum with something of the order of 1 changes
+  // nothing.
+  const auto half = hn::ShiftRight<1>(k);
+  const auto one = hn::Set(di, 127);
+  const V first = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, one)));
+  const V second = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(k, half), one)));
+  return hn::Mul(hn::Mul(e, first), second);
+}
+
+// k ln 2 + ln(1 + f), for f from sqrt(1/2) - 1 to sqrt(2) - 1 and integer k.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V log_sum_lanes(DF d, V k, V f) {
+  // ln(1 + f) = f - f^2/2 + f^3 P(f): 2^-27.2.
+  const V p = polynomial(d, f, -7.63561502e-2f, 0.127632946f, -0.131605849f, 0.142015591f,
+                         -0.166232988f, 0.200012326f, -0.250008225f, 0.333333313f, -0.5f);
+  const V rest = fused(d, hn::Mul(f, f), p, hn::Mul(k, hn::Set(d, ln_2_low)));
+  return fused(d, k, hn::Set(d, ln_2_high), hn::Add(f, rest));
+}
+
+// Natural logarithm, to 0.9 ulp, subnormal arguments included. -infinity at either zero, NaN below.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V log_lanes(DF d, V x) {
+  const hn::RebindToSigned<DF> di;
+  const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+  const auto subnormal = hn::Lt(x, hn::Set(d, 0x1p-126f));
+  const auto bits = hn::BitCast(di, hn::IfThenElse(subnormal, hn::Mul(x, hn::Set(d, 0x1p23f)), x));
+  // Subtracting the bits of sqrt(1/2) carries into the exponent exactly when the significand is at
+  // least sqrt(2).
+  const auto exponent = hn::ShiftRight<23>(hn::Sub(bits, hn::Set(di, 0x3F3504F3)));
+  const V m = hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<23>(exponent)));
+  const V k = hn::Sub(hn::ConvertTo(d, exponent), hn::IfThenElseZero(subnormal, hn::Set(d, 23.0f)));
+  const V result = log_sum_lanes(d, k, hn::Sub(m, hn::Set(d, 1.0f)));
+  // What is left besides zero and negative numbers is infinity and NaN.
+  const auto regular = hn::And(hn::Gt(x, hn::Zero(d)), hn::Lt(x, infinity));
+  const V negative = hn::IfThenElse(
+      hn::Lt(x, hn::Zero(d)), hn::Set(d, std::numeric_limits<float>::quiet_NaN()), hn::Add(x, x));
+  const V special = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Neg(infinity), negative);
+  return hn::IfThenElse(regular, result, special);
+}
+
+// ln(1 + u) for u from 0 to 1, to 1.5 ulp, however small u is.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V log_one_plus_lanes(DF d, V u) {
+  const V one = hn::Set(d, 1.0f);
+  const auto upper = hn::Gt(u, hn::Set(d, 0.41421356f));
+  // ln(1 + u) = ln 2 + ln(1 + (u - 1) / 2)
+  const V f = hn::IfThenElse(upper, hn::Mul(hn::Sub(u, one), hn::Set(d, 0.5f)), u);
+  return log_sum_lanes(d, hn::IfThenElseZero(upper, one), f);
+}
+
+// exp(-|x|) and 1 / (1 + exp(-|x|)): what the logistic family is made of.
+template <class DF, class V = hn::Vec<DF>>
+struct LogisticParts {
+  V small, upper;
+  HWY_INLINE LogisticParts(DF d, V x)
+      : small(exp_lanes(d, hn::Neg(hn::Abs(x)))),
+        upper(hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), small))) {}
+};
+
+// 1 / (1 + exp(-x)), to 2.5 ulp.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V sigmoid_lanes(DF d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  const V small = exp_lanes(d, hn::Neg(hn::Abs(x)));
+  const V above = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), small, one);
+  return hn::Div(above, hn::Add(one, small));
+}
+
+// sigmoid(x) (1 - sigmoid(x)), to 5 ulp.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V sigmoid_derivative_lanes(DF d, V x) {
+  const LogisticParts<DF> parts(d, x);
+  return hn::Mul(hn::Mul(parts.upper, parts.upper), parts.small);
+}
+
+// x sigmoid(x), to 3.5 ulp for x > -87. Below, where the sigmoid is subnormal, within 2^-142; -0 at
+// -infinity.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V silu_lanes(DF d, V x) {
+  return hn::Mul(at_least_lanes(d, x, -110.0f), sigmoid_lanes(d, x));
+}
+
+// sigmoid(x) + x sigmoid(x) (1 - sigmoid(x)), to 3 ulp above zero and 6 ulp from -87 to -2; within
+// 2^-22 everywhere (it has a zero at -1.2785).
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V silu_derivative_lanes(DF d, V x) {
+  const V y = clamp_lanes(d, x, -110.0f, 110.0f);  // no infinity times zero
+  const LogisticParts<DF> parts(d, y);
+  // With u = |y|, s = 1 / (1 + e), e = exp(-u): s + u s s e above zero and e s - u s s e =
+  // s e (1 - u s) below.
+  const V u = hn::Abs(y), s = parts.upper, e = parts.small;
+  const V positive = fused(d, hn::Mul(u, e), hn::Mul(s, s), s);
+  const V negative = hn::Mul(hn::Mul(s, e), fused(d, hn::Neg(u), s, hn::Set(d, 1.0f)));
+  return hn::IfThenElse(hn::Lt(y, hn::Zero(d)), negative, positive);
+}
+
+// ln(1 + exp x) = max(x, 0) + ln(1 + exp(-|x|)), to 1.9 ulp.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V softplus_lanes(DF d, V x) {
+  const V small = exp_lanes(d, hn::Neg(hn::Abs(x)));
+  const V positive = hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Zero(d));
+  return hn::Add(positive, log_one_plus_lanes(d, small));
+}
+
+// tanh, to 1.5 ulp. Near zero by x + x^3 P(x^2) (2^-28.4 up to 0.6), else 1 - 2 / (exp 2|x| + 1).
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V tanh_lanes(DF d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  const V u = hn::Abs(x), z = hn::Mul(x, x);
+  const V p = polynomial(d, z, -5.89796621e-3f, 2.07986254e-2f, -5.37847169e-2f, 0.133319363f,
+                         -0.333332986f);
+  const V near = fused(d, hn::Mul(u, z), p, u);
+  const V grown = exp_lanes(d, hn::Add(u, u));
+  const V far = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(grown, one)));
+  const V magnitude = hn::IfThenElse(hn::Lt(u, hn::Set(d, 0.6f)), near, far);
+  return hn::CopySignToAbs(magnitude, x);
+}
+
+// 1 - tanh(x)^2 = 4 e / (1 + e)^2 with e = exp(-2|x|), to 5 ulp.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V tanh_derivative_lanes(DF d, V x) {
+  const LogisticParts<DF> parts(d, hn::Add(x, x));
+  return hn::Mul(hn::Mul(parts.upper, parts.upper), hn::Mul(hn::Set(d, 4.0f), parts.small));
+}
+
+// The tail of the normal distribution: Phi(-t) = decay * ratio with t = |x| (at most 15), decay =
+// exp(-t^2/2) and ratio Mills' ratio over sqrt(2 pi).
+//
+// t^2 is taken in two parts, so that decay keeps its digits however far out. (t + 4) ratio is a
+// polynomial in s = (t - 4) / (t + 4), up to t = 14.5: 2^-24.1; beyond, decay is zero. What t + 4
+// loses in rounding comes back by the derivative, ratio' = t ratio - 1 / sqrt(2 pi).
+template <class DF, class V = hn::Vec<DF>>
+struct NormalTail {
+  V t, decay, ratio;
+  HWY_INLINE NormalTail(DF d, V x) {
+    t = at_most_lanes(d, hn::Abs(x), 15.0f);
+    const V square = hn::Mul(t, t);
+    const V rest = fused(d, t, t, hn::Neg(square));
+    const V minus_half = hn::Set(d, -0.5f);
+    const V rounded = exp_lanes(d, hn::Mul(square, minus_half));
+    decay = fused(d, rounded, hn::Mul(rest, minus_half), rounded);
+    const V sum = hn::Add(t, hn::Set(d, 4.0f));
+    const V lost = hn::Sub(t, hn::Sub(sum, hn::Set(d, 4.0f)));
+    const V inverse = hn::Div(hn::Set(d, 1.0f), sum);
+    const V s = hn::Mul(hn::Sub(sum, hn::Set(d, 8.0f)), inverse);
+    const V p = polynomial(d, s, -1.31971959e-4f, 1.79354203e-4f, 1.56992383e-3f, -3.51255387e-3f,
+                           -7.52527174e-3f, 6.04038313e-2f, -0.186523438f, 0.387136906f,
+                           -0.607896566f, 0.755285144f);
+    const V near = hn::Mul(p, inverse);
+    ratio = fused(d, lost, fused(d, t, near, hn::Set(d, -0.398942280f)), near);
+  }
+};
+
+// Phi(x) = (1 + erf(x / sqrt 2)) / 2, the cumulative normal distribution, to 5 ulp, the far
+// negative tail included.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V normal_cumulative_lanes(DF d, V x) {
+  const NormalTail<DF> tail(d, x);
+  const V below = hn::Mul(tail.decay, tail.ratio);
+  const V above = fused(d, hn::Neg(tail.decay), tail.ratio, hn::Set(d, 1.0f));
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), below, above);
+}
+
+// x Phi(x), to 5 ulp everywhere, the far negative tail included; -0 at -infinity.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V gelu_lanes(DF d, V x) {
+  const NormalTail<DF> tail(d, x);
+  const V weight = hn::Neg(hn::Mul(tail.t, tail.ratio));
+  const V above = fused(d, tail.decay, weight, x);
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(tail.decay, weight), above);
+}
+
+// Phi(x) + x phi(x), to 3 ulp above zero and 3.5 ulp from -13 to -2; within 2^-22.5 everywhere (it
+// has a zero at -0.7518).
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V gelu_derivative_lanes(DF d, V x) {
+  const NormalTail<DF> tail(d, x);
+  const V slope = fused(d, tail.t, hn::Set(d, -0.398942280f), tail.ratio);  // 1 / sqrt(2 pi)
+  const V below = hn::Mul(tail.decay, slope);
+  const V above = fused(d, hn::Neg(tail.decay), slope, hn::Set(d, 1.0f));
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), below, above);
+}
+
+// sqrt(8 / pi) (x + 0.044715 x^3): gelu_tanh(x) = x sigmoid(of this).
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V gelu_tanh_argument(DF d, V x) {
+  return hn::Mul(x, fused(d, hn::Mul(x, x), hn::Set(d, 7.13548163e-2f), hn::Set(d, 1.59576912f)));
+}
+
+// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), to 2.5 ulp above zero. Below, the rounding of the
+// exponent shows: 14 ulp to -3, 210 ulp to -10; within 2^-24 everywhere.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V gelu_tanh_lanes(DF d, V x) {
+  x = at_least_lanes(d, x, -12.0f);  // there it is zero
+  return hn::Mul(x, sigmoid_lanes(d, gelu_tanh_argument(d, x)));
+}
+
+// With v = gelu_tanh_argument(x): s + x s (1 - s) v' with s = sigmoid(v). To 3 ulp above zero;
+// within 2^-22 everywhere (it has a zero at -0.7525).
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V gelu_tanh_derivative_lanes(DF d, V x) {
+  const V y = clamp_lanes(d, x, -12.0f, 12.0f);  // beyond, s (1 - s) is zero
+  const LogisticParts<DF> parts(d, gelu_tanh_argument(d, y));
+  const V slope = fused(d, hn::Mul(y, y), hn::Set(d, 0.214064449f), hn::Set(d, 1.59576912f));
+  const V u = hn::Mul(hn::Abs(y), slope), s = parts.upper, e = parts.small;
+  const V positive = fused(d, hn::Mul(u, e), hn::Mul(s, s), s);
+  const V negative = hn::Mul(hn::Mul(s, e), fused(d, hn::Neg(u), s, hn::Set(d, 1.0f)));
+  return hn::IfThenElse(hn::Lt(y, hn::Zero(d)), negative, positive);
+}
+
+// ---- sine and cosine
+
+// |x| from 2^18 pi/2 up, or infinity, by Payne and Hanek's method: the significand times a window
+// of 96 bits of 1 / (2 pi) leaves a fraction of a turn in fixed point. Returns x - quadrant * pi/2.
+static inline float reduce_far(float magnitude, std::int32_t& quadrant) {
+  constexpr std::uint32_t turns[6] = {0x28BE60DB, 0x9391054A, 0x7F09D5F4,
+                                      0x7D4D3770, 0x36D8A566, 0x4F10E410};
+  std::uint32_t bits;
+  std::memcpy(&bits, &magnitude, sizeof bits);
+  quadrant = 0;
+  if (bits >= 0x7F800000u) return std::numeric_limits<float>::quiet_NaN();
+  const std::uint64_t significand = (bits & 0x7FFFFFu) << 8 | 0x80000000u;
+  const std::uint32_t exponent = (bits >> 23) - 126, word = exponent / 32, shift = exponent % 32;
+  std::uint64_t window[3];
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const std::uint32_t at = word + i;  // the window's first word lies one before the table at 0
+    const std::uint32_t high = at == 0 ? 0 : turns[at - 1], low = turns[at < 6 ? at : 5];
+    window[i] = shift == 0 ? high : (high << shift | low >> (32 - shift));
+  }
+  std::uint64_t product = significand * window[2];
+  product = significand * window[1] + (product >> 32);
+  product += significand * window[0] << 32;  // whole turns overflow and are gone
+  quadrant = static_cast<std::int32_t>((product + (std::uint64_t{1} << 61)) >> 62);
+  const auto rest =
+      static_cast<std::int64_t>(product - (static_cast<std::uint64_t>(quadrant) << 62));
+  return static_cast<float>(static_cast<double>(rest) * 0x1.921fb54442d18p-62);
+}
+
+// x - n pi/2 for the integer n nearest to x / (pi/2), x >= 0; n's low two bits count.
+template <class DF, class V = hn::Vec<DF>, class VI = hn::Vec<hn::RebindToSigned<DF>>>
+HWY_INLINE void reduce_quarter_turns(DF d, V x, V& r, VI& n) {
+  const hn::RebindToSigned<DF> di;
+  const V shifted = fused(d, x, hn::Set(d, 0.636619772f), hn::Set(d, 0x1.8p23f));
+  const V whole = hn::Sub(shifted, hn::Set(d, 0x1.8p23f));
+  n = hn::BitCast(di, shifted);
+  // pi/2 in three parts. The first step is exact: multiples of 2^-23 (or of x's own unit) below 1.
+  r = fused(d, whole, hn::Set(d, -0x1.921fb6p0f), x);
+  r = fused(d, whole, hn::Set(d, 0x1.777a5cp-25f), r);
+  r = fused(d, whole, hn::Set(d, 0x1.ee59dap-50f), r);
+  const auto far = hn::Gt(x, hn::Set(d, 0x1.921fb6p18f));
+  if (HWY_UNLIKELY(!hn::AllFalse(d, far))) {
+    alignas(64) float values[16], rests[16];
+    alignas(64) std::int32_t quadrants[16];
+    hn::Store(x, d, values);
+    hn::Store(r, d, rests);
+    hn::Store(n, di, quadrants);
+    for (std::size_t i = 0; i < hn::Lanes(d); ++i)
+      if (values[i] > 0x1.921fb6p18f) rests[i] = reduce_far(values[i], quadrants[i]);
+    r = hn::Load(d, rests);
+    n = hn::Load(di, quadrants);
+  }
+}
+
+// sin r (2^-27.8) in even quadrants, cos r (2^-32.7) in odd ones, with the sign of n.
+template <class DF, class V = hn::Vec<DF>, class VI = hn::Vec<hn::RebindToSigned<DF>>>
+HWY_INLINE V sine_of_quadrant(DF d, V r, VI n) {
+  const hn::RebindToSigned<DF> di;
+  const V z = hn::Mul(r, r);
+  const V s = polynomial(d, z, -1.95078712e-4f, 8.33210628e-3f, -0.166666538f);
+  const V sine = fused(d, hn::Mul(r, z), s, r);
+  const V c = polynomial(d, z, 2.44300845e-5f, -1.38872978e-3f, 4.16666456e-2f, -0.5f, 1.0f);
+  const auto odd = hn::RebindMask(d, hn::Ne(hn::And(n, hn::Set(di, 1)), hn::Zero(di)));
+  const V sign = hn::BitCast(d, hn::ShiftLeft<30>(hn::And(n, hn::Set(di, 2))));
+  return hn::Xor(hn::IfThenElse(odd, c, sine), sign);
+}
+
+// Sine and cosine of any finite x, to 1.6 ulp; NaN of an infinity. Beyond 2^18 pi/2 (411775) slow:
+// one lane at a time.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V sin_lanes(DF d, V x) {
+  V r;
+  hn::Vec<hn::RebindToSigned<DF>> n;
+  reduce_quarter_turns(d, hn::Abs(x), r, n);
+  return hn::Xor(sine_of_quadrant(d, r, n), hn::And(x, hn::Set(d, -0.0f)));
+}
+
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V cos_lanes(DF d, V x) {
+  const hn::RebindToSigned<DF> di;
+  V r;
+  hn::Vec<decltype(di)> n;
+  reduce_quarter_turns(d, hn::Abs(x), r, n);
+  return sine_of_quadrant(d, r, hn::Add(n, hn::Set(di, 1)));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_in_place(const float* addend, std::size_t count,
+                                                       float* values) {
+  map_vectors<2>({values, addend}, values, count,
+                 [](FloatVector x, FloatVector y) HWY_ATTR { return hn::Add(x, y); });
+}
+
+template <Activation kFunction>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void activate_run(std::size_t count, float* values) {
+  map_vectors<1>({values}, values, count, [](FloatVector x) HWY_ATTR {
+    const Floats d;
+    if constexpr (kFunction == Activation::relu) return at_least_lanes(d, x, 0.0f);
+    if constexpr (kFunction == Activation::gelu) return gelu_lanes(d, x);
+    if constexpr (kFunction == Activation::gelu_tanh) return gelu_tanh_lanes(d, x);
+    if constexpr (kFunction == Activation::tanh) return tanh_lanes(d, x);
+  });
+}
+
+static inline void activate_in_place(Activation function, std::size_t count, float* values) {
+  switch (function) {
+    case Activation::none:
+      return;
+    case Activation::relu:
+      return activate_run<Activation::relu>(count, values);
+    case Activation::gelu:
+      return activate_run<Activation::gelu>(count, values);
+    case Activation::gelu_tanh:
+      return activate_run<Activation::gelu_tanh>(count, values);
+    case Activation::tanh:
+      return activate_run<Activation::tanh>(count, values);
+  }
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Writes runs of floats to a target, rounded.
+class RunWriter {
+ public:
+  explicit RunWriter(const MatrixTarget& target) : writer_(target) {}
+
+  // At most a row chunk.
+  void write(std::size_t row, std::size_t column, const float* values, std::size_t count) {
+    std::memcpy(writer_.place(row, column), values, count * sizeof(float));
+    writer_.finish(row, column, count);
+  }
+
+ private:
+  RowWriter writer_;
+};
+
+class Evictor {
+ public:
+  Evictor(const MatrixTarget& c, const Eviction& eviction)
+      : eviction_(eviction),
+        old_c_({.data = c.data, .row_stride = c.row_stride}),
+        residual_(eviction.residual),
+        c_(c),
+        pre_activation_(eviction.pre_activation) {}
+
+  // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
+  // used up. At most a row chunk of columns.
+  void evict(std::size_t row, std::size_t column, std::size_t rows, std::size_t columns,
+             float* sums, std::size_t stride) {
+    for (std::size_t i = 0; i < rows; ++i) evict_run(row + i, column, columns, sums + i * stride);
+  }
+
+ private:
+  void evict_run(std::size_t row, std::size_t column, std::size_t count, float* values) {
+    const Eviction& e = eviction_;
+    if (e.accumulate) add_in_place(old_c_.read(row, column, count, chunk_.values), count, values);
+    if (e.bias != nullptr) add_in_place(e.bias + column, count, values);
+    if (e.pre_activation.data != nullptr) pre_activation_.write(row, column, values, count);
+    activate_in_place(e.activation, count, values);
+    if (e.dropout.threshold != 0) {
+      const DropoutArgs& d = e.dropout;
+      drop_in_place(d, draw_index(d.draw, d.draw_row_stride, d.row_indices, row, column), count,
+                    values);
+    }
+    if (e.residual.data != nullptr)
+      add_in_place(residual_.read(row, column, count, chunk_.values), count, values);
+    if (e.amax != nullptr) *e.amax = (std::max)(*e.amax, largest_finite(values, count));
+    c_.write(row, column, values, count);
+  }
+
+  Eviction eviction_;
+  RowReader old_c_, residual_;
+  RunWriter c_, pre_activation_;
+  ChunkBuffer chunk_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/gemm_micro-inl.hpp
+// The innermost loop of every matrix product: a block of the result stays in registers while k
+// passes by. Operands come packed (pack-inl.hpp), so that both are read from front to back.
+//
+// Rows and vectors are chosen so that accumulators, one row of b and one element of a fill the
+// registers: enough independent chains to hide the latency of a multiply-add (4 cycles, two a
+// cycle: 8 chains), and few loads for each of them. g++ 12 and clang 14 keep all accumulators in
+// registers at these sizes.
+
+#if defined(SOMA_KERNELS_GEMM_MICRO_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_MICRO_INL_HPP
+#undef SOMA_KERNELS_GEMM_MICRO_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_MICRO_INL_HPP
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// 28 of 32 registers with AVX-512, 12 of 16 with 8 or 4 lanes on x86, 16 of 32 on AArch64.
+inline constexpr std::size_t micro_rows = float_lanes == 16  ? 14
+                                          : HWY_ARCH_ARM     ? 8
+                                          : float_lanes == 1 ? 4
+                                                             : 6;
+inline constexpr std::size_t micro_vectors = float_lanes == 1 ? 4 : 2;
+inline constexpr std::size_t micro_columns = micro_vectors * float_lanes;
+// Rows of a take whole blocks in a step of k, which is easier to pack.
+inline constexpr std::size_t micro_row_width =
+    (micro_rows + float_lanes - 1) / float_lanes * float_lanes;
+inline constexpr std::size_t line_floats = 16;  // a cache line
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Where sums of a tile come from and go to; rows lie `stride` floats apart everywhere.
+struct SumPath {
+  const float *from, *addend;
+  float* to;
+  std::size_t stride;
+};
+
+// The arrays of vectors below never exist in memory: every index is a constant.
+class MicroKernel {
+  using Rows = std::make_index_sequence<micro_rows>;
+  using Vectors = std::make_index_sequence<micro_vectors>;
+  using All = std::make_index_sequence<micro_rows * micro_vectors>;
+
+ public:
+  // The block of c at `block` floats from its start: sums from `path.from` on (from zero where
+  // null), along k in ascending order, one fused multiply-add at a time; then path.addend is added
+  // (unless null), and the result goes to path.to. a is [k][micro_row_width], b [k][micro_columns].
+  // All aligned to a vector. The block `next` is fetched meanwhile.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t k, const float* HWY_RESTRICT a,
+                                                const float* HWY_RESTRICT b, const SumPath& path,
+                                                std::size_t block, std::size_t next) {
+    FloatVector sums[micro_rows * micro_vectors];
+    const std::size_t stride = path.stride;
+    if (path.from == nullptr)
+      clear(All(), sums);
+    else
+      load(All(), sums, path.from + block, stride);
+    const float* fetched = (path.addend != nullptr ? path.addend : path.to) + next;
+    for (std::size_t i = 0; i < micro_rows; ++i)
+      for (std::size_t j = 0; j < micro_columns; j += line_floats)
+        hwy::Prefetch(fetched + i * stride + j);
+    for (std::size_t i = 0; i < k; ++i) {
+      FloatVector row[micro_vectors];
+      load(Vectors(), row, b, 0);
+      step(Rows(), sums, a, row);
+      a += micro_row_width;
+      b += micro_columns;
+    }
+    if (path.addend != nullptr) add(All(), sums, path.addend + block, stride);
+    store(All(), sums, path.to + block, stride);
+  }
+
+ private:
+  template <std::size_t... i>
+  HWY_INLINE static void clear(std::index_sequence<i...>, FloatVector* sums) {
+    ((sums[i] = hn::Zero(Floats())), ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void load(std::index_sequence<i...>, FloatVector* sums, const float* c,
+                              std::size_t stride) {
+    ((sums[i] =
+          hn::Load(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes)),
+     ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void add(std::index_sequence<i...>, FloatVector* sums, const float* c,
+                             std::size_t stride) {
+    ((sums[i] = hn::Add(
+          hn::Load(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
+          sums[i])),
+     ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void store(std::index_sequence<i...>, const FloatVector* sums, float* c,
+                               std::size_t stride) {
+    (hn::Store(sums[i], Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
+     ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, const float* a,
+                              const FloatVector* row) {
+    (multiply_add(Vectors(), sums + i * micro_vectors, hn::Set(Floats(), a[i]), row), ...);
+  }
+  template <std::size_t... j>
+  HWY_INLINE static void multiply_add(std::index_sequence<j...>, FloatVector* sums, FloatVector a,
+                                      const FloatVector* row) {
+    ((sums[j] = hn::MulAdd(a, row[j], sums[j])), ...);
+  }
+};
+
+}  // namespace
+
+// A product of packed panels, with sums on their path: `rows` and `columns` are rounded up to whole
+// micro-tiles, which the path has room for. Panels lie `depth` steps of k apart.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panels(std::size_t rows, std::size_t columns,
+                                                          std::size_t depth, const float* a,
+                                                          const float* b, const SumPath& path) {
+  // A panel of b stays in the first-level cache while the panels of a pass.
+  for (std::size_t j = 0; j < columns; j += micro_columns) {
+    const float* panel = a;
+    for (std::size_t i = 0; i < rows; i += micro_rows) {
+      const std::size_t block = i * path.stride + j;
+      const std::size_t next =
+          i + micro_rows < rows ? block + micro_rows * path.stride : j + micro_columns;
+      MicroKernel::run(depth, panel, b + j * depth, path, block, next);
+      panel += depth * micro_row_width;
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/pack-inl.hpp
+// Packing: a block of an operand becomes panels of fp32 in the order in which the innermost loop of
+// a product reads them, [k][width]. What a panel lacks at the edge of the matrix is zero; along k
+// nothing is added.
+
+#if defined(SOMA_KERNELS_PACK_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_PACK_INL_HPP
+#undef SOMA_KERNELS_PACK_INL_HPP
+#else
+#define SOMA_KERNELS_PACK_INL_HPP
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Most steps of k in a panel.
+inline constexpr std::size_t pack_depth = 192;
+// Most lines (rows of a, columns of b) in a call.
+inline constexpr std::size_t pack_lines = row_chunk;
+
+// Elements are packed from where they lie if they are fp32 or bf16, whose codes are the upper
+// halves of fp32 numbers. Everything else is decoded to fp32 first.
+using Bf16Code = std::uint16_t;
+
+HWY_INLINE FloatVector widened(FloatVector values) { return values; }
+HWY_INLINE FloatVector widened(hn::Vec<hn::Rebind<Bf16Code, Floats>> codes) {
+  const hn::RebindToUnsigned<Floats> du;
+  return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(du, codes)));
+}
+static inline float widened_one(float value) { return value; }
+static inline float widened_one(Bf16Code code) {
+  const std::uint32_t bits = std::uint32_t{code} << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// Four elements from each fourth line, one line for each block of 128 bits of floats.
+template <class D, class Element>
+HWY_INLINE hn::Vec<D> load_blocks(D d, const Element* const* lines, std::size_t at) {
+  if constexpr (hn::MaxLanes(d) == 4) {
+    return hn::LoadU(d, lines[0] + at);
+  } else {
+    const hn::Half<D> half;
+    return hn::Combine(d, load_blocks(half, lines + hn::MaxLanes(half), at),
+                       load_blocks(half, lines, at));
+  }
+}
+#endif
+
+// Lines that are turned at a time: a vector has one 4 x 4 block of them for each 128 bits.
+inline constexpr std::size_t pack_group = (std::max)(float_lanes, std::size_t{4});
+
+// Four elements of each of pack_group lines, across: to[i * stride] gets element i of all.
+template <class Element>
+HWY_INLINE void turn_group(const Element* const* lines, std::size_t at, float* to,
+                           std::size_t stride) {
+#if HWY_TARGET == HWY_SCALAR
+  for (std::size_t i = 0; i < 4; ++i)
+    for (std::size_t line = 0; line < 4; ++line)
+      to[i * stride + line] = widened_one(lines[line][at + i]);
+#else
+  const Floats d;
+  const hn::Rebind<Element, Floats> stored;
+  const hn::Repartition<double, Floats> pairs;
+  const auto a = widened(load_blocks(stored, lines, at));
+  const auto b = widened(load_blocks(stored, lines + 1, at));
+  const auto c = widened(load_blocks(stored, lines + 2, at));
+  const auto e = widened(load_blocks(stored, lines + 3, at));
+  const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(d, a, b));
+  const auto ab_high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
+  const auto ce_low = hn::BitCast(pairs, hn::InterleaveLower(d, c, e));
+  const auto ce_high = hn::BitCast(pairs, hn::InterleaveUpper(d, c, e));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_low, ce_low)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_low, ce_low)), d, to + stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_high, ce_high)), d, to + 2 * stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ce_high)), d, to + 3 * stride);
+#endif
+}
+
+// One panel from lines that are adjacent along k; whole groups of them.
+template <std::size_t kWidth, class Element>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_lines_panel(const Element* const* lines,
+                                                           std::size_t depth, float* out) {
+  constexpr std::size_t cache_line = 64 / sizeof(Element);
+  const std::size_t whole = depth / 4 * 4;
+  // A cache line of the source is used up at once.
+  for (std::size_t first = 0; first < whole; first += cache_line) {
+    const std::size_t end = (std::min)(first + cache_line, whole);
+    for (std::size_t line = 0; line < kWidth; ++line)
+      hwy::Prefetch(lines[line] + first + 2 * cache_line);
+    for (std::size_t group = 0; group < kWidth; group += pack_group)
+      for (std::size_t k = first; k < end; k += 4)
+        turn_group(lines + group, k, out + k * kWidth + group, kWidth);
+  }
+  for (std::size_t k = whole; k < depth; ++k)
+    for (std::size_t line = 0; line < kWidth; ++line)
+      out[k * kWidth + line] = widened_one(lines[line][k]);
+}
+
+// `depth` steps of one panel from rows of lines, `stride` elements apart, of which `readable` may
+// be read; rows `ahead` of them are fetched meanwhile.
+template <std::size_t kWidth, class Element>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_rows_panel(const Element* rows, std::size_t stride,
+                                                          std::size_t readable, std::size_t depth,
+                                                          std::size_t ahead, float* out) {
+  constexpr std::size_t cache_line = 64 / sizeof(Element);
+  const hn::Rebind<Element, Floats> stored;
+  alignas(64) Element edge[kWidth] = {};
+  for (std::size_t k = 0; k < depth; ++k) {
+    const Element* from = rows + k * stride;
+    if (readable < kWidth) {
+      std::memcpy(edge, from, readable * sizeof(Element));
+      from = edge;
+    } else {
+      for (std::size_t at = 0; at < kWidth; at += cache_line)
+        hwy::Prefetch(from + ahead * stride + at);
+    }
+    for (std::size_t at = 0; at < kWidth; at += float_lanes)
+      hn::Store(widened(hn::LoadU(stored, from + at)), Floats(), out + k * kWidth + at);
+  }
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Floats that packing decodes into.
+struct PackBuffer {
+  static constexpr std::size_t rows = 8;  // of lines, at a time
+  static constexpr std::size_t row_stride = pack_lines + lane_padding;
+  static constexpr std::size_t line_stride = pack_depth + lane_padding;
+  static constexpr std::size_t most_width = 32;
+  alignas(64) float values[most_width * line_stride];
+  // Lines that are not there.
+  alignas(64) float no_values[pack_depth] = {};
+  alignas(64) Bf16Code no_codes[pack_depth] = {};
+  template <class Element>
+  const Element* zeros() const {
+    if constexpr (std::is_same_v<Element, float>)
+      return no_values;
+    else
+      return no_codes;
+  }
+};
+static_assert(PackBuffer::rows * PackBuffer::row_stride <=
+              PackBuffer::most_width * PackBuffer::line_stride);
+
+// One side of a product: lines of a are its rows, of b its columns. Panels take kLines lines each
+// and kWidth floats for a step of k.
+class PackSource {
+ public:
+  PackSource(const MatrixOperand& operand, std::size_t lines, std::size_t line_stride,
+             std::size_t depth_stride)
+      : lines_(lines), along_depth_(depth_stride <= line_stride), operand_(operand) {
+    operand_.row_stride = along_depth_ ? line_stride : depth_stride;
+    operand_.column_stride = along_depth_ ? depth_stride : line_stride;
+    reader_ = RowReader(operand_);
+    plain_bf16_ = operand.dtype == DType::bf16 && operand_.column_stride == 1 && operand.scale == 1;
+  }
+
+  // Lines first_line ... and steps first ... of k, at most pack_lines and pack_depth of them.
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+            PackBuffer& buffer, float* out) const {
+    static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PackBuffer::most_width);
+    if (along_depth_ && plain_bf16_)
+      pack_along_depth<kLines, kWidth, Bf16Code>(first_line, lines, first, depth, buffer, out);
+    else if (along_depth_)
+      pack_along_depth<kLines, kWidth, float>(first_line, lines, first, depth, buffer, out);
+    else if (plain_bf16_)
+      pack_along_lines<kLines, kWidth, Bf16Code>(first_line, lines, first, depth, buffer, out);
+    else
+      pack_along_lines<kLines, kWidth, float>(first_line, lines, first, depth, buffer, out);
+  }
+
+ private:
+  // Elements of a row (a line along its depth, or the lines of one step of k), where they lie or
+  // decoded into the buffer.
+  template <class Element>
+  const Element* read(std::size_t row, std::size_t column, std::size_t count, float* buffer) const {
+    if constexpr (std::is_same_v<Element, float>)
+      return reader_.read(row, column, count, buffer);
+    else
+      return static_cast<const Element*>(operand_.data) + row * operand_.row_stride + column;
+  }
+
+  template <std::size_t kLines, std::size_t kWidth, class Element>
+  void pack_along_depth(std::size_t first_line, std::size_t lines, std::size_t first,
+                        std::size_t depth, PackBuffer& buffer, float* out) const {
+    for (std::size_t at = 0; at < lines; at += kLines, out += depth * kWidth) {
+      const Element* from[kWidth];
+      const std::size_t present = (std::min)(kLines, lines - at);
+      for (std::size_t line = 0; line < present; ++line)
+        from[line] = read<Element>(first_line + at + line, first, depth,
+                                   buffer.values + line * PackBuffer::line_stride);
+      for (std::size_t line = present; line < kWidth; ++line) from[line] = buffer.zeros<Element>();
+      pack_lines_panel<kWidth>(from, depth, out);
+    }
+  }
+
+  template <std::size_t kLines, std::size_t kWidth, class Element>
+  void pack_along_lines(std::size_t first_line, std::size_t lines, std::size_t first,
+                        std::size_t depth, PackBuffer& buffer, float* out) const {
+    const bool direct = !std::is_same_v<Element, float> || reader_.direct();
+    const std::size_t stride = direct ? operand_.row_stride : PackBuffer::row_stride;
+    // Lines behind those asked for may be read too: they fill places that nothing is made of.
+    const std::size_t readable = direct ? lines_ - first_line : lines;
+    for (std::size_t k = 0; k < depth; k += PackBuffer::rows) {
+      const std::size_t rows = (std::min)(PackBuffer::rows, depth - k);
+      const std::size_t ahead = k + rows < depth ? rows : 0;
+      const Element* from = read<Element>(first + k, first_line, lines, buffer.values);
+      if (!direct)
+        for (std::size_t row = 1; row < rows; ++row)
+          reader_.read(first + k + row, first_line, lines,
+                       buffer.values + row * PackBuffer::row_stride);
+      float* to = out + k * kWidth;
+      for (std::size_t at = 0; at < lines; at += kLines, to += depth * kWidth)
+        pack_rows_panel<kWidth>(from + at, stride, readable - at, rows, ahead, to);
+    }
+  }
+
+  std::size_t lines_;
+  bool along_depth_, plain_bf16_;
+  MatrixOperand operand_;
+  RowReader reader_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Keys whose scores are made together. Part of the result's definition (the largest score so far is
+// brought up to date once a block), so the same on every target; a multiple of the 14 rows of
+// AVX-512's micro-tiles, and enough for texts cut at 128.
+inline constexpr std::size_t key_block = 140;
+inline constexpr std::size_t query_panel = micro_columns;
+
+static constexpr std::size_t whole_units(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Hands out parts of a workspace; without one it counts bytes.
+class Carver {
+ public:
+  explicit Carver(std::byte* start) : start_(start) {}
+  float* floats(std::size_t count) {
+    return reinterpret_cast<float*>(bytes(count * sizeof(float)));
+  }
+  std::byte* bytes(std::size_t count) {
+    std::byte* part = start_ != nullptr ? start_ + used_ : nullptr;
+    used_ += whole_units(count, 64);
+    return part;
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  std::byte* start_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace
+
+// ---- operands of any depth: panels one after another, cut along k into pieces of pack_depth
+
+// Floats of packed lines.
+static constexpr std::size_t packed_rows_floats(std::size_t lines, std::size_t depth) {
+  return whole_units(lines, micro_rows) / micro_rows * micro_row_width * depth;
+}
+static constexpr std::size_t packed_columns_floats(std::size_t lines, std::size_t depth) {
+  return whole_units(lines, micro_columns) * depth;
+}
+
+template <std::size_t kLines, std::size_t kWidth>
+static inline void pack_whole(const PackSource& source, std::size_t first_line, std::size_t lines,
+                              std::size_t first, std::size_t depth, PackBuffer& buffer,
+                              float* out) {
+  constexpr std::size_t step = pack_lines / kLines * kLines;
+  for (std::size_t k = 0; k < depth; k += pack_depth) {
+    const std::size_t part = (std::min)(pack_depth, depth - k);
+    for (std::size_t line = 0; line < lines; line += step) {
+      const std::size_t count = (std::min)(step, lines - line);
+      source.pack<kLines, kWidth>(first_line + line, count, first + k, part, buffer, out);
+      out += whole_units(count, kLines) / kLines * kWidth * part;
+    }
+  }
+}
+
+static inline void pack_rows_whole(const PackSource& source, std::size_t first_line,
+                                   std::size_t lines, std::size_t first, std::size_t depth,
+                                   PackBuffer& buffer, float* out) {
+  pack_whole<micro_rows, micro_row_width>(source, first_line, lines, first, depth, buffer, out);
+}
+static inline void pack_columns_whole(const PackSource& source, std::size_t first_line,
+                                      std::size_t lines, std::size_t first, std::size_t depth,
+                                      PackBuffer& buffer, float* out) {
+  pack_whole<micro_columns, micro_columns>(source, first_line, lines, first, depth, buffer, out);
+}
+
+// c (+)= a b for operands packed so; from zero where `fresh`.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_whole(std::size_t rows, std::size_t columns,
+                                                         std::size_t depth, const float* a,
+                                                         const float* b, float* c,
+                                                         std::size_t stride, bool fresh) {
+  if (depth == 0 && fresh)
+    for (std::size_t row = 0; row < rows; ++row) std::fill_n(c + row * stride, columns, 0.0f);
+  for (std::size_t k = 0; k < depth; k += pack_depth) {
+    const std::size_t part = (std::min)(pack_depth, depth - k);
+    const SumPath path{fresh && k == 0 ? nullptr : c, nullptr, c, stride};
+    multiply_panels(rows, columns, part, a, b, path);
+    a += packed_rows_floats(rows, part);
+    b += packed_columns_floats(columns, part);
+  }
+}
+
+// ---- steps on panels of query_panel columns
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_panel(float* panel, std::size_t rows,
+                                                      float factor) {
+  const Floats d;
+  const auto f = hn::Set(d, factor);
+  for (std::size_t i = 0; i < rows * query_panel; i += float_lanes)
+    hn::Store(hn::Mul(hn::Load(d, panel + i), f), d, panel + i);
+}
+
+// Every row times `factors`, one for each column.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_columns(float* panel, std::size_t rows,
+                                                        const float* factors) {
+  const Floats d;
+  for (std::size_t at = 0; at < query_panel; at += float_lanes) {
+    const auto f = hn::Load(d, factors + at);
+    for (std::size_t row = 0; row < rows; ++row) {
+      float* x = panel + row * query_panel + at;
+      hn::Store(hn::Mul(hn::Load(d, x), f), d, x);
+    }
+  }
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Random words of a panel: keys as rows, queries as columns.
+struct WordPanel {
+  static constexpr std::size_t stride = key_block + 8 + philox_padding;
+  float* across;  // [query_panel][stride]
+  float* words;   // [key_block][query_panel]
+
+  explicit WordPanel(Carver& carver)
+      : across(carver.floats(query_panel * stride)),
+        words(carver.floats(key_block * query_panel)) {}
+
+  // For `keys` keys from first_key on and the query_panel queries from first_query on. Words pass
+  // as floats: they are only moved.
+  void draw(const DropoutArgs& dropout, std::size_t first_query, std::size_t first_key,
+            std::size_t keys) {
+    const float* lines[query_panel];
+    for (std::size_t query = 0; query < query_panel; ++query) {
+      const std::uint64_t index =
+          dropout.draw.index + (std::uint64_t{first_query + query} << 16) + first_key;
+      const auto lead = static_cast<std::size_t>(index % 4);
+      float* row = across + query * stride;
+      philox_words(dropout.draw, index / 4, (lead + keys + 3) / 4,
+                   reinterpret_cast<std::uint32_t*>(row));
+      lines[query] = row + lead;
+    }
+    pack_lines_panel<query_panel>(lines, keys, words);
+  }
+};
+
+}  // namespace
+
+// Writes the rows of an operand of `width` columns from a panel that has them as columns; rows
+// `first` ..., at most query_panel. `buffer` has room for them.
+static inline void write_turned(const float* panel, std::size_t width, std::size_t first,
+                                std::size_t rows, float* buffer, RunWriter& writer) {
+  const std::size_t stride = whole_units(width, pack_group);
+  const float* lines[pack_group];
+  for (std::size_t group = 0; group < width; group += pack_group) {
+    for (std::size_t line = 0; line < pack_group; ++line)
+      lines[line] = panel + (group + line) * query_panel;
+    for (std::size_t at = 0; at < query_panel; at += 4)
+      turn_group(lines, at, buffer + at * stride + group, stride);
+  }
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t at = 0; at < width; at += row_chunk)
+      writer.write(first + row, at, buffer + row * stride + at, (std::min)(row_chunk, width - at));
+}
+
+// Rows of a panel that is made of `width` rows by products and read by write_turned.
+static constexpr std::size_t turned_rows(std::size_t width) {
+  return (std::max)(whole_units(width, micro_rows), whole_units(width, pack_group));
+}
+
+// Zeros, through the target's rounding as any value.
+static inline void write_zeros(RunWriter& writer, std::size_t rows, std::size_t columns,
+                               ChunkBuffer& buffer) {
+  std::fill_n(buffer.values, row_chunk, 0.0f);
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t at = 0; at < columns; at += row_chunk)
+      writer.write(row, at, buffer.values, (std::min)(row_chunk, columns - at));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Scaled scores become p, dropped where kDrop; dp becomes ds.
+template <bool kDrop>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void differentiate_scores(
+    float* scores, float* dp, std::size_t keys, const float* log_sum_exp, const float* delta,
+    float scale, const DropoutArgs& dropout, const float* words) {
+  const Floats d;
+  const hn::RebindToUnsigned<Floats> du;
+  const auto factor = hn::Set(d, scale), keep = hn::Set(d, kDrop ? dropout.keep_scale : 1.0f);
+  const auto threshold = hn::Set(du, dropout.threshold);
+  for (std::size_t at = 0; at < query_panel; at += float_lanes) {
+    const auto shift = hn::Load(d, log_sum_exp + at);
+    const auto minus_delta = hn::Neg(hn::Load(d, delta + at));
+    for (std::size_t i = at; i < keys * query_panel; i += query_panel) {
+      const auto p = exp_lanes(d, hn::Sub(hn::Load(d, scores + i), shift));
+      auto gradient = hn::Load(d, dp + i);
+      auto kept = p;
+      if constexpr (kDrop) {
+        const auto word = hn::BitCast(du, hn::Load(d, words + i));
+        const auto dropped = hn::RebindMask(d, hn::Lt(word, threshold));
+        gradient = hn::IfThenZeroElse(dropped, gradient);
+        kept = hn::IfThenZeroElse(dropped, hn::Mul(p, keep));
+      }
+      hn::Store(kept, d, scores + i);
+      hn::Store(hn::Mul(hn::Mul(p, fused(d, gradient, keep, minus_delta)), factor), d, dp + i);
+    }
+  }
+}
+
+// Rows of a panel, keys, as the left-hand side of a product along its first queries.
+static inline void turn_panel(const float* panel, std::size_t keys, std::size_t queries,
+                              const float* zeros, float* out) {
+  for (std::size_t key = 0; key < keys; key += micro_rows) {
+    const float* lines[micro_row_width];
+    for (std::size_t line = 0; line < micro_row_width; ++line)
+      lines[line] =
+          line < micro_rows && key + line < keys ? panel + (key + line) * query_panel : zeros;
+    pack_lines_panel<micro_row_width>(lines, queries, out);
+    out += queries * micro_row_width;
+  }
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_row_products(const float* a, const float* b,
+                                                           std::size_t count, LaneSums<1>& sums) {
+  accumulate<1, 2>({a, b}, count, sums,
+                   [](FloatVector* sum, FloatVector x, FloatVector y)
+                       HWY_ATTR { sum[0] = fused(Floats(), x, y, sum[0]); });
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+struct BackwardSpace {
+  std::size_t panels, dq_rows, row_floats, stride;
+  PackBuffer* pack;
+  float *q, *dout;             // [panels] packed, queries as columns
+  float *q_rows, *dout_rows;   // [panels] packed, queries along k
+  float* dq;                   // [panels][dq_rows][query_panel]
+  float *log_sum_exp, *delta;  // [panels][query_panel]
+  float *k, *v, *k_across;     // a block of keys, packed as left-hand sides
+  float *scores, *dp;          // a panel
+  float* turned;               // a panel as a left-hand side
+  float *dk, *dv;              // a block of keys
+  float* rows;                 // of a finished panel
+  WordPanel words;
+
+  BackwardSpace(Carver& carver, std::size_t queries, std::size_t width)
+      : panels((queries + query_panel - 1) / query_panel),
+        dq_rows(turned_rows(width)),
+        row_floats(packed_columns_floats(width, query_panel)),
+        stride(whole_units(width, micro_columns) + line_floats),
+        pack(reinterpret_cast<PackBuffer*>(carver.bytes(sizeof(PackBuffer)))),
+        q(carver.floats(panels * width * query_panel)),
+        dout(carver.floats(panels * width * query_panel)),
+        q_rows(carver.floats(panels * row_floats)),
+        dout_rows(carver.floats(panels * row_floats)),
+        dq(carver.floats(panels * dq_rows * query_panel)),
+        log_sum_exp(carver.floats(panels * query_panel)),
+        delta(carver.floats(panels * query_panel)),
+        k(carver.floats(packed_rows_floats(key_block, width))),
+        v(carver.floats(packed_rows_floats(key_block, width))),
+        k_across(carver.floats(packed_rows_floats(width, key_block))),
+        scores(carver.floats(block_rows * query_panel)),
+        dp(carver.floats(block_rows * query_panel)),
+        turned(carver.floats(packed_rows_floats(key_block, query_panel))),
+        dk(carver.floats(block_rows * stride)),
+        dv(carver.floats(block_rows * stride)),
+        rows(carver.floats(query_panel * whole_units(width, pack_group))),
+        words(carver) {}
+
+  static constexpr std::size_t block_rows = whole_units(key_block, micro_rows);
+};
+
+class AttentionBackward {
+ public:
+  explicit AttentionBackward(const AttentionArgs& args)
+      : args_(args),
+        carver_(args.workspace),
+        space_(carver_, args.queries, args.width),
+        dq_(args.dq),
+        dk_(args.dk),
+        dv_(args.dv) {
+    new (space_.pack) PackBuffer;
+  }
+
+  void run() {
+    pack_queries(args_.q, space_.q, space_.q_rows);
+    pack_queries(args_.dout, space_.dout, space_.dout_rows);
+    sum_rows();
+    for (std::size_t key = 0; key < args_.keys; key += key_block) {
+      const std::size_t keys = (std::min)(key_block, args_.keys - key);
+      add_block(key, keys);
+      write_rows(space_.dk, key, keys, dk_);
+      write_rows(space_.dv, key, keys, dv_);
+    }
+    for (std::size_t panel = 0; panel < space_.panels; ++panel)
+      write_turned(space_.dq + panel * space_.dq_rows * query_panel, args_.width,
+                   panel * query_panel, queries_of(panel), space_.rows, dq_);
+  }
+
+ private:
+  std::size_t queries_of(std::size_t panel) const {
+    return (std::min)(query_panel, args_.queries - panel * query_panel);
+  }
+
+  void pack_queries(const MatrixOperand& operand, float* columns, float* rows) {
+    const std::size_t width = args_.width;
+    const PackSource as_lines(operand, args_.queries, operand.row_stride, operand.column_stride);
+    const PackSource along(operand, width, operand.column_stride, operand.row_stride);
+    for (std::size_t panel = 0; panel < space_.panels; ++panel) {
+      const std::size_t first = panel * query_panel, count = queries_of(panel);
+      pack_columns_whole(as_lines, first, count, 0, width, *space_.pack,
+                         columns + panel * width * query_panel);
+      pack_columns_whole(along, 0, width, first, count, *space_.pack,
+                         rows + panel * space_.row_floats);
+    }
+  }
+
+  // delta, and what a panel needs to know of queries that are not there.
+  void sum_rows() {
+    const RowReader dout(args_.dout), out(args_.forward_out);
+    ChunkBuffer buffers[2];
+    const std::size_t places = space_.panels * query_panel;
+    std::fill_n(space_.delta, places, 0.0f);
+    std::fill_n(space_.log_sum_exp, places, 0.0f);
+    std::copy_n(args_.log_sum_exp, args_.queries, space_.log_sum_exp);
+    for (std::size_t query = 0; query < args_.queries; ++query) {
+      LaneSums<1> sums;
+      for_each_chunk(args_.width, [&](std::size_t first, std::size_t count) {
+        add_row_products(dout.read(query, first, count, buffers[0].values),
+                         out.read(query, first, count, buffers[1].values), count, sums);
+      });
+      space_.delta[query] = sums.total();
+    }
+  }
+
+  void add_block(std::size_t first, std::size_t keys) {
+    const std::size_t width = args_.width;
+    const PackSource k(args_.k, args_.keys, args_.k.row_stride, args_.k.column_stride);
+    const PackSource v(args_.v, args_.keys, args_.v.row_stride, args_.v.column_stride);
+    const PackSource k_across(args_.k, width, args_.k.column_stride, args_.k.row_stride);
+    pack_rows_whole(k, first, keys, 0, width, *space_.pack, space_.k);
+    pack_rows_whole(v, first, keys, 0, width, *space_.pack, space_.v);
+    pack_rows_whole(k_across, 0, width, first, keys, *space_.pack, space_.k_across);
+    for (std::size_t panel = 0; panel < space_.panels; ++panel) {
+      make_gradients(panel, first, keys);
+      const std::size_t at = panel * space_.row_floats, queries = queries_of(panel);
+      turn_panel(space_.scores, keys, queries, space_.pack->no_values, space_.turned);
+      multiply_whole(keys, width, queries, space_.turned, space_.dout_rows + at, space_.dv,
+                     space_.stride, panel == 0);
+      turn_panel(space_.dp, keys, queries, space_.pack->no_values, space_.turned);
+      multiply_whole(keys, width, queries, space_.turned, space_.q_rows + at, space_.dk,
+                     space_.stride, panel == 0);
+      multiply_whole(width, query_panel, keys, space_.k_across, space_.dp,
+                     space_.dq + panel * space_.dq_rows * query_panel, query_panel, first == 0);
+    }
+  }
+
+  // p and ds of a panel, in place of scores and dp.
+  void make_gradients(std::size_t panel, std::size_t first, std::size_t keys) {
+    const std::size_t width = args_.width, at = panel * query_panel;
+    const DropoutArgs& dropout = args_.dropout;
+    multiply_whole(keys, query_panel, width, space_.k, space_.q + at * width, space_.scores,
+                   query_panel, true);
+    multiply_whole(keys, query_panel, width, space_.v, space_.dout + at * width, space_.dp,
+                   query_panel, true);
+    scale_panel(space_.scores, keys, args_.scale);
+    const bool drops = dropout.threshold != 0;
+    if (drops) space_.words.draw(dropout, at, first, keys);
+    const auto differentiate = drops ? differentiate_scores<true> : differentiate_scores<false>;
+    differentiate(space_.scores, space_.dp, keys, space_.log_sum_exp + at, space_.delta + at,
+                  args_.scale, dropout, space_.words.words);
+  }
+
+  void write_rows(const float* values, std::size_t first, std::size_t rows, RunWriter& writer) {
+    for (std::size_t row = 0; row < rows; ++row)
+      for_each_chunk(args_.width, [&](std::size_t column, std::size_t count) {
+        writer.write(first + row, column, values + row * space_.stride + column, count);
+      });
+  }
+
+  const AttentionArgs& args_;
+  Carver carver_;
+  BackwardSpace space_;
+  RunWriter dq_, dk_, dv_;
+};
+
+}  // namespace
+
+static inline void attention_backward_kernel(const AttentionArgs& args) noexcept {
+  if (args.queries != 0 && args.keys != 0) return AttentionBackward(args).run();
+  RunWriter dq(args.dq), dk(args.dk), dv(args.dv);
+  ChunkBuffer buffer;
+  write_zeros(dq, args.queries, args.width, buffer);
+  write_zeros(dk, args.keys, args.width, buffer);
+  write_zeros(dv, args.keys, args.width, buffer);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/attention_forward-inl.hpp
+// Forward attention: keys pass in blocks; every panel of queries keeps its largest score, its sum
+// of exponentials and its sum of values so far (the online softmax of arXiv 2205.14135).
+
+#if defined(SOMA_KERNELS_ATTENTION_FORWARD_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ATTENTION_FORWARD_INL_HPP
+#undef SOMA_KERNELS_ATTENTION_FORWARD_INL_HPP
+#else
+#define SOMA_KERNELS_ATTENTION_FORWARD_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+
+// What is subtracted from scores: their largest so far. While that is -infinity, zero, so that keys
+// without weight stay without; a row that ends so divides zero by zero.
+template <class V>
+HWY_INLINE V score_shift(V largest) {
+  const Floats d;
+  return hn::IfThenZeroElse(hn::Eq(largest, hn::Set(d, minus_infinity)), largest);
+}
+
+// Scores times `scale`, rounded; `largest` includes them; `correction` is what sums so far are to
+// be multiplied by. A NaN may or may not show in `largest`, but makes the sum NaN.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_scores(float* scores, std::size_t keys, float scale,
+                                                       float* largest, float* correction) {
+  const Floats d;
+  const auto factor = hn::Set(d, scale);
+  for (std::size_t at = 0; at < query_panel; at += float_lanes) {
+    const auto before = hn::Load(d, largest + at);
+    auto most = before;
+    for (std::size_t key = 0; key < keys; ++key) {
+      float* x = scores + key * query_panel + at;
+      const auto scaled = hn::Mul(hn::Load(d, x), factor);
+      hn::Store(scaled, d, x);
+      most = hn::Max(most, scaled);
+    }
+    hn::Store(most, d, largest + at);
+    hn::Store(exp_lanes(d, hn::Sub(before, score_shift(most))), d, correction + at);
+  }
+}
+
+// Scores become exp(score - largest); sums = sums * correction + their sum, which is taken in 16
+// logical lanes over the block's keys.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void exponentiate_scores(float* scores, std::size_t keys,
+                                                              const float* largest,
+                                                              const float* correction,
+                                                              float* sums) {
+  const Floats d;
+  alignas(64) float lanes[sum_lanes][float_lanes];
+  for (std::size_t at = 0; at < query_panel; at += float_lanes) {
+    const auto shift = score_shift(hn::Load(d, largest + at));
+    for (std::size_t lane = 0; lane < sum_lanes; ++lane) {
+      auto sum = hn::Zero(d);
+      for (std::size_t key = lane; key < keys; key += sum_lanes) {
+        float* x = scores + key * query_panel + at;
+        const auto e = exp_lanes(d, hn::Sub(hn::Load(d, x), shift));
+        hn::Store(e, d, x);
+        sum = hn::Add(sum, e);
+      }
+      hn::Store(sum, d, lanes[lane]);
+    }
+    for (std::size_t half = sum_lanes / 2; half != 0; half /= 2)
+      for (std::size_t i = 0; i < half; ++i)
+        hn::Store(hn::Add(hn::Load(d, lanes[i]), hn::Load(d, lanes[i + half])), d, lanes[i]);
+    hn::Store(fused(d, hn::Load(d, sums + at), hn::Load(d, correction + at), hn::Load(d, lanes[0])),
+              d, sums + at);
+  }
+}
+
+// inverse = 1 / sums, log_sum_exp = largest + log(sums)
+HWY_NOINLINE HWY_MAYBE_UNUSED static void finish_sums(const float* largest, const float* sums,
+                                                      float* inverse, float* log_sum_exp) {
+  const Floats d;
+  for (std::size_t at = 0; at < query_panel; at += float_lanes) {
+    const auto sum = hn::Load(d, sums + at);
+    hn::Store(hn::Div(hn::Set(d, 1.0f), sum), d, inverse + at);
+    hn::Store(hn::Add(hn::Load(d, largest + at), log_lanes(d, sum)), d, log_sum_exp + at);
+  }
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+struct ForwardSpace {
+  std::size_t panels, out_rows;
+  PackBuffer* pack;
+  float* q;                            // [panels] packed
+  float* out;                          // [panels][out_rows][query_panel]
+  float *largest, *sums, *correction;  // [panels][query_panel]
+  float *k, *v;                        // a block of keys, packed as left-hand sides
+  float* scores;                       // a panel
+  float* rows;                         // of a finished panel
+  WordPanel words;
+
+  ForwardSpace(Carver& carver, std::size_t queries, std::size_t width)
+      : panels((queries + query_panel - 1) / query_panel),
+        out_rows(turned_rows(width)),
+        pack(reinterpret_cast<PackBuffer*>(carver.bytes(sizeof(PackBuffer)))),
+        q(carver.floats(panels * width * query_panel)),
+        out(carver.floats(panels * out_rows * query_panel)),
+        largest(carver.floats(panels * query_panel)),
+        sums(carver.floats(panels * query_panel)),
+        correction(carver.floats(query_panel)),
+        k(carver.floats(packed_rows_floats(key_block, width))),
+        v(carver.floats(packed_rows_floats(width, key_block))),
+        scores(carver.floats(whole_units(key_block, micro_rows) * query_panel)),
+        rows(carver.floats(query_panel * whole_units(width, pack_group))),
+        words(carver) {}
+};
+
+class AttentionForward {
+ public:
+  explicit AttentionForward(const AttentionArgs& args)
+      : args_(args), carver_(args.workspace), space_(carver_, args.queries, args.width) {
+    new (space_.pack) PackBuffer;
+  }
+
+  void run() {
+    const PackSource q(args_.q, args_.queries, args_.q.row_stride, args_.q.column_stride);
+    for (std::size_t panel = 0; panel < space_.panels; ++panel)
+      pack_columns_whole(q, panel * query_panel, queries_of(panel), 0, args_.width, *space_.pack,
+                         space_.q + panel * args_.width * query_panel);
+    std::fill_n(space_.largest, space_.panels * query_panel, minus_infinity);
+    std::fill_n(space_.sums, space_.panels * query_panel, 0.0f);
+    for (std::size_t key = 0; key < args_.keys; key += key_block) add_block(key);
+    finish();
+  }
+
+ private:
+  std::size_t queries_of(std::size_t panel) const {
+    return (std::min)(query_panel, args_.queries - panel * query_panel);
+  }
+
+  void add_block(std::size_t first) {
+    const std::size_t keys = (std::min)(key_block, args_.keys - first), width = args_.width;
+    const PackSource k(args_.k, args_.keys, args_.k.row_stride, args_.k.column_stride);
+    const PackSource v(args_.v, width, args_.v.column_stride, args_.v.row_stride);
+    pack_rows_whole(k, first, keys, 0, width, *space_.pack, space_.k);
+    pack_rows_whole(v, 0, width, first, keys, *space_.pack, space_.v);
+    for (std::size_t panel = 0; panel < space_.panels; ++panel) {
+      float *largest = space_.largest + panel * query_panel,
+            *out = space_.out + panel * space_.out_rows * query_panel;
+      multiply_whole(keys, query_panel, width, space_.k, space_.q + panel * width * query_panel,
+                     space_.scores, query_panel, true);
+      scale_scores(space_.scores, keys, args_.scale, largest, space_.correction);
+      exponentiate_scores(space_.scores, keys, largest, space_.correction,
+                          space_.sums + panel * query_panel);
+      if (args_.dropout.threshold != 0) {
+        space_.words.draw(args_.dropout, panel * query_panel, first, keys);
+        drop_words(reinterpret_cast<const std::uint32_t*>(space_.words.words), keys * query_panel,
+                   args_.dropout, space_.scores);
+      }
+      if (first != 0) scale_columns(out, width, space_.correction);
+      multiply_whole(width, query_panel, keys, space_.v, space_.scores, out, query_panel,
+                     first == 0);
+    }
+  }
+
+  void finish() {
+    RunWriter writer(args_.out);
+    alignas(64) float log_sum_exp[query_panel];
+    for (std::size_t panel = 0; panel < space_.panels; ++panel) {
+      const std::size_t first = panel * query_panel, queries = queries_of(panel);
+      float* out = space_.out + panel * space_.out_rows * query_panel;
+      finish_sums(space_.largest + first, space_.sums + first, space_.correction, log_sum_exp);
+      scale_columns(out, args_.width, space_.correction);
+      write_turned(out, args_.width, first, queries, space_.rows, writer);
+      if (args_.log_sum_exp != nullptr)
+        std::memcpy(args_.log_sum_exp + first, log_sum_exp, queries * sizeof(float));
+    }
+  }
+
+  const AttentionArgs& args_;
+  Carver carver_;
+  ForwardSpace space_;
+};
+
+}  // namespace
+
+static inline void attention_forward_kernel(const AttentionArgs& args) noexcept {
+  if (args.queries == 0) return;
+  if (args.keys != 0) return AttentionForward(args).run();
+  RunWriter writer(args.out);
+  ChunkBuffer buffer;
+  write_zeros(writer, args.queries, args.width, buffer);
+  if (args.log_sum_exp != nullptr) std::fill_n(args.log_sum_exp, args.queries, minus_infinity);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// Keys need no room of their own: they pass in blocks.
+static inline std::size_t attention_workspace_bytes(std::size_t queries, std::size_t,
+                                                    std::size_t width) noexcept {
+  Carver forward(nullptr), backward(nullptr);
+  ForwardSpace(forward, queries, width);
+  BackwardSpace(backward, queries, width);
+  return (std::max)(forward.used(), backward.used());
+}
+
+static constexpr AttentionKernels attention_kernels{
+    attention_forward_kernel, attention_backward_kernel, attention_workspace_bytes};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/element-inl.hpp
+// The element family of the kernel table. One skeleton (map_rows) reads, writes and cuts; a
+// function is one short loop over a run of floats, found in a table before any row is touched.
+
+#if defined(SOMA_KERNELS_ELEMENT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ELEMENT_INL_HPP
+#undef SOMA_KERNELS_ELEMENT_INL_HPP
+#else
+#define SOMA_KERNELS_ELEMENT_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <Unary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE V unary_lanes(DF d, V x) {
+  if constexpr (kFunction == Unary::copy) return x;
+  if constexpr (kFunction == Unary::negate) return hn::Neg(x);
+  if constexpr (kFunction == Unary::absolute) return hn::Abs(x);
+  if constexpr (kFunction == Unary::square) return hn::Mul(x, x);
+  if constexpr (kFunction == Unary::square_root) return hn::Sqrt(x);
+  if constexpr (kFunction == Unary::reciprocal) return hn::Div(hn::Set(d, 1.0f), x);
+  if constexpr (kFunction == Unary::exponential) return exp_lanes(d, x);
+  if constexpr (kFunction == Unary::logarithm) return log_lanes(d, x);
+  if constexpr (kFunction == Unary::sine) return sin_lanes(d, x);
+  if constexpr (kFunction == Unary::cosine) return cos_lanes(d, x);
+  if constexpr (kFunction == Unary::relu) return at_least_lanes(d, x, 0.0f);
+  if constexpr (kFunction == Unary::gelu) return gelu_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_tanh) return gelu_tanh_lanes(d, x);
+  if constexpr (kFunction == Unary::tanh) return tanh_lanes(d, x);
+  if constexpr (kFunction == Unary::sigmoid) return sigmoid_lanes(d, x);
+  if constexpr (kFunction == Unary::silu) return silu_lanes(d, x);
+  if constexpr (kFunction == Unary::softplus) return softplus_lanes(d, x);
+}
+
+// 0 at zero, and NaN of NaN, as x itself there.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V sign_lanes(DF d, V x) {
+  const V zero = hn::Zero(d), one = hn::Set(d, 1.0f);
+  return hn::IfThenElse(hn::Gt(x, zero), one, hn::IfThenElse(hn::Lt(x, zero), hn::Neg(one), x));
+}
+
+template <Unary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE V unary_derivative_lanes(DF d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  if constexpr (kFunction == Unary::copy) return one;
+  if constexpr (kFunction == Unary::negate) return hn::Neg(one);
+  if constexpr (kFunction == Unary::absolute) return sign_lanes(d, x);
+  if constexpr (kFunction == Unary::square) return hn::Add(x, x);
+  if constexpr (kFunction == Unary::square_root) return hn::Div(hn::Set(d, 0.5f), hn::Sqrt(x));
+  if constexpr (kFunction == Unary::reciprocal) return hn::Div(hn::Neg(one), hn::Mul(x, x));
+  if constexpr (kFunction == Unary::exponential) return exp_lanes(d, x);
+  if constexpr (kFunction == Unary::logarithm) return hn::Div(one, x);
+  if constexpr (kFunction == Unary::sine) return cos_lanes(d, x);
+  if constexpr (kFunction == Unary::cosine) return hn::Neg(sin_lanes(d, x));
+  if constexpr (kFunction == Unary::relu) return at_least_lanes(d, sign_lanes(d, x), 0.0f);
+  if constexpr (kFunction == Unary::gelu) return gelu_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_tanh) return gelu_tanh_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::tanh) return tanh_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::sigmoid) return sigmoid_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::silu) return silu_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::softplus) return sigmoid_lanes(d, x);
+}
+
+// NaN where either is NaN; of equal ones (zeros of both signs too) maximum and minimum give b.
+template <Binary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE V binary_lanes(DF, V a, V b) {
+  if constexpr (kFunction == Binary::add) return hn::Add(a, b);
+  if constexpr (kFunction == Binary::subtract) return hn::Sub(a, b);
+  if constexpr (kFunction == Binary::multiply) return hn::Mul(a, b);
+  if constexpr (kFunction == Binary::divide) return hn::Div(a, b);
+  if constexpr (kFunction == Binary::maximum)
+    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+  if constexpr (kFunction == Binary::minimum)
+    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+}
+
+template <Unary kFunction>
+HWY_NOINLINE static void unary_loop(const float* const* in, float* out, std::size_t count) {
+  map_vectors<1>({in[0]}, out, count,
+                 [](FloatVector x) HWY_ATTR { return unary_lanes<kFunction>(Floats(), x); });
+}
+
+template <Unary kFunction>
+HWY_NOINLINE static void unary_backward_loop(const float* const* in, float* out,
+                                             std::size_t count) {
+  map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector x, FloatVector dy) HWY_ATTR {
+    return hn::Mul(dy, unary_derivative_lanes<kFunction>(Floats(), x));
+  });
+}
+
+template <Binary kFunction>
+HWY_NOINLINE static void binary_loop(const float* const* in, float* out, std::size_t count) {
+  map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector a, FloatVector b) HWY_ATTR {
+    return binary_lanes<kFunction>(Floats(), a, b);
+  });
+}
+
+inline constexpr std::size_t unary_functions = static_cast<std::size_t>(Unary::softplus) + 1;
+inline constexpr std::size_t binary_functions = static_cast<std::size_t>(Binary::minimum) + 1;
+
+template <std::size_t... i>
+static constexpr std::array<MapLoop, sizeof...(i)> unary_loops(std::index_sequence<i...>) {
+  return {unary_loop<static_cast<Unary>(i)>...};
+}
+template <std::size_t... i>
+static constexpr std::array<MapLoop, sizeof...(i)> unary_backward_loops(std::index_sequence<i...>) {
+  return {unary_backward_loop<static_cast<Unary>(i)>...};
+}
+template <std::size_t... i>
+static constexpr std::array<MapLoop, sizeof...(i)> binary_loops(std::index_sequence<i...>) {
+  return {binary_loop<static_cast<Binary>(i)>...};
+}
+
+static inline void unary_kernel(const UnaryArgs& args) noexcept {
+  static constexpr auto loops = unary_loops(std::make_index_sequence<unary_functions>());
+  const MatrixOperand* inputs[] = {&args.x};
+  map_rows(args.rows, args.columns, inputs, 1, 1, args.y,
+           loops[static_cast<std::size_t>(args.function)]);
+}
+
+static inline void unary_backward_kernel(const UnaryArgs& args) noexcept {
+  static constexpr auto loops = unary_backward_loops(std::make_index_sequence<unary_functions>());
+  const MatrixOperand* inputs[] = {&args.x, &args.dy};
+  map_rows(args.rows, args.columns, inputs, 2, 1, args.y,
+           loops[static_cast<std::size_t>(args.function)]);
+}
+
+static inline void binary_kernel(const BinaryArgs& args) noexcept {
+  static constexpr auto loops = binary_loops(std::make_index_sequence<binary_functions>());
+  const bool scales = args.function == Binary::add || args.function == Binary::subtract;
+  const MatrixOperand* inputs[] = {&args.a, &args.b};
+  map_rows(args.rows, args.columns, inputs, 2, scales ? args.b_scale : 1, args.y,
+           loops[static_cast<std::size_t>(args.function)]);
+}
+
+// ---- dropout
+
+// out = x * keep_scale where the word is at least the threshold, else 0, whatever x is.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void drop_run(const float* x, const std::uint32_t* words,
+                                                   const DropoutArgs& args, std::size_t count,
+                                                   float* out) {
+  const hn::RebindToUnsigned<Floats> du;
+  const auto threshold = hn::Set(du, args.threshold);
+  const auto scale = hn::Set(Floats(), args.keep_scale);
+  // Words pass as floats: their bits are all that is looked at.
+  const auto* word_floats = reinterpret_cast<const float*>(words);
+  map_vectors<2>({x, word_floats}, out, count, [&](FloatVector value, FloatVector word) HWY_ATTR {
+    const auto dropped = hn::Lt(hn::BitCast(du, word), threshold);
+    return hn::IfThenZeroElse(hn::RebindMask(Floats(), dropped), hn::Mul(value, scale));
+  });
+}
+
+namespace {  // internal linkage, as all else here
+
+// The words of `count` elements from logical index `index` on, at most a chunk.
+struct WordBuffer {
+  alignas(64) std::uint32_t words[row_chunk + 8 + philox_padding];
+  const std::uint32_t* draw(const Draw& draw, std::uint64_t index, std::size_t count) {
+    const auto lead = static_cast<std::size_t>(index % 4);
+    philox_words(draw, index / 4, (lead + count + 3) / 4, words);
+    return words + lead;
+  }
+};
+
+}  // namespace
+
+static inline void dropout_kernel(const DropArgs& args) noexcept {
+  const DropoutArgs& drop = args.dropout;
+  ChunkBuffer buffer;
+  WordBuffer words;
+  const RowReader reader(args.x);
+  RowWriter writer(args.y);
+  std::size_t rows = args.rows, columns = args.columns;
+  if (is_one_row(rows, columns, args.x) && is_one_row(rows, columns, args.y) &&
+      drop.row_indices == nullptr && drop.draw_row_stride == columns) {
+    columns *= rows;
+    rows = 1;
+  }
+  for (std::size_t row = 0; row < rows; ++row)
+    for_each_chunk(columns, [&](std::size_t first, std::size_t count) {
+      const float* x = reader.read(row, first, count, buffer.values);
+      const std::uint64_t index =
+          draw_index(drop.draw, drop.draw_row_stride, drop.row_indices, row, first);
+      drop_run(x, words.draw(drop.draw, index, count), drop, count, writer.place(row, first));
+      writer.finish(row, first, count);
+    });
+}
+
+static constexpr ElementKernels element_kernels{unary_kernel, unary_backward_kernel, binary_kernel,
+                                                dropout_kernel};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/embedding-inl.hpp
+// The embedding entries of the kernel table: rows by ids, and sums of rows.
+
+#if defined(SOMA_KERNELS_EMBEDDING_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_EMBEDDING_INL_HPP
+#undef SOMA_KERNELS_EMBEDDING_INL_HPP
+#else
+#define SOMA_KERNELS_EMBEDDING_INL_HPP
+#endif
+
+// ---- soma/kernels/row_sums-inl.hpp
+// The sum of rows, element by element, in the fixed order of Segments: what gradients of biases,
+// scales and embeddings are.
+
+#if defined(SOMA_KERNELS_ROW_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ROW_SUMS_INL_HPP
+#undef SOMA_KERNELS_ROW_SUMS_INL_HPP
+#else
+#define SOMA_KERNELS_ROW_SUMS_INL_HPP
+#endif
+
+// ---- soma/kernels/runs-inl.hpp
+// Runs: stored elements of any type as adjacent floats and back, a chunk at a time. fp32 is used
+// where it lies.
+
+#if defined(SOMA_KERNELS_RUNS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_RUNS_INL_HPP
+#undef SOMA_KERNELS_RUNS_INL_HPP
+#else
+#define SOMA_KERNELS_RUNS_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Loops over a chunk work on whole groups of 16 elements, the widest vector: a chunk that does not
+// end with one lies in a buffer, where zeros follow.
+inline constexpr std::size_t run_chunk = convert_chunk;
+inline constexpr std::size_t run_group = lane_padding;
+
+struct RunBuffer {
+  alignas(64) float values[run_chunk + run_group];
+};
+
+static inline std::size_t whole_groups(std::size_t count) {
+  return (count + run_group - 1) / run_group * run_group;
+}
+
+// A matrix that is read by pieces of its rows; a plain run is its row 0.
+struct RunSource {
+  const std::byte* data;
+  DType dtype;
+  std::size_t width, row_stride, column_stride;
+  float scale;
+  std::int32_t zero_point;
+  CodecParams codec;  // of a floating type
+  bool plain;         // fp32 as it is, elements of a row adjacent
+};
+
+static inline RunSource run_source(const MatrixOperand& x) {
+  RunSource source{static_cast<const std::byte*>(x.data),
+                   x.dtype,
+                   size_of(x.dtype),
+                   x.row_stride,
+                   x.column_stride,
+                   x.scale,
+                   x.zero_point,
+                   {},
+                   x.dtype == DType::fp32 && x.column_stride == 1 && x.scale == 1};
+  if (is_floating(x.dtype)) source.codec = make_codec_params(format_of(x.dtype));
+  return source;
+}
+
+static inline RunSource run_source(const void* data, DType dtype) {
+  return run_source(MatrixOperand{.data = data, .dtype = dtype});
+}
+
+// Stored bytes of elements a fixed distance apart, side by side.
+template <std::size_t kWidth>
+static inline void collect_codes(const std::byte* from, std::size_t distance, std::size_t count,
+                                 std::byte* to) {
+  for (std::size_t i = 0; i < count; ++i)
+    std::memcpy(to + i * kWidth, from + i * distance * kWidth, kWidth);
+}
+
+// (stored - zero_point) * scale of adjacent bytes; `count` rounded up to whole vectors. The
+// difference is exact in 32 bits and in fp32 (zero_point is itself a value of the type), the
+// product is rounded once.
+template <class Integer>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void floats_from_bytes(const RunSource& source,
+                                                            const std::byte* from,
+                                                            std::size_t count, float* out) {
+  const hn::CappedTag<float, run_group> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::Rebind<Integer, decltype(d)> narrow;
+  const auto zero_point = hn::Set(di, source.zero_point);
+  const auto scale = hn::Set(d, source.scale);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto stored = hn::PromoteTo(di, load_bytes(narrow, from + i));
+    hn::StoreU(hn::Mul(hn::ConvertTo(d, hn::Sub(stored, zero_point)), scale), d, out + i);
+  }
+}
+
+template <class Integer>
+static inline void floats_from_integers(const std::byte* from, std::size_t distance,
+                                        std::size_t count, float* out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    Integer stored;
+    std::memcpy(&stored, from + i * distance * sizeof stored, sizeof stored);
+    out[i] = static_cast<float>(stored);
+  }
+}
+
+// Up to a chunk of adjacent codes as floats.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void decode_adjacent(const RunSource& source,
+                                                          const std::byte* from, std::size_t count,
+                                                          float* out, ConvertBuffers& scratch) {
+  const auto decode = [&source](const std::byte* codes, std::size_t n, float* to) {
+    if (source.dtype == DType::int8)
+      floats_from_bytes<std::int8_t>(source, codes, n, to);
+    else if (is_floating(source.dtype))
+      decode_whole_vectors(source.codec, codes, n, to);
+    else
+      floats_from_bytes<std::uint8_t>(source, codes, n, to);
+  };
+  const std::size_t whole = count / run_group * run_group, rest = count - whole;
+  if (whole != 0) decode(from, whole, out);
+  if (rest == 0) return;
+  std::memset(scratch.last, 0, sizeof scratch.last);
+  std::memcpy(scratch.last, from + whole * source.width, rest * source.width);
+  decode(scratch.last, rest, out + whole);
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void load_converted(const RunSource& source,
+                                                         const std::byte* from, std::size_t count,
+                                                         float* out, ConvertBuffers& scratch) {
+  const std::size_t distance = source.column_stride;
+  if (source.dtype == DType::int32) {
+    floats_from_integers<std::int32_t>(from, distance, count, out);
+  } else if (source.dtype == DType::int64) {
+    floats_from_integers<std::int64_t>(from, distance, count, out);
+  } else {
+    if (distance != 1) {
+      if (source.width == 1) collect_codes<1>(from, distance, count, scratch.codes);
+      if (source.width == 2) collect_codes<2>(from, distance, count, scratch.codes);
+      if (source.width == 4) collect_codes<4>(from, distance, count, scratch.codes);
+      from = scratch.codes;
+    }
+    decode_adjacent(source, from, count, out, scratch);
+    if (is_floating(source.dtype) && source.scale != 1) multiply(out, count, source.scale);
+  }
+}
+
+// Elements column ... column + count - 1 of a row, `count` up to a chunk: where they lie, or in the
+// buffer, with zeros up to a whole group.
+static inline const float* load_run(const RunSource& source, std::size_t row, std::size_t column,
+                                    std::size_t count, float* buffer, ConvertBuffers& scratch) {
+  const std::byte* from =
+      source.data + (row * source.row_stride + column * source.column_stride) * source.width;
+  const std::size_t whole = whole_groups(count);
+  if (source.plain) {
+    if (whole == count) return reinterpret_cast<const float*>(from);
+    std::memcpy(buffer, from, count * sizeof(float));
+  } else {
+    load_converted(source, from, count, buffer, scratch);
+  }
+  std::fill(buffer + count, buffer + whole, 0.0f);
+  return buffer;
+}
+
+// A run that is written: adjacent elements of a floating type.
+struct RunTarget {
+  std::byte* data;
+  CodecParams codec;
+  Draw draw;  // of element 0
+};
+
+static inline RunTarget run_target(void* data, DType dtype, const Rounding& rounding,
+                                   const Draw& draw) {
+  return {static_cast<std::byte*>(data), make_codec_params(format_of(dtype), rounding), draw};
+}
+
+// Where to compute elements first ... first + count - 1 before they are stored: in place, or in the
+// buffer.
+static inline float* place_run(const RunTarget& target, std::size_t first, std::size_t count,
+                               float* buffer) {
+  if (!target.codec.plain_fp32 || whole_groups(count) != count) return buffer;
+  return reinterpret_cast<float*>(target.data + first * sizeof(float));
+}
+
+// Up to a chunk, each value rounded once. Nothing to do for what was computed in place.
+static inline void store_run(const RunTarget& target, std::size_t first, std::size_t count,
+                             const float* values, ConvertBuffers& scratch) {
+  std::byte* to = target.data + first * static_cast<std::size_t>(target.codec.width);
+  const auto* from = reinterpret_cast<const std::byte*>(values);
+  if (from == to) return;
+  if (target.codec.plain_fp32) {
+    std::memcpy(to, from, count * sizeof(float));
+    return;
+  }
+  Draw draw = target.draw;
+  draw.index += first;
+  encode_chunk(target.codec, from, count, to, draw, scratch);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+struct RowSum {
+  std::size_t rows = 0, columns = 0;
+  const MatrixOperand& x;
+  const std::uint32_t* list = nullptr;  // which rows of x; nullptr: 0, 1, ...
+  const Segments& segments;
+  bool accumulate = false;
+  float* out = nullptr;
+};
+
+// A tree over 2^10 segments has at most one waiting partial sum at each of 10 levels.
+inline constexpr std::size_t sum_levels = 10;
+// Partial sums of all levels and the one being made: 16 KiB, half of the smallest first-level
+// cache. The fewer levels the more columns are summed together: rows are read by longer pieces.
+inline constexpr std::size_t sum_room = 4096;
+// Rows added in one pass over the partial sums, where a row has at least so many columns: shorter
+// pieces taken in turns from several rows are read more slowly from memory than one by one (half as
+// fast on a Zen 5).
+inline constexpr std::size_t sum_rows = 4, sum_rows_columns = 256;
+
+struct RowSumBuffers {
+  alignas(64) float partial[sum_room];
+  RunBuffer rows[sum_rows];
+  ConvertBuffers scratch;
+};
+
+// sums[c] + row 0 [c] + row 1 [c] ..., one after the other. `count` is a multiple of 16.
+template <std::size_t kRows>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_rows(const float* const* rows, std::size_t count,
+                                                   float* sums) {
+  const hn::CappedTag<float, run_group> d;
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    auto sum = hn::Load(d, sums + i);
+    sum = hn::Add(sum, load_bytes(d, rows[0] + i));
+    if constexpr (kRows == 4) {
+      sum = hn::Add(sum, load_bytes(d, rows[1] + i));
+      sum = hn::Add(sum, load_bytes(d, rows[2] + i));
+      sum = hn::Add(sum, load_bytes(d, rows[3] + i));
+    }
+    hn::Store(sum, d, sums + i);
+  }
+}
+
+// Rows first ... last - 1 of a piece of columns, from zero.
+static inline void sum_segment(const RowSum& args, const RunSource& source, std::size_t first,
+                               std::size_t last, std::size_t column, std::size_t count, float* sums,
+                               RowSumBuffers& buffers) {
+  const std::size_t whole = whole_groups(count);
+  std::fill(sums, sums + whole, 0.0f);
+  const float* rows[sum_rows];
+  const auto load = [&](std::size_t row, std::size_t place) {
+    rows[place] = load_run(source, args.list != nullptr ? args.list[row] : row, column, count,
+                           buffers.rows[place].values, buffers.scratch);
+  };
+  std::size_t row = first;
+  const std::size_t together = count >= sum_rows_columns ? (last - first) / sum_rows : 0;
+  for (const std::size_t end = first + together * sum_rows; row < end; row += sum_rows) {
+    for (std::size_t place = 0; place < sum_rows; ++place) load(row + place, place);
+    add_rows<sum_rows>(rows, whole, sums);
+  }
+  for (; row < last; ++row) {
+    load(row, 0);
+    add_rows<1>(rows, whole, sums);
+  }
+}
+
+// At how many levels of the tree a partial sum may have to wait.
+static inline std::size_t waiting_levels(const Segments& segments) {
+  if (segments.bounds == nullptr) return 0;
+  std::size_t levels = 0;
+  while (segments.count >> levels > 1) ++levels;
+  return levels;
+}
+
+// The tree of a binary counter: after segment s, the partial sum at level l waits for its right
+// neighbour where bit l of s + 1 is set. Returns the sum of all segments.
+static inline const float* sum_tree(const RowSum& args, const RunSource& source, std::size_t column,
+                                    std::size_t count, RowSumBuffers& buffers) {
+  const std::size_t whole = whole_groups(count);
+  float* waiting[sum_levels];
+  const std::size_t levels = waiting_levels(args.segments);
+  for (std::size_t level = 0; level < levels; ++level)
+    waiting[level] = buffers.partial + level * whole;
+  float* current = buffers.partial + levels * whole;
+  const bool cut = args.segments.bounds != nullptr;
+  const std::size_t segments = cut ? args.segments.count : 1;
+  for (std::size_t segment = 0; segment < segments; ++segment) {
+    const std::size_t first = cut ? args.segments.bounds[segment] : 0;
+    const std::size_t last = cut ? args.segments.bounds[segment + 1] : args.rows;
+    sum_segment(args, source, first, last, column, count, current, buffers);
+    std::size_t level = 0;
+    for (std::size_t bits = segment; (bits & 1) != 0; bits >>= 1, ++level) {
+      const float* left[1] = {waiting[level]};
+      add_rows<1>(left, whole, current);
+    }
+    if (segment + 1 != segments) std::swap(current, waiting[level]);
+  }
+  return current;
+}
+
+static inline void sum_rows_of(const RowSum& args) {
+  const RunSource source = run_source(args.x);
+  RowSumBuffers buffers;
+  const std::size_t fit = sum_room / (waiting_levels(args.segments) + 1) / run_group * run_group;
+  const std::size_t most = source.plain ? fit : (std::min)(fit, run_chunk);
+  for (std::size_t column = 0; column < args.columns;) {
+    std::size_t count = (std::min)(most, args.columns - column);
+    // Whole groups of fp32 are added where they lie; what is left of a row is a piece of its own.
+    if (source.plain && count > run_group) count = count / run_group * run_group;
+    const float* sums = sum_tree(args, source, column, count, buffers);
+    float* out = args.out + column;
+    for (std::size_t i = 0; i < count; ++i) out[i] = args.accumulate ? out[i] + sums[i] : sums[i];
+    column += count;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+static inline std::size_t read_id(const GatherArgs& args, std::size_t row) {
+  if (args.id_dtype == DType::int32) {
+    std::int32_t id;
+    std::memcpy(&id, static_cast<const std::byte*>(args.ids) + row * sizeof id, sizeof id);
+    return static_cast<std::size_t>(id);
+  }
+  std::int64_t id;
+  std::memcpy(&id, static_cast<const std::byte*>(args.ids) + row * sizeof id, sizeof id);
+  return static_cast<std::size_t>(id);
+}
+
+// Rows that keep their type are copied: a representable value survives any rounding, NaN payloads
+// included.
+static inline void gather_copies(const GatherArgs& args) {
+  const std::size_t width = size_of(args.table.dtype);
+  const auto* table = static_cast<const std::byte*>(args.table.data);
+  auto* y = static_cast<std::byte*>(args.y.data);
+  for (std::size_t row = 0; row < args.rows; ++row)
+    std::memcpy(y + row * args.y.row_stride * width,
+                table + read_id(args, row) * args.table.row_stride * width, args.columns * width);
+}
+
+static inline void gather_converted(const GatherArgs& args) {
+  const RunSource source = run_source(args.table);
+  const MatrixTarget& y = args.y;
+  RunTarget target = run_target(y.data, y.dtype, y.rounding, y.draw);
+  const std::size_t row_bytes = y.row_stride * size_of(y.dtype);
+  RunBuffer buffer;
+  ConvertBuffers scratch;
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    target.data = static_cast<std::byte*>(y.data) + row * row_bytes;
+    target.draw.index =
+        y.draw.index + (y.row_indices != nullptr ? y.row_indices[row] : row * y.draw_row_stride);
+    const std::size_t id = read_id(args, row);
+    for (std::size_t first = 0; first < args.columns; first += run_chunk) {
+      const std::size_t count = (std::min)(run_chunk, args.columns - first);
+      const float* values = load_run(source, id, first, count, buffer.values, scratch);
+      store_run(target, first, count, values, scratch);
+    }
+  }
+}
+
+static inline void gather(const GatherArgs& args) noexcept {
+  if (args.rows == 0 || args.columns == 0) return;
+  const MatrixOperand& table = args.table;
+  if (table.dtype == args.y.dtype && table.column_stride == 1 && table.scale == 1)
+    gather_copies(args);
+  else
+    gather_converted(args);
+}
+
+static inline void gather_sum(const GatherSumArgs& args) noexcept {
+  sum_rows_of({.rows = args.count,
+               .columns = args.columns,
+               .x = args.x,
+               .list = args.list,
+               .segments = args.segments,
+               .accumulate = args.accumulate,
+               .out = args.out});
+}
+
+[[maybe_unused]] static constexpr EmbeddingKernels embedding_kernels{
+    .gather = gather,
+    .gather_sum = gather_sum,
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/gemm-inl.hpp
+// The gemm family of the kernel table: c is cut into tiles that stay in the second-level cache as
+// fp32 while k passes by, block by block, and leave through the eviction (evict-inl.hpp). Blocks of
+// a and b are packed (pack-inl.hpp) for the innermost loop (gemm_micro-inl.hpp).
+//
+// A sum waits in its tile between blocks of k, in fp32, so blocking never shows in a result.
+
+#if defined(SOMA_KERNELS_GEMM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_INL_HPP
+#undef SOMA_KERNELS_GEMM_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Rows of a that are packed together: with pack_depth steps of k 96 KiB, which stay in the
+// second-level cache while all panels of b pass.
+inline constexpr std::size_t gemm_block_rows = 112 / micro_rows * micro_rows;
+// Floats of a tile, and of all that wait for their neighbours in the tree. Each element that is
+// packed serves a whole side of the tile, so packing costs little only if tiles are large: 2 and 4
+// MiB. They need not stay in the second-level cache: what is read of them is fetched ahead.
+inline constexpr std::size_t gemm_tile_floats = std::size_t{1} << 19;
+inline constexpr std::size_t gemm_tree_floats = std::size_t{1} << 20;
+inline constexpr std::size_t gemm_tile_columns = pack_lines;
+// Apart from a power of two: rows of a tile would share few sets of the first-level cache.
+inline constexpr std::size_t gemm_tile_padding = 16;
+static_assert(gemm_tile_columns % micro_columns == 0);
+
+static constexpr std::size_t round_up_to(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+// How much of `total` a tile takes when all are about equal, a multiple of `unit` as `most` is.
+static constexpr std::size_t even_share(std::size_t total, std::size_t most, std::size_t unit) {
+  const std::size_t tiles = (total + most - 1) / most;
+  return round_up_to((total + tiles - 1) / tiles, unit);
+}
+
+// Tiles that are alive at once: one for each digit of the binary counter.
+static constexpr std::size_t gemm_levels(std::size_t segments) {
+  return static_cast<std::size_t>(std::bit_width((std::max)(segments, std::size_t{1})));
+}
+
+// Room for one tile; at least a row of micro-tiles.
+static constexpr std::size_t gemm_tile_capacity(std::size_t levels) {
+  return (std::max)((std::min)(gemm_tile_floats, gemm_tree_floats / levels),
+                    micro_rows * (gemm_tile_columns + gemm_tile_padding));
+}
+
+// Room for the tiles of all levels; never less for more of them.
+static constexpr std::size_t gemm_tiles_capacity(std::size_t levels) {
+  return levels == 1 ? gemm_tile_capacity(1)
+                     : (std::max)(gemm_tree_floats, levels * gemm_tile_capacity(levels));
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+struct GemmWorkspace {
+  float *a, *b, *tiles;
+  PackBuffer* pack;
+
+  // Bytes of the parts; never less for larger arguments.
+  struct Sizes {
+    std::size_t pack, a, b, tiles;
+    Sizes(std::size_t m, std::size_t n, std::size_t segments) {
+      const std::size_t rows = round_up_to(m, micro_rows), columns = round_up_to(n, micro_columns);
+      const std::size_t levels = gemm_levels(segments);
+      const std::size_t tile_columns = (std::min)(columns, gemm_tile_columns) + gemm_tile_padding;
+      pack = round_up_to(sizeof(PackBuffer), 64);
+      a = floats((std::min)(rows, gemm_block_rows) / micro_rows * micro_row_width * pack_depth);
+      b = floats((std::min)(columns, gemm_tile_columns) * pack_depth);
+      tiles = floats((std::min)(levels * rows * tile_columns, gemm_tiles_capacity(levels)));
+    }
+    static std::size_t floats(std::size_t count) { return round_up_to(count * sizeof(float), 64); }
+  };
+
+  GemmWorkspace(std::byte* from, std::size_t m, std::size_t n, std::size_t segments) {
+    const Sizes sizes(m, n, segments);
+    pack = new (from) PackBuffer;
+    a = reinterpret_cast<float*>(from += sizes.pack);
+    b = reinterpret_cast<float*>(from += sizes.a);
+    tiles = reinterpret_cast<float*>(from += sizes.b);
+  }
+};
+
+// Where a tile lies in c, and how its sums lie in the workspace.
+struct GemmTile {
+  std::size_t row, column, rows, columns;
+  std::size_t stride;
+};
+
+class Gemm {
+ public:
+  explicit Gemm(const GemmArgs& args)
+      : args_(args),
+        whole_{0, args.k},
+        bounds_(args.segments.bounds != nullptr ? args.segments.bounds : whole_),
+        segments_(args.segments.bounds != nullptr ? args.segments.count : 1),
+        a_(args.a, args.m, args.a.row_stride, args.a.column_stride),
+        b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
+        workspace_(args.workspace, args.m, args.n, segments_),
+        evictor_(args.c, args.eviction) {}
+
+  void run() {
+    const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
+    const std::size_t stride = columns + gemm_tile_padding;
+    const std::size_t capacity = gemm_tile_capacity(gemm_levels(segments_));
+    const std::size_t rows =
+        even_share(args_.m, capacity / stride / micro_rows * micro_rows, micro_rows);
+    tile_floats_ = rows * stride;
+    for (std::size_t column = 0; column < args_.n; column += columns)
+      for (std::size_t row = 0; row < args_.m; row += rows) {
+        const GemmTile tile{row, column, (std::min)(rows, args_.m - row),
+                            (std::min)(columns, args_.n - column), stride};
+        sum_tile(tile);
+        evictor_.evict(row, column, tile.rows, tile.columns, workspace_.tiles, stride);
+      }
+  }
+
+ private:
+  // The tree of Segments as a binary counter: one tile waits at each level until its neighbour is
+  // there. The sum of all ends in the first.
+  void sum_tile(const GemmTile& tile) {
+    std::size_t waiting = 0;
+    for (std::size_t segment = 0; segment < segments_; ++segment) {
+      const std::size_t first = bounds_[segment], end = bounds_[segment + 1];
+      float* sums = workspace_.tiles + waiting * tile_floats_;
+      ++waiting;
+      // Each trailing one of the segment's number is a neighbour that waits. The first is added
+      // while the segment's own sums are still in registers.
+      std::size_t left = segment;
+      float* neighbour = (left & 1) != 0 && first != end ? sums - tile_floats_ : nullptr;
+      sum_segment(tile, first, end, sums, neighbour);
+      if (neighbour != nullptr) {
+        --waiting;
+        left >>= 1;
+      }
+      for (; (left & 1) != 0; left >>= 1) {
+        --waiting;
+        sums = workspace_.tiles + waiting * tile_floats_;
+        for (std::size_t row = 0; row < tile.rows * tile.stride; row += tile.stride)
+          add_in_place(sums + row, tile.columns, sums - tile_floats_ + row);
+      }
+    }
+  }
+
+  // The sums of a segment, which end in `sums`, or added to the neighbour's in their place.
+  void sum_segment(const GemmTile& tile, std::size_t first, std::size_t end, float* sums,
+                   float* neighbour) {
+    if (first == end)
+      for (std::size_t row = 0; row < tile.rows; ++row)
+        std::fill_n(sums + row * tile.stride, tile.columns, 0.0f);
+    for (std::size_t k = first; k < end; k += pack_depth) {
+      const std::size_t depth = (std::min)(pack_depth, end - k);
+      const bool last = depth == end - k && neighbour != nullptr;
+      const SumPath path{k == first ? nullptr : sums, last ? neighbour : nullptr,
+                         last ? neighbour : sums, tile.stride};
+      add_block(tile, k, depth, path);
+    }
+  }
+
+  void add_block(const GemmTile& tile, std::size_t first, std::size_t depth, const SumPath& path) {
+    b_.pack<micro_columns, micro_columns>(tile.column, tile.columns, first, depth, *workspace_.pack,
+                                          workspace_.b);
+    for (std::size_t row = 0; row < tile.rows; row += gemm_block_rows) {
+      const std::size_t rows = (std::min)(gemm_block_rows, tile.rows - row);
+      a_.pack<micro_rows, micro_row_width>(tile.row + row, rows, first, depth, *workspace_.pack,
+                                           workspace_.a);
+      const std::size_t at = row * tile.stride;
+      multiply_panels(
+          rows, tile.columns, depth, workspace_.a, workspace_.b,
+          {path.from != nullptr ? path.from + at : nullptr,
+           path.addend != nullptr ? path.addend + at : nullptr, path.to + at, tile.stride});
+    }
+  }
+
+  const GemmArgs& args_;
+  std::size_t whole_[2];
+  const std::size_t* bounds_;
+  std::size_t segments_, tile_floats_ = 0;
+  PackSource a_, b_;
+  GemmWorkspace workspace_;
+  Evictor evictor_;
+};
+
+}  // namespace
+
+static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n,
+                                               std::size_t segments) noexcept {
+  const GemmWorkspace::Sizes sizes(m, n, segments);
+  return sizes.pack + sizes.a + sizes.b + sizes.tiles;
+}
+
+static inline void gemm_kernel(const GemmArgs& args) noexcept {
+  if (args.m != 0 && args.n != 0) Gemm(args).run();
+}
+
+static constexpr GemmKernels gemm_kernels{gemm_kernel, gemm_workspace_bytes, micro_rows,
+                                          micro_columns};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/image-inl.hpp
+// The image entries of the kernel table: image to columns and back, max pooling. They move and
+// compare numbers; the one sum, fold's, is of plain floats.
+
+#if defined(SOMA_KERNELS_IMAGE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_IMAGE_INL_HPP
+#undef SOMA_KERNELS_IMAGE_INL_HPP
+#else
+#define SOMA_KERNELS_IMAGE_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// Where a window lies in one direction: its places begin ... end - 1 are on the image, the first of
+// them at `pixel`; the others are padding.
+struct WindowSpan {
+  std::size_t begin, end, pixel;
+};
+
+static inline WindowSpan window_span(std::size_t place, std::size_t stride, std::size_t kernel,
+                                     std::size_t pad, std::size_t extent) {
+  const std::size_t start = place * stride;  // with padding counted
+  const std::size_t left = start < pad + extent ? pad + extent - start : 0;
+  const std::size_t begin = start < pad ? pad - start : 0, end = (std::min)(left, kernel);
+  if (begin >= end) return {0, 0, 0};
+  return {begin, end, start + begin - pad};
+}
+
+static inline WindowSpan rows_of(const Window& w, std::size_t i) {
+  return window_span(i, w.stride_height, w.kernel_height, w.pad_height, w.height);
+}
+static inline WindowSpan columns_of(const Window& w, std::size_t j) {
+  return window_span(j, w.stride_width, w.kernel_width, w.pad_width, w.width);
+}
+
+// Kernels are a few pixels wide: a call of memcpy would cost more than it moves.
+static inline void copy_pixels(const float* from, std::size_t count, float* to) {
+  if (count >= 16) {
+    std::memcpy(to, from, count * sizeof(float));
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) to[i] = from[i];
+}
+
+// One row of the columns: the window at (i, j), channel by channel.
+static inline void unfold_window(const Window& w, const float* image, const WindowSpan& rows,
+                                 const WindowSpan& columns, float* out) {
+  const std::size_t area = w.kernel_height * w.kernel_width;
+  const std::size_t width = columns.end - columns.begin;
+  if ((rows.end - rows.begin) * width != area)
+    std::memset(out, 0, w.channels * area * sizeof(float));
+  for (std::size_t channel = 0; channel < w.channels; ++channel) {
+    const float* from = image + (channel * w.height + rows.pixel) * w.width + columns.pixel;
+    float* to = out + channel * area + rows.begin * w.kernel_width + columns.begin;
+    for (std::size_t k = rows.begin; k < rows.end; ++k) {
+      copy_pixels(from, width, to);
+      from += w.width;
+      to += w.kernel_width;
+    }
+  }
+}
+
+static inline void unfold(const UnfoldArgs& args) noexcept {
+  const Window& w = args.window;
+  float* out = args.columns;
+  for (std::size_t i = 0; i < w.out_height; ++i)
+    for (std::size_t j = 0; j < w.out_width; ++j) {
+      unfold_window(w, args.image, rows_of(w, i), columns_of(w, j), out);
+      out += w.channels * w.kernel_height * w.kernel_width;
+    }
+}
+
+// A pixel occurs at most once in a row of the columns, so going through the rows adds to each pixel
+// in ascending order of them.
+static inline void fold_window(const Window& w, const float* in, const WindowSpan& rows,
+                               const WindowSpan& columns, float* image) {
+  const std::size_t area = w.kernel_height * w.kernel_width;
+  const std::size_t width = columns.end - columns.begin;
+  for (std::size_t channel = 0; channel < w.channels; ++channel) {
+    const float* from = in + channel * area + rows.begin * w.kernel_width + columns.begin;
+    float* to = image + (channel * w.height + rows.pixel) * w.width + columns.pixel;
+    for (std::size_t k = rows.begin; k < rows.end; ++k) {
+      for (std::size_t x = 0; x < width; ++x) to[x] += from[x];
+      from += w.kernel_width;
+      to += w.width;
+    }
+  }
+}
+
+static inline void fold(const FoldArgs& args) noexcept {
+  const Window& w = args.window;
+  std::fill_n(args.image, w.channels * w.height * w.width, 0.0f);
+  const float* in = args.columns;
+  for (std::size_t i = 0; i < w.out_height; ++i)
+    for (std::size_t j = 0; j < w.out_width; ++j) {
+      fold_window(w, in, rows_of(w, i), columns_of(w, j), args.image);
+      in += w.channels * w.kernel_height * w.kernel_width;
+    }
+}
+
+// Where the largest pixel of a window is: the first of equals, the first NaN before all.
+static inline std::size_t largest_pixel(const Window& w, const float* plane, const WindowSpan& rows,
+                                        const WindowSpan& columns) {
+  const std::size_t width = columns.end - columns.begin;
+  std::size_t best = rows.pixel * w.width + columns.pixel;
+  float largest = plane[best];
+  for (std::size_t k = 0; k < rows.end - rows.begin; ++k) {
+    const std::size_t row = (rows.pixel + k) * w.width + columns.pixel;
+    for (std::size_t at = row; at < row + width; ++at) {
+      // Also true where the pixel is NaN; where `largest` is, nothing replaces it.
+      if (largest == largest && !(plane[at] <= largest)) {
+        largest = plane[at];
+        best = at;
+      }
+    }
+  }
+  return best;
+}
+
+static inline void max_pool(const MaxPoolArgs& args) noexcept {
+  const Window& w = args.window;
+  std::size_t out = 0;
+  for (std::size_t channel = 0; channel < w.channels; ++channel) {
+    const float* plane = args.image + channel * w.height * w.width;
+    for (std::size_t i = 0; i < w.out_height; ++i) {
+      const WindowSpan rows = rows_of(w, i);
+      for (std::size_t j = 0; j < w.out_width; ++j, ++out) {
+        const std::size_t best = largest_pixel(w, plane, rows, columns_of(w, j));
+        args.y[out] = plane[best];
+        if (args.indices != nullptr) args.indices[out] = static_cast<std::int32_t>(best);
+      }
+    }
+  }
+}
+
+// Windows overlap where the stride is below the kernel: a pixel then adds their gradients in
+// ascending order of the windows.
+static inline void max_pool_backward(const MaxPoolArgs& args) noexcept {
+  const Window& w = args.window;
+  const std::size_t plane = w.height * w.width, windows = w.out_height * w.out_width;
+  std::fill_n(args.dimage, w.channels * plane, 0.0f);
+  for (std::size_t channel = 0; channel < w.channels; ++channel)
+    for (std::size_t i = channel * windows; i < (channel + 1) * windows; ++i)
+      args.dimage[channel * plane + static_cast<std::size_t>(args.indices[i])] += args.dy[i];
+}
+
+[[maybe_unused]] static constexpr ImageKernels image_kernels{
+    .unfold = unfold,
+    .fold = fold,
+    .max_pool = max_pool,
+    .max_pool_backward = max_pool_backward,
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/loss-inl.hpp
+// The loss family of the kernel table.
+
+#if defined(SOMA_KERNELS_LOSS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_LOSS_INL_HPP
+#undef SOMA_KERNELS_LOSS_INL_HPP
+#else
+#define SOMA_KERNELS_LOSS_INL_HPP
+#endif
+
+// ---- soma/kernels/softmax-inl.hpp
+// Softmax over rows, forward and backward, and what cross-entropy shares with it.
+
+#if defined(SOMA_KERNELS_SOFTMAX_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_SOFTMAX_INL_HPP
+#undef SOMA_KERNELS_SOFTMAX_INL_HPP
+#else
+#define SOMA_KERNELS_SOFTMAX_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+static inline float largest_of_row(CachedRow& x, std::size_t columns) {
+  LaneSums<1> largest(-std::numeric_limits<float>::infinity());
+  for_each_chunk(columns, [&](std::size_t first, std::size_t count) {
+    largest_of_run(x.read(first, count), count, largest);
+  });
+  return largest.meet(0, [](float a, float b) { return a < b ? b : a; });
+}
+
+// Adds exp(x - largest).
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_exponentials(const float* x, std::size_t count,
+                                                           float largest, LaneSums<1>& sums) {
+  const FloatVector shift = hn::Set(Floats(), largest);
+  accumulate<1, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
+    sum[0] = hn::Add(sum[0], exp_lanes(Floats(), hn::Sub(v, shift)));
+  });
+}
+
+// The same, kept in `out`.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void write_exponentials(const float* x, std::size_t count,
+                                                             float largest, float* out,
+                                                             LaneSums<1>& sums) {
+  const FloatVector shift = hn::Set(Floats(), largest);
+  accumulate_and_write<1, 1>({x}, out, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
+    const FloatVector e = exp_lanes(Floats(), hn::Sub(v, shift));
+    sum[0] = hn::Add(sum[0], e);
+    return e;
+  });
+}
+
+static inline float log_of(float x) {
+  return hn::GetLane(log_lanes(Floats(), hn::Set(Floats(), x)));
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_run(const float* x, std::size_t count, float factor,
+                                                    float* out) {
+  const FloatVector scale = hn::Set(Floats(), factor);
+  map_vectors<1>({x}, out, count, [&](FloatVector v) HWY_ATTR { return hn::Mul(v, scale); });
+}
+
+// exp(x - largest) * factor: what write_exponentials and scale_run give.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void exponential_run(const float* x, std::size_t count,
+                                                          float largest, float factor, float* out) {
+  const FloatVector shift = hn::Set(Floats(), largest), scale = hn::Set(Floats(), factor);
+  map_vectors<1>({x}, out, count, [&](FloatVector v) HWY_ATTR {
+    return hn::Mul(exp_lanes(Floats(), hn::Sub(v, shift)), scale);
+  });
+}
+
+// (x - largest) - logarithm of the sum of exponentials
+HWY_NOINLINE HWY_MAYBE_UNUSED static void log_softmax_run(const float* x, std::size_t count,
+                                                          float largest, float logarithm,
+                                                          float* out) {
+  const FloatVector shift = hn::Set(Floats(), largest), rest = hn::Set(Floats(), logarithm);
+  map_vectors<1>({x}, out, count,
+                 [&](FloatVector v) HWY_ATTR { return hn::Sub(hn::Sub(v, shift), rest); });
+}
+
+static inline void softmax_kernel(const SoftmaxArgs& args) noexcept {
+  CachedRow x(args.x, args.columns);
+  RowWriter writer(args.y);
+  // A plain target holds the exponentials until their sum is known; for another they are computed
+  // twice.
+  const bool keep = writer.direct() && !args.logarithm;
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    x.start(row);
+    const float largest = largest_of_row(x, args.columns);
+    LaneSums<1> sums;
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      const float* from = x.read(first, count);
+      if (keep)
+        write_exponentials(from, count, largest, writer.place(row, first), sums);
+      else
+        add_exponentials(from, count, largest, sums);
+    });
+    const float total = sums.total(), inverse = 1 / total;
+    const float logarithm = args.logarithm ? log_of(total) : 0;
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      float* to = writer.place(row, first);
+      if (keep)
+        scale_run(to, count, inverse, to);
+      else if (args.logarithm)
+        log_softmax_run(x.read(first, count), count, largest, logarithm, to);
+      else
+        exponential_run(x.read(first, count), count, largest, inverse, to);
+      writer.finish(row, first, count);
+    });
+  }
+}
+
+// ---- backward
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_products(const float* a, const float* b,
+                                                       std::size_t count, LaneSums<1>& sums) {
+  accumulate<1, 2>({a, b}, count, sums,
+                   [](FloatVector* sum, FloatVector v, FloatVector w)
+                       HWY_ATTR { sum[0] = fused(Floats(), v, w, sum[0]); });
+}
+
+// y * (dy - sum of y * dy)
+HWY_NOINLINE HWY_MAYBE_UNUSED static void softmax_gradient_run(const float* y, const float* dy,
+                                                               std::size_t count, float sum,
+                                                               float* out) {
+  const FloatVector offset = hn::Set(Floats(), sum);
+  map_vectors<2>({y, dy}, out, count, [&](FloatVector v, FloatVector g) HWY_ATTR {
+    return hn::Mul(v, hn::Sub(g, offset));
+  });
+}
+
+// dy - exp(y) * sum of dy
+HWY_NOINLINE HWY_MAYBE_UNUSED static void log_softmax_gradient_run(const float* y, const float* dy,
+                                                                   std::size_t count, float sum,
+                                                                   float* out) {
+  const FloatVector slope = hn::Set(Floats(), -sum);
+  map_vectors<2>({y, dy}, out, count, [&](FloatVector v, FloatVector g) HWY_ATTR {
+    return fused(Floats(), exp_lanes(Floats(), v), slope, g);
+  });
+}
+
+static inline void softmax_backward_kernel(const SoftmaxArgs& args) noexcept {
+  CachedRow y(args.y_in, args.columns), dy(args.dy, args.columns);
+  RowWriter writer(args.dx);
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    y.start(row);
+    dy.start(row);
+    LaneSums<1> sums;
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      if (args.logarithm)
+        add_run(dy.read(first, count), count, sums);
+      else
+        add_products(y.read(first, count), dy.read(first, count), count, sums);
+    });
+    const float sum = sums.total();
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      const auto gradient = args.logarithm ? log_softmax_gradient_run : softmax_gradient_run;
+      gradient(y.read(first, count), dy.read(first, count), count, sum, writer.place(row, first));
+      writer.finish(row, first, count);
+    });
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+static inline std::int64_t label_of(const CrossEntropyArgs& args, std::size_t row) {
+  const auto* labels = static_cast<const std::byte*>(args.labels);
+  if (args.label_dtype == DType::int32) {
+    std::int32_t label;
+    std::memcpy(&label, labels + row * sizeof label, sizeof label);
+    return label;
+  }
+  std::int64_t label;
+  std::memcpy(&label, labels + row * sizeof label, sizeof label);
+  return label;
+}
+
+// Adds x - largest.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_differences(const float* x, std::size_t count,
+                                                          float largest, LaneSums<1>& sums) {
+  const FloatVector shift = hn::Set(Floats(), largest);
+  accumulate<1, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
+    sum[0] = hn::Add(sum[0], hn::Sub(v, shift));
+  });
+}
+
+// Everything is measured from the largest of the row, so that a row whose label is far ahead has a
+// loss with all its digits: with log_sum = log sum exp(x - largest),
+//     lse - x[label] = log_sum - (x[label] - largest), and the same for the mean.
+static inline float cross_entropy_row(CachedRow& x, const CrossEntropyArgs& args, std::size_t row,
+                                      std::size_t label) {
+  const float largest = largest_of_row(x, args.columns);
+  const bool smooth = args.smoothing != 0;
+  LaneSums<1> exponentials, differences;
+  for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+    const float* from = x.read(first, count);
+    add_exponentials(from, count, largest, exponentials);
+    if (smooth) add_differences(from, count, largest, differences);
+  });
+  const float log_sum = log_of(exponentials.total());
+  args.log_sum_exp[row] = largest + log_sum;
+  const float from_label = log_sum - (x.read(label, 1)[0] - largest);
+  if (!smooth) return from_label;
+  const float from_mean = log_sum - differences.total() / static_cast<float>(args.columns);
+  return std::fma(args.smoothing, from_mean, (1 - args.smoothing) * from_label);
+}
+
+static inline void cross_entropy_kernel(const CrossEntropyArgs& args) noexcept {
+  CachedRow x(args.logits, args.columns);
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    const std::int64_t label = label_of(args, row);
+    args.loss[row] = args.log_sum_exp[row] = 0;
+    if (label == args.ignore_index) continue;
+    x.start(row);
+    args.loss[row] = cross_entropy_row(x, args, row, static_cast<std::size_t>(label));
+  }
+}
+
+// (exp(x - lse) - target) * factor
+HWY_NOINLINE HWY_MAYBE_UNUSED static void cross_entropy_gradient_run(const float* x,
+                                                                     std::size_t count, float lse,
+                                                                     float target, float factor,
+                                                                     float* out) {
+  const Floats d;
+  const FloatVector shift = hn::Set(d, lse), wanted = hn::Set(d, target),
+                    scale = hn::Set(d, factor);
+  map_vectors<1>({x}, out, count, [&](FloatVector v) HWY_ATTR {
+    const FloatVector probability = exp_lanes(Floats(), hn::Sub(v, shift));
+    return hn::Mul(hn::Sub(probability, wanted), scale);
+  });
+}
+
+static inline void cross_entropy_backward_kernel(const CrossEntropyArgs& args) noexcept {
+  ChunkBuffer buffer;
+  const RowReader reader(args.logits);
+  RowWriter writer(args.dlogits);
+  const float others = args.smoothing / static_cast<float>(args.columns);
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    const std::int64_t label = label_of(args, row);
+    const bool ignored = label == args.ignore_index;
+    const float factor = args.factors != nullptr ? args.factors[row] : args.factor;
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      float* to = writer.place(row, first);
+      if (ignored) {
+        std::memset(to, 0, count * sizeof(float));
+      } else {
+        const float lse = args.log_sum_exp[row];
+        const float* x = reader.read(row, first, count, buffer.values);
+        // The logits may lie where their gradient goes: the label's is read before.
+        const std::size_t at = static_cast<std::size_t>(label) - first;
+        const float own = at < count ? x[at] : 0;
+        cross_entropy_gradient_run(x, count, lse, others, factor, to);
+        if (at < count)
+          cross_entropy_gradient_run(&own, 1, lse, 1 - args.smoothing + others, factor, to + at);
+      }
+      writer.finish(row, first, count);
+    });
+  }
+}
+
+// ---- losses of single elements
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void squared_error_loop(const float* const* in, float* out,
+                                                             std::size_t count) {
+  map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector x, FloatVector t) HWY_ATTR {
+    const FloatVector difference = hn::Sub(x, t);
+    return hn::Mul(difference, difference);
+  });
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void squared_error_gradient_loop(const float* const* in,
+                                                                      float* out,
+                                                                      std::size_t count) {
+  map_vectors<3>({in[0], in[1], in[2]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector factor) HWY_ATTR {
+                   const FloatVector difference = hn::Sub(x, t);
+                   return hn::Mul(hn::Add(difference, difference), factor);
+                 });
+}
+
+// max(x, 0) - x t + log(1 + exp(-|x|))
+HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_loop(const float* const* in,
+                                                                    float* out, std::size_t count) {
+  map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector x, FloatVector t) HWY_ATTR {
+    const Floats d;
+    const FloatVector linear = fused(d, hn::Neg(x), t, at_least_lanes(d, x, 0.0f));
+    return hn::Add(linear, log_one_plus_lanes(d, exp_lanes(d, hn::Neg(hn::Abs(x)))));
+  });
+}
+
+// (sigmoid(x) - t) * factor
+HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_gradient_loop(const float* const* in,
+                                                                             float* out,
+                                                                             std::size_t count) {
+  map_vectors<3>({in[0], in[1], in[2]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector factor)
+                     HWY_ATTR { return hn::Mul(hn::Sub(sigmoid_lanes(Floats(), x), t), factor); });
+}
+
+static inline void element_loss_kernel(const ElementLossArgs& args) noexcept {
+  const MatrixOperand* inputs[] = {&args.x, &args.target};
+  const MatrixTarget losses{.data = args.losses, .row_stride = args.columns};
+  map_rows(
+      args.rows, args.columns, inputs, 2, 1, losses,
+      args.loss == ElementLoss::squared_error ? squared_error_loop : binary_cross_entropy_loop);
+}
+
+static inline void element_loss_backward_kernel(const ElementLossArgs& args) noexcept {
+  const bool own = args.factors != nullptr;
+  const MatrixOperand factors{.data = own ? args.factors : &args.factor,
+                              .row_stride = own ? args.columns : 0,
+                              .column_stride = own ? std::size_t{1} : 0};
+  const MatrixOperand* inputs[] = {&args.x, &args.target, &factors};
+  map_rows(args.rows, args.columns, inputs, 3, 1, args.dx,
+           args.loss == ElementLoss::squared_error ? squared_error_gradient_loop
+                                                   : binary_cross_entropy_gradient_loop);
+}
+
+static constexpr LossKernels loss_kernels{cross_entropy_kernel, cross_entropy_backward_kernel,
+                                          element_loss_kernel, element_loss_backward_kernel};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/norm-inl.hpp
+// The norm family of the kernel table: layer norm, RMS norm and softmax, a row at a time in chunks.
+// A row of plain fp32 is passed over where it lies (it stays in the first-level cache), any other
+// is decoded once if it is short.
+
+#if defined(SOMA_KERNELS_NORM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_NORM_INL_HPP
+#undef SOMA_KERNELS_NORM_INL_HPP
+#else
+#define SOMA_KERNELS_NORM_INL_HPP
+#endif
+
+// ---- soma/kernels/segments-inl.hpp
+// Sums over rows in the fixed tree of Segments (operand.hpp), for a piece of columns at a time.
+
+#if defined(SOMA_KERNELS_SEGMENTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_SEGMENTS_INL_HPP
+#undef SOMA_KERNELS_SEGMENTS_INL_HPP
+#else
+#define SOMA_KERNELS_SEGMENTS_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_floats(const float* HWY_RESTRICT from,
+                                                     std::size_t count, float* HWY_RESTRICT to) {
+  const Floats d;
+  for (std::size_t i = 0; i < count; i += float_lanes)
+    hn::Store(hn::Add(hn::Load(d, from + i), hn::Load(d, to + i)), d, to + i);
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// A binary counter whose digits are sums of kWidth floats (a multiple of 16): one waits at each
+// level until its neighbour is there.
+template <std::size_t kWidth>
+class SegmentTree {
+ public:
+  // Calls add(first row, end of rows, sums) for each segment, with sums from zero; returns the sums
+  // of all.
+  template <class Add>
+  const float* sum(const Segments& segments, std::size_t rows, const Add& add) {
+    const std::size_t whole[2] = {0, rows};
+    const std::size_t* bounds = segments.bounds != nullptr ? segments.bounds : whole;
+    const std::size_t count = segments.bounds != nullptr ? segments.count : 1;
+    std::size_t waiting = 0;  // levels in use; the topmost is written next
+    for (std::size_t segment = 0; segment < count; ++segment) {
+      std::fill_n(sums_[waiting], kWidth, 0.0f);
+      add(bounds[segment], bounds[segment + 1], sums_[waiting]);
+      ++waiting;
+      // Each trailing one of the segment's number is a neighbour that waits.
+      for (std::size_t left = segment; (left & 1) != 0; left >>= 1) {
+        --waiting;
+        add_floats(sums_[waiting], kWidth, sums_[waiting - 1]);
+      }
+    }
+    return sums_[0];
+  }
+
+ private:
+  static constexpr std::size_t levels = 11;  // up to 1024 segments
+
+  alignas(64) float sums_[levels][kWidth];
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// What stands for gamma and beta where they are absent.
+struct NormConstants {
+  alignas(64) float ones[row_chunk], zeros[row_chunk] = {};
+  NormConstants() { std::fill_n(ones, row_chunk, 1.0f); }
+};
+
+// x of a row, reduced.
+struct RowMoments {
+  float mean = 0, rstd = 0;
+};
+
+}  // namespace
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_squared_differences(const float* x, std::size_t count,
+                                                                  float mean, LaneSums<1>& sums) {
+  const FloatVector center = hn::Set(Floats(), mean);
+  accumulate<1, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
+    const FloatVector difference = hn::Sub(v, center);
+    sum[0] = fused(Floats(), difference, difference, sum[0]);
+  });
+}
+
+static inline RowMoments row_moments(CachedRow& x, const NormArgs& args) {
+  const auto columns = static_cast<float>(args.columns);
+  RowMoments moments;
+  if (!args.rms) {
+    LaneSums<1> sum;
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      add_run(x.read(first, count), count, sum);
+    });
+    moments.mean = sum.total() / columns;
+  }
+  LaneSums<1> squares;
+  for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+    add_squared_differences(x.read(first, count), count, moments.mean, squares);
+  });
+  moments.rstd = 1 / std::sqrt(squares.total() / columns + args.epsilon);
+  return moments;
+}
+
+// (x - mean) * rstd * gamma + beta, the last two steps rounded as one.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void normalise_run(const std::array<const float*, 3>& in,
+                                                        std::size_t count,
+                                                        const RowMoments& moments, float* out) {
+  const FloatVector mean = hn::Set(Floats(), moments.mean), rstd = hn::Set(Floats(), moments.rstd);
+  map_vectors<3>(in, out, count, [&](FloatVector x, FloatVector gamma, FloatVector beta) HWY_ATTR {
+    return fused(Floats(), hn::Mul(hn::Sub(x, mean), rstd), gamma, beta);
+  });
+}
+
+static inline void norm_forward_kernel(const NormArgs& args) noexcept {
+  const NormConstants constants;
+  CachedRow x(args.x, args.columns);
+  RowWriter writer(args.y);
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    x.start(row);
+    const RowMoments moments = row_moments(x, args);
+    if (args.mean != nullptr) args.mean[row] = moments.mean;
+    if (args.rstd != nullptr) args.rstd[row] = moments.rstd;
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      const float* gamma = args.gamma != nullptr ? args.gamma + first : constants.ones;
+      const float* beta = args.beta != nullptr ? args.beta + first : constants.zeros;
+      normalise_run({x.read(first, count), gamma, beta}, count, moments, writer.place(row, first));
+      writer.finish(row, first, count);
+    });
+  }
+}
+
+// ---- backward: with xhat = (x - mean) * rstd and g = dy * gamma,
+//     dx = rstd * (g - mean of g - xhat * mean of g * xhat)
+// and without the mean of g for RMS norm. Inputs in this order: x, dy, gamma.
+
+// Adds to the sums of g and of g * xhat.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_norm_gradients(const std::array<const float*, 3>& in,
+                                                             std::size_t count,
+                                                             const RowMoments& moments,
+                                                             LaneSums<2>& sums) {
+  const FloatVector mean = hn::Set(Floats(), moments.mean), rstd = hn::Set(Floats(), moments.rstd);
+  accumulate<2, 3>(in, count, sums,
+                   [&](FloatVector* sum, FloatVector x, FloatVector dy, FloatVector gamma)
+                       HWY_ATTR {
+                         const FloatVector xhat = hn::Mul(hn::Sub(x, mean), rstd);
+                         sum[0] = fused(Floats(), dy, gamma, sum[0]);
+                         sum[1] = fused(Floats(), hn::Mul(dy, gamma), xhat, sum[1]);
+                       });
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void norm_gradient_run(const std::array<const float*, 3>& in,
+                                                            std::size_t count,
+                                                            const RowMoments& moments, float mean_g,
+                                                            float mean_g_xhat, float* out) {
+  const Floats d;
+  const FloatVector mean = hn::Set(d, moments.mean), rstd = hn::Set(d, moments.rstd);
+  const FloatVector offset = hn::Set(d, -mean_g), slope = hn::Set(d, -mean_g_xhat);
+  map_vectors<3>(in, out, count, [&](FloatVector x, FloatVector dy, FloatVector gamma) HWY_ATTR {
+    const FloatVector xhat = hn::Mul(hn::Sub(x, mean), rstd);
+    const FloatVector centered = fused(Floats(), dy, gamma, offset);
+    return hn::Mul(rstd, fused(Floats(), xhat, slope, centered));
+  });
+}
+
+static inline void norm_backward_kernel(const NormArgs& args) noexcept {
+  const NormConstants constants;
+  CachedRow x(args.x, args.columns), dy(args.dy, args.columns);
+  RowWriter writer(args.dx);
+  const auto columns = static_cast<float>(args.columns);
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    x.start(row);
+    dy.start(row);
+    const RowMoments moments{args.mean != nullptr && !args.rms ? args.mean[row] : 0,
+                             args.rstd[row]};
+    const auto inputs = [&](std::size_t first, std::size_t count) {
+      return std::array<const float*, 3>{
+          x.read(first, count), dy.read(first, count),
+          args.gamma != nullptr ? args.gamma + first : constants.ones};
+    };
+    LaneSums<2> sums;
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      add_norm_gradients(inputs(first, count), count, moments, sums);
+    });
+    const float mean_g = args.rms ? 0 : sums.total(0) / columns;
+    const float mean_g_xhat = sums.total(1) / columns;
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      norm_gradient_run(inputs(first, count), count, moments, mean_g, mean_g_xhat,
+                        writer.place(row, first));
+      writer.finish(row, first, count);
+    });
+  }
+}
+
+// sums[0] += dy * xhat and sums[1] += dy, column by column; whole vectors.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_parameter_gradients(const float* x, const float* dy,
+                                                                  std::size_t count,
+                                                                  const RowMoments& moments,
+                                                                  float* gamma, float* beta) {
+  const Floats d;
+  const FloatVector mean = hn::Set(d, moments.mean), rstd = hn::Set(d, moments.rstd);
+  for (std::size_t i = 0; i < count; i += float_lanes) {
+    const FloatVector xhat = hn::Mul(hn::Sub(hn::LoadU(d, x + i), mean), rstd);
+    const FloatVector g = hn::LoadU(d, dy + i);
+    hn::Store(fused(d, g, xhat, hn::Load(d, gamma + i)), d, gamma + i);
+    hn::Store(hn::Add(hn::Load(d, beta + i), g), d, beta + i);
+  }
+}
+
+// A row of x and dy adds to one piece of columns. A partial vector goes through copies.
+static inline void add_parameter_row(const float* x, const float* dy, std::size_t count,
+                                     const RowMoments& moments, float* gamma, float* beta) {
+  const std::size_t rest = count % float_lanes, whole = count - rest;
+  add_parameter_gradients(x, dy, whole, moments, gamma, beta);
+  if (rest == 0) return;
+  const Tails<2> tails({x, dy}, whole, rest);
+  add_parameter_gradients(tails.values[0], tails.values[1], rest, moments, gamma + whole,
+                          beta + whole);
+}
+
+static inline void norm_backward_parameters_kernel(const NormArgs& args) noexcept {
+  constexpr std::size_t piece = 128;  // columns; dgamma's sums, then dbeta's
+  SegmentTree<2 * piece> tree;
+  ChunkBuffer buffers[2];
+  const RowReader x(args.x), dy(args.dy);
+  const std::size_t end = args.first_column + args.column_count;
+  for (std::size_t column = args.first_column; column < end; column += piece) {
+    const std::size_t count = (std::min)(piece, end - column);
+    const float* sums =
+        tree.sum(args.segments, args.rows, [&](std::size_t begin, std::size_t stop, float* sum) {
+          for (std::size_t row = begin; row < stop; ++row) {
+            const RowMoments moments{args.mean != nullptr && !args.rms ? args.mean[row] : 0,
+                                     args.rstd[row]};
+            add_parameter_row(x.read(row, column, count, buffers[0].values),
+                              dy.read(row, column, count, buffers[1].values), count, moments, sum,
+                              sum + piece);
+          }
+        });
+    if (args.dgamma != nullptr) std::copy_n(sums, count, args.dgamma + column);
+    if (args.dbeta != nullptr) std::copy_n(sums + piece, count, args.dbeta + column);
+  }
+}
+
+static constexpr NormKernels norm_kernels{norm_forward_kernel, norm_backward_kernel,
+                                          norm_backward_parameters_kernel, softmax_kernel,
+                                          softmax_backward_kernel};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/optimizer-inl.hpp
+// The optimizer entries of the kernel table. Each chunk of a run is loaded as fp32, stepped by a
+// vector loop and stored with each state's own rounding; plain fp32 is stepped where it lies.
+//
+// The order of rounding is part of the definition. In the formulas below fma() is one fused
+// operation and every other operation is rounded to fp32 on its own; no product meets a sum outside
+// of fma(), so nothing is left for a compiler to contract. Square roots and quotients are IEEE's.
+// Parameters are stepped with the new states as computed, before those are rounded to their types.
+
+#if defined(SOMA_KERNELS_OPTIMIZER_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_OPTIMIZER_INL_HPP
+#undef SOMA_KERNELS_OPTIMIZER_INL_HPP
+#else
+#define SOMA_KERNELS_OPTIMIZER_INL_HPP
+#endif
+
+// ---- soma/kernels/lane_sums-inl.hpp
+// Sums in 16 logical lanes: lane i adds elements i, i + 16, ... in order, then lanes meet pairwise.
+// The lanes live in memory between chunks, so a sum depends neither on the width of the vectors nor
+// on how a run is cut into chunks (whose starts are multiples of 16).
+
+#if defined(SOMA_KERNELS_LANE_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_LANE_SUMS_INL_HPP
+#undef SOMA_KERNELS_LANE_SUMS_INL_HPP
+#else
+#define SOMA_KERNELS_LANE_SUMS_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr std::size_t logical_lanes = 16;
+
+template <class T>
+struct SixteenLanes {
+  alignas(128) T lane[logical_lanes] = {};
+};
+
+// i with i + 8, then + 4, + 2, + 1.
+template <class T>
+static inline T total(const SixteenLanes<T>& sums) {
+  T left[logical_lanes / 2];
+  for (std::size_t i = 0; i < 8; ++i) left[i] = sums.lane[i] + sums.lane[i + 8];
+  for (std::size_t half = 4; half != 0; half /= 2)
+    for (std::size_t i = 0; i < half; ++i) left[i] += left[i + half];
+  return left[0];
+}
+
+// `count` is a multiple of 16; zeros fill it up, which change no lane (a lane is never -0). Vectors
+// narrower than 16 lanes pass over the chunk once for each part of the lanes: it lies in the
+// first-level cache, and the passes, being independent, overlap.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_to_lanes(const float* values, std::size_t count,
+                                                       SixteenLanes<float>& sums) {
+  const hn::CappedTag<float, logical_lanes> d;
+  for (std::size_t part = 0; part < logical_lanes; part += hn::Lanes(d)) {
+    auto sum = hn::Load(d, sums.lane + part);
+    for (std::size_t i = part; i < count; i += logical_lanes)
+      sum = hn::Add(sum, load_bytes(d, values + i));
+    hn::Store(sum, d, sums.lane + part);
+  }
+}
+
+// As above, squares in double. The square of an fp32 number is exact in double (48 bits, exponents
+// from -298 to 255), so whether product and sum are fused changes no bit and every target, with or
+// without fused multiply-add, agrees.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_squares(const float* values, std::size_t count,
+                                                      SixteenLanes<double>& sums) {
+  const hn::CappedTag<double, logical_lanes / 2> d;
+  const hn::Rebind<float, decltype(d)> narrow;
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t part = 0; part < logical_lanes; part += 2 * lanes) {
+    auto sum_0 = hn::Load(d, sums.lane + part), sum_1 = hn::Load(d, sums.lane + part + lanes);
+    for (std::size_t i = part; i < count; i += logical_lanes) {
+      const auto x_0 = hn::PromoteTo(d, load_bytes(narrow, values + i));
+      const auto x_1 = hn::PromoteTo(d, load_bytes(narrow, values + i + lanes));
+      sum_0 = hn::MulAdd(x_0, x_0, sum_0);
+      sum_1 = hn::MulAdd(x_1, x_1, sum_1);
+    }
+    hn::Store(sum_0, d, sums.lane + part);
+    hn::Store(sum_1, d, sums.lane + part + lanes);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/simd/normal-inl.hpp
+// Normal draws in vector lanes: the Box-Muller transform, in fp32 with explicit fused
+// multiply-adds (fused-inl.hpp), so that the bits are the same on every target.
+
+#if defined(SOMA_SIMD_NORMAL_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_NORMAL_INL_HPP
+#undef SOMA_SIMD_NORMAL_INL_HPP
+#else
+#define SOMA_SIMD_NORMAL_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 // -2 ln(x * 2^-31) for x in [1, 2^31].
 // With x = 2^k m and m in [sqrt(1/2), sqrt(2)): ln m = 2 atanh(s), s = (m - 1) / (m + 1), |s| <
@@ -4043,6 +12147,254 @@ HWY_INLINE void normal_pair(D32 d, V32 radius_word, V32 angle_word, V& first, V&
 }  // namespace soma
 HWY_AFTER_NAMESPACE();
 
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using StepLanes = hn::CappedTag<float, run_group>;
+
+// A StateRun in use: where its values of the present chunk are read, and where the new ones go.
+// Both are the memory itself, or both the buffer.
+struct StepRun {
+  RunSource source;
+  RunTarget target;
+  const float* values;
+  float* next;
+  RunBuffer buffer;
+};
+
+static inline void open_run(const StateRun& state, StepRun& run) {
+  run.source = run_source(state.data, state.dtype);
+  run.target = run_target(state.data, state.dtype, state.rounding, state.draw);
+}
+static inline void load_chunk(StepRun& run, std::size_t first, std::size_t count,
+                              ConvertBuffers& scratch) {
+  run.values = load_run(run.source, 0, first, count, run.buffer.values, scratch);
+  run.next = place_run(run.target, first, count, run.buffer.values);
+}
+static inline void store_chunk(const StepRun& run, std::size_t first, std::size_t count,
+                               ConvertBuffers& scratch) {
+  store_run(run.target, first, count, run.next, scratch);
+}
+
+// ---- SGD:  g = fma(weight_decay, w, gradient * factor)
+//            b = fma(momentum, b, (1 - dampening) * g), or g in the first step
+//            w = fma(-rate, nesterov ? fma(momentum, b, g) : b, w)
+
+// `count` is a multiple of 16. `state` is nullptr without momentum.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void sgd_chunk(const SgdArgs& args, const float* gradient,
+                                                    const StepRun& weight, const StepRun* state,
+                                                    std::size_t count) {
+  const StepLanes d;
+  const auto factor = hn::Set(d, args.gradient.factor), decay = hn::Set(d, args.weight_decay);
+  const auto momentum = hn::Set(d, args.momentum), rate = hn::Set(d, -args.rate);
+  const auto share = hn::Set(d, 1.0f - args.dampening);
+  const bool nesterov = args.nesterov, first_step = args.first_step;
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto w = load_bytes(d, weight.values + i);
+    const auto g = fused(d, decay, w, hn::Mul(load_bytes(d, gradient + i), factor));
+    auto step = g;
+    if (state != nullptr) {
+      auto b = g;
+      if (!first_step) b = fused(d, momentum, load_bytes(d, state->values + i), hn::Mul(share, g));
+      store_bytes(d, b, state->next + i);
+      step = nesterov ? fused(d, momentum, b, g) : b;
+    }
+    store_bytes(d, fused(d, rate, step, w), weight.next + i);
+  }
+}
+
+static inline void sgd(const SgdArgs& args) noexcept {
+  const bool has_state = args.momentum_state.data != nullptr;
+  const RunSource gradient = run_source(args.gradient.data, args.gradient.dtype);
+  RunBuffer gradient_buffer;
+  StepRun weight, state;
+  open_run(args.weight, weight);
+  if (has_state) open_run(args.momentum_state, state);
+  ConvertBuffers scratch;
+  for (std::size_t first = 0; first < args.count; first += run_chunk) {
+    const std::size_t count = (std::min)(run_chunk, args.count - first);
+    const float* g = load_run(gradient, 0, first, count, gradient_buffer.values, scratch);
+    load_chunk(weight, first, count, scratch);
+    if (has_state) load_chunk(state, first, count, scratch);
+    sgd_chunk(args, g, weight, has_state ? &state : nullptr, whole_groups(count));
+    store_chunk(weight, first, count, scratch);
+    if (has_state) store_chunk(state, first, count, scratch);
+  }
+}
+
+// ---- moments, of AdamW and LAMB:  g = gradient * factor
+//                                   m = fma(beta1, m, (1 - beta1) * g)
+//                                   v = fma(beta2, v, (1 - beta2) * g * g), from left to right
+
+struct MomentFactors {
+  float beta1, beta2, share1, share2, gradient;
+};
+
+template <class Args>
+static inline MomentFactors moment_factors(const Args& args) {
+  return {args.beta1, args.beta2, args.one_minus_beta1, args.one_minus_beta2, args.gradient.factor};
+}
+
+// Replaces m and v by the new ones.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void step_moments(D d, const MomentFactors& by, V gradient, V& m, V& v) {
+  const V g = hn::Mul(gradient, hn::Set(d, by.gradient));
+  m = fused(d, hn::Set(d, by.beta1), m, hn::Mul(hn::Set(d, by.share1), g));
+  v = fused(d, hn::Set(d, by.beta2), v, hn::Mul(hn::Mul(hn::Set(d, by.share2), g), g));
+}
+
+// ---- AdamW:  w = fma(decay_factor, w, -(step_size * m / fma(sqrt(v), 1 / sqrt(correction2),
+//                                                              epsilon)))
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void adam_chunk(const AdamArgs& args, const float* gradient,
+                                                     const StepRun& weight, const StepRun& m_run,
+                                                     const StepRun& v_run, std::size_t count) {
+  const StepLanes d;
+  const MomentFactors moments = moment_factors(args);
+  const auto decay = hn::Set(d, args.decay_factor), size = hn::Set(d, args.step_size);
+  const auto correction = hn::Set(d, args.inverse_root_correction2);
+  const auto epsilon = hn::Set(d, args.epsilon);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    auto m = load_bytes(d, m_run.values + i), v = load_bytes(d, v_run.values + i);
+    step_moments(d, moments, load_bytes(d, gradient + i), m, v);
+    store_bytes(d, m, m_run.next + i);
+    store_bytes(d, v, v_run.next + i);
+    const auto step = hn::Div(hn::Mul(size, m), fused(d, hn::Sqrt(v), correction, epsilon));
+    store_bytes(d, fused(d, decay, load_bytes(d, weight.values + i), hn::Neg(step)),
+                weight.next + i);
+  }
+}
+
+static inline void adam(const AdamArgs& args) noexcept {
+  const RunSource gradient = run_source(args.gradient.data, args.gradient.dtype);
+  RunBuffer gradient_buffer;
+  StepRun weight, m, v;
+  open_run(args.weight, weight);
+  open_run(args.m, m);
+  open_run(args.v, v);
+  ConvertBuffers scratch;
+  for (std::size_t first = 0; first < args.count; first += run_chunk) {
+    const std::size_t count = (std::min)(run_chunk, args.count - first);
+    const float* g = load_run(gradient, 0, first, count, gradient_buffer.values, scratch);
+    load_chunk(weight, first, count, scratch);
+    load_chunk(m, first, count, scratch);
+    load_chunk(v, first, count, scratch);
+    adam_chunk(args, g, weight, m, v, whole_groups(count));
+    store_chunk(weight, first, count, scratch);
+    store_chunk(m, first, count, scratch);
+    store_chunk(v, first, count, scratch);
+  }
+}
+
+// ---- LAMB:  u = fma(weight_decay, w, m / correction1 / fma(sqrt(v), 1 / sqrt(correction2),
+//                                                            epsilon))
+//             then  w = fma(-rate * trust, u, w)
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void lamb_chunk(const LambArgs& args, const float* gradient,
+                                                     const float* weight, const StepRun& m_run,
+                                                     const StepRun& v_run, std::size_t count,
+                                                     float* update) {
+  const StepLanes d;
+  const MomentFactors moments = moment_factors(args);
+  const auto decay = hn::Set(d, args.weight_decay), epsilon = hn::Set(d, args.epsilon);
+  const auto correction1 = hn::Set(d, args.inverse_correction1);
+  const auto correction2 = hn::Set(d, args.inverse_root_correction2);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    auto m = load_bytes(d, m_run.values + i), v = load_bytes(d, v_run.values + i);
+    step_moments(d, moments, load_bytes(d, gradient + i), m, v);
+    store_bytes(d, m, m_run.next + i);
+    store_bytes(d, v, v_run.next + i);
+    const auto ratio =
+        hn::Div(hn::Mul(m, correction1), fused(d, hn::Sqrt(v), correction2, epsilon));
+    store_bytes(d, fused(d, decay, load_bytes(d, weight + i), ratio), update + i);
+  }
+}
+
+static inline void lamb_update(LambArgs& args) noexcept {
+  const RunSource gradient = run_source(args.gradient.data, args.gradient.dtype);
+  RunBuffer gradient_buffer;
+  const RunSource weight = run_source(args.weight.data, args.weight.dtype);
+  const RunTarget update = run_target(args.update, DType::fp32, {}, {});
+  StepRun m, v;
+  open_run(args.m, m);
+  open_run(args.v, v);
+  RunBuffer weight_buffer, update_buffer;
+  ConvertBuffers scratch;
+  SixteenLanes<double> weight_squares, update_squares;
+  for (std::size_t first = 0; first < args.count; first += run_chunk) {
+    const std::size_t count = (std::min)(run_chunk, args.count - first);
+    const std::size_t whole = whole_groups(count);
+    const float* g = load_run(gradient, 0, first, count, gradient_buffer.values, scratch);
+    const float* w = load_run(weight, 0, first, count, weight_buffer.values, scratch);
+    load_chunk(m, first, count, scratch);
+    load_chunk(v, first, count, scratch);
+    float* u = place_run(update, first, count, update_buffer.values);
+    lamb_chunk(args, g, w, m, v, whole, u);
+    // What fills up the last group may be 0 / 0.
+    std::fill(u + count, u + whole, 0.0f);
+    add_squares(w, whole, weight_squares);
+    add_squares(u, whole, update_squares);
+    store_run(update, first, count, u, scratch);
+    store_chunk(m, first, count, scratch);
+    store_chunk(v, first, count, scratch);
+  }
+  args.weight_squares = total(weight_squares);
+  args.update_squares = total(update_squares);
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void lamb_apply_chunk(float factor, const float* update,
+                                                           const StepRun& weight,
+                                                           std::size_t count) {
+  const StepLanes d;
+  const auto negated = hn::Set(d, -factor);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto w = load_bytes(d, weight.values + i);
+    store_bytes(d, fused(d, negated, load_bytes(d, update + i), w), weight.next + i);
+  }
+}
+
+static inline void lamb_apply(const LambArgs& args) noexcept {
+  const RunSource update = run_source(args.update, DType::fp32);
+  StepRun weight;
+  open_run(args.weight, weight);
+  RunBuffer update_buffer;
+  ConvertBuffers scratch;
+  for (std::size_t first = 0; first < args.count; first += run_chunk) {
+    const std::size_t count = (std::min)(run_chunk, args.count - first);
+    const float* u = load_run(update, 0, first, count, update_buffer.values, scratch);
+    load_chunk(weight, first, count, scratch);
+    lamb_apply_chunk(args.rate_times_trust, u, weight, whole_groups(count));
+    store_chunk(weight, first, count, scratch);
+  }
+}
+
+[[maybe_unused]] static constexpr OptimizerKernels optimizer_kernels{
+    .sgd = sgd,
+    .adam = adam,
+    .lamb_update = lamb_update,
+    .lamb_apply = lamb_apply,
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/random-inl.hpp
+// The random entry of the kernel table: uniform, normal and Bernoulli draws, a chunk of blocks at a
+// time.
+
+#if defined(SOMA_KERNELS_RANDOM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_RANDOM_INL_HPP
+#undef SOMA_KERNELS_RANDOM_INL_HPP
+#else
+#define SOMA_KERNELS_RANDOM_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -4176,6 +12528,182 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static double multiply_add_rate(std::uint64_t roun
 HWY_AFTER_NAMESPACE();
 
 #endif
+// ---- soma/kernels/reduce-inl.hpp
+// The reduce entries of the kernel table: sums and extremes of rows, sums of columns, the sum of
+// squares, and whether a run is finite.
+
+#if defined(SOMA_KERNELS_REDUCE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_REDUCE_INL_HPP
+#undef SOMA_KERNELS_REDUCE_INL_HPP
+#else
+#define SOMA_KERNELS_REDUCE_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// ---- extremes
+
+// The bits of an fp32 number as an integer that ascends with it (-0 below +0); its own inverse.
+template <class DI>
+HWY_INLINE hn::Vec<DI> ordered(DI d, hn::Vec<DI> bits) {
+  return hn::Xor(bits, hn::And(hn::ShiftRight<31>(bits), hn::Set(d, 0x7FFFFFFF)));
+}
+static inline std::int32_t ordered(std::int32_t bits) {
+  return bits < 0 ? bits ^ 0x7FFFFFFF : bits;
+}
+
+inline constexpr std::int32_t quiet_nan_bits = 0x7FC00000;
+
+// The larger of `largest` and the values, as ordered integers. `flip` is a sign bit that the values
+// are taken with; NaN is above all. `count` is a multiple of 16.
+HWY_NOINLINE HWY_MAYBE_UNUSED static std::int32_t largest_ordered(const float* values,
+                                                                  std::size_t count,
+                                                                  std::int32_t flip,
+                                                                  std::int32_t largest) {
+  const hn::CappedTag<std::int32_t, run_group> d;
+  const auto sign = hn::Set(d, flip), magnitude = hn::Set(d, 0x7FFFFFFF);
+  const auto infinity = hn::Set(d, 0x7F800000), nan = hn::Set(d, quiet_nan_bits);
+  auto best = hn::Set(d, largest);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto bits = load_bytes(d, values + i);
+    const auto key = ordered(d, hn::Xor(bits, sign));
+    const auto is_nan = hn::Gt(hn::And(bits, magnitude), infinity);
+    best = hn::Max(best, hn::IfThenElse(is_nan, nan, key));
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, best));
+}
+
+// The minimum is minus the maximum of the negated numbers.
+static inline float row_extreme(const RowReduceArgs& args, const RunSource& source, std::size_t row,
+                                RunBuffer& buffer, ConvertBuffers& scratch) {
+  const std::int32_t flip = args.reduction == Reduction::minimum ? INT32_MIN : 0;
+  std::int32_t largest = ordered(std::int32_t{INT32_MIN | 0x7F800000});  // -infinity
+  for (std::size_t first = 0; first < args.columns; first += run_chunk) {
+    const std::size_t count = (std::min)(run_chunk, args.columns - first);
+    const float* values = load_run(source, row, first, count, buffer.values, scratch);
+    // What fills up a group must not win: one of the elements does not.
+    std::fill(buffer.values + count, buffer.values + whole_groups(count), values[0]);
+    largest = largest_ordered(values, whole_groups(count), flip, largest);
+  }
+  const std::int32_t bits = largest == quiet_nan_bits ? largest : ordered(largest) ^ flip;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// ---- sums
+
+static inline float row_sum(const RowReduceArgs& args, const RunSource& source, std::size_t row,
+                            RunBuffer& buffer, ConvertBuffers& scratch) {
+  SixteenLanes<float> sums;
+  for (std::size_t first = 0; first < args.columns; first += run_chunk) {
+    const std::size_t count = (std::min)(run_chunk, args.columns - first);
+    const float* values = load_run(source, row, first, count, buffer.values, scratch);
+    add_to_lanes(values, whole_groups(count), sums);
+  }
+  return total(sums);
+}
+
+static inline void reduce_rows(const RowReduceArgs& args) noexcept {
+  const RunSource source = run_source(args.x);
+  RunBuffer buffer;
+  ConvertBuffers scratch;
+  for (std::size_t row = 0; row < args.rows; ++row)
+    args.out[row] = args.reduction == Reduction::sum
+                        ? row_sum(args, source, row, buffer, scratch)
+                        : row_extreme(args, source, row, buffer, scratch);
+}
+
+static inline void column_sums(const ColumnSumArgs& args) noexcept {
+  sum_rows_of({.rows = args.rows,
+               .columns = args.columns,
+               .x = args.x,
+               .segments = args.segments,
+               .accumulate = args.accumulate,
+               .out = args.out});
+}
+
+static inline void sum_squares(SumSquaresArgs& args) noexcept {
+  const RunSource source = run_source(args.x, args.dtype);
+  RunBuffer buffer;
+  ConvertBuffers scratch;
+  SixteenLanes<double> sums;
+  for (std::size_t first = 0; first < args.count; first += run_chunk) {
+    const std::size_t count = (std::min)(run_chunk, args.count - first);
+    const float* values = load_run(source, 0, first, count, buffer.values, scratch);
+    add_squares(values, whole_groups(count), sums);
+  }
+  args.result = total(sums);
+}
+
+// ---- finite or not, by codes: nothing is decoded
+
+// The top bit of a difference tells: codes stay below 2^31. `count` is a multiple of 16.
+template <int kWidth>
+HWY_NOINLINE HWY_MAYBE_UNUSED static bool finite_codes(const CodecParams& params,
+                                                       const std::byte* from, std::size_t count) {
+  const Lanes32 d;
+  const CodecParams p = params;
+  auto special = hn::Zero(d);
+  if (p.nan_is_negative_zero) {
+    // One code is NaN. Without the sign bit it is 0, and only 0 is below 1.
+    const auto all = hn::Set(d, p.magnitude_mask | p.sign_mask), nan = hn::Set(d, p.sign_mask);
+    for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+      const auto code = hn::Xor(hn::And(load_codes<kWidth>(d, p, from + i * kWidth), all), nan);
+      special = hn::Or(special, hn::Sub(code, hn::Set(d, 1u)));
+    }
+  } else {
+    // Infinities and NaN are above the largest number.
+    const auto magnitude = hn::Set(d, p.magnitude_mask), largest = hn::Set(d, p.max_finite_code);
+    for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+      const auto code = hn::And(load_codes<kWidth>(d, p, from + i * kWidth), magnitude);
+      special = hn::Or(special, hn::Sub(largest, code));
+    }
+  }
+  return hn::AllFalse(d, hn::Ne(hn::ShiftRight<31>(special), hn::Zero(d)));
+}
+
+static inline bool finite_chunk(const CodecParams& p, const std::byte* from, std::size_t count) {
+  if (p.width == 1) return finite_codes<1>(p, from, count);
+  if (p.width == 2) return finite_codes<2>(p, from, count);
+  return finite_codes<4>(p, from, count);
+}
+
+static inline void all_finite(FiniteArgs& args) noexcept {
+  args.finite = true;
+  if (!is_floating(args.dtype)) return;
+  const CodecParams codec = make_codec_params(format_of(args.dtype));
+  const auto width = static_cast<std::size_t>(codec.width);
+  const auto* from = static_cast<const std::byte*>(args.x);
+  // Large enough that a call is nothing, small enough that an overflow is found early.
+  constexpr std::size_t chunk = 8 * run_chunk;
+  const std::size_t whole = args.count / run_group * run_group;
+  for (std::size_t first = 0; first < whole && args.finite; first += chunk)
+    args.finite = finite_chunk(codec, from + first * width, (std::min)(chunk, whole - first));
+  if (whole == args.count || !args.finite) return;
+  // Code 0 is a finite number of every format.
+  alignas(64) std::byte last[4 * run_group] = {};
+  std::memcpy(last, from + whole * width, (args.count - whole) * width);
+  args.finite = finite_chunk(codec, last, run_group);
+}
+
+[[maybe_unused]] static constexpr ReduceKernels reduce_kernels{
+    .rows = reduce_rows,
+    .column_sums = column_sums,
+    .sum_squares = sum_squares,
+    .all_finite = all_finite,
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
 
 #include <hwy/highway.h>
 
@@ -4196,17 +12724,3477 @@ namespace soma {
 inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 
   [[maybe_unused]] static inline TargetList static_targets() {
-    static constexpr Kernels kernels{HWY_NAMESPACE::convert_kernel, HWY_NAMESPACE::random_kernel};
+    static constexpr Kernels kernels{
+        .convert = HWY_NAMESPACE::convert_kernel,
+        .random = HWY_NAMESPACE::random_kernel,
+        .gemm = HWY_NAMESPACE::gemm_kernels,
+        .attention = HWY_NAMESPACE::attention_kernels,
+        .element = HWY_NAMESPACE::element_kernels,
+        .norm = HWY_NAMESPACE::norm_kernels,
+        .loss = HWY_NAMESPACE::loss_kernels,
+        .reduce = HWY_NAMESPACE::reduce_kernels,
+        .embedding = HWY_NAMESPACE::embedding_kernels,
+        .image = HWY_NAMESPACE::image_kernels,
+        .optimizer = HWY_NAMESPACE::optimizer_kernels,
+    };
     static const Target target{hwy::TargetName(HWY_TARGET), &kernels,
                                HWY_NAMESPACE::has_fused_multiply_add,
                                HWY_NAMESPACE::multiply_add_rate};
-    return {{&target, 1}, false};
+    return {{&target, 1}, false, nullptr};
   }
+
+}  // namespace )
+}  // namespace soma
+// ---- soma/ops/operators.hpp
+// All built-in operators. Included by whoever makes contexts, and by nobody else.
+
+// ---- soma/ops/accumulate.hpp
+// Adding gradients up: dense and sparse, in the order in which they come.
+
+// ---- soma/ops/binary.hpp
+// Element-wise functions of two tensors with NumPy's broadcasting: y = f(a, b), of a's type.
+
+// ---- soma/ops/reduce.hpp
+// Sums and means over dimensions. Sums over the rows of a batch follow its shards, so their order
+// does not depend on the machine; every sum is fp32 in the fixed order of kernels/reduce_args.hpp.
+
+// ---- soma/ops/samples.hpp
+// Samples: inputs that an operator is tested with, and the plain reference that its results are
+// compared with. Read by soma/testing.hpp; nothing else calls them.
+
+namespace soma {
+
+// A tensor of the reference: row-major doubles. Whole numbers and flags are doubles too.
+struct ReferenceTensor {
+  Shape shape;
+  std::vector<double> values;
+  bool defined = true;
+};
+
+struct SampleInput {
+  Shape shape{};
+  DType dtype = DType::fp32;
+  // Elements are drawn evenly between these, whole numbers for integer types; or are `values`.
+  double low = -1, high = 1;
+  std::vector<double> values{};
+  bool left_out = false;
+  bool differentiable = true;  // of floating inputs: whether its gradient is checked
+};
+
+struct Sample {
+  std::string name;
+  std::vector<SampleInput> inputs;
+  Attributes attributes{};
+  std::vector<std::size_t> lengths{};  // of the sequences; empty: none
+  // The error that fp32 may make in a result, and in a gradient, relative to the largest magnitude
+  // of what it is compared with (at least 1): a formula of sizes, times 2^-24.
+  double error = 0, gradient_error = 0;
+};
+
+struct OperatorSamples {
+  std::vector<Sample> samples;
+  // Outputs from inputs, in double. nullptr: there is no plain formula. May give fewer outputs than
+  // the operator has: the rest are its notes for backward.
+  std::vector<ReferenceTensor> (*reference)(const Sample&,
+                                            const std::vector<ReferenceTensor>&) = nullptr;
+};
+
+}  // namespace soma
+// ---- soma/ops/support.hpp
+// What operators share: checks with good messages, tensors as matrices for kernels, and how work is
+// cut for the executor.
+
+namespace soma::detail {
+
+// ---- tensors as matrices: all dimensions but the last are rows
+
+// The tensor itself where its leading dimensions lie at one regular distance, else a copy.
+inline Tensor regular(Context& context, const Tensor& tensor) {
+  if (tensor.rank() <= 2) return tensor;
+  for (std::size_t i = 0; i + 2 < tensor.rank(); ++i)
+    if (tensor.size(i) != 1 && tensor.strides()[i] != tensor.strides()[i + 1] * tensor.size(i + 1))
+      return contiguous(context, tensor);
+  return tensor;
+}
+
+// The tensor as rows of its last dimension, rank 2.
+inline Tensor as_rows(Context& context, const Tensor& tensor) {
+  if (tensor.rank() == 2) return tensor;
+  return contiguous(context, tensor)
+      .reshape(Shape{tensor.shape().rows(), tensor.shape().columns()});
+}
+
+// Of a regular tensor.
+inline MatrixOperand operand(const Tensor& tensor) {
+  const std::size_t rank = tensor.rank();
+  return {.data = tensor.raw(),
+          .dtype = tensor.dtype(),
+          .row_stride = rank < 2 ? 0 : tensor.strides()[rank - 2],
+          .column_stride = rank == 0 ? 1 : tensor.strides()[rank - 1]};
+}
+// Of a tensor of rank 2 whose rows and columns change places.
+inline MatrixOperand transposed(MatrixOperand matrix) {
+  std::swap(matrix.row_stride, matrix.column_stride);
+  return matrix;
+}
+// Of a fresh output, or a contiguous tensor that is written.
+inline MatrixTarget target(const Tensor& tensor) {
+  return {.data = tensor.mutable_raw(),
+          .dtype = tensor.dtype(),
+          .row_stride = tensor.shape().columns()};
+}
+
+// A vector of fp32 for kernels that read plain floats. Empty where the tensor is left out.
+inline Tensor plain_fp32(Context& context, const Tensor& tensor) {
+  if (!tensor.defined() || (tensor.dtype() == DType::fp32 && tensor.contiguous())) return tensor;
+  Tensor result = Tensor::empty(context, tensor.shape());
+  const Tensor source = contiguous(context, tensor);
+  parallel(context, 1, [&](int) {
+    context.kernels().element.unary({.function = Unary::copy,
+                                     .rows = 1,
+                                     .columns = source.elements(),
+                                     .x = {.data = source.raw(), .dtype = source.dtype()},
+                                     .y = target(result)});
+  });
+  return result;
+}
+inline const float* floats(const Tensor& tensor) {
+  return tensor.defined() ? tensor.data<float>() : nullptr;
+}
+
+// Where a sum over rows is cut: at the shards of the sequences, else evenly into the default
+// number.
+class RowSegments {
+ public:
+  RowSegments(const Sequences& sequences, std::size_t rows) {
+    if (sequences.defined() && sequences.rows() == rows) {
+      segments_ = {sequences.row_bounds().data(), sequences.shards()};
+      return;
+    }
+    for (std::size_t i = 0; i <= default_shards; ++i)
+      even_[i] = rows / default_shards * i + rows % default_shards * i / default_shards;
+    segments_ = {even_.data(), default_shards};
+  }
+  RowSegments(const RowSegments&) = delete;
+  RowSegments& operator=(const RowSegments&) = delete;
+  const Segments& get() const { return segments_; }
+
+ private:
+  std::array<std::size_t, default_shards + 1> even_{};
+  Segments segments_;
+};
+
+}  // namespace soma::detail
+
+namespace soma {
+
+namespace detail {
+
+// The shape that is left; summed dimensions disappear.
+inline Shape reduced_shape(const Shape& shape, std::uint32_t dimensions) {
+  Shape result = shape;
+  for (std::size_t i = shape.rank(); i-- > 0;)
+    if ((dimensions >> i & 1) != 0) result = result.without(i);
+  return result;
+}
+
+inline void reduce_shape(const ShapeCall& call) {
+  check_floating("reduce", "x", call.inputs[0]);
+  call.outputs[0] = {
+      reduced_shape(call.inputs[0].shape(), call.attributes.as<ReduceSetting>().dimensions),
+      DType::fp32};
+}
+
+// out = sums over the rows of a matrix, columns shared out.
+inline void column_sums(Context& context, const Tensor& matrix, const Sequences& sequences,
+                        float* out) {
+  const Tensor x = regular(context, matrix);
+  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
+  const RowSegments segments(sequences, rows);
+  const MatrixOperand all = operand(x);
+  constexpr std::size_t group = 16;  // columns are cut at whole cache lines
+  for_ranges(context, (columns + group - 1) / group, rows * group,
+             [&](std::size_t begin, std::size_t end) {
+               const std::size_t first = begin * group, last = (std::min)(columns, end * group);
+               MatrixOperand part = all;
+               part.data = static_cast<const std::byte*>(all.data) +
+                           first * all.column_stride * size_of(all.dtype);
+               context.kernels().reduce.column_sums({.rows = rows,
+                                                     .columns = last - first,
+                                                     .x = part,
+                                                     .segments = segments.get(),
+                                                     .out = out + first});
+             });
+}
+
+// Sums over the last dimensions, row by row.
+inline Tensor row_sums(Context& context, const Tensor& tensor, std::size_t trailing) {
+  const Tensor x = contiguous(context, tensor);
+  Shape left = x.shape();
+  std::size_t columns = 1;
+  for (std::size_t i = 0; i < trailing; ++i) {
+    columns *= left.columns();
+    left = left.without(left.rank() - 1);
+  }
+  const Tensor result = Tensor::empty(context, left);
+  float* out = result.mutable_data<float>();
+  MatrixOperand rows = operand(x);
+  rows.row_stride = columns;
+  for_ranges(context, left.elements(), columns, [&](std::size_t begin, std::size_t end) {
+    context.kernels().reduce.rows({.reduction = Reduction::sum,
+                                   .rows = end - begin,
+                                   .columns = columns,
+                                   .x = part(rows, begin, 0),
+                                   .out = out + begin});
+  });
+  return result;
+}
+
+// Last dimensions first, each row by itself; then what is left, as sums over rows.
+inline void reduce_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<ReduceSetting>();
+  const auto summed = [&](std::size_t i) { return (setting.dimensions >> i & 1) != 0; };
+  Tensor x = call.inputs[0];
+  const std::size_t all = x.elements(), kept = call.outputs[0].elements();
+  std::size_t trailing = 0;
+  while (trailing + 1 < x.rank() && summed(x.rank() - 1 - trailing)) ++trailing;
+  if (trailing > 0) x = row_sums(call.context, x, trailing);
+  std::size_t leading = 0;
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    if (!summed(i)) continue;
+    for (std::size_t j = i; j > leading; --j) x = x.transpose(j, j - 1);
+    ++leading;
+  }
+  float* out = call.outputs[0].mutable_data<float>();
+  if (leading == 0) {
+    copy(plain_fp32(call.context, x), call.outputs[0]);
+  } else {
+    std::size_t rows = 1;
+    for (std::size_t i = 0; i < leading; ++i) rows *= x.size(i);
+    column_sums(call.context, contiguous(call.context, x).reshape(Shape{rows, kept}),
+                call.sequences, out);
+  }
+  if (setting.mean) {
+    const float count = static_cast<float>(kept == 0 ? 0 : all / kept);
+    for (std::size_t i = 0; i < kept; ++i) out[i] /= count;
+  }
+}
+
+// The gradient: dy repeated over the summed dimensions, over the count for a mean.
+inline void reduce_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<ReduceSetting>();
+  const Shape shape = call.inputs[0].shape();
+  Tensor dy = contiguous(call.context, call.output_gradients[0]);
+  std::size_t summed = 1;
+  Shape with_ones = shape;
+  for (std::size_t i = 0; i < shape.rank(); ++i)
+    if ((setting.dimensions >> i & 1) != 0) {
+      summed *= shape[i];
+      with_ones = with_ones.with(i, 1);
+    }
+  if (setting.mean) {
+    dy = clone(call.context, dy);
+    for (float& value : dy.mutable_span<float>()) value /= static_cast<float>(summed);
+  }
+  call.input_gradients[0].values = clone(call.context, dy.reshape(with_ones).broadcast_to(shape));
+}
+
+inline OperatorSamples reduce_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& shape, std::uint32_t dimensions, bool mean,
+                       std::vector<std::size_t> lengths) {
+    result.samples.push_back(
+        {.name = to_string(shape) + (mean ? " mean " : " sum ") + std::to_string(dimensions),
+         .inputs = {{.shape = shape}},
+         .attributes = ReduceSetting{dimensions, mean},
+         .lengths = std::move(lengths),
+         .error = static_cast<double>(shape.elements() + 1) * 0x1p-24,
+         .gradient_error = 2 * 0x1p-24});
+  };
+  add({}, ~0u, false, {});
+  add({5}, ~0u, true, {});
+  add({13, 7}, 1, false, {5, 0, 8});
+  add({13, 7}, 2, false, {});
+  add({3, 5, 2, 4}, 0b0101, true, {});
+  add({0, 3}, 1, false, {});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<ReduceSetting>();
+    const ReferenceTensor& x = inputs[0];
+    ReferenceTensor y{reduced_shape(x.shape, setting.dimensions), {}};
+    y.values.assign(y.shape.elements(), 0.0);
+    for (std::size_t i = 0; i < x.values.size(); ++i) {
+      std::size_t rest = i, to = 0, step = 1;
+      for (std::size_t d = x.shape.rank(); d-- > 0; rest /= x.shape[d])
+        if ((setting.dimensions >> d & 1) == 0) {
+          to += rest % x.shape[d] * step;
+          step *= x.shape[d];
+        }
+      y.values[to] += x.values[i];
+    }
+    if (setting.mean)
+      for (double& value : y.values)
+        value *= static_cast<double>(y.values.size()) / static_cast<double>(x.values.size());
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator reduce{.name = "reduce",
+                                 .shape = &detail::reduce_shape,
+                                 .host = &detail::reduce_host,
+                                 .gradient = &detail::reduce_gradient,
+                                 .samples = &detail::reduce_samples};
+
+}  // namespace ops
+
+namespace detail {
+
+// The gradient of a broadcast: sums over the dimensions along which `shape` was repeated.
+inline Tensor sum_to(Context& context, const Tensor& tensor, const Shape& shape,
+                     const Sequences& sequences) {
+  if (tensor.shape() == shape) return tensor;
+  const std::size_t added = tensor.rank() - shape.rank();
+  std::uint32_t dimensions = 0;
+  for (std::size_t i = 0; i < tensor.rank(); ++i)
+    if (i < added || (shape[i - added] == 1 && tensor.size(i) != 1))
+      dimensions |= std::uint32_t{1} << i;
+  return run(context, ops::reduce, ReduceSetting{dimensions, false}, {tensor}, sequences)[0]
+      .reshape(shape);
+}
+
+}  // namespace detail
+}  // namespace soma
+// ---- soma/ops/unary.hpp
+// Element-wise functions of one tensor: y = f(x), of x's type. Computed in fp32, rounded once.
+
+namespace soma {
+namespace detail {
+
+struct UnaryNames {
+  std::string_view forward, backward;
+};
+inline constexpr UnaryNames unary_names[] = {
+    {"copy", "copy backward"},
+    {"negate", "negate backward"},
+    {"absolute", "absolute backward"},
+    {"square", "square backward"},
+    {"square_root", "square_root backward"},
+    {"reciprocal", "reciprocal backward"},
+    {"exponential", "exponential backward"},
+    {"logarithm", "logarithm backward"},
+    {"sine", "sine backward"},
+    {"cosine", "cosine backward"},
+    {"relu", "relu backward"},
+    {"gelu", "gelu backward"},
+    {"gelu_tanh", "gelu_tanh backward"},
+    {"tanh", "tanh backward"},
+    {"sigmoid", "sigmoid backward"},
+    {"silu", "silu backward"},
+    {"softplus", "softplus backward"},
+};
+
+template <Unary function>
+void unary_shape(const ShapeCall& call) {
+  check_floating(unary_names[static_cast<std::size_t>(function)].forward, "x", call.inputs[0]);
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+
+template <Unary function>
+void unary_host(const OperatorCall& call) {
+  const Tensor x = regular(call.context, call.inputs[0]);
+  const MatrixOperand from = operand(x);
+  const MatrixTarget to = target(call.outputs[0]);
+  for_elements(call.context, x.shape(), x.contiguous(), 8,
+               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
+                 call.context.kernels().element.unary({.function = function,
+                                                       .rows = rows,
+                                                       .columns = columns,
+                                                       .x = part(from, row, column),
+                                                       .y = part(to, row, column)});
+               });
+}
+
+template <Unary function>
+void unary_backward_shape(const ShapeCall& call) {
+  check_shape(unary_names[static_cast<std::size_t>(function)].backward, "dy", call.inputs[1],
+              call.inputs[0].shape());
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+
+template <Unary function>
+void unary_backward_host(const OperatorCall& call) {
+  const Tensor x = regular(call.context, call.inputs[0]);
+  const Tensor dy = regular(call.context, call.inputs[1]);
+  const MatrixOperand from = operand(x), gradient = operand(dy);
+  const MatrixTarget to = target(call.outputs[0]);
+  for_elements(call.context, x.shape(), x.contiguous() && dy.contiguous(), 8,
+               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
+                 call.context.kernels().element.unary_backward({.function = function,
+                                                                .rows = rows,
+                                                                .columns = columns,
+                                                                .x = part(from, row, column),
+                                                                .y = part(to, row, column),
+                                                                .dy = part(gradient, row, column)});
+               });
+}
+
+inline double unary_value(Unary function, double x) {
+  switch (function) {
+    case Unary::copy:
+      return x;
+    case Unary::negate:
+      return -x;
+    case Unary::absolute:
+      return std::fabs(x);
+    case Unary::square:
+      return x * x;
+    case Unary::square_root:
+      return std::sqrt(x);
+    case Unary::reciprocal:
+      return 1 / x;
+    case Unary::exponential:
+      return std::exp(x);
+    case Unary::logarithm:
+      return std::log(x);
+    case Unary::sine:
+      return std::sin(x);
+    case Unary::cosine:
+      return std::cos(x);
+    case Unary::relu:
+      return x > 0 ? x : x != x ? x : 0;
+    case Unary::gelu:
+      return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+    case Unary::gelu_tanh:
+      return 0.5 * x *
+             (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    case Unary::tanh:
+      return std::tanh(x);
+    case Unary::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Unary::silu:
+      return x / (1 + std::exp(-x));
+    case Unary::softplus:
+      return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
+  }
+  return x;
+}
+
+template <Unary function>
+OperatorSamples unary_samples() {
+  // Where logarithm and roots live, or on both sides of zero but not at kinks.
+  constexpr bool positive = function == Unary::square_root || function == Unary::logarithm ||
+                            function == Unary::reciprocal;
+  const double low = positive ? 0.1 : -6, high = 6;
+  OperatorSamples result;
+  for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{1}, Shape{7, 31}, Shape{2, 3, 17}})
+    result.samples.push_back({.name = to_string(shape),
+                              .inputs = {{.shape = shape, .low = low, .high = high}},
+                              .attributes = {},
+                              .lengths = {},
+                              .error = 8 * 0x1p-24,
+                              .gradient_error = 16 * 0x1p-24});
+  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
+    std::vector<ReferenceTensor> outputs{inputs[0]};
+    for (double& value : outputs[0].values) value = unary_value(function, value);
+    return outputs;
+  };
+  return result;
+}
+
+template <Unary function>
+void unary_gradient(const GradientCall& call);
+
+}  // namespace detail
+
+namespace ops {
+
+// Inputs x, dy; output dx = dy f'(x).
+template <Unary function>
+inline constexpr Operator unary_backward{
+    .name = detail::unary_names[static_cast<std::size_t>(function)].backward,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .shape = &detail::unary_backward_shape<function>,
+    .host = &detail::unary_backward_host<function>};
+
+template <Unary function>
+inline constexpr Operator unary{
+    .name = detail::unary_names[static_cast<std::size_t>(function)].forward,
+    .keeps_inputs = 1,
+    .shape = &detail::unary_shape<function>,
+    .host = &detail::unary_host<function>,
+    .gradient = &detail::unary_gradient<function>,
+    .samples = &detail::unary_samples<function>};
+
+}  // namespace ops
+
+template <Unary function>
+void detail::unary_gradient(const GradientCall& call) {
+  call.input_gradients[0].values = run(call.context, ops::unary_backward<function>, {},
+                                       {call.inputs[0], call.output_gradients[0]})[0];
+}
+
+}  // namespace soma
+
+namespace soma {
+namespace detail {
+
+inline constexpr std::string_view binary_names[] = {"add",    "subtract", "multiply",
+                                                    "divide", "maximum",  "minimum"};
+
+template <Binary function>
+void binary_shape(const ShapeCall& call) {
+  constexpr std::string_view name = binary_names[static_cast<std::size_t>(function)];
+  check_floating(name, "a", call.inputs[0]);
+  check_floating(name, "b", call.inputs[1]);
+  call.outputs[0] = {broadcast(call.inputs[0].shape(), call.inputs[1].shape(), name),
+                     call.inputs[0].dtype()};
+}
+
+// y = f(a, b_scale * b) for any strides of a and b.
+inline void binary_into(Context& context, Binary function, const Tensor& a, const Tensor& b,
+                        const Tensor& y, float b_scale = 1) {
+  const Shape& shape = y.shape();
+  const MatrixTarget to = target(y);
+  const auto run_part = [&](const MatrixOperand& x, const MatrixOperand& z, std::size_t offset,
+                            std::size_t row, std::size_t column, std::size_t rows,
+                            std::size_t columns) {
+    context.kernels().element.binary({.function = function,
+                                      .rows = rows,
+                                      .columns = columns,
+                                      .a = part(x, row, column),
+                                      .b = part(z, row, column),
+                                      .b_scale = b_scale,
+                                      .y = part(to, 0, offset + row * to.row_stride + column)});
+  };
+  if (a.shape() == shape && b.shape() == shape && a.contiguous() && b.contiguous()) {
+    for_ranges(context, shape.elements(), 4, [&](std::size_t begin, std::size_t end) {
+      run_part(operand(a), operand(b), 0, 0, begin, 1, end - begin);
+    });
+    return;
+  }
+  // Matrix by matrix: the last two dimensions have any strides, those before are walked here.
+  const Tensor wide_a = a.broadcast_to(shape), wide_b = b.broadcast_to(shape);
+  const std::size_t columns = shape.columns();
+  const std::size_t rows = shape.rank() < 2 ? 1 : shape[shape.rank() - 2];
+  const Shape outer(std::span(shape.begin(), shape.rank() < 2 ? 0 : shape.rank() - 2));
+  std::size_t matrix = 0;
+  const auto each = [&](std::size_t offset_a, std::size_t offset_b) {
+    MatrixOperand x = operand(wide_a), z = operand(wide_b);
+    x.data = static_cast<const std::byte*>(x.data) + offset_a * size_of(x.dtype);
+    z.data = static_cast<const std::byte*>(z.data) + offset_b * size_of(z.dtype);
+    const std::size_t offset = matrix++ * rows * columns;
+    for_ranges(context, rows, columns * 4, [&](std::size_t begin, std::size_t end) {
+      run_part(x, z, offset, begin, 0, end - begin, columns);
+    });
+  };
+  if (shape.elements() == 0) return;
+  if (outer.rank() == 0) return each(0, 0);
+  const std::size_t last = outer.rank() - 1;
+  for_each_row(
+      outer, wide_a.strides(), wide_b.strides(), [&](std::size_t offset_a, std::size_t offset_b) {
+        for (std::size_t i = 0; i < outer[last]; ++i)
+          each(offset_a + i * wide_a.strides()[last], offset_b + i * wide_b.strides()[last]);
+      });
+}
+
+template <Binary function>
+void binary_host(const OperatorCall& call) {
+  binary_into(call.context, function, call.inputs[0], call.inputs[1], call.outputs[0]);
+}
+
+template <Binary function>
+void binary_gradient(const GradientCall& call);
+
+template <Binary function>
+OperatorSamples binary_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& a, const Shape& b) {
+    // Divisors stay away from zero, and a from b where equal ones make a kink.
+    result.samples.push_back(
+        {.name = to_string(a) + " " + to_string(b),
+         .inputs = {{.shape = a, .low = -2, .high = 2}, {.shape = b, .low = 2.5, .high = 4}},
+         .attributes = {},
+         .lengths = {},
+         .error = 2 * 0x1p-24,
+         .gradient_error = static_cast<double>(a.elements() + b.elements() + 4) * 0x1p-24});
+  };
+  add({}, {});
+  add({7, 33}, {7, 33});
+  add({7, 33}, {33});
+  add({5, 1}, {3});
+  add({2, 1, 4, 3}, {3, 1, 3});
+  add({3, 2, 2, 5}, {2, 5});
+  add({0, 3}, {3});
+  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
+    const Shape shape = broadcast(inputs[0].shape, inputs[1].shape, "reference");
+    ReferenceTensor y{shape, {}};
+    const auto at = [&](const ReferenceTensor& x, std::size_t index) {
+      std::size_t offset = 0, step = 1;
+      for (std::size_t d = shape.rank(), e = x.shape.rank(); d-- > 0 && e > 0; index /= shape[d]) {
+        --e;
+        offset += (x.shape[e] == 1 ? 0 : index % shape[d]) * step;
+        step *= x.shape[e];
+      }
+      return x.values[offset];
+    };
+    for (std::size_t i = 0; i < shape.elements(); ++i) {
+      const double a = at(inputs[0], i), b = at(inputs[1], i);
+      switch (function) {
+        case Binary::add:
+          y.values.push_back(a + b);
+          break;
+        case Binary::subtract:
+          y.values.push_back(a - b);
+          break;
+        case Binary::multiply:
+          y.values.push_back(a * b);
+          break;
+        case Binary::divide:
+          y.values.push_back(a / b);
+          break;
+        case Binary::maximum:
+          y.values.push_back((std::max)(a, b));
+          break;
+        case Binary::minimum:
+          y.values.push_back((std::min)(a, b));
+          break;
+      }
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+template <Binary function>
+inline constexpr Operator binary{
+    .name = detail::binary_names[static_cast<std::size_t>(function)],
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .keeps_inputs = function == Binary::add || function == Binary::subtract ? 0u : 3u,
+    .shape = &detail::binary_shape<function>,
+    .host = &detail::binary_host<function>,
+    .gradient = &detail::binary_gradient<function>,
+    .samples = &detail::binary_samples<function>};
+
+}  // namespace ops
+
+namespace detail {
+
+template <Binary function>
+Tensor apply_binary(Context& context, const Tensor& a, const Tensor& b) {
+  return run(context, ops::binary<function>, {}, {a, b})[0];
+}
+template <Unary function>
+Tensor apply_unary(Context& context, const Tensor& x) {
+  return run(context, ops::unary<function>, {}, {x})[0];
+}
+
+// dy where first >= second (or the other way round), else 0; equal elements share nothing: the
+// first input takes all.
+inline Tensor where_chosen(Context& context, const Tensor& dy, const Tensor& a, const Tensor& b,
+                           bool larger, bool first) {
+  const Tensor x = plain_fp32(context, clone(context, a.broadcast_to(dy.shape())));
+  const Tensor z = plain_fp32(context, clone(context, b.broadcast_to(dy.shape())));
+  Tensor result = clone(context, plain_fp32(context, dy));
+  const std::span<const float> p = x.span<float>(), q = z.span<float>();
+  const std::span<float> out = result.mutable_span<float>();
+  for_ranges(context, out.size(), 4, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const bool takes_first = larger ? p[i] >= q[i] : p[i] <= q[i];
+      if (takes_first != first) out[i] = 0;
+    }
+  });
+  return result;
+}
+
+template <Binary function>
+void binary_gradient(const GradientCall& call) {
+  Context& context = call.context;
+  const Tensor &a = call.inputs[0], &b = call.inputs[1], &dy = call.output_gradients[0];
+  const auto give = [&](std::size_t input, const Tensor& gradient) {
+    call.input_gradients[input].values =
+        sum_to(context, gradient, call.inputs[input].shape(), call.sequences);
+  };
+  if constexpr (function == Binary::add || function == Binary::subtract) {
+    if (call.wanted[0]) give(0, dy);
+    if (call.wanted[1])
+      give(1, function == Binary::add ? dy : apply_unary<Unary::negate>(context, dy));
+  } else if constexpr (function == Binary::multiply) {
+    if (call.wanted[0]) give(0, apply_binary<Binary::multiply>(context, dy, b));
+    if (call.wanted[1]) give(1, apply_binary<Binary::multiply>(context, dy, a));
+  } else if constexpr (function == Binary::divide) {
+    const Tensor da = apply_binary<Binary::divide>(context, dy, b);
+    if (call.wanted[0]) give(0, da);
+    if (call.wanted[1]) {  // -dy a / b^2
+      const Tensor quotient = apply_binary<Binary::divide>(context, a, b);
+      give(1, apply_unary<Unary::negate>(context,
+                                         apply_binary<Binary::multiply>(context, da, quotient)));
+    }
+  } else {
+    constexpr bool larger = function == Binary::maximum;
+    if (call.wanted[0]) give(0, where_chosen(context, dy, a, b, larger, true));
+    if (call.wanted[1]) give(1, where_chosen(context, dy, a, b, larger, false));
+  }
+}
+
+// total += more, both fp32 and of one shape, total contiguous.
+inline void add_into(Context& context, const Tensor& total, const Tensor& more) {
+  check_shape("add_into", "more", more, total.shape());
+  binary_into(context, Binary::add, total, more, total);
+}
+
+}  // namespace detail
+}  // namespace soma
+// ---- soma/ops/embedding.hpp
+// Embedding: rows of a table [V, C] chosen by ids of any shape; [..., C] comes out. The gradient
+// has the rows that were touched and no others.
+
+namespace soma {
+
+namespace detail {
+
+inline std::int64_t index_at(const Tensor& ids, std::size_t i) {
+  return ids.dtype() == DType::int32 ? std::int64_t{ids.data<std::int32_t>()[i]}
+                                     : ids.data<std::int64_t>()[i];
+}
+
+inline void embedding_shape(const ShapeCall& call) {
+  const Tensor &table = call.inputs[0], &ids = call.inputs[1];
+  check_rank("embedding", "table", table, 2);
+  check_floating("embedding", "table", table);
+  check_index_type("embedding", "ids", ids);
+  std::array<std::size_t, max_rank + 1> sizes{};
+  *std::copy(ids.shape().begin(), ids.shape().end(), sizes.begin()) = table.size(1);
+  call.outputs[0] = {Shape(std::span<const std::size_t>(sizes.data(), ids.rank() + 1)),
+                     table.dtype()};
+}
+
+inline void embedding_host(const OperatorCall& call) {
+  const Tensor table = call.inputs[0];
+  const Tensor ids = contiguous(call.context, call.inputs[1]);
+  const std::size_t rows = ids.elements(), columns = table.size(1);
+  for (std::size_t i = 0; i < rows; ++i)
+    if (const std::int64_t id = index_at(ids, i);
+        id < 0 || static_cast<std::uint64_t>(id) >= table.size(0))
+      fail(error_id::operator_value, "embedding", "ids[" + std::to_string(i) + "]",
+           std::to_string(id), "0 to " + std::to_string(table.size(0)) + " - 1");
+  const MatrixTarget to = target(call.outputs[0]);
+  for_ranges(call.context, rows, columns, [&](std::size_t begin, std::size_t end) {
+    call.context.kernels().embedding.gather({.rows = end - begin,
+                                             .columns = columns,
+                                             .table = operand(table),
+                                             .ids = ids.raw() + begin * size_of(ids.dtype()),
+                                             .id_dtype = ids.dtype(),
+                                             .y = part(to, begin, 0)});
+  });
+}
+
+// The rows of dy that belong to each id: for id number k in ascending order, list[starts[k]] to
+// list[starts[k + 1]], in ascending order.
+struct Occurrences {
+  explicit Occurrences(Context& context)
+      : list(context.heap()), starts(context.heap()), ids(context.heap()) {}
+  HeapVector<std::uint32_t> list;
+  HeapVector<std::size_t> starts;
+  HeapVector<std::int64_t> ids;
+};
+
+inline Occurrences occurrences(Context& context, const Tensor& ids) {
+  Occurrences result(context);
+  const std::size_t count = ids.elements();
+  if (count > 0xFFFFFFFFu)
+    fail(error_id::operator_value, "embedding backward", "ids", std::to_string(count),
+         "fewer than 2^32");
+  result.list.resize(count);
+  for (std::size_t i = 0; i < count; ++i) result.list[i] = static_cast<std::uint32_t>(i);
+  std::sort(result.list.begin(), result.list.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const std::int64_t x = index_at(ids, a), y = index_at(ids, b);
+    return x != y ? x < y : a < b;
+  });
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t id = index_at(ids, result.list[i]);
+    if (!result.ids.empty() && result.ids.back() == id) continue;
+    result.ids.push_back(id);
+    result.starts.push_back(i);
+  }
+  result.starts.push_back(count);
+  return result;
+}
+
+// For each id the sum of its rows of dy: within a shard in ascending order, shards by the fixed
+// tree.
+inline Gradient sparse_row_sums(Context& context, const Tensor& ids, const Tensor& dy,
+                                const Sequences& sequences) {
+  const Occurrences all = occurrences(context, ids);
+  const std::size_t rows = all.ids.size(), columns = dy.shape().columns();
+  Gradient result{Tensor::empty(context, Shape{rows, columns}),
+                  Tensor::from(context, std::span<const std::int64_t>(all.ids), Shape{rows})};
+  const RowSegments segments(sequences, ids.elements());
+  float* out = result.values.mutable_data<float>();
+  for_ranges(
+      context, rows, columns * (ids.elements() / (std::max)(rows, std::size_t{1}) + 1),
+      [&](std::size_t begin, std::size_t end) {
+        std::array<std::size_t, max_shards + 1> bounds{};
+        const Segments& shards = segments.get();
+        for (std::size_t row = begin; row < end; ++row) {
+          const std::uint32_t* first = all.list.data() + all.starts[row];
+          const std::uint32_t* last = all.list.data() + all.starts[row + 1];
+          for (std::size_t s = 0; s <= shards.count; ++s)
+            bounds[s] =
+                static_cast<std::size_t>(std::lower_bound(first, last, shards.bounds[s]) - first);
+          context.kernels().embedding.gather_sum({.columns = columns,
+                                                  .x = operand(dy),
+                                                  .list = first,
+                                                  .count = static_cast<std::size_t>(last - first),
+                                                  .segments = {bounds.data(), shards.count},
+                                                  .out = out + row * columns});
+        }
+      });
+  return result;
+}
+
+// total's rows += those of a sparse gradient.
+inline void add_sparse_rows(Context& context, const Tensor& total, const Gradient& sparse) {
+  const std::span<const std::int64_t> rows = sparse.rows.span<std::int64_t>();
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    add_into(context, total.select(0, static_cast<std::size_t>(rows[i])),
+             sparse.values.select(0, i));
+}
+
+inline Tensor to_dense(Context& context, const Gradient& gradient, const Shape& shape) {
+  if (!gradient.sparse()) return gradient.values;
+  const Tensor result = Tensor::zeros(context, shape);
+  add_sparse_rows(context, result, gradient);
+  return result;
+}
+
+// The union of the rows of two sparse gradients.
+inline Gradient merge_sparse(Context& context, const Gradient& a, const Gradient& b) {
+  const std::span<const std::int64_t> x = a.rows.span<std::int64_t>();
+  const std::span<const std::int64_t> y = b.rows.span<std::int64_t>();
+  HeapVector<std::int64_t> rows(context.heap());
+  rows.reserve(x.size() + y.size());
+  std::set_union(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(rows));
+  Gradient result{Tensor::zeros(context, Shape{rows.size(), a.values.size(1)}),
+                  Tensor::from(context, std::span<const std::int64_t>(rows), Shape{rows.size()})};
+  for (const Gradient* source : {&a, &b}) {
+    std::size_t to = 0;
+    const std::span<const std::int64_t> from = source->rows.span<std::int64_t>();
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      while (rows[to] != from[i]) ++to;
+      add_into(context, result.values.select(0, to), source->values.select(0, i));
+    }
+  }
+  return result;
+}
+
+inline void embedding_gradient(const GradientCall& call) {
+  const Tensor ids = contiguous(call.context, call.inputs[1]);
+  const Tensor dy = contiguous(call.context, call.output_gradients[0]);
+  Gradient gradient = sparse_row_sums(call.context, ids, dy, call.sequences);
+  if (call.attributes.as<EmbeddingSetting>().dense_gradient)
+    gradient = {to_dense(call.context, gradient, call.inputs[0].shape()), {}};
+  call.input_gradients[0] = gradient;
+}
+
+inline OperatorSamples embedding_samples() {
+  OperatorSamples result;
+  const auto add = [&](std::size_t rows, std::size_t columns, const Shape& ids, bool dense,
+                       std::vector<std::size_t> lengths) {
+    const double error = static_cast<double>(ids.elements() + 1) * 0x1p-24;
+    result.samples.push_back({.name = std::to_string(rows) + " rows, ids " + to_string(ids),
+                              .inputs = {{.shape = Shape{rows, columns}},
+                                         {.shape = ids,
+                                          .dtype = dense ? DType::int64 : DType::int32,
+                                          .low = 0,
+                                          .high = static_cast<double>(rows - 1)}},
+                              .attributes = EmbeddingSetting{dense},
+                              .lengths = std::move(lengths),
+                              .error = 0,
+                              .gradient_error = error});
+  };
+  add(7, 5, Shape{23}, false, {5, 0, 11, 7});
+  add(3, 33, Shape{40}, true, {});
+  add(4, 3, Shape{2, 5}, false, {});
+  add(4, 3, Shape{0}, true, {});
+  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
+    const std::size_t columns = inputs[0].shape[1];
+    std::vector<std::size_t> sizes(inputs[1].shape.begin(), inputs[1].shape.end());
+    sizes.push_back(columns);
+    ReferenceTensor y{Shape(sizes), {}};
+    for (const double id : inputs[1].values)
+      for (std::size_t c = 0; c < columns; ++c)
+        y.values.push_back(inputs[0].values[static_cast<std::size_t>(id) * columns + c]);
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator embedding{.name = "embedding",
+                                    .min_inputs = 2,
+                                    .max_inputs = 2,
+                                    .keeps_inputs = 2,
+                                    .shape = &detail::embedding_shape,
+                                    .host = &detail::embedding_host,
+                                    .gradient = &detail::embedding_gradient,
+                                    .samples = &detail::embedding_samples};
+
+}  // namespace ops
+}  // namespace soma
+
+namespace soma::detail {
+
+// total += more. Adds in place only where nobody else can see the total.
+inline void accumulate(Context& context, Gradient& total, Gradient more) {
+  if (!more.defined()) return;
+  if (!total.defined()) {
+    total = std::move(more);
+    return;
+  }
+  if (total.sparse() && more.sparse()) {
+    total = merge_sparse(context, total, more);
+    return;
+  }
+  if (total.sparse()) std::swap(total, more);  // a sum of two numbers has no order
+  if (!total.values.storage().unique() || !total.values.contiguous())
+    total.values = clone(context, total.values);
+  if (more.sparse())
+    add_sparse_rows(context, total.values, more);
+  else
+    add_into(context, total.values, more.values);
+}
+
+}  // namespace soma::detail
+// ---- soma/ops/attention.hpp
+// Multi-head self-attention over the sequences of a batch (arXiv 1706.03762). The input holds
+// queries, keys and values side by side: [rows, 3 C]; heads are C / heads columns of each. Rows
+// attend to the rows of their own sequence, so there is nothing to pad and nothing to mask.
+
+// ---- soma/ops/dropout.hpp
+// Dropout ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting", Srivastava et al.,
+// 2014), inverted: y = x / (1 - p) where kept, else 0. What is dropped is a function of the draw
+// and the logical place of the element, so no mask is stored: the gradient is the same operator on
+// dy.
+
+namespace soma {
+
+namespace detail {
+
+inline void check_dropout(std::string_view operation, const DropoutSetting& setting) {
+  if (!(setting.probability >= 0 && setting.probability < 1))
+    fail(error_id::probability, operation, "dropout", std::to_string(setting.probability),
+         "0 to below 1");
+}
+
+inline std::uint32_t dropout_threshold(const DropoutSetting& setting) {
+  return static_cast<std::uint32_t>(static_cast<double>(setting.probability) * 0x1p32);
+}
+
+// For a kernel over a matrix: elements are keyed by token_index(ordinal, position, column), rows
+// without sequences by token_index(row, 0, column). Error random.index_range.
+inline DropoutArgs dropout_args(const DropoutSetting& setting, const Sequences& sequences,
+                                std::size_t rows, std::size_t columns) {
+  DropoutArgs args;
+  args.threshold = dropout_threshold(setting);
+  if (args.threshold == 0) return args;
+  args.keep_scale = static_cast<float>(1 / (1 - static_cast<double>(setting.probability)));
+  args.draw = setting.draw;
+  args.draw.index = 0;
+  if (sequences.defined() && sequences.rows() == rows) {
+    args.row_indices = sequences.row_indices().data();
+  } else if (rows != 0) {
+    static_cast<void>(token_index(rows - 1, 0, 0));
+    args.draw_row_stride = std::size_t{1} << 40;
+  }
+  if (columns != 0) static_cast<void>(token_index(0, 0, columns - 1));
+  return args;
+}
+
+// The reference of one element, in double.
+inline double dropped(const DropoutSetting& setting, const Sample& sample, std::size_t row,
+                      std::size_t column, double value) {
+  if (dropout_threshold(setting) == 0) return value;
+  std::uint64_t index = token_index(row, 0, column);
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < sample.lengths.size(); begin += sample.lengths[i++])
+    if (row >= begin && row < begin + sample.lengths[i])
+      index = token_index(i, row - begin, column);
+  Draw draw = setting.draw;
+  draw.index = index;
+  return random_word(draw) < dropout_threshold(setting)
+             ? 0
+             : value * static_cast<float>(1 / (1 - static_cast<double>(setting.probability)));
+}
+
+inline void dropout_shape(const ShapeCall& call) {
+  check_dropout("dropout", call.attributes.as<DropoutSetting>());
+  check_floating("dropout", "x", call.inputs[0]);
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+
+inline void dropout_host(const OperatorCall& call) {
+  const Tensor x = regular(call.context, call.inputs[0]);
+  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
+  const DropoutArgs all =
+      dropout_args(call.attributes.as<DropoutSetting>(), call.sequences, rows, columns);
+  const MatrixTarget to = target(call.outputs[0]);
+  for_ranges(call.context, rows, columns * 8, [&](std::size_t begin, std::size_t end) {
+    DropArgs args{.rows = end - begin,
+                  .columns = columns,
+                  .x = part(operand(x), begin, 0),
+                  .dropout = all,
+                  .y = part(to, begin, 0)};
+    shift_draws(args.dropout, begin, 0);
+    call.context.kernels().element.dropout(args);
+  });
+}
+
+inline void dropout_gradient(const GradientCall& call);
+
+inline OperatorSamples dropout_samples() {
+  OperatorSamples result;
+  const DropoutSetting setting{.probability = 0.4f, .draw = {.seed = 3, .stream = 1, .step = 2}};
+  for (const Shape& shape : {Shape{5}, Shape{13, 37}, Shape{0, 4}, Shape{2, 3, 5}})
+    for (const bool ragged : {false, true}) {
+      if (ragged && shape.rank() != 2) continue;
+      Sample sample{.name = to_string(shape) + (ragged ? " ragged" : ""),
+                    .inputs = {{.shape = shape}},
+                    .attributes = setting,
+                    .lengths = {},
+                    .error = 2 * 0x1p-24,
+                    .gradient_error = 2 * 0x1p-24};
+      if (ragged) sample.lengths = {shape[0] - shape[0] / 3, 0, shape[0] / 3};
+      result.samples.push_back(sample);
+    }
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    std::vector<ReferenceTensor> outputs{inputs[0]};
+    const std::size_t columns = inputs[0].shape.columns();
+    for (std::size_t i = 0; i < outputs[0].values.size(); ++i)
+      outputs[0].values[i] = dropped(sample.attributes.as<DropoutSetting>(), sample, i / columns,
+                                     i % columns, inputs[0].values[i]);
+    return outputs;
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator dropout{.name = "dropout",
+                                  .shape = &detail::dropout_shape,
+                                  .host = &detail::dropout_host,
+                                  .gradient = &detail::dropout_gradient,
+                                  .samples = &detail::dropout_samples};
+
+}  // namespace ops
+
+inline void detail::dropout_gradient(const GradientCall& call) {
+  call.input_gradients[0].values = run(call.context, ops::dropout, call.attributes,
+                                       {call.output_gradients[0]}, call.sequences)[0];
+}
+
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+inline void attention_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<AttentionSetting>();
+  const Tensor& qkv = call.inputs[0];
+  check_rank("attention", "qkv", qkv, 2);
+  check_floating("attention", "qkv", qkv);
+  check_sequences("attention", qkv, call.sequences);
+  check_dropout("attention", setting.dropout);
+  if (setting.heads == 0 || qkv.size(1) % (3 * setting.heads) != 0)
+    fail(error_id::operator_value, "attention", "heads", std::to_string(setting.heads),
+         "a number whose triple divides the columns of qkv, " + qkv.describe());
+  if (dropout_threshold(setting.dropout) != 0) {
+    for (std::size_t i = 0; i < call.sequences.count(); ++i)
+      static_cast<void>(attention_index(call.sequences.ordinal(i), setting.heads - 1,
+                                        (std::max)(call.sequences.length(i), std::size_t{1}) - 1,
+                                        0));
+  }
+  call.outputs[0] = {Shape{qkv.size(0), qkv.size(1) / 3}, qkv.dtype()};
+  // log-sum-exp of each row of scores: what backward recomputes the probabilities from.
+  call.outputs[1] = {Shape{setting.heads, qkv.size(0)}, DType::fp32};
+}
+
+// Calls run(args) for each sequence and head, with what forward and backward share filled in. Parts
+// of about equal cost go to the executor.
+template <class Run>
+void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_exp,
+                   const Run& run_head) {
+  const auto& setting = call.attributes.as<AttentionSetting>();
+  const Sequences& sequences = call.sequences;
+  const AttentionKernels& kernels = call.context.kernels().attention;
+  const std::size_t channels = qkv.size(1) / 3, width = channels / setting.heads;
+  const std::size_t rows = qkv.size(0), longest = sequences.longest();
+  const auto cost = [&](std::size_t sequence) {
+    const std::size_t length = sequences.length(sequence);
+    return length * (length + 64) * width;
+  };
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < sequences.count(); ++i) total += cost(i) * setting.heads;
+  if (total == 0) return;
+  constexpr std::size_t worth_a_task = 50000;
+  const std::size_t most = total / worth_a_task + 1;
+  const std::size_t tasks =
+      most == 1 ? 1 : (std::min)(most, static_cast<std::size_t>(call.context.executor().width));
+  const std::size_t workspace =
+      (kernels.workspace_bytes(longest, longest, width) + memory_alignment - 1) / memory_alignment *
+      memory_alignment;
+  const Storage memory =
+      Storage::allocate(call.context.heap(), checked_multiply(workspace, tasks, "attention"));
+  const float scale = 1.0f / std::sqrt(static_cast<float>(width));
+  parallel(call.context, static_cast<int>(tasks), [&](int task) {
+    const auto index = static_cast<std::size_t>(task);
+    const std::size_t first = total / tasks * index + total % tasks * index / tasks;
+    const std::size_t last = total / tasks * (index + 1) + total % tasks * (index + 1) / tasks;
+    std::size_t at = 0;  // the work before this head: a task runs the heads that begin in its share
+    for (std::size_t sequence = 0; sequence < sequences.count(); ++sequence)
+      for (std::size_t head = 0; head < setting.heads; ++head) {
+        const std::size_t begin = at;
+        at += cost(sequence);
+        if (begin < first || begin >= last || at == begin) continue;
+        const std::size_t row = sequences.begin(sequence), length = sequences.length(sequence);
+        AttentionArgs args{.queries = length, .keys = length, .width = width};
+        const MatrixOperand all = operand(qkv);
+        args.q = part(all, row, head * width);
+        args.k = part(all, row, channels + head * width);
+        args.v = part(all, row, 2 * channels + head * width);
+        args.scale = scale;
+        args.log_sum_exp = log_sum_exp + head * rows + row;
+        args.workspace = memory.data() + index * workspace;
+        args.dropout.threshold = dropout_threshold(setting.dropout);
+        if (args.dropout.threshold != 0) {
+          args.dropout.keep_scale =
+              static_cast<float>(1 / (1 - static_cast<double>(setting.dropout.probability)));
+          args.dropout.draw = setting.dropout.draw;
+          args.dropout.draw.index = attention_index(sequences.ordinal(sequence), head, 0, 0);
+        }
+        run_head(args, row, head * width);
+      }
+  });
+}
+
+inline void attention_host(const OperatorCall& call) {
+  const Tensor& qkv = call.inputs[0];
+  const MatrixTarget out = target(call.outputs[0]);
+  for_each_head(call, qkv, call.outputs[1].mutable_data<float>(),
+                [&](AttentionArgs& args, std::size_t row, std::size_t column) {
+                  args.out = part(out, row, column);
+                  call.context.kernels().attention.forward(args);
+                });
+}
+
+// Inputs qkv, out, log_sum_exp, dout; output dqkv.
+inline void attention_backward_shape(const ShapeCall& call) {
+  check_sequences("attention backward", call.inputs[0], call.sequences);
+  check_shape("attention backward", "dout", call.inputs[3], call.inputs[1].shape());
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+
+inline void attention_backward_host(const OperatorCall& call) {
+  const Tensor &qkv = call.inputs[0], &out = call.inputs[1];
+  const Tensor dout = regular(call.context, call.inputs[3]);
+  const std::size_t channels = qkv.size(1) / 3;
+  const MatrixTarget dqkv = target(call.outputs[0]);
+  // The kernel's pointer serves both directions; backward only reads.
+  auto* log_sum_exp = const_cast<float*>(call.inputs[2].data<float>());
+  for_each_head(call, qkv, log_sum_exp,
+                [&](AttentionArgs& args, std::size_t row, std::size_t column) {
+                  args.forward_out = part(operand(out), row, column);
+                  args.dout = part(operand(dout), row, column);
+                  args.dq = part(dqkv, row, column);
+                  args.dk = part(dqkv, row, channels + column);
+                  args.dv = part(dqkv, row, 2 * channels + column);
+                  call.context.kernels().attention.backward(args);
+                });
+}
+
+inline void attention_gradient(const GradientCall& call);
+
+inline std::vector<ReferenceTensor> attention_reference(
+    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<AttentionSetting>();
+  const ReferenceTensor& qkv = inputs[0];
+  const std::size_t channels = qkv.shape[1] / 3, width = channels / setting.heads;
+  const std::uint32_t threshold = dropout_threshold(setting.dropout);
+  ReferenceTensor y{Shape{qkv.shape[0], channels}, {}};
+  y.values.assign(y.shape.elements(), 0.0);
+  std::size_t begin = 0;
+  for (std::size_t s = 0; s < sample.lengths.size(); begin += sample.lengths[s++])
+    for (std::size_t head = 0; head < setting.heads; ++head)
+      for (std::size_t i = 0; i < sample.lengths[s]; ++i) {
+        const auto at = [&](std::size_t part, std::size_t row, std::size_t c) {
+          return qkv.values[(begin + row) * 3 * channels + part * channels + head * width + c];
+        };
+        std::vector<double> p(sample.lengths[s]);
+        double sum = 0;
+        for (std::size_t j = 0; j < p.size(); ++j) {
+          double score = 0;
+          for (std::size_t c = 0; c < width; ++c) score += at(0, i, c) * at(1, j, c);
+          sum += p[j] = std::exp(score / std::sqrt(static_cast<double>(width)));
+        }
+        for (std::size_t j = 0; j < p.size(); ++j) {
+          double probability = p[j] / sum;
+          if (threshold != 0) {
+            Draw draw = setting.dropout.draw;
+            draw.index = attention_index(s, head, i, j);
+            probability =
+                random_word(draw) < threshold
+                    ? 0
+                    : probability * static_cast<float>(
+                                        1 / (1 - static_cast<double>(setting.dropout.probability)));
+          }
+          for (std::size_t c = 0; c < width; ++c)
+            y.values[(begin + i) * channels + head * width + c] += probability * at(2, j, c);
+        }
+      }
+  return {y};
+}
+
+inline OperatorSamples attention_samples() {
+  OperatorSamples result;
+  result.reference = &attention_reference;
+  const auto add = [&](std::size_t channels, std::size_t heads, std::vector<std::size_t> lengths,
+                       float probability) {
+    std::size_t rows = 0, longest = 0;
+    for (const std::size_t length : lengths) {
+      rows += length;
+      longest = (std::max)(longest, length);
+    }
+    const double error = 16 * static_cast<double>(longest + channels / heads) * 0x1p-24;
+    result.samples.push_back(
+        {.name = std::to_string(rows) + " rows, " + std::to_string(heads) + " heads",
+         .inputs = {{.shape = Shape{rows, 3 * channels}}},
+         .attributes =
+             AttentionSetting{
+                 heads, {.probability = probability, .draw = {.seed = 1, .stream = 2, .step = 3}}},
+         .lengths = std::move(lengths),
+         .error = error,
+         .gradient_error = error});
+  };
+  add(8, 2, {3, 0, 1, 5}, 0);
+  add(6, 3, {7, 2}, 0.25f);
+  add(4, 1, {}, 0);
+  add(32, 2, {17}, 0.1f);
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator attention_backward{.name = "attention backward",
+                                             .min_inputs = 4,
+                                             .max_inputs = 4,
+                                             .shape = &detail::attention_backward_shape,
+                                             .host = &detail::attention_backward_host};
+
+inline constexpr Operator attention{.name = "attention",
+                                    .outputs = 2,
+                                    .keeps_inputs = 1,
+                                    .keeps_outputs = 3,
+                                    .shape = &detail::attention_shape,
+                                    .host = &detail::attention_host,
+                                    .gradient = &detail::attention_gradient,
+                                    .samples = &detail::attention_samples};
+
+}  // namespace ops
+
+inline void detail::attention_gradient(const GradientCall& call) {
+  call.input_gradients[0].values =
+      run(call.context, ops::attention_backward, call.attributes,
+          {call.inputs[0], call.outputs[0], call.outputs[1], call.output_gradients[0]},
+          call.sequences)[0];
+}
+
+}  // namespace soma
+// ---- soma/ops/convolution.hpp
+// 2-D convolution (cross-correlation, as everywhere in the field) through the matrix product: x
+// [N, C, H, W], weight [O, C, kernel height, kernel width], bias [O]; y [N, O, H', W'] with
+// H' = (H + 2 pad - kernel) / stride + 1. Each image is unfolded into columns, fp32.
+
+namespace soma {
+
+namespace detail {
+
+// Window of a convolution or a pool over x. Errors operator.value (stride 0), tensor.shape (a
+// kernel larger than the padded image).
+inline Window window_of(std::string_view operation, const Shape& x, std::size_t kernel_height,
+                        std::size_t kernel_width, const ConvolutionSetting& setting) {
+  if (setting.stride_height == 0 || setting.stride_width == 0)
+    fail(error_id::operator_value, operation, "stride", "0", "1 or more");
+  Window window{.channels = x[1],
+                .height = x[2],
+                .width = x[3],
+                .kernel_height = kernel_height,
+                .kernel_width = kernel_width,
+                .stride_height = setting.stride_height,
+                .stride_width = setting.stride_width,
+                .pad_height = setting.pad_height,
+                .pad_width = setting.pad_width};
+  const auto out = [&](std::size_t size, std::size_t pad, std::size_t kernel, std::size_t stride) {
+    const std::size_t padded = checked_add(size, checked_multiply(2, pad, operation), operation);
+    if (kernel == 0 || kernel > padded || pad >= kernel)
+      fail(error_id::tensor_shape, operation, "kernel",
+           std::to_string(kernel) + " with padding " + std::to_string(pad),
+           "1 to the padded size, " + std::to_string(padded) + ", and more than the padding");
+    return (padded - kernel) / stride + 1;
+  };
+  window.out_height = out(x[2], setting.pad_height, kernel_height, setting.stride_height);
+  window.out_width = out(x[3], setting.pad_width, kernel_width, setting.stride_width);
+  return window;
+}
+
+inline Window convolution_window(const Tensor& x, const Tensor& weight,
+                                 const ConvolutionSetting& setting) {
+  return window_of("convolution", x.shape(), weight.size(2), weight.size(3), setting);
+}
+
+inline void convolution_shape(const ShapeCall& call) {
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  check_rank("convolution", "x", x, 4);
+  check_fp32("convolution", "x", x);
+  check_rank("convolution", "weight", weight, 4);
+  check_fp32("convolution", "weight", weight);
+  if (weight.size(1) != x.size(1))
+    fail(error_id::tensor_shape, "convolution", "weight", weight.describe(),
+         std::to_string(x.size(1)) + " input channels for x, " + x.describe());
+  if (call.inputs.size() > 2 && call.inputs[2].defined())
+    check_shape("convolution", "bias", call.inputs[2], Shape{weight.size(0)});
+  const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
+  call.outputs[0] = {Shape{x.size(0), weight.size(0), window.out_height, window.out_width},
+                     DType::fp32};
+}
+
+// Workspace of one image: its columns and what the matrix product needs.
+struct ConvolutionSizes {
+  std::size_t pixels, patch, outputs, image, result;
+  std::size_t workspace_bytes(const GemmKernels& gemm) const {
+    std::size_t product = gemm.workspace_bytes(outputs, pixels, 1);
+    product = (std::max)(product, gemm.workspace_bytes(outputs, patch, 1));
+    product = (std::max)(product, gemm.workspace_bytes(pixels, patch, 1));
+    return round_up(product) + round_up(pixels * patch * sizeof(float));
+  }
+  static std::size_t round_up(std::size_t bytes) {
+    return (bytes + memory_alignment - 1) / memory_alignment * memory_alignment;
+  }
+  float* columns(std::byte* workspace) const { return reinterpret_cast<float*>(workspace); }
+  std::byte* product(std::byte* workspace) const {
+    return workspace + round_up(pixels * patch * sizeof(float));
+  }
+};
+inline ConvolutionSizes convolution_sizes(const Window& w, std::size_t outputs) {
+  const std::size_t pixels = w.out_height * w.out_width;
+  return {pixels, checked_multiply(w.channels * w.kernel_height, w.kernel_width, "convolution"),
+          outputs, w.channels * w.height * w.width, outputs * pixels};
+}
+
+// Calls each(image, workspace) for every image.
+template <class Each>
+void for_images(Context& context, std::size_t images, const ConvolutionSizes& sizes,
+                const Each& each) {
+  const std::size_t bytes = sizes.workspace_bytes(context.kernels().gemm);
+  const std::size_t cost = sizes.pixels * sizes.patch * sizes.outputs;
+  for_ranges(context, images, cost, [&](std::size_t begin, std::size_t end) {
+    const Storage workspace = Storage::allocate(context.heap(), bytes);
+    for (std::size_t i = begin; i < end; ++i) each(i, workspace.data());
+  });
+}
+
+// y of an image, O x pixels, = bias + W (O x patch) columns^T: the bias is put in place first and
+// the product added to it.
+inline void convolution_host(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor x = contiguous(context, call.inputs[0]),
+               weight = contiguous(context, call.inputs[1]);
+  const Tensor bias = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
+  const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
+  const ConvolutionSizes sizes = convolution_sizes(window, weight.size(0));
+  const float* images = x.data<float>();
+  float* results = call.outputs[0].mutable_data<float>();
+  for_images(context, x.size(0), sizes, [&](std::size_t i, std::byte* workspace) {
+    float* y = results + i * sizes.result;
+    for (std::size_t o = 0; o < sizes.outputs; ++o)
+      std::fill_n(y + o * sizes.pixels, sizes.pixels,
+                  bias.defined() ? bias.data<float>()[o] : 0.0f);
+    context.kernels().image.unfold(
+        {.window = window, .image = images + i * sizes.image, .columns = sizes.columns(workspace)});
+    GemmArgs args{.m = sizes.outputs, .n = sizes.pixels, .k = sizes.patch};
+    args.a = {.data = weight.raw(), .row_stride = sizes.patch};
+    args.b = {.data = sizes.columns(workspace), .row_stride = 1, .column_stride = sizes.patch};
+    args.c = {.data = y, .row_stride = sizes.pixels};
+    args.eviction.accumulate = true;
+    args.workspace = sizes.product(workspace);
+    context.kernels().gemm.multiply(args);
+  });
+}
+
+// Inputs x, weight, dy; outputs dx, dweight, dbias.
+inline void convolution_backward_shape(const ShapeCall& call) {
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  call.outputs[0] = {x.shape(), DType::fp32};
+  call.outputs[1] = {weight.shape(), DType::fp32};
+  call.outputs[2] = {Shape{weight.size(0)}, DType::fp32};
+}
+
+// Adds shard 0 + 1, 2 + 3 ..., then those: the fixed tree. The total ends in part 0.
+inline void add_parts(Context& context, const Tensor& parts) {
+  for (std::size_t step = 1; step < parts.size(0); step *= 2)
+    for (std::size_t i = 0; i + step < parts.size(0); i += 2 * step)
+      add_into(context, parts.select(0, i), parts.select(0, i + step));
+}
+
+inline void convolution_backward_host(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor x = contiguous(context, call.inputs[0]),
+               weight = contiguous(context, call.inputs[1]);
+  const Tensor dy = contiguous(context, call.inputs[2]);
+  const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
+  const ConvolutionSizes sizes = convolution_sizes(window, weight.size(0));
+  const std::size_t images = x.size(0);
+  float* dx = call.outputs[0].mutable_data<float>();
+
+  // dcolumns = dy^T W, folded back.
+  for_images(context, images, sizes, [&](std::size_t i, std::byte* workspace) {
+    GemmArgs args{.m = sizes.pixels, .n = sizes.patch, .k = sizes.outputs};
+    args.a = {.data = dy.data<float>() + i * sizes.result,
+              .row_stride = 1,
+              .column_stride = sizes.pixels};
+    args.b = {.data = weight.raw(), .row_stride = sizes.patch};
+    args.c = {.data = sizes.columns(workspace), .row_stride = sizes.patch};
+    args.workspace = sizes.product(workspace);
+    context.kernels().gemm.multiply(args);
+    context.kernels().image.fold(
+        {.window = window, .columns = sizes.columns(workspace), .image = dx + i * sizes.image});
+  });
+
+  // dW = sum over images of dy columns, images of a shard in order; dbias likewise, over pixels
+  // first.
+  const RowSegments segments(call.sequences, images);
+  const std::size_t shards = segments.get().count;
+  const Tensor weights = Tensor::zeros(context, Shape{shards, sizes.outputs * sizes.patch});
+  float* sums = weights.mutable_data<float>();
+  const Tensor pixel_sums = Tensor::empty(context, Shape{images, sizes.outputs});
+  float* dbias = pixel_sums.mutable_data<float>();
+  for_images(context, shards, sizes, [&](std::size_t shard, std::byte* workspace) {
+    for (std::size_t i = segments.get().bounds[shard]; i < segments.get().bounds[shard + 1]; ++i) {
+      context.kernels().image.unfold({.window = window,
+                                      .image = x.data<float>() + i * sizes.image,
+                                      .columns = sizes.columns(workspace)});
+      GemmArgs args{.m = sizes.outputs, .n = sizes.patch, .k = sizes.pixels};
+      args.a = {.data = dy.data<float>() + i * sizes.result, .row_stride = sizes.pixels};
+      args.b = {.data = sizes.columns(workspace), .row_stride = sizes.patch};
+      args.c = {.data = sums + shard * sizes.outputs * sizes.patch, .row_stride = sizes.patch};
+      args.eviction.accumulate = true;
+      args.workspace = sizes.product(workspace);
+      context.kernels().gemm.multiply(args);
+      context.kernels().reduce.rows(
+          {.rows = sizes.outputs,
+           .columns = sizes.pixels,
+           .x = {.data = dy.data<float>() + i * sizes.result, .row_stride = sizes.pixels},
+           .out = dbias + i * sizes.outputs});
+    }
+  });
+  add_parts(context, weights);
+  copy(weights.select(0, 0).reshape(weight.shape()), call.outputs[1]);
+  column_sums(context, pixel_sums, call.sequences, call.outputs[2].mutable_data<float>());
+}
+
+inline void convolution_gradient(const GradientCall& call);
+
+inline std::vector<ReferenceTensor> convolution_reference(
+    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<ConvolutionSetting>();
+  const Shape &x = inputs[0].shape, &w = inputs[1].shape;
+  const std::size_t height = (x[2] + 2 * setting.pad_height - w[2]) / setting.stride_height + 1;
+  const std::size_t width = (x[3] + 2 * setting.pad_width - w[3]) / setting.stride_width + 1;
+  ReferenceTensor y{Shape{x[0], w[0], height, width}, {}};
+  for (std::size_t n = 0; n < x[0]; ++n)
+    for (std::size_t o = 0; o < w[0]; ++o)
+      for (std::size_t i = 0; i < height; ++i)
+        for (std::size_t j = 0; j < width; ++j) {
+          double sum = inputs.size() > 2 && inputs[2].defined ? inputs[2].values[o] : 0;
+          for (std::size_t c = 0; c < x[1]; ++c)
+            for (std::size_t a = 0; a < w[2]; ++a)
+              for (std::size_t b = 0; b < w[3]; ++b) {
+                const std::size_t row = i * setting.stride_height + a;
+                const std::size_t column = j * setting.stride_width + b;
+                if (row < setting.pad_height || row >= x[2] + setting.pad_height ||
+                    column < setting.pad_width || column >= x[3] + setting.pad_width)
+                  continue;
+                sum += inputs[0].values[((n * x[1] + c) * x[2] + row - setting.pad_height) * x[3] +
+                                        column - setting.pad_width] *
+                       inputs[1].values[((o * x[1] + c) * w[2] + a) * w[3] + b];
+              }
+          y.values.push_back(sum);
+        }
+  return {y};
+}
+
+inline OperatorSamples convolution_samples() {
+  OperatorSamples result;
+  result.reference = &convolution_reference;
+  const auto add = [&](const Shape& x, const Shape& weight, bool bias,
+                       const ConvolutionSetting& setting) {
+    const double error = static_cast<double>(weight.elements() + x.elements() + 8) * 0x1p-24;
+    result.samples.push_back({.name = to_string(x) + " " + to_string(weight),
+                              .inputs = {{.shape = x},
+                                         {.shape = weight},
+                                         {.shape = Shape{weight[0]}, .left_out = !bias}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = error,
+                              .gradient_error = error});
+  };
+  add({1, 1, 3, 3}, {1, 1, 3, 3}, false, {});
+  add({3, 2, 5, 7}, {4, 2, 3, 3}, true, {.pad_height = 1, .pad_width = 1});
+  add({2, 3, 8, 6}, {5, 3, 2, 4}, true,
+      {.stride_height = 2, .stride_width = 3, .pad_height = 1, .pad_width = 2});
+  add({0, 1, 4, 4}, {2, 1, 3, 3}, true, {});
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator convolution_backward{.name = "convolution backward",
+                                               .min_inputs = 3,
+                                               .max_inputs = 3,
+                                               .outputs = 3,
+                                               .shape = &detail::convolution_backward_shape,
+                                               .host = &detail::convolution_backward_host};
+
+inline constexpr Operator convolution{.name = "convolution",
+                                      .min_inputs = 2,
+                                      .max_inputs = 3,
+                                      .keeps_inputs = 3,
+                                      .shape = &detail::convolution_shape,
+                                      .host = &detail::convolution_host,
+                                      .gradient = &detail::convolution_gradient,
+                                      .samples = &detail::convolution_samples};
+
+}  // namespace ops
+
+inline void detail::convolution_gradient(const GradientCall& call) {
+  const Outputs gradients =
+      run(call.context, ops::convolution_backward, call.attributes,
+          {call.inputs[0], call.inputs[1], call.output_gradients[0]}, call.sequences);
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if (call.wanted[i]) call.input_gradients[i].values = gradients[i];
+}
+
+}  // namespace soma
+// ---- soma/ops/cross_entropy.hpp
+// Cross entropy of logits [..., classes] with class labels [...]: the negative log likelihood of
+// the label under softmax(logits), with label smoothing (arXiv 1512.00567).
+
+// ---- soma/ops/loss.hpp
+// What losses share: how the losses of rows or elements become one number. A total is a sum in the
+// order of the shards, then one division.
+
+namespace soma {
+
+namespace detail {
+
+// Sum of a vector in the order of the rows' shards.
+inline float ordered_sum(Context& context, const Tensor& values, const Sequences& sequences) {
+  float total = 0;
+  column_sums(context, values.reshape(Shape{values.elements(), 1}), sequences, &total);
+  return total;
+}
+
+// What a mean divides by: 0 / 0 for no rows at all is NaN, as in the formula.
+inline float loss_denominator(LossReduction reduction, double given, std::size_t counted) {
+  if (reduction != LossReduction::mean) return 1;
+  return static_cast<float>(given != 0 ? given : static_cast<double>(counted));
+}
+
+inline double reduced_loss(const ReferenceTensor& losses, LossReduction reduction, double count) {
+  double total = 0;
+  for (const double loss : losses.values) total += loss;
+  return reduction == LossReduction::mean ? total / count : total;
+}
+
+}  // namespace detail
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+inline void cross_entropy_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<CrossEntropySetting>();
+  const Tensor &logits = call.inputs[0], &labels = call.inputs[1];
+  check_min_rank("cross_entropy", "logits", logits, 1);
+  check_floating("cross_entropy", "logits", logits);
+  check_index_type("cross_entropy", "labels", labels);
+  if (labels.elements() != logits.shape().rows())
+    fail(error_id::tensor_shape, "cross_entropy", "labels", labels.describe(),
+         "one for each row of logits, " + logits.describe());
+  if (!(setting.label_smoothing >= 0 && setting.label_smoothing <= 1))
+    fail(error_id::operator_value, "cross_entropy", "label_smoothing",
+         std::to_string(setting.label_smoothing), "0 to 1");
+  const Shape rows = logits.shape().without(logits.rank() - 1);
+  call.outputs[0] = {setting.reduction == LossReduction::none ? rows : Shape{}, DType::fp32};
+  call.outputs[1] = {Shape{logits.shape().rows()}, DType::fp32};  // log-sum-exp
+}
+
+inline CrossEntropyArgs cross_entropy_args(const CrossEntropySetting& setting, const Tensor& logits,
+                                           const Tensor& labels) {
+  return {.rows = logits.shape().rows(),
+          .columns = logits.shape().columns(),
+          .logits = operand(logits),
+          .labels = labels.raw(),
+          .label_dtype = labels.dtype(),
+          .ignore_index = setting.ignore_index,
+          .smoothing = setting.label_smoothing};
+}
+inline CrossEntropyArgs some_rows(CrossEntropyArgs args, std::size_t begin, std::size_t end) {
+  args.rows = end - begin;
+  args.logits = part(args.logits, begin, 0);
+  args.labels = static_cast<const std::byte*>(args.labels) + begin * size_of(args.label_dtype);
+  if (args.loss != nullptr) args.loss += begin;
+  args.log_sum_exp += begin;
+  if (args.factors != nullptr) args.factors += begin;
+  args.dlogits = part(args.dlogits, begin, 0);
+  return args;
+}
+
+// The number of labels that count. Error operator.value for one that is no class.
+inline std::size_t counted_labels(const CrossEntropySetting& setting, const Tensor& labels,
+                                  std::size_t classes) {
+  std::size_t counted = 0;
+  for (std::size_t i = 0; i < labels.elements(); ++i) {
+    const std::int64_t label = index_at(labels, i);
+    if (label == setting.ignore_index) continue;
+    if (label < 0 || static_cast<std::uint64_t>(label) >= classes)
+      fail(error_id::operator_value, "cross_entropy", "labels[" + std::to_string(i) + "]",
+           std::to_string(label), "0 to " + std::to_string(classes) + " - 1, or ignore_index");
+    ++counted;
+  }
+  return counted;
+}
+inline void cross_entropy_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<CrossEntropySetting>();
+  Context& context = call.context;
+  const Tensor logits = regular(context, call.inputs[0]);
+  const Tensor labels = contiguous(context, call.inputs[1]);
+  const std::size_t counted = counted_labels(setting, labels, logits.shape().columns());
+  const bool each = setting.reduction == LossReduction::none;
+  const Tensor losses =
+      each ? call.outputs[0] : Tensor::empty(context, Shape{logits.shape().rows()});
+  CrossEntropyArgs args = cross_entropy_args(setting, logits, labels);
+  args.loss = losses.mutable_data<float>();
+  args.log_sum_exp = call.outputs[1].mutable_data<float>();
+  for_ranges(context, args.rows, args.columns * 16, [&](std::size_t begin, std::size_t end) {
+    context.kernels().loss.cross_entropy(some_rows(args, begin, end));
+  });
+  if (!each)
+    *call.outputs[0].mutable_data<float>() =
+        ordered_sum(context, losses, call.sequences) /
+        loss_denominator(setting.reduction, setting.denominator, counted);
+}
+
+// Inputs logits, labels, log_sum_exp, dloss; output dlogits.
+inline void cross_entropy_backward_shape(const ShapeCall& call) {
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+inline void cross_entropy_backward_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<CrossEntropySetting>();
+  Context& context = call.context;
+  const Tensor logits = regular(context, call.inputs[0]);
+  const Tensor labels = contiguous(context, call.inputs[1]);
+  const Tensor dloss = contiguous(context, call.inputs[3]);
+  CrossEntropyArgs args = cross_entropy_args(setting, logits, labels);
+  args.log_sum_exp = const_cast<float*>(call.inputs[2].data<float>());
+  args.dlogits = target(call.outputs[0]);
+  if (setting.reduction == LossReduction::none)
+    args.factors = dloss.data<float>();
+  else
+    args.factor =
+        dloss.item<float>() / loss_denominator(setting.reduction, setting.denominator,
+                                               counted_labels(setting, labels, args.columns));
+  for_ranges(context, args.rows, args.columns * 16, [&](std::size_t begin, std::size_t end) {
+    context.kernels().loss.cross_entropy_backward(some_rows(args, begin, end));
+  });
+}
+
+inline void cross_entropy_gradient(const GradientCall& call);
+
+inline OperatorSamples cross_entropy_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& logits, const CrossEntropySetting& setting,
+                       std::vector<double> labels, std::vector<std::size_t> lengths) {
+    const double error = static_cast<double>(logits.elements() + 32) * 0x1p-24;
+    result.samples.push_back(
+        {.name = to_string(logits),
+         .inputs = {{.shape = logits, .low = -3, .high = 3},
+                    {.shape = Shape{labels.size()}, .dtype = DType::int64, .values = labels}},
+         .attributes = setting,
+         .lengths = std::move(lengths),
+         .error = error,
+         .gradient_error = error});
+  };
+  add({5, 3}, {}, {0, 2, 1, 1, 0}, {});
+  add({5, 3}, {.reduction = LossReduction::sum}, {0, -100, 1, 1, 0}, {2, 3});
+  add({4, 37}, {.label_smoothing = 0.1f, .ignore_index = 7}, {0, 36, 7, 12}, {});
+  add({3, 2}, {.reduction = LossReduction::none, .label_smoothing = 0.2f}, {1, 0, 1}, {});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<CrossEntropySetting>();
+    const std::size_t columns = inputs[0].shape.columns();
+    const double smoothing = static_cast<double>(setting.label_smoothing);
+    ReferenceTensor losses{Shape{inputs[0].shape.rows()}, {}};
+    double counted = 0;
+    for (std::size_t row = 0; row < losses.shape[0]; ++row) {
+      const double* x = &inputs[0].values[row * columns];
+      const auto label = static_cast<std::int64_t>(inputs[1].values[row]);
+      double sum = 0, mean = 0;
+      for (std::size_t c = 0; c < columns; ++c) {
+        sum += std::exp(x[c]);
+        mean += x[c] / static_cast<double>(columns);
+      }
+      const bool counts = label != setting.ignore_index;
+      counted += counts ? 1 : 0;
+      losses.values.push_back(counts ? (1 - smoothing) * (std::log(sum) - x[label]) +
+                                           smoothing * (std::log(sum) - mean)
+                                     : 0);
+    }
+    if (setting.reduction == LossReduction::none) return std::vector<ReferenceTensor>{losses};
+    return std::vector<ReferenceTensor>{
+        {Shape{}, {reduced_loss(losses, setting.reduction, counted)}}};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator cross_entropy_backward{.name = "cross_entropy backward",
+                                                 .min_inputs = 4,
+                                                 .max_inputs = 4,
+                                                 .shape = &detail::cross_entropy_backward_shape,
+                                                 .host = &detail::cross_entropy_backward_host};
+
+inline constexpr Operator cross_entropy{.name = "cross_entropy",
+                                        .min_inputs = 2,
+                                        .max_inputs = 2,
+                                        .outputs = 2,
+                                        .keeps_inputs = 3,
+                                        .keeps_outputs = 2,
+                                        .shape = &detail::cross_entropy_shape,
+                                        .host = &detail::cross_entropy_host,
+                                        .gradient = &detail::cross_entropy_gradient,
+                                        .samples = &detail::cross_entropy_samples};
+
+}  // namespace ops
+
+inline void detail::cross_entropy_gradient(const GradientCall& call) {
+  call.input_gradients[0].values =
+      run(call.context, ops::cross_entropy_backward, call.attributes,
+          {call.inputs[0], call.inputs[1], call.outputs[1], call.output_gradients[0]},
+          call.sequences)[0];
+}
+
+}  // namespace soma
+// ---- soma/ops/element_loss.hpp
+// Element-wise losses: mean squared error, and binary cross entropy of logits with probabilities.
+
+namespace soma {
+
+namespace detail {
+
+inline void element_loss_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<ElementLossSetting>();
+  check_floating("element_loss", "x", call.inputs[0]);
+  check_floating("element_loss", "target", call.inputs[1]);
+  check_shape("element_loss", "target", call.inputs[1], call.inputs[0].shape());
+  call.outputs[0] = {setting.reduction == LossReduction::none ? call.inputs[0].shape() : Shape{},
+                     DType::fp32};
+}
+
+inline void element_loss_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<ElementLossSetting>();
+  Context& context = call.context;
+  const Tensor x = regular(context, call.inputs[0]), t = regular(context, call.inputs[1]);
+  const bool each = setting.reduction == LossReduction::none;
+  const Tensor losses = each ? call.outputs[0] : Tensor::empty(context, x.shape());
+  float* out = losses.mutable_data<float>();
+  const std::size_t columns = x.shape().columns();
+  for_ranges(context, x.shape().rows(), columns * 8, [&](std::size_t begin, std::size_t end) {
+    context.kernels().loss.element_loss({.loss = setting.loss,
+                                         .rows = end - begin,
+                                         .columns = columns,
+                                         .x = part(operand(x), begin, 0),
+                                         .target = part(operand(t), begin, 0),
+                                         .losses = out + begin * columns});
+  });
+  if (each) return;
+  const Tensor total = run(context, ops::reduce, ReduceSetting{}, {losses}, call.sequences)[0];
+  *call.outputs[0].mutable_data<float>() =
+      total.item<float>() / loss_denominator(setting.reduction, setting.denominator, x.elements());
+}
+
+// Inputs x, target, dloss; output dx.
+inline void element_loss_backward_shape(const ShapeCall& call) {
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+inline void element_loss_backward_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<ElementLossSetting>();
+  Context& context = call.context;
+  const Tensor x = regular(context, call.inputs[0]), t = regular(context, call.inputs[1]);
+  const Tensor dloss = contiguous(context, call.inputs[2]);
+  const bool each = setting.reduction == LossReduction::none;
+  const float factor =
+      each ? 1
+           : dloss.item<float>() /
+                 loss_denominator(setting.reduction, setting.denominator, x.elements());
+  const MatrixTarget dx = target(call.outputs[0]);
+  const std::size_t columns = x.shape().columns();
+  for_ranges(context, x.shape().rows(), columns * 8, [&](std::size_t begin, std::size_t end) {
+    context.kernels().loss.element_loss_backward(
+        {.loss = setting.loss,
+         .rows = end - begin,
+         .columns = columns,
+         .x = part(operand(x), begin, 0),
+         .target = part(operand(t), begin, 0),
+         .factor = factor,
+         .factors = each ? dloss.data<float>() + begin * columns : nullptr,
+         .dx = part(dx, begin, 0)});
+  });
+}
+
+inline void element_loss_gradient(const GradientCall& call);
+
+inline OperatorSamples element_loss_samples() {
+  OperatorSamples result;
+  for (const ElementLoss loss :
+       {ElementLoss::squared_error, ElementLoss::binary_cross_entropy_logits})
+    for (const LossReduction reduction :
+         {LossReduction::mean, LossReduction::sum, LossReduction::none}) {
+      const double error = 64 * 0x1p-24;
+      result.samples.push_back(
+          {.name = loss == ElementLoss::squared_error ? "squared error" : "binary cross entropy",
+           .inputs = {{.shape = Shape{5, 7}, .low = -3, .high = 3},
+                      {.shape = Shape{5, 7}, .low = 0, .high = 1, .differentiable = false}},
+           .attributes = ElementLossSetting{loss, reduction, 0},
+           .lengths = {},
+           .error = error,
+           .gradient_error = error});
+    }
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<ElementLossSetting>();
+    ReferenceTensor losses{inputs[0].shape, {}};
+    for (std::size_t i = 0; i < inputs[0].values.size(); ++i) {
+      const double x = inputs[0].values[i], t = inputs[1].values[i];
+      losses.values.push_back(setting.loss == ElementLoss::squared_error
+                                  ? (x - t) * (x - t)
+                                  : (std::max)(x, 0.0) - x * t +
+                                        std::log1p(std::exp(-std::fabs(x))));
+    }
+    if (setting.reduction == LossReduction::none) return std::vector<ReferenceTensor>{losses};
+    return std::vector<ReferenceTensor>{
+        {Shape{},
+         {reduced_loss(losses, setting.reduction, static_cast<double>(losses.values.size()))}}};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator element_loss_backward{.name = "element_loss backward",
+                                                .min_inputs = 3,
+                                                .max_inputs = 3,
+                                                .shape = &detail::element_loss_backward_shape,
+                                                .host = &detail::element_loss_backward_host};
+
+inline constexpr Operator element_loss{.name = "element_loss",
+                                       .min_inputs = 2,
+                                       .max_inputs = 2,
+                                       .keeps_inputs = 3,
+                                       .shape = &detail::element_loss_shape,
+                                       .host = &detail::element_loss_host,
+                                       .gradient = &detail::element_loss_gradient,
+                                       .samples = &detail::element_loss_samples};
+
+}  // namespace ops
+
+// Targets are data: asking for their gradient is an error rather than a silent zero.
+inline void detail::element_loss_gradient(const GradientCall& call) {
+  if (call.wanted[1])
+    fail(error_id::not_differentiable, "element_loss", "target", "a variable with a gradient",
+         "a constant (Tape::detach)");
+  call.input_gradients[0].values =
+      run(call.context, ops::element_loss_backward, call.attributes,
+          {call.inputs[0], call.inputs[1], call.output_gradients[0]}, call.sequences)[0];
+}
+
+}  // namespace soma
+// ---- soma/ops/finite.hpp
+// Whether a tensor holds NaN or infinity.
+
+namespace soma {
+
+// True for integers, and for tensors without elements.
+inline bool all_finite(Context& context, const Tensor& tensor) {
+  if (!is_floating(tensor.dtype())) return true;
+  const Tensor x = contiguous(context, tensor);
+  std::atomic<bool> finite{true};
+  detail::for_ranges(context, x.elements(), 1, [&](std::size_t begin, std::size_t end) {
+    FiniteArgs args{
+        .count = end - begin, .x = x.raw() + begin * size_of(x.dtype()), .dtype = x.dtype()};
+    context.kernels().reduce.all_finite(args);
+    if (!args.finite) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite.load();
+}
+
+}  // namespace soma
+// ---- soma/ops/linear.hpp
+// Linear: y = dropout(activation(x W^T + b)) + residual, one matrix product with everything else
+// fused into its eviction. x [..., K], W [N, K], b [N], residual [..., N].
+
+// ---- soma/kernels/gemm.hpp
+// How a matrix product is cut into tasks. Each writes its own tile of the result, so nothing is
+// added across threads, and no sum depends on the cut.
+
+namespace soma {
+
+namespace detail {
+
+// The product of some rows and columns of the result.
+inline GemmArgs part(GemmArgs args, std::size_t row, std::size_t rows, std::size_t column,
+                     std::size_t columns) {
+  args.m = rows;
+  args.n = columns;
+  args.a = part(args.a, row, 0);
+  args.b = part(args.b, 0, column);
+  args.c = part(args.c, row, column);
+  if (args.eviction.bias != nullptr) args.eviction.bias += column;
+  args.eviction.pre_activation = part(args.eviction.pre_activation, row, column);
+  args.eviction.residual = part(args.eviction.residual, row, column);
+  shift_draws(args.eviction.dropout, row, column);
+  return args;
+}
+
+// Border `index` of `parts` nearly equal parts of `size`, at multiples of `tile`.
+inline std::size_t border(std::size_t size, std::size_t tile, std::size_t index,
+                          std::size_t parts) {
+  const std::size_t tiles = (size + tile - 1) / tile;
+  return (std::min)(size, (tiles / parts * index + tiles % parts * index / parts) * tile);
+}
+
+}  // namespace detail
+
+// Runs a product over the context's executor; args.workspace is not read. Rows are shared out first
+// (each thread then reads its own part of a), columns where there are too few rows.
+inline void multiply(Context& context, const GemmArgs& args) {
+  if (args.m == 0 || args.n == 0) return;
+  const GemmKernels& gemm = context.kernels().gemm;
+  const std::size_t row_tiles = (args.m + gemm.tile_rows - 1) / gemm.tile_rows;
+  const std::size_t column_tiles = (args.n + gemm.tile_columns - 1) / gemm.tile_columns;
+  // Below about a hundred thousand multiply-adds a second thread costs more than it brings.
+  constexpr double worth_a_task = 1e5;
+  const double products = static_cast<double>(args.m) * static_cast<double>(args.n) *
+                          static_cast<double>((std::max)(args.k, std::size_t{1}));
+  const auto most = static_cast<std::size_t>((std::min)(products / worth_a_task + 1, 1e6));
+  const std::size_t width = (std::min)(
+      most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
+  const std::size_t row_parts = (std::min)(width, row_tiles);
+  const std::size_t column_parts = (std::min)((width + row_parts - 1) / row_parts, column_tiles);
+  const std::size_t tasks = row_parts * column_parts;
+
+  const std::size_t task_rows = (row_tiles + row_parts - 1) / row_parts * gemm.tile_rows;
+  const std::size_t task_columns =
+      (column_tiles + column_parts - 1) / column_parts * gemm.tile_columns;
+  const std::size_t workspace =
+      (gemm.workspace_bytes((std::min)(task_rows, args.m), (std::min)(task_columns, args.n),
+                            args.segments.count) +
+       memory_alignment - 1) /
+      memory_alignment * memory_alignment;
+  const Storage memory =
+      Storage::allocate(context.heap(), checked_multiply(workspace, tasks, "multiply"));
+  HeapVector<float> amax(args.eviction.amax != nullptr ? tasks : 0, 0.0f, context.heap());
+  parallel(context, static_cast<int>(tasks), [&](int task) {
+    const auto index = static_cast<std::size_t>(task);
+    const std::size_t i = index / column_parts, j = index % column_parts;
+    const std::size_t row = detail::border(args.m, gemm.tile_rows, i, row_parts);
+    const std::size_t column = detail::border(args.n, gemm.tile_columns, j, column_parts);
+    GemmArgs own = detail::part(
+        args, row, detail::border(args.m, gemm.tile_rows, i + 1, row_parts) - row, column,
+        detail::border(args.n, gemm.tile_columns, j + 1, column_parts) - column);
+    own.workspace = memory.data() + index * workspace;
+    if (args.eviction.amax != nullptr) own.eviction.amax = &amax[index];
+    gemm.multiply(own);
+  });
+  for (const float value : amax) *args.eviction.amax = (std::max)(*args.eviction.amax, value);
+}
+
+}  // namespace soma
+// ---- soma/ops/matmul.hpp
+// Matrix products. Leading dimensions of a are rows: [..., K] times [K, N] is [..., N]. Two tensors
+// of the same rank above 2 are stacks of matrices.
+
+namespace soma {
+
+namespace detail {
+
+struct MatmulSizes {
+  std::size_t batch = 1, m = 0, n = 0, k = 0;
+  Shape shape;
+};
+
+inline MatmulSizes matmul_sizes(std::span<const Tensor> inputs, const MatmulSetting& setting) {
+  const Tensor &a = inputs[0], &b = inputs[1];
+  check_min_rank("matmul", "a", a, 2);
+  check_min_rank("matmul", "b", b, 2);
+  const std::size_t rank = b.rank();
+  MatmulSizes sizes;
+  if (rank > 2) {
+    bool stacks = a.rank() == rank;
+    for (std::size_t i = 0; stacks && i + 2 < rank; ++i) {
+      stacks = a.size(i) == b.size(i);
+      sizes.batch *= a.size(i);
+    }
+    if (!stacks)
+      fail(error_id::tensor_shape, "matmul", "b", b.describe(),
+           "one matrix, or as many as a, " + a.describe());
+  }
+  const std::size_t rows = rank > 2 ? a.size(a.rank() - 2) : a.shape().rows();
+  const std::size_t columns = a.shape().columns();
+  sizes.m = setting.transpose_a ? columns : rows;
+  sizes.k = setting.transpose_a ? rows : columns;
+  sizes.n = setting.transpose_b ? b.size(rank - 2) : b.size(rank - 1);
+  const std::size_t inner = setting.transpose_b ? b.size(rank - 1) : b.size(rank - 2);
+  if (inner != sizes.k)
+    fail(error_id::tensor_shape, "matmul", "b", b.describe(),
+         "inner size " + std::to_string(sizes.k) + ", that of a, " + a.describe());
+  if (rank > 2)
+    sizes.shape = a.shape().with(rank - 2, sizes.m).with(rank - 1, sizes.n);
+  else if (setting.transpose_a)
+    sizes.shape = Shape{sizes.m, sizes.n};
+  else
+    sizes.shape = a.shape().with(a.rank() - 1, sizes.n);
+  return sizes;
+}
+
+inline void matmul_shape(const ShapeCall& call) {
+  call.outputs[0] = {matmul_sizes(call.inputs, call.attributes.as<MatmulSetting>()).shape,
+                     is_floating(call.inputs[0].dtype()) ? call.inputs[0].dtype() : DType::fp32};
+}
+
+inline void matmul_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<MatmulSetting>();
+  const MatmulSizes sizes = matmul_sizes(call.inputs, setting);
+  const bool stacks = call.inputs[1].rank() > 2;
+  const Tensor a =
+      stacks ? contiguous(call.context, call.inputs[0]) : regular(call.context, call.inputs[0]);
+  const Tensor b = stacks ? contiguous(call.context, call.inputs[1]) : call.inputs[1];
+  const RowSegments segments(call.sequences, sizes.k);
+  GemmArgs args{.m = sizes.m, .n = sizes.n, .k = sizes.k};
+  args.a = operand(a);
+  args.b = operand(b);
+  args.c = target(call.outputs[0]);
+  const std::size_t a_step = sizes.m * sizes.k * size_of(a.dtype());
+  const std::size_t b_step = sizes.k * sizes.n * size_of(b.dtype());
+  const std::size_t c_step = sizes.m * sizes.n * size_of(call.outputs[0].dtype());
+  args.a.scale = setting.a.scale;
+  args.a.zero_point = setting.a.zero_point;
+  args.b.scale = setting.b.scale;
+  args.b.zero_point = setting.b.zero_point;
+  if (setting.transpose_a) args.a = transposed(args.a);
+  if (setting.transpose_b) args.b = transposed(args.b);
+  if (setting.over_rows) args.segments = segments.get();
+  for (std::size_t i = 0; i < sizes.batch; ++i) {
+    multiply(call.context, args);
+    args.a.data = static_cast<const std::byte*>(args.a.data) + a_step;
+    args.b.data = static_cast<const std::byte*>(args.b.data) + b_step;
+    args.c.data = static_cast<std::byte*>(args.c.data) + c_step;
+  }
+}
+
+inline void matmul_gradient(const GradientCall& call);
+
+inline std::vector<ReferenceTensor> matmul_reference(const Sample& sample,
+                                                     const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<MatmulSetting>();
+  const ReferenceTensor &a = inputs[0], &b = inputs[1];
+  const std::size_t rank = b.shape.rank();
+  std::size_t batch = 1;
+  for (std::size_t i = 0; i + 2 < rank; ++i) batch *= b.shape[i];
+  const std::size_t rows = a.shape.rows() / batch, columns = a.shape.columns();
+  const std::size_t m = setting.transpose_a ? columns : rows;
+  const std::size_t k = setting.transpose_a ? rows : columns;
+  const std::size_t n =
+      k == 0 ? b.shape[rank - (setting.transpose_b ? 2 : 1)] : b.shape.elements() / batch / k;
+  ReferenceTensor y;
+  for (std::size_t s = 0; s < batch; ++s)
+    for (std::size_t i = 0; i < m; ++i)
+      for (std::size_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (std::size_t p = 0; p < k; ++p) {
+          const std::size_t x = setting.transpose_a ? p * m + i : i * k + p;
+          const std::size_t z = setting.transpose_b ? j * k + p : p * n + j;
+          sum += (a.values[s * m * k + x] - setting.a.zero_point) * setting.a.scale *
+                 ((b.values[s * k * n + z] - setting.b.zero_point) * setting.b.scale);
+        }
+        y.values.push_back(sum);
+      }
+  if (rank > 2)
+    y.shape = a.shape.with(rank - 2, m).with(rank - 1, n);
+  else
+    y.shape = setting.transpose_a ? Shape{m, n} : a.shape.with(a.shape.rank() - 1, n);
+  return {y};
+}
+
+inline OperatorSamples matmul_samples() {
+  OperatorSamples result;
+  result.reference = &matmul_reference;
+  const auto add = [&](const Shape& a, const Shape& b, const MatmulSetting& setting,
+                       std::vector<std::size_t> lengths = {}, DType dtype = DType::fp32) {
+    const bool integer = !is_floating(dtype);
+    const double low = dtype == DType::uint8 ? 0 : integer ? -20 : -1, high = integer ? 20 : 1;
+    const double inner = static_cast<double>(a.elements() + b.elements());
+    result.samples.push_back(
+        {.name = to_string(a) + " " + to_string(b) + " " + std::string(to_string(dtype)),
+         .inputs = {{.shape = a, .dtype = dtype, .low = low, .high = high},
+                    {.shape = b, .dtype = dtype, .low = low, .high = high}},
+         .attributes = setting,
+         .lengths = std::move(lengths),
+         .error = inner * (integer ? 400 : 1) * 0x1p-24,
+         .gradient_error = inner * 0x1p-24});
+  };
+  add({5, 7}, {7, 3}, {});
+  add({37, 19}, {19, 65}, {});
+  add({2, 3, 5}, {5, 4}, {});
+  add({2, 3, 5}, {2, 5, 4}, {});
+  add({4, 0}, {0, 3}, {});
+  add({0, 4}, {4, 3}, {});
+  add({13, 5}, {7, 5}, {.transpose_b = true});
+  add({13, 5}, {13, 7}, {.transpose_a = true, .over_rows = true}, {3, 0, 9, 1});
+  add({13, 5}, {13, 7}, {.transpose_a = true});
+  add({2, 5, 3}, {2, 4, 5}, {.transpose_a = true, .transpose_b = true});
+  add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, -2}}, {}, DType::int8);
+  add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, 7}}, {}, DType::uint8);
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator matmul{.name = "matmul",
+                                 .min_inputs = 2,
+                                 .max_inputs = 2,
+                                 .keeps_inputs = 3,
+                                 .shape = &detail::matmul_shape,
+                                 .host = &detail::matmul_host,
+                                 .gradient = &detail::matmul_gradient,
+                                 .samples = &detail::matmul_samples};
+
+}  // namespace ops
+
+// y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each turned as its operand was.
+inline void detail::matmul_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<MatmulSetting>();
+  const bool ta = setting.transpose_a, tb = setting.transpose_b, stacks = call.inputs[1].rank() > 2;
+  const auto rows = [&](const Tensor& tensor) {
+    return stacks ? tensor : as_rows(call.context, tensor);
+  };
+  const Tensor a = rows(call.inputs[0]), b = call.inputs[1], dy = rows(call.output_gradients[0]);
+  const auto give = [&](std::size_t input, const Tensor& x, const Tensor& z,
+                        const MatmulSetting& how) {
+    call.input_gradients[input].values =
+        run(call.context, ops::matmul, how, {x, z}, call.sequences)[0].reshape(
+            call.inputs[input].shape());
+  };
+  if (call.wanted[0] && !ta) give(0, dy, b, {.transpose_b = !tb, .b = setting.b});
+  if (call.wanted[0] && ta)
+    give(0, b, dy, {.transpose_a = tb, .transpose_b = true, .a = setting.b});
+  // Sums over the rows of a follow its shards.
+  const bool over_rows = !ta && !stacks;
+  if (call.wanted[1] && !tb)
+    give(1, a, dy, {.transpose_a = !ta, .over_rows = over_rows, .a = setting.a});
+  if (call.wanted[1] && tb)
+    give(1, dy, a,
+         {.transpose_a = true, .transpose_b = ta, .over_rows = over_rows, .b = setting.a});
+}
+
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+// Inputs x, weight, bias, residual; the last two may be left out.
+inline void linear_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<LinearSetting>();
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  check_min_rank("linear", "x", x, 1);
+  check_floating("linear", "x", x);
+  check_rank("linear", "weight", weight, 2);
+  if (x.shape().columns() != weight.size(1))
+    fail(error_id::tensor_shape, "linear", "weight", weight.describe(),
+         "[N, " + std::to_string(x.shape().columns()) + "] for x, " + x.describe());
+  const Shape shape = x.shape().with(x.rank() - 1, weight.size(0));
+  if (call.inputs.size() > 2 && call.inputs[2].defined())
+    check_shape("linear", "bias", call.inputs[2], Shape{weight.size(0)});
+  if (call.inputs.size() > 3 && call.inputs[3].defined())
+    check_shape("linear", "residual", call.inputs[3], shape);
+  check_dropout("linear", setting.dropout);
+  call.outputs[0] = {shape, x.dtype()};
+  // What the activation was given, for its gradient.
+  call.outputs[1] = {setting.activation == Activation::none ? Shape{0} : shape, x.dtype()};
+}
+
+inline void linear_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<LinearSetting>();
+  Context& context = call.context;
+  const Tensor x = regular(context, call.inputs[0]);
+  const Tensor& weight = call.inputs[1];
+  const Tensor bias = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
+  const Tensor residual = call.inputs.size() > 3 ? regular(context, call.inputs[3]) : Tensor();
+  const Tensor& y = call.outputs[0];
+  GemmArgs args{.m = x.shape().rows(), .n = weight.size(0), .k = weight.size(1)};
+  args.a = operand(x);
+  args.b = transposed(operand(weight));
+  args.c = target(y);
+  args.eviction.bias = floats(bias);
+  args.eviction.activation = setting.activation;
+  args.eviction.dropout = dropout_args(setting.dropout, call.sequences, args.m, args.n);
+  if (residual.defined()) args.eviction.residual = operand(residual);
+  if (setting.activation != Activation::none)
+    args.eviction.pre_activation = target(call.outputs[1]);
+  multiply(context, args);
+}
+
+inline Tensor activation_gradient(Context& context, Activation activation, const Tensor& x,
+                                  const Tensor& dy) {
+  switch (activation) {
+    case Activation::none:
+      break;
+    case Activation::relu:
+      return run(context, ops::unary_backward<Unary::relu>, {}, {x, dy})[0];
+    case Activation::gelu:
+      return run(context, ops::unary_backward<Unary::gelu>, {}, {x, dy})[0];
+    case Activation::gelu_tanh:
+      return run(context, ops::unary_backward<Unary::gelu_tanh>, {}, {x, dy})[0];
+    case Activation::tanh:
+      return run(context, ops::unary_backward<Unary::tanh>, {}, {x, dy})[0];
+  }
+  return dy;
+}
+
+inline void linear_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<LinearSetting>();
+  Context& context = call.context;
+  const Tensor& dy = call.output_gradients[0];
+  const auto wanted = [&](std::size_t input) {
+    return input < call.inputs.size() && call.wanted[input];
+  };
+  if (wanted(3)) call.input_gradients[3].values = dy;
+  Tensor d = dy;
+  if (setting.dropout.probability > 0)
+    d = run(context, ops::dropout, setting.dropout, {d}, call.sequences)[0];
+  d = activation_gradient(context, setting.activation, call.outputs[1], d);
+  const Tensor rows = as_rows(context, d);
+  if (wanted(0))
+    call.input_gradients[0].values =
+        run(context, ops::matmul, MatmulSetting{}, {rows, call.inputs[1]}, call.sequences)[0]
+            .reshape(call.inputs[0].shape());
+  if (wanted(1))
+    call.input_gradients[1].values =
+        run(context, ops::matmul, MatmulSetting{.transpose_a = true, .over_rows = true},
+            {rows, as_rows(context, call.inputs[0])}, call.sequences)[0];
+  if (wanted(2))
+    call.input_gradients[2].values = sum_to(context, d, call.inputs[2].shape(), call.sequences);
+}
+
+inline std::vector<ReferenceTensor> linear_reference(const Sample& sample,
+                                                     const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<LinearSetting>();
+  const ReferenceTensor &x = inputs[0], &weight = inputs[1];
+  const std::size_t n = weight.shape[0], k = weight.shape[1], rows = x.shape.rows();
+  ReferenceTensor y{x.shape.with(x.shape.rank() - 1, n), {}};
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < n; ++j) {
+      double sum = inputs.size() > 2 && inputs[2].defined ? inputs[2].values[j] : 0;
+      for (std::size_t p = 0; p < k; ++p) sum += x.values[i * k + p] * weight.values[j * k + p];
+      switch (setting.activation) {
+        case Activation::none:
+          break;
+        case Activation::relu:
+          sum = unary_value(Unary::relu, sum);
+          break;
+        case Activation::gelu:
+          sum = unary_value(Unary::gelu, sum);
+          break;
+        case Activation::gelu_tanh:
+          sum = unary_value(Unary::gelu_tanh, sum);
+          break;
+        case Activation::tanh:
+          sum = unary_value(Unary::tanh, sum);
+          break;
+      }
+      sum = dropped(setting.dropout, sample, i, j, sum);
+      if (inputs.size() > 3 && inputs[3].defined) sum += inputs[3].values[i * n + j];
+      y.values.push_back(sum);
+    }
+  return {y};
+}
+
+inline OperatorSamples linear_samples() {
+  OperatorSamples result;
+  result.reference = &linear_reference;
+  const auto add = [&](const Shape& x, std::size_t n, bool bias, bool residual,
+                       const LinearSetting& setting, std::vector<std::size_t> lengths = {}) {
+    const std::size_t k = x.columns();
+    const double error = 4 * static_cast<double>(k + x.rows() + n + 8) * 0x1p-24;
+    result.samples.push_back({.name = to_string(x) + " to " + std::to_string(n),
+                              .inputs = {{.shape = x},
+                                         {.shape = Shape{n, k}},
+                                         {.shape = Shape{n}, .left_out = !bias},
+                                         {.shape = x.with(x.rank() - 1, n), .left_out = !residual}},
+                              .attributes = setting,
+                              .lengths = std::move(lengths),
+                              .error = error,
+                              .gradient_error = error});
+  };
+  const DropoutSetting drop{.probability = 0.3f, .draw = {.seed = 5, .stream = 6, .step = 7}};
+  add({5, 7}, 3, false, false, {});
+  add({5, 7}, 3, true, true, {});
+  add({19, 23}, 17, true, false, {.activation = Activation::gelu}, {4, 0, 15});
+  add({19, 23}, 17, true, true, {.activation = Activation::relu, .dropout = drop}, {4, 0, 15});
+  add({3, 4, 5}, 6, true, false, {.activation = Activation::tanh});
+  add({6, 5}, 4, true, true, {.activation = Activation::gelu_tanh, .dropout = drop});
+  add({0, 5}, 4, true, false, {});
+  add({9}, 4, true, false, {});
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator linear{.name = "linear",
+                                 .min_inputs = 2,
+                                 .max_inputs = 4,
+                                 .outputs = 2,
+                                 .keeps_inputs = 3,
+                                 .keeps_outputs = 2,
+                                 .shape = &detail::linear_shape,
+                                 .host = &detail::linear_host,
+                                 .gradient = &detail::linear_gradient,
+                                 .samples = &detail::linear_samples};
+
+}  // namespace ops
+}  // namespace soma
+// ---- soma/ops/max_pool.hpp
+// Max pooling of images [N, C, H, W], fp32: the largest of each window. The gradient goes to the
+// first of equals.
+
+namespace soma {
+
+namespace detail {
+
+inline Window pool_window(const Shape& x, const MaxPoolSetting& setting) {
+  return window_of("max_pool", x, setting.kernel_height, setting.kernel_width, setting.steps);
+}
+
+// Outputs y, and for each where it came from in its channel's plane.
+inline void max_pool_shape(const ShapeCall& call) {
+  const Tensor& x = call.inputs[0];
+  check_rank("max_pool", "x", x, 4);
+  check_fp32("max_pool", "x", x);
+  if (x.size(2) * x.size(3) > 0x7FFFFFFFu)
+    fail(error_id::tensor_shape, "max_pool", "x", x.describe(), "planes of fewer than 2^31 pixels");
+  const Window window = pool_window(x.shape(), call.attributes.as<MaxPoolSetting>());
+  const Shape shape{x.size(0), x.size(1), window.out_height, window.out_width};
+  call.outputs[0] = {shape, DType::fp32};
+  call.outputs[1] = {shape, DType::int32};
+}
+
+inline void max_pool_host(const OperatorCall& call) {
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const Window window = pool_window(x.shape(), call.attributes.as<MaxPoolSetting>());
+  const std::size_t image = window.channels * window.height * window.width;
+  const std::size_t result = window.channels * window.out_height * window.out_width;
+  float* y = call.outputs[0].mutable_data<float>();
+  auto* indices = call.outputs[1].mutable_data<std::int32_t>();
+  for_ranges(call.context, x.size(0), image, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      call.context.kernels().image.max_pool({.window = window,
+                                             .image = x.data<float>() + i * image,
+                                             .y = y + i * result,
+                                             .indices = indices + i * result});
+  });
+}
+
+// Inputs x (its shape), indices, dy; output dx.
+inline void max_pool_backward_shape(const ShapeCall& call) {
+  call.outputs[0] = {call.inputs[0].shape(), DType::fp32};
+}
+inline void max_pool_backward_host(const OperatorCall& call) {
+  const Shape& shape = call.inputs[0].shape();
+  const Tensor dy = contiguous(call.context, call.inputs[2]);
+  const Window window = pool_window(shape, call.attributes.as<MaxPoolSetting>());
+  const std::size_t image = window.channels * window.height * window.width;
+  const std::size_t result = window.channels * window.out_height * window.out_width;
+  // Backward only reads what forward wrote through the same pointer.
+  auto* indices = const_cast<std::int32_t*>(call.inputs[1].data<std::int32_t>());
+  float* dx = call.outputs[0].mutable_data<float>();
+  for_ranges(call.context, shape[0], image, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      call.context.kernels().image.max_pool_backward({.window = window,
+                                                      .indices = indices + i * result,
+                                                      .dy = dy.data<float>() + i * result,
+                                                      .dimage = dx + i * image});
+  });
+}
+
+inline void max_pool_gradient(const GradientCall& call);
+
+inline OperatorSamples max_pool_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& shape, const MaxPoolSetting& setting) {
+    // Values far enough apart that no step of a difference quotient changes which is largest.
+    std::vector<double> values;
+    for (std::size_t i = 0; i < shape.elements(); ++i)
+      values.push_back(static_cast<double>(i * 37 % 101) * 0.0625 - 3);
+    result.samples.push_back({.name = to_string(shape),
+                              .inputs = {{.shape = shape, .values = values}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = 0,
+                              .gradient_error = 8 * 0x1p-24});
+  };
+  add({2, 3, 4, 6}, {});
+  add({1, 2, 5, 5}, {3, 3, {1, 1, 1, 1}});
+  add({1, 1, 7, 4}, {3, 2, {2, 2, 0, 0}});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<MaxPoolSetting>();
+    const Shape& x = inputs[0].shape;
+    const Window w = pool_window(x, setting);
+    ReferenceTensor y{Shape{x[0], x[1], w.out_height, w.out_width}, {}};
+    for (std::size_t plane = 0; plane < x[0] * x[1]; ++plane)
+      for (std::size_t i = 0; i < w.out_height; ++i)
+        for (std::size_t j = 0; j < w.out_width; ++j) {
+          double largest = -std::numeric_limits<double>::infinity();
+          for (std::size_t a = 0; a < w.kernel_height; ++a)
+            for (std::size_t b = 0; b < w.kernel_width; ++b) {
+              const std::size_t row = i * w.stride_height + a, column = j * w.stride_width + b;
+              if (row < w.pad_height || row >= x[2] + w.pad_height || column < w.pad_width ||
+                  column >= x[3] + w.pad_width)
+                continue;
+              largest =
+                  (std::max)(largest, inputs[0].values[(plane * x[2] + row - w.pad_height) * x[3] +
+                                                       column - w.pad_width]);
+            }
+          y.values.push_back(largest);
+        }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator max_pool_backward{.name = "max_pool backward",
+                                            .min_inputs = 0,
+                                            .max_inputs = 3,
+                                            .shape = &detail::max_pool_backward_shape,
+                                            .host = &detail::max_pool_backward_host};
+
+inline constexpr Operator max_pool{.name = "max_pool",
+                                   .outputs = 2,
+                                   .keeps_outputs = 2,
+                                   .shape = &detail::max_pool_shape,
+                                   .host = &detail::max_pool_host,
+                                   .gradient = &detail::max_pool_gradient,
+                                   .samples = &detail::max_pool_samples};
+
+}  // namespace ops
+
+inline void detail::max_pool_gradient(const GradientCall& call) {
+  call.input_gradients[0].values =
+      run(call.context, ops::max_pool_backward, call.attributes,
+          {call.inputs[0], call.outputs[1], call.output_gradients[0]})[0];
+}
+
+}  // namespace soma
+// ---- soma/ops/norm.hpp
+// Layer norm and RMS norm over the last dimension: y = (x - mean) / sqrt(variance + epsilon) *
+// gamma + beta; RMS norm leaves out mean and beta.
+
+namespace soma {
+
+namespace detail {
+
+// Inputs x, gamma, beta (left out with rms); outputs y, mean (empty with rms), 1 / deviation.
+inline void norm_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<NormSetting>();
+  const Tensor& x = call.inputs[0];
+  check_min_rank("norm", "x", x, 1);
+  check_floating("norm", "x", x);
+  const Shape columns{x.shape().columns()};
+  check_shape("norm", "gamma", call.inputs[1], columns);
+  if (call.inputs.size() > 2 && call.inputs[2].defined())
+    check_shape("norm", "beta", call.inputs[2], columns);
+  if (!(setting.epsilon >= 0))
+    fail(error_id::operator_value, "norm", "epsilon", std::to_string(setting.epsilon), "0 or more");
+  call.outputs[0] = {x.shape(), x.dtype()};
+  call.outputs[1] = {Shape{setting.rms ? 0 : x.shape().rows()}, DType::fp32};
+  call.outputs[2] = {Shape{x.shape().rows()}, DType::fp32};
+}
+
+inline void norm_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<NormSetting>();
+  Context& context = call.context;
+  const Tensor x = regular(context, call.inputs[0]);
+  const Tensor gamma = plain_fp32(context, call.inputs[1]);
+  const Tensor beta = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
+  const MatrixTarget y = target(call.outputs[0]);
+  float* mean = setting.rms ? nullptr : call.outputs[1].mutable_data<float>();
+  float* rstd = call.outputs[2].mutable_data<float>();
+  const std::size_t columns = x.shape().columns();
+  for_ranges(context, x.shape().rows(), columns * 4, [&](std::size_t begin, std::size_t end) {
+    context.kernels().norm.forward({.rows = end - begin,
+                                    .columns = columns,
+                                    .rms = setting.rms,
+                                    .epsilon = setting.epsilon,
+                                    .x = part(operand(x), begin, 0),
+                                    .gamma = floats(gamma),
+                                    .beta = floats(beta),
+                                    .y = part(y, begin, 0),
+                                    .mean = mean == nullptr ? nullptr : mean + begin,
+                                    .rstd = rstd + begin});
+  });
+}
+
+// Inputs x, gamma, mean, rstd, dy; outputs dx, dgamma, dbeta.
+inline void norm_backward_shape(const ShapeCall& call) {
+  const Tensor& x = call.inputs[0];
+  check_shape("norm backward", "dy", call.inputs[4], x.shape());
+  call.outputs[0] = {x.shape(), x.dtype()};
+  call.outputs[1] = {Shape{x.shape().columns()}, DType::fp32};
+  call.outputs[2] = {Shape{x.shape().columns()}, DType::fp32};
+}
+
+inline void norm_backward_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<NormSetting>();
+  Context& context = call.context;
+  const Tensor x = regular(context, call.inputs[0]), dy = regular(context, call.inputs[4]);
+  const Tensor gamma = plain_fp32(context, call.inputs[1]);
+  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
+  // The kernel's pointers serve both directions; backward only reads these.
+  auto* mean = setting.rms ? nullptr : const_cast<float*>(call.inputs[2].data<float>());
+  auto* rstd = const_cast<float*>(call.inputs[3].data<float>());
+  const MatrixTarget dx = target(call.outputs[0]);
+  NormArgs args{.rows = rows, .columns = columns, .rms = setting.rms, .epsilon = setting.epsilon};
+  args.x = operand(x);
+  args.gamma = floats(gamma);
+  args.mean = mean;
+  args.rstd = rstd;
+  args.dy = operand(dy);
+  for_ranges(context, rows, columns * 6, [&](std::size_t begin, std::size_t end) {
+    NormArgs own = args;
+    own.rows = end - begin;
+    own.x = part(args.x, begin, 0);
+    own.dy = part(args.dy, begin, 0);
+    own.dx = part(dx, begin, 0);
+    own.mean = mean == nullptr ? nullptr : mean + begin;
+    own.rstd = rstd + begin;
+    context.kernels().norm.backward(own);
+  });
+  const RowSegments segments(call.sequences, rows);
+  args.segments = segments.get();
+  args.dgamma = call.outputs[1].mutable_data<float>();
+  args.dbeta = call.outputs[2].mutable_data<float>();
+  constexpr std::size_t group = 16;
+  for_ranges(context, (columns + group - 1) / group, rows * group * 2,
+             [&](std::size_t begin, std::size_t end) {
+               NormArgs own = args;
+               own.first_column = begin * group;
+               own.column_count = (std::min)(columns, end * group) - begin * group;
+               context.kernels().norm.backward_parameters(own);
+             });
+}
+
+inline void norm_gradient(const GradientCall& call);
+
+inline OperatorSamples norm_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& x, const NormSetting& setting,
+                       std::vector<std::size_t> lengths) {
+    const Shape columns{x.columns()};
+    // A normalised value divides by a deviation of about 0.6: errors of sums over the row and of
+    // sums over rows grow by its inverse, squared in the gradient.
+    const double size = static_cast<double>(x.columns() + x.rows() + 16);
+    result.samples.push_back({.name = to_string(x) + (setting.rms ? " rms" : ""),
+                              .inputs = {{.shape = x},
+                                         {.shape = columns, .low = 0.5, .high = 1.5},
+                                         {.shape = columns, .left_out = setting.rms}},
+                              .attributes = setting,
+                              .lengths = std::move(lengths),
+                              .error = 4 * size * 0x1p-24,
+                              .gradient_error = 16 * size * 0x1p-24});
+  };
+  for (const bool rms : {false, true}) {
+    add({5, 33}, {1e-5f, rms}, {2, 3});
+    add({17, 16}, {1e-12f, rms}, {});
+    add({2, 3, 24}, {1e-5f, rms}, {});
+    add({0, 8}, {1e-5f, rms}, {});
+    add({13}, {1e-5f, rms}, {});
+  }
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<NormSetting>();
+    const std::size_t columns = inputs[0].shape.columns();
+    ReferenceTensor y{inputs[0].shape, inputs[0].values};
+    for (std::size_t row = 0; row < y.values.size(); row += columns) {
+      double mean = 0, variance = 0;
+      for (std::size_t c = 0; c < columns && !setting.rms; ++c) mean += y.values[row + c];
+      mean /= static_cast<double>(columns);
+      for (std::size_t c = 0; c < columns; ++c)
+        variance += (y.values[row + c] - mean) * (y.values[row + c] - mean);
+      variance /= static_cast<double>(columns);
+      for (std::size_t c = 0; c < columns; ++c)
+        y.values[row + c] = (y.values[row + c] - mean) /
+                                std::sqrt(variance + static_cast<double>(setting.epsilon)) *
+                                inputs[1].values[c] +
+                            (inputs.size() > 2 && inputs[2].defined ? inputs[2].values[c] : 0);
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator norm_backward{.name = "norm backward",
+                                        .min_inputs = 5,
+                                        .max_inputs = 5,
+                                        .outputs = 3,
+                                        .shape = &detail::norm_backward_shape,
+                                        .host = &detail::norm_backward_host};
+
+inline constexpr Operator norm{.name = "norm",
+                               .min_inputs = 2,
+                               .max_inputs = 3,
+                               .outputs = 3,
+                               .keeps_inputs = 3,
+                               .keeps_outputs = 6,
+                               .shape = &detail::norm_shape,
+                               .host = &detail::norm_host,
+                               .gradient = &detail::norm_gradient,
+                               .samples = &detail::norm_samples};
+
+}  // namespace ops
+
+inline void detail::norm_gradient(const GradientCall& call) {
+  const Outputs gradients = run(
+      call.context, ops::norm_backward, call.attributes,
+      {call.inputs[0], call.inputs[1], call.outputs[1], call.outputs[2], call.output_gradients[0]},
+      call.sequences);
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if (call.wanted[i]) call.input_gradients[i].values = gradients[i];
+}
+
+}  // namespace soma
+// ---- soma/ops/optimizer_steps.hpp
+// Optimizer steps: operators without outputs, which write their inputs. Each updates one parameter
+// and its states; rows without a gradient (a sparse one) are stepped with a gradient of zero, so
+// sparse and dense gradients mean the same.
+
+namespace soma {
+
+namespace detail {
+
+// Sites of a parameter's draws.
+enum class StepSite : std::uint32_t { weight = 0, first = 1, second = 2 };
+
+// Runs of a parameter that one kernel call updates: whole rows where draws or a sparse gradient ask
+// for rows, else any run of elements.
+struct StepRun {
+  std::size_t begin, count;   // elements
+  const std::byte* gradient;  // of the first
+  std::uint64_t draw_index;   // of the first
+};
+
+template <class Setting>
+StateRun state_run(const Tensor& tensor, std::byte* data, const Rounding& rounding,
+                   const Setting& setting, StepSite site, const StepRun& run) {
+  StateRun result{.data = data + run.begin * size_of(tensor.dtype()),
+                  .dtype = tensor.dtype(),
+                  .rounding = rounding};
+  result.draw = {.seed = setting.seed,
+                 .stream = setting.stream + static_cast<std::uint32_t>(site),
+                 .step = setting.step,
+                 .index = run.draw_index};
+  return result;
+}
+
+inline bool draws(const Rounding& rounding) { return rounding.mode == RoundingMode::stochastic; }
+
+// An input that may be left out, also at the end of the list.
+inline Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
+  return index < inputs.size() ? inputs[index] : Tensor();
+}
+
+// The rows of a sparse gradient, ascending; none of a dense one. Error operator.value.
+inline std::span<const std::int64_t> touched_rows(const Tensor& weight, const Tensor& rows) {
+  if (!rows.defined() || rows.elements() == 0) return {};
+  const std::span<const std::int64_t> touched = rows.span<std::int64_t>();
+  if (touched.front() < 0 || static_cast<std::uint64_t>(touched.back()) >= weight.size(0))
+    fail(error_id::operator_value, "optimizer step", "rows",
+         std::to_string(touched.front()) + " to " + std::to_string(touched.back()),
+         "rows of the weight, " + weight.describe());
+  return touched;
+}
+
+// Calls step(run) for runs that cover the parameter once. Inputs: weight, gradient values, gradient
+// rows (not defined: dense), states.
+template <class Setting, class Step>
+void for_step_runs(const OperatorCall& call, const Setting& setting, const Step& step) {
+  Context& context = call.context;
+  const Tensor& weight = call.inputs[0];
+  const Tensor gradient = contiguous(context, call.inputs[1]);
+  const Tensor rows = input_or_none(call.inputs, 2);
+  const std::size_t width = size_of(gradient.dtype());
+  const std::size_t elements = weight.elements();
+  const std::size_t columns =
+      weight.rank() == 0 ? 1 : weight.elements() / (std::max)(weight.size(0), std::size_t{1});
+  const bool by_row = rows.defined() || draws(setting.weight) || draws(setting.state);
+  if (!by_row) {
+    for_ranges(context, elements, 16, [&](std::size_t begin, std::size_t end) {
+      step(StepRun{begin, end - begin, gradient.raw() + begin * width, 0});
+    });
+    return;
+  }
+  if (columns != 0) static_cast<void>(parameter_index(elements / columns, columns));
+  const Tensor zeros =
+      rows.defined() ? Tensor::zeros(context, Shape{columns}, gradient.dtype()) : Tensor();
+  const std::span<const std::int64_t> touched = touched_rows(weight, rows);
+  for_ranges(context, columns == 0 ? 0 : elements / columns, columns * 16,
+             [&](std::size_t begin, std::size_t end) {
+               auto next = std::lower_bound(touched.begin(), touched.end(),
+                                            static_cast<std::int64_t>(begin));
+               for (std::size_t row = begin; row < end; ++row) {
+                 const std::byte* from = gradient.raw() + row * columns * width;
+                 if (rows.defined()) {
+                   from = zeros.raw();
+                   if (next != touched.end() && static_cast<std::size_t>(*next) == row) {
+                     const auto at = static_cast<std::size_t>(next - touched.begin());
+                     from = gradient.raw() + at * columns * width;
+                     ++next;
+                   }
+                 }
+                 step(StepRun{row * columns, columns, from, parameter_index(row, 0)});
+               }
+             });
+}
+
+template <std::size_t states>
+void step_shape(const ShapeCall& call) {
+  const Tensor &weight = call.inputs[0], &gradient = call.inputs[1];
+  const Tensor rows = input_or_none(call.inputs, 2);
+  check_floating("optimizer step", "weight", weight);
+  check_floating("optimizer step", "gradient", gradient);
+  if (!weight.contiguous())
+    fail(error_id::tensor_not_contiguous, "optimizer step", "weight",
+         weight.describe() + " with gaps", "row-major elements");
+  if (rows.defined()) {
+    check_min_rank("optimizer step", "weight", weight, 1);
+    check_rank("optimizer step", "rows", rows, 1);
+    check_shape("optimizer step", "gradient", gradient, weight.shape().with(0, rows.size(0)));
+  } else {
+    check_shape("optimizer step", "gradient", gradient, weight.shape());
+  }
+  for (std::size_t i = 3; i < 3 + states; ++i) {
+    const Tensor state = input_or_none(call.inputs, i);
+    if (!state.defined())
+      fail(error_id::operator_inputs, "optimizer step", input_name(i), "not defined", "a state");
+    check_shape("optimizer step", "state", state, weight.shape());
+  }
+}
+
+// With momentum there is a state.
+inline void sgd_shape(const ShapeCall& call) {
+  call.attributes.as<SgdSetting>().momentum != 0 ? step_shape<1>(call) : step_shape<0>(call);
+}
+
+inline void sgd_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<SgdSetting>();
+  const Tensor& weight = call.inputs[0];
+  const Tensor momentum = setting.momentum != 0 ? call.inputs[3] : Tensor();
+  std::byte* weights = weight.mutable_raw();
+  std::byte* momenta = momentum.defined() ? momentum.mutable_raw() : nullptr;
+  for_step_runs(call, setting, [&](const StepRun& run) {
+    SgdArgs args{.count = run.count};
+    args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
+    if (momenta != nullptr)
+      args.momentum_state =
+          state_run(momentum, momenta, setting.state, setting, StepSite::first, run);
+    args.gradient = {run.gradient, call.inputs[1].dtype(), setting.gradient_factor};
+    args.rate = setting.rate;
+    args.momentum = setting.momentum;
+    args.dampening = setting.dampening;
+    args.weight_decay = setting.weight_decay;
+    args.nesterov = setting.nesterov;
+    args.first_step = setting.first_step;
+    call.context.kernels().optimizer.sgd(args);
+  });
+}
+
+inline void adam_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<AdamSetting>();
+  const Tensor &weight = call.inputs[0], &m = call.inputs[3], &v = call.inputs[4];
+  std::byte *weights = weight.mutable_raw(), *firsts = m.mutable_raw(), *seconds = v.mutable_raw();
+  for_step_runs(call, setting, [&](const StepRun& run) {
+    AdamArgs args{.count = run.count};
+    args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
+    args.m = state_run(m, firsts, setting.state, setting, StepSite::first, run);
+    args.v = state_run(v, seconds, setting.state, setting, StepSite::second, run);
+    args.gradient = {run.gradient, call.inputs[1].dtype(), setting.gradient_factor};
+    args.beta1 = setting.beta1;
+    args.beta2 = setting.beta2;
+    args.epsilon = setting.epsilon;
+    args.one_minus_beta1 = setting.one_minus_beta1;
+    args.one_minus_beta2 = setting.one_minus_beta2;
+    args.decay_factor = setting.decay_factor;
+    args.step_size = setting.step_size;
+    args.inverse_root_correction2 = setting.inverse_root_correction2;
+    call.context.kernels().optimizer.adam(args);
+  });
+}
+
+// Two passes: the update and the two norms of the whole parameter, then the step. Norms are summed
+// in double over fixed blocks, in order.
+inline void lamb_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<LambSetting>();
+  Context& context = call.context;
+  const Tensor &weight = call.inputs[0], &m = call.inputs[3], &v = call.inputs[4];
+  std::byte *weights = weight.mutable_raw(), *firsts = m.mutable_raw(), *seconds = v.mutable_raw();
+  touched_rows(weight, call.inputs[2]);
+  const Tensor gradient = to_dense(context, {call.inputs[1], call.inputs[2]}, weight.shape());
+  const Tensor update = Tensor::empty(context, weight.shape());
+  float* updates = update.mutable_data<float>();
+  const std::size_t elements = weight.elements();
+  const std::size_t columns = weight.rank() == 0 || elements == 0 ? 1 : elements / weight.size(0);
+  // Blocks are rows, or runs of many elements where rows are of no interest.
+  const bool by_row = draws(setting.weight) || draws(setting.state);
+  const std::size_t block = by_row ? columns : 4096;
+  const std::size_t blocks = (elements + block - 1) / block;
+  const auto args_of = [&](std::size_t index) {
+    const StepRun run{index * block, (std::min)(block, elements - index * block),
+                      gradient.raw() + index * block * size_of(gradient.dtype()),
+                      by_row ? parameter_index(index, 0) : 0};
+    LambArgs args{.count = run.count};
+    args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
+    args.m = state_run(m, firsts, setting.state, setting, StepSite::first, run);
+    args.v = state_run(v, seconds, setting.state, setting, StepSite::second, run);
+    args.gradient = {run.gradient, gradient.dtype(), setting.gradient_factor};
+    args.beta1 = setting.beta1;
+    args.beta2 = setting.beta2;
+    args.epsilon = setting.epsilon;
+    args.weight_decay = setting.weight_decay;
+    args.one_minus_beta1 = setting.one_minus_beta1;
+    args.one_minus_beta2 = setting.one_minus_beta2;
+    args.inverse_correction1 = setting.inverse_correction1;
+    args.inverse_root_correction2 = setting.inverse_root_correction2;
+    args.update = updates + run.begin;
+    return args;
+  };
+  HeapVector<std::array<double, 2>> squares(blocks, context.heap());
+  for_ranges(context, blocks, block * 16, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      LambArgs args = args_of(i);
+      context.kernels().optimizer.lamb_update(args);
+      squares[i] = {args.weight_squares, args.update_squares};
+    }
+  });
+  double weight_squares = 0, update_squares = 0;
+  for (const auto& [of_weight, of_update] : squares) {
+    weight_squares += of_weight;
+    update_squares += of_update;
+  }
+  // The trust ratio is 1 where either norm is zero.
+  const double ratio = weight_squares > 0 && update_squares > 0
+                           ? std::sqrt(weight_squares) / std::sqrt(update_squares)
+                           : 1;
+  const auto rate = static_cast<float>(static_cast<double>(setting.rate) * ratio);
+  for_ranges(context, blocks, block * 4, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      LambArgs args = args_of(i);
+      args.rate_times_trust = rate;
+      context.kernels().optimizer.lamb_apply(args);
+    }
+  });
+}
+
+}  // namespace detail
+
+namespace ops {
+
+// Inputs weight, gradient values, gradient rows (may be left out), momentum (may be left out).
+inline constexpr Operator sgd_step{.name = "sgd step",
+                                   .min_inputs = 2,
+                                   .max_inputs = 4,
+                                   .outputs = 0,
+                                   .shape = &detail::sgd_shape,
+                                   .host = &detail::sgd_host};
+// Inputs weight, gradient values, gradient rows (may be left out), m, v.
+inline constexpr Operator adam_step{.name = "adam step",
+                                    .min_inputs = 2,
+                                    .max_inputs = 5,
+                                    .outputs = 0,
+                                    .shape = &detail::step_shape<2>,
+                                    .host = &detail::adam_host};
+inline constexpr Operator lamb_step{.name = "lamb step",
+                                    .min_inputs = 2,
+                                    .max_inputs = 5,
+                                    .outputs = 0,
+                                    .shape = &detail::step_shape<2>,
+                                    .host = &detail::lamb_host};
+
+}  // namespace ops
+}  // namespace soma
+// ---- soma/ops/softmax.hpp
+// Softmax and log softmax over the last dimension.
+
+namespace soma {
+
+namespace detail {
+
+inline void softmax_shape(const ShapeCall& call) {
+  check_min_rank("softmax", "x", call.inputs[0], 1);
+  check_floating("softmax", "x", call.inputs[0]);
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+
+inline void softmax_host(const OperatorCall& call) {
+  const Tensor x = regular(call.context, call.inputs[0]);
+  const MatrixTarget y = target(call.outputs[0]);
+  const std::size_t columns = x.shape().columns();
+  for_ranges(call.context, x.shape().rows(), columns * 16, [&](std::size_t begin, std::size_t end) {
+    call.context.kernels().norm.softmax(
+        {.rows = end - begin,
+         .columns = columns,
+         .logarithm = call.attributes.as<SoftmaxSetting>().logarithm,
+         .x = part(operand(x), begin, 0),
+         .y = part(y, begin, 0)});
+  });
+}
+
+// Inputs y, dy; output dx.
+inline void softmax_backward_shape(const ShapeCall& call) {
+  check_shape("softmax backward", "dy", call.inputs[1], call.inputs[0].shape());
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+inline void softmax_backward_host(const OperatorCall& call) {
+  const Tensor y = call.inputs[0], dy = regular(call.context, call.inputs[1]);
+  const MatrixTarget dx = target(call.outputs[0]);
+  const std::size_t columns = y.shape().columns();
+  for_ranges(call.context, y.shape().rows(), columns * 4, [&](std::size_t begin, std::size_t end) {
+    call.context.kernels().norm.softmax_backward(
+        {.rows = end - begin,
+         .columns = columns,
+         .logarithm = call.attributes.as<SoftmaxSetting>().logarithm,
+         .y_in = part(operand(y), begin, 0),
+         .dy = part(operand(dy), begin, 0),
+         .dx = part(dx, begin, 0)});
+  });
+}
+
+inline void softmax_gradient(const GradientCall& call);
+
+inline OperatorSamples softmax_samples() {
+  OperatorSamples result;
+  for (const bool logarithm : {false, true})
+    for (const Shape& shape : {Shape{1}, Shape{5, 33}, Shape{3, 2, 16}, Shape{0, 4}, Shape{7, 2}})
+      result.samples.push_back(
+          {.name = to_string(shape) + (logarithm ? " logarithm" : ""),
+           .inputs = {{.shape = shape, .low = -4, .high = 4}},
+           .attributes = SoftmaxSetting{logarithm},
+           .lengths = {},
+           .error = static_cast<double>(shape.columns() + 16) * 0x1p-24,
+           .gradient_error = 4 * static_cast<double>(shape.columns() + 16) * 0x1p-24});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    ReferenceTensor y{inputs[0]};
+    const std::size_t columns = y.shape.columns();
+    for (std::size_t row = 0; row < y.values.size(); row += columns) {
+      double sum = 0;
+      for (std::size_t c = 0; c < columns; ++c) sum += std::exp(y.values[row + c]);
+      for (std::size_t c = 0; c < columns; ++c)
+        y.values[row + c] = sample.attributes.as<SoftmaxSetting>().logarithm
+                                ? y.values[row + c] - std::log(sum)
+                                : std::exp(y.values[row + c]) / sum;
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator softmax_backward{.name = "softmax backward",
+                                           .min_inputs = 2,
+                                           .max_inputs = 2,
+                                           .shape = &detail::softmax_backward_shape,
+                                           .host = &detail::softmax_backward_host};
+
+inline constexpr Operator softmax{.name = "softmax",
+                                  .keeps_outputs = 1,
+                                  .shape = &detail::softmax_shape,
+                                  .host = &detail::softmax_host,
+                                  .gradient = &detail::softmax_gradient,
+                                  .samples = &detail::softmax_samples};
+
+}  // namespace ops
+
+inline void detail::softmax_gradient(const GradientCall& call) {
+  call.input_gradients[0].values = run(call.context, ops::softmax_backward, call.attributes,
+                                       {call.outputs[0], call.output_gradients[0]})[0];
+}
+
+}  // namespace soma
+// ---- soma/ops/views.hpp
+// Operators that choose or rearrange elements without computing: reshape, transpose, slice, select
+// (views of their input), the first row of each sequence, concatenation, and cast.
+
+namespace soma {
+
+namespace detail {
+
+// The host makes the views, and their errors.
+inline void view_shape(const ShapeCall&) {}
+
+inline void reshape_host(const OperatorCall& call) {
+  call.outputs[0] =
+      contiguous(call.context, call.inputs[0]).reshape(call.attributes.as<ReshapeSetting>().shape);
+}
+inline void reshape_gradient(const GradientCall& call) {
+  call.input_gradients[0].values =
+      contiguous(call.context, call.output_gradients[0]).reshape(call.inputs[0].shape());
+}
+
+inline void transpose_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<TransposeSetting>();
+  call.outputs[0] = call.inputs[0].transpose(setting.a, setting.b);
+}
+inline void transpose_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<TransposeSetting>();
+  call.input_gradients[0].values = call.output_gradients[0].transpose(setting.a, setting.b);
+}
+
+inline void slice_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<SliceSetting>();
+  call.outputs[0] =
+      call.inputs[0].slice(setting.dimension, setting.begin, setting.end, setting.step);
+}
+inline void slice_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<SliceSetting>();
+  const Tensor dx =
+      Tensor::zeros(call.context, call.inputs[0].shape(), call.output_gradients[0].dtype());
+  copy(call.output_gradients[0],
+       dx.slice(setting.dimension, setting.begin, setting.end, setting.step));
+  call.input_gradients[0].values = dx;
+}
+
+// Row numbers of the first rows of sequences. Error ragged.empty_sequence.
+inline Tensor first_rows(Context& context, const Sequences& sequences) {
+  const Tensor rows = Tensor::empty(context, Shape{sequences.count()}, DType::int64);
+  auto* out = rows.mutable_data<std::int64_t>();
+  for (std::size_t i = 0; i < sequences.count(); ++i) {
+    if (sequences.length(i) == 0)
+      fail(error_id::ragged_empty_sequence, "sequence_first", "sequence " + std::to_string(i),
+           "empty", "at least one row in each sequence");
+    out[i] = static_cast<std::int64_t>(sequences.begin(i));
+  }
+  return rows;
+}
+
+inline void sequence_first_shape(const ShapeCall& call) {
+  check_rank("sequence_first", "x", call.inputs[0], 2);
+  check_floating("sequence_first", "x", call.inputs[0]);
+  check_sequences("sequence_first", call.inputs[0], call.sequences);
+  call.outputs[0] = {call.inputs[0].shape().with(0, call.sequences.count()),
+                     call.inputs[0].dtype()};
+}
+inline void sequence_first_host(const OperatorCall& call) {
+  const Tensor rows = first_rows(call.context, call.sequences);
+  call.context.kernels().embedding.gather({.rows = rows.elements(),
+                                           .columns = call.inputs[0].size(1),
+                                           .table = operand(call.inputs[0]),
+                                           .ids = rows.raw(),
+                                           .id_dtype = DType::int64,
+                                           .y = target(call.outputs[0])});
+}
+inline void sequence_first_gradient(const GradientCall& call) {
+  Gradient& gradient = call.input_gradients[0];
+  gradient = {contiguous(call.context, call.output_gradients[0]),
+              first_rows(call.context, call.sequences)};
+}
+
+inline void concatenate_shape(const ShapeCall& call) {
+  const auto dimension = call.attributes.as<std::size_t>();
+  const Tensor& first = call.inputs[0];
+  if (dimension >= first.rank())
+    fail(error_id::tensor_index, "concatenate", "dimension", std::to_string(dimension),
+         "below the rank of " + first.describe());
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const Tensor& input = call.inputs[i];
+    if (!input.defined() || input.rank() != first.rank() || input.dtype() != first.dtype() ||
+        input.shape().with(dimension, 0) != first.shape().with(dimension, 0))
+      fail(error_id::tensor_shape, "concatenate", input_name(i), input.describe(),
+           first.describe() + " but for dimension " + std::to_string(dimension));
+    size = checked_add(size, input.size(dimension), "concatenate");
+  }
+  call.outputs[0] = {first.shape().with(dimension, size), first.dtype()};
+}
+inline void concatenate_host(const OperatorCall& call) {
+  const auto dimension = call.attributes.as<std::size_t>();
+  std::size_t begin = 0;
+  for (const Tensor& input : call.inputs) {
+    const std::size_t end = begin + input.size(dimension);
+    copy(input, call.outputs[0].slice(dimension, begin, end));
+    begin = end;
+  }
+}
+inline void concatenate_gradient(const GradientCall& call) {
+  const auto dimension = call.attributes.as<std::size_t>();
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const std::size_t end = begin + call.inputs[i].size(dimension);
+    if (call.wanted[i])
+      call.input_gradients[i].values = call.output_gradients[0].slice(dimension, begin, end);
+    begin = end;
+  }
+}
+
+inline void cast_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<CastSetting>();
+  check_floating("cast", "x", call.inputs[0]);
+  if (!is_floating(setting.dtype))
+    fail(error_id::tensor_dtype, "cast", "dtype", std::string(to_string(setting.dtype)),
+         "a floating type");
+  call.outputs[0] = {call.inputs[0].shape(), setting.dtype};
+}
+inline void cast_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<CastSetting>();
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  MatrixTarget y = target(call.outputs[0]);
+  y.rounding = setting.rounding;
+  y.draw = setting.draw;
+  for_ranges(call.context, x.elements(), 4, [&](std::size_t begin, std::size_t end) {
+    MatrixOperand from{.data = x.raw(), .dtype = x.dtype()};
+    call.context.kernels().element.unary({.function = Unary::copy,
+                                          .rows = 1,
+                                          .columns = end - begin,
+                                          .x = part(from, 0, begin),
+                                          .y = part(y, 0, begin)});
+  });
+}
+inline void cast_gradient(const GradientCall& call);
+
+inline OperatorSamples view_samples(
+    std::vector<ReferenceTensor> (*reference)(const Sample&, const std::vector<ReferenceTensor>&),
+    std::vector<Sample> samples) {
+  return {std::move(samples), reference};
+}
+
+// The reference of a view: each output element is the input element with that number.
+inline std::vector<ReferenceTensor> numbered_reference(const Sample&,
+                                                       const std::vector<ReferenceTensor>& inputs,
+                                                       const Shape& shape, const Strides& strides,
+                                                       std::size_t first) {
+  ReferenceTensor y{shape, {}};
+  for (std::size_t i = 0; i < shape.elements(); ++i) {
+    std::size_t rest = i, from = first;
+    for (std::size_t d = shape.rank(); d-- > 0; rest /= shape[d])
+      from += rest % shape[d] * strides[d];
+    y.values.push_back(inputs[0].values[from]);
+  }
+  return {y};
+}
+
+inline OperatorSamples reshape_samples() {
+  return view_samples(
+      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+        return std::vector<ReferenceTensor>{
+            {sample.attributes.as<ReshapeSetting>().shape, inputs[0].values}};
+      },
+      {{.name = "2 x 6 to 3 x 4",
+        .inputs = {{.shape = Shape{2, 6}}},
+        .attributes = ReshapeSetting{Shape{3, 4}},
+        .lengths = {}},
+       {.name = "nothing",
+        .inputs = {{.shape = Shape{0, 6}}},
+        .attributes = ReshapeSetting{Shape{3, 0}},
+        .lengths = {}}});
+}
+inline OperatorSamples transpose_samples() {
+  return view_samples(
+      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+        const auto& setting = sample.attributes.as<TransposeSetting>();
+        Strides strides = inputs[0].shape.strides();
+        std::swap(strides[setting.a], strides[setting.b]);
+        const Shape shape = inputs[0]
+                                .shape.with(setting.a, inputs[0].shape[setting.b])
+                                .with(setting.b, inputs[0].shape[setting.a]);
+        return numbered_reference(sample, inputs, shape, strides, 0);
+      },
+      {{.name = "0 and 2",
+        .inputs = {{.shape = Shape{2, 3, 5}}},
+        .attributes = TransposeSetting{0, 2},
+        .lengths = {}}});
+}
+inline OperatorSamples slice_samples() {
+  return view_samples(
+      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+        const auto& setting = sample.attributes.as<SliceSetting>();
+        Strides strides = inputs[0].shape.strides();
+        const std::size_t first = setting.begin * strides[setting.dimension];
+        const std::size_t end =
+            setting.end == to_end ? inputs[0].shape[setting.dimension] : setting.end;
+        strides[setting.dimension] *= setting.step;
+        return numbered_reference(
+            sample, inputs,
+            inputs[0].shape.with(setting.dimension,
+                                 (end - setting.begin + setting.step - 1) / setting.step),
+            strides, first);
+      },
+      {{.name = "rows",
+        .inputs = {{.shape = Shape{7, 3}}},
+        .attributes = SliceSetting{0, 2, to_end, 2},
+        .lengths = {}},
+       {.name = "columns",
+        .inputs = {{.shape = Shape{2, 5, 3}}},
+        .attributes = SliceSetting{1, 1, 4, 1},
+        .lengths = {}}});
+}
+inline OperatorSamples sequence_first_samples() {
+  return view_samples(
+      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+        const std::size_t columns = inputs[0].shape[1];
+        ReferenceTensor y{Shape{sample.lengths.size(), columns}, {}};
+        std::size_t row = 0;
+        for (const std::size_t length : sample.lengths) {
+          for (std::size_t c = 0; c < columns; ++c)
+            y.values.push_back(inputs[0].values[row * columns + c]);
+          row += length;
+        }
+        return std::vector<ReferenceTensor>{y};
+      },
+      {{.name = "three sequences",
+        .inputs = {{.shape = Shape{9, 5}}},
+        .attributes = {},
+        .lengths = {1, 5, 3}}});
+}
+inline OperatorSamples concatenate_samples() {
+  return view_samples(
+      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+        const auto dimension = sample.attributes.as<std::size_t>();
+        std::size_t outer = 1, size = 0;
+        for (std::size_t d = 0; d < dimension; ++d) outer *= inputs[0].shape[d];
+        ReferenceTensor y;
+        for (std::size_t i = 0; i < outer; ++i)
+          for (const ReferenceTensor& input : inputs) {
+            const std::size_t run_length = input.values.size() / outer;
+            for (std::size_t j = 0; j < run_length; ++j)
+              y.values.push_back(input.values[i * run_length + j]);
+          }
+        for (const ReferenceTensor& input : inputs) size += input.shape[dimension];
+        y.shape = inputs[0].shape.with(dimension, size);
+        return std::vector<ReferenceTensor>{y};
+      },
+      {{.name = "rows",
+        .inputs = {{.shape = Shape{2, 3}}, {.shape = Shape{0, 3}}, {.shape = Shape{4, 3}}},
+        .attributes = std::size_t{0},
+        .lengths = {}},
+       {.name = "columns",
+        .inputs = {{.shape = Shape{2, 3}}, {.shape = Shape{2, 1}}},
+        .attributes = std::size_t{1},
+        .lengths = {}}});
+}
+inline OperatorSamples cast_samples() {
+  return view_samples(
+      [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
+        return std::vector<ReferenceTensor>{inputs[0]};
+      },
+      {{.name = "to bf16",
+        .inputs = {{.shape = Shape{7, 9}}},
+        .attributes = CastSetting{DType::bf16, {}, {}},
+        .lengths = {},
+        .error = 0x1p-9,  // half a unit of 8 bits
+        .gradient_error = 0x1p-9}});
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator reshape{.name = "reshape",
+                                  .makes_views = true,
+                                  .shape = &detail::view_shape,
+                                  .host = &detail::reshape_host,
+                                  .gradient = &detail::reshape_gradient,
+                                  .samples = &detail::reshape_samples};
+inline constexpr Operator transpose{.name = "transpose",
+                                    .makes_views = true,
+                                    .shape = &detail::view_shape,
+                                    .host = &detail::transpose_host,
+                                    .gradient = &detail::transpose_gradient,
+                                    .samples = &detail::transpose_samples};
+inline constexpr Operator slice{.name = "slice",
+                                .makes_views = true,
+                                .shape = &detail::view_shape,
+                                .host = &detail::slice_host,
+                                .gradient = &detail::slice_gradient,
+                                .samples = &detail::slice_samples};
+inline constexpr Operator sequence_first{.name = "sequence_first",
+                                         .shape = &detail::sequence_first_shape,
+                                         .host = &detail::sequence_first_host,
+                                         .gradient = &detail::sequence_first_gradient,
+                                         .samples = &detail::sequence_first_samples};
+inline constexpr Operator concatenate{.name = "concatenate",
+                                      .max_inputs = 32,
+                                      .shape = &detail::concatenate_shape,
+                                      .host = &detail::concatenate_host,
+                                      .gradient = &detail::concatenate_gradient,
+                                      .samples = &detail::concatenate_samples};
+inline constexpr Operator cast{.name = "cast",
+                               .shape = &detail::cast_shape,
+                               .host = &detail::cast_host,
+                               .gradient = &detail::cast_gradient,
+                               .samples = &detail::cast_samples};
+
+}  // namespace ops
+
+inline void detail::cast_gradient(const GradientCall& call) {
+  call.input_gradients[0].values =
+      run(call.context, ops::cast, CastSetting{call.inputs[0].dtype(), {}, {}},
+          {call.output_gradients[0]})[0];
+}
+
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+template <std::size_t... unary, std::size_t... binary>
+constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence<binary...>) {
+  return std::array{&ops::unary<static_cast<Unary>(unary)>...,
+                    &ops::unary_backward<static_cast<Unary>(unary)>...,
+                    &ops::binary<static_cast<Binary>(binary)>...,
+                    &ops::attention,
+                    &ops::attention_backward,
+                    &ops::cast,
+                    &ops::concatenate,
+                    &ops::convolution,
+                    &ops::convolution_backward,
+                    &ops::cross_entropy,
+                    &ops::cross_entropy_backward,
+                    &ops::dropout,
+                    &ops::element_loss,
+                    &ops::element_loss_backward,
+                    &ops::embedding,
+                    &ops::linear,
+                    &ops::matmul,
+                    &ops::max_pool,
+                    &ops::max_pool_backward,
+                    &ops::norm,
+                    &ops::norm_backward,
+                    &ops::reduce,
+                    &ops::reshape,
+                    &ops::sequence_first,
+                    &ops::slice,
+                    &ops::softmax,
+                    &ops::softmax_backward,
+                    &ops::transpose,
+                    &ops::sgd_step,
+                    &ops::adam_step,
+                    &ops::lamb_step};
+}
+inline constexpr auto operator_list = list_operators(std::make_index_sequence<unary_count>(),
+                                                     std::make_index_sequence<binary_count>());
+
+template <std::size_t... unary, std::size_t... binary>
+constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
+                                         std::index_sequence<binary...>) {
+  return {.unary = {&ops::unary<static_cast<Unary>(unary)>...},
+          .binary = {&ops::binary<static_cast<Binary>(binary)>...},
+          .attention = &ops::attention,
+          .cast = &ops::cast,
+          .concatenate = &ops::concatenate,
+          .convolution = &ops::convolution,
+          .cross_entropy = &ops::cross_entropy,
+          .dropout = &ops::dropout,
+          .element_loss = &ops::element_loss,
+          .embedding = &ops::embedding,
+          .linear = &ops::linear,
+          .matmul = &ops::matmul,
+          .max_pool = &ops::max_pool,
+          .norm = &ops::norm,
+          .reduce = &ops::reduce,
+          .reshape = &ops::reshape,
+          .sequence_first = &ops::sequence_first,
+          .slice = &ops::slice,
+          .softmax = &ops::softmax,
+          .transpose = &ops::transpose,
+          .sgd_step = &ops::sgd_step,
+          .adam_step = &ops::adam_step,
+          .lamb_step = &ops::lamb_step,
+          .all = operator_list,
+          .accumulate = &accumulate,
+          .to_dense = &to_dense,
+          .all_finite = &soma::all_finite};
+}
+
+}  // namespace detail
+
+inline constexpr BuiltInOperators built_in_operators = detail::make_built_in(
+    std::make_index_sequence<unary_count>(), std::make_index_sequence<binary_count>());
+
+}  // namespace soma
+
+namespace soma {
+inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 
   // A context with this unit's kernels. Slow where the flags allow no more than the baseline:
   // compile with -march=native, or link soma::dispatch. Errors as Context's constructor.
   [[maybe_unused]] static inline Context make_context(const ContextOptions& options = {}) {
-    return Context(options, static_targets());
+    TargetList list = static_targets();
+    list.operators = &built_in_operators;
+    return Context(options, list);
   }
 
 }  // namespace )

@@ -2,7 +2,7 @@
 """Who may include whom in include/soma.
 
 A file includes its own folder and folders of a lower number. Foreign libraries have their places: Highway in -inl
-files and in dispatch/, xtensor in xtensor.hpp, <iostream> nowhere.
+files and in dispatch/, xtensor in xtensor.hpp, JSON and xxHash in io/ and above, <iostream> nowhere.
 """
 
 import re
@@ -70,6 +70,8 @@ def check_include(name, bracket, used, exists, report):
         report(f"<{used}>: Highway belongs in -inl files and dispatch/")
     elif (used.startswith("xtensor/") or used == "xtensor.hpp") and name != "soma/xtensor.hpp":
         report(f"<{used}>: xtensor belongs in soma/xtensor.hpp")
+    elif used.startswith(("nlohmann/", "xxhash")) and folder(name) and LAYERS[folder(name)] < LAYERS["io"]:
+        report(f"<{used}>: JSON and xxHash belong in io/ and above")
     elif used == "iostream":
         report("<iostream>: the library does not print, and every unit would pay for it")
 

@@ -28,6 +28,12 @@
 #define HWY_WANT_AVX3_DL
 #endif
 
+// The loops want to know the number of lanes when they are compiled: not so with SVE, whose CPUs
+// have NEON as well.
+#if !defined(HWY_DISABLED_TARGETS) && defined(__aarch64__)
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#endif
+
 // Highway's debug assertions call hwy::Abort, which lives in its compiled library: without this, a
 // program that includes soma and is built at -O0 or with a sanitizer would not link. Define it to 1
 // (and link libhwy) to have them back.

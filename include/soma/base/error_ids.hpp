@@ -37,6 +37,56 @@ inline constexpr ErrorId unknown_target{"context.unknown_target"};
 inline constexpr ErrorId math_needs_fma{"context.portable_needs_fma"};
 inline constexpr ErrorId thread_start{"executor.thread_start"};
 
+inline constexpr ErrorId unknown_dtype{"tensor.unknown_dtype"};
+inline constexpr ErrorId tensor_undefined{"tensor.undefined"};
+inline constexpr ErrorId tensor_rank{"tensor.rank"};
+inline constexpr ErrorId tensor_size{"tensor.size"};
+inline constexpr ErrorId tensor_shape{"tensor.shape"};
+inline constexpr ErrorId tensor_dtype{"tensor.dtype"};
+inline constexpr ErrorId tensor_index{"tensor.index"};
+inline constexpr ErrorId tensor_broadcast{"tensor.broadcast"};
+inline constexpr ErrorId tensor_not_contiguous{"tensor.not_contiguous"};
+inline constexpr ErrorId tensor_read_only{"tensor.read_only"};
+inline constexpr ErrorId ragged_ordinals{"ragged.ordinals"};
+inline constexpr ErrorId ragged_shards{"ragged.shards"};
+inline constexpr ErrorId ragged_empty_sequence{"ragged.empty_sequence"};
+
+inline constexpr ErrorId duplicate_name{"state.duplicate_name"};
+inline constexpr ErrorId missing_name{"state.missing_name"};
+inline constexpr ErrorId extra_name{"state.extra_name"};
+inline constexpr ErrorId state_shape{"state.shape"};
+inline constexpr ErrorId state_dtype{"state.dtype"};
+
+inline constexpr ErrorId file_read{"file.read"};
+inline constexpr ErrorId file_write{"file.write"};
+inline constexpr ErrorId npy_header{"npy.header"};
+inline constexpr ErrorId npy_dtype{"npy.dtype"};
+inline constexpr ErrorId npy_size{"npy.size"};
+inline constexpr ErrorId npy_value{"npy.value"};
+inline constexpr ErrorId safetensors_header{"safetensors.header"};
+inline constexpr ErrorId safetensors_dtype{"safetensors.dtype"};
+inline constexpr ErrorId safetensors_size{"safetensors.size"};
+inline constexpr ErrorId safetensors_value{"safetensors.value"};
+inline constexpr ErrorId safetensors_name{"safetensors.name"};
+
+inline constexpr ErrorId operator_attributes{"operator.attributes"};
+inline constexpr ErrorId operator_inputs{"operator.inputs"};
+inline constexpr ErrorId operator_sequences{"operator.sequences"};
+inline constexpr ErrorId operator_value{"operator.value"};
+inline constexpr ErrorId operator_incomplete{"operator.incomplete"};
+inline constexpr ErrorId operator_duplicate{"operator.duplicate_name"};
+inline constexpr ErrorId operator_unknown{"operator.unknown"};
+
+inline constexpr ErrorId foreign_tape{"autograd.foreign_tape"};
+inline constexpr ErrorId freed{"autograd.freed"};
+inline constexpr ErrorId not_scalar{"autograd.not_scalar"};
+inline constexpr ErrorId no_gradient{"autograd.no_gradient"};
+inline constexpr ErrorId not_differentiable{"autograd.not_differentiable"};
+inline constexpr ErrorId changed_in_place{"autograd.changed_in_place"};
+inline constexpr ErrorId not_finite{"autograd.not_finite"};
+
+inline constexpr ErrorId sequence_length{"models.sequence_length"};
+
 inline constexpr ErrorId xtensor_layout{"xtensor.layout"};
 
 }  // namespace error_id

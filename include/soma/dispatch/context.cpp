@@ -11,7 +11,7 @@
 #include <hwy/highway.h>
 
 #include <soma/kernels/rate-inl.hpp>
-#include <soma/simd/normal-inl.hpp>
+#include <soma/simd/fused-inl.hpp>
 
 #ifndef SOMA_DISPATCH_TARGET_FAMILY
 #define SOMA_DISPATCH_TARGET_FAMILY
@@ -34,6 +34,8 @@ struct TargetFamily<HWY_TARGET> {
 
 #if HWY_ONCE
 
+#include <soma/ops/operators.hpp>
+
 #include <array>
 #include <bit>
 
@@ -53,6 +55,15 @@ struct Tables {
       Kernels& table = kernels[count];
       fill_convert(target, table);
       fill_random(target, table);
+      fill_gemm(target, table);
+      fill_attention(target, table);
+      fill_element(target, table);
+      fill_norm(target, table);
+      fill_loss(target, table);
+      fill_reduce(target, table);
+      fill_embedding(target, table);
+      fill_image(target, table);
+      fill_optimizer(target, table);
       fill_for<HWY_TARGETS, TargetFamily>(target, targets[count]);
       targets[count++].kernels = &table;
     }
@@ -63,7 +74,7 @@ struct Tables {
 
 soma::Context soma::make_context(const ContextOptions& options) {
   static const dispatch::Tables tables;
-  return Context(options, {{tables.targets.data(), tables.count}, true});
+  return Context(options, {{tables.targets.data(), tables.count}, true, &built_in_operators});
 }
 
 #endif

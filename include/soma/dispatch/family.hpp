@@ -15,6 +15,15 @@ namespace soma::dispatch {
 // that all units have.
 void fill_convert(std::int64_t target, Kernels& kernels);
 void fill_random(std::int64_t target, Kernels& kernels);
+void fill_gemm(std::int64_t target, Kernels& kernels);
+void fill_attention(std::int64_t target, Kernels& kernels);
+void fill_element(std::int64_t target, Kernels& kernels);
+void fill_norm(std::int64_t target, Kernels& kernels);
+void fill_loss(std::int64_t target, Kernels& kernels);
+void fill_reduce(std::int64_t target, Kernels& kernels);
+void fill_embedding(std::int64_t target, Kernels& kernels);
+void fill_image(std::int64_t target, Kernels& kernels);
+void fill_optimizer(std::int64_t target, Kernels& kernels);
 
 // Calls Family<target>::fill(part), if `targets` has that bit. Family is specialised in each
 // target's pass.

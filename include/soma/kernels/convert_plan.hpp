@@ -14,7 +14,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <string>
 
@@ -48,7 +47,10 @@ inline std::size_t extent(const ConstCodeSpan& span) {
 }
 
 inline bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
-  const std::less<const std::byte*> before;  // a total order, which < on unrelated pointers is not
+  // Addresses as numbers: < on unrelated pointers is no order.
+  const auto before = [](const std::byte* p, const std::byte* q) {
+    return reinterpret_cast<std::uintptr_t>(p) < reinterpret_cast<std::uintptr_t>(q);
+  };
   const auto *x = static_cast<const std::byte*>(a), *y = static_cast<const std::byte*>(b);
   return a_bytes != 0 && b_bytes != 0 && before(x, y + b_bytes) && before(y, x + a_bytes);
 }

@@ -1,17 +1,26 @@
-// Include and go: the kernel table of the one target that this unit's flags allow, and
-// make_context().
+// Include and go: the kernel table of the one target that this unit's flags allow.
 //
 // All of it has internal linkage and stands in a namespace named after the target. A program may so
-// contain units with different flags: each that calls make_context() compiles, and gets, its own.
+// contain units with different flags: each that makes a context compiles, and gets, its own.
 
 #pragma once
 
 #include <soma/base/config.hpp>
+#include <soma/kernels/attention-inl.hpp>
 #include <soma/kernels/convert-inl.hpp>
+#include <soma/kernels/element-inl.hpp>
+#include <soma/kernels/embedding-inl.hpp>
+#include <soma/kernels/gemm-inl.hpp>
+#include <soma/kernels/image-inl.hpp>
+#include <soma/kernels/loss-inl.hpp>
+#include <soma/kernels/norm-inl.hpp>
+#include <soma/kernels/optimizer-inl.hpp>
 #include <soma/kernels/random-inl.hpp>
 #include <soma/kernels/rate-inl.hpp>
+#include <soma/kernels/reduce-inl.hpp>
 #include <soma/kernels/table.hpp>
 #include <soma/runtime/context.hpp>
+#include <soma/simd/fused-inl.hpp>
 
 #include <hwy/highway.h>
 
@@ -32,17 +41,23 @@ namespace soma {
 inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 
   [[maybe_unused]] static inline TargetList static_targets() {
-    static constexpr Kernels kernels{HWY_NAMESPACE::convert_kernel, HWY_NAMESPACE::random_kernel};
+    static constexpr Kernels kernels{
+        .convert = HWY_NAMESPACE::convert_kernel,
+        .random = HWY_NAMESPACE::random_kernel,
+        .gemm = HWY_NAMESPACE::gemm_kernels,
+        .attention = HWY_NAMESPACE::attention_kernels,
+        .element = HWY_NAMESPACE::element_kernels,
+        .norm = HWY_NAMESPACE::norm_kernels,
+        .loss = HWY_NAMESPACE::loss_kernels,
+        .reduce = HWY_NAMESPACE::reduce_kernels,
+        .embedding = HWY_NAMESPACE::embedding_kernels,
+        .image = HWY_NAMESPACE::image_kernels,
+        .optimizer = HWY_NAMESPACE::optimizer_kernels,
+    };
     static const Target target{hwy::TargetName(HWY_TARGET), &kernels,
                                HWY_NAMESPACE::has_fused_multiply_add,
                                HWY_NAMESPACE::multiply_add_rate};
-    return {{&target, 1}, false};
-  }
-
-  // A context with this unit's kernels. Slow where the flags allow no more than the baseline:
-  // compile with -march=native, or link soma::dispatch. Errors as Context's constructor.
-  [[maybe_unused]] static inline Context make_context(const ContextOptions& options = {}) {
-    return Context(options, static_targets());
+    return {{&target, 1}, false, nullptr};
   }
 
 }  // namespace )

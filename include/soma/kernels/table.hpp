@@ -5,6 +5,15 @@
 // thread and on memory that its caller has checked; whoever calls it holds a FloatEnvironment
 // (parallel() does). Entries never allocate or throw.
 
+#include <soma/kernels/attention_args.hpp>
+#include <soma/kernels/element_args.hpp>
+#include <soma/kernels/embedding_args.hpp>
+#include <soma/kernels/gemm_args.hpp>
+#include <soma/kernels/image_args.hpp>
+#include <soma/kernels/loss_args.hpp>
+#include <soma/kernels/norm_args.hpp>
+#include <soma/kernels/optimizer_args.hpp>
+#include <soma/kernels/reduce_args.hpp>
 #include <soma/numeric/draw.hpp>
 #include <soma/simd/codec_params.hpp>
 
@@ -50,6 +59,15 @@ struct RandomArgs {
 struct Kernels {
   void (*convert)(const ConvertArgs&) noexcept;
   void (*random)(const RandomArgs&) noexcept;
+  GemmKernels gemm;
+  AttentionKernels attention;
+  ElementKernels element;
+  NormKernels norm;
+  LossKernels loss;
+  ReduceKernels reduce;
+  EmbeddingKernels embedding;
+  ImageKernels image;
+  OptimizerKernels optimizer;
 };
 
 }  // namespace soma

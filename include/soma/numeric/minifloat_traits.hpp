@@ -8,7 +8,6 @@
 #include <bit>
 #include <charconv>
 #include <cstddef>
-#include <functional>
 #include <iosfwd>
 #include <limits>
 #include <string>

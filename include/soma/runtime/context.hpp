@@ -7,10 +7,12 @@
 
 #include <soma/base/error.hpp>
 #include <soma/runtime/executor.hpp>
+#include <soma/runtime/heap.hpp>
 #include <soma/runtime/log.hpp>
 #include <soma/runtime/memory.hpp>
 #include <soma/runtime/thread_pool.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <memory_resource>
@@ -21,7 +23,10 @@
 
 namespace soma {
 
-struct Kernels;  // kernels/table.hpp
+struct Kernels;           // kernels/table.hpp
+struct BuiltInOperators;  // ops/built_in.hpp
+class OperatorRegistry;   // ops/registry.hpp
+class Device;             // ops/device.hpp
 
 // What may differ between CPUs. fast: a bf16 dot instruction may be used where this CPU is listed
 // as faster with it. portable: the same bits on every target with fused multiply-add; refused on a
@@ -47,10 +52,11 @@ struct Target {
   double (*multiply_add_rate)(std::uint64_t rounds) noexcept;
 };
 
-// The targets to choose from, best first.
+// What a program was compiled with: the targets to choose from, best first, and the operators.
 struct TargetList {
   std::span<const Target> targets;
   bool dispatched;  // whether the CPU was asked (soma::dispatch) or the compiler's flags
+  const BuiltInOperators* operators = nullptr;
 };
 
 class Context {
@@ -98,8 +104,21 @@ class Context {
     return executor_;
   }
 
+  // The host's memory, counted.
   std::pmr::memory_resource& memory() { return memory_; }
   MemoryUse memory_use() const { return memory_.use(); }
+  // That memory, recycled: where tensors, tapes and workspaces live.
+  Heap& heap() { return heap_; }
+
+  // A number that this context has not given out before, from 1.
+  std::uint64_t next_id() { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+  const BuiltInOperators& built_in() const { return *list_.operators; }
+  // What is known by name: the built-in operators and the host's own. Defined in ops/registry.hpp.
+  OperatorRegistry& operators();
+  // Who runs operators; nullptr: the host's kernels. The device outlives its use here.
+  Device* device() const { return device_; }
+  void set_device(Device* device) { device_ = device; }
 
   void log(LogLevel level, std::string_view message) const { log_(level, message); }
 
@@ -117,12 +136,17 @@ class Context {
   Executor executor_;
   int threads_;
   CountingResource memory_;
+  Heap heap_{memory_};
   LogSink log_;
   Math math_;
   TargetList list_;
   const Target* target_;
   std::once_flag executor_made_;
   std::unique_ptr<ThreadPool> pool_;
+  std::once_flag operators_made_;
+  std::unique_ptr<OperatorRegistry, void (*)(OperatorRegistry*)> operators_{nullptr, nullptr};
+  Device* device_ = nullptr;
+  std::atomic<std::uint64_t> last_id_{0};
 };
 
 }  // namespace soma

@@ -14,9 +14,9 @@
 #include <cstring>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
+#include <unistd.h>
 #if defined(__linux__)
 #include <sched.h>
 #endif
@@ -114,7 +114,7 @@ inline double control_group_quota(const std::string& root, std::string_view proc
 
 inline CpuShare cpu_share() {
   CpuShare share;
-  share.cores = (std::max)(1, static_cast<int>(std::thread::hardware_concurrency()));
+  share.cores = (std::max)(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
 #if defined(__linux__)
   // The kernel refuses a mask smaller than its own, so grow until it fits.
   for (std::size_t processors = 1024; processors <= 1u << 20; processors *= 2) {

@@ -22,10 +22,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <vector>
 
+#include <pthread.h>
 #if defined(__unix__)
 #include <unistd.h>
 #endif
@@ -68,7 +67,7 @@ class ThreadPool {
     const std::lock_guard turn(turn_);
     start();
     Team& team = *team_;
-    caller_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    caller_.store(this_thread(), std::memory_order_relaxed);
     team.job = {task, arg, tasks};
     team.unfinished.store(static_cast<std::uint32_t>(width_ - 1), std::memory_order_relaxed);
     team.epoch.fetch_add(1, std::memory_order_release);
@@ -78,7 +77,7 @@ class ThreadPool {
     while ((left = team.unfinished.load(std::memory_order_acquire)) != 0)
       if (!spin_until([&] { return team.unfinished.load(std::memory_order_acquire) == 0; }))
         team.unfinished.wait(left, std::memory_order_acquire);
-    caller_.store({}, std::memory_order_relaxed);
+    caller_.store(0, std::memory_order_relaxed);
   }
 
  private:
@@ -94,7 +93,13 @@ class ThreadPool {
     std::atomic<std::uint32_t> unfinished{0};
     Job job;
     bool stopping = false;  // read after an epoch change
-    std::vector<std::thread> threads;
+    struct Worker {
+      const ThreadPool* pool;
+      Team* team;
+      int number;
+      pthread_t thread;
+    };
+    std::vector<Worker> workers;  // never reallocated: threads are given their addresses
   };
 
   static int process() {
@@ -104,6 +109,9 @@ class ThreadPool {
     return 0;
 #endif
   }
+
+  static std::uintptr_t name_of(pthread_t thread) { return std::bit_cast<std::uintptr_t>(thread); }
+  static std::uintptr_t this_thread() { return name_of(pthread_self()); }
 
   static void relax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -139,12 +147,12 @@ class ThreadPool {
   }
 
   bool inside_task() const {
-    const auto self = std::this_thread::get_id();
+    const std::uintptr_t self = this_thread();
     if (caller_.load(std::memory_order_relaxed) == self) return true;
     const Team* team = visible_team_.load(std::memory_order_acquire);
     if (team == nullptr || process_ != process()) return false;
-    for (const std::thread& thread : team->threads)
-      if (thread.get_id() == self) return true;
+    for (const Team::Worker& worker : team->workers)
+      if (name_of(worker.thread) == self) return true;
     return false;
   }
 
@@ -170,25 +178,26 @@ class ThreadPool {
     static_cast<void>(team_.release());
     team_ = std::make_unique<Team>();
     process_ = process();
-    team_->threads.reserve(static_cast<std::size_t>(width_ - 1));
-#if SOMA_HAS_EXCEPTIONS
-    try {
-      start_threads();
-    } catch (const std::system_error& error) {
-      const auto started = team_->threads.size();
+    team_->workers.reserve(static_cast<std::size_t>(width_ - 1));
+    for (int number = 1; number < width_; ++number) {
+      team_->workers.push_back({this, team_.get(), number, {}});
+      Team::Worker& worker = team_->workers.back();
+      const int error = pthread_create(&worker.thread, nullptr, &begin, &worker);
+      if (error == 0) continue;
+      team_->workers.pop_back();
+      const std::size_t started = team_->workers.size();
       stop();
       fail(error_id::thread_start, "ThreadPool", "thread",
-           "refused by the system after " + std::to_string(started) + " (" + error.what() + ")",
+           "refused by the system after " + std::to_string(started) + " (" + std::strerror(error) +
+               ")",
            std::to_string(width_ - 1) + " threads: choose a smaller width");
     }
-#else
-    start_threads();
-#endif
     visible_team_.store(team_.get(), std::memory_order_release);
   }
-  void start_threads() {
-    for (int worker = 1; worker < width_; ++worker)
-      team_->threads.emplace_back([this, team = team_.get(), worker] { work(*team, worker); });
+  static void* begin(void* argument) {
+    const auto& worker = *static_cast<const Team::Worker*>(argument);
+    worker.pool->work(*worker.team, worker.number);
+    return nullptr;
   }
 
   void stop() {
@@ -200,7 +209,7 @@ class ThreadPool {
     team_->stopping = true;
     team_->epoch.fetch_add(1, std::memory_order_release);
     team_->epoch.notify_all();
-    for (std::thread& thread : team_->threads) thread.join();
+    for (const Team::Worker& worker : team_->workers) pthread_join(worker.thread, nullptr);
     visible_team_.store(nullptr, std::memory_order_release);
     team_.reset();
   }
@@ -210,8 +219,8 @@ class ThreadPool {
   std::mutex turn_;
   std::unique_ptr<Team> team_;
   std::atomic<const Team*> visible_team_{nullptr};
-  std::atomic<std::thread::id> caller_{};
-  std::atomic<int> process_{0};  // whose team it is
+  std::atomic<std::uintptr_t> caller_{0};  // the thread that runs a job
+  std::atomic<int> process_{0};            // whose team it is
 };
 
 }  // namespace soma

@@ -1,6 +1,5 @@
 // Normal draws in vector lanes: the Box-Muller transform, in fp32 with explicit fused
-// multiply-adds, so that the bits are the same on every target. Where a target has no fused
-// multiply-add it is computed one lane at a time by std::fma, which is exact by definition.
+// multiply-adds (fused-inl.hpp), so that the bits are the same on every target.
 
 #if defined(SOMA_SIMD_NORMAL_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_NORMAL_INL_HPP
@@ -10,41 +9,16 @@
 #endif
 
 #include <soma/base/config.hpp>
+#include <soma/simd/fused-inl.hpp>
 
 #include <hwy/highway.h>
 
-#include <cmath>
 #include <cstdint>
 
 HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Highway numbers better targets lower; AVX2 is the first x86 one with FMA, and AArch64 always has
-// it.
-#if HWY_ARCH_X86
-inline constexpr bool has_fused_multiply_add = HWY_TARGET <= HWY_AVX2;
-#elif defined(__aarch64__)
-inline constexpr bool has_fused_multiply_add = HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128;
-#else
-inline constexpr bool has_fused_multiply_add = false;
-#endif
-
-// a * b + c, rounded once.
-template <class DF, class V = hn::Vec<DF>>
-HWY_INLINE V fused(DF d, V a, V b, V c) {
-  if constexpr (has_fused_multiply_add) {
-    return hn::MulAdd(a, b, c);
-  } else {
-    alignas(64) float x[16], y[16], z[16];
-    hn::Store(a, d, x);
-    hn::Store(b, d, y);
-    hn::Store(c, d, z);
-    for (std::size_t i = 0; i < hn::Lanes(d); ++i) x[i] = std::fma(x[i], y[i], z[i]);
-    return hn::Load(d, x);
-  }
-}
 
 // -2 ln(x * 2^-31) for x in [1, 2^31].
 // With x = 2^k m and m in [sqrt(1/2), sqrt(2)): ln m = 2 atanh(s), s = (m - 1) / (m + 1), |s| <

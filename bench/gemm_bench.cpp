@@ -1,0 +1,189 @@
+// Matrix products and attention on one thread, through the kernel table: GFLOP/s, and their share
+// of what the target's multiply-adds reach in registers. That is measured anew before every
+// product, because clock rates wander; `of_peak` is the median share.
+//
+//   build/release/bin/soma_bench --benchmark_filter='gemm|attention' --benchmark_repetitions=7
+
+#include <soma/kernels/table.hpp>
+#include <soma/runtime/float_environment.hpp>
+#include <soma/soma.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <time.h>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace {
+
+std::vector<float> random_floats(soma::Context& context, std::size_t count, std::uint64_t seed) {
+  std::vector<float> values(count);
+  soma::fill_normal(context, values, {.seed = seed});
+  return values;
+}
+
+class Workspace {
+ public:
+  explicit Workspace(std::size_t size) : bytes_(size + 64) {}
+  std::byte* data() {
+    const auto at = reinterpret_cast<std::uintptr_t>(bytes_.data());
+    return bytes_.data() + (64 - at % 64) % 64;
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+// Of this thread's processor time: other processes on the machine take none of it.
+double now() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+template <class Work>
+double seconds(const Work& work) {
+  const double start = now();
+  work();
+  return now() - start;
+}
+
+// Times work() of that many operations against the multiply-add rate.
+template <class Work>
+void race(benchmark::State& state, const soma::Context& context, double operations,
+          const Work& work) {
+  // The rate has internal linkage and no effects: through a volatile, so that every call is made.
+  double (*volatile rate)(std::uint64_t) noexcept = context.target().multiply_add_rate;
+  const soma::FloatEnvironment environment;
+  std::vector<double> shares;
+  work();
+  for (auto _ : state) {
+    double done = 0;
+    const double peak_time = seconds([&] { done = rate(200000); });
+    const double time = seconds(work);
+    state.SetIterationTime(time);
+    shares.push_back(operations / time / (done / peak_time));
+  }
+  std::nth_element(shares.begin(), shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2),
+                   shares.end());
+  state.counters["GFLOP/s"] = benchmark::Counter(
+      operations * 1e-9 * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+  state.counters["of_peak"] = shares[shares.size() / 2];  // their median
+}
+
+struct Product {
+  const char* name;
+  std::size_t m, n, k;
+  bool a_transposed, b_transposed;
+  std::size_t segments;
+};
+
+constexpr Product shapes[] = {
+    // y = x W^T
+    {"gemm/y_1024x768x768", 1024, 768, 768, false, true, 1},
+    {"gemm/y_1024x3072x768", 1024, 3072, 768, false, true, 1},
+    {"gemm/y_1024x768x3072", 1024, 768, 3072, false, true, 1},
+    {"gemm/y_1024x384x384", 1024, 384, 384, false, true, 1},
+    // dx = dy W
+    {"gemm/dx_1024x768x3072", 1024, 768, 3072, false, false, 1},
+    {"gemm/dx_1024x3072x768", 1024, 3072, 768, false, false, 1},
+    // dW = dy^T x
+    {"gemm/dw_768x3072x1024_segments_8", 768, 3072, 1024, true, false, 8},
+    {"gemm/dw_768x768x1024_segments_8", 768, 768, 1024, true, false, 8},
+};
+
+void gemm(benchmark::State& state, const Product& shape, const std::string& target,
+          soma::DType dtype) {
+  auto context = soma::make_context({.threads = 1, .target = target});
+  const auto [name, m, n, k, a_transposed, b_transposed, segments] = shape;
+  const auto operand = [&](std::size_t rows, std::size_t columns, bool transposed) {
+    soma::MatrixOperand matrix;
+    matrix.row_stride = transposed ? 1 : columns;
+    matrix.column_stride = transposed ? rows : 1;
+    matrix.dtype = dtype;
+    return matrix;
+  };
+  const auto stored = [&](std::size_t count, std::uint64_t seed) {
+    const std::vector<float> values = random_floats(context, count, seed);
+    std::vector<std::byte> bytes(count * soma::size_of(dtype));
+    soma::convert(context, soma::code_span(soma::formats::fp32, std::as_bytes(std::span(values))),
+                  soma::code_span(soma::format_of(dtype), std::span(bytes)));
+    return bytes;
+  };
+  const std::vector<std::byte> a = stored(m * k, 1), b = stored(k * n, 2);
+  std::vector<float> c(m * n);
+  std::vector<std::size_t> bounds;
+  for (std::size_t s = 0; s <= segments; ++s) bounds.push_back(k * s / segments);
+  Workspace workspace(context.kernels().gemm.workspace_bytes(m, n, segments));
+  soma::GemmArgs args;
+  args.m = m, args.n = n, args.k = k;
+  args.a = operand(m, k, a_transposed);
+  args.a.data = a.data();
+  args.b = operand(k, n, b_transposed);
+  args.b.data = b.data();
+  args.c.data = c.data();
+  args.c.row_stride = n;
+  if (segments > 1) args.segments = {bounds.data(), segments};
+  args.workspace = workspace.data();
+  race(state, context,
+       2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
+       [&] { context.kernels().gemm.multiply(args); });
+}
+
+// Useful operations: two products forward, and those four plus the recomputed scores backward.
+void attention(benchmark::State& state, std::size_t length, bool backward, float drop) {
+  constexpr std::size_t width = 64;
+  auto context = soma::make_context({.threads = 1});
+  const soma::AttentionKernels& kernels = context.kernels().attention;
+  const std::size_t count = length * width;
+  std::vector<float> inputs[] = {random_floats(context, count, 1), random_floats(context, count, 2),
+                                 random_floats(context, count, 3),
+                                 random_floats(context, count, 4)};
+  std::vector<float> outputs[4], log_sum_exp(length);
+  for (auto& output : outputs) output.resize(count);
+  Workspace workspace(kernels.workspace_bytes(length, length, width));
+  soma::AttentionArgs args;
+  args.queries = args.keys = length;
+  args.width = width;
+  args.scale = 0.125f;
+  soma::MatrixOperand* const operands[] = {&args.q, &args.k, &args.v, &args.dout};
+  soma::MatrixTarget* const targets[] = {&args.out, &args.dq, &args.dk, &args.dv};
+  for (std::size_t i = 0; i < 4; ++i) {
+    operands[i]->data = inputs[i].data();
+    operands[i]->row_stride = width;
+    targets[i]->data = outputs[i].data();
+    targets[i]->row_stride = width;
+  }
+  args.forward_out = {.data = outputs[0].data(), .row_stride = width};
+  args.log_sum_exp = log_sum_exp.data();
+  args.dropout.threshold = static_cast<std::uint32_t>(static_cast<double>(drop) * 0x1p32);
+  args.dropout.keep_scale = 1 / (1 - drop);
+  args.workspace = workspace.data();
+  kernels.forward(args);
+  const auto products = backward ? 5.0 : 2.0;
+  race(state, context, products * 2 * static_cast<double>(length) * static_cast<double>(count),
+       [&] { (backward ? kernels.backward : kernels.forward)(args); });
+}
+
+const int registered = [] {
+  const auto add = [](const std::string& name, auto... arguments) {
+    benchmark::RegisterBenchmark(name.c_str(), arguments...)->UseManualTime();
+  };
+  for (const Product& shape : shapes) add(shape.name, gemm, shape, "", soma::DType::fp32);
+  for (const std::string target : {"AVX2", "SSE4"})
+    add(shapes[0].name + ("/" + target), gemm, shapes[0], target, soma::DType::fp32);
+  for (const Product& shape : {shapes[0], shapes[4], shapes[6]})
+    add(std::string(shape.name) + "/bf16", gemm, shape, "", soma::DType::bf16);
+  for (const std::size_t length : {std::size_t{23}, std::size_t{128}, std::size_t{512}})
+    for (const bool backward : {false, true})
+      for (const float drop : {0.0f, 0.1f})
+        add(std::string("attention/") + (backward ? "backward_" : "forward_") +
+                std::to_string(length) + (drop != 0 ? "/dropout" : ""),
+            attention, length, backward, drop);
+  return 0;
+}();
+
+}  // namespace

@@ -1,0 +1,15 @@
+# soma::xxhash, if xxhash.h is found. The header is all that soma needs (XXH_INLINE_ALL), and not every system
+# has a CMake package for it. Used by soma itself and by the installed package.
+if(NOT TARGET soma::xxhash)
+  if(TARGET xxHash::xxhash)
+    get_target_property(soma_xxhash_folder xxHash::xxhash INTERFACE_INCLUDE_DIRECTORIES)
+  else()
+    find_path(SOMA_XXHASH_INCLUDE_DIR xxhash.h DOC "folder of xxhash.h")
+    mark_as_advanced(SOMA_XXHASH_INCLUDE_DIR)
+    set(soma_xxhash_folder "${SOMA_XXHASH_INCLUDE_DIR}")
+  endif()
+  if(soma_xxhash_folder)
+    add_library(soma::xxhash INTERFACE IMPORTED GLOBAL)
+    set_target_properties(soma::xxhash PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${soma_xxhash_folder}")
+  endif()
+endif()

@@ -1,0 +1,64 @@
+#pragma once
+// checkpoint(): a part of the computation that keeps only its inputs and is run a second time when
+// backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv 1604.06174).
+//
+// Gradients are the same, bit by bit, as without it: random draws depend on where they are, not on
+// when, and gradients are added up in the same order.
+
+#include <soma/autograd/tape.hpp>
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+// Never run: the node's function stands in for it.
+inline constexpr Operator checkpoint_operator{.name = "checkpoint",
+                                              .min_inputs = 0,
+                                              .max_inputs = most_inputs,
+                                              .keeps_inputs = ~std::uint32_t{0},
+                                              .gradient = [](const GradientCall&) {}};
+
+}  // namespace detail
+
+// function(tape, inputs) -> Var, called now and again in backward. It may use parameters as it
+// likes (nobody writes them before backward: that goes unnoticed); whatever else it needs that has
+// a gradient comes in through `inputs` (at most 32), else backward ends in autograd.foreign_tape.
+// Errors operator.inputs, and the function's.
+template <class Function>
+Var checkpoint(Tape& tape, std::span<const Var> inputs, Function function) {
+  struct Again final : Tape::Recompute {
+    Again(Heap& heap, Function f) : Tape::Recompute(heap), function(std::move(f)) {}
+    Var run(Tape& inner, std::span<const Var> leaves) override { return function(inner, leaves); }
+    Function function;
+  };
+  if (inputs.size() > detail::checkpoint_operator.max_inputs)
+    fail(error_id::operator_inputs, "checkpoint", "inputs", std::to_string(inputs.size()),
+         "at most " + std::to_string(detail::checkpoint_operator.max_inputs));
+  const bool record = tape.recording();
+  const std::uint64_t before = tape.differentiable_;
+  Var value;
+  {
+    const Tape::NoGradient pause(tape);
+    value = function(tape, inputs);
+  }
+  // Nothing to differentiate; or a variable from outside, which has a history of its own.
+  if (!record || value.requires_gradient() || tape.differentiable_ == before) return value;
+  for (const Var& input : inputs)
+    if (input.defined()) tape.check_origin("checkpoint", input);
+  Heap& heap = tape.context().heap();
+  const auto again =
+      std::allocate_shared<Again>(HeapAllocator<Again>(heap), heap, std::move(function));
+  again->sequences.reserve(inputs.size());
+  for (const Var& input : inputs)
+    again->sequences.push_back(input.defined() ? input.sequences() : Sequences());
+  const Var result = tape.make_result(value.value(), value.sequences(), true, 0);
+  tape.append(detail::checkpoint_operator, {}, {}, inputs, {value.value()}, again);
+  return result;
+}
+
+}  // namespace soma

@@ -1,0 +1,365 @@
+#pragma once
+// Tape: reverse-mode differentiation, in the open.
+//
+// A tape writes down each operator that is applied through it: a node with the operator, its
+// settings, what its gradient will read, and where the gradients of its inputs go. backward() walks
+// the nodes from the last to the first, asks each operator for the gradients of its inputs and adds
+// them up. Nothing is hidden: several tapes may live at once, each used by one thread at a time.
+//
+// Memory: a node keeps only the tensors that its operator asks for, and backward gives them back as
+// soon as it is done with the node. A tape is used again for the next step. Forward, backward,
+// clipping and optimizer steps never use operator new: all comes from the context's heap, which
+// asks the host only when a step needs more than any before. (The second step needs more than an
+// equal first one, which begins without the optimizer's states.)
+
+#include <soma/autograd/var.hpp>
+#include <soma/ops/built_in.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/runtime/float_environment.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace soma {
+
+struct TapeOptions {
+  bool record = true;      // false: values only; backward is an error
+  bool training = true;    // what dropout asks
+  std::uint64_t seed = 0;  // with the step, the key of what dropout draws
+  std::uint32_t step = 0;
+  // Looks at every result, forward and backward, and stops at the first that is not finite: error
+  // autograd.not_finite names the operator. Costs a pass over each result.
+  bool stop_at_non_finite = false;
+};
+
+using VarOutputs = std::array<Var, max_outputs>;
+
+class Tape {
+ public:
+  explicit Tape(Context& context, const TapeOptions& options = {})
+      : context_(context),
+        options_(options),
+        nodes_(context.heap()),
+        slots_(context.heap()),
+        recording_(context.next_id()) {}
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  Context& context() const { return context_; }
+  const BuiltInOperators& operators() const { return context_.built_in(); }
+  const TapeOptions& options() const { return options_; }
+  bool recording() const { return options_.record && paused_ == 0; }
+  std::size_t size() const { return nodes_.size(); }  // nodes recorded so far
+
+  // Forgets what was recorded and begins anew. What was computed before keeps its value, and that
+  // is all.
+  void reset() {
+    while (!nodes_.empty()) nodes_.pop_back();  // the latest first, as they were made
+    slots_.clear();
+    recording_ = context_.next_id();
+  }
+  // The same for a new step: other random numbers.
+  void reset(std::uint32_t step) {
+    reset();
+    options_.step = step;
+  }
+
+  // A leaf that is no parameter: inputs, labels, masks.
+  Var constant(Tensor value, Sequences sequences = {}) {
+    return Var::constant(context_, std::move(value), std::move(sequences));
+  }
+  Var constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
+  // The value without its history.
+  Var detach(const Var& var) { return constant(var.value(), var.sequences()); }
+  // The same variable, with rows that form other sequences. For operators that change what a row
+  // is.
+  Var with_sequences(Var var, Sequences sequences) {
+    var.state_->sequences = std::move(sequences);
+    return var;
+  }
+
+  // Nothing is recorded while one of these lives.
+  class [[nodiscard]] NoGradient {
+   public:
+    explicit NoGradient(Tape& tape) : tape_(tape) { ++tape.paused_; }
+    ~NoGradient() { --tape_.paused_; }
+    NoGradient(const NoGradient&) = delete;
+    NoGradient& operator=(const NoGradient&) = delete;
+
+   private:
+    Tape& tape_;
+  };
+  NoGradient no_gradient() { return NoGradient(*this); }
+
+  // Applies an operator, and records it if an input has a gradient. The rows' sequences come from
+  // the first input that has some. Errors autograd.foreign_tape (an input is the result of another
+  // tape), autograd.freed (of this one, before backward or reset), autograd.not_differentiable
+  // (before the operator has run), and the operator's.
+  VarOutputs apply_all(const Operator& op, const Attributes& attributes,
+                       std::span<const Var> inputs) {
+    Tensors values(context_.heap());
+    values.reserve(inputs.size());
+    bool differentiable = false;
+    Sequences sequences;
+    for (const Var& input : inputs) {
+      values.push_back(input.defined() ? input.value() : Tensor());
+      if (!input.defined()) continue;
+      check_origin(op.name, input);
+      differentiable |= input.requires_gradient();
+      if (!sequences.defined()) sequences = input.sequences();
+    }
+    if (differentiable) ++differentiable_;
+    const bool record = differentiable && recording();
+    if (record && op.gradient == nullptr)
+      fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
+           "one that has it, or constant inputs (Tape::detach)");
+    const Outputs outputs = run(context_, op, attributes, values, sequences);
+    if (options_.stop_at_non_finite)
+      check_finite(op.name, "", std::span(outputs).first(op.outputs));
+    VarOutputs results;
+    for (std::size_t i = 0; i < op.outputs; ++i) {
+      const bool rows_stay =
+          sequences.defined() && outputs[i].rank() > 0 && outputs[i].size(0) == sequences.rows();
+      results[i] = make_result(outputs[i], rows_stay ? sequences : Sequences(), record, i);
+    }
+    if (record) append(op, attributes, sequences, inputs, outputs, nullptr);
+    return results;
+  }
+  // The first output.
+  Var apply(const Operator& op, const Attributes& attributes, std::initializer_list<Var> inputs) {
+    return apply_all(op, attributes, std::span<const Var>(inputs.begin(), inputs.size()))[0];
+  }
+
+  // Adds d(loss)/d(parameter) to the gradient of every parameter that the loss was computed from,
+  // and forgets what was recorded. All of them are multiplied by `scale` (loss scaling). Errors
+  // autograd.not_scalar, autograd.no_gradient (nothing to differentiate), autograd.foreign_tape,
+  // autograd.freed (a second backward), autograd.changed_in_place. What is wrong with the arguments
+  // leaves all as it was; after any other error the recording is gone and gradients may be
+  // incomplete.
+  void backward(const Var& loss, float scale = 1) {
+    if (loss.defined() && loss.value().elements() != 1)
+      fail(error_id::not_scalar, "Tape::backward", "loss", loss.value().describe(),
+           "one element, or the gradient of the result beside it");
+    backward(loss, loss.defined() ? Tensor::full(context_, loss.shape(), scale) : Tensor());
+  }
+  // The same for any result and its gradient, of its shape.
+  void backward(const Var& result, const Tensor& gradient) {
+    if (!result.requires_gradient() || result.is_leaf()) {
+      if (result.defined()) check_origin("Tape::backward", result);
+      fail(error_id::no_gradient, "Tape::backward", "result",
+           "not computed from a parameter on this tape", "one that was, while recording");
+    }
+    check_origin("Tape::backward", result);
+    if (!gradient.defined())
+      fail(error_id::tensor_undefined, "Tape::backward", "gradient", "no tensor",
+           result.value().describe());
+    if (!is_floating(gradient.dtype()))
+      fail(error_id::tensor_dtype, "Tape::backward", "gradient", gradient.describe(),
+           "a floating type");
+    if (gradient.shape() != result.shape())
+      fail(error_id::tensor_shape, "Tape::backward", "gradient", gradient.describe(),
+           result.value().describe());
+    const FloatEnvironment environment;
+    const Finish finish{*this};
+    slots_[result.state_->slot].values = gradient;
+    while (!nodes_.empty()) {
+      differentiate(nodes_.back());
+      slots_.resize(nodes_.back().first_slot);
+      nodes_.pop_back();
+    }
+  }
+
+ private:
+  template <class Function>
+  friend Var checkpoint(Tape& tape, std::span<const Var> inputs, Function function);
+
+  using Tensors = HeapVector<Tensor>;
+
+  // Where the gradient of an input goes: to a parameter, or to the slot of a result.
+  struct Target {
+    std::shared_ptr<Var::State> leaf;
+    std::size_t slot = 0;
+    bool wanted = false;
+  };
+
+  // What a checkpoint runs again.
+  struct Recompute {
+    explicit Recompute(Heap& heap) : sequences(heap) {}
+    virtual ~Recompute() = default;
+    virtual Var run(Tape& tape, std::span<const Var> inputs) = 0;
+    HeapVector<Sequences> sequences;  // of the inputs
+  };
+
+  struct Node {
+    const Operator* op;
+    Attributes attributes;
+    Sequences sequences;
+    std::size_t first_slot;  // of its outputs' gradients
+    std::size_t inputs;
+    Tensors tensors;  // inputs, then outputs: whole where the operator keeps them, else outlines
+    HeapVector<std::uint64_t> versions;
+    HeapVector<Target> targets;
+    std::shared_ptr<Recompute> recompute;
+  };
+
+  struct Finish {  // whatever happens, a recording is differentiated once
+    Tape& tape;
+    ~Finish() { tape.reset(); }
+  };
+
+  void check_origin(std::string_view operation, const Var& var) const {
+    if (var.is_leaf()) return;
+    const bool own = var.state_->tape == this && var.state_->home == &context_;
+    if (own && var.state_->recording == recording_) return;
+    if (!own)
+      fail(error_id::foreign_tape, operation, "variable", "the result of another tape",
+           "one of this tape, or a constant (Tape::detach)");
+    fail(error_id::freed, operation, "variable", "of a recording that backward or reset has ended",
+         "one computed since, or a constant (Tape::detach)");
+  }
+
+  void check_finite(std::string_view name, std::string_view way, std::span<const Tensor> tensors) {
+    for (const Tensor& tensor : tensors)
+      if (tensor.defined() && !operators().all_finite(context_, tensor))
+        fail(error_id::not_finite, std::string(name).append(way), "result",
+             tensor.describe() + " with NaN or infinity", "finite numbers");
+  }
+
+  // Output `index` of the node that is about to be appended. What is not recorded is a constant.
+  Var make_result(Tensor value, Sequences sequences, bool record, std::size_t index) {
+    Var result(context_, std::move(value), record, std::move(sequences));
+    if (!record) return result;
+    result.state_->tape = this;
+    result.state_->home = &context_;
+    result.state_->recording = recording_;
+    result.state_->slot = slots_.size() + index;
+    return result;
+  }
+
+  void append(const Operator& op, const Attributes& attributes, const Sequences& sequences,
+              std::span<const Var> inputs, const Outputs& outputs,
+              std::shared_ptr<Recompute> recompute) {
+    Heap& heap = context_.heap();
+    Node node{&op,
+              attributes,
+              sequences,
+              slots_.size(),
+              inputs.size(),
+              Tensors(heap),
+              HeapVector<std::uint64_t>(heap),
+              HeapVector<Target>(heap),
+              std::move(recompute)};
+    node.tensors.reserve(inputs.size() + op.outputs);
+    node.versions.reserve(inputs.size() + op.outputs);
+    node.targets.reserve(inputs.size());
+    const auto keep = [&node](const Tensor& tensor, bool whole) {
+      const bool kept = whole && tensor.defined();
+      node.tensors.push_back(kept ? tensor : tensor.outline());
+      node.versions.push_back(kept ? tensor.version() : 0);
+    };
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor none;
+      keep(inputs[i].defined() ? inputs[i].value() : none, (op.keeps_inputs >> i & 1) != 0);
+      Target target;
+      target.wanted = inputs[i].requires_gradient();
+      if (target.wanted && inputs[i].is_leaf())
+        target.leaf = inputs[i].state_;
+      else if (target.wanted)
+        target.slot = inputs[i].state_->slot;
+      node.targets.push_back(std::move(target));
+    }
+    for (std::size_t i = 0; i < op.outputs; ++i) keep(outputs[i], (op.keeps_outputs >> i & 1) != 0);
+    slots_.resize(slots_.size() + op.outputs);
+    nodes_.push_back(std::move(node));
+  }
+
+  // Takes the gradients of a node's outputs and adds those of its inputs to where they belong.
+  void differentiate(Node& node) {
+    const std::size_t outputs = node.op->outputs;
+    std::array<Tensor, max_outputs> output_gradients;
+    bool any = false;
+    for (std::size_t i = 0; i < outputs; ++i) {
+      Gradient& slot = slots_[node.first_slot + i];
+      if (!slot.defined()) continue;
+      output_gradients[i] =
+          operators().to_dense(context_, slot, node.tensors[node.inputs + i].shape());
+      slot = {};
+      any = true;
+    }
+    if (!any) return;
+    for (std::size_t i = 0; i < node.tensors.size(); ++i)
+      if (node.tensors[i].defined() && node.tensors[i].version() != node.versions[i])
+        fail(error_id::changed_in_place, node.op->name,
+             i < node.inputs ? detail::input_name(i) : "output", "changed since",
+             "the value that backward needs (write to a copy)");
+
+    if (node.recompute != nullptr) return differentiate_checkpoint(node, output_gradients[0]);
+
+    HeapVector<Gradient> gradients(node.inputs, context_.heap());
+    std::array<bool, most_inputs> wanted{};
+    for (std::size_t i = 0; i < node.inputs; ++i) wanted[i] = node.targets[i].wanted;
+    const std::span<const Tensor> tensors(node.tensors);
+    node.op->gradient({context_, node.attributes, tensors.first(node.inputs),
+                       tensors.subspan(node.inputs),
+                       std::span<const Tensor>(output_gradients).first(outputs), node.sequences,
+                       std::span<const bool>(wanted).first(node.inputs), gradients});
+    for (std::size_t i = 0; i < node.inputs; ++i) {
+      const Target& target = node.targets[i];
+      if (!target.wanted || !gradients[i].defined()) continue;
+      if (options_.stop_at_non_finite)
+        check_finite(node.op->name, " (backward)", {&gradients[i].values, 1});
+      operators().accumulate(context_,
+                             target.leaf != nullptr ? target.leaf->gradient : slots_[target.slot],
+                             std::move(gradients[i]));
+    }
+  }
+
+  // Runs the function again on a tape of its own, from its inputs, and differentiates that.
+  // Gradients are added to what is there already, one by one: the same sums in the same order as
+  // without a checkpoint.
+  void differentiate_checkpoint(Node& node, const Tensor& gradient) {
+    Tape inner(context_, options_);
+    HeapVector<Var> leaves(context_.heap());
+    leaves.reserve(node.inputs);
+    for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
+    const Var result = node.recompute->run(inner, leaves);
+    if (result.requires_gradient()) inner.backward(result, gradient);
+    for (std::size_t i = 0; i < node.inputs; ++i)
+      if (const Target& target = node.targets[i];
+          target.wanted && target.leaf == nullptr && leaves[i].gradient().defined())
+        slots_[target.slot] = std::move(leaves[i].state_->gradient);
+  }
+
+  // Input i of a checkpoint: the parameter itself, or a leaf that stands for a result and goes on
+  // with its gradient.
+  Var input_again(const Node& node, std::size_t i, std::span<const Var> before) {
+    const Target& target = node.targets[i];
+    if (target.leaf != nullptr) return Var(target.leaf);
+    if (!node.tensors[i].defined()) return {};
+    for (std::size_t j = 0; target.wanted && j < i; ++j)
+      if (const Target& other = node.targets[j];
+          other.wanted && other.leaf == nullptr && other.slot == target.slot)
+        return before[j];
+    Var leaf(context_, node.tensors[i], target.wanted, node.recompute->sequences[i]);
+    if (target.wanted) leaf.state_->gradient = std::move(slots_[target.slot]);
+    return leaf;
+  }
+
+  Context& context_;
+  TapeOptions options_;
+  HeapVector<Node> nodes_;
+  HeapVector<Gradient> slots_;  // gradients of results, while backward runs
+  std::uint64_t recording_;
+  int paused_ = 0;
+  std::uint64_t differentiable_ = 0;  // how many operators had inputs with a gradient
+};
+
+}  // namespace soma

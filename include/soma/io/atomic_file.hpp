@@ -1,0 +1,116 @@
+#pragma once
+// AtomicFile: a file that appears under its name when it is complete, or not at all. It is written
+// beside its place, synchronised with the disk, and renamed. POSIX.
+
+#include <soma/io/file_error.hpp>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace soma {
+
+// A file of that name is replaced; a symbolic link is too, not what it points to. Errors
+// file.write.
+class AtomicFile {
+ public:
+  // `operation` names the caller in messages, and outlives the object.
+  explicit AtomicFile(std::string_view operation, std::string_view path)
+      : operation_(operation), path_(path) {
+    struct stat known {};
+    if (path_.empty() || path_.find('\0') != std::string::npos) failed("no path", 0);
+    // A device or a pipe would be replaced by a file.
+    if (::stat(path_.c_str(), &known) == 0 && !S_ISREG(known.st_mode))
+      failed("not a regular file", 0);
+    static std::atomic<std::uint64_t> counter{0};
+    buffer_.reserve(buffer_bytes);
+    std::string partial;
+    do {
+      partial = path_ + "." + std::to_string(::getpid()) + "." +
+                std::to_string(counter.fetch_add(1)) + ".partial";
+      descriptor_ = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (descriptor_ < 0 && (errno == EEXIST || errno == EINTR));
+    if (descriptor_ < 0) failed("cannot create a file beside it", errno);
+    partial_.swap(partial);
+  }
+  // Without commit(): nothing is left behind.
+  ~AtomicFile() { abandon(); }
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes) {
+    if (buffer_.size() + bytes.size() <= buffer_bytes) {
+      buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+      return;
+    }
+    flush();
+    if (bytes.size() < buffer_bytes)
+      buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+    else
+      write_through(bytes);
+  }
+  void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+
+  // Everything is on the disk, under its name. Nothing can be written afterwards.
+  void commit() {
+    flush();
+    if (::fsync(descriptor_) != 0) failed("cannot synchronise", errno);
+    if (::close(std::exchange(descriptor_, -1)) != 0) failed("cannot close", errno);
+    if (::rename(partial_.c_str(), path_.c_str()) != 0) failed("cannot rename", errno);
+    partial_.clear();
+    synchronise_folder();
+  }
+
+ private:
+  static constexpr std::size_t buffer_bytes = std::size_t{1} << 16;
+
+  void flush() {
+    write_through(buffer_);
+    buffer_.clear();
+  }
+  void write_through(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const auto written = ::write(descriptor_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) failed("cannot write", errno);
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+  }
+  // The new name survives a loss of power only once the folder is on the disk as well. Some file
+  // systems cannot do that, and need not.
+  void synchronise_folder() const {
+    const std::size_t slash = path_.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+    const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return;
+    static_cast<void>(::fsync(descriptor));
+    ::close(descriptor);
+  }
+  void abandon() noexcept {
+    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+    if (!partial_.empty()) ::unlink(partial_.c_str());
+    partial_.clear();
+  }
+  [[noreturn]] void failed(std::string_view problem, int number) {
+    abandon();
+    detail::file_failed(error_id::file_write, operation_, path_, problem, number,
+                        "a file that can be written");
+  }
+
+  std::string_view operation_;
+  std::string path_, partial_;  // empty: no such file
+  int descriptor_ = -1;
+  std::vector<std::byte> buffer_;
+};
+
+}  // namespace soma

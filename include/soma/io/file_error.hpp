@@ -1,0 +1,25 @@
+#pragma once
+// What the system says about a file, in the form of every other error.
+
+#include <soma/base/error.hpp>
+
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace soma::detail {
+
+// "<operation>: file is "<path>" (<problem>: <errno's text>), wanted <wanted>". `number` 0: no
+// text.
+[[noreturn]] inline void file_failed(ErrorId id, std::string_view operation, std::string_view path,
+                                     std::string_view problem, int number,
+                                     std::string_view wanted) {
+  std::string given = soma::quoted(path);
+  given.append(" (").append(problem);
+  if (number != 0) given.append(": ").append(std::generic_category().message(number));
+  given.push_back(')');
+  fail(id, operation, "file", given, wanted);
+}
+
+}  // namespace soma::detail

@@ -1,0 +1,70 @@
+#pragma once
+// Elements on their way between a tensor and a file.
+
+#include <soma/io/atomic_file.hpp>
+#include <soma/tensor/tensor.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <span>
+
+namespace soma::detail {
+
+static_assert(std::endian::native == std::endian::little,
+              "files hold little-endian elements, which are taken as they lie");
+
+// The bytes of that many elements in each dimension; nothing where a shape's strides or those bytes
+// do not fit 64 bits.
+inline std::optional<std::size_t> payload_bytes(std::span<const std::size_t> sizes,
+                                                std::size_t width) {
+  constexpr std::size_t most = (std::numeric_limits<std::size_t>::max)();
+  std::size_t product = width;
+  bool empty = false;
+  for (const std::size_t size : sizes) {
+    if (size == 0) empty = true;
+    if (size > 1 && product > most / size) return std::nullopt;
+    product *= size > 1 ? size : 1;
+  }
+  return empty ? 0 : product;
+}
+
+// Calls take(bytes) for the elements of a tensor in row-major order, in pieces.
+template <class Take>
+void for_each_piece(const Tensor& tensor, Take&& take) {
+  const std::size_t width = size_of(tensor.dtype());
+  if (tensor.contiguous()) {
+    take(std::span(tensor.raw(), tensor.bytes()));
+    return;
+  }
+  const std::size_t columns = tensor.shape().columns();
+  const std::size_t step = tensor.strides()[tensor.rank() - 1];
+  std::array<std::byte, 4096> piece;
+  for_each_row(tensor.shape(), tensor.strides(), tensor.strides(),
+               [&](std::size_t row, std::size_t) {
+                 const std::byte* from = tensor.raw() + row * width;
+                 if (step == 1) return take(std::span(from, columns * width));
+                 for (std::size_t done = 0; done < columns;) {
+                   const std::size_t count = (std::min)(columns - done, piece.size() / width);
+                   for (std::size_t i = 0; i < count; ++i, ++done)
+                     std::memcpy(piece.data() + i * width, from + done * step * width, width);
+                   take(std::span<const std::byte>(piece.data(), count * width));
+                 }
+               });
+}
+
+inline void write_elements(AtomicFile& file, const Tensor& tensor) {
+  for_each_piece(tensor, [&](std::span<const std::byte> bytes) { file.write(bytes); });
+}
+
+// Whether every byte is a bool's: another one would be undefined behaviour as soon as it is read.
+inline bool are_booleans(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(),
+                     [](std::byte byte) { return static_cast<unsigned>(byte) <= 1; });
+}
+
+}  // namespace soma::detail

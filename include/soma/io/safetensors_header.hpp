@@ -1,0 +1,203 @@
+#pragma once
+// The header of a safetensors file: JSON, read strictly and written as the reference implementation
+// writes it. The only place that uses the JSON library.
+
+#include <soma/base/error.hpp>
+#include <soma/base/sizes.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace soma {
+
+// Texts that a safetensors file carries beside its tensors.
+using SafetensorsMetadata = std::vector<std::pair<std::string, std::string>>;
+
+namespace detail {
+
+struct SafetensorsEntry {
+  std::string name, dtype;
+  std::vector<std::size_t> sizes;
+  std::size_t begin = 0, end = 0;  // in the data behind the header
+};
+
+// Receives the events of the parser and knows what may come next:
+//   {"__metadata__": {<key>: <text>, ...},
+//    <name>: {"dtype": <text>, "shape": [<size>, ...], "data_offsets": [<begin>, <end>]}, ...}
+class SafetensorsHeaderReader {
+ public:
+  using Json = nlohmann::json;
+
+  std::vector<SafetensorsEntry> entries;
+  SafetensorsMetadata metadata;
+  std::string problem;  // of the first event that was refused
+
+  // Whether the text is such a header.
+  bool read(std::string_view text) {
+    // The parser takes a zero byte for the end and does not look behind it.
+    if (text.find('\0') != std::string_view::npos) return refuse("has a zero byte");
+    const bool good = Json::sax_parse(text.begin(), text.end(), this);
+    if (!good && problem.empty()) problem = "is no JSON";
+    return good && no_duplicates();
+  }
+
+  bool start_object(std::size_t) {
+    if (place_ == Place::outside) return enter(Place::names);
+    if (place_ == Place::value && in_metadata_) return enter(Place::metadata);
+    if (place_ == Place::value) return enter(Place::fields);
+    return refuse("has an object where none belongs");
+  }
+  bool end_object() {
+    if (place_ == Place::fields && seen_ != 7)
+      return refuse("has a tensor without dtype, shape or data_offsets");
+    return enter(place_ == Place::names ? Place::done : Place::names);
+  }
+  bool key(std::string& name) {
+    if (place_ == Place::metadata) {
+      metadata.emplace_back(name, "");
+      return true;
+    }
+    if (place_ == Place::names) {
+      in_metadata_ = name == "__metadata__";
+      if (in_metadata_ && std::exchange(has_metadata_, true))
+        return refuse("has __metadata__ twice");
+      if (!in_metadata_) entries.push_back({.name = name, .dtype = {}, .sizes = {}});
+      seen_ = 0;
+      return enter(Place::value);
+    }
+    const unsigned bit = name == "dtype" ? 1 : name == "shape" ? 2 : name == "data_offsets" ? 4 : 0;
+    if (bit == 0 || (seen_ & bit) != 0)
+      return refuse("has a tensor with an unknown field, or with one twice");
+    seen_ |= bit;
+    field_ = bit;
+    return true;
+  }
+  bool string(std::string& text) {
+    if (place_ == Place::metadata) {
+      metadata.back().second = std::move(text);
+      return true;
+    }
+    if (place_ != Place::fields || field_ != 1) return refuse("has a text where none belongs");
+    entries.back().dtype = std::move(text);
+    return true;
+  }
+  bool start_array(std::size_t) {
+    if (place_ != Place::fields || field_ == 1) return refuse("has a list where none belongs");
+    offsets_ = 0;
+    return enter(Place::numbers);
+  }
+  bool end_array() {
+    if (field_ == 4 && offsets_ != 2) return refuse("has data_offsets that are not two numbers");
+    return enter(Place::fields);
+  }
+  bool number_unsigned(std::uint64_t number) {
+    if (place_ != Place::numbers) return refuse("has a number where none belongs");
+    SafetensorsEntry& entry = entries.back();
+    if (field_ == 2)
+      entry.sizes.push_back(number);
+    else if (offsets_++ == 0)
+      entry.begin = number;
+    else
+      entry.end = number;
+    return true;
+  }
+  bool number_integer(std::int64_t) { return refuse("has a negative number"); }
+  bool number_float(double, const std::string&) {
+    return refuse("has a number that is no integer below 2^64");
+  }
+  bool null() { return refuse("has a null"); }
+  bool boolean(bool) { return refuse("has a true or false"); }
+  bool binary(Json::binary_t&) { return refuse("has binary data"); }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) {
+    return refuse("is no JSON at byte " + std::to_string(position));
+  }
+
+ private:
+  enum class Place : std::uint8_t { outside, names, value, metadata, fields, numbers, done };
+
+  bool enter(Place place) {
+    place_ = place;
+    return true;
+  }
+  bool refuse(std::string why) {
+    if (problem.empty()) problem = std::move(why);
+    return false;
+  }
+  bool no_duplicates() {
+    std::vector<std::string_view> names;
+    for (const SafetensorsEntry& entry : entries) names.push_back(entry.name);
+    std::sort(names.begin(), names.end());
+    if (std::adjacent_find(names.begin(), names.end()) != names.end())
+      return refuse("has a name twice");
+    std::sort(metadata.begin(), metadata.end());
+    for (std::size_t i = 1; i < metadata.size(); ++i)
+      if (metadata[i].first == metadata[i - 1].first)
+        return refuse("has a key of __metadata__ twice");
+    return true;
+  }
+
+  Place place_ = Place::outside;
+  bool in_metadata_ = false, has_metadata_ = false;
+  unsigned seen_ = 0, field_ = 0;
+  std::size_t offsets_ = 0;
+};
+
+// A JSON text of that content, escaped as the reference implementation does it. Error
+// safetensors.name: it is not UTF-8.
+inline std::string json_text(std::string_view operation, std::string_view content) {
+  constexpr std::string_view escaped = "\b\t\n\f\r\"\\", letters = "btnfr\"\\";
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text = "\"";
+  for (const char letter : content) {
+    const auto code = static_cast<unsigned char>(letter);
+    if (const std::size_t known = escaped.find(letter); known != std::string_view::npos)
+      text.append(1, '\\').push_back(letters[known]);
+    else if (code < 0x20)
+      text.append("\\u00").append({digits[code >> 4], digits[code & 15]});
+    else
+      text.push_back(letter);
+  }
+  text.push_back('"');
+  SafetensorsHeaderReader again;
+  std::string header = "{\"__metadata__\":{\"\":";
+  if (!again.read(header.append(text).append("}}")) || again.metadata[0].second != content)
+    fail(error_id::safetensors_name, operation, "name", soma::quoted(content), "valid UTF-8");
+  return text;
+}
+
+inline std::string safetensors_header(std::string_view operation,
+                                      const std::vector<SafetensorsEntry>& entries,
+                                      const SafetensorsMetadata& metadata) {
+  std::string text = "{";
+  if (!metadata.empty()) {
+    text.append("\"__metadata__\":{");
+    for (const auto& [key, value] : metadata) {
+      text.append(json_text(operation, key)).push_back(':');
+      text.append(json_text(operation, value)).push_back(',');
+    }
+    text.back() = '}';
+    text.push_back(',');
+  }
+  for (const SafetensorsEntry& entry : entries) {
+    text.append(json_text(operation, entry.name)).append(":{\"dtype\":\"");
+    text.append(entry.dtype).append("\",\"shape\":[");
+    for (const std::size_t size : entry.sizes) text.append(std::to_string(size)).push_back(',');
+    if (text.back() == ',') text.pop_back();
+    text.append("],\"data_offsets\":[").append(std::to_string(entry.begin)).push_back(',');
+    text.append(std::to_string(entry.end)).append("]},");
+  }
+  if (text.back() == ',') text.pop_back();
+  text.push_back('}');
+  text.append((8 - text.size() % 8) % 8, ' ');
+  return text;
+}
+
+}  // namespace detail
+}  // namespace soma

@@ -1,0 +1,48 @@
+#pragma once
+// state_hash: one number for all tensors of a state, to tell whether two runs are at the same
+// place.
+
+#include <soma/io/payload.hpp>
+#include <soma/io/safetensors_dtype.hpp>
+#include <soma/state/state_dict.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+// The hash is compiled into the unit: no library to link.
+#ifndef XXH_INLINE_ALL
+#define XXH_INLINE_ALL
+#endif
+#include <xxhash.h>
+
+namespace soma {
+
+// XXH64, seed 0, over the tensors in ascending order of the bytes of their names. For each: name,
+// a zero byte, its dtype's name in safetensors ("F32"), a zero byte, rank (32 bits), sizes (64 bits
+// each), elements in row-major order; all little-endian. Metadata, strides and who owns the memory
+// do not matter. Error safetensors.dtype for the formats that have no name there.
+inline std::uint64_t state_hash(const StateDict& tensors) {
+  XXH64_state_t state;
+  XXH64_reset(&state, 0);
+  const auto add = [&](const void* data, std::size_t bytes) {
+    if (bytes != 0) XXH64_update(&state, data, bytes);
+  };
+  const auto add_text = [&](std::string_view text) {
+    add(text.data(), text.size());
+    add("", 1);
+  };
+  for (const auto& [name, tensor] : tensors) {
+    const auto rank = static_cast<std::uint32_t>(tensor.rank());
+    add_text(name);
+    add_text(detail::safetensors_type("state_hash", name, tensor).name);
+    add(&rank, sizeof rank);
+    for (const std::uint64_t size : tensor.shape()) add(&size, sizeof size);
+    detail::for_each_piece(
+        tensor, [&](std::span<const std::byte> bytes) { add(bytes.data(), bytes.size()); });
+  }
+  return XXH64_digest(&state);
+}
+
+}  // namespace soma

@@ -1,0 +1,126 @@
+// The way out of a product: rows of finished sums pass through the steps of Eviction, one short
+// loop each, while they are in the first-level cache. A loop apiece costs a load and a store per
+// vector, nothing beside the k multiply-adds before it, and keeps two promises cheaply: every step
+// is rounded by itself (no compiler contracts a product and a sum that meet in memory), and
+// compiled loops are as many as steps instead of their combinations.
+
+#if defined(SOMA_KERNELS_EVICT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_EVICT_INL_HPP
+#undef SOMA_KERNELS_EVICT_INL_HPP
+#else
+#define SOMA_KERNELS_EVICT_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/dropout_rows-inl.hpp>
+#include <soma/kernels/gemm_args.hpp>
+#include <soma/kernels/rows-inl.hpp>
+#include <soma/simd/math-inl.hpp>
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_in_place(const float* addend, std::size_t count,
+                                                       float* values) {
+  map_vectors<2>({values, addend}, values, count,
+                 [](FloatVector x, FloatVector y) HWY_ATTR { return hn::Add(x, y); });
+}
+
+template <Activation kFunction>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void activate_run(std::size_t count, float* values) {
+  map_vectors<1>({values}, values, count, [](FloatVector x) HWY_ATTR {
+    const Floats d;
+    if constexpr (kFunction == Activation::relu) return at_least_lanes(d, x, 0.0f);
+    if constexpr (kFunction == Activation::gelu) return gelu_lanes(d, x);
+    if constexpr (kFunction == Activation::gelu_tanh) return gelu_tanh_lanes(d, x);
+    if constexpr (kFunction == Activation::tanh) return tanh_lanes(d, x);
+  });
+}
+
+static inline void activate_in_place(Activation function, std::size_t count, float* values) {
+  switch (function) {
+    case Activation::none:
+      return;
+    case Activation::relu:
+      return activate_run<Activation::relu>(count, values);
+    case Activation::gelu:
+      return activate_run<Activation::gelu>(count, values);
+    case Activation::gelu_tanh:
+      return activate_run<Activation::gelu_tanh>(count, values);
+    case Activation::tanh:
+      return activate_run<Activation::tanh>(count, values);
+  }
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Writes runs of floats to a target, rounded.
+class RunWriter {
+ public:
+  explicit RunWriter(const MatrixTarget& target) : writer_(target) {}
+
+  // At most a row chunk.
+  void write(std::size_t row, std::size_t column, const float* values, std::size_t count) {
+    std::memcpy(writer_.place(row, column), values, count * sizeof(float));
+    writer_.finish(row, column, count);
+  }
+
+ private:
+  RowWriter writer_;
+};
+
+class Evictor {
+ public:
+  Evictor(const MatrixTarget& c, const Eviction& eviction)
+      : eviction_(eviction),
+        old_c_({.data = c.data, .row_stride = c.row_stride}),
+        residual_(eviction.residual),
+        c_(c),
+        pre_activation_(eviction.pre_activation) {}
+
+  // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
+  // used up. At most a row chunk of columns.
+  void evict(std::size_t row, std::size_t column, std::size_t rows, std::size_t columns,
+             float* sums, std::size_t stride) {
+    for (std::size_t i = 0; i < rows; ++i) evict_run(row + i, column, columns, sums + i * stride);
+  }
+
+ private:
+  void evict_run(std::size_t row, std::size_t column, std::size_t count, float* values) {
+    const Eviction& e = eviction_;
+    if (e.accumulate) add_in_place(old_c_.read(row, column, count, chunk_.values), count, values);
+    if (e.bias != nullptr) add_in_place(e.bias + column, count, values);
+    if (e.pre_activation.data != nullptr) pre_activation_.write(row, column, values, count);
+    activate_in_place(e.activation, count, values);
+    if (e.dropout.threshold != 0) {
+      const DropoutArgs& d = e.dropout;
+      drop_in_place(d, draw_index(d.draw, d.draw_row_stride, d.row_indices, row, column), count,
+                    values);
+    }
+    if (e.residual.data != nullptr)
+      add_in_place(residual_.read(row, column, count, chunk_.values), count, values);
+    if (e.amax != nullptr) *e.amax = (std::max)(*e.amax, largest_finite(values, count));
+    c_.write(row, column, values, count);
+  }
+
+  Eviction eviction_;
+  RowReader old_c_, residual_;
+  RunWriter c_, pre_activation_;
+  ChunkBuffer chunk_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

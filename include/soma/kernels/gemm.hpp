@@ -1,0 +1,85 @@
+#pragma once
+// How a matrix product is cut into tasks. Each writes its own tile of the result, so nothing is
+// added across threads, and no sum depends on the cut.
+
+#include <soma/kernels/table.hpp>
+#include <soma/runtime/parallel.hpp>
+#include <soma/tensor/storage.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+// The product of some rows and columns of the result.
+inline GemmArgs part(GemmArgs args, std::size_t row, std::size_t rows, std::size_t column,
+                     std::size_t columns) {
+  args.m = rows;
+  args.n = columns;
+  args.a = part(args.a, row, 0);
+  args.b = part(args.b, 0, column);
+  args.c = part(args.c, row, column);
+  if (args.eviction.bias != nullptr) args.eviction.bias += column;
+  args.eviction.pre_activation = part(args.eviction.pre_activation, row, column);
+  args.eviction.residual = part(args.eviction.residual, row, column);
+  shift_draws(args.eviction.dropout, row, column);
+  return args;
+}
+
+// Border `index` of `parts` nearly equal parts of `size`, at multiples of `tile`.
+inline std::size_t border(std::size_t size, std::size_t tile, std::size_t index,
+                          std::size_t parts) {
+  const std::size_t tiles = (size + tile - 1) / tile;
+  return (std::min)(size, (tiles / parts * index + tiles % parts * index / parts) * tile);
+}
+
+}  // namespace detail
+
+// Runs a product over the context's executor; args.workspace is not read. Rows are shared out first
+// (each thread then reads its own part of a), columns where there are too few rows.
+inline void multiply(Context& context, const GemmArgs& args) {
+  if (args.m == 0 || args.n == 0) return;
+  const GemmKernels& gemm = context.kernels().gemm;
+  const std::size_t row_tiles = (args.m + gemm.tile_rows - 1) / gemm.tile_rows;
+  const std::size_t column_tiles = (args.n + gemm.tile_columns - 1) / gemm.tile_columns;
+  // Below about a hundred thousand multiply-adds a second thread costs more than it brings.
+  constexpr double worth_a_task = 1e5;
+  const double products = static_cast<double>(args.m) * static_cast<double>(args.n) *
+                          static_cast<double>((std::max)(args.k, std::size_t{1}));
+  const auto most = static_cast<std::size_t>((std::min)(products / worth_a_task + 1, 1e6));
+  const std::size_t width = (std::min)(
+      most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
+  const std::size_t row_parts = (std::min)(width, row_tiles);
+  const std::size_t column_parts = (std::min)((width + row_parts - 1) / row_parts, column_tiles);
+  const std::size_t tasks = row_parts * column_parts;
+
+  const std::size_t task_rows = (row_tiles + row_parts - 1) / row_parts * gemm.tile_rows;
+  const std::size_t task_columns =
+      (column_tiles + column_parts - 1) / column_parts * gemm.tile_columns;
+  const std::size_t workspace =
+      (gemm.workspace_bytes((std::min)(task_rows, args.m), (std::min)(task_columns, args.n),
+                            args.segments.count) +
+       memory_alignment - 1) /
+      memory_alignment * memory_alignment;
+  const Storage memory =
+      Storage::allocate(context.heap(), checked_multiply(workspace, tasks, "multiply"));
+  HeapVector<float> amax(args.eviction.amax != nullptr ? tasks : 0, 0.0f, context.heap());
+  parallel(context, static_cast<int>(tasks), [&](int task) {
+    const auto index = static_cast<std::size_t>(task);
+    const std::size_t i = index / column_parts, j = index % column_parts;
+    const std::size_t row = detail::border(args.m, gemm.tile_rows, i, row_parts);
+    const std::size_t column = detail::border(args.n, gemm.tile_columns, j, column_parts);
+    GemmArgs own = detail::part(
+        args, row, detail::border(args.m, gemm.tile_rows, i + 1, row_parts) - row, column,
+        detail::border(args.n, gemm.tile_columns, j + 1, column_parts) - column);
+    own.workspace = memory.data() + index * workspace;
+    if (args.eviction.amax != nullptr) own.eviction.amax = &amax[index];
+    gemm.multiply(own);
+  });
+  for (const float value : amax) *args.eviction.amax = (std::max)(*args.eviction.amax, value);
+}
+
+}  // namespace soma

@@ -1,0 +1,49 @@
+#pragma once
+// Matrix product with a fused eviction: c = evict(a b), on one thread.
+//
+// Sums are fp32: for each element of c products are added along k in ascending order, one fused
+// multiply-add at a time, from zero, inside each segment of k; segments meet in the fixed tree. So
+// bits depend on the segments and on nothing else: not on blocking, tile, target (with fused
+// multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element:
+// k 2^-24 sum |a| |b|.
+
+#include <soma/kernels/operand.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace soma {
+
+// What happens to an element of the product on its way out, in this order: (1) + the old value of c
+// where accumulate; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout;
+// (6) + residual; (7) |value| joins amax; (8) one rounding to c's type. Each step rounds to fp32.
+struct Eviction {
+  bool accumulate = false;        // c is fp32 then
+  const float* bias = nullptr;    // n
+  MatrixTarget pre_activation{};  // m x n; data nullptr: not wanted
+  Activation activation = Activation::none;
+  DropoutArgs dropout{};
+  MatrixOperand residual{};  // m x n; data nullptr: none
+  float* amax = nullptr;     // max(itself, largest finite |value|)
+};
+
+struct GemmArgs {
+  std::size_t m = 0, n = 0, k = 0;
+  MatrixOperand a{};    // m x k
+  MatrixOperand b{};    // k x n
+  MatrixTarget c{};     // m x n; overlaps neither a nor b
+  Segments segments{};  // of k
+  Eviction eviction{};
+  std::byte* workspace = nullptr;  // GemmKernels::workspace_bytes(), aligned to 64 bytes
+};
+
+struct GemmKernels {
+  void (*multiply)(const GemmArgs&) noexcept;
+  // For any product with m x n outputs and that many segments; never decreases with m, n or
+  // segments.
+  std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t segments) noexcept;
+  // Callers cut c at multiples of these: whole tiles are fastest.
+  std::size_t tile_rows, tile_columns;
+};
+
+}  // namespace soma

@@ -1,0 +1,148 @@
+// The innermost loop of every matrix product: a block of the result stays in registers while k
+// passes by. Operands come packed (pack-inl.hpp), so that both are read from front to back.
+//
+// Rows and vectors are chosen so that accumulators, one row of b and one element of a fill the
+// registers: enough independent chains to hide the latency of a multiply-add (4 cycles, two a
+// cycle: 8 chains), and few loads for each of them. g++ 12 and clang 14 keep all accumulators in
+// registers at these sizes.
+
+#if defined(SOMA_KERNELS_GEMM_MICRO_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_MICRO_INL_HPP
+#undef SOMA_KERNELS_GEMM_MICRO_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_MICRO_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/vectors-inl.hpp>
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <utility>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// 28 of 32 registers with AVX-512, 12 of 16 with 8 or 4 lanes on x86, 16 of 32 on AArch64.
+inline constexpr std::size_t micro_rows = float_lanes == 16  ? 14
+                                          : HWY_ARCH_ARM     ? 8
+                                          : float_lanes == 1 ? 4
+                                                             : 6;
+inline constexpr std::size_t micro_vectors = float_lanes == 1 ? 4 : 2;
+inline constexpr std::size_t micro_columns = micro_vectors * float_lanes;
+// Rows of a take whole blocks in a step of k, which is easier to pack.
+inline constexpr std::size_t micro_row_width =
+    (micro_rows + float_lanes - 1) / float_lanes * float_lanes;
+inline constexpr std::size_t line_floats = 16;  // a cache line
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Where sums of a tile come from and go to; rows lie `stride` floats apart everywhere.
+struct SumPath {
+  const float *from, *addend;
+  float* to;
+  std::size_t stride;
+};
+
+// The arrays of vectors below never exist in memory: every index is a constant.
+class MicroKernel {
+  using Rows = std::make_index_sequence<micro_rows>;
+  using Vectors = std::make_index_sequence<micro_vectors>;
+  using All = std::make_index_sequence<micro_rows * micro_vectors>;
+
+ public:
+  // The block of c at `block` floats from its start: sums from `path.from` on (from zero where
+  // null), along k in ascending order, one fused multiply-add at a time; then path.addend is added
+  // (unless null), and the result goes to path.to. a is [k][micro_row_width], b [k][micro_columns].
+  // All aligned to a vector. The block `next` is fetched meanwhile.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t k, const float* HWY_RESTRICT a,
+                                                const float* HWY_RESTRICT b, const SumPath& path,
+                                                std::size_t block, std::size_t next) {
+    FloatVector sums[micro_rows * micro_vectors];
+    const std::size_t stride = path.stride;
+    if (path.from == nullptr)
+      clear(All(), sums);
+    else
+      load(All(), sums, path.from + block, stride);
+    const float* fetched = (path.addend != nullptr ? path.addend : path.to) + next;
+    for (std::size_t i = 0; i < micro_rows; ++i)
+      for (std::size_t j = 0; j < micro_columns; j += line_floats)
+        hwy::Prefetch(fetched + i * stride + j);
+    for (std::size_t i = 0; i < k; ++i) {
+      FloatVector row[micro_vectors];
+      load(Vectors(), row, b, 0);
+      step(Rows(), sums, a, row);
+      a += micro_row_width;
+      b += micro_columns;
+    }
+    if (path.addend != nullptr) add(All(), sums, path.addend + block, stride);
+    store(All(), sums, path.to + block, stride);
+  }
+
+ private:
+  template <std::size_t... i>
+  HWY_INLINE static void clear(std::index_sequence<i...>, FloatVector* sums) {
+    ((sums[i] = hn::Zero(Floats())), ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void load(std::index_sequence<i...>, FloatVector* sums, const float* c,
+                              std::size_t stride) {
+    ((sums[i] =
+          hn::Load(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes)),
+     ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void add(std::index_sequence<i...>, FloatVector* sums, const float* c,
+                             std::size_t stride) {
+    ((sums[i] = hn::Add(
+          hn::Load(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
+          sums[i])),
+     ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void store(std::index_sequence<i...>, const FloatVector* sums, float* c,
+                               std::size_t stride) {
+    (hn::Store(sums[i], Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
+     ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, const float* a,
+                              const FloatVector* row) {
+    (multiply_add(Vectors(), sums + i * micro_vectors, hn::Set(Floats(), a[i]), row), ...);
+  }
+  template <std::size_t... j>
+  HWY_INLINE static void multiply_add(std::index_sequence<j...>, FloatVector* sums, FloatVector a,
+                                      const FloatVector* row) {
+    ((sums[j] = hn::MulAdd(a, row[j], sums[j])), ...);
+  }
+};
+
+}  // namespace
+
+// A product of packed panels, with sums on their path: `rows` and `columns` are rounded up to whole
+// micro-tiles, which the path has room for. Panels lie `depth` steps of k apart.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panels(std::size_t rows, std::size_t columns,
+                                                          std::size_t depth, const float* a,
+                                                          const float* b, const SumPath& path) {
+  // A panel of b stays in the first-level cache while the panels of a pass.
+  for (std::size_t j = 0; j < columns; j += micro_columns) {
+    const float* panel = a;
+    for (std::size_t i = 0; i < rows; i += micro_rows) {
+      const std::size_t block = i * path.stride + j;
+      const std::size_t next =
+          i + micro_rows < rows ? block + micro_rows * path.stride : j + micro_columns;
+      MicroKernel::run(depth, panel, b + j * depth, path, block, next);
+      panel += depth * micro_row_width;
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,54 @@
+#pragma once
+// Losses: a number for each row or element, and gradients. Their sum or mean is taken by the caller
+// in the fixed order of reductions.
+
+#include <soma/kernels/operand.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace soma {
+
+// Row r: loss = (1 - smoothing) * (lse - x[label]) + smoothing * (lse - mean of x), with
+// lse = log sum exp x. Rows whose label is ignore_index have loss 0 and gradient 0. Labels are
+// checked by the caller.
+struct CrossEntropyArgs {
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand logits{};
+  const void* labels = nullptr;  // rows; int32 or int64
+  DType label_dtype = DType::int64;
+  std::int64_t ignore_index = -100;
+  float smoothing = 0;
+  float* loss = nullptr;         // rows
+  float* log_sum_exp = nullptr;  // rows; forward writes, backward reads
+  // backward: dlogits = factor * (softmax(x) - target distribution)
+  float factor = 1;
+  const float* factors = nullptr;  // rows: a factor of its own for each row, instead
+  MatrixTarget dlogits{};
+};
+
+enum class ElementLoss : std::uint8_t {
+  squared_error,                // (x - t)^2
+  binary_cross_entropy_logits,  // max(x, 0) - x t + log(1 + exp(-|x|))
+};
+
+// `rows` x `columns` elements; loss is fp32, contiguous.
+struct ElementLossArgs {
+  ElementLoss loss = ElementLoss::squared_error;
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand x{}, target{};
+  float* losses = nullptr;  // forward
+  // backward: dx = d(loss)/dx * (factors ? factors[row * columns + column] : factor)
+  float factor = 1;
+  const float* factors = nullptr;
+  MatrixTarget dx{};
+};
+
+struct LossKernels {
+  void (*cross_entropy)(const CrossEntropyArgs&) noexcept;
+  void (*cross_entropy_backward)(const CrossEntropyArgs&) noexcept;
+  void (*element_loss)(const ElementLossArgs&) noexcept;
+  void (*element_loss_backward)(const ElementLossArgs&) noexcept;
+};
+
+}  // namespace soma

@@ -1,0 +1,89 @@
+#pragma once
+// How kernels see memory: a start, an element type and distances between elements. Any
+// transposition or slice is a choice of strides, any storage a choice of dtype; kernels widen to
+// fp32 as they load.
+
+#include <soma/numeric/draw.hpp>
+#include <soma/numeric/rounding.hpp>
+#include <soma/tensor/dtype.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace soma {
+
+// A matrix that is read. Strides in elements. Element value: the stored number; for int8 and uint8
+// (stored - zero_point) * scale, for floating types stored * scale where scale is not 1.
+struct MatrixOperand {
+  const void* data = nullptr;
+  DType dtype = DType::fp32;
+  std::size_t row_stride = 0, column_stride = 1;
+  float scale = 1;
+  std::int32_t zero_point = 0;
+};
+
+// A matrix that is written: a floating type, elements of a row adjacent. The value is rounded once;
+// stochastic rounding of element (row, column) draws at
+//     draw.index + (row_indices ? row_indices[row] : row * draw_row_stride) + column.
+struct MatrixTarget {
+  void* data = nullptr;
+  DType dtype = DType::fp32;
+  std::size_t row_stride = 0;  // elements
+  Rounding rounding{};
+  Draw draw{};
+  std::size_t draw_row_stride = 0;
+  const std::uint64_t* row_indices = nullptr;
+};
+
+// Elements are dropped where their random word is below `threshold` (probability * 2^32) and
+// multiplied by keep_scale otherwise. Element (row, column) draws the word at
+//     draw.index + (row_indices ? row_indices[row] : row * draw_row_stride) + column.
+struct DropoutArgs {
+  std::uint32_t threshold = 0;  // 0: no dropout
+  float keep_scale = 1;         // 1 / (1 - probability), rounded to fp32
+  Draw draw{};
+  std::size_t draw_row_stride = 0;
+  const std::uint64_t* row_indices = nullptr;
+};
+
+// A sum over rows is cut at bounds[0] = 0 <= bounds[1] <= ... <= bounds[count] = rows. Each segment
+// is summed from zero in ascending order; segments then meet in the fixed tree of a binary counter:
+// neighbours 0+1, 2+3 ..., then those pairs, and so on. `count` is a power of two.
+// nullptr: one segment, all rows.
+struct Segments {
+  const std::size_t* bounds = nullptr;
+  std::size_t count = 1;
+};
+
+enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, tanh };
+
+namespace detail {
+
+// The same matrix from a row and a column on; draws stay those of the elements.
+inline MatrixOperand part(MatrixOperand operand, std::size_t row, std::size_t column) {
+  if (operand.data != nullptr)
+    operand.data =
+        static_cast<const std::byte*>(operand.data) +
+        (row * operand.row_stride + column * operand.column_stride) * size_of(operand.dtype);
+  return operand;
+}
+
+template <class Draws>  // MatrixTarget or DropoutArgs
+void shift_draws(Draws& draws, std::size_t row, std::size_t column) {
+  if (draws.row_indices != nullptr)
+    draws.row_indices += row;
+  else
+    draws.draw.index += row * draws.draw_row_stride;
+  draws.draw.index += column;
+}
+
+inline MatrixTarget part(MatrixTarget target, std::size_t row, std::size_t column) {
+  if (target.data != nullptr)
+    target.data = static_cast<std::byte*>(target.data) +
+                  (row * target.row_stride + column) * size_of(target.dtype);
+  shift_draws(target, row, column);
+  return target;
+}
+
+}  // namespace detail
+}  // namespace soma

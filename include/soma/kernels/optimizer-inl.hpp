@@ -1,0 +1,262 @@
+// The optimizer entries of the kernel table. Each chunk of a run is loaded as fp32, stepped by a
+// vector loop and stored with each state's own rounding; plain fp32 is stepped where it lies.
+//
+// The order of rounding is part of the definition. In the formulas below fma() is one fused
+// operation and every other operation is rounded to fp32 on its own; no product meets a sum outside
+// of fma(), so nothing is left for a compiler to contract. Square roots and quotients are IEEE's.
+// Parameters are stepped with the new states as computed, before those are rounded to their types.
+
+#if defined(SOMA_KERNELS_OPTIMIZER_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_OPTIMIZER_INL_HPP
+#undef SOMA_KERNELS_OPTIMIZER_INL_HPP
+#else
+#define SOMA_KERNELS_OPTIMIZER_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/lane_sums-inl.hpp>
+#include <soma/kernels/optimizer_args.hpp>
+#include <soma/kernels/runs-inl.hpp>
+#include <soma/simd/memory-inl.hpp>
+#include <soma/simd/normal-inl.hpp>
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using StepLanes = hn::CappedTag<float, run_group>;
+
+// A StateRun in use: where its values of the present chunk are read, and where the new ones go.
+// Both are the memory itself, or both the buffer.
+struct StepRun {
+  RunSource source;
+  RunTarget target;
+  const float* values;
+  float* next;
+  RunBuffer buffer;
+};
+
+static inline void open_run(const StateRun& state, StepRun& run) {
+  run.source = run_source(state.data, state.dtype);
+  run.target = run_target(state.data, state.dtype, state.rounding, state.draw);
+}
+static inline void load_chunk(StepRun& run, std::size_t first, std::size_t count,
+                              ConvertBuffers& scratch) {
+  run.values = load_run(run.source, 0, first, count, run.buffer.values, scratch);
+  run.next = place_run(run.target, first, count, run.buffer.values);
+}
+static inline void store_chunk(const StepRun& run, std::size_t first, std::size_t count,
+                               ConvertBuffers& scratch) {
+  store_run(run.target, first, count, run.next, scratch);
+}
+
+// ---- SGD:  g = fma(weight_decay, w, gradient * factor)
+//            b = fma(momentum, b, (1 - dampening) * g), or g in the first step
+//            w = fma(-rate, nesterov ? fma(momentum, b, g) : b, w)
+
+// `count` is a multiple of 16. `state` is nullptr without momentum.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void sgd_chunk(const SgdArgs& args, const float* gradient,
+                                                    const StepRun& weight, const StepRun* state,
+                                                    std::size_t count) {
+  const StepLanes d;
+  const auto factor = hn::Set(d, args.gradient.factor), decay = hn::Set(d, args.weight_decay);
+  const auto momentum = hn::Set(d, args.momentum), rate = hn::Set(d, -args.rate);
+  const auto share = hn::Set(d, 1.0f - args.dampening);
+  const bool nesterov = args.nesterov, first_step = args.first_step;
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto w = load_bytes(d, weight.values + i);
+    const auto g = fused(d, decay, w, hn::Mul(load_bytes(d, gradient + i), factor));
+    auto step = g;
+    if (state != nullptr) {
+      auto b = g;
+      if (!first_step) b = fused(d, momentum, load_bytes(d, state->values + i), hn::Mul(share, g));
+      store_bytes(d, b, state->next + i);
+      step = nesterov ? fused(d, momentum, b, g) : b;
+    }
+    store_bytes(d, fused(d, rate, step, w), weight.next + i);
+  }
+}
+
+static inline void sgd(const SgdArgs& args) noexcept {
+  const bool has_state = args.momentum_state.data != nullptr;
+  const RunSource gradient = run_source(args.gradient.data, args.gradient.dtype);
+  RunBuffer gradient_buffer;
+  StepRun weight, state;
+  open_run(args.weight, weight);
+  if (has_state) open_run(args.momentum_state, state);
+  ConvertBuffers scratch;
+  for (std::size_t first = 0; first < args.count; first += run_chunk) {
+    const std::size_t count = (std::min)(run_chunk, args.count - first);
+    const float* g = load_run(gradient, 0, first, count, gradient_buffer.values, scratch);
+    load_chunk(weight, first, count, scratch);
+    if (has_state) load_chunk(state, first, count, scratch);
+    sgd_chunk(args, g, weight, has_state ? &state : nullptr, whole_groups(count));
+    store_chunk(weight, first, count, scratch);
+    if (has_state) store_chunk(state, first, count, scratch);
+  }
+}
+
+// ---- moments, of AdamW and LAMB:  g = gradient * factor
+//                                   m = fma(beta1, m, (1 - beta1) * g)
+//                                   v = fma(beta2, v, (1 - beta2) * g * g), from left to right
+
+struct MomentFactors {
+  float beta1, beta2, share1, share2, gradient;
+};
+
+template <class Args>
+static inline MomentFactors moment_factors(const Args& args) {
+  return {args.beta1, args.beta2, args.one_minus_beta1, args.one_minus_beta2, args.gradient.factor};
+}
+
+// Replaces m and v by the new ones.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void step_moments(D d, const MomentFactors& by, V gradient, V& m, V& v) {
+  const V g = hn::Mul(gradient, hn::Set(d, by.gradient));
+  m = fused(d, hn::Set(d, by.beta1), m, hn::Mul(hn::Set(d, by.share1), g));
+  v = fused(d, hn::Set(d, by.beta2), v, hn::Mul(hn::Mul(hn::Set(d, by.share2), g), g));
+}
+
+// ---- AdamW:  w = fma(decay_factor, w, -(step_size * m / fma(sqrt(v), 1 / sqrt(correction2),
+//                                                              epsilon)))
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void adam_chunk(const AdamArgs& args, const float* gradient,
+                                                     const StepRun& weight, const StepRun& m_run,
+                                                     const StepRun& v_run, std::size_t count) {
+  const StepLanes d;
+  const MomentFactors moments = moment_factors(args);
+  const auto decay = hn::Set(d, args.decay_factor), size = hn::Set(d, args.step_size);
+  const auto correction = hn::Set(d, args.inverse_root_correction2);
+  const auto epsilon = hn::Set(d, args.epsilon);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    auto m = load_bytes(d, m_run.values + i), v = load_bytes(d, v_run.values + i);
+    step_moments(d, moments, load_bytes(d, gradient + i), m, v);
+    store_bytes(d, m, m_run.next + i);
+    store_bytes(d, v, v_run.next + i);
+    const auto step = hn::Div(hn::Mul(size, m), fused(d, hn::Sqrt(v), correction, epsilon));
+    store_bytes(d, fused(d, decay, load_bytes(d, weight.values + i), hn::Neg(step)),
+                weight.next + i);
+  }
+}
+
+static inline void adam(const AdamArgs& args) noexcept {
+  const RunSource gradient = run_source(args.gradient.data, args.gradient.dtype);
+  RunBuffer gradient_buffer;
+  StepRun weight, m, v;
+  open_run(args.weight, weight);
+  open_run(args.m, m);
+  open_run(args.v, v);
+  ConvertBuffers scratch;
+  for (std::size_t first = 0; first < args.count; first += run_chunk) {
+    const std::size_t count = (std::min)(run_chunk, args.count - first);
+    const float* g = load_run(gradient, 0, first, count, gradient_buffer.values, scratch);
+    load_chunk(weight, first, count, scratch);
+    load_chunk(m, first, count, scratch);
+    load_chunk(v, first, count, scratch);
+    adam_chunk(args, g, weight, m, v, whole_groups(count));
+    store_chunk(weight, first, count, scratch);
+    store_chunk(m, first, count, scratch);
+    store_chunk(v, first, count, scratch);
+  }
+}
+
+// ---- LAMB:  u = fma(weight_decay, w, m / correction1 / fma(sqrt(v), 1 / sqrt(correction2),
+//                                                            epsilon))
+//             then  w = fma(-rate * trust, u, w)
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void lamb_chunk(const LambArgs& args, const float* gradient,
+                                                     const float* weight, const StepRun& m_run,
+                                                     const StepRun& v_run, std::size_t count,
+                                                     float* update) {
+  const StepLanes d;
+  const MomentFactors moments = moment_factors(args);
+  const auto decay = hn::Set(d, args.weight_decay), epsilon = hn::Set(d, args.epsilon);
+  const auto correction1 = hn::Set(d, args.inverse_correction1);
+  const auto correction2 = hn::Set(d, args.inverse_root_correction2);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    auto m = load_bytes(d, m_run.values + i), v = load_bytes(d, v_run.values + i);
+    step_moments(d, moments, load_bytes(d, gradient + i), m, v);
+    store_bytes(d, m, m_run.next + i);
+    store_bytes(d, v, v_run.next + i);
+    const auto ratio =
+        hn::Div(hn::Mul(m, correction1), fused(d, hn::Sqrt(v), correction2, epsilon));
+    store_bytes(d, fused(d, decay, load_bytes(d, weight + i), ratio), update + i);
+  }
+}
+
+static inline void lamb_update(LambArgs& args) noexcept {
+  const RunSource gradient = run_source(args.gradient.data, args.gradient.dtype);
+  RunBuffer gradient_buffer;
+  const RunSource weight = run_source(args.weight.data, args.weight.dtype);
+  const RunTarget update = run_target(args.update, DType::fp32, {}, {});
+  StepRun m, v;
+  open_run(args.m, m);
+  open_run(args.v, v);
+  RunBuffer weight_buffer, update_buffer;
+  ConvertBuffers scratch;
+  SixteenLanes<double> weight_squares, update_squares;
+  for (std::size_t first = 0; first < args.count; first += run_chunk) {
+    const std::size_t count = (std::min)(run_chunk, args.count - first);
+    const std::size_t whole = whole_groups(count);
+    const float* g = load_run(gradient, 0, first, count, gradient_buffer.values, scratch);
+    const float* w = load_run(weight, 0, first, count, weight_buffer.values, scratch);
+    load_chunk(m, first, count, scratch);
+    load_chunk(v, first, count, scratch);
+    float* u = place_run(update, first, count, update_buffer.values);
+    lamb_chunk(args, g, w, m, v, whole, u);
+    // What fills up the last group may be 0 / 0.
+    std::fill(u + count, u + whole, 0.0f);
+    add_squares(w, whole, weight_squares);
+    add_squares(u, whole, update_squares);
+    store_run(update, first, count, u, scratch);
+    store_chunk(m, first, count, scratch);
+    store_chunk(v, first, count, scratch);
+  }
+  args.weight_squares = total(weight_squares);
+  args.update_squares = total(update_squares);
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void lamb_apply_chunk(float factor, const float* update,
+                                                           const StepRun& weight,
+                                                           std::size_t count) {
+  const StepLanes d;
+  const auto negated = hn::Set(d, -factor);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto w = load_bytes(d, weight.values + i);
+    store_bytes(d, fused(d, negated, load_bytes(d, update + i), w), weight.next + i);
+  }
+}
+
+static inline void lamb_apply(const LambArgs& args) noexcept {
+  const RunSource update = run_source(args.update, DType::fp32);
+  StepRun weight;
+  open_run(args.weight, weight);
+  RunBuffer update_buffer;
+  ConvertBuffers scratch;
+  for (std::size_t first = 0; first < args.count; first += run_chunk) {
+    const std::size_t count = (std::min)(run_chunk, args.count - first);
+    const float* u = load_run(update, 0, first, count, update_buffer.values, scratch);
+    load_chunk(weight, first, count, scratch);
+    lamb_apply_chunk(args.rate_times_trust, u, weight, whole_groups(count));
+    store_chunk(weight, first, count, scratch);
+  }
+}
+
+[[maybe_unused]] static constexpr OptimizerKernels optimizer_kernels{
+    .sgd = sgd,
+    .adam = adam,
+    .lamb_update = lamb_update,
+    .lamb_apply = lamb_apply,
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

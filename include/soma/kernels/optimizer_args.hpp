@@ -1,0 +1,73 @@
+#pragma once
+// Optimizer steps over a run of one parameter's elements, in one pass over memory. Everything is
+// computed in fp32; parameter and states are each stored in their own type with their own rounding.
+
+#include <soma/kernels/operand.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace soma {
+
+// A stored run that a step reads and writes. Stochastic rounding of element i draws at draw.index +
+// i.
+struct StateRun {
+  void* data = nullptr;
+  DType dtype = DType::fp32;
+  Rounding rounding{};
+  Draw draw{};
+};
+
+struct GradientRun {
+  const void* data = nullptr;
+  DType dtype = DType::fp32;
+  float factor = 1;  // clipping and loss scale: the gradient is multiplied by it first
+};
+
+// SGD: g += weight_decay * w; b = momentum * b + (1 - dampening) * g (b = g in the first step);
+// g = nesterov ? g + momentum * b : b; w -= rate * g. Without momentum no state.
+struct SgdArgs {
+  std::size_t count = 0;
+  StateRun weight{}, momentum_state{};  // momentum_state.data nullptr: momentum 0
+  GradientRun gradient{};
+  float rate = 0, momentum = 0, dampening = 0, weight_decay = 0;
+  bool nesterov = false, first_step = false;
+};
+
+// AdamW (arXiv 1711.05101): w -= rate * weight_decay * w; m = b1 m + (1 - b1) g;
+// v = b2 v + (1 - b2) g^2; w -= rate / correction1 * m / (sqrt(v) / sqrt(correction2) + epsilon),
+// with correction1 = 1 - b1^t and correction2 = 1 - b2^t.
+struct AdamArgs {
+  std::size_t count = 0;
+  StateRun weight{}, m{}, v{};
+  GradientRun gradient{};
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;  // computed in double, rounded once
+  float decay_factor = 1;                                  // 1 - rate * weight_decay
+  float step_size = 0;                                     // rate / correction1
+  float inverse_root_correction2 = 1;                      // 1 / sqrt(correction2)
+};
+
+// LAMB (arXiv 1904.00962), first part: m and v as above, u = (m / correction1) /
+// (sqrt(v / correction2) + epsilon) + weight_decay * w into `update` (fp32), and the sums of
+// squares of w and u in double, 16 logical lanes. Second part: w -= rate * trust * u.
+struct LambArgs {
+  std::size_t count = 0;
+  StateRun weight{}, m{}, v{};
+  GradientRun gradient{};
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-6f, weight_decay = 0;
+  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
+  float inverse_correction1 = 1, inverse_root_correction2 = 1;
+  float* update = nullptr;
+  double weight_squares = 0, update_squares = 0;  // results of the first part
+  float rate_times_trust = 0;                     // second part
+};
+
+struct OptimizerKernels {
+  void (*sgd)(const SgdArgs&) noexcept;
+  void (*adam)(const AdamArgs&) noexcept;
+  void (*lamb_update)(LambArgs&) noexcept;
+  void (*lamb_apply)(const LambArgs&) noexcept;
+};
+
+}  // namespace soma

@@ -1,0 +1,56 @@
+#pragma once
+// Reductions, each in one fixed order.
+
+#include <soma/kernels/operand.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace soma {
+
+enum class Reduction : std::uint8_t { sum, maximum, minimum };
+
+// out[r] = reduction over the columns of row r. A sum uses 16 logical lanes: lane i adds elements
+// i, i + 16, ... in order, then lanes meet pairwise (i with i + 8, + 4, + 2, + 1). NaN wins in
+// maximum and minimum. No columns: 0, -infinity, infinity.
+struct RowReduceArgs {
+  Reduction reduction = Reduction::sum;
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand x{};
+  float* out = nullptr;  // rows
+};
+
+// out[c] = sum over rows, for `columns` columns: rows of a segment in ascending order, segments in
+// the fixed tree. + the old value where accumulate.
+struct ColumnSumArgs {
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand x{};
+  Segments segments{};
+  bool accumulate = false;
+  float* out = nullptr;
+};
+
+// The sum of squares of a run, in double: 16 logical lanes as above.
+struct SumSquaresArgs {
+  std::size_t count = 0;
+  const void* x = nullptr;
+  DType dtype = DType::fp32;
+  double result = 0;
+};
+
+// Whether all numbers of a run are finite.
+struct FiniteArgs {
+  std::size_t count = 0;
+  const void* x = nullptr;
+  DType dtype = DType::fp32;
+  bool finite = true;
+};
+
+struct ReduceKernels {
+  void (*rows)(const RowReduceArgs&) noexcept;
+  void (*column_sums)(const ColumnSumArgs&) noexcept;
+  void (*sum_squares)(SumSquaresArgs&) noexcept;
+  void (*all_finite)(FiniteArgs&) noexcept;
+};
+
+}  // namespace soma

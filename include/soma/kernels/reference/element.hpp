@@ -1,0 +1,137 @@
+#pragma once
+// Element-wise functions as plain scalar code, to compare kernels with: one value at a time, from
+// the formulas, in whatever type is asked for. At the infinities their limits.
+
+#include <soma/kernels/element_args.hpp>
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace soma::reference {
+
+// sqrt(2/pi) (x + 0.044715 x^3)
+template <class T>
+T gelu_tanh_argument(T x) {
+  return std::sqrt(T(2) / std::numbers::pi_v<T>) * (x + T(0.044715) * x * x * x);
+}
+
+template <class T>
+T unary(Unary function, T x) {
+  const bool vanished = x == -std::numeric_limits<T>::infinity();
+  switch (function) {
+    case Unary::copy:
+      return x;
+    case Unary::negate:
+      return -x;
+    case Unary::absolute:
+      return std::fabs(x);
+    case Unary::square:
+      return x * x;
+    case Unary::square_root:
+      return std::sqrt(x);
+    case Unary::reciprocal:
+      return 1 / x;
+    case Unary::exponential:
+      return std::exp(x);
+    case Unary::logarithm:
+      return std::log(x);
+    case Unary::sine:
+      return std::sin(x);
+    case Unary::cosine:
+      return std::cos(x);
+    case Unary::relu:
+      return x < 0 ? 0 : x;
+    case Unary::gelu:  // (1 + erf(t)) / 2 = erfc(-t) / 2, without its cancellation
+      return vanished ? T(0) : x / 2 * std::erfc(-x / std::numbers::sqrt2_v<T>);
+    case Unary::gelu_tanh:  // (1 + tanh u) / 2 = 1 / (1 + exp(-2 u))
+      return vanished ? T(0) : x / (1 + std::exp(-2 * gelu_tanh_argument(x)));
+    case Unary::tanh:
+      return std::tanh(x);
+    case Unary::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Unary::silu:
+      return vanished ? T(0) : x / (1 + std::exp(-x));
+    case Unary::softplus:
+      return (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x)));
+  }
+  return x;
+}
+
+// Where a function has a corner the derivative there is 0, of x's sign.
+template <class T>
+T unary_derivative(Unary function, T x) {
+  const auto logistic = [](T v) { return 1 / (1 + std::exp(-v)); };
+  const auto logistic_slope = [](T v) { return 1 / (2 + 2 * std::cosh(v)); };
+  const bool infinite = std::isinf(x);
+  switch (function) {
+    case Unary::copy:
+      return 1;
+    case Unary::negate:
+      return -1;
+    case Unary::absolute:
+      return x > 0 ? T(1) : x < 0 ? T(-1) : x;
+    case Unary::square:
+      return 2 * x;
+    case Unary::square_root:
+      return T(0.5) / std::sqrt(x);
+    case Unary::reciprocal:
+      return -1 / (x * x);
+    case Unary::exponential:
+      return std::exp(x);
+    case Unary::logarithm:
+      return 1 / x;
+    case Unary::sine:
+      return std::cos(x);
+    case Unary::cosine:
+      return -std::sin(x);
+    case Unary::relu:
+      return x > 0 ? T(1) : x < 0 ? T(0) : x;
+    case Unary::gelu:  // Phi(x) + x phi(x)
+      if (infinite) return x > 0 ? 1 : 0;
+      return std::erfc(-x / std::numbers::sqrt2_v<T>) / 2 +
+             x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi_v<T>);
+    case Unary::gelu_tanh: {
+      if (std::fabs(x) > 100) return x > 0 ? 1 : 0;
+      const T u = gelu_tanh_argument(x);
+      const T slope = std::sqrt(T(2) / std::numbers::pi_v<T>) * (1 + 3 * T(0.044715) * x * x);
+      return logistic(2 * u) + x * logistic_slope(2 * u) * 2 * slope;
+    }
+    case Unary::tanh:
+      return 1 / (std::cosh(x) * std::cosh(x));
+    case Unary::sigmoid:
+      return logistic_slope(x);
+    case Unary::silu:
+      if (infinite) return x > 0 ? 1 : 0;
+      return logistic(x) + x * logistic_slope(x);
+    case Unary::softplus:
+      return logistic(x);
+  }
+  return x;
+}
+
+template <class T>
+T binary(Binary function, T a, T b, T b_scale = 1) {
+  switch (function) {
+    case Binary::add:
+      return a + b * b_scale;
+    case Binary::subtract:
+      return a - b * b_scale;
+    case Binary::multiply:
+      return a * b;
+    case Binary::divide:
+      return a / b;
+    case Binary::maximum:
+      return a > b || std::isnan(a) ? a : b;
+    case Binary::minimum:
+      return a < b || std::isnan(a) ? a : b;
+  }
+  return a;
+}
+
+template <class T>
+T dropout(T x, std::uint32_t word, const DropoutArgs& args) {
+  return word < args.threshold ? T(0) : x * static_cast<T>(args.keep_scale);
+}
+
+}  // namespace soma::reference

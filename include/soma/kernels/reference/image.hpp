@@ -1,0 +1,81 @@
+#pragma once
+// Image to columns, back, and max pooling, plainly: every place of every window is asked whether it
+// is on the image. For tests.
+
+#include <soma/kernels/image_args.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+namespace soma::reference {
+
+// Calls visit(column, inside, pixel) for each place of the window (i, j): its column in a row of
+// the unfolded image, and where it is on the image (C x H x W), if it is.
+template <class Visit>
+void for_each_place(const Window& w, std::size_t i, std::size_t j, const Visit& visit) {
+  std::size_t column = 0;
+  for (std::size_t channel = 0; channel < w.channels; ++channel)
+    for (std::size_t k = 0; k < w.kernel_height; ++k)
+      for (std::size_t l = 0; l < w.kernel_width; ++l, ++column) {
+        const std::size_t y = i * w.stride_height + k, x = j * w.stride_width + l;  // with padding
+        const bool inside = y >= w.pad_height && y < w.pad_height + w.height && x >= w.pad_width &&
+                            x < w.pad_width + w.width;
+        visit(column, inside,
+              (channel * w.height + (y - w.pad_height)) * w.width + (x - w.pad_width));
+      }
+}
+
+template <class T>
+void unfold(const Window& w, const T* image, T* columns) {
+  const std::size_t length = w.channels * w.kernel_height * w.kernel_width;
+  for (std::size_t i = 0; i < w.out_height; ++i)
+    for (std::size_t j = 0; j < w.out_width; ++j)
+      for_each_place(w, i, j, [&](std::size_t column, bool inside, std::size_t pixel) {
+        columns[(i * w.out_width + j) * length + column] = inside ? image[pixel] : T{0};
+      });
+}
+
+template <class T>
+void fold(const Window& w, const T* columns, T* image) {
+  const std::size_t length = w.channels * w.kernel_height * w.kernel_width;
+  for (std::size_t p = 0; p < w.channels * w.height * w.width; ++p) image[p] = 0;
+  for (std::size_t i = 0; i < w.out_height; ++i)
+    for (std::size_t j = 0; j < w.out_width; ++j)
+      for_each_place(w, i, j, [&](std::size_t column, bool inside, std::size_t pixel) {
+        if (inside) image[pixel] += columns[(i * w.out_width + j) * length + column];
+      });
+}
+
+// The first of the largest, the first NaN before all. `indices` count from the channel's plane.
+template <class T>
+void max_pool(Window w, const T* image, T* y, std::int32_t* indices) {
+  const std::size_t channels = w.channels, windows = w.out_height * w.out_width;
+  w.channels = 1;
+  for (std::size_t c = 0; c < channels; ++c)
+    for (std::size_t out = 0; out < windows; ++out) {
+      const T* plane = image + c * w.height * w.width;
+      bool found = false;
+      std::size_t best = 0;
+      for_each_place(w, out / w.out_width, out % w.out_width,
+                     [&](std::size_t, bool inside, std::size_t pixel) {
+                       if (!inside) return;
+                       const bool larger = found && !std::isnan(plane[best]) &&
+                                           (std::isnan(plane[pixel]) || plane[pixel] > plane[best]);
+                       if (!found || larger) best = pixel;
+                       found = true;
+                     });
+      y[c * windows + out] = plane[best];
+      indices[c * windows + out] = static_cast<std::int32_t>(best);
+    }
+}
+
+template <class T>
+void max_pool_backward(const Window& w, const std::int32_t* indices, const T* dy, T* dimage) {
+  const std::size_t windows = w.out_height * w.out_width, plane = w.height * w.width;
+  for (std::size_t p = 0; p < w.channels * plane; ++p) dimage[p] = 0;
+  for (std::size_t i = 0; i < w.channels * windows; ++i)
+    dimage[i / windows * plane + static_cast<std::size_t>(indices[i])] += dy[i];
+}
+
+}  // namespace soma::reference

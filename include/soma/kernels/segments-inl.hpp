@@ -1,0 +1,71 @@
+// Sums over rows in the fixed tree of Segments (operand.hpp), for a piece of columns at a time.
+
+#if defined(SOMA_KERNELS_SEGMENTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_SEGMENTS_INL_HPP
+#undef SOMA_KERNELS_SEGMENTS_INL_HPP
+#else
+#define SOMA_KERNELS_SEGMENTS_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/operand.hpp>
+#include <soma/kernels/vectors-inl.hpp>
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_floats(const float* HWY_RESTRICT from,
+                                                     std::size_t count, float* HWY_RESTRICT to) {
+  const Floats d;
+  for (std::size_t i = 0; i < count; i += float_lanes)
+    hn::Store(hn::Add(hn::Load(d, from + i), hn::Load(d, to + i)), d, to + i);
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// A binary counter whose digits are sums of kWidth floats (a multiple of 16): one waits at each
+// level until its neighbour is there.
+template <std::size_t kWidth>
+class SegmentTree {
+ public:
+  // Calls add(first row, end of rows, sums) for each segment, with sums from zero; returns the sums
+  // of all.
+  template <class Add>
+  const float* sum(const Segments& segments, std::size_t rows, const Add& add) {
+    const std::size_t whole[2] = {0, rows};
+    const std::size_t* bounds = segments.bounds != nullptr ? segments.bounds : whole;
+    const std::size_t count = segments.bounds != nullptr ? segments.count : 1;
+    std::size_t waiting = 0;  // levels in use; the topmost is written next
+    for (std::size_t segment = 0; segment < count; ++segment) {
+      std::fill_n(sums_[waiting], kWidth, 0.0f);
+      add(bounds[segment], bounds[segment + 1], sums_[waiting]);
+      ++waiting;
+      // Each trailing one of the segment's number is a neighbour that waits.
+      for (std::size_t left = segment; (left & 1) != 0; left >>= 1) {
+        --waiting;
+        add_floats(sums_[waiting], kWidth, sums_[waiting - 1]);
+      }
+    }
+    return sums_[0];
+  }
+
+ private:
+  static constexpr std::size_t levels = 11;  // up to 1024 segments
+
+  alignas(64) float sums_[levels][kWidth];
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,59 @@
+#pragma once
+// ConvNet: a small image classifier: blocks of 3 x 3 convolution, ReLU and 2 x 2 max pooling, then
+// two linear layers (after "Gradient-Based Learning Applied to Document Recognition", LeCun et al.
+// 1998).
+
+#include <soma/nn/layers.hpp>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace soma::models {
+
+struct ConvNetConfig {
+  std::size_t channels = 1, height = 28, width = 28, labels = 10;
+  std::vector<std::size_t> blocks{16, 32};  // channels of each; each halves the image
+  std::size_t hidden = 128;
+};
+
+class ConvNet {
+ public:
+  ConvNet() = default;
+  // Error operator.value where the image is too small for so many blocks.
+  ConvNet(const nn::Scope& scope, const ConvNetConfig& config) {
+    std::size_t channels = config.channels, height = config.height, width = config.width;
+    for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+      if (height < 2 || width < 2)
+        fail(error_id::operator_value, "ConvNet", "blocks", std::to_string(config.blocks.size()),
+             "few enough that halving " + std::to_string(config.height) + " x " +
+                 std::to_string(config.width) + " leaves something");
+      convolutions.emplace_back(scope / "block" / std::to_string(i), channels, config.blocks[i],
+                                std::size_t{3},
+                                nn::Conv2dOptions{.setting = {.pad_height = 1, .pad_width = 1}});
+      channels = config.blocks[i];
+      height /= 2;
+      width /= 2;
+    }
+    hidden = nn::Linear(scope / "hidden", channels * height * width, config.hidden);
+    classifier = nn::Linear(scope / "classifier", config.hidden, config.labels);
+  }
+  // Images [N, channels, height, width] to logits [N, labels].
+  Var operator()(Tape& tape, Var x) const {
+    for (const nn::Conv2d& convolution : convolutions)
+      x = max_pool2d(tape, relu(tape, convolution(tape, x)));
+    x = reshape(tape, x, Shape{x.shape()[0], hidden.weight.shape()[1]});
+    return classifier(tape, hidden(tape, x, {.activation = Activation::relu}));
+  }
+  void collect(nn::Collector& collector) const {
+    for (std::size_t i = 0; i < convolutions.size(); ++i)
+      collector.part("block." + std::to_string(i), convolutions[i]);
+    collector.part("hidden", hidden);
+    collector.part("classifier", classifier);
+  }
+
+  std::vector<nn::Conv2d> convolutions;
+  nn::Linear hidden, classifier;
+};
+
+}  // namespace soma::models

@@ -1,0 +1,41 @@
+#pragma once
+// Mlp: linear layers with an activation between them.
+
+#include <soma/nn/layers.hpp>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace soma::models {
+
+class Mlp {
+ public:
+  Mlp() = default;
+  // sizes: inputs, widths of the hidden layers, outputs: at least two. Error operator.value.
+  Mlp(const nn::Scope& scope, std::span<const std::size_t> sizes,
+      Activation between = Activation::relu)
+      : activation(between) {
+    if (sizes.size() < 2)
+      fail(error_id::operator_value, "Mlp", "sizes", std::to_string(sizes.size()) + " numbers",
+           "at least inputs and outputs");
+    for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
+      layers.emplace_back(scope / "layer" / std::to_string(i), sizes[i], sizes[i + 1]);
+  }
+  // [..., inputs] to [..., outputs].
+  Var operator()(Tape& tape, Var x) const {
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      x = layers[i](tape, x, {.activation = i + 1 < layers.size() ? activation : Activation::none});
+    return x;
+  }
+  void collect(nn::Collector& collector) const {
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      collector.part("layer." + std::to_string(i), layers[i]);
+  }
+
+  std::vector<nn::Linear> layers;
+  Activation activation = Activation::relu;
+};
+
+}  // namespace soma::models

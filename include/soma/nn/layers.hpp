@@ -1,0 +1,126 @@
+#pragma once
+// The small modules: Linear, Embedding, LayerNorm, Dropout, Conv2d. A module holds its parameters
+// as variables and is called with a tape; copies share parameters.
+
+#include <soma/autograd/functions.hpp>
+#include <soma/nn/init.hpp>
+#include <soma/nn/scope.hpp>
+
+#include <cstddef>
+#include <optional>
+
+namespace soma::nn {
+
+struct LinearOptions {
+  bool bias = true;
+  // Deviation of normal initial weights, with zero biases; none: lecun_uniform for both.
+  std::optional<float> deviation{};
+};
+
+// [..., in] to [..., out].
+class Linear {
+ public:
+  Linear() = default;
+  Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {}) {
+    Context& context = scope.context;
+    const Shape shape{out, in};
+    const Draw draw = scope.draw("weight");
+    weight =
+        Var::parameter(context, options.deviation ? normal(context, shape, *options.deviation, draw)
+                                                  : lecun_uniform(context, shape, in, draw));
+    if (options.bias)
+      bias = Var::parameter(
+          context, options.deviation ? Tensor::zeros(context, Shape{out})
+                                     : lecun_uniform(context, Shape{out}, in, scope.draw("bias")));
+  }
+  Var operator()(Tape& tape, const Var& x, const LinearSetting& setting = {},
+                 const Var& residual = {}) const {
+    return linear(tape, x, weight, bias, setting, residual);
+  }
+  void collect(Collector& collector) const {
+    collector.add("weight", weight);
+    collector.add("bias", bias);
+  }
+
+  Var weight, bias;  // [out, in], [out]
+};
+
+// Ids of any shape to [..., width].
+class Embedding {
+ public:
+  Embedding() = default;
+  Embedding(const Scope& scope, std::size_t rows, std::size_t width, float deviation = 1)
+      : weight(Var::parameter(scope.context, normal(scope.context, Shape{rows, width}, deviation,
+                                                    scope.draw("weight")))) {}
+  Var operator()(Tape& tape, const Var& ids) const { return embedding(tape, weight, ids); }
+  void collect(Collector& collector) const { collector.add("weight", weight); }
+
+  Var weight;  // [rows, width]
+};
+
+class LayerNorm {
+ public:
+  LayerNorm() = default;
+  LayerNorm(const Scope& scope, std::size_t width, float norm_epsilon = 1e-5f)
+      : weight(Var::parameter(scope.context, Tensor::full(scope.context, Shape{width}, 1.0f))),
+        bias(Var::parameter(scope.context, Tensor::zeros(scope.context, Shape{width}))),
+        epsilon(norm_epsilon) {}
+  Var operator()(Tape& tape, const Var& x) const {
+    return layer_norm(tape, x, weight, bias, epsilon);
+  }
+  void collect(Collector& collector) const {
+    collector.add("weight", weight);
+    collector.add("bias", bias);
+  }
+
+  Var weight, bias;  // [width]
+  float epsilon = 1e-5f;
+};
+
+class Dropout {
+ public:
+  Dropout() = default;
+  Dropout(const Scope& scope, float drop_probability)
+      : probability(drop_probability), stream(scope.stream("dropout")) {}
+  Var operator()(Tape& tape, const Var& x) const { return dropout(tape, x, probability, stream); }
+  // For operators that fuse it.
+  DropoutSetting setting(const Tape& tape) const {
+    return dropout_setting(tape, probability, stream);
+  }
+  void collect(Collector&) const {}
+
+  float probability = 0;
+  std::uint32_t stream = 0;
+};
+
+struct Conv2dOptions {
+  ConvolutionSetting setting{};
+  bool bias = true;
+};
+
+// Images [N, in, H, W] to [N, out, H', W'], kernel x kernel.
+class Conv2d {
+ public:
+  Conv2d() = default;
+  Conv2d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
+         const Conv2dOptions& options = {})
+      : setting(options.setting) {
+    Context& context = scope.context;
+    const Shape shape{out, in, kernel, kernel};
+    const std::size_t inputs = fans(shape).in;
+    weight = Var::parameter(context, lecun_uniform(context, shape, inputs, scope.draw("weight")));
+    if (options.bias)
+      bias =
+          Var::parameter(context, lecun_uniform(context, Shape{out}, inputs, scope.draw("bias")));
+  }
+  Var operator()(Tape& tape, const Var& x) const { return conv2d(tape, x, weight, bias, setting); }
+  void collect(Collector& collector) const {
+    collector.add("weight", weight);
+    collector.add("bias", bias);
+  }
+
+  Var weight, bias;  // [out, in, kernel, kernel], [out]
+  ConvolutionSetting setting;
+};
+
+}  // namespace soma::nn

@@ -1,0 +1,26 @@
+#pragma once
+// Parameters as a StateDict, and back.
+
+#include <soma/autograd/parameter.hpp>
+#include <soma/state/state_dict.hpp>
+
+#include <string>
+#include <vector>
+
+namespace soma::nn {
+
+// The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
+inline StateDict state_dict(const Parameters& parameters) {
+  StateDict state;
+  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
+  return state;
+}
+
+// Copies values into the parameters; every parameter has to be there. Returns names that no
+// parameter has. Errors as copy_into: nothing is written before all is checked.
+inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
+                                     const CopyIntoOptions& options = {}) {
+  return copy_into(state, state_dict(parameters), options);
+}
+
+}  // namespace soma::nn

@@ -1,0 +1,146 @@
+#pragma once
+// MultiHeadAttention and TransformerEncoder (arXiv 1706.03762), over ragged batches.
+
+#include <soma/nn/layers.hpp>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace soma::nn {
+
+struct TransformerOptions {
+  std::size_t width = 0, heads = 1, inner = 0;  // C, H, width of the feed-forward part
+  std::size_t layers = 1;
+  Activation activation = Activation::gelu;
+  float dropout = 0, attention_dropout = 0;
+  float epsilon = 1e-5f;
+  bool norm_first = false;  // before each part, as in arXiv 2002.04745, instead of after it
+  float deviation = 0.02f;  // of initial weights
+};
+
+// Queries, keys and values of all heads come from one matrix product: weight is [3 C, C], queries
+// first. They are named as three parameters.
+class MultiHeadAttention {
+ public:
+  MultiHeadAttention() = default;
+  // Error operator.value where heads do not divide the width.
+  MultiHeadAttention(const Scope& scope, const TransformerOptions& options)
+      : heads(options.heads),
+        probabilities(scope / "probabilities", options.attention_dropout),
+        output_dropout(scope / "output", options.dropout),
+        output(scope / "output", options.width, options.width, {.deviation = options.deviation}) {
+    if (heads == 0 || options.width % heads != 0)
+      fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
+           "a divisor of the width, " + std::to_string(options.width));
+    Context& context = scope.context;
+    const Shape whole{3 * options.width, options.width};
+    Tensor all = Tensor::empty(context, whole);
+    const char* const names[] = {"query", "key", "value"};
+    for (std::size_t i = 0; i < 3; ++i)
+      copy(normal(context, Shape{options.width, options.width}, options.deviation,
+                  (scope / names[i]).draw("weight")),
+           all.slice(0, i * options.width, (i + 1) * options.width));
+    weight = Var::parameter(context, all);
+    bias = Var::parameter(context, Tensor::zeros(context, Shape{3 * options.width}));
+  }
+
+  // x + dropout(output(attention(x))): the residual is fused into the last product. Rows of x form
+  // sequences.
+  Var operator()(Tape& tape, const Var& x, const Var& residual) const {
+    const Var qkv = linear(tape, x, weight, bias);
+    const Var mixed = attention(tape, qkv, {heads, probabilities.setting(tape)});
+    return output(tape, mixed, {.dropout = output_dropout.setting(tape)}, residual);
+  }
+  void collect(Collector& collector) const {
+    collect_projections(collector);
+    collector.part("output", output);
+  }
+  void collect_projections(Collector& collector) const {
+    const std::size_t width = weight.shape()[1];
+    const char* const names[] = {"query", "key", "value"};
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::string name = names[i];
+      collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width);
+      collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width);
+    }
+  }
+
+  std::size_t heads = 1;
+  Dropout probabilities, output_dropout;
+  Linear output;
+  Var weight, bias;  // [3 C, C], [3 C]
+};
+
+class TransformerEncoderLayer {
+ public:
+  TransformerEncoderLayer() = default;
+  TransformerEncoderLayer(const Scope& scope, const TransformerOptions& options)
+      : attention(scope / "attention", options),
+        attention_norm(scope / "attention_norm", options.width, options.epsilon),
+        inner(scope / "inner", options.width, options.inner, {.deviation = options.deviation}),
+        outer(scope / "outer", options.inner, options.width, {.deviation = options.deviation}),
+        outer_dropout(scope / "outer", options.dropout),
+        outer_norm(scope / "outer_norm", options.width, options.epsilon),
+        activation(options.activation),
+        norm_first(options.norm_first) {}
+
+  Var operator()(Tape& tape, const Var& x) const {
+    if (norm_first) {
+      const Var h = attention(tape, attention_norm(tape, x), x);
+      return feed_forward(tape, outer_norm(tape, h), h);
+    }
+    const Var h = attention_norm(tape, attention(tape, x, x));
+    return outer_norm(tape, feed_forward(tape, h, h));
+  }
+  void collect(Collector& collector) const {
+    collector.part("attention", attention);
+    collector.part("attention_norm", attention_norm);
+    collector.part("inner", inner);
+    collector.part("outer", outer);
+    collector.part("outer_norm", outer_norm);
+  }
+
+  MultiHeadAttention attention;
+  LayerNorm attention_norm;
+  Linear inner, outer;
+  Dropout outer_dropout;
+  LayerNorm outer_norm;
+  Activation activation = Activation::gelu;
+  bool norm_first = false;
+
+ private:
+  Var feed_forward(Tape& tape, const Var& x, const Var& residual) const {
+    const Var h = inner(tape, x, {.activation = activation});
+    return outer(tape, h, {.dropout = outer_dropout.setting(tape)}, residual);
+  }
+};
+
+class TransformerEncoder {
+ public:
+  TransformerEncoder() = default;
+  TransformerEncoder(const Scope& scope, const TransformerOptions& options) {
+    for (std::size_t i = 0; i < options.layers; ++i)
+      layers.emplace_back(scope / "layer" / std::to_string(i), options);
+  }
+  Var operator()(Tape& tape, Var x) const {
+    for (const TransformerEncoderLayer& layer : layers) x = layer(tape, x);
+    return x;
+  }
+  // Keeps only the input of each layer and computes the rest again in backward.
+  Var checkpointed(Tape& tape, Var x) const {
+    for (const TransformerEncoderLayer& layer : layers)
+      x = checkpoint(
+          tape, std::span<const Var>(&x, 1),
+          [layer](Tape& inner, std::span<const Var> inputs) { return layer(inner, inputs[0]); });
+    return x;
+  }
+  void collect(Collector& collector) const {
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      collector.part("layer." + std::to_string(i), layers[i]);
+  }
+
+  std::vector<TransformerEncoderLayer> layers;
+};
+
+}  // namespace soma::nn

@@ -1,0 +1,234 @@
+#pragma once
+// Multi-head self-attention over the sequences of a batch (arXiv 1706.03762). The input holds
+// queries, keys and values side by side: [rows, 3 C]; heads are C / heads columns of each. Rows
+// attend to the rows of their own sequence, so there is nothing to pad and nothing to mask.
+
+#include <soma/ops/dropout.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/samples.hpp>
+#include <soma/ops/settings.hpp>
+#include <soma/ops/support.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+inline void attention_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<AttentionSetting>();
+  const Tensor& qkv = call.inputs[0];
+  check_rank("attention", "qkv", qkv, 2);
+  check_floating("attention", "qkv", qkv);
+  check_sequences("attention", qkv, call.sequences);
+  check_dropout("attention", setting.dropout);
+  if (setting.heads == 0 || qkv.size(1) % (3 * setting.heads) != 0)
+    fail(error_id::operator_value, "attention", "heads", std::to_string(setting.heads),
+         "a number whose triple divides the columns of qkv, " + qkv.describe());
+  if (dropout_threshold(setting.dropout) != 0) {
+    for (std::size_t i = 0; i < call.sequences.count(); ++i)
+      static_cast<void>(attention_index(call.sequences.ordinal(i), setting.heads - 1,
+                                        (std::max)(call.sequences.length(i), std::size_t{1}) - 1,
+                                        0));
+  }
+  call.outputs[0] = {Shape{qkv.size(0), qkv.size(1) / 3}, qkv.dtype()};
+  // log-sum-exp of each row of scores: what backward recomputes the probabilities from.
+  call.outputs[1] = {Shape{setting.heads, qkv.size(0)}, DType::fp32};
+}
+
+// Calls run(args) for each sequence and head, with what forward and backward share filled in. Parts
+// of about equal cost go to the executor.
+template <class Run>
+void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_exp,
+                   const Run& run_head) {
+  const auto& setting = call.attributes.as<AttentionSetting>();
+  const Sequences& sequences = call.sequences;
+  const AttentionKernels& kernels = call.context.kernels().attention;
+  const std::size_t channels = qkv.size(1) / 3, width = channels / setting.heads;
+  const std::size_t rows = qkv.size(0), longest = sequences.longest();
+  const auto cost = [&](std::size_t sequence) {
+    const std::size_t length = sequences.length(sequence);
+    return length * (length + 64) * width;
+  };
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < sequences.count(); ++i) total += cost(i) * setting.heads;
+  if (total == 0) return;
+  constexpr std::size_t worth_a_task = 50000;
+  const std::size_t most = total / worth_a_task + 1;
+  const std::size_t tasks =
+      most == 1 ? 1 : (std::min)(most, static_cast<std::size_t>(call.context.executor().width));
+  const std::size_t workspace =
+      (kernels.workspace_bytes(longest, longest, width) + memory_alignment - 1) / memory_alignment *
+      memory_alignment;
+  const Storage memory =
+      Storage::allocate(call.context.heap(), checked_multiply(workspace, tasks, "attention"));
+  const float scale = 1.0f / std::sqrt(static_cast<float>(width));
+  parallel(call.context, static_cast<int>(tasks), [&](int task) {
+    const auto index = static_cast<std::size_t>(task);
+    const std::size_t first = total / tasks * index + total % tasks * index / tasks;
+    const std::size_t last = total / tasks * (index + 1) + total % tasks * (index + 1) / tasks;
+    std::size_t at = 0;  // the work before this head: a task runs the heads that begin in its share
+    for (std::size_t sequence = 0; sequence < sequences.count(); ++sequence)
+      for (std::size_t head = 0; head < setting.heads; ++head) {
+        const std::size_t begin = at;
+        at += cost(sequence);
+        if (begin < first || begin >= last || at == begin) continue;
+        const std::size_t row = sequences.begin(sequence), length = sequences.length(sequence);
+        AttentionArgs args{.queries = length, .keys = length, .width = width};
+        const MatrixOperand all = operand(qkv);
+        args.q = part(all, row, head * width);
+        args.k = part(all, row, channels + head * width);
+        args.v = part(all, row, 2 * channels + head * width);
+        args.scale = scale;
+        args.log_sum_exp = log_sum_exp + head * rows + row;
+        args.workspace = memory.data() + index * workspace;
+        args.dropout.threshold = dropout_threshold(setting.dropout);
+        if (args.dropout.threshold != 0) {
+          args.dropout.keep_scale =
+              static_cast<float>(1 / (1 - static_cast<double>(setting.dropout.probability)));
+          args.dropout.draw = setting.dropout.draw;
+          args.dropout.draw.index = attention_index(sequences.ordinal(sequence), head, 0, 0);
+        }
+        run_head(args, row, head * width);
+      }
+  });
+}
+
+inline void attention_host(const OperatorCall& call) {
+  const Tensor& qkv = call.inputs[0];
+  const MatrixTarget out = target(call.outputs[0]);
+  for_each_head(call, qkv, call.outputs[1].mutable_data<float>(),
+                [&](AttentionArgs& args, std::size_t row, std::size_t column) {
+                  args.out = part(out, row, column);
+                  call.context.kernels().attention.forward(args);
+                });
+}
+
+// Inputs qkv, out, log_sum_exp, dout; output dqkv.
+inline void attention_backward_shape(const ShapeCall& call) {
+  check_sequences("attention backward", call.inputs[0], call.sequences);
+  check_shape("attention backward", "dout", call.inputs[3], call.inputs[1].shape());
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+
+inline void attention_backward_host(const OperatorCall& call) {
+  const Tensor &qkv = call.inputs[0], &out = call.inputs[1];
+  const Tensor dout = regular(call.context, call.inputs[3]);
+  const std::size_t channels = qkv.size(1) / 3;
+  const MatrixTarget dqkv = target(call.outputs[0]);
+  // The kernel's pointer serves both directions; backward only reads.
+  auto* log_sum_exp = const_cast<float*>(call.inputs[2].data<float>());
+  for_each_head(call, qkv, log_sum_exp,
+                [&](AttentionArgs& args, std::size_t row, std::size_t column) {
+                  args.forward_out = part(operand(out), row, column);
+                  args.dout = part(operand(dout), row, column);
+                  args.dq = part(dqkv, row, column);
+                  args.dk = part(dqkv, row, channels + column);
+                  args.dv = part(dqkv, row, 2 * channels + column);
+                  call.context.kernels().attention.backward(args);
+                });
+}
+
+inline void attention_gradient(const GradientCall& call);
+
+inline std::vector<ReferenceTensor> attention_reference(
+    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<AttentionSetting>();
+  const ReferenceTensor& qkv = inputs[0];
+  const std::size_t channels = qkv.shape[1] / 3, width = channels / setting.heads;
+  const std::uint32_t threshold = dropout_threshold(setting.dropout);
+  ReferenceTensor y{Shape{qkv.shape[0], channels}, {}};
+  y.values.assign(y.shape.elements(), 0.0);
+  std::size_t begin = 0;
+  for (std::size_t s = 0; s < sample.lengths.size(); begin += sample.lengths[s++])
+    for (std::size_t head = 0; head < setting.heads; ++head)
+      for (std::size_t i = 0; i < sample.lengths[s]; ++i) {
+        const auto at = [&](std::size_t part, std::size_t row, std::size_t c) {
+          return qkv.values[(begin + row) * 3 * channels + part * channels + head * width + c];
+        };
+        std::vector<double> p(sample.lengths[s]);
+        double sum = 0;
+        for (std::size_t j = 0; j < p.size(); ++j) {
+          double score = 0;
+          for (std::size_t c = 0; c < width; ++c) score += at(0, i, c) * at(1, j, c);
+          sum += p[j] = std::exp(score / std::sqrt(static_cast<double>(width)));
+        }
+        for (std::size_t j = 0; j < p.size(); ++j) {
+          double probability = p[j] / sum;
+          if (threshold != 0) {
+            Draw draw = setting.dropout.draw;
+            draw.index = attention_index(s, head, i, j);
+            probability =
+                random_word(draw) < threshold
+                    ? 0
+                    : probability * static_cast<float>(
+                                        1 / (1 - static_cast<double>(setting.dropout.probability)));
+          }
+          for (std::size_t c = 0; c < width; ++c)
+            y.values[(begin + i) * channels + head * width + c] += probability * at(2, j, c);
+        }
+      }
+  return {y};
+}
+
+inline OperatorSamples attention_samples() {
+  OperatorSamples result;
+  result.reference = &attention_reference;
+  const auto add = [&](std::size_t channels, std::size_t heads, std::vector<std::size_t> lengths,
+                       float probability) {
+    std::size_t rows = 0, longest = 0;
+    for (const std::size_t length : lengths) {
+      rows += length;
+      longest = (std::max)(longest, length);
+    }
+    const double error = 16 * static_cast<double>(longest + channels / heads) * 0x1p-24;
+    result.samples.push_back(
+        {.name = std::to_string(rows) + " rows, " + std::to_string(heads) + " heads",
+         .inputs = {{.shape = Shape{rows, 3 * channels}}},
+         .attributes =
+             AttentionSetting{
+                 heads, {.probability = probability, .draw = {.seed = 1, .stream = 2, .step = 3}}},
+         .lengths = std::move(lengths),
+         .error = error,
+         .gradient_error = error});
+  };
+  add(8, 2, {3, 0, 1, 5}, 0);
+  add(6, 3, {7, 2}, 0.25f);
+  add(4, 1, {}, 0);
+  add(32, 2, {17}, 0.1f);
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator attention_backward{.name = "attention backward",
+                                             .min_inputs = 4,
+                                             .max_inputs = 4,
+                                             .shape = &detail::attention_backward_shape,
+                                             .host = &detail::attention_backward_host};
+
+inline constexpr Operator attention{.name = "attention",
+                                    .outputs = 2,
+                                    .keeps_inputs = 1,
+                                    .keeps_outputs = 3,
+                                    .shape = &detail::attention_shape,
+                                    .host = &detail::attention_host,
+                                    .gradient = &detail::attention_gradient,
+                                    .samples = &detail::attention_samples};
+
+}  // namespace ops
+
+inline void detail::attention_gradient(const GradientCall& call) {
+  call.input_gradients[0].values =
+      run(call.context, ops::attention_backward, call.attributes,
+          {call.inputs[0], call.outputs[0], call.outputs[1], call.output_gradients[0]},
+          call.sequences)[0];
+}
+
+}  // namespace soma

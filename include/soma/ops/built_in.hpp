@@ -1,0 +1,35 @@
+#pragma once
+// BuiltInOperators: soma's own operators, as a context knows them. Units that use operators include
+// this table; only the one that makes a context (or soma::dispatch) compiles what stands behind it.
+
+#include <soma/kernels/element_args.hpp>
+#include <soma/ops/operator.hpp>
+
+#include <cstddef>
+#include <span>
+
+namespace soma {
+
+inline constexpr std::size_t unary_count = static_cast<std::size_t>(Unary::softplus) + 1;
+inline constexpr std::size_t binary_count = static_cast<std::size_t>(Binary::minimum) + 1;
+
+struct BuiltInOperators {
+  const Operator* unary[unary_count];
+  const Operator* binary[binary_count];
+  const Operator *attention, *cast, *concatenate, *convolution, *cross_entropy, *dropout,
+      *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *reduce, *reshape,
+      *sequence_first, *slice, *softmax, *transpose;
+  const Operator *sgd_step, *adam_step, *lamb_step;
+  std::span<const Operator* const> all;  // these, and those that their gradients use
+
+  // What a tape needs besides: adding gradients up, in the order in which they come; all rows of a
+  // gradient; whether a tensor is free of NaN and infinity.
+  void (*accumulate)(Context& context, Gradient& total, Gradient more);
+  Tensor (*to_dense)(Context& context, const Gradient& gradient, const Shape& shape);
+  bool (*all_finite)(Context& context, const Tensor& tensor);
+
+  const Operator& of(Unary function) const { return *unary[static_cast<std::size_t>(function)]; }
+  const Operator& of(Binary function) const { return *binary[static_cast<std::size_t>(function)]; }
+};
+
+}  // namespace soma

@@ -1,0 +1,17 @@
+#pragma once
+// Device: who runs operators instead of the host's kernels (Context::set_device). It sees every
+// operator of every tape, forward, backward and optimizer steps, so recording, simulating or timing
+// them is a property of the device and not of each operator.
+
+#include <soma/ops/operator.hpp>
+
+namespace soma {
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  // Outputs are allocated but for operators that make views. May call op.host(call).
+  virtual void run(const Operator& op, const OperatorCall& call) = 0;
+};
+
+}  // namespace soma

@@ -1,0 +1,133 @@
+#pragma once
+// Dropout ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting", Srivastava et al.,
+// 2014), inverted: y = x / (1 - p) where kept, else 0. What is dropped is a function of the draw
+// and the logical place of the element, so no mask is stored: the gradient is the same operator on
+// dy.
+
+#include <soma/ops/run.hpp>
+#include <soma/ops/samples.hpp>
+#include <soma/ops/settings.hpp>
+#include <soma/ops/support.hpp>
+
+#include <cstddef>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+inline void check_dropout(std::string_view operation, const DropoutSetting& setting) {
+  if (!(setting.probability >= 0 && setting.probability < 1))
+    fail(error_id::probability, operation, "dropout", std::to_string(setting.probability),
+         "0 to below 1");
+}
+
+inline std::uint32_t dropout_threshold(const DropoutSetting& setting) {
+  return static_cast<std::uint32_t>(static_cast<double>(setting.probability) * 0x1p32);
+}
+
+// For a kernel over a matrix: elements are keyed by token_index(ordinal, position, column), rows
+// without sequences by token_index(row, 0, column). Error random.index_range.
+inline DropoutArgs dropout_args(const DropoutSetting& setting, const Sequences& sequences,
+                                std::size_t rows, std::size_t columns) {
+  DropoutArgs args;
+  args.threshold = dropout_threshold(setting);
+  if (args.threshold == 0) return args;
+  args.keep_scale = static_cast<float>(1 / (1 - static_cast<double>(setting.probability)));
+  args.draw = setting.draw;
+  args.draw.index = 0;
+  if (sequences.defined() && sequences.rows() == rows) {
+    args.row_indices = sequences.row_indices().data();
+  } else if (rows != 0) {
+    static_cast<void>(token_index(rows - 1, 0, 0));
+    args.draw_row_stride = std::size_t{1} << 40;
+  }
+  if (columns != 0) static_cast<void>(token_index(0, 0, columns - 1));
+  return args;
+}
+
+// The reference of one element, in double.
+inline double dropped(const DropoutSetting& setting, const Sample& sample, std::size_t row,
+                      std::size_t column, double value) {
+  if (dropout_threshold(setting) == 0) return value;
+  std::uint64_t index = token_index(row, 0, column);
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < sample.lengths.size(); begin += sample.lengths[i++])
+    if (row >= begin && row < begin + sample.lengths[i])
+      index = token_index(i, row - begin, column);
+  Draw draw = setting.draw;
+  draw.index = index;
+  return random_word(draw) < dropout_threshold(setting)
+             ? 0
+             : value * static_cast<float>(1 / (1 - static_cast<double>(setting.probability)));
+}
+
+inline void dropout_shape(const ShapeCall& call) {
+  check_dropout("dropout", call.attributes.as<DropoutSetting>());
+  check_floating("dropout", "x", call.inputs[0]);
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+
+inline void dropout_host(const OperatorCall& call) {
+  const Tensor x = regular(call.context, call.inputs[0]);
+  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
+  const DropoutArgs all =
+      dropout_args(call.attributes.as<DropoutSetting>(), call.sequences, rows, columns);
+  const MatrixTarget to = target(call.outputs[0]);
+  for_ranges(call.context, rows, columns * 8, [&](std::size_t begin, std::size_t end) {
+    DropArgs args{.rows = end - begin,
+                  .columns = columns,
+                  .x = part(operand(x), begin, 0),
+                  .dropout = all,
+                  .y = part(to, begin, 0)};
+    shift_draws(args.dropout, begin, 0);
+    call.context.kernels().element.dropout(args);
+  });
+}
+
+inline void dropout_gradient(const GradientCall& call);
+
+inline OperatorSamples dropout_samples() {
+  OperatorSamples result;
+  const DropoutSetting setting{.probability = 0.4f, .draw = {.seed = 3, .stream = 1, .step = 2}};
+  for (const Shape& shape : {Shape{5}, Shape{13, 37}, Shape{0, 4}, Shape{2, 3, 5}})
+    for (const bool ragged : {false, true}) {
+      if (ragged && shape.rank() != 2) continue;
+      Sample sample{.name = to_string(shape) + (ragged ? " ragged" : ""),
+                    .inputs = {{.shape = shape}},
+                    .attributes = setting,
+                    .lengths = {},
+                    .error = 2 * 0x1p-24,
+                    .gradient_error = 2 * 0x1p-24};
+      if (ragged) sample.lengths = {shape[0] - shape[0] / 3, 0, shape[0] / 3};
+      result.samples.push_back(sample);
+    }
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    std::vector<ReferenceTensor> outputs{inputs[0]};
+    const std::size_t columns = inputs[0].shape.columns();
+    for (std::size_t i = 0; i < outputs[0].values.size(); ++i)
+      outputs[0].values[i] = dropped(sample.attributes.as<DropoutSetting>(), sample, i / columns,
+                                     i % columns, inputs[0].values[i]);
+    return outputs;
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator dropout{.name = "dropout",
+                                  .shape = &detail::dropout_shape,
+                                  .host = &detail::dropout_host,
+                                  .gradient = &detail::dropout_gradient,
+                                  .samples = &detail::dropout_samples};
+
+}  // namespace ops
+
+inline void detail::dropout_gradient(const GradientCall& call) {
+  call.input_gradients[0].values = run(call.context, ops::dropout, call.attributes,
+                                       {call.output_gradients[0]}, call.sequences)[0];
+}
+
+}  // namespace soma

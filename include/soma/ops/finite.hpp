@@ -1,0 +1,25 @@
+#pragma once
+// Whether a tensor holds NaN or infinity.
+
+#include <soma/ops/support.hpp>
+
+#include <atomic>
+#include <cstddef>
+
+namespace soma {
+
+// True for integers, and for tensors without elements.
+inline bool all_finite(Context& context, const Tensor& tensor) {
+  if (!is_floating(tensor.dtype())) return true;
+  const Tensor x = contiguous(context, tensor);
+  std::atomic<bool> finite{true};
+  detail::for_ranges(context, x.elements(), 1, [&](std::size_t begin, std::size_t end) {
+    FiniteArgs args{
+        .count = end - begin, .x = x.raw() + begin * size_of(x.dtype()), .dtype = x.dtype()};
+    context.kernels().reduce.all_finite(args);
+    if (!args.finite) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite.load();
+}
+
+}  // namespace soma

@@ -1,0 +1,189 @@
+#pragma once
+// Layer norm and RMS norm over the last dimension: y = (x - mean) / sqrt(variance + epsilon) *
+// gamma + beta; RMS norm leaves out mean and beta.
+
+#include <soma/ops/run.hpp>
+#include <soma/ops/samples.hpp>
+#include <soma/ops/settings.hpp>
+#include <soma/ops/support.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+// Inputs x, gamma, beta (left out with rms); outputs y, mean (empty with rms), 1 / deviation.
+inline void norm_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<NormSetting>();
+  const Tensor& x = call.inputs[0];
+  check_min_rank("norm", "x", x, 1);
+  check_floating("norm", "x", x);
+  const Shape columns{x.shape().columns()};
+  check_shape("norm", "gamma", call.inputs[1], columns);
+  if (call.inputs.size() > 2 && call.inputs[2].defined())
+    check_shape("norm", "beta", call.inputs[2], columns);
+  if (!(setting.epsilon >= 0))
+    fail(error_id::operator_value, "norm", "epsilon", std::to_string(setting.epsilon), "0 or more");
+  call.outputs[0] = {x.shape(), x.dtype()};
+  call.outputs[1] = {Shape{setting.rms ? 0 : x.shape().rows()}, DType::fp32};
+  call.outputs[2] = {Shape{x.shape().rows()}, DType::fp32};
+}
+
+inline void norm_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<NormSetting>();
+  Context& context = call.context;
+  const Tensor x = regular(context, call.inputs[0]);
+  const Tensor gamma = plain_fp32(context, call.inputs[1]);
+  const Tensor beta = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
+  const MatrixTarget y = target(call.outputs[0]);
+  float* mean = setting.rms ? nullptr : call.outputs[1].mutable_data<float>();
+  float* rstd = call.outputs[2].mutable_data<float>();
+  const std::size_t columns = x.shape().columns();
+  for_ranges(context, x.shape().rows(), columns * 4, [&](std::size_t begin, std::size_t end) {
+    context.kernels().norm.forward({.rows = end - begin,
+                                    .columns = columns,
+                                    .rms = setting.rms,
+                                    .epsilon = setting.epsilon,
+                                    .x = part(operand(x), begin, 0),
+                                    .gamma = floats(gamma),
+                                    .beta = floats(beta),
+                                    .y = part(y, begin, 0),
+                                    .mean = mean == nullptr ? nullptr : mean + begin,
+                                    .rstd = rstd + begin});
+  });
+}
+
+// Inputs x, gamma, mean, rstd, dy; outputs dx, dgamma, dbeta.
+inline void norm_backward_shape(const ShapeCall& call) {
+  const Tensor& x = call.inputs[0];
+  check_shape("norm backward", "dy", call.inputs[4], x.shape());
+  call.outputs[0] = {x.shape(), x.dtype()};
+  call.outputs[1] = {Shape{x.shape().columns()}, DType::fp32};
+  call.outputs[2] = {Shape{x.shape().columns()}, DType::fp32};
+}
+
+inline void norm_backward_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<NormSetting>();
+  Context& context = call.context;
+  const Tensor x = regular(context, call.inputs[0]), dy = regular(context, call.inputs[4]);
+  const Tensor gamma = plain_fp32(context, call.inputs[1]);
+  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
+  // The kernel's pointers serve both directions; backward only reads these.
+  auto* mean = setting.rms ? nullptr : const_cast<float*>(call.inputs[2].data<float>());
+  auto* rstd = const_cast<float*>(call.inputs[3].data<float>());
+  const MatrixTarget dx = target(call.outputs[0]);
+  NormArgs args{.rows = rows, .columns = columns, .rms = setting.rms, .epsilon = setting.epsilon};
+  args.x = operand(x);
+  args.gamma = floats(gamma);
+  args.mean = mean;
+  args.rstd = rstd;
+  args.dy = operand(dy);
+  for_ranges(context, rows, columns * 6, [&](std::size_t begin, std::size_t end) {
+    NormArgs own = args;
+    own.rows = end - begin;
+    own.x = part(args.x, begin, 0);
+    own.dy = part(args.dy, begin, 0);
+    own.dx = part(dx, begin, 0);
+    own.mean = mean == nullptr ? nullptr : mean + begin;
+    own.rstd = rstd + begin;
+    context.kernels().norm.backward(own);
+  });
+  const RowSegments segments(call.sequences, rows);
+  args.segments = segments.get();
+  args.dgamma = call.outputs[1].mutable_data<float>();
+  args.dbeta = call.outputs[2].mutable_data<float>();
+  constexpr std::size_t group = 16;
+  for_ranges(context, (columns + group - 1) / group, rows * group * 2,
+             [&](std::size_t begin, std::size_t end) {
+               NormArgs own = args;
+               own.first_column = begin * group;
+               own.column_count = (std::min)(columns, end * group) - begin * group;
+               context.kernels().norm.backward_parameters(own);
+             });
+}
+
+inline void norm_gradient(const GradientCall& call);
+
+inline OperatorSamples norm_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& x, const NormSetting& setting,
+                       std::vector<std::size_t> lengths) {
+    const Shape columns{x.columns()};
+    // A normalised value divides by a deviation of about 0.6: errors of sums over the row and of
+    // sums over rows grow by its inverse, squared in the gradient.
+    const double size = static_cast<double>(x.columns() + x.rows() + 16);
+    result.samples.push_back({.name = to_string(x) + (setting.rms ? " rms" : ""),
+                              .inputs = {{.shape = x},
+                                         {.shape = columns, .low = 0.5, .high = 1.5},
+                                         {.shape = columns, .left_out = setting.rms}},
+                              .attributes = setting,
+                              .lengths = std::move(lengths),
+                              .error = 4 * size * 0x1p-24,
+                              .gradient_error = 16 * size * 0x1p-24});
+  };
+  for (const bool rms : {false, true}) {
+    add({5, 33}, {1e-5f, rms}, {2, 3});
+    add({17, 16}, {1e-12f, rms}, {});
+    add({2, 3, 24}, {1e-5f, rms}, {});
+    add({0, 8}, {1e-5f, rms}, {});
+    add({13}, {1e-5f, rms}, {});
+  }
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<NormSetting>();
+    const std::size_t columns = inputs[0].shape.columns();
+    ReferenceTensor y{inputs[0].shape, inputs[0].values};
+    for (std::size_t row = 0; row < y.values.size(); row += columns) {
+      double mean = 0, variance = 0;
+      for (std::size_t c = 0; c < columns && !setting.rms; ++c) mean += y.values[row + c];
+      mean /= static_cast<double>(columns);
+      for (std::size_t c = 0; c < columns; ++c)
+        variance += (y.values[row + c] - mean) * (y.values[row + c] - mean);
+      variance /= static_cast<double>(columns);
+      for (std::size_t c = 0; c < columns; ++c)
+        y.values[row + c] = (y.values[row + c] - mean) /
+                                std::sqrt(variance + static_cast<double>(setting.epsilon)) *
+                                inputs[1].values[c] +
+                            (inputs.size() > 2 && inputs[2].defined ? inputs[2].values[c] : 0);
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator norm_backward{.name = "norm backward",
+                                        .min_inputs = 5,
+                                        .max_inputs = 5,
+                                        .outputs = 3,
+                                        .shape = &detail::norm_backward_shape,
+                                        .host = &detail::norm_backward_host};
+
+inline constexpr Operator norm{.name = "norm",
+                               .min_inputs = 2,
+                               .max_inputs = 3,
+                               .outputs = 3,
+                               .keeps_inputs = 3,
+                               .keeps_outputs = 6,
+                               .shape = &detail::norm_shape,
+                               .host = &detail::norm_host,
+                               .gradient = &detail::norm_gradient,
+                               .samples = &detail::norm_samples};
+
+}  // namespace ops
+
+inline void detail::norm_gradient(const GradientCall& call) {
+  const Outputs gradients = run(
+      call.context, ops::norm_backward, call.attributes,
+      {call.inputs[0], call.inputs[1], call.outputs[1], call.outputs[2], call.output_gradients[0]},
+      call.sequences);
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if (call.wanted[i]) call.input_gradients[i].values = gradients[i];
+}
+
+}  // namespace soma

@@ -1,0 +1,44 @@
+#pragma once
+// Dynamic loss scaling ("Mixed Precision Training", arXiv 1710.03740): the loss is multiplied by a
+// power of two so that small gradients survive a narrow format; the scale halves when a gradient
+// overflows, and doubles after many steps without.
+
+#include <cstdint>
+
+namespace soma::optim {
+
+struct LossScalerOptions {
+  float initial = 65536, smallest = 1, largest = 16777216;  // powers of two
+  std::uint32_t growth_interval = 2000;
+};
+
+class LossScaler {
+ public:
+  explicit LossScaler(const LossScalerOptions& options = {})
+      : options_(options), scale_(options.initial) {}
+
+  // For Tape::backward, and its inverse for Step::gradient_factor.
+  float scale() const { return scale_; }
+  float inverse() const { return 1 / scale_; }
+
+  // After backward, with whether all gradients were finite. Whether the step is to be taken.
+  bool update(bool finite) {
+    if (!finite) {
+      scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
+      good_steps_ = 0;
+      return false;
+    }
+    if (++good_steps_ == options_.growth_interval) {
+      scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
+      good_steps_ = 0;
+    }
+    return true;
+  }
+
+ private:
+  LossScalerOptions options_;
+  float scale_;
+  std::uint32_t good_steps_ = 0;
+};
+
+}  // namespace soma::optim

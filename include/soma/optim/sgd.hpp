@@ -1,0 +1,58 @@
+#pragma once
+// Stochastic gradient descent with momentum, Nesterov's too.
+
+#include <soma/optim/optimizer.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace soma::optim {
+
+struct SgdOptions {
+  float momentum = 0, dampening = 0;
+  bool nesterov = false;
+  StepStorage storage{};
+};
+
+class Sgd {
+ public:
+  Sgd(Context& context, const std::vector<Group>& groups, const SgdOptions& options = {})
+      : context_(context), slots_(detail::make_slots(groups)), options_(options) {}
+  Sgd(Context& context, Parameters parameters, const SgdOptions& options = {})
+      : Sgd(context, {Group{.parameters = std::move(parameters)}}, options) {}
+
+  // Updates the parameters that have a gradient; gradients stay.
+  void step(const Step& step) {
+    for (detail::Slot& slot : slots_) {
+      const Gradient gradient = slot.parameter.gradient();
+      if (!gradient.defined()) continue;
+      if (options_.momentum != 0)
+        detail::ensure_state(context_, slot.first, slot, options_.storage.state);
+      const SgdSetting setting{
+          .rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
+          .momentum = options_.momentum,
+          .dampening = options_.dampening,
+          .weight_decay = slot.weight_decay,
+          .gradient_factor = step.gradient_factor,
+          .nesterov = options_.nesterov,
+          .first_step = slot.steps == 0,
+          .weight = options_.storage.weight_rounding,
+          .state = options_.storage.state_rounding,
+          .seed = options_.storage.seed,
+          .stream = slot.stream,
+          .step = static_cast<std::uint32_t>(slot.steps)};
+      run(context_, *context_.built_in().sgd_step, setting,
+          {slot.parameter.value(), gradient.values, gradient.rows, slot.first});
+      ++slot.steps;
+    }
+  }
+
+ private:
+  Context& context_;
+  std::vector<detail::Slot> slots_;
+  SgdOptions options_;
+};
+
+}  // namespace soma::optim

@@ -1,0 +1,278 @@
+#pragma once
+// Heap: memory that is used, given back in any order and used again. Tensors and tapes live here:
+// work that repeats itself asks nothing of the host any more after its first rounds. (Mostly after
+// the first one; the second finds other blocks free than the first did, and may need one more.)
+// Work of other sizes that needs less altogether nearly always fits in what is there, of which an
+// eighth was asked for as slack; no allocator of blocks that stay where they are can promise it.
+// Whoever must be sure reserves a block well above the expected peak_bytes() in advance.
+//
+// Segregated fits with immediate coalescing, after "TLSF: a new dynamic memory allocator for
+// real-time systems" (Masmano, Ripoll, Crespo, Real, 2004): a free block is found through a bitmap
+// of size classes, taken from the smallest class that has one large enough, and what is left of it
+// stays free. Neighbours that are free become one block. Headers lie in front of the blocks.
+
+#include <soma/base/contracts.hpp>
+#include <soma/base/sizes.hpp>
+#include <soma/runtime/memory.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SOMA_HEAP_POISONS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SOMA_HEAP_POISONS 1
+#endif
+#endif
+#ifdef SOMA_HEAP_POISONS
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace soma {
+
+// Thread-safe. Alignment: memory_alignment, and no more. A block costs 64 bytes beside its own;
+// allocation and deallocation are constant time but for the blocks of one size class.
+class Heap final : public std::pmr::memory_resource {
+ public:
+  explicit Heap(std::pmr::memory_resource& upstream) : upstream_(&upstream) {}
+  // Gives all memory back, whether blocks are in use or not.
+  ~Heap() override {
+    while (slabs_ != nullptr) release(&slabs_);
+  }
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+
+  // Makes sure that one more block of that size can be taken without asking the host. Error
+  // memory.exhausted.
+  void reserve(std::size_t bytes) {
+    const std::size_t size = block_size(bytes);
+    const std::lock_guard lock(mutex_);
+    if (find(size) == nullptr) grow(size);
+  }
+
+  // Returns slabs in which nothing is in use to the host.
+  void trim() {
+    const std::lock_guard lock(mutex_);
+    for (Slab** link = &slabs_; *link != nullptr;) {
+      Block* first = (*link)->first();
+      if (first->free && first->next()->size == 0) {
+        remove(first);
+        release(link);
+      } else {
+        link = &(*link)->next;
+      }
+    }
+  }
+
+  std::size_t bytes_in_use() const {
+    const std::lock_guard lock(mutex_);
+    return in_use_;
+  }
+  std::size_t peak_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return peak_;
+  }
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    peak_ = in_use_;
+  }
+
+ private:
+  static constexpr std::size_t unit = memory_alignment;
+  static constexpr std::size_t smallest_slab = std::size_t{1} << 20;
+
+  struct alignas(unit) Block {
+    std::size_t size;  // bytes with this header, a multiple of `unit`; 0: the end of a slab
+    Block* previous;   // in memory; nullptr: the first of a slab
+    Block *next_free, *previous_free;
+    bool free;
+
+    std::byte* data() { return reinterpret_cast<std::byte*>(this) + sizeof(Block); }
+    Block* next() { return reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(this) + size); }
+  };
+  static_assert(sizeof(Block) == unit);
+
+  struct alignas(unit) Slab {
+    Slab* next;
+    std::size_t bytes;
+    Block* first() {
+      return reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(this) + sizeof(Slab));
+    }
+  };
+  static_assert(sizeof(Slab) == unit);
+
+  // Size classes: each number of units below 16, then eight to an octave.
+  static constexpr std::size_t class_count = 16 + 55 * 8;
+  static std::size_t class_of(std::size_t size) {
+    const std::size_t units = size / unit;
+    if (units < 16) return units;
+    const auto octave = static_cast<std::size_t>(std::bit_width(units)) - 1;
+    return 16 + (octave - 4) * 8 + ((units >> (octave - 3)) & 7);
+  }
+
+  static std::size_t block_size(std::size_t bytes) {
+    return checked_add((std::max)(bytes, std::size_t{1}), unit - 1 + sizeof(Block), "Heap") / unit *
+           unit;
+  }
+
+  static void poison([[maybe_unused]] Block* block) {
+#ifdef SOMA_HEAP_POISONS
+    ASAN_POISON_MEMORY_REGION(block->data(), block->size - sizeof(Block));
+#endif
+  }
+  static void unpoison([[maybe_unused]] Block* block, [[maybe_unused]] std::size_t bytes) {
+#ifdef SOMA_HEAP_POISONS
+    ASAN_UNPOISON_MEMORY_REGION(block->data(), bytes);
+#endif
+  }
+
+  void insert(Block* block) {
+    const std::size_t index = class_of(block->size);
+    block->free = true;
+    block->previous_free = nullptr;
+    block->next_free = heads_[index];
+    if (heads_[index] != nullptr) heads_[index]->previous_free = block;
+    heads_[index] = block;
+    bitmap_[index / 64] |= std::uint64_t{1} << (index % 64);
+  }
+  void remove(Block* block) {
+    const std::size_t index = class_of(block->size);
+    block->free = false;
+    if (block->next_free != nullptr) block->next_free->previous_free = block->previous_free;
+    if (block->previous_free != nullptr) {
+      block->previous_free->next_free = block->next_free;
+    } else {
+      heads_[index] = block->next_free;
+      if (heads_[index] == nullptr) bitmap_[index / 64] &= ~(std::uint64_t{1} << (index % 64));
+    }
+  }
+
+  // The smallest block of the request's own class that fits, else any of the next class that has
+  // one.
+  Block* find(std::size_t size) {
+    const std::size_t own = class_of(size);
+    Block* best = nullptr;
+    for (Block* block = heads_[own]; block != nullptr; block = block->next_free)
+      if (block->size >= size && (best == nullptr || block->size < best->size)) best = block;
+    if (best != nullptr) return best;
+    for (std::size_t word = (own + 1) / 64; word < bitmap_.size(); ++word) {
+      std::uint64_t bits = bitmap_[word];
+      if (word == (own + 1) / 64) bits &= ~std::uint64_t{0} << ((own + 1) % 64);
+      if (bits != 0) return heads_[word * 64 + static_cast<std::size_t>(std::countr_zero(bits))];
+    }
+    return nullptr;
+  }
+
+  // A new slab with one free block of at least that size. An eighth of what is there as well, so
+  // that a need that grows slowly does not ask every time.
+  void grow(std::size_t size) {
+    const std::size_t bytes = (std::max)({checked_add(size, sizeof(Slab) + sizeof(Block), "Heap"),
+                                          smallest_slab, capacity_ / 8 / unit * unit});
+    auto* slab = ::new (upstream_->allocate(bytes, unit)) Slab{slabs_, bytes};
+    slabs_ = slab;
+    capacity_ += bytes;
+    auto* block = ::new (slab->first())
+        Block{bytes - sizeof(Slab) - sizeof(Block), nullptr, nullptr, nullptr, true};
+    ::new (block->next()) Block{0, block, nullptr, nullptr, false};
+    insert(block);
+    poison(block);
+  }
+  void release(Slab** link) {
+    Slab* slab = *link;
+    const std::size_t bytes = slab->bytes;
+    *link = slab->next;
+    capacity_ -= bytes;
+#ifdef SOMA_HEAP_POISONS
+    ASAN_UNPOISON_MEMORY_REGION(slab, bytes);
+#endif
+    upstream_->deallocate(slab, bytes, unit);
+  }
+
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    SOMA_EXPECTS(alignment <= unit);
+    const std::size_t size = block_size(bytes);
+    const std::lock_guard lock(mutex_);
+    Block* block = find(size);
+    if (block == nullptr) {
+      grow(size);
+      block = find(size);
+    }
+    remove(block);
+    if (block->size - size >= 2 * unit) {
+      unpoison(block, size);  // the header of what is left lies inside
+      const std::size_t left = block->size - size;
+      block->size = size;
+      auto* rest = ::new (block->next()) Block{left, block, nullptr, nullptr, true};
+      rest->next()->previous = rest;
+      insert(rest);
+      poison(block);
+    }
+    unpoison(block, bytes);
+    in_use_ += block->size;
+    peak_ = (std::max)(peak_, in_use_);
+    return block->data();
+  }
+
+  void do_deallocate(void* data, std::size_t, std::size_t) override {
+    auto* block = reinterpret_cast<Block*>(static_cast<std::byte*>(data) - sizeof(Block));
+    const std::lock_guard lock(mutex_);
+    in_use_ -= block->size;
+    if (Block* next = block->next(); next->free) {
+      remove(next);
+      block->size += next->size;
+      block->next()->previous = block;
+    }
+    if (Block* previous = block->previous; previous != nullptr && previous->free) {
+      remove(previous);
+      previous->size += block->size;
+      previous->next()->previous = previous;
+      block = previous;
+    }
+    insert(block);
+    poison(block);
+  }
+
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  std::pmr::memory_resource* upstream_;
+  mutable std::mutex mutex_;
+  Slab* slabs_ = nullptr;
+  std::array<Block*, class_count> heads_{};
+  std::array<std::uint64_t, (class_count + 63) / 64> bitmap_{};
+  std::size_t in_use_ = 0, peak_ = 0, capacity_ = 0;
+};
+
+// Lets containers live on a heap.
+template <class T>
+struct HeapAllocator {
+  using value_type = T;
+  HeapAllocator(Heap& memory) : heap(&memory) {}
+  template <class Other>
+  HeapAllocator(const HeapAllocator<Other>& other) : heap(other.heap) {}
+  T* allocate(std::size_t count) {
+    static_assert(alignof(T) <= memory_alignment);
+    return static_cast<T*>(
+        heap->allocate(checked_multiply(count, sizeof(T), "HeapAllocator"), alignof(T)));
+  }
+  void deallocate(T* data, std::size_t count) noexcept {
+    heap->deallocate(data, count * sizeof(T), alignof(T));
+  }
+  friend bool operator==(const HeapAllocator& a, const HeapAllocator& b) {
+    return a.heap == b.heap;
+  }
+  Heap* heap;
+};
+template <class T>
+using HeapVector = std::vector<T, HeapAllocator<T>>;
+
+}  // namespace soma

@@ -1,0 +1,22 @@
+// Include and go: make_context() with the kernels of this unit's flags. See
+// kernels/static_table-inl.hpp.
+
+#pragma once
+
+#include <soma/kernels/static_table-inl.hpp>
+#include <soma/ops/operators.hpp>
+#include <soma/runtime/context.hpp>
+
+namespace soma {
+inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
+
+  // A context with this unit's kernels. Slow where the flags allow no more than the baseline:
+  // compile with -march=native, or link soma::dispatch. Errors as Context's constructor.
+  [[maybe_unused]] static inline Context make_context(const ContextOptions& options = {}) {
+    TargetList list = static_targets();
+    list.operators = &built_in_operators;
+    return Context(options, list);
+  }
+
+}  // namespace )
+}  // namespace soma

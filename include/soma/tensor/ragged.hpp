@@ -1,0 +1,196 @@
+#pragma once
+// Ragged: a batch of sequences of different lengths without padding: their rows concatenated, and
+// Sequences, which says where each begins.
+
+#include <soma/numeric/logical_index.hpp>
+#include <soma/tensor/tensor.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace soma {
+
+inline constexpr std::size_t default_shards = 8;
+inline constexpr std::size_t max_shards = 1024;
+
+struct SequencesOptions {
+  // The logical number of each sequence in the global batch: what random draws are keyed by. Empty:
+  // first_ordinal and following.
+  std::span<const std::uint64_t> ordinals{};
+  std::uint64_t first_ordinal = 0;
+  // A sum over the rows of the batch is cut into that many parts (a power of two), so that its
+  // order does not depend on the machine.
+  std::size_t shards = default_shards;
+};
+
+// How the rows of a batch form sequences, and how both are cut into shards. Immutable; copies
+// share.
+class Sequences {
+ public:
+  // None: defined() is false.
+  Sequences() = default;
+
+  // Lengths may be 0. Shards end at the sequence borders nearest to equal numbers of rows. Errors
+  // base.size_overflow, ragged.ordinals (not one for each sequence), ragged.shards,
+  // random.index_range.
+  static Sequences from_lengths(Context& context, std::span<const std::size_t> lengths,
+                                const SequencesOptions& options = {}) {
+    check_shards(options.shards);
+    if (!options.ordinals.empty() && options.ordinals.size() != lengths.size())
+      fail(error_id::ragged_ordinals, "Sequences", "ordinals",
+           std::to_string(options.ordinals.size()), std::to_string(lengths.size()));
+    auto data = make(context);
+    data->offsets.reserve(lengths.size() + 1);
+    data->ordinals.reserve(lengths.size());
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      data->offsets.push_back(checked_add(data->offsets.back(), lengths[i], "Sequences"));
+      data->ordinals.push_back(options.ordinals.empty() ? options.first_ordinal + i
+                                                        : options.ordinals[i]);
+      data->longest = (std::max)(data->longest, lengths[i]);
+    }
+    // Before memory is asked for: lengths come from outside. An empty sequence has an index too: it
+    // becomes a row of a summary.
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+      token_index(data->ordinals[i], (std::max)(lengths[i], std::size_t{1}) - 1, 0);
+    data->rows = data->offsets.back();
+    data->row_indices.reserve(data->rows);
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+      for (std::size_t position = 0; position < lengths[i]; ++position)
+        data->row_indices.push_back(token_index(data->ordinals[i], position, 0));
+    data->cut(options.shards);
+    return Sequences(std::move(data));
+  }
+
+  // Rows that are sequences of length 1, cut evenly: a batch without ragged text. Errors
+  // ragged.shards, random.index_range.
+  static Sequences uniform(Context& context, std::size_t rows,
+                           std::size_t shards = default_shards) {
+    check_shards(shards);
+    if (rows != 0) token_index(rows - 1, 0, 0);
+    auto data = make(context);
+    data->offsets.reserve(rows + 1);
+    data->ordinals.reserve(rows);
+    data->row_indices.reserve(rows);
+    for (std::size_t i = 0; i < rows; ++i) {
+      data->offsets.push_back(i + 1);
+      data->ordinals.push_back(i);
+      data->row_indices.push_back(token_index(i, 0, 0));
+    }
+    data->rows = rows;
+    data->longest = rows == 0 ? 0 : 1;
+    data->cut(shards);
+    return Sequences(std::move(data));
+  }
+
+  // One row for each sequence, cut where the sequences were: what is left of a batch when every
+  // sequence has become one vector.
+  Sequences summary(Context& context) const {
+    auto data = make(context);
+    const std::size_t sequences = count();
+    data->offsets.reserve(sequences + 1);
+    data->ordinals.reserve(sequences);
+    data->row_indices.reserve(sequences);
+    for (std::size_t i = 0; i < sequences; ++i) {
+      data->offsets.push_back(i + 1);
+      data->ordinals.push_back(ordinal(i));
+      data->row_indices.push_back(token_index(ordinal(i), 0, 0));
+    }
+    data->rows = sequences;
+    data->longest = sequences == 0 ? 0 : 1;
+    data->row_bounds = data_->sequence_bounds;
+    data->sequence_bounds = data_->sequence_bounds;
+    return Sequences(std::move(data));
+  }
+
+  bool defined() const { return data_ != nullptr; }
+  std::size_t count() const { return data_->ordinals.size(); }
+  std::size_t rows() const { return data_->rows; }
+  std::size_t longest() const { return data_->longest; }
+  std::size_t begin(std::size_t sequence) const { return data_->offsets[sequence]; }
+  std::size_t end(std::size_t sequence) const { return data_->offsets[sequence + 1]; }
+  std::size_t length(std::size_t sequence) const { return end(sequence) - begin(sequence); }
+  std::uint64_t ordinal(std::size_t sequence) const { return data_->ordinals[sequence]; }
+  // count() + 1 of them.
+  std::span<const std::size_t> offsets() const { return data_->offsets; }
+  // token_index(ordinal, position, 0) of each row.
+  std::span<const std::uint64_t> row_indices() const { return data_->row_indices; }
+
+  std::size_t shards() const { return data_->row_bounds.size() - 1; }
+  // Where shards begin and end, in rows and in sequences: shards() + 1 of them.
+  std::span<const std::size_t> row_bounds() const { return data_->row_bounds; }
+  std::span<const std::size_t> sequence_bounds() const { return data_->sequence_bounds; }
+
+ private:
+  struct Data {
+    explicit Data(Heap& memory)
+        : offsets(memory),
+          ordinals(memory),
+          row_indices(memory),
+          row_bounds(memory),
+          sequence_bounds(memory) {
+      offsets.push_back(0);
+    }
+    // Shard s ends at the border nearest to (s + 1) / shards of the rows, the earlier one of two.
+    // Distances are counted in parts of a row, one for each shard: exact, and far below 2^64, since
+    // row_indices holds every row.
+    void cut(std::size_t shards) {
+      const std::size_t sequences = offsets.size() - 1;
+      std::size_t border = 0;  // the last one that is not behind the goal
+      row_bounds.push_back(0);
+      sequence_bounds.push_back(0);
+      for (std::size_t shard = 1; shard < shards; ++shard) {
+        const std::size_t goal = rows * shard;
+        while (border < sequences && offsets[border + 1] * shards <= goal) ++border;
+        const bool next_is_nearer = border < sequences && offsets[border + 1] * shards - goal <
+                                                              goal - offsets[border] * shards;
+        const std::size_t nearest = border + (next_is_nearer ? 1 : 0);
+        row_bounds.push_back(offsets[nearest]);
+        sequence_bounds.push_back(nearest);
+      }
+      row_bounds.push_back(rows);
+      sequence_bounds.push_back(sequences);
+    }
+    HeapVector<std::size_t> offsets;
+    HeapVector<std::uint64_t> ordinals, row_indices;
+    HeapVector<std::size_t> row_bounds, sequence_bounds;
+    std::size_t rows = 0, longest = 0;
+  };
+
+  static void check_shards(std::size_t shards) {
+    if (shards == 0 || shards > max_shards || (shards & (shards - 1)) != 0)
+      fail(error_id::ragged_shards, "Sequences", "shards", std::to_string(shards),
+           "a power of two up to " + std::to_string(max_shards));
+  }
+  static std::shared_ptr<Data> make(Context& context) {
+    return std::allocate_shared<Data>(HeapAllocator<Data>(context.heap()), context.heap());
+  }
+  explicit Sequences(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+  std::shared_ptr<const Data> data_;
+};
+
+// Rows of any shape behind the first dimension, which is sequences.rows().
+struct Ragged {
+  Tensor rows;
+  Sequences sequences;
+};
+
+// A batch of lists, for example of token ids, as one ragged tensor. Errors as Sequences.
+template <class T>
+Ragged make_ragged(Context& context, std::span<const std::vector<T>> lists,
+                   const SequencesOptions& options = {}) {
+  HeapVector<std::size_t> lengths(context.heap());
+  for (const std::vector<T>& list : lists) lengths.push_back(list.size());
+  const Sequences sequences = Sequences::from_lengths(context, lengths, options);
+  const Tensor rows = Tensor::empty(context, Shape{sequences.rows()}, dtype_of<T>);
+  T* next = rows.mutable_data<T>();
+  for (const std::vector<T>& list : lists) next = std::copy(list.begin(), list.end(), next);
+  return {rows, sequences};
+}
+
+}  // namespace soma

@@ -1,0 +1,118 @@
+#pragma once
+// Shape: the sizes of a tensor's dimensions. Rank 0 (one element) to 8.
+
+#include <soma/base/sizes.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace soma {
+
+inline constexpr std::size_t max_rank = 8;
+
+// Distances between neighbours along each dimension, in elements; 0 repeats an element.
+using Strides = std::array<std::size_t, max_rank>;
+
+class Shape {
+ public:
+  constexpr Shape() = default;
+  // Errors tensor.rank, base.size_overflow (more than 2^64 - 1 elements).
+  Shape(std::initializer_list<std::size_t> sizes)
+      : Shape(std::span<const std::size_t>(sizes.begin(), sizes.size())) {}
+  explicit Shape(std::span<const std::size_t> sizes) : rank_(sizes.size()) {
+    if (rank_ > max_rank)
+      fail(error_id::tensor_rank, "Shape", "rank", std::to_string(rank_),
+           "0 to " + std::to_string(max_rank));
+    std::copy(sizes.begin(), sizes.end(), sizes_.begin());
+    // An empty dimension does not excuse sizes whose product overflows: strides are made of them.
+    std::size_t product = 1;
+    for (const std::size_t size : sizes)
+      product = checked_multiply(product, (std::max)(size, std::size_t{1}), "Shape");
+  }
+
+  constexpr std::size_t rank() const { return rank_; }
+  constexpr std::size_t operator[](std::size_t dimension) const { return sizes_[dimension]; }
+  constexpr std::size_t elements() const {
+    std::size_t product = 1;
+    for (const std::size_t size : *this) product *= size;
+    return product;
+  }
+  // The last size, and the product of the others: a tensor seen as a matrix. Rank 0 is 1 x 1.
+  constexpr std::size_t columns() const { return rank_ == 0 ? 1 : sizes_[rank_ - 1]; }
+  constexpr std::size_t rows() const {
+    std::size_t product = 1;
+    for (std::size_t i = 0; i + 1 < rank_; ++i) product *= sizes_[i];
+    return product;
+  }
+
+  constexpr const std::size_t* begin() const { return sizes_.data(); }
+  constexpr const std::size_t* end() const { return sizes_.data() + rank_; }
+  friend constexpr bool operator==(const Shape& a, const Shape& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
+  // The same shape with another size there, with two sizes exchanged, without that dimension.
+  Shape with(std::size_t dimension, std::size_t size) const {
+    Shape result = *this;
+    result.sizes_[dimension] = size;
+    return Shape(std::span<const std::size_t>(result.begin(), result.rank_));
+  }
+  Shape exchanged(std::size_t a, std::size_t b) const {
+    Shape result = *this;
+    std::swap(result.sizes_[a], result.sizes_[b]);
+    return result;
+  }
+  Shape without(std::size_t dimension) const {
+    Shape result;
+    for (std::size_t i = 0; i < rank_; ++i)
+      if (i != dimension) result.sizes_[result.rank_++] = sizes_[i];
+    return result;
+  }
+
+  // Row-major distances.
+  constexpr Strides strides() const {
+    Strides result{};
+    std::size_t step = 1;
+    for (std::size_t i = rank_; i-- > 0;) {
+      result[i] = step;
+      step *= (std::max)(sizes_[i], std::size_t{1});
+    }
+    return result;
+  }
+
+ private:
+  std::array<std::size_t, max_rank> sizes_{};
+  std::size_t rank_ = 0;
+};
+
+// "[2, 3]"
+inline std::string to_string(const Shape& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.rank(); ++i)
+    text.append(i == 0 ? "" : ", ").append(std::to_string(shape[i]));
+  return text + "]";
+}
+
+// NumPy's broadcasting: shapes are aligned at their last dimensions; sizes are equal or 1. Error
+// tensor.broadcast names both.
+inline Shape broadcast(const Shape& a, const Shape& b, std::string_view operation) {
+  const std::size_t rank = (std::max)(a.rank(), b.rank());
+  std::array<std::size_t, max_rank> sizes{};
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::size_t x = i + a.rank() < rank ? 1 : a[i + a.rank() - rank];
+    const std::size_t y = i + b.rank() < rank ? 1 : b[i + b.rank() - rank];
+    if (x != y && x != 1 && y != 1)
+      fail(error_id::tensor_broadcast, operation, "shape", to_string(b),
+           "one that broadcasts with " + to_string(a));
+    sizes[i] = x == 1 ? y : x;
+  }
+  return Shape(std::span<const std::size_t>(sizes.data(), rank));
+}
+
+}  // namespace soma

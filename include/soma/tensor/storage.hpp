@@ -1,0 +1,93 @@
+#pragma once
+// Storage: the bytes that tensors share, counted by reference, with a version that every write
+// advances: what autograd compares to notice a change after it has kept a value.
+
+#include <soma/base/sizes.hpp>
+#include <soma/runtime/memory.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <new>
+#include <utility>
+
+namespace soma {
+
+namespace detail {
+
+struct alignas(memory_alignment) StorageBlock {
+  std::atomic<std::size_t> references{1};
+  std::pmr::memory_resource* resource;
+  std::size_t block_bytes;  // of this header, and of the data where it lies behind it
+  std::byte* data;
+  std::size_t bytes;
+  std::uint64_t version = 0;
+  std::shared_ptr<const void> owner;  // of adopted data
+  bool writable = true;
+};
+
+}  // namespace detail
+
+// Handle of a storage; empty by default. Counting is thread-safe, everything else is as safe as the
+// bytes themselves.
+class Storage {
+ public:
+  Storage() = default;
+
+  // Uninitialised bytes, aligned to memory_alignment. Errors base.size_overflow, memory.exhausted.
+  static Storage allocate(std::pmr::memory_resource& resource, std::size_t bytes) {
+    const std::size_t total = checked_add(bytes, sizeof(detail::StorageBlock), "Storage");
+    auto* block = static_cast<std::byte*>(resource.allocate(total, memory_alignment));
+    return Storage(::new (block) detail::StorageBlock{.resource = &resource,
+                                                      .block_bytes = total,
+                                                      .data = block + sizeof(detail::StorageBlock),
+                                                      .bytes = bytes,
+                                                      .owner = {}});
+  }
+  // Bytes of somebody else, who stays alive as long as `owner` is held.
+  static Storage adopt(std::pmr::memory_resource& resource, std::byte* data, std::size_t bytes,
+                       std::shared_ptr<const void> owner, bool writable) {
+    void* block = resource.allocate(sizeof(detail::StorageBlock), memory_alignment);
+    return Storage(::new (block) detail::StorageBlock{.resource = &resource,
+                                                      .block_bytes = sizeof(detail::StorageBlock),
+                                                      .data = data,
+                                                      .bytes = bytes,
+                                                      .owner = std::move(owner),
+                                                      .writable = writable});
+  }
+
+  Storage(const Storage& other) : block_(other.block_) {
+    if (block_ != nullptr) block_->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  Storage(Storage&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  Storage& operator=(Storage other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~Storage() {
+    if (block_ == nullptr || block_->references.fetch_sub(1, std::memory_order_acq_rel) != 1)
+      return;
+    std::pmr::memory_resource* resource = block_->resource;
+    const std::size_t bytes = block_->block_bytes;
+    block_->~StorageBlock();
+    resource->deallocate(block_, bytes, memory_alignment);
+  }
+
+  explicit operator bool() const { return block_ != nullptr; }
+  std::byte* data() const { return block_->data; }
+  std::size_t bytes() const { return block_->bytes; }
+  bool writable() const { return block_->writable; }
+  std::uint64_t version() const { return block_->version; }
+  void advance_version() const { ++block_->version; }
+  // Whether this handle is the only one: its bytes may then be used for something else.
+  bool unique() const { return block_->references.load(std::memory_order_acquire) == 1; }
+  friend bool operator==(const Storage& a, const Storage& b) { return a.block_ == b.block_; }
+
+ private:
+  explicit Storage(detail::StorageBlock* block) : block_(block) {}
+  detail::StorageBlock* block_ = nullptr;
+};
+
+}  // namespace soma

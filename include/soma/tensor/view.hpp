@@ -1,0 +1,33 @@
+#pragma once
+// View<T>: typed access to the elements of a tensor, for code that loops over them. A view neither
+// owns nor counts; it is good for as long as the tensor's storage.
+
+#include <soma/base/contracts.hpp>
+#include <soma/tensor/shape.hpp>
+
+#include <array>
+#include <cstddef>
+
+namespace soma {
+
+template <class T>
+struct View {
+  T* data = nullptr;
+  Shape shape;
+  Strides strides{};
+
+  // The element at as many indices as the rank. Checked: a wrong index ends the program.
+  template <class... Index>
+  T& operator()(Index... index) const {
+    const std::array<std::size_t, sizeof...(index)> at{static_cast<std::size_t>(index)...};
+    SOMA_EXPECTS(at.size() == shape.rank());
+    std::size_t offset = 0;
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      SOMA_EXPECTS(at[i] < shape[i]);
+      offset += at[i] * strides[i];
+    }
+    return data[offset];
+  }
+};
+
+}  // namespace soma

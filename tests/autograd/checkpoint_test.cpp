@@ -1,0 +1,249 @@
+// checkpoint(): the bits of a computation that keeps everything, with less memory.
+
+#include <soma/soma.hpp>
+
+#include "catch.hpp"
+#include "support/errors.hpp"
+#include "support/tensors.hpp"
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+using namespace soma;
+using soma_test::gradient_bits;
+using soma_test::id_of;
+using soma_test::random_parameter;
+using soma_test::random_tensor;
+
+namespace {
+
+using Part = std::function<Var(Tape&, std::span<const Var>)>;
+// Applies a part, plainly or as a checkpoint.
+using Apply = std::function<Var(Tape&, std::vector<Var>, const Part&)>;
+
+Var plainly(Tape& tape, std::vector<Var> inputs, const Part& part) { return part(tape, inputs); }
+Var checkpointed(Tape& tape, std::vector<Var> inputs, const Part& part) {
+  return checkpoint(tape, inputs, part);
+}
+
+struct Outcome {
+  std::vector<std::byte> loss, gradients;
+  std::size_t nodes = 0;
+  friend bool operator==(const Outcome& a, const Outcome& b) {
+    return a.loss == b.loss && a.gradients == b.gradients;
+  }
+};
+
+// A loss that some parts are applied in.
+using Model = std::function<Var(Tape&, const Apply&)>;
+
+Outcome outcome(Context& context, const Parameters& parameters, const Model& model,
+                const Apply& apply) {
+  Tape tape(context, {.seed = 5, .step = 9});
+  const Var loss = model(tape, apply);
+  Outcome result{soma_test::bits(context, loss.value()), {}, tape.size()};
+  tape.backward(loss);
+  result.gradients = gradient_bits(context, parameters);
+  clear_gradients(parameters);
+  return result;
+}
+
+void check_same(Context& context, const Parameters& parameters, const Model& model) {
+  const Outcome wanted = outcome(context, parameters, model, plainly);
+  const Outcome given = outcome(context, parameters, model, checkpointed);
+  CHECK(given == wanted);
+  CHECK(given.nodes < wanted.nodes);
+}
+
+struct Fixture {
+  Context context{{.threads = 2}, make_context().targets()};
+  Var w = random_parameter(context, Shape{6, 6}, "w");
+  Var v = random_parameter(context, Shape{6, 6}, "v");
+  Parameters parameters{{"w", w}, {"v", v}};
+  std::vector<std::size_t> lengths{3, 0, 1, 5};
+  Sequences sequences = Sequences::from_lengths(context, lengths, {.first_ordinal = 40});
+  Tensor x = random_tensor(context, Shape{9, 6}, "x");
+};
+
+constexpr std::uint32_t site = stream_id("here", "dropout");
+
+}  // namespace
+
+TEST_CASE("captured parameters, ragged rows and dropout give the same bits", "[unit][checkpoint]") {
+  Fixture f;
+  check_same(f.context, f.parameters, [&](Tape& tape, const Apply& apply) {
+    const Var h = matmul(tape, tape.constant(f.x, f.sequences), f.v);
+    const Var y = apply(tape, {h}, [&](Tape& inner, std::span<const Var> inputs) {
+      const Var z = dropout(inner, matmul(inner, inputs[0], f.w), 0.5f, site);
+      return add(inner, linear(inner, z, f.w, {}, {.activation = Activation::gelu}), inputs[0]);
+    });
+    return sum(tape, mul(tape, dropout(tape, y, 0.25f, site + 1), matmul(tape, y, f.w)));
+  });
+}
+
+TEST_CASE("a variable inside and outside, and twice among the inputs", "[unit][checkpoint]") {
+  // The sums of its gradients have to be made in the same order.
+  Fixture f;
+  check_same(f.context, f.parameters, [&](Tape& tape, const Apply& apply) {
+    const Var h = matmul(tape, f.v, f.w);
+    const Var early = exp(tape, h);
+    const Var y = apply(tape, {h, f.w, h, early}, [&](Tape& inner, std::span<const Var> inputs) {
+      const Var a = mul(inner, sin(inner, inputs[0]), cos(inner, inputs[2]));
+      const Var b = matmul(inner, matmul(inner, f.w, inputs[1]), inputs[3]);
+      return add(inner, mul(inner, a, f.v), mul(inner, b, inputs[0]));
+    });
+    const Var late = tanh(tape, matmul(tape, h, f.w));
+    return mean(tape, mul(tape, mul(tape, y, late), sigmoid(tape, h)));
+  });
+}
+
+TEST_CASE("each input keeps its own sequences, or none", "[unit][checkpoint]") {
+  // Rows of one batch, rows of another with as many rows, and a matrix without: dropout tells them
+  // apart.
+  Fixture f;
+  const Sequences other =
+      Sequences::from_lengths(f.context, std::vector<std::size_t>{4, 5}, {.first_ordinal = 7});
+  for (std::size_t first = 0; first < 3; ++first)
+    check_same(f.context, f.parameters, [&](Tape& tape, const Apply& apply) {
+      const std::array<Var, 3> kinds{tape.constant(f.x), tape.constant(f.x, f.sequences),
+                                     tape.constant(f.x, other)};
+      std::vector<Var> inputs{matmul(tape, kinds[first], f.v)};
+      for (const Var& kind : kinds) inputs.push_back(kind);
+      const Var y = apply(tape, inputs, [&](Tape& inner, std::span<const Var> in) {
+        Var total = matmul(inner, in[0], f.w);
+        for (const Var& input : in)
+          total = add(inner, total,
+                      matmul(inner, dropout(inner, matmul(inner, input, f.v), 0.5f, site), f.w));
+        return total;
+      });
+      return sum(tape, square(tape, y));
+    });
+}
+
+TEST_CASE("an input may be left out", "[unit][checkpoint]") {
+  Fixture f;
+  check_same(f.context, f.parameters, [&](Tape& tape, const Apply& apply) {
+    const Part part = [&](Tape& inner, std::span<const Var> in) {
+      CHECK(in[0].defined() != in[1].defined());
+      const Var y = in[0].defined() ? in[0] : in[1];
+      return add(inner, linear(inner, y, f.w), linear(inner, y, f.v));
+    };
+    return sum(tape, mul(tape, apply(tape, {f.w, Var()}, part), apply(tape, {Var(), f.v}, part)));
+  });
+}
+
+TEST_CASE("checkpoints in checkpoints", "[unit][checkpoint]") {
+  Fixture f;
+  check_same(f.context, f.parameters, [&](Tape& tape, const Apply& apply) {
+    const Part leaf = [&](Tape& inner, std::span<const Var> in) {
+      return dropout(inner, tanh(inner, matmul(inner, in[0], f.w)), 0.5f, site);
+    };
+    const Part middle = [leaf, &apply](Tape& inner, std::span<const Var> in) {
+      const Var y = apply(inner, {apply(inner, {in[0]}, leaf)}, leaf);
+      return add(inner, y, in[0]);
+    };
+    return sum(tape, apply(tape, {apply(tape, {matmul(tape, f.v, f.w)}, middle)}, middle));
+  });
+}
+
+TEST_CASE("a table inside of a checkpoint keeps its sparse gradient", "[unit][checkpoint]") {
+  Fixture f;
+  const Part part = [&](Tape& inner, std::span<const Var> in) {
+    return sin(inner, embedding(inner, f.w, in[0]));
+  };
+  const Model model = [&](Tape& tape, const Apply& apply) {
+    const Var ids = tape.constant(soma_test::ints(f.context, {1, 4, 1}));
+    return sum(tape, apply(tape, {ids}, part));
+  };
+  check_same(f.context, f.parameters, model);
+  Tape tape(f.context);
+  tape.backward(model(tape, checkpointed));
+  CHECK(f.w.gradient().sparse());
+}
+
+TEST_CASE("what passes through, or has nothing to differentiate, is not recorded",
+          "[unit][checkpoint]") {
+  Fixture f;
+  Tape tape(f.context);
+  const Var h = square(tape, f.w);
+  const Var same = checkpoint(tape, std::span<const Var>(&h, 1),
+                              [](Tape&, std::span<const Var> in) { return in[0]; });
+  CHECK(tape.size() == 1);
+  const Var x = tape.constant(f.x);
+  const Var y = checkpoint(tape, std::span<const Var>(&x, 1),
+                           [](Tape& t, std::span<const Var> in) { return square(t, in[0]); });
+  CHECK_FALSE(y.requires_gradient());
+  CHECK(tape.size() == 1);
+  tape.backward(sum(tape, add(tape, same, f.w)));
+  CHECK(f.w.gradient().defined());
+  const auto pause = tape.no_gradient();
+  const Var z = checkpoint(tape, {}, [&](Tape& t, std::span<const Var>) { return square(t, f.w); });
+  CHECK_FALSE(z.requires_gradient());
+  CHECK(tape.size() == 0);
+}
+
+TEST_CASE("a checkpoint keeps its inputs and nothing else", "[unit][checkpoint]") {
+  auto context = make_context({.threads = 1});
+  constexpr std::size_t bytes = 512 * 512 * 4;
+  const Var w = random_parameter(context, Shape{512, 512}, "w");
+  const Part part = [](Tape& inner, std::span<const Var> in) {
+    Var y = in[0];
+    for (int i = 0; i < 6; ++i) y = sin(inner, y);
+    return y;
+  };
+  std::size_t peaks[2];
+  for (const bool plain : {true, false}) {
+    const std::size_t before = context.heap().bytes_in_use();
+    context.heap().reset_peak();
+    {
+      Tape tape(context);
+      Var y = w;
+      for (int i = 0; i < 6; ++i)
+        y = plain ? plainly(tape, {y}, part) : checkpointed(tape, {y}, part);
+      tape.backward(sum(tape, y));
+    }
+    peaks[plain ? 1 : 0] = context.heap().peak_bytes() - before;
+    w.clear_gradient();
+  }
+  CHECK(peaks[1] > 35 * bytes);
+  CHECK(peaks[0] < 17 * bytes);  // six inputs, and one part at a time with its gradients
+}
+
+TEST_CASE("misuse of a checkpoint", "[unit][checkpoint]") {
+  Fixture f;
+  Tape tape(f.context);
+  const std::vector<Var> many(33, f.w);
+  const Part first = [](Tape& t, std::span<const Var> in) { return square(t, in[0]); };
+  CHECK(soma_test::message_of([&] { checkpoint(tape, many, first); }) ==
+        "checkpoint: inputs is 33, wanted at most 32 [operator.inputs]");
+  const Var all = checkpoint(tape, std::span(many).first(32), first);
+  tape.backward(sum(tape, all));
+  f.w.clear_gradient();
+
+  // A result that comes in unannounced.
+  const Var hidden = square(tape, f.v);
+  const Var y = checkpoint(tape, std::span<const Var>(&f.w, 1),
+                           [&](Tape& t, std::span<const Var> in) { return mul(t, in[0], hidden); });
+  CHECK(id_of([&] { tape.backward(sum(tape, y)); }) == "autograd.foreign_tape");
+  CHECK(tape.size() == 0);
+
+  // An input that is written before backward; an input of another tape.
+  const Var h = square(tape, f.v);
+  const Var loss = sum(tape, checkpoint(tape, std::span<const Var>(&h, 1), first));
+  h.value().mutable_raw();
+  CHECK(soma_test::message_of([&] { tape.backward(loss); }) ==
+        "checkpoint: input 0 is changed since, wanted the value that backward needs (write to a "
+        "copy) [autograd.changed_in_place]");
+  Tape other(f.context);
+  const Var foreign = square(other, f.w);
+  CHECK(id_of([&] { checkpoint(tape, std::span<const Var>(&foreign, 1), first); }) ==
+        "autograd.foreign_tape");
+  const auto none = [&](Tape& t, std::span<const Var>) { return square(t, f.w); };
+  CHECK(id_of([&] { checkpoint(tape, std::span<const Var>(&foreign, 1), none); }) ==
+        "autograd.foreign_tape");
+  CHECK(tape.recording());
+  CHECK(tape.size() == 0);
+}

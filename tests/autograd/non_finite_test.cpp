@@ -1,0 +1,137 @@
+// NaN and infinity: they go where the formulas send them, and can be stopped where they arise.
+
+#include <soma/soma.hpp>
+
+#include "catch.hpp"
+#include "support/errors.hpp"
+#include "support/tensors.hpp"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+using namespace soma;
+using soma_test::floats;
+using soma_test::gradient_values;
+using soma_test::message_of;
+using soma_test::values;
+
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+
+// Two linear layers over three rows; one element of the input is given.
+struct Model {
+  Context context{{.threads = 1}, make_context().targets()};
+  models::Mlp mlp{nn::Scope{context, 1}, std::vector<std::size_t>{4, 5, 2}, Activation::relu};
+  Parameters parameters = nn::parameters(mlp);
+
+  Var operator()(Tape& tape, float bad, std::size_t at) {
+    const Tensor x = soma_test::random_tensor(context, Shape{3, 4}, "x");
+    x.mutable_data<float>()[at] = bad;
+    return mlp(tape, tape.constant(x));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a NaN reaches its own row of the results, and every weight's gradient", "[unit][tape]") {
+  Model model;
+  Tape tape(model.context);
+  const Var y = model(tape, not_a_number, 5);  // row 1, column 1
+  const std::vector<float> logits = values(model.context, y.value());
+  for (std::size_t i = 0; i < 6; ++i) CHECK(std::isnan(logits[i]) == (i / 2 == 1));
+  tape.backward(sum(tape, square(tape, y)));
+  for (const float g : gradient_values(model.context, model.mlp.layers[1].weight))
+    CHECK(std::isnan(g));
+  CHECK_FALSE(optim::gradients_finite(model.context, model.parameters));
+  CHECK(std::isnan(optim::gradient_norm(model.context, model.parameters)));
+}
+
+TEST_CASE("an infinity becomes what the formula says", "[unit][tape]") {
+  Model model;
+  Tape tape(model.context);
+  const Var y = model(tape, infinity, 0);
+  // ReLU leaves 0 or infinity, and the next layer adds infinities of the weights' signs.
+  const std::vector<float> logits = values(model.context, y.value());
+  for (std::size_t i = 0; i < 2; ++i) CHECK_FALSE(std::isfinite(logits[i]));
+  for (std::size_t i = 2; i < 6; ++i) CHECK(std::isfinite(logits[i]));
+
+  auto& context = model.context;
+  const Var x = Var::parameter(context, floats(context, {0, 1, infinity, -infinity}));
+  const std::vector<float> exponentials = values(context, exp(tape, x).value());
+  CHECK(exponentials[2] == infinity);
+  CHECK(exponentials[3] == 0);
+  CHECK(values(context, reciprocal(tape, x).value()) == std::vector<float>{infinity, 1, 0, 0});
+  CHECK(values(context, log(tape, x).value())[0] == -infinity);
+  CHECK(std::isnan(values(context, log(tape, x).value())[3]));
+  tape.backward(sum(tape, sqrt(tape, x)));
+  const std::vector<float> g = gradient_values(context, x);
+  CHECK(g[0] == infinity);
+  CHECK(g[1] == 0.5f);
+  CHECK(g[2] == 0);
+  CHECK(std::isnan(g[3]));
+}
+
+TEST_CASE("the first operator that makes one is named, forward", "[unit][tape]") {
+  auto context = make_context({.threads = 1});
+  const Var w = Var::parameter(context, floats(context, {1, -2, 3}));
+  Tape tape(context, {.stop_at_non_finite = true});
+  const Var y = square(tape, w);
+  CHECK(message_of([&] { exp(tape, mul(tape, y, log(tape, w))); }) ==
+        "logarithm: result is [3] fp32 with NaN or infinity, wanted finite numbers "
+        "[autograd.not_finite]");
+  // Without the option it goes through.
+  Tape silent(context);
+  CHECK(std::isnan(values(context, exp(silent, log(silent, w)).value())[1]));
+}
+
+TEST_CASE("the first operator that makes one is named, backward", "[unit][tape]") {
+  auto context = make_context({.threads = 1});
+  const Var w = Var::parameter(context, floats(context, {1, 0, 4}));
+  Tape tape(context, {.stop_at_non_finite = true});
+  const Var one = tape.constant(floats(context, {1, 1, 1}));
+  const Var loss = sum(tape, add(tape, mul(tape, sqrt(tape, mul(tape, w, one)), one), one));
+  CHECK(std::isfinite(loss.value().item<float>()));
+  CHECK(message_of([&] { tape.backward(loss); }) ==
+        "square_root (backward): result is [3] fp32 with NaN or infinity, wanted finite numbers "
+        "[autograd.not_finite]");
+  CHECK_FALSE(w.gradient().defined());
+  CHECK(tape.size() == 0);
+}
+
+TEST_CASE("a checkpoint is looked into, both ways", "[unit][tape]") {
+  auto context = make_context({.threads = 1});
+  const Var w = Var::parameter(context, floats(context, {1, 0, 4}));
+  Tape tape(context, {.stop_at_non_finite = true});
+  const auto root = [](Tape& inner, std::span<const Var> inputs) {
+    return square(inner, sqrt(inner, inputs[0]));
+  };
+  const Var loss = sum(tape, checkpoint(tape, std::span<const Var>(&w, 1), root));
+  // d sqrt at 0 is infinite, and infinity times d square at 0 is NaN.
+  CHECK(message_of([&] { tape.backward(loss); }) ==
+        "square_root (backward): result is [3] fp32 with NaN or infinity, wanted finite numbers "
+        "[autograd.not_finite]");
+  const Var below = tape.constant(floats(context, {-1}));
+  CHECK(soma_test::id_of([&] { checkpoint(tape, std::span<const Var>(&below, 1), root); }) ==
+        "autograd.not_finite");
+}
+
+TEST_CASE("a loss scale that is too large is found by the scaler", "[unit][tape]") {
+  auto context = make_context({.threads = 1});
+  const Var w = Var::parameter(context, floats(context, {1e30f, 2}));
+  const Parameters parameters{{"w", w}};
+  Tape tape(context);
+  optim::LossScaler scaler({.initial = 1024});
+  int skipped = 0;
+  for (int i = 0; i < 12; ++i) {
+    clear_gradients(parameters);
+    tape.backward(sum(tape, mul(tape, w, tape.constant(floats(context, {1e37f, 1})))),
+                  scaler.scale());
+    skipped += scaler.update(optim::gradients_finite(context, parameters)) ? 0 : 1;
+  }
+  // 1e37 times 32 is finite, times 64 is not.
+  CHECK(skipped == 5);
+  CHECK(scaler.scale() == 32);
+}

@@ -1,0 +1,210 @@
+// Attention, forward and backward, against the reference in double, on every target.
+
+#include "kernels/attention_call.hpp"
+
+#include <cstring>
+#include <limits>
+
+using namespace soma;
+using namespace soma_test;
+
+namespace {
+
+void check_case(const AttentionCase& c) {
+  const auto reference = c.reference<double>();
+  AttentionBounds bounds(c, reference);
+  bounds.finish();
+  std::vector<float> first;
+  on_every_target([&](const Context& context) {
+    const AttentionResults r = attend(context, c);
+    CHECK(within(r.out, reference.out, bounds.out));
+    CHECK(within(r.log_sum_exp, reference.log_sum_exp, bounds.log_sum_exp));
+    CHECK(within(r.dq, reference.dq, bounds.dq));
+    CHECK(within(r.dk, reference.dk, bounds.dk));
+    CHECK(within(r.dv, reference.dv, bounds.dv));
+    if (!context.target().fused_multiply_add) return;
+    if (first.empty()) first = r.all();
+    CHECK(same_bits(r.all(), first));
+  });
+}
+
+}  // namespace
+
+TEST_CASE("attention of every length", "[unit][attention]") {
+  for (const std::size_t length :
+       {1, 2, 13, 31, 32, 33, 63, 64, 65, 130, 139, 140, 141, 225, 517}) {
+    INFO("length " << length);
+    check_case(AttentionCase(length, length, 64));
+    check_case(AttentionCase(length, length, 5, 0.1f));
+  }
+}
+
+TEST_CASE("attention of every width", "[unit][attention]") {
+  for (const std::size_t width : {1, 2, 14, 16, 17, 31, 33, 96, 128, 193, 600}) {
+    INFO("width " << width);
+    check_case(AttentionCase(35, 120, width, 0.25f));
+  }
+}
+
+TEST_CASE("queries and keys of different lengths", "[unit][attention]") {
+  check_case(AttentionCase(1, 300, 32));
+  check_case(AttentionCase(300, 1, 32, 0.5f));
+  check_case(AttentionCase(65, 230, 16, 0.5f));
+}
+
+TEST_CASE("a long sequence", "[unit][attention]") {
+  const AttentionCase c(4096, 4096, 8);
+  std::vector<float> first;
+  const auto reference = c.reference<double>();
+  on_every_target([&](const Context& context) {
+    // Scores are below 8 * 4 / sqrt(8) < 12 in magnitude, their sums wrong by 18 u * 12 at most;
+    // the rest of AttentionBounds' terms: 4096 / 16 + 6 * 31 + 8 sums and (2 * 4096 + 8) products.
+    const double relative = (2 * 18 * 12 + 486 + 8 * 20 + 8200) * 0x1p-24;
+    const AttentionResults r = attend(context, c, false);
+    bool near = true;
+    for (std::size_t i = 0; i < r.out.size(); ++i)
+      near = near && std::fabs(r.out[i] - reference.out[i]) <= relative * 2;  // |v| <= 2
+    for (std::size_t i = 0; i < c.queries; ++i)
+      near = near && std::fabs(r.log_sum_exp[i] - reference.log_sum_exp[i]) <= relative;
+    CHECK(near);
+    if (!context.target().fused_multiply_add) return;
+    if (first.empty()) first = r.all();
+    CHECK(same_bits(r.all(), first));
+  });
+}
+
+TEST_CASE("no queries, no keys", "[unit][attention]") {
+  on_every_target([](const Context& context) {
+    const AttentionResults none = attend(context, AttentionCase(5, 0, 7));
+    CHECK(same_bits(none.out, std::vector<float>(35, 0)));
+    CHECK(same_bits(none.dq, std::vector<float>(35, 0)));
+    CHECK(same_bits(none.log_sum_exp,
+                    std::vector<float>(5, -std::numeric_limits<float>::infinity())));
+    const AttentionResults idle = attend(context, AttentionCase(0, 3, 7));
+    CHECK(same_bits(idle.dk, std::vector<float>(21, 0)));
+    CHECK(same_bits(idle.dv, std::vector<float>(21, 0)));
+  });
+}
+
+TEST_CASE("gradients are what the loss does when an input moves", "[unit][attention]") {
+  AttentionCase c(6, 9, 5, 0.3f);
+  auto reference = c.reference<double>();
+  const auto loss = [&] {
+    reference.forward();
+    double sum = 0;
+    for (std::size_t i = 0; i < reference.out.size(); ++i)
+      sum += reference.out[i] * static_cast<double>(c.dout.values[i]);
+    return sum;
+  };
+  // Central differences: wrong by step^2 times a third derivative of the order of 10, and 2^-52 of
+  // the loss over the step.
+  constexpr double step = 0x1p-12, tolerance = 100 * step * step;
+  const auto check = [&](std::vector<double>& input, const std::vector<float>& gradient) {
+    for (std::size_t i = 0; i < input.size(); ++i) {
+      const double before = input[i];
+      input[i] = before + step;
+      const double above = loss();
+      input[i] = before - step;
+      const double below = loss();
+      input[i] = before;
+      // Beside the difference's own error, fp32's in gradients of up to 10 or so.
+      CHECK(std::fabs((above - below) / (2 * step) - static_cast<double>(gradient[i])) <
+            tolerance + 200 * 0x1p-24 * 10);
+    }
+  };
+  on_every_target([&](const Context& context) {
+    const AttentionResults r = attend(context, c);
+    check(reference.q, r.dq);
+    check(reference.k, r.dk);
+    check(reference.v, r.dv);
+  });
+}
+
+TEST_CASE("operands of every type and layout", "[unit][attention]") {
+  for (const DType dtype : floating_dtypes) {
+    INFO(to_string(dtype));
+    if (dtype == DType::e8m0) continue;  // no signs, no zero: see gemm
+    check_case(AttentionCase(20, 40, 24, 0.1f, dtype));
+  }
+  for (const Layout layout : {Layout::contiguous, Layout::transposed, Layout::every_other})
+    check_case(AttentionCase(37, 130, 24, 0.1f, DType::fp32, layout));
+}
+
+TEST_CASE("results of every type, rounded once", "[unit][attention]") {
+  const AttentionCase c(19, 23, 40);
+  for (const DType dtype : floating_dtypes)
+    for (const Rounding rounding : {Rounding::nearest_even, Rounding::stochastic})
+      on_every_target([&](const Context& context) {
+        INFO(to_string(dtype));
+        AttentionResults r = attend(context, c);
+        TargetMatrix out(19, 40, dtype, rounding), dq(19, 40, dtype, rounding, true),
+            dk(23, 40, dtype, rounding), dv(23, 40, dtype, rounding, true);
+        const AttentionKernels& kernels = context.kernels().attention;
+        const GuardedWorkspace workspace(kernels.workspace_bytes(19, 23, 40));
+        std::vector<float> log_sum_exp(19);
+        AttentionArgs args = c.args();
+        args.workspace = workspace.data();
+        args.out = out.target;
+        args.log_sum_exp = log_sum_exp.data();
+        kernels.forward(args);
+        CHECK(out.holds(r.out, 40));
+        CHECK(same_bits(log_sum_exp, r.log_sum_exp));
+        args.forward_out = plain(r.out, 40);
+        args.dq = dq.target, args.dk = dk.target, args.dv = dv.target;
+        kernels.backward(args);
+        CHECK(dq.holds(r.dq, 40));
+        CHECK(dk.holds(r.dk, 40));
+        CHECK(dv.holds(r.dv, 40));
+      });
+}
+
+TEST_CASE("large scores do not overflow", "[unit][attention]") {
+  // Scores of some hundreds: without subtracting the largest, exp would be infinite.
+  AttentionCase c(40, 230, 16, 0, DType::fp32, Layout::contiguous, 16);
+  check_case(c);
+}
+
+TEST_CASE("infinite and NaN scores as the formulas say", "[unit][attention]") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  AttentionCase c(3, 230, 1, 0, DType::fp32, Layout::contiguous);
+  const auto set = [](StoredMatrix& m, std::size_t i, float value) {
+    m.values[i] = value;
+    std::memcpy(m.bytes.data() + i * sizeof value, &value, sizeof value);
+  };
+  // Rows: an ordinary one; one that sees -infinity in all keys; one with NaN.
+  set(c.q, 0, 1);
+  set(c.q, 1, -infinity);
+  set(c.q, 2, std::numeric_limits<float>::quiet_NaN());
+  for (std::size_t j = 0; j < 230; ++j) set(c.k, j, 1);
+  // The whole first block has no weight in the first row.
+  for (std::size_t j = 0; j < 140; ++j) set(c.k, j, -infinity);
+  on_every_target([&](const Context& context) {
+    const AttentionResults r = attend(context, c, false);
+    double mean = 0;
+    for (std::size_t j = 140; j < 230; ++j) mean += static_cast<double>(c.v.values[j]) / 90;
+    CHECK(std::fabs(r.out[0] - mean) < 2 * 100 * 0x1p-24);  // 90 values up to 2, and the division
+    CHECK(std::fabs(r.log_sum_exp[0] - (1 + std::log(90.0))) < 8 * 0x1p-22);
+    CHECK(std::isnan(r.out[1]));  // +infinity in the first block
+    CHECK(std::isnan(r.out[2]));
+    CHECK(std::isnan(r.log_sum_exp[2]));
+  });
+  for (std::size_t j = 0; j < 230; ++j) set(c.k, j, 1);
+  on_every_target([&](const Context& context) {
+    const AttentionResults r = attend(context, c, false);
+    CHECK(std::isnan(r.out[1]));  // -infinity everywhere: 0 / 0
+    CHECK(r.log_sum_exp[1] == -infinity);
+  });
+}
+
+TEST_CASE("attention's workspace never shrinks with what is asked of it", "[unit][attention]") {
+  on_every_target([](const Context& context) {
+    const auto bytes = context.kernels().attention.workspace_bytes;
+    const std::size_t sizes[] = {0, 1, 15, 33, 64, 130, 512, 4096, 65536};
+    for (std::size_t i = 0; i + 1 < std::size(sizes); ++i)
+      for (const std::size_t other : {std::size_t{1}, std::size_t{100}, std::size_t{5000}}) {
+        CHECK(bytes(sizes[i], other, 64) <= bytes(sizes[i + 1], other, 64));
+        CHECK(bytes(other, sizes[i], 64) <= bytes(other, sizes[i + 1], 64));
+        CHECK(bytes(100, 100, sizes[i]) <= bytes(100, 100, sizes[i + 1]));
+      }
+  });
+}

@@ -1,0 +1,248 @@
+// What happens to a product's elements on their way out: every step, every combination, every
+// target type.
+
+#include "kernels/gemm_call.hpp"
+
+#include <array>
+
+using namespace soma;
+using namespace soma_test;
+
+namespace {
+
+constexpr std::size_t m = 17, n = 70, k = 40;
+
+struct Steps {
+  bool accumulate, bias, pre_activation, dropout, residual, amax;
+  Activation activation;
+};
+
+std::vector<Steps> all_steps() {
+  std::vector<Steps> all;
+  for (unsigned bits = 0; bits < 64; ++bits)
+    for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu,
+                                        Activation::gelu_tanh, Activation::tanh})
+      all.push_back({(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0,
+                     (bits & 16) != 0, (bits & 32) != 0, activation});
+  return all;
+}
+
+// Everything that an eviction may read.
+struct Inputs {
+  Product product = random_product(m, n, k);
+  std::vector<float> old = RandomFloats(3).many(m * n), bias = RandomFloats(4).many(n);
+  StoredMatrix residual = store_matrix(m, n, DType::bf16, Layout::padded_rows, RandomFloats(5));
+  DropoutArgs dropout{.threshold = 0x40000000u,
+                      .keep_scale = 1.0f / 0.75f,
+                      .draw = {.seed = 8, .stream = 2, .step = 1, .index = 5},
+                      .draw_row_stride = 101,
+                      .row_indices = nullptr};
+
+  float kept(std::size_t row, std::size_t column) const {
+    Draw draw = dropout.draw;
+    draw.index += (dropout.row_indices != nullptr ? dropout.row_indices[row]
+                                                  : row * dropout.draw_row_stride) +
+                  column;
+    return random_word(draw) < dropout.threshold ? 0.0f : dropout.keep_scale;
+  }
+};
+
+struct Results {
+  std::vector<float> c, pre_activation;
+  float amax = 0.5f;
+};
+
+Results run(const Context& context, const Inputs& inputs, const Steps& steps) {
+  Results results;
+  results.c = inputs.old;
+  results.pre_activation.assign(m * n, 0);
+  GemmArgs args = inputs.product.args();
+  args.c = plain_target(results.c, n);
+  Eviction& e = args.eviction;
+  e.accumulate = steps.accumulate;
+  if (steps.bias) e.bias = inputs.bias.data();
+  if (steps.pre_activation) e.pre_activation = plain_target(results.pre_activation, n);
+  e.activation = steps.activation;
+  if (steps.dropout) e.dropout = inputs.dropout;
+  if (steps.residual) e.residual = inputs.residual.operand;
+  if (steps.amax) e.amax = &results.amax;
+  multiply(context, args);
+  return results;
+}
+
+template <class T>
+reference::EvictedElement<T> evicted(const Inputs& inputs, const Steps& steps, T sum,
+                                     std::size_t i) {
+  reference::EvictedElement<T> element;
+  if (steps.accumulate) element.old = inputs.old[i];
+  if (steps.bias) element.bias = inputs.bias[i % n];
+  if (steps.dropout) element.kept = inputs.kept(i / n, i % n);
+  if (steps.residual) element.residual = inputs.residual.values[i];
+  element.activation = steps.activation;
+  element.evict(sum);
+  return element;
+}
+
+// Activations have no exact reference in fp32; a double one is within what simd/math-inl.hpp states
+// of its functions: 5 spacings of the result, or 2^-24 where an exponent's rounding shows.
+bool near_activation(Activation function, float before, double after) {
+  const double wanted = reference::activate(function, static_cast<double>(before));
+  return std::fabs(after - wanted) <= 5 * ulp_of(wanted) + 0x1p-24;
+}
+
+}  // namespace
+
+TEST_CASE("every combination of eviction steps, to the bit", "[unit][gemm]") {
+  const Inputs inputs;
+  const std::vector<float> sums = inputs.product.sums<float>();
+  on_every_target([&](const Context& context) {
+    if (!context.target().fused_multiply_add) return;  // the sums differ; the next case has those
+    for (const Steps& steps : all_steps()) {
+      if (steps.activation != Activation::none && steps.activation != Activation::relu) continue;
+      const Results results = run(context, inputs, steps);
+      std::vector<float> c, pre_activation;
+      float amax = 0.5f;
+      for (std::size_t i = 0; i < m * n; ++i) {
+        const auto element = evicted(inputs, steps, sums[i], i);
+        c.push_back(element.value);
+        pre_activation.push_back(element.pre_activation);
+        if (steps.amax) amax = (std::max)(amax, std::fabs(element.value));
+      }
+      CHECK(same_bits(results.c, c));
+      if (steps.pre_activation) CHECK(same_bits(results.pre_activation, pre_activation));
+      CHECK(results.amax == amax);
+    }
+  });
+}
+
+TEST_CASE("activations, between the steps before and after them", "[unit][gemm]") {
+  const Inputs inputs;
+  on_every_target([&](const Context& context) {
+    for (const Activation function :
+         {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::tanh}) {
+      const Steps alone{true, true, true, false, false, true, function};
+      const Results before = run(context, inputs, alone);
+      float largest = 0.5f;
+      for (std::size_t i = 0; i < m * n; ++i) {
+        CHECK(near_activation(function, before.pre_activation[i], before.c[i]));
+        largest = (std::max)(largest, std::fabs(before.c[i]));
+      }
+      CHECK(before.amax == largest);
+      // Dropout and residual act on those very values, each rounded by itself.
+      const Steps more{true, true, false, true, true, false, function};
+      const Results after = run(context, inputs, more);
+      std::vector<float> wanted;
+      for (std::size_t i = 0; i < m * n; ++i) {
+        reference::EvictedElement<float> element;
+        element.kept = inputs.kept(i / n, i % n);
+        element.residual = inputs.residual.values[i];
+        element.evict(before.c[i]);
+        wanted.push_back(element.value);
+      }
+      CHECK(same_bits(after.c, wanted));
+    }
+  });
+}
+
+TEST_CASE("evictions have the same bits on all targets with fused multiply-add",
+          "[unit][gemm][invariance]") {
+  const Inputs inputs;
+  std::vector<std::vector<float>> seen;
+  on_every_target([&](const Context& context) {
+    if (!context.target().fused_multiply_add) return;
+    std::vector<float> all;
+    for (const Steps& steps : all_steps()) {
+      const Results results = run(context, inputs, steps);
+      all.insert(all.end(), results.c.begin(), results.c.end());
+      all.insert(all.end(), results.pre_activation.begin(), results.pre_activation.end());
+      all.push_back(results.amax);
+    }
+    seen.push_back(std::move(all));
+  });
+  for (const auto& other : seen)
+    CHECK(std::memcmp(other.data(), seen[0].data(), other.size() * sizeof(float)) == 0);
+}
+
+TEST_CASE("results of every type, rounded once, drawn by logical index", "[unit][gemm]") {
+  Inputs inputs;
+  // Sums around 1, which all types hold.
+  for (const DType dtype : floating_dtypes)
+    for (const Rounding rounding : {Rounding::nearest_even, Rounding::stochastic, Rounding::up})
+      for (const bool by_indices : {false, true})
+        on_every_target([&](const Context& context) {
+          const Steps steps{false, true, false, true, true, true, Activation::gelu};
+          const Results plain = run(context, inputs, steps);
+          TargetMatrix c(m, n, dtype, rounding, by_indices),
+              pre_activation(m, n, dtype, rounding, by_indices);
+          const Results before =
+              run(context, inputs, {false, true, true, false, false, false, Activation::none});
+          Inputs by_row = inputs;
+          GemmArgs args = by_row.product.args();
+          args.c = c.target;
+          args.eviction.bias = inputs.bias.data();
+          args.eviction.pre_activation = pre_activation.target;
+          args.eviction.activation = Activation::gelu;
+          args.eviction.dropout = inputs.dropout;
+          args.eviction.residual = inputs.residual.operand;
+          multiply(context, args);
+          INFO(to_string(dtype) << " " << to_string(rounding.mode));
+          CHECK(c.holds(plain.c, n));
+          CHECK(pre_activation.holds(before.c, n));
+        });
+}
+
+TEST_CASE("dropout draws by row indices where there are any", "[unit][gemm]") {
+  Inputs inputs;
+  std::vector<std::uint64_t> rows;
+  for (std::size_t i = 0; i < m; ++i)
+    rows.push_back((std::uint64_t{1} << 33) + 997 * ((i * 5) % m));
+  inputs.dropout.row_indices = rows.data();
+  const Steps steps{false, false, false, true, false, false, Activation::none};
+  on_every_target([&](const Context& context) {
+    const Results whole =
+        run(context, inputs, {false, false, false, false, false, false, Activation::none});
+    const Results results = run(context, inputs, steps);
+    std::vector<float> wanted(m * n);
+    std::size_t dropped = 0;
+    for (std::size_t i = 0; i < m * n; ++i) {
+      const float kept = inputs.kept(i / n, i % n);
+      dropped += kept == 0;
+      wanted[i] = kept == 0 ? 0.0f : whole.c[i] * kept;
+    }
+    CHECK(same_bits(results.c, wanted));
+    // A quarter, within five standard deviations: sqrt(m n 3/16) < 15.
+    CHECK(std::fabs(static_cast<double>(dropped) - m * n / 4.0) < 75);
+  });
+}
+
+TEST_CASE("without k the eviction still runs, on zeros", "[unit][gemm]") {
+  Inputs inputs;
+  inputs.product = random_product(m, n, 0);
+  const Steps steps{true, true, true, false, true, true, Activation::relu};
+  on_every_target([&](const Context& context) {
+    const Results results = run(context, inputs, steps);
+    for (std::size_t i = 0; i < m * n; ++i)
+      CHECK(results.c[i] == evicted(inputs, steps, 0.0f, i).value);
+  });
+}
+
+TEST_CASE("amax counts finite values only, dropped values are zero whatever they were",
+          "[unit][gemm]") {
+  Inputs inputs;
+  inputs.bias[3] = std::numeric_limits<float>::infinity();
+  inputs.bias[4] = std::numeric_limits<float>::quiet_NaN();
+  const Steps steps{false, true, false, true, false, true, Activation::none};
+  on_every_target([&](const Context& context) {
+    const Results results = run(context, inputs, steps);
+    float largest = 0.5f;
+    for (std::size_t i = 0; i < m * n; ++i) {
+      const float value = results.c[i];
+      if (inputs.kept(i / n, i % n) == 0)
+        CHECK(value == 0);
+      else
+        CHECK(std::isfinite(value) == (i % n != 3 && i % n != 4));
+      if (std::isfinite(value)) largest = (std::max)(largest, std::fabs(value));
+    }
+    CHECK(results.amax == largest);
+  });
+}

@@ -1,0 +1,185 @@
+// Matrix products: the sums themselves, for all operands and cuts. What happens to them on their
+// way out is in gemm_eviction_test.cpp.
+
+#include "kernels/gemm_call.hpp"
+
+#include <limits>
+
+using namespace soma;
+using namespace soma_test;
+
+namespace {
+
+std::vector<float> product_of(const Context& context, const Product& product) {
+  std::vector<float> c(product.m * product.n, std::numeric_limits<float>::quiet_NaN());
+  GemmArgs args = product.args();
+  args.c = plain_target(c, product.n);
+  multiply(context, args);
+  return c;
+}
+
+void check_product(const Product& product) {
+  const std::vector<float> chain = product.sums<float>();
+  // The chain itself is as exact as promised.
+  const std::vector<double> wanted = product.sums<double>(), bounds = product.bounds_of_error();
+  for (std::size_t i = 0; i < chain.size(); ++i)
+    if (std::isfinite(wanted[i])) REQUIRE(std::fabs(chain[i] - wanted[i]) <= bounds[i]);
+  on_every_target([&](const Context& context) {
+    CHECK(holds_product(context, product, chain, product_of(context, product)));
+  });
+}
+
+}  // namespace
+
+TEST_CASE("products of every shape are chains of fused multiply-adds", "[unit][gemm]") {
+  for (const std::size_t m : {1, 2, 13, 14, 15, 29})
+    for (const std::size_t n : {1, 7, 31, 32, 33, 67})
+      for (const std::size_t k : {0, 1, 3, 16, 37}) {
+        INFO(m << " x " << n << ", k " << k);
+        check_product(random_product(m, n, k));
+      }
+}
+
+TEST_CASE("products of more than a tile and more than a block of k", "[unit][gemm]") {
+  // Both transposed as in y = x W^T and dW = dY^T x.
+  check_product(random_product(130, 530, 401, {}, Layout::contiguous, Layout::transposed));
+  check_product(random_product(1100, 33, 200, {}, Layout::transposed, Layout::contiguous));
+}
+
+TEST_CASE("several tiles in both directions", "[unit][gemm]") {
+  // The tree's tiles are smaller: 8 segments leave room for a quarter of 2^20 floats.
+  const std::vector<std::size_t> bounds{0, 3, 3, 10, 11, 20, 20, 21, 24};
+  check_product(random_product(1050, 1030, 24, bounds));
+}
+
+TEST_CASE("operands in every layout", "[unit][gemm]") {
+  for (const Layout a : layouts)
+    for (const Layout b : layouts) {
+      INFO("layouts " << static_cast<int>(a) << " and " << static_cast<int>(b));
+      check_product(random_product(18, 45, 23, {}, a, b));
+    }
+}
+
+TEST_CASE("operands of every type", "[unit][gemm]") {
+  std::vector<DType> types(std::begin(floating_dtypes), std::end(floating_dtypes));
+  types.push_back(DType::int8);
+  types.push_back(DType::uint8);
+  for (const DType a : types)
+    for (const Layout layout : {Layout::contiguous, Layout::transposed, Layout::every_other}) {
+      INFO(to_string(a) << " " << static_cast<int>(layout));
+      check_product(random_product(17, 40, 210, {}, layout, layout, a, DType::fp32));
+      check_product(random_product(17, 40, 210, {}, layout, layout, DType::bf16, a));
+    }
+}
+
+TEST_CASE("scales of floating operands", "[unit][gemm]") {
+  StoredMatrix a = store_matrix(9, 30, DType::fp8_e4m3, Layout::contiguous, RandomFloats(3), 0.3f);
+  StoredMatrix b = store_matrix(30, 11, DType::fp32, Layout::transposed, RandomFloats(4), 1.7f);
+  check_product(Product(9, 11, 30, {}, std::move(a), std::move(b)));
+}
+
+TEST_CASE("segments meet in the fixed tree", "[unit][gemm]") {
+  const std::size_t k = 450;
+  const std::vector<std::vector<std::size_t>> all{
+      {0, 450},
+      {0, 225, 450},
+      {0, 0, 450},
+      {0, 450, 450},
+      {0, 1, 200, 449, 450},
+      {0, 56, 112, 168, 224, 280, 336, 392, 450},
+      {0, 0, 0, 100, 100, 450, 450, 450, 450},
+      {0, 0, 0, 0, 0, 0, 0, 0, 450},
+      {0, 30, 60, 90, 120, 150, 180, 210, 240, 270, 300, 330, 360, 390, 420, 440, 450},
+  };
+  for (const auto& bounds : all)
+    for (const Layout layout : {Layout::contiguous, Layout::transposed}) {
+      INFO(bounds.size() - 1 << " segments");
+      check_product(random_product(30, 70, k, bounds, layout, Layout::contiguous));
+    }
+  // The order shows: other segments give other bits.
+  CHECK_FALSE(same_bits(random_product(30, 70, k, all[1]).sums<float>(),
+                        random_product(30, 70, k, all[0]).sums<float>()));
+}
+
+TEST_CASE("an underflown partial sum keeps its sign as the tree has it", "[unit][gemm]") {
+  // The first segment rounds to -0; adding the empty one's +0 gives +0.
+  Product product(1, 1, 1, {0, 1, 1},
+                  store_matrix(1, 1, DType::fp32, Layout::contiguous, [] { return 0x1p-100f; }),
+                  store_matrix(1, 1, DType::fp32, Layout::contiguous, [] { return -0x1p-100f; }));
+  on_every_target(
+      [&](const Context& context) { CHECK_FALSE(std::signbit(product_of(context, product)[0])); });
+}
+
+TEST_CASE("NaN and infinity propagate, and only where they belong", "[unit][gemm]") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  Product product = random_product(20, 40, 30);
+  const auto put = [](StoredMatrix& m, std::size_t i, float value) {
+    m.values[i] = value;
+    std::memcpy(m.bytes.data() + i * sizeof value, &value, sizeof value);
+  };
+  put(product.a, 3 * 30 + 4, infinity);
+  put(product.a, 7 * 30 + 0, std::numeric_limits<float>::quiet_NaN());
+  put(product.b, 4 * 40 + 9, 0);
+  put(product.b, 29 * 40 + 39, -infinity);
+  product.a.operand.data = product.a.bytes.data();
+  product.b.operand.data = product.b.bytes.data();
+  const std::vector<float> wanted = product.sums<float>();
+  on_every_target([&](const Context& context) {
+    const std::vector<float> c = product_of(context, product);
+    for (std::size_t i = 0; i < c.size(); ++i) {
+      CHECK(std::isnan(c[i]) == std::isnan(wanted[i]));
+      if (std::isinf(wanted[i])) CHECK(c[i] == wanted[i]);
+    }
+    CHECK(std::isnan(c[3 * 40 + 9]));  // infinity * 0
+  });
+}
+
+TEST_CASE("nothing to write is nothing written", "[unit][gemm]") {
+  on_every_target([](const Context& context) {
+    for (const auto& [m, n] : {std::pair<std::size_t, std::size_t>{0, 5}, {5, 0}, {0, 0}}) {
+      GemmArgs args;
+      args.m = m, args.n = n, args.k = 3;
+      multiply(context, args);  // every pointer is null
+    }
+  });
+}
+
+TEST_CASE("cutting rows and columns into calls changes no bit", "[unit][gemm][invariance]") {
+  const std::vector<std::size_t> bounds{0, 100, 130, 200, 230};
+  const Product product = random_product(67, 150, 230, bounds, Layout::transposed);
+  on_every_target([&](const Context& context) {
+    const std::vector<float> whole = product_of(context, product);
+    const GemmKernels& gemm = context.kernels().gemm;
+    for (const std::size_t rows : {std::size_t{1}, std::size_t{10}, gemm.tile_rows})
+      for (const std::size_t columns : {std::size_t{13}, gemm.tile_columns, std::size_t{150}}) {
+        std::vector<float> cut(whole.size());
+        for (std::size_t row = 0; row < 67; row += rows)
+          for (std::size_t column = 0; column < 150; column += columns) {
+            GemmArgs args = product.args();
+            args.m = (std::min)(rows, 67 - row);
+            args.n = (std::min)(columns, 150 - column);
+            args.a.data = product.a.bytes.data() + row * args.a.row_stride * sizeof(float);
+            args.b.data = product.b.bytes.data() + column * args.b.column_stride * sizeof(float);
+            args.c = plain_target(cut, 150);
+            args.c.data = cut.data() + row * 150 + column;
+            multiply(context, args);
+          }
+        CHECK(same_bits(cut, whole));
+      }
+  });
+}
+
+TEST_CASE("the workspace never shrinks with what is asked of it", "[unit][gemm]") {
+  on_every_target([](const Context& context) {
+    const auto bytes = context.kernels().gemm.workspace_bytes;
+    const std::size_t sizes[] = {0, 1, 14, 31, 33, 100, 512, 513, 1000, 5000, 100000};
+    const std::size_t counts[] = {1, 2, 4, 8, 16, 64, 1024, 65536};
+    for (std::size_t i = 0; i + 1 < std::size(sizes); ++i)
+      for (const std::size_t other : sizes)
+        for (const std::size_t count : counts) {
+          CHECK(bytes(sizes[i], other, count) <= bytes(sizes[i + 1], other, count));
+          CHECK(bytes(other, sizes[i], count) <= bytes(other, sizes[i + 1], count));
+          CHECK(bytes(sizes[i], other, count) <= bytes(sizes[i], other, 2 * count));
+        }
+  });
+}

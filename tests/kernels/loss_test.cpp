@@ -1,0 +1,344 @@
+// The loss family: against the scalar reference in double, every type and layout against plain
+// fp32, ignored rows, infinities and NaN.
+
+#include <soma/kernels/reference/loss.hpp>
+#include <soma/kernels/table.hpp>
+#include <soma/soma.hpp>
+
+#include "catch.hpp"
+#include "support/matrices.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+using namespace soma;
+using namespace soma_test;
+
+namespace {
+
+constexpr double u = 0x1p-24;
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr std::size_t lengths[] = {1, 2, 15, 16, 17, 31, 33, 511, 513, 2049, 4099};
+constexpr ElementLoss element_losses[] = {ElementLoss::squared_error,
+                                          ElementLoss::binary_cross_entropy_logits};
+
+// Cross-entropy over plain fp32 rows.
+struct CrossEntropyCase {
+  std::size_t rows, columns;
+  std::vector<float> x, loss, lse, dx, factors;
+  std::vector<std::int64_t> labels;
+  std::vector<std::int32_t> short_labels;
+  CrossEntropyArgs args;
+
+  CrossEntropyCase(std::size_t row_count, std::size_t column_count, float smoothing, float range)
+      : rows(row_count), columns(column_count) {
+    RandomFloats random(51, range);
+    x = random.many(rows * columns);
+    factors = random.many(rows);
+    loss.assign(rows, -7), lse.assign(rows, -7), dx.assign(x.size(), -7);
+    for (std::size_t r = 0; r < rows; ++r) {
+      labels.push_back(static_cast<std::int64_t>(r * 5 % columns));
+      short_labels.push_back(static_cast<std::int32_t>(labels.back()));
+    }
+    args.rows = rows;
+    args.columns = columns;
+    args.logits = plain(x, columns);
+    args.labels = labels.data();
+    args.smoothing = smoothing;
+    args.loss = loss.data();
+    args.log_sum_exp = lse.data();
+    args.factor = 0.25f;
+    args.dlogits = plain_target(dx, columns);
+  }
+  CrossEntropyCase(const CrossEntropyCase&) = delete;
+
+  void run(const Kernels& kernels) {
+    kernels.loss.cross_entropy(args);
+    kernels.loss.cross_entropy_backward(args);
+  }
+};
+
+// The largest error as a multiple of what rounding explains.
+double excess(const CrossEntropyCase& c) {
+  double worst = 0;
+  const double steps = static_cast<double>(c.columns) / 16 + 5, s = c.args.smoothing;
+  std::vector<double> wanted(c.columns);
+  for (std::size_t r = 0; r < c.rows; ++r) {
+    const std::vector<double> x(c.x.begin() + static_cast<std::ptrdiff_t>(r * c.columns),
+                                c.x.begin() + static_cast<std::ptrdiff_t>((r + 1) * c.columns));
+    const auto label = static_cast<std::size_t>(c.labels[r]);
+    const double lse = reference::log_sum_exp<double>(x);
+    const double largest = *std::max_element(x.begin(), x.end());
+    // As in softmax: u of each distance and 0.9 ulp of exp, weighted by softmax; the sum's own
+    // steps; 0.9 ulp of its logarithm.
+    double weighted = 0, distance = 0;
+    for (const double value : x) {
+      weighted += std::exp(value - lse) * (largest - value);
+      distance += (largest - value) / static_cast<double>(c.columns);
+    }
+    const double log_error = (weighted + 2 + steps + 2 * (lse - largest)) * u;
+    worst = (std::max)(worst, std::fabs(c.lse[r] - lse) / (log_error + u * std::fabs(lse)));
+    const double loss = reference::cross_entropy<double>(x, label, s);
+    // Distances of the label and of the mean, the latter a sum; each once more where subtracted
+    // from the logarithm, multiplied and added.
+    const double from_label = largest - x[label];
+    const double allowed = log_error + u * (1 - s) * (4 * from_label + 3 * (lse - largest)) +
+                           u * s * ((steps + 4) * distance + 3 * (lse - largest)) + u * loss;
+    worst = (std::max)(worst, std::fabs(c.loss[r] - loss) / allowed);
+    // The gradient has the rounding of lse in its exponent.
+    const double factor = c.args.factors != nullptr ? c.factors[r] : c.args.factor;
+    reference::cross_entropy_backward<double>(x, label, s, factor, wanted);
+    for (std::size_t i = 0; i < c.columns; ++i) {
+      const double p = std::exp(x[i] - lse);
+      const double target = (i == label ? 1 - s : 0) + s / static_cast<double>(c.columns);
+      const double exponent_error = log_error + u * (std::fabs(lse) + std::fabs(x[i] - lse));
+      // A subnormal probability errs by units of 2^-149.
+      const double error = p * (exponent_error + 2 * u) + 3 * u * target + 0x1p-148;
+      const double bound = std::fabs(factor) * (error + 2 * u * std::fabs(p - target)) + 0x1p-149;
+      worst = (std::max)(worst, std::fabs(c.dx[r * c.columns + i] - wanted[i]) / bound);
+    }
+  }
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("cross-entropy agrees with the reference", "[unit][loss]") {
+  auto any = make_context();
+  for (const Target& target : any.targets().targets)
+    for (const std::size_t columns : lengths)
+      for (const float smoothing : {0.0f, 0.1f, 1.0f})
+        for (const float range : {0.1f, 4.0f, 90.0f}) {
+          CrossEntropyCase c(5, columns, smoothing, range);
+          if (columns % 2 == 0) c.args.factors = c.factors.data();
+          c.run(*target.kernels);
+          INFO(std::string(target.name)
+               << ": " << columns << " columns, smoothing " << smoothing << ", range " << range);
+          CHECK(excess(c) <= 1);
+        }
+}
+
+TEST_CASE("a row far ahead at its label keeps the digits of its loss", "[unit][loss]") {
+  auto any = make_context();
+  for (const Target& target : any.targets().targets) {
+    CrossEntropyCase c(1, 2, 0, 1);
+    c.x = {1000.0f, 984.0f};
+    c.run(*target.kernels);
+    const double wanted = std::log1p(std::exp(-16.0));
+    // The sum 1 + exp(-16) is rounded to a multiple of 2^-23.
+    CHECK(std::fabs(c.loss[0] - wanted) <= u + 2 * u * wanted);
+    CHECK(c.lse[0] == 1000);
+  }
+}
+
+TEST_CASE("ignored rows have neither loss nor gradient", "[unit][loss]") {
+  auto any = make_context();
+  for (const Target& target : any.targets().targets) {
+    CrossEntropyCase c(4, 19, 0.1f, 4);
+    c.labels[1] = c.labels[3] = c.args.ignore_index;
+    c.x[20] = std::numeric_limits<float>::quiet_NaN();
+    c.factors[1] = infinity;
+    c.args.factors = c.factors.data();
+    c.run(*target.kernels);
+    for (std::size_t i = 0; i < 19; ++i)
+      for (const std::size_t row : {1, 3}) CHECK(c.dx[row * 19 + i] == 0);
+    CHECK(c.loss[1] == 0);
+    CHECK(c.loss[3] == 0);
+    CHECK(c.loss[0] > 0);
+    CHECK(c.loss[2] > 0);
+  }
+}
+
+TEST_CASE("labels may be short", "[unit][loss]") {
+  auto any = make_context();
+  for (const Target& target : any.targets().targets) {
+    CrossEntropyCase wide(5, 33, 0, 4), narrow(5, 33, 0, 4);
+    narrow.args.labels = narrow.short_labels.data();
+    narrow.args.label_dtype = DType::int32;
+    wide.run(*target.kernels);
+    narrow.run(*target.kernels);
+    CHECK(same_bits(wide.loss, narrow.loss));
+    CHECK(same_bits(wide.dx, narrow.dx));
+  }
+}
+
+TEST_CASE("cross-entropy has the same bits on every target", "[unit][loss][invariance]") {
+  auto any = make_context();
+  for (const std::size_t columns : lengths)
+    for (const float smoothing : {0.0f, 0.1f}) {
+      CrossEntropyCase best(3, columns, smoothing, 9);
+      best.run(*any.targets().targets[0].kernels);
+      for (const Target& target : any.targets().targets) {
+        CrossEntropyCase c(3, columns, smoothing, 9);
+        c.run(*target.kernels);
+        INFO(std::string(target.name) << ": " << columns << " columns, smoothing " << smoothing);
+        CHECK(same_bits(best.loss, c.loss));
+        CHECK(same_bits(best.lse, c.lse));
+        CHECK(same_bits(best.dx, c.dx));
+      }
+    }
+}
+
+TEST_CASE("cross-entropy takes logits and gradients of every type and layout", "[unit][loss]") {
+  auto any = make_context();
+  for (const Target& target : any.targets().targets)
+    for (const std::size_t columns : {std::size_t{33}, std::size_t{517}, std::size_t{2051}})
+      for (const DType dtype : floating_dtypes)
+        for (const Layout layout : {Layout::contiguous, Layout::transposed}) {
+          RandomFloats random(52);
+          const StoredMatrix x = store_matrix(3, columns, dtype, layout, random);
+          CrossEntropyCase wanted(3, columns, 0.1f, 4), c(3, columns, 0.1f, 4);
+          wanted.args.logits = plain(x.values, columns);
+          wanted.run(*target.kernels);
+          TargetMatrix dx(3, columns, dtype, Rounding::stochastic);
+          c.args.logits = x.operand;
+          c.args.dlogits = dx.target;
+          c.run(*target.kernels);
+          INFO(std::string(target.name)
+               << ": " << columns << " columns, " << std::string(to_string(dtype)) << ", layout "
+               << static_cast<int>(layout));
+          CHECK(same_bits(wanted.loss, c.loss));
+          CHECK(dx.holds(wanted.dx, columns));
+        }
+}
+
+TEST_CASE("cross-entropy's gradient may take the place of the logits", "[unit][loss]") {
+  auto any = make_context();
+  for (const Target& target : any.targets().targets) {
+    CrossEntropyCase apart(5, 70, 0.1f, 4), in_place(5, 70, 0.1f, 4);
+    in_place.args.dlogits = plain_target(in_place.x, 70);
+    apart.run(*target.kernels);
+    in_place.run(*target.kernels);
+    CHECK(same_bits(apart.dx, in_place.x));
+  }
+}
+
+TEST_CASE("cross-entropy of infinities and NaN", "[unit][loss]") {
+  auto any = make_context();
+  for (const Target& target : any.targets().targets) {
+    CrossEntropyCase c(4, 40, 0, 4);
+    c.x[3] = -infinity;       // not the label: a probability of zero
+    c.x[40 + 5] = -infinity;  // the label
+    c.x[80 + 1] = std::numeric_limits<float>::quiet_NaN();
+    c.x[120 + 1] = infinity;
+    c.run(*target.kernels);
+    CHECK(std::isfinite(c.loss[0]));
+    CHECK(c.dx[3] == 0);
+    CHECK(c.loss[1] == infinity);
+    CHECK(std::isnan(c.loss[2]));
+    CHECK(std::isnan(c.loss[3]));
+  }
+}
+
+TEST_CASE("element losses agree with the reference", "[unit][loss]") {
+  auto any = make_context();
+  RandomFloats random(53, 30), wide(54, 2), positive(55, 1);
+  const std::size_t rows = 3, columns = 345, size = rows * columns;
+  std::vector<float> x = random.many(size), t = wide.many(size);
+  const std::vector<float> factors = positive.many(size);
+  for (std::size_t i = 0; i < size; i += 3) t[i] = std::fabs(std::round(t[i] / 2));
+  x[0] = 0, x[3] = -100, x[6] = 100, x[7] = -0.0f;
+  for (const Target& target : any.targets().targets)
+    for (const ElementLoss loss : element_losses)
+      for (const bool own : {false, true}) {
+        std::vector<float> losses(size), dx(size);
+        ElementLossArgs args;
+        args.loss = loss;
+        args.rows = rows;
+        args.columns = columns;
+        args.x = plain(x, columns);
+        args.target = plain(t, columns);
+        args.losses = losses.data();
+        args.factor = 0.3f;
+        if (own) args.factors = factors.data();
+        args.dx = plain_target(dx, columns);
+        target.kernels->loss.element_loss(args);
+        target.kernels->loss.element_loss_backward(args);
+        double worst = 0, worst_gradient = 0;
+        const bool squared = loss == ElementLoss::squared_error;
+        for (std::size_t i = 0; i < size; ++i) {
+          const double a = x[i], b = t[i], factor = own ? factors[i] : 0.3f;
+          const double wanted = reference::element_loss(loss, a, b);
+          // Squared: three roundings. The other: the linear part is one, log(1 + exp) 1.9 ulp (3.8
+          // u), their sum another.
+          const double smooth = std::log1p(std::exp(-std::fabs(a)));
+          const double linear = (a > 0 ? a : 0) - a * b;
+          const double allowed =
+              squared ? 4 * u * wanted : u * (std::fabs(linear) + 4 * smooth + std::fabs(wanted));
+          worst = (std::max)(worst, std::fabs(losses[i] - wanted) / (allowed + 0x1p-149));
+          const double slope = reference::element_loss_derivative(loss, a, b);
+          // Sigmoid: 2.5 ulp (5 u).
+          const double slope_error = squared ? 2 * u * std::fabs(slope)
+                                             : u * (5 / (1 + std::exp(-a)) + 2 * std::fabs(slope));
+          worst_gradient =
+              (std::max)(worst_gradient, std::fabs(dx[i] - slope * factor) /
+                                             (std::fabs(factor) * slope_error + 0x1p-149));
+        }
+        INFO(std::string(target.name)
+             << ": loss " << static_cast<int>(loss) << ", own factors " << own);
+        CHECK(worst <= 1);
+        CHECK(worst_gradient <= 1);
+        const std::vector<float> mine = losses, mine_dx = dx;
+        any.targets().targets[0].kernels->loss.element_loss(args);
+        any.targets().targets[0].kernels->loss.element_loss_backward(args);
+        CHECK(same_bits(mine, losses));
+        CHECK(same_bits(mine_dx, dx));
+      }
+}
+
+TEST_CASE("element losses take operands and gradients of every type and layout", "[unit][loss]") {
+  auto any = make_context();
+  const std::size_t rows = 3, columns = 523;
+  for (const Target& target : any.targets().targets)
+    for (const ElementLoss loss : element_losses)
+      for (const DType dtype : floating_dtypes)
+        for (const Layout layout : layouts) {
+          RandomFloats random(56);
+          const StoredMatrix x = store_matrix(rows, columns, dtype, layout, random);
+          const StoredMatrix t =
+              store_matrix(rows, columns, DType::bf16, Layout::every_other, random);
+          const std::vector<float> factors = random.many(rows * columns);
+          std::vector<float> losses(rows * columns), plain_losses(rows * columns),
+              plain_dx(rows * columns);
+          TargetMatrix dx(rows, columns, dtype, Rounding::stochastic);
+          ElementLossArgs args;
+          args.loss = loss;
+          args.rows = rows;
+          args.columns = columns;
+          args.x = x.operand;
+          args.target = t.operand;
+          args.losses = losses.data();
+          args.factors = factors.data();
+          args.dx = dx.target;
+          ElementLossArgs simple = args;
+          simple.x = plain(x.values, columns);
+          simple.target = plain(t.values, columns);
+          simple.losses = plain_losses.data();
+          simple.dx = plain_target(plain_dx, columns);
+          for (const ElementLossArgs* each : {&args, &simple}) {
+            target.kernels->loss.element_loss(*each);
+            target.kernels->loss.element_loss_backward(*each);
+          }
+          INFO(std::string(target.name)
+               << ": " << std::string(to_string(dtype)) << ", layout " << static_cast<int>(layout));
+          CHECK(same_bits(losses, plain_losses));
+          CHECK(dx.holds(plain_dx, columns));
+        }
+}
+
+TEST_CASE("losses of nothing write nothing", "[unit][loss]") {
+  auto any = make_context();
+  for (const Target& target : any.targets().targets) {
+    CrossEntropyCase c(1, 3, 0, 4);
+    c.args.rows = 0;
+    c.run(*target.kernels);
+    CHECK(c.loss[0] == -7);
+    CHECK(c.dx[0] == -7);
+    target.kernels->loss.element_loss({});
+    target.kernels->loss.element_loss_backward({});
+  }
+}

@@ -1,0 +1,242 @@
+// MultiHeadAttention and TransformerEncoder: names, views, formulas, checkpoints.
+
+#include <soma/soma.hpp>
+
+#include "catch.hpp"
+#include "support/errors.hpp"
+#include "support/tensors.hpp"
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace soma;
+using soma_test::bits;
+using soma_test::random_tensor;
+using soma_test::values;
+
+namespace {
+
+using Matrix = std::vector<std::vector<double>>;  // rows
+
+Matrix matrix(Context& context, const Tensor& tensor) {
+  Matrix result;
+  for (std::size_t i = 0; i < tensor.size(0); ++i) {
+    const auto row = values(context, tensor.select(0, i));
+    result.emplace_back(row.begin(), row.end());
+  }
+  return result;
+}
+std::vector<double> vector_of(Context& context, const Tensor& tensor) {
+  const auto all = values(context, tensor);
+  return {all.begin(), all.end()};
+}
+
+// A layer by plain loops in double. All rows of x are one sequence.
+class PlainLayer {
+ public:
+  PlainLayer(Context& context, const nn::TransformerEncoderLayer& layer, bool norm_first)
+      : context_(context), norm_first_(norm_first), heads_(layer.attention.heads) {
+    for (const Parameter& parameter : nn::parameters(layer))
+      parameters_.set(parameter.name, parameter.value());
+  }
+
+  Matrix operator()(const Matrix& x) const {
+    if (norm_first_) {
+      const Matrix h = sum(x, attention(norm(x, "attention_norm")));
+      return sum(h, feed_forward(norm(h, "outer_norm")));
+    }
+    const Matrix h = norm(sum(x, attention(x)), "attention_norm");
+    return norm(sum(h, feed_forward(h)), "outer_norm");
+  }
+
+ private:
+  Matrix linear(const Matrix& x, const std::string& name) const {
+    const Matrix w = matrix(context_, parameters_.at(name + ".weight"));
+    const auto b = vector_of(context_, parameters_.at(name + ".bias"));
+    Matrix y(x.size(), b);
+    for (std::size_t r = 0; r < x.size(); ++r)
+      for (std::size_t o = 0; o < w.size(); ++o)
+        for (std::size_t i = 0; i < x[r].size(); ++i) y[r][o] += x[r][i] * w[o][i];
+    return y;
+  }
+  Matrix norm(const Matrix& x, const std::string& name) const {
+    const auto gamma = vector_of(context_, parameters_.at(name + ".weight"));
+    const auto beta = vector_of(context_, parameters_.at(name + ".bias"));
+    Matrix y = x;
+    for (auto& row : y) {
+      double mean = 0, variance = 0;
+      const auto n = static_cast<double>(row.size());
+      for (const double value : row) mean += value / n;
+      for (const double value : row) variance += (value - mean) * (value - mean) / n;
+      for (std::size_t i = 0; i < row.size(); ++i)
+        row[i] = (row[i] - mean) / std::sqrt(variance + 1e-5) * gamma[i] + beta[i];
+    }
+    return y;
+  }
+  Matrix attention(const Matrix& x) const {
+    const Matrix q = linear(x, "attention.query"), k = linear(x, "attention.key"),
+                 v = linear(x, "attention.value");
+    const std::size_t rows = x.size(), width = x[0].size(), part = width / heads_;
+    Matrix mixed(rows, std::vector<double>(width, 0));
+    for (std::size_t head = 0; head < heads_; ++head)
+      for (std::size_t r = 0; r < rows; ++r) {
+        std::vector<double> weights(rows, 0);
+        double total = 0;
+        for (std::size_t s = 0; s < rows; ++s) {
+          double score = 0;
+          for (std::size_t c = head * part; c < (head + 1) * part; ++c) score += q[r][c] * k[s][c];
+          total += weights[s] = std::exp(score / std::sqrt(static_cast<double>(part)));
+        }
+        for (std::size_t s = 0; s < rows; ++s)
+          for (std::size_t c = head * part; c < (head + 1) * part; ++c)
+            mixed[r][c] += weights[s] / total * v[s][c];
+      }
+    return linear(mixed, "attention.output");
+  }
+  Matrix feed_forward(const Matrix& x) const {
+    Matrix h = linear(x, "inner");
+    for (auto& row : h)
+      for (double& value : row) value = 0.5 * value * std::erfc(-value / std::sqrt(2.0));
+    return linear(h, "outer");
+  }
+  static Matrix sum(Matrix a, const Matrix& b) {
+    for (std::size_t r = 0; r < a.size(); ++r)
+      for (std::size_t c = 0; c < a[r].size(); ++c) a[r][c] += b[r][c];
+    return a;
+  }
+
+  Context& context_;
+  bool norm_first_;
+  std::size_t heads_;
+  StateDict parameters_;
+};
+
+// Weights large enough for every part to matter, and no zeros.
+void randomise(Context& context, const Parameters& parameters) {
+  for (const Parameter& parameter : parameters)
+    copy(random_tensor(context, parameter.value().shape(), parameter.name, 0.7f),
+         parameter.value());
+}
+
+constexpr nn::TransformerOptions small{.width = 12, .heads = 3, .inner = 20, .layers = 3};
+
+}  // namespace
+
+TEST_CASE("queries, keys and values are slices of one matrix", "[unit][transformer]") {
+  auto context = make_context({.threads = 1});
+  const nn::Scope scope{context, 4, "encoder.attention"};
+  const nn::MultiHeadAttention attention(scope, small);
+  CHECK(attention.weight.shape() == Shape{36, 12});
+  const Parameters parameters = nn::parameters(attention, "a");
+  const std::vector<std::string> wanted{"a.query.weight",  "a.query.bias",   "a.key.weight",
+                                        "a.key.bias",      "a.value.weight", "a.value.bias",
+                                        "a.output.weight", "a.output.bias"};
+  REQUIRE(parameters.size() == wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    CHECK(parameters[i].name == wanted[i]);
+    CHECK(parameters[i].value().shape() == (i % 2 == 0 ? Shape{12, 12} : Shape{12}));
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Tensor part = parameters[2 * i].value();
+    CHECK(part.storage() == attention.weight.value().storage());
+    CHECK(part.raw() == attention.weight.value().raw() + i * 12 * 12 * sizeof(float));
+    CHECK_FALSE(parameters[2 * i].whole());
+    // Drawn under its own name.
+    const char* const names[] = {"query", "key", "value"};
+    CHECK(bits(context, part) == bits(context, nn::normal(context, Shape{12, 12}, 0.02f,
+                                                          (scope / names[i]).draw("weight"))));
+    // Gradients are the same rows of the whole gradient.
+    CHECK_FALSE(parameters[2 * i].gradient().defined());
+  }
+  attention.weight.set_gradient({random_tensor(context, Shape{36, 12}, "gradient"), {}});
+  CHECK(bits(context, parameters[2].gradient().values) ==
+        bits(context, attention.weight.gradient().values.slice(0, 12, 24)));
+}
+
+TEST_CASE("loading queries, keys and values writes the one matrix", "[unit][transformer]") {
+  auto context = make_context({.threads = 1});
+  const nn::MultiHeadAttention from(nn::Scope{context, 1}, small), to(nn::Scope{context, 2}, small);
+  CHECK(bits(context, from.weight.value()) != bits(context, to.weight.value()));
+  nn::load(nn::parameters(to), nn::state_dict(nn::parameters(from)));
+  CHECK(bits(context, from.weight.value()) == bits(context, to.weight.value()));
+}
+
+TEST_CASE("heads divide the width", "[unit][transformer]") {
+  auto context = make_context({.threads = 1});
+  for (const std::size_t heads : {std::size_t{0}, std::size_t{5}})
+    CHECK(soma_test::message_of([&] {
+            nn::MultiHeadAttention(nn::Scope{context}, {.width = 12, .heads = heads});
+          }) == "MultiHeadAttention: heads is " + std::to_string(heads) +
+                    ", wanted a divisor of the width, 12 [operator.value]");
+}
+
+TEST_CASE("an encoder is its layers, one after the other", "[unit][transformer]") {
+  for (const bool norm_first : {false, true}) {
+    auto context = make_context();
+    nn::TransformerOptions options = small;
+    options.norm_first = norm_first;
+    const nn::TransformerEncoder encoder(nn::Scope{context, 4}, options);
+    const Parameters parameters = nn::parameters(encoder, "encoder");
+    CHECK(parameters.size() == 3 * 16);
+    CHECK(parameters[16].name == "encoder.layer.1.attention.query.weight");
+    CHECK(parameters.back().name == "encoder.layer.2.outer_norm.bias");
+    randomise(context, parameters);
+
+    const Tensor x = random_tensor(context, Shape{7, 12}, "x");
+    Tape tape(context);
+    const std::size_t lengths[] = {2, 5};
+    const Var y = encoder(tape, tape.constant(x, Sequences::from_lengths(context, lengths)));
+    // fp32 beside double over three layers of values below 30: each layer is some hundred
+    // roundings, and passes on what came before, magnified by its weights (at most about ten
+    // times).
+    const double slack = 300 * 30 * 0x1p-24 * 10;
+    for (const auto& [begin, end] : {std::pair<std::size_t, std::size_t>{0, 2}, {2, 7}}) {
+      Matrix wanted = matrix(context, x.slice(0, begin, end));
+      for (const auto& layer : encoder.layers)
+        wanted = PlainLayer(context, layer, norm_first)(wanted);
+      for (std::size_t r = begin; r < end; ++r)
+        for (std::size_t c = 0; c < 12; ++c)
+          CHECK(std::fabs(static_cast<double>(y.value().span<float>()[r * 12 + c]) -
+                          wanted[r - begin][c]) < slack);
+    }
+  }
+}
+
+TEST_CASE("a checkpointed encoder has the same bits and needs less", "[unit][transformer]") {
+  for (const bool norm_first : {false, true}) {
+    auto context = make_context({.threads = 2});
+    const nn::TransformerEncoder encoder(nn::Scope{context, 4}, {.width = 48,
+                                                                 .heads = 4,
+                                                                 .inner = 96,
+                                                                 .layers = 10,
+                                                                 .dropout = 0.2f,
+                                                                 .attention_dropout = 0.2f,
+                                                                 .norm_first = norm_first});
+    const Parameters parameters = nn::parameters(encoder);
+    const Sequences sequences = Sequences::from_lengths(
+        context, std::vector<std::size_t>{17, 0, 90, 33, 1}, {.first_ordinal = 5});
+    const Var x = Var::parameter(context, random_tensor(context, Shape{141, 48}, "x"));
+    std::vector<std::byte> results[2], gradients[2];
+    std::size_t peaks[2];
+    for (const std::size_t checkpointed : {0u, 1u}) {
+      Tape tape(context, {.seed = 6, .step = 1});
+      const std::size_t before = context.heap().bytes_in_use();
+      context.heap().reset_peak();
+      const Var rows = tape.with_sequences(x, sequences);
+      const Var y = checkpointed != 0 ? encoder.checkpointed(tape, rows) : encoder(tape, rows);
+      tape.backward(sum(tape, square(tape, y)));
+      peaks[checkpointed] = context.heap().peak_bytes() - before;
+      results[checkpointed] = bits(context, y.value());
+      gradients[checkpointed] = soma_test::gradient_bits(context, parameters);
+      const auto own = bits(context, x.gradient().values);
+      gradients[checkpointed].insert(gradients[checkpointed].end(), own.begin(), own.end());
+      clear_gradients(parameters);
+      x.clear_gradient();
+    }
+    CHECK(results[0] == results[1]);
+    CHECK(gradients[0] == gradients[1]);
+    CHECK(peaks[1] < peaks[0] / 2);
+  }
+}

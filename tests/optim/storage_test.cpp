@@ -1,0 +1,197 @@
+// How optimizers store numbers: sparse gradients mean what dense ones do, narrow states and weights
+// are rounded the same way whatever the threads and the target, and without bias.
+
+#include <soma/soma.hpp>
+
+#include "catch.hpp"
+#include "support/tensors.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+using namespace soma;
+using soma_test::bits;
+using soma_test::random_tensor;
+
+namespace {
+
+constexpr std::size_t rows = 211, columns = 37;
+
+using Stepper = std::function<void(const optim::Step&)>;
+// Makes an optimizer of some parameters.
+using Make = std::function<Stepper(Context&, const Parameters&, const optim::StepStorage&)>;
+
+struct Kind {
+  const char* name;
+  Make make;
+};
+
+template <class Optimizer>
+Stepper stepper(std::shared_ptr<Optimizer> optimizer) {
+  return [optimizer](const optim::Step& step) { optimizer->step(step); };
+}
+
+const Kind kinds[] = {
+    {"sgd",
+     [](Context& context, const Parameters& parameters, const optim::StepStorage& storage) {
+       return stepper(std::make_shared<optim::Sgd>(
+           context, std::vector<optim::Group>{{.parameters = parameters, .weight_decay = 0.01f}},
+           optim::SgdOptions{.momentum = 0.9f, .storage = storage}));
+     }},
+    {"adamw",
+     [](Context& context, const Parameters& parameters, const optim::StepStorage& storage) {
+       return stepper(std::make_shared<optim::AdamW>(context, parameters, 0.01f,
+                                                     optim::AdamWOptions{.storage = storage}));
+     }},
+    {"lamb",
+     [](Context& context, const Parameters& parameters, const optim::StepStorage& storage) {
+       return stepper(std::make_shared<optim::Lamb>(
+           context, std::vector<optim::Group>{{.parameters = parameters, .weight_decay = 0.01f}},
+           optim::LambOptions{.storage = storage}));
+     }},
+};
+
+// Some rows of a table, others in each step.
+Gradient sparse_gradient(Context& context, int step) {
+  std::vector<std::int64_t> touched;
+  for (std::size_t row = 0; row < rows; ++row)
+    if (random_word({.seed = 9, .stream = static_cast<std::uint32_t>(step), .index = row}) % 3 == 0)
+      touched.push_back(static_cast<std::int64_t>(row));
+  const std::size_t count = touched.size();
+  return {random_tensor(context, Shape{count, columns}, "g" + std::to_string(step)),
+          Tensor::from(context, std::span<const std::int64_t>(touched), Shape{count})};
+}
+
+Tensor weight(Context& context, DType dtype) {
+  Tape tape(context);
+  const Var fp32 = tape.constant(random_tensor(context, Shape{rows, columns}, "w"));
+  return dtype == DType::fp32 ? fp32.value() : cast(tape, fp32, dtype).value();
+}
+
+struct Run {
+  DType weight = DType::fp32;
+  optim::StepStorage storage{};
+  bool sparse = false;
+};
+
+// The weight after some steps.
+std::vector<std::byte> train(Context& context, const Kind& kind, const Run& how) {
+  const Var w = Var::parameter(context, weight(context, how.weight));
+  const Stepper step = kind.make(context, Parameters{{"table", w}}, how.storage);
+  for (int i = 0; i < 6; ++i) {
+    const Gradient gradient = sparse_gradient(context, i);
+    const Tensor dense = context.built_in().to_dense(context, gradient, w.shape());
+    w.set_gradient(how.sparse ? gradient : Gradient{dense, {}});
+    step({.rate = 0.01, .gradient_factor = 0.5f});
+  }
+  return bits(context, w.value());
+}
+
+const optim::StepStorage narrow{.state = DType::bf16,
+                                .state_rounding = Rounding::stochastic,
+                                .weight_rounding = Rounding::stochastic,
+                                .seed = 12};
+
+}  // namespace
+
+TEST_CASE("a sparse gradient steps like the dense one, bit by bit", "[unit][optim]") {
+  auto context = make_context();
+  for (const Kind& kind : kinds)
+    for (const DType dtype : {DType::fp32, DType::bf16})
+      for (const optim::StepStorage& storage : {optim::StepStorage{}, narrow}) {
+        INFO(kind.name << ' ' << to_string(dtype) << ' ' << to_string(storage.state));
+        Run how{.weight = dtype, .storage = storage};
+        const auto dense = train(context, kind, how);
+        how.sparse = true;
+        CHECK(train(context, kind, how) == dense);
+      }
+}
+
+TEST_CASE("a sparse gradient of a vector or a stack of matrices", "[unit][optim]") {
+  auto context = make_context({.threads = 1});
+  for (const Shape& shape : {Shape{9}, Shape{9, 2, 3}}) {
+    std::vector<std::byte> results[2];
+    for (const bool sparse : {false, true}) {
+      const Var w = Var::parameter(context, random_tensor(context, shape, "w"));
+      const Gradient gradient{random_tensor(context, shape.with(0, 2), "g"),
+                              Tensor::from<std::int64_t>(context, {3, 8}, Shape{2})};
+      w.set_gradient(sparse ? gradient
+                            : Gradient{context.built_in().to_dense(context, gradient, shape), {}});
+      optim::AdamW(context, Parameters{{"w", w}}).step({.rate = 0.1});
+      results[sparse ? 1 : 0] = bits(context, w.value());
+    }
+    CHECK(results[0] == results[1]);
+  }
+}
+
+TEST_CASE("steps have the same bits for any threads and target", "[unit][optim]") {
+  auto first = make_context({.threads = 1});
+  for (const Kind& kind : kinds)
+    for (const Run& how : {Run{}, Run{.weight = DType::bf16, .storage = narrow},
+                           Run{.storage = narrow, .sparse = true}}) {
+      INFO(kind.name << ' ' << to_string(how.weight) << ' ' << to_string(how.storage.state));
+      const auto wanted = train(first, kind, how);
+      for (const int threads : {2, 3, 7}) {
+        auto context = make_context({.threads = threads});
+        CHECK(train(context, kind, how) == wanted);
+      }
+      for (const Target& target : first.targets().targets) {
+        if (!target.fused_multiply_add || !first.target().fused_multiply_add) continue;
+        INFO(std::string(target.name));
+        auto context = make_context({.threads = 1, .target = target.name});
+        CHECK(train(context, kind, how) == wanted);
+      }
+      if (how.storage.state == DType::fp32) continue;
+      Run other = how;
+      other.storage.seed += 1;
+      CHECK(train(first, kind, other) != wanted);
+    }
+}
+
+TEST_CASE("stochastic rounding keeps small steps on average", "[unit][optim]") {
+  // A weight of 1 in bf16 has neighbours 2^-8 below and 2^-7 above; steps of 2^-13 vanish with
+  // rounding to nearest. 64 of them are 2^-7 together.
+  auto context = make_context();
+  constexpr std::size_t count = 4096;
+  for (const bool stochastic : {false, true}) {
+    Tape tape(context);
+    const Var w = Var::parameter(
+        context,
+        cast(tape, tape.constant(Tensor::full(context, Shape{64, count / 64}, 1.0f)), DType::bf16)
+            .value());
+    w.set_gradient({Tensor::full(context, Shape{64, count / 64}, -0x1p-13f), {}});
+    optim::Sgd sgd(context, Parameters{{"w", w}},
+                   {.storage = {.weight_rounding =
+                                    stochastic ? Rounding::stochastic : Rounding::nearest_even}});
+    for (int i = 0; i < 64; ++i) sgd.step({.rate = 1});
+    const Var wide = cast(tape, tape.constant(w.value()), DType::fp32);
+    double mean = 0;
+    for (const float x : soma_test::values(context, wide.value()))
+      mean += static_cast<double>(x) / static_cast<double>(count);
+    if (!stochastic) {
+      CHECK(mean == 1);
+      continue;
+    }
+    // Each element is a random walk of at most 64 jumps of 2^-7 with probability 2^-6: a deviation
+    // of about 2^-7.
+    CHECK(std::fabs(mean - (1 + 0x1p-7)) < 5 * 0x1p-7 / std::sqrt(static_cast<double>(count)));
+  }
+}
+
+TEST_CASE("parameters, and a weight and its states, draw apart", "[unit][optim]") {
+  auto context = make_context({.threads = 1});
+  const auto step = [&](const char* name) {
+    Tape tape(context);
+    const Var w = Var::parameter(
+        context,
+        cast(tape, tape.constant(Tensor::full(context, Shape{8, 64}, 1.0f)), DType::bf16).value());
+    w.set_gradient({Tensor::full(context, Shape{8, 64}, -0x1p-8f), {}});
+    optim::Sgd(context, Parameters{{name, w}}, {.storage = narrow}).step({.rate = 1});
+    return bits(context, w.value());
+  };
+  CHECK(step("a") == step("a"));
+  CHECK(step("a") != step("b"));
+}
