@@ -3,6 +3,7 @@
 
 #include <soma/soma.hpp>
 
+#include "oracle/tiny_training.hpp"
 #include "support/samples.hpp"
 
 #include <cinttypes>
@@ -75,6 +76,16 @@ void draws(Context& context) {
   print("bernoulli", hash_of(out));
 }
 
+// Twenty training steps: only targets with fused multiply-add promise the same bits.
+void training() {
+  auto any = make_context();
+  if (!any.target().fused_multiply_add) return;
+  auto context = make_context({.math = Math::portable});
+  soma_test::TinyTraining run(context);
+  run.steps(20);
+  print("training", run.weights_hash());
+}
+
 // The scalar types, in arithmetic that a compiler might want to contract.
 void arithmetic(const std::vector<float>& values) {
   std::vector<float> results;
@@ -96,4 +107,5 @@ int main(int argc, char**) {
   scales(context, soma_test::finite_floats(30011));
   draws(context);
   arithmetic(soma_test::finite_floats(3001));
+  training();
 }
