@@ -1,0 +1,321 @@
+// Learns to read digits that it draws itself (digits.hpp): with a multi-layer perceptron, then with
+// a convolutional network. The loop to copy is train(); around it are the data, the networks and
+// what is printed. Whatever the number of threads, the weights come out the same to the last bit.
+
+#include "digits.hpp"
+
+#include <soma/soma.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cinttypes>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace {
+
+constexpr const char* help = R"(usage: digits [options]
+
+Trains networks on 16 x 16 images of digits that the program draws itself, and shows what they read.
+  --model mlp|convnet|both   default both, one after the other
+  --epochs N                 passes over the training images, default 6
+  --images N                 training images, default 10000; 2000 more are held out
+  --seed N                   of images, first weights and order, default 1
+  --threads N                default 0: the cores this process may use; results do not depend on it
+  --help
+Exit code: 0; 1 if something failed; 2 if the options cannot be understood.
+)";
+
+struct Options {
+  std::string model = "both";
+  std::uint32_t epochs = 6;
+  std::size_t images = 10000;
+  std::uint64_t seed = 1;
+  int threads = 0;
+  bool help = false;
+};
+
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The text as a whole number from `least` to `most`. Error UsageError.
+template <class Number>
+Number number(std::string_view option, std::string_view text, Number least, Number most) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most)
+    return value;
+  throw UsageError(std::string(option) + " is '" + std::string(text) + "', wanted a whole number " +
+                   std::to_string(least) + " to " + std::to_string(most));
+}
+
+// Error UsageError.
+Options parse(std::span<const char* const> arguments) {
+  Options options;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view option = arguments[i];
+    const auto value = [&]() -> std::string_view {
+      if (++i == arguments.size()) throw UsageError(std::string(option) + " lacks its value");
+      return arguments[i];
+    };
+    if (option == "--help" || option == "-h") {
+      options.help = true;
+    } else if (option == "--model") {
+      options.model = value();
+      if (options.model != "mlp" && options.model != "convnet" && options.model != "both")
+        throw UsageError("--model is '" + options.model + "', wanted mlp, convnet or both");
+    } else if (option == "--epochs") {
+      options.epochs = number<std::uint32_t>(option, value(), 1, 10'000);
+    } else if (option == "--images") {
+      options.images = number<std::size_t>(option, value(), 1, 1'000'000);
+    } else if (option == "--seed") {
+      options.seed = number<std::uint64_t>(option, value(), 0, 1'000'000'000'000);
+    } else if (option == "--threads") {
+      options.threads = number<int>(option, value(), 0, soma::ThreadPool::max_width);
+    } else {
+      throw UsageError("'" + std::string(option) + "' is no option");
+    }
+  }
+  return options;
+}
+
+// ---- data
+
+struct Dataset {
+  soma::Tensor images;  // [count, 1, side, side]
+  soma::Tensor labels;  // [count]
+
+  std::size_t count() const { return labels.elements(); }
+  // Views of images first .. last - 1.
+  Dataset slice(std::size_t first, std::size_t last) const {
+    return {images.slice(0, first, last), labels.slice(0, first, last)};
+  }
+};
+
+soma::Shape image_shape(std::size_t count) { return {count, 1, digits::side, digits::side}; }
+
+Dataset make_dataset(soma::Context& context, std::size_t count, std::uint64_t seed) {
+  const digits::Digits made = digits::make_digits(count, seed);
+  return {soma::Tensor::from<float>(context, made.images, image_shape(count)),
+          soma::Tensor::from<std::int32_t>(context, made.labels, {count})};
+}
+
+// Copies of the images in `rows`, as one batch.
+Dataset gather(soma::Context& context, const Dataset& from, std::span<const std::size_t> rows) {
+  const Dataset batch{soma::Tensor::empty(context, image_shape(rows.size())),
+                      soma::Tensor::empty(context, {rows.size()}, soma::DType::int32)};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Dataset source = from.slice(rows[i], rows[i] + 1), target = batch.slice(i, i + 1);
+    soma::copy(source.images, target.images);
+    soma::copy(source.labels, target.labels);
+  }
+  return batch;
+}
+
+// The numbers 0 .. count - 1 in an order that depends on the draw alone (Fisher and Yates).
+std::vector<std::size_t> shuffled(std::size_t count, const soma::Draw& draw) {
+  std::vector<std::size_t> order(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t other = std::uint64_t{soma::random_word(draw, i)} * (i + 1) >> 32;
+    order[i] = order[other];
+    order[other] = i;
+  }
+  return order;
+}
+
+// ---- networks
+
+struct Network {
+  std::string name;
+  soma::Parameters parameters;
+  std::function<soma::Var(soma::Tape&, const soma::Var& images)> logits;  // [count, classes]
+};
+
+Network make_mlp(soma::Context& context, std::uint64_t seed) {
+  const std::size_t sizes[] = {digits::pixels, 256, 128, digits::classes};
+  const soma::models::Mlp model({context, seed, "mlp"}, sizes);
+  return {"mlp", soma::nn::parameters(model), [model](soma::Tape& tape, const soma::Var& images) {
+            return model(tape, reshape(tape, images, {images.shape()[0], digits::pixels}));
+          }};
+}
+
+Network make_convnet(soma::Context& context, std::uint64_t seed) {
+  const soma::models::ConvNet model({context, seed, "convnet"}, {.height = digits::side,
+                                                                 .width = digits::side,
+                                                                 .labels = digits::classes,
+                                                                 .blocks = {16, 32},
+                                                                 .hidden = 64});
+  return {"convnet", soma::nn::parameters(model), model};
+}
+
+// ---- training
+
+// The digit that the network takes each image for.
+std::vector<int> classify(soma::Context& context, const Network& network, const Dataset& data) {
+  constexpr std::size_t batch = 250;
+  soma::Tape tape(context, {.record = false, .training = false});
+  std::vector<int> answers;
+  for (std::size_t first = 0; first < data.count(); first += batch) {
+    const Dataset part = data.slice(first, std::min(first + batch, data.count()));
+    const soma::Var logits = network.logits(tape, tape.constant(part.images));
+    for (std::size_t i = 0; i < part.count(); ++i) {
+      const std::span<const float> row = logits.value().select(0, i).span<float>();
+      answers.push_back(static_cast<int>(std::ranges::max_element(row) - row.begin()));
+    }
+  }
+  return answers;
+}
+
+double accuracy(const std::vector<int>& answers, const Dataset& data) {
+  const std::span<const std::int32_t> labels = data.labels.span<std::int32_t>();
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < answers.size(); ++i) right += answers[i] == labels[i] ? 1 : 0;
+  return static_cast<double>(right) / static_cast<double>(answers.size());
+}
+
+struct Result {
+  std::string name;
+  std::vector<int> answers{};  // to the held-out images
+  double loss = 0, accuracy = 0, seconds = 0;
+};
+
+Result train(soma::Context& context, Network& network, const Dataset& training,
+             const Dataset& held_out, const Options& options) {
+  constexpr std::size_t batch_size = 50;
+  const std::size_t batches = (training.count() + batch_size - 1) / batch_size;
+  const soma::optim::Schedule rate{.rate = 2e-3,
+                                   .decay = soma::optim::Decay::cosine,
+                                   .warmup = batches / 4,
+                                   .steps = batches * options.epochs,
+                                   .final_ratio = 0.01};
+  soma::optim::AdamW optimizer(context, soma::optim::decay_groups(network.parameters, 0.01f));
+  soma::Tape tape(context, {.seed = options.seed});
+  Result result{.name = network.name};
+  std::uint32_t step = 0;
+
+  std::printf("\n%s\n  epoch     loss  held-out  images/s     rate\n", network.name.c_str());
+  for (std::uint32_t epoch = 1; epoch <= options.epochs; ++epoch) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::vector<std::size_t> order = shuffled(
+        training.count(),
+        {.seed = options.seed, .stream = soma::stream_id("digits", "order"), .step = epoch});
+    double total_loss = 0;
+    for (std::size_t first = 0; first < order.size(); first += batch_size, ++step) {
+      const std::size_t count = std::min(batch_size, order.size() - first);
+      const Dataset batch = gather(context, training, std::span(order).subspan(first, count));
+
+      // What every step is: forward, backward, and the weights moved along the gradients. Its
+      // number is what dropout draws by, in networks that have it.
+      tape.reset(step);
+      const soma::Var logits = network.logits(tape, tape.constant(batch.images));
+      const soma::Var loss = cross_entropy(tape, logits, tape.constant(batch.labels));
+      tape.backward(loss);
+      const double norm = soma::optim::gradient_norm(context, network.parameters);
+      optimizer.step(
+          {.rate = rate(step), .gradient_factor = soma::optim::clipping_factor(norm, 1.0)});
+      clear_gradients(network.parameters);
+
+      total_loss += static_cast<double>(loss.value().item<float>()) * static_cast<double>(count);
+    }
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+
+    const auto images = static_cast<double>(training.count());
+    result.seconds += taken.count();
+    result.loss = total_loss / images;
+    result.answers = classify(context, network, held_out);
+    result.accuracy = accuracy(result.answers, held_out);
+    std::printf("  %5u  %7.4f    %.4f  %8.0f  %.1e\n", epoch, result.loss, result.accuracy,
+                images / taken.count(), rate(step - 1));
+    std::fflush(stdout);
+  }
+  return result;
+}
+
+// ---- what came out
+
+// One number for all weights (FNV-1a, 64 bits), to compare runs by.
+std::uint64_t hash(const soma::Parameters& parameters) {
+  std::uint64_t state = 0xCBF29CE484222325u;
+  for (const soma::Parameter& parameter : parameters)
+    for (const std::byte byte : std::as_bytes(parameter.value().span<float>()))
+      state = (state ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001B3u;
+  return state;
+}
+
+// Images side by side, two rows of pixels in one of text, and below each what the networks say.
+void print_images(const Dataset& data, std::size_t first, std::size_t last,
+                  const std::vector<Result>& results) {
+  constexpr std::string_view shades = " .-+*#@";
+  const soma::View<const float> grey = data.images.view<float>();
+  for (std::size_t y = 0; y < digits::side; y += 2) {
+    for (std::size_t i = first; i < last; ++i) {
+      for (std::size_t x = 0; x < digits::side; ++x) {
+        const float mean = (grey(i, 0, y, x) + grey(i, 0, y + 1, x)) / 2;
+        std::putchar(shades[static_cast<std::size_t>(mean * 6.99f)]);
+      }
+      std::fputs(i + 1 < last ? "  " : "\n", stdout);
+    }
+  }
+  for (const Result& result : results) {
+    for (std::size_t i = first; i < last; ++i)
+      std::printf("%8s: %-6d  ", result.name.c_str(), result.answers[i]);
+    std::putchar('\n');
+  }
+}
+
+void run(const Options& options) {
+  auto context = soma::make_context({.threads = options.threads});
+  // Two seeds: no image is in both.
+  const Dataset training = make_dataset(context, options.images, 2 * options.seed);
+  const Dataset held_out = make_dataset(context, 2000, 2 * options.seed + 1);
+
+  std::vector<Network> networks;
+  if (options.model != "convnet") networks.push_back(make_mlp(context, options.seed));
+  if (options.model != "mlp") networks.push_back(make_convnet(context, options.seed));
+  std::vector<Result> results;
+  for (Network& network : networks)
+    results.push_back(train(context, network, training, held_out, options));
+
+  std::printf("\nheld-out images, and what they are taken for\n\n");
+  print_images(held_out, 0, 5, results);
+  print_images(held_out, 5, 10, results);
+
+  std::printf("\n%-8s  parameters     loss  held-out  seconds  hash of the weights\n", "network");
+  for (std::size_t i = 0; i < networks.size(); ++i) {
+    std::size_t elements = 0;
+    for (const soma::Parameter& parameter : networks[i].parameters)
+      elements += parameter.value().elements();
+    std::printf("%-8s  %10zu  %7.4f    %.4f  %7.1f  %016" PRIx64 "\n", results[i].name.c_str(),
+                elements, results[i].loss, results[i].accuracy, results[i].seconds,
+                hash(networks[i].parameters));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const Options options =
+        parse(std::span<char*>(argv, static_cast<std::size_t>(argc)).subspan(1));
+    if (options.help)
+      std::fputs(help, stdout);
+    else
+      run(options);
+  } catch (const UsageError& error) {
+    std::fprintf(stderr, "digits: %s (see digits --help)\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {  // soma::Error is one
+    std::fprintf(stderr, "digits: %s\n", error.what());
+    return 1;
+  }
+}
