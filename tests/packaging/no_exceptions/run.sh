@@ -2,7 +2,7 @@
 # A host without exceptions and run-time type information.
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
-run "$CXX" -std=c++20 -O2 -fno-exceptions -fno-rtti "${strict[@]}" -I "$include" "$consumer/main.cpp" \
+run "$CXX" -std=c++20 -O0 -fno-exceptions -fno-rtti "${strict[@]}" -I "$include" "$consumer/main.cpp" \
   -pthread -o consumer
 run ./consumer
 
@@ -10,7 +10,7 @@ run ./consumer
 ends_with() {
   local code=$1 text=$2 seen=0
   shift 2
-  run "$CXX" -std=c++20 -O2 "$@" "${strict[@]}" -I "$include" "$here/error.cpp" -pthread -o error
+  run "$CXX" -std=c++20 -O0 "$@" "${strict[@]}" -I "$include" "$here/error.cpp" -pthread -o error
   (ulimit -c 0 && ./error) >error.log 2>&1 || seen=$?
   grep -q "^$text.*\[format.unknown_name\]" error.log || fail "it does not say '$text'"
   [ "$seen" -eq "$code" ] || fail "it ends with $seen, not $code"

@@ -6,12 +6,12 @@ mkdir -p copy/soma renamed
 cp "$SOMA_SOURCE/single_include/soma/soma.hpp" copy/soma/soma.hpp
 cp "$SOMA_SOURCE/single_include/soma/soma.hpp" renamed/one_file.hpp
 sed 's|<soma/soma.hpp>|"one_file.hpp"|' "$consumer/main.cpp" >renamed/main.cpp
-for flags in -O0 -O2 "-O2 -march=native"; do
+for flags in -O0 "-O2 -march=native"; do
   # shellcheck disable=SC2086
   run "$CXX" -std=c++20 $flags "${strict[@]}" -I copy "$consumer/main.cpp" -pthread -o consumer
   run ./consumer
 done
-run "$CXX" -std=c++20 -O2 renamed/main.cpp -pthread -o consumer
+run "$CXX" -std=c++20 -O0 renamed/main.cpp -pthread -o consumer
 run ./consumer
 
 # With SOMA_DISPATCH it is the light interface: Highway must not be behind it.
