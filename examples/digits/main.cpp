@@ -81,7 +81,7 @@ Options parse(std::span<const char* const> arguments) {
     } else if (option == "--seed") {
       options.seed = number<std::uint64_t>(option, value(), 0, 1'000'000'000'000);
     } else if (option == "--threads") {
-      options.threads = number<int>(option, value(), 0, soma::ThreadPool::max_width);
+      options.threads = number<int>(option, value(), 0, soma::max_threads);
     } else {
       throw UsageError("'" + std::string(option) + "' is no option");
     }

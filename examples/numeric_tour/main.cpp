@@ -1,6 +1,7 @@
 // A tour of the numeric core: stochastic rounding where nearest rounding stands still, the formats,
 // this machine.
 
+#include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
 
 #include <cmath>

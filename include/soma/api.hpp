@@ -38,10 +38,8 @@
 #include <soma/optim/loss_scaler.hpp>
 #include <soma/optim/schedule.hpp>
 #include <soma/optim/sgd.hpp>
-#include <soma/runtime/arena.hpp>
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/float_environment.hpp>
-#include <soma/runtime/host.hpp>
 #include <soma/runtime/parallel.hpp>
 #include <soma/state/state_dict.hpp>
 #include <soma/tensor/ragged.hpp>

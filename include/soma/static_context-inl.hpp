@@ -6,6 +6,7 @@
 #include <soma/kernels/static_table-inl.hpp>
 #include <soma/ops/operators.hpp>
 #include <soma/runtime/context.hpp>
+#include <soma/runtime/thread_pool.hpp>
 
 namespace soma {
 inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
@@ -15,6 +16,7 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
   [[maybe_unused]] static inline Context make_context(const ContextOptions& options = {}) {
     TargetList list = static_targets();
     list.operators = &built_in_operators;
+    list.make_pool = make_thread_pool;
     return Context(options, list);
   }
 

@@ -128,7 +128,7 @@ auto mutable_adapt(const Tensor& tensor) {
 // the caller's. Errors xtensor.layout (reversed), tensor.rank.
 template <class Container>
 Tensor tensor(Context& context, Container&& container) {
-  const auto adopt = [&](auto& held, std::shared_ptr<const void> owner) {
+  const auto adopt = [&](auto& held, Owner owner) {
     using Element = std::remove_pointer_t<decltype(held.data())>;
     const Shape shape(std::vector<std::size_t>(held.shape().begin(), held.shape().end()));
     Strides strides{};
@@ -145,7 +145,7 @@ Tensor tensor(Context& context, Container&& container) {
                                !std::is_const_v<Element>);
   };
   if constexpr (std::is_lvalue_reference_v<Container>) {
-    return adopt(container, nullptr);
+    return adopt(container, Owner());
   } else {
     const auto held = std::make_shared<Container>(std::move(container));
     return adopt(*held, held);

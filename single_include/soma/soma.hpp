@@ -25,7 +25,6 @@
 #include <iterator>
 #include <limits>
 #include <memory>
-#include <memory_resource>
 #include <mutex>
 #include <new>
 #include <numbers>
@@ -356,39 +355,11 @@ inline std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
 }
 
 }  // namespace soma
-// ---- soma/tensor/tensor.hpp
-// Tensor: shared storage seen through a shape, a dtype and strides. Copying a tensor shares its
-// elements, as do slice, select, reshape, transpose and broadcast_to: a write through one is seen
-// through all.
-//
-// Not thread-safe where one thread writes. Memory comes from the context's heap, so tensors end
-// before their context does.
+// ---- soma/runtime/heap_vector.hpp
+// HeapVector: a growing array on a context's heap. What tapes and batches are made of; a
+// std::vector with an allocator would do the same, but every unit would pay for it: compilers spend
+// three times as long on one.
 
-// ---- soma/runtime/context.hpp
-// Context: everything soma needs from its host, in one object that is passed explicitly. There is
-// no other state: two contexts in one program do not disturb each other, and what is not in a
-// context is a pure function.
-//
-// Made by make_context() (soma.hpp), which knows the kernels of this unit or of soma::dispatch.
-
-// ---- soma/runtime/executor.hpp
-// Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
-// soma's own.
-
-namespace soma {
-
-// run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
-// any threads and in any order, and returns when all have returned. soma asks for at most `width`
-// tasks that it wants to run at the same time, never needs two tasks to make progress together, and
-// its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
-// executor may then run the inner tasks one after another on the calling thread.
-struct Executor {
-  void* self = nullptr;
-  int width = 0;
-  void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
-};
-
-}  // namespace soma
 // ---- soma/runtime/heap.hpp
 // Heap: memory that is used, given back in any order and used again. Tensors and tapes live here:
 // work that repeats itself asks nothing of the host any more after its first rounds. (Mostly after
@@ -402,11 +373,6 @@ struct Executor {
 // of size classes, taken from the smallest class that has one large enough, and what is left of it
 // stays free. Neighbours that are free become one block. Headers lie in front of the blocks.
 
-// ---- soma/base/contracts.hpp
-// Contracts for what no caller can break: a failed one is a bug in soma and terminates. Caller
-// mistakes throw Error.
-
-#define SOMA_EXPECTS(condition) Expects(condition)
 // ---- soma/base/sizes.hpp
 // Sizes from outside are never trusted: products and sums of them go through here.
 
@@ -432,13 +398,48 @@ namespace soma {
 
 }  // namespace soma
 // ---- soma/runtime/memory.hpp
-// Memory of a context: the host's resource, counted. Tensors, arenas and scratch space come from
-// here, so a host can bound and watch what soma uses.
+// Memory of a context: the host's, counted. Everything that is not on a stack comes from here, so a
+// host can bound and watch what soma uses.
 
 namespace soma {
 
 // Every block is aligned to at least a cache line, which is also the widest vector.
 inline constexpr std::size_t memory_alignment = 64;
+
+// How a host lends its memory: any object with allocate(bytes, alignment) and deallocate(block,
+// bytes, alignment), such as a std::pmr::memory_resource. It may throw std::bad_alloc, is used by
+// one thread at a time, and outlives the context.
+class MemoryResource {
+ public:
+  MemoryResource(std::nullptr_t = nullptr) {}  // the aligned operator new
+  template <class Resource>
+  MemoryResource(Resource* resource)
+      : self_(resource),
+        allocate_([](void* self, std::size_t bytes, std::size_t alignment) -> void* {
+          return static_cast<Resource*>(self)->allocate(bytes, alignment);
+        }),
+        deallocate_([](void* self, void* block, std::size_t bytes, std::size_t alignment) {
+          static_cast<Resource*>(self)->deallocate(block, bytes, alignment);
+        }) {}
+
+  void* allocate(std::size_t bytes, std::size_t alignment) const {
+    return allocate_(self_, bytes, alignment);
+  }
+  void deallocate(void* block, std::size_t bytes, std::size_t alignment) const {
+    deallocate_(self_, block, bytes, alignment);
+  }
+
+ private:
+  void* self_ = nullptr;
+  void* (*allocate_)(void*, std::size_t, std::size_t) = [](void*, std::size_t bytes,
+                                                           std::size_t alignment) {
+    return ::operator new (bytes, std::align_val_t{alignment});
+  };
+  void (*deallocate_)(void*, void*, std::size_t, std::size_t) =
+      [](void*, void* block, std::size_t bytes, std::size_t alignment) {
+        ::operator delete (block, bytes, std::align_val_t{alignment});
+      };
+};
 
 struct MemoryUse {
   std::size_t bytes_in_use = 0;
@@ -449,32 +450,29 @@ struct MemoryUse {
 // Passes requests on to another resource and counts them. Thread-safe where that resource is.
 // Error memory.exhausted where it has nothing left (with -fno-exceptions the resource itself ends
 // the program).
-class CountingResource final : public std::pmr::memory_resource {
+class CountingResource {
  public:
-  explicit CountingResource(std::pmr::memory_resource* upstream) : upstream_(upstream) {}
+  explicit CountingResource(MemoryResource upstream) : upstream_(upstream) {}
+  CountingResource(const CountingResource&) = delete;
+  CountingResource& operator=(const CountingResource&) = delete;
 
   MemoryUse use() const {
     return {in_use_.load(std::memory_order_relaxed), peak_.load(std::memory_order_relaxed),
             allocations_.load(std::memory_order_relaxed)};
   }
 
- private:
-  static std::size_t aligned(std::size_t alignment) {
-    return (std::max)(alignment, memory_alignment);
-  }
-
-  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+  void* allocate(std::size_t bytes, std::size_t alignment) {
 #if SOMA_HAS_EXCEPTIONS
     void* block = nullptr;
     try {
-      block = upstream_->allocate(bytes, aligned(alignment));
+      block = upstream_.allocate(bytes, aligned(alignment));
     } catch (const std::bad_alloc&) {
       fail(error_id::out_of_memory, "allocate", "size", std::to_string(bytes) + " bytes",
            "no more than the memory resource has left (" + std::to_string(use().bytes_in_use) +
                " bytes in use)");
     }
 #else
-    void* block = upstream_->allocate(bytes, aligned(alignment));
+    void* block = upstream_.allocate(bytes, aligned(alignment));
 #endif
     const std::size_t now = in_use_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     std::size_t peak = peak_.load(std::memory_order_relaxed);
@@ -483,17 +481,47 @@ class CountingResource final : public std::pmr::memory_resource {
     allocations_.fetch_add(1, std::memory_order_relaxed);
     return block;
   }
-  void do_deallocate(void* block, std::size_t bytes, std::size_t alignment) override {
-    upstream_->deallocate(block, bytes, aligned(alignment));
+  void deallocate(void* block, std::size_t bytes, std::size_t alignment) {
+    upstream_.deallocate(block, bytes, aligned(alignment));
     in_use_.fetch_sub(bytes, std::memory_order_relaxed);
   }
-  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
-    return this == &other;
+
+ private:
+  static std::size_t aligned(std::size_t alignment) {
+    return (std::max)(alignment, memory_alignment);
   }
 
-  std::pmr::memory_resource* upstream_;
+  MemoryResource upstream_;
   std::atomic<std::size_t> in_use_{0}, peak_{0};
   std::atomic<std::uint64_t> allocations_{0};
+};
+
+}  // namespace soma
+// ---- soma/runtime/mutex.hpp
+// Mutex: POSIX's. <mutex> would cost every unit that includes soma a tenth of a plain one, for what
+// comes with it.
+
+namespace soma {
+
+class Mutex {
+ public:
+  Mutex() = default;
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+
+  class [[nodiscard]] Lock {
+   public:
+    explicit Lock(Mutex& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_.handle_); }
+    ~Lock() { pthread_mutex_unlock(&mutex_.handle_); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    Mutex& mutex_;
+  };
+
+ private:
+  pthread_mutex_t handle_ = PTHREAD_MUTEX_INITIALIZER;
 };
 
 }  // namespace soma
@@ -513,27 +541,72 @@ namespace soma {
 
 // Thread-safe. Alignment: memory_alignment, and no more. A block costs 64 bytes beside its own;
 // allocation and deallocation are constant time but for the blocks of one size class.
-class Heap final : public std::pmr::memory_resource {
+class Heap {
  public:
-  explicit Heap(std::pmr::memory_resource& upstream) : upstream_(&upstream) {}
+  explicit Heap(MemoryResource upstream) : upstream_(upstream) {}
   // Gives all memory back, whether blocks are in use or not.
-  ~Heap() override {
+  ~Heap() {
     while (slabs_ != nullptr) release(&slabs_);
   }
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 
+  // Uninitialised. Error memory.exhausted.
+  void* allocate(std::size_t bytes) {
+    const std::size_t size = block_size(bytes);
+    const Mutex::Lock lock(mutex_);
+    Block* block = find(size);
+    if (block == nullptr) {
+      grow(size);
+      block = find(size);
+    }
+    remove(block);
+    if (block->size - size >= 2 * unit) {
+      unpoison(block, size);  // the header of what is left lies inside
+      const std::size_t left = block->size - size;
+      block->size = size;
+      auto* rest = ::new (block->next()) Block{left, block, nullptr, nullptr, true};
+      rest->next()->previous = rest;
+      insert(rest);
+      poison(block);
+    }
+    unpoison(block, bytes);
+    in_use_ += block->size;
+    peak_ = (std::max)(peak_, in_use_);
+    return block->data();
+  }
+
+  // A block of this heap; its size is known here.
+  void deallocate(void* data) {
+    auto* block = reinterpret_cast<Block*>(static_cast<std::byte*>(data) - sizeof(Block));
+    const Mutex::Lock lock(mutex_);
+    in_use_ -= block->size;
+    if (Block* next = block->next(); next->free) {
+      remove(next);
+      block->size += next->size;
+      block->next()->previous = block;
+    }
+    if (Block* previous = block->previous; previous != nullptr && previous->free) {
+      remove(previous);
+      previous->size += block->size;
+      previous->next()->previous = previous;
+      block = previous;
+    }
+    insert(block);
+    poison(block);
+  }
+
   // Makes sure that one more block of that size can be taken without asking the host. Error
   // memory.exhausted.
   void reserve(std::size_t bytes) {
     const std::size_t size = block_size(bytes);
-    const std::lock_guard lock(mutex_);
+    const Mutex::Lock lock(mutex_);
     if (find(size) == nullptr) grow(size);
   }
 
   // Returns slabs in which nothing is in use to the host.
   void trim() {
-    const std::lock_guard lock(mutex_);
+    const Mutex::Lock lock(mutex_);
     for (Slab** link = &slabs_; *link != nullptr;) {
       Block* first = (*link)->first();
       if (first->free && first->next()->size == 0) {
@@ -546,15 +619,15 @@ class Heap final : public std::pmr::memory_resource {
   }
 
   std::size_t bytes_in_use() const {
-    const std::lock_guard lock(mutex_);
+    const Mutex::Lock lock(mutex_);
     return in_use_;
   }
   std::size_t peak_bytes() const {
-    const std::lock_guard lock(mutex_);
+    const Mutex::Lock lock(mutex_);
     return peak_;
   }
   void reset_peak() {
-    const std::lock_guard lock(mutex_);
+    const Mutex::Lock lock(mutex_);
     peak_ = in_use_;
   }
 
@@ -649,7 +722,7 @@ class Heap final : public std::pmr::memory_resource {
   void grow(std::size_t size) {
     const std::size_t bytes = (std::max)({checked_add(size, sizeof(Slab) + sizeof(Block), "Heap"),
                                           smallest_slab, capacity_ / 8 / unit * unit});
-    auto* slab = ::new (upstream_->allocate(bytes, unit)) Slab{slabs_, bytes};
+    auto* slab = ::new (upstream_.allocate(bytes, unit)) Slab{slabs_, bytes};
     slabs_ = slab;
     capacity_ += bytes;
     auto* block = ::new (slab->first())
@@ -666,87 +739,216 @@ class Heap final : public std::pmr::memory_resource {
 #ifdef SOMA_HEAP_POISONS
     ASAN_UNPOISON_MEMORY_REGION(slab, bytes);
 #endif
-    upstream_->deallocate(slab, bytes, unit);
+    upstream_.deallocate(slab, bytes, unit);
   }
 
-  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
-    SOMA_EXPECTS(alignment <= unit);
-    const std::size_t size = block_size(bytes);
-    const std::lock_guard lock(mutex_);
-    Block* block = find(size);
-    if (block == nullptr) {
-      grow(size);
-      block = find(size);
-    }
-    remove(block);
-    if (block->size - size >= 2 * unit) {
-      unpoison(block, size);  // the header of what is left lies inside
-      const std::size_t left = block->size - size;
-      block->size = size;
-      auto* rest = ::new (block->next()) Block{left, block, nullptr, nullptr, true};
-      rest->next()->previous = rest;
-      insert(rest);
-      poison(block);
-    }
-    unpoison(block, bytes);
-    in_use_ += block->size;
-    peak_ = (std::max)(peak_, in_use_);
-    return block->data();
-  }
-
-  void do_deallocate(void* data, std::size_t, std::size_t) override {
-    auto* block = reinterpret_cast<Block*>(static_cast<std::byte*>(data) - sizeof(Block));
-    const std::lock_guard lock(mutex_);
-    in_use_ -= block->size;
-    if (Block* next = block->next(); next->free) {
-      remove(next);
-      block->size += next->size;
-      block->next()->previous = block;
-    }
-    if (Block* previous = block->previous; previous != nullptr && previous->free) {
-      remove(previous);
-      previous->size += block->size;
-      previous->next()->previous = previous;
-      block = previous;
-    }
-    insert(block);
-    poison(block);
-  }
-
-  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
-    return this == &other;
-  }
-
-  std::pmr::memory_resource* upstream_;
-  mutable std::mutex mutex_;
+  MemoryResource upstream_;
+  mutable Mutex mutex_;
   Slab* slabs_ = nullptr;
   std::array<Block*, class_count> heads_{};
   std::array<std::uint64_t, (class_count + 63) / 64> bitmap_{};
   std::size_t in_use_ = 0, peak_ = 0, capacity_ = 0;
 };
 
-// Lets containers live on a heap.
+}  // namespace soma
+
+namespace soma {
+
+// Moved, never copied. Members do what those of std::vector do. Error memory.exhausted.
 template <class T>
-struct HeapAllocator {
+class HeapVector {
+ public:
   using value_type = T;
-  HeapAllocator(Heap& memory) : heap(&memory) {}
-  template <class Other>
-  HeapAllocator(const HeapAllocator<Other>& other) : heap(other.heap) {}
-  T* allocate(std::size_t count) {
+
+  explicit HeapVector(Heap& heap) : heap_(&heap) {}
+  // `count` elements made from nothing: numbers are 0.
+  HeapVector(std::size_t count, Heap& heap) : heap_(&heap) { resize(count); }
+  HeapVector(HeapVector&& other) noexcept
+      : heap_(other.heap_),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
+  HeapVector& operator=(HeapVector&& other) noexcept {
+    std::swap(heap_, other.heap_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+    return *this;
+  }
+  ~HeapVector() {
+    clear();
+    release();
+  }
+
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  T* begin() { return data_; }
+  T* end() { return data_ + size_; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + size_; }
+  T& operator[](std::size_t index) { return data_[index]; }
+  const T& operator[](std::size_t index) const { return data_[index]; }
+  T& back() { return data_[size_ - 1]; }
+  const T& back() const { return data_[size_ - 1]; }
+
+  void reserve(std::size_t count) {
+    if (count > capacity_) move_to(count);
+  }
+  void resize(std::size_t count) {
+    reserve(count);
+    while (size_ > count) pop_back();
+    for (; size_ < count; ++size_) ::new (static_cast<void*>(data_ + size_)) T();
+  }
+  // The value is not an element of this one: that would move away.
+  T& push_back(T value) {
+    if (size_ == capacity_) move_to(size_ < 4 ? 8 : 2 * size_);
+    return *::new (static_cast<void*>(data_ + size_++)) T(std::move(value));
+  }
+  // Of numbers.
+  void assign(std::span<const T> values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    clear();
+    reserve(values.size());
+    if (!values.empty()) std::memcpy(data_, values.data(), values.size_bytes());
+    size_ = values.size();
+  }
+  void pop_back() { data_[--size_].~T(); }
+  void clear() {
+    while (size_ != 0) pop_back();
+  }
+
+ private:
+  void move_to(std::size_t capacity) {
     static_assert(alignof(T) <= memory_alignment);
-    return static_cast<T*>(
-        heap->allocate(checked_multiply(count, sizeof(T), "HeapAllocator"), alignof(T)));
+    auto* moved =
+        static_cast<T*>(heap_->allocate(checked_multiply(capacity, sizeof(T), "HeapVector")));
+    if constexpr (std::is_trivially_copyable_v<T>) {
+      if (size_ != 0) std::memcpy(moved, data_, size_ * sizeof(T));
+    } else {
+      for (std::size_t i = 0; i < size_; ++i) {
+        ::new (static_cast<void*>(moved + i)) T(std::move(data_[i]));
+        data_[i].~T();
+      }
+    }
+    release();
+    data_ = moved;
+    capacity_ = capacity;
   }
-  void deallocate(T* data, std::size_t count) noexcept {
-    heap->deallocate(data, count * sizeof(T), alignof(T));
+  void release() {
+    if (data_ != nullptr) heap_->deallocate(data_);
   }
-  friend bool operator==(const HeapAllocator& a, const HeapAllocator& b) {
-    return a.heap == b.heap;
-  }
-  Heap* heap;
+
+  Heap* heap_;
+  T* data_ = nullptr;
+  std::size_t size_ = 0, capacity_ = 0;
 };
+
+}  // namespace soma
+// ---- soma/runtime/shared.hpp
+// Shared: an object on a context's heap that several handles share and the last one ends. One
+// pointer; the count lies in the object.
+
+namespace soma {
+
+// What a shared object derives from, as its first base.
+class Counted {
+ public:
+  explicit Counted(Heap& heap) : heap_(&heap) {}
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  template <class T>
+  friend class Shared;
+  Heap* heap_;
+  std::atomic<std::size_t> references_{1};
+};
+
+// Counting is thread-safe, the object is as safe as it is by itself. Empty by default.
 template <class T>
-using HeapVector = std::vector<T, HeapAllocator<T>>;
+class Shared {
+ public:
+  Shared() = default;
+  Shared(std::nullptr_t) {}
+  // An object made of the heap and the arguments. Error memory.exhausted.
+  template <class... Arguments>
+  static Shared make(Heap& heap, Arguments&&... arguments) {
+    static_assert(alignof(T) <= memory_alignment);
+    Shared made;
+    made.object_ = ::new (heap.allocate(sizeof(T))) T(heap, std::forward<Arguments>(arguments)...);
+    return made;
+  }
+  Shared(const Shared& other) : object_(other.object_) {
+    if (object_ != nullptr) object_->references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  Shared(Shared&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  // A derived class has a virtual destructor, and T as its first base.
+  template <class Derived>
+  Shared(Shared<Derived> other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Shared& operator=(Shared other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Shared() {
+    if (object_ == nullptr || object_->references_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+      return;
+    Heap* heap = object_->heap_;
+    object_->~T();
+    heap->deallocate(object_);
+  }
+
+  T* operator->() const { return object_; }
+  T& operator*() const { return *object_; }
+  friend bool operator==(const Shared& shared, std::nullptr_t) { return shared.object_ == nullptr; }
+
+ private:
+  template <class Other>
+  friend class Shared;
+  T* object_ = nullptr;
+};
+
+}  // namespace soma
+// ---- soma/tensor/tensor.hpp
+// Tensor: shared storage seen through a shape, a dtype and strides. Copying a tensor shares its
+// elements, as do slice, select, reshape, transpose and broadcast_to: a write through one is seen
+// through all.
+//
+// Not thread-safe where one thread writes. Memory comes from the context's heap, so tensors end
+// before their context does.
+
+// ---- soma/runtime/context.hpp
+// Context: everything soma needs from its host, in one object that is passed explicitly. There is
+// no other state: two contexts in one program do not disturb each other, and what is not in a
+// context is a pure function.
+//
+// Made by make_context() (soma.hpp), which knows the kernels of this unit or of soma::dispatch.
+
+// ---- soma/runtime/executor.hpp
+// Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
+// soma's own.
+
+namespace soma {
+
+// run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
+// any threads and in any order, and returns when all have returned. soma asks for at most `width`
+// tasks that it wants to run at the same time, never needs two tasks to make progress together, and
+// its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
+// executor may then run the inner tasks one after another on the calling thread.
+struct Executor {
+  void* self = nullptr;
+  int width = 0;
+  void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
+};
+
+inline constexpr int max_threads = 4096;
+
+// An executor of its own threads, and how to end them: end(executor.self).
+struct OwnedExecutor {
+  Executor executor{};
+  void (*end)(void* self) = nullptr;
+};
 
 }  // namespace soma
 // ---- soma/runtime/log.hpp
@@ -767,413 +969,6 @@ struct LogSink {
 };
 
 }  // namespace soma
-// ---- soma/runtime/thread_pool.hpp
-// ThreadPool: the default executor. A fixed team of threads, fork-join, static partition.
-//
-// The calling thread is worker 0; width - 1 threads are started by the first run that needs them.
-// Between runs a worker spins for a few microseconds, so that a step's many short kernels follow
-// each other quickly, and then sleeps on a futex. Where the pool is wider than the cores there are,
-// it does not spin. Task i of n goes to worker i * width / n, always the same.
-//
-//   nested     a run from inside a task runs its tasks one after another on that thread
-//   concurrent runs from several threads take turns
-//   fork       a child process starts a team of its own on first use; the parent's is untouched
-//   end        the destructor wakes and joins the team (a forked child that never used it has none)
-
-// ---- soma/runtime/clock.hpp
-// A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
-// newer that header brings <format> along, and costs as much as the rest of soma's interface.
-
-namespace soma {
-
-// Nanoseconds since some moment in the past.
-inline std::int64_t monotonic_nanoseconds() {
-  timespec now{};
-#if defined(CLOCK_MONOTONIC)
-  clock_gettime(CLOCK_MONOTONIC, &now);
-#else
-  timespec_get(&now, TIME_UTC);
-#endif
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
-
-}  // namespace soma
-// ---- soma/runtime/cpu.hpp
-// What the operating system says of the processor: who it is, its caches, and how many cores this
-// process may use. Everything is read when asked, from cpuid, sysfs and procfs; what cannot be read
-// is 0 or empty.
-
-#if defined(__linux__)
-#include <sched.h>
-#endif
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#endif
-
-namespace soma {
-
-struct CpuIdentity {
-  std::string vendor, name;  // "AuthenticAMD", "AMD EPYC ..."
-  int family = 0, model = 0;
-};
-
-struct CpuCaches {
-  std::size_t l1_data = 0, l2 = 0, l3 = 0;  // bytes, as seen by one core
-};
-
-struct CpuShare {
-  int cores = 1;        // logical processors in this process's affinity mask
-  double quota = 0;     // cores' worth of time that its control group may use; 0: no limit
-  int usable() const {  // how many threads can run at once, at least 1
-    // Rounded down: a fork-join step waits for its slowest thread, so one that is throttled holds
-    // up all.
-    return quota > 0 ? (std::max)(1, (std::min)(cores, static_cast<int>(quota))) : cores;
-  }
-};
-
-namespace detail {
-
-// A small text file, whole; empty where it cannot be read.
-inline std::string read_text(const std::string& path) {
-  std::string text;
-  if (std::FILE* file = std::fopen(path.c_str(), "re")) {
-    char buffer[1024];
-    std::size_t count;
-    while ((count = std::fread(buffer, 1, sizeof buffer, file)) > 0) text.append(buffer, count);
-    std::fclose(file);
-  }
-  return text;
-}
-
-inline std::int64_t leading_integer(std::string_view text) {
-  std::int64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
-// cpu.max of one control group (version 2): "max 100000" or "150000 100000", quota and period in
-// microseconds.
-inline double quota_of(std::string_view cpu_max) {
-  const auto space = cpu_max.find(' ');
-  if (space == std::string_view::npos || cpu_max.substr(0, 3) == "max") return 0;
-  const auto period = leading_integer(cpu_max.substr(space + 1));
-  return period > 0 ? static_cast<double>(leading_integer(cpu_max)) / static_cast<double>(period)
-                    : 0;
-}
-
-// The tightest limit on the way from this process's control group up to the root. `root` is where
-// cgroup is mounted.
-inline double control_group_quota(const std::string& root, std::string_view process_groups) {
-  double tightest = 0;
-  const auto consider = [&tightest](double quota) {
-    if (quota > 0 && (tightest == 0 || quota < tightest)) tightest = quota;
-  };
-  while (!process_groups.empty()) {
-    const auto end = (std::min)(process_groups.find('\n'), process_groups.size());
-    const std::string_view line = process_groups.substr(0, end);
-    process_groups.remove_prefix((std::min)(end + 1, process_groups.size()));
-    const auto first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string_view::npos) continue;
-    const std::string_view controllers = line.substr(first + 1, second - first - 1);
-    std::string group(line.substr(second + 1));
-    const bool version_2 = controllers.empty();
-    if (!version_2 && controllers.find("cpu") == std::string_view::npos) continue;
-    while (true) {
-      if (version_2) {
-        consider(quota_of(read_text(root + group + "/cpu.max")));
-      } else {
-        const std::string folder = root + "/cpu" + group;
-        const auto quota = leading_integer(read_text(folder + "/cpu.cfs_quota_us"));
-        const auto period = leading_integer(read_text(folder + "/cpu.cfs_period_us"));
-        if (quota > 0 && period > 0)
-          consider(static_cast<double>(quota) / static_cast<double>(period));
-      }
-      const auto slash = group.rfind('/');
-      if (group.empty() || slash == std::string::npos) break;
-      group.resize(slash);
-    }
-  }
-  return tightest;
-}
-
-}  // namespace detail
-
-inline CpuShare cpu_share() {
-  CpuShare share;
-  share.cores = (std::max)(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
-#if defined(__linux__)
-  // The kernel refuses a mask smaller than its own, so grow until it fits.
-  for (std::size_t processors = 1024; processors <= 1u << 20; processors *= 2) {
-    std::vector<unsigned long> mask(processors / (8 * sizeof(unsigned long)));
-    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
-    const std::size_t bytes = mask.size() * sizeof(unsigned long);
-    if (sched_getaffinity(0, bytes, set) == 0) {
-      share.cores = (std::max)(1, CPU_COUNT_S(bytes, set));
-      break;
-    }
-  }
-  share.quota =
-      detail::control_group_quota("/sys/fs/cgroup", detail::read_text("/proc/self/cgroup"));
-#endif
-  return share;
-}
-
-inline CpuCaches cpu_caches() {
-  CpuCaches caches;
-  for (int index = 0; index < 8; ++index) {
-    const std::string folder =
-        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
-    const std::string size = detail::read_text(folder + "size");  // "48K"
-    if (size.empty()) break;
-    const auto bytes = static_cast<std::size_t>(detail::leading_integer(size)) *
-                       (size.find('M') != std::string::npos ? 1u << 20 : 1u << 10);
-    const auto level = detail::leading_integer(detail::read_text(folder + "level"));
-    const bool data = detail::read_text(folder + "type").rfind("Instruction", 0) != 0;
-    if (level == 1 && data) caches.l1_data = bytes;
-    if (level == 2) caches.l2 = bytes;
-    if (level == 3) caches.l3 = bytes;
-  }
-  return caches;
-}
-
-inline CpuIdentity cpu_identity() {
-  CpuIdentity identity;
-#if defined(__x86_64__) || defined(__i386__)
-  std::array<unsigned, 4> r{};
-  const auto text = [](auto... words) {
-    std::string bytes;
-    (bytes.append(reinterpret_cast<const char*>(&words), sizeof words), ...);
-    return bytes;
-  };
-  if (__get_cpuid(0, &r[0], &r[1], &r[2], &r[3]) != 0) identity.vendor = text(r[1], r[3], r[2]);
-  if (__get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) != 0) {
-    const unsigned base = (r[0] >> 8) & 15;
-    identity.family = static_cast<int>(base == 15 ? base + ((r[0] >> 20) & 255) : base);
-    identity.model = static_cast<int>(((r[0] >> 4) & 15) | ((r[0] >> 12) & 0xF0));
-  }
-  for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; ++leaf)
-    if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]) != 0)
-      identity.name += text(r[0], r[1], r[2], r[3]);
-  identity.name.resize(std::strlen(identity.name.c_str()));
-#else
-  // "CPU implementer : 0x41", "CPU part : 0xd0c" of the first processor.
-  const std::string info = detail::read_text("/proc/cpuinfo");
-  const auto field = [&info](std::string_view key) {
-    const auto at = info.find(key);
-    const auto hex = at == std::string::npos ? at : info.find("0x", at);
-    int value = 0;
-    if (hex != std::string::npos)
-      std::from_chars(info.data() + hex + 2, info.data() + info.size(), value, 16);
-    return value;
-  };
-  identity.family = field("CPU implementer");
-  identity.model = field("CPU part");
-  identity.vendor = identity.family == 0 ? "" : "implementer " + std::to_string(identity.family);
-#endif
-  return identity;
-}
-
-}  // namespace soma
-
-#if defined(__unix__)
-#include <unistd.h>
-#endif
-
-namespace soma {
-
-class ThreadPool {
- public:
-  static constexpr int max_width = 4096;
-
-  // width 0: as many as the affinity mask and the control group's quota allow. Error executor.width
-  // below 0 or above max_width.
-  explicit ThreadPool(int width = 0) : width_(width) {
-    if (width < 0 || width > max_width)
-      fail(error_id::executor_width, "ThreadPool", "width", std::to_string(width),
-           "0 (automatic) to " + std::to_string(max_width));
-    const int usable = cpu_share().usable();
-    if (width_ == 0) width_ = usable;
-    spin_ = width_ <= usable;
-  }
-  ~ThreadPool() { stop(); }
-  ThreadPool(const ThreadPool&) = delete;
-  ThreadPool& operator=(const ThreadPool&) = delete;
-
-  int width() const noexcept { return width_; }
-
-  // The interface soma itself uses. The pool has to outlive it.
-  Executor executor() noexcept {
-    return {this, width_, [](void* self, int tasks, void (*task)(void*, int), void* arg) {
-              static_cast<ThreadPool*>(self)->run(tasks, task, arg);
-            }};
-  }
-
-  // Errors executor.thread_start where the system has no thread left to give.
-  void run(int tasks, void (*task)(void*, int), void* arg) {
-    if (tasks <= 1 || width_ == 1 || inside_task()) {
-      for (int index = 0; index < tasks; ++index) task(arg, index);
-      return;
-    }
-    const std::lock_guard turn(turn_);
-    start();
-    Team& team = *team_;
-    caller_.store(this_thread(), std::memory_order_relaxed);
-    team.job = {task, arg, tasks};
-    team.unfinished.store(static_cast<std::uint32_t>(width_ - 1), std::memory_order_relaxed);
-    team.epoch.fetch_add(1, std::memory_order_release);
-    team.epoch.notify_all();
-    run_share(team.job, 0);
-    std::uint32_t left;
-    while ((left = team.unfinished.load(std::memory_order_acquire)) != 0)
-      if (!spin_until([&] { return team.unfinished.load(std::memory_order_acquire) == 0; }))
-        team.unfinished.wait(left, std::memory_order_acquire);
-    caller_.store(0, std::memory_order_relaxed);
-  }
-
- private:
-  struct Job {
-    void (*task)(void*, int) = nullptr;
-    void* arg = nullptr;
-    int tasks = 0;
-  };
-  // What the workers share. Apart from the pool, so that a forked child can leave the parent's team
-  // behind.
-  struct Team {
-    std::atomic<std::uint32_t> epoch{0};  // one more for each job
-    std::atomic<std::uint32_t> unfinished{0};
-    Job job;
-    bool stopping = false;  // read after an epoch change
-    struct Worker {
-      const ThreadPool* pool;
-      Team* team;
-      int number;
-      pthread_t thread;
-    };
-    std::vector<Worker> workers;  // never reallocated: threads are given their addresses
-  };
-
-  static int process() {
-#if defined(__unix__)
-    return static_cast<int>(getpid());
-#else
-    return 0;
-#endif
-  }
-
-  static std::uintptr_t name_of(pthread_t thread) { return std::bit_cast<std::uintptr_t>(thread); }
-  static std::uintptr_t this_thread() { return name_of(pthread_self()); }
-
-  static void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-  }
-
-  // Waits a few microseconds for `done`; false where it did not come.
-  template <class Done>
-  bool spin_until(Done done) const {
-    if (!spin_) return done();
-    // Longer than a fork-join (two cache-line transfers) and the gap between kernels, shorter than
-    // a futex wake-up.
-    constexpr std::int64_t limit = 20'000;  // nanoseconds
-    const std::int64_t start = monotonic_nanoseconds();
-    do {
-      for (int round = 0; round < 32; ++round) {
-        if (done()) return true;
-        relax();
-      }
-    } while (monotonic_nanoseconds() - start < limit);
-    return false;
-  }
-
-  // Worker w takes a contiguous part, so that neighbours in memory stay on one core.
-  void run_share(const Job& job, int worker) const {
-    const auto part = [&](int w) {
-      return static_cast<int>(static_cast<std::int64_t>(job.tasks) * w / width_);
-    };
-    for (int index = part(worker); index < part(worker + 1); ++index) job.task(job.arg, index);
-  }
-
-  bool inside_task() const {
-    const std::uintptr_t self = this_thread();
-    if (caller_.load(std::memory_order_relaxed) == self) return true;
-    const Team* team = visible_team_.load(std::memory_order_acquire);
-    if (team == nullptr || process_ != process()) return false;
-    for (const Team::Worker& worker : team->workers)
-      if (name_of(worker.thread) == self) return true;
-    return false;
-  }
-
-  void work(Team& team, int worker) const {
-    std::uint32_t seen = 0;
-    while (true) {
-      if (!spin_until([&] { return team.epoch.load(std::memory_order_acquire) != seen; }))
-        team.epoch.wait(seen, std::memory_order_acquire);
-      if (team.epoch.load(std::memory_order_acquire) == seen) continue;
-      ++seen;
-      if (team.stopping) return;
-      run_share(team.job, worker);
-      if (team.unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1)
-        team.unfinished.notify_one();
-    }
-  }
-
-  // Makes the team, under the lock. After a fork the parent's threads do not exist here: their team
-  // is abandoned, not destroyed, because joining threads of another process is undefined.
-  void start() {
-    if (team_ != nullptr && process_ == process()) return;
-    visible_team_.store(nullptr, std::memory_order_release);
-    static_cast<void>(team_.release());
-    team_ = std::make_unique<Team>();
-    process_ = process();
-    team_->workers.reserve(static_cast<std::size_t>(width_ - 1));
-    for (int number = 1; number < width_; ++number) {
-      team_->workers.push_back({this, team_.get(), number, {}});
-      Team::Worker& worker = team_->workers.back();
-      const int error = pthread_create(&worker.thread, nullptr, &begin, &worker);
-      if (error == 0) continue;
-      team_->workers.pop_back();
-      const std::size_t started = team_->workers.size();
-      stop();
-      fail(error_id::thread_start, "ThreadPool", "thread",
-           "refused by the system after " + std::to_string(started) + " (" + std::strerror(error) +
-               ")",
-           std::to_string(width_ - 1) + " threads: choose a smaller width");
-    }
-    visible_team_.store(team_.get(), std::memory_order_release);
-  }
-  static void* begin(void* argument) {
-    const auto& worker = *static_cast<const Team::Worker*>(argument);
-    worker.pool->work(*worker.team, worker.number);
-    return nullptr;
-  }
-
-  void stop() {
-    if (team_ == nullptr) return;
-    if (process_ != process()) {
-      static_cast<void>(team_.release());
-      return;
-    }
-    team_->stopping = true;
-    team_->epoch.fetch_add(1, std::memory_order_release);
-    team_->epoch.notify_all();
-    for (const Team::Worker& worker : team_->workers) pthread_join(worker.thread, nullptr);
-    visible_team_.store(nullptr, std::memory_order_release);
-    team_.reset();
-  }
-
-  int width_;
-  bool spin_ = true;
-  std::mutex turn_;
-  std::unique_ptr<Team> team_;
-  std::atomic<const Team*> visible_team_{nullptr};
-  std::atomic<std::uintptr_t> caller_{0};  // the thread that runs a job
-  std::atomic<int> process_{0};            // whose team it is
-};
-
-}  // namespace soma
 
 namespace soma {
 
@@ -1188,10 +983,10 @@ class Device;             // ops/device.hpp
 enum class Math : std::uint8_t { fast, portable };
 
 struct ContextOptions {
-  Executor executor{};                          // empty: a ThreadPool, made on first use
-  std::pmr::memory_resource* memory = nullptr;  // nullptr: the aligned operator new
-  LogSink log{};                                // empty: silence
-  int threads = 0;  // width of that ThreadPool; 0: the cores this process may use
+  Executor executor{};      // empty: a ThreadPool, made on first use
+  MemoryResource memory{};  // empty: the aligned operator new
+  LogSink log{};            // empty: silence
+  int threads = 0;          // width of that ThreadPool; 0: the cores this process may use
   Math math = Math::fast;
   std::string_view target{};  // "AVX2", ...; empty: the best that program and CPU have
 };
@@ -1206,11 +1001,13 @@ struct Target {
   double (*multiply_add_rate)(std::uint64_t rounds) noexcept;
 };
 
-// What a program was compiled with: the targets to choose from, best first, and the operators.
+// What a program was compiled with: the targets to choose from, best first, the operators, and the
+// default executor. So units that only use a context need not know what stands behind it.
 struct TargetList {
   std::span<const Target> targets;
   bool dispatched;  // whether the CPU was asked (soma::dispatch) or the compiler's flags
   const BuiltInOperators* operators = nullptr;
+  OwnedExecutor (*make_pool)(int threads) = nullptr;
 };
 
 class Context {
@@ -1220,7 +1017,7 @@ class Context {
   Context(const ContextOptions& options, TargetList list)
       : executor_(options.executor),
         threads_(options.threads),
-        memory_(options.memory != nullptr ? options.memory : std::pmr::new_delete_resource()),
+        memory_(options.memory),
         log_(options.log),
         math_(options.math),
         list_(list),
@@ -1229,16 +1026,19 @@ class Context {
       fail(error_id::math_needs_fma, "make_context", "target", std::string(target_->name),
            "one with fused multiply-add for Math::portable (compile with -march=native, or link "
            "soma::dispatch)");
-    if (threads_ < 0 || threads_ > ThreadPool::max_width)
+    if (threads_ < 0 || threads_ > max_threads)
       fail(error_id::executor_width, "make_context", "threads", std::to_string(threads_),
-           "0 (automatic) to " + std::to_string(ThreadPool::max_width));
+           "0 (automatic) to " + std::to_string(max_threads));
     if (executor_.run != nullptr && executor_.width < 1)
       fail(error_id::executor_width, "make_context", "executor.width",
            std::to_string(executor_.width), "at least 1");
   }
   // Joins the default pool's threads.
-  ~Context() = default;
-  // Neither copied nor moved: tensors, arenas and tapes keep its address.
+  ~Context() {
+    if (end_operators_ != nullptr) end_operators_(operators_);
+    if (pool_.end != nullptr) pool_.end(pool_.executor.self);
+  }
+  // Neither copied nor moved: tensors and tapes keep its address.
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -1250,16 +1050,19 @@ class Context {
   // The host's executor, or the default pool, whose threads start with the first parallel work.
   // Thread-safe.
   const Executor& executor() {
-    std::call_once(executor_made_, [this] {
-      if (executor_.run != nullptr) return;
-      pool_ = std::make_unique<ThreadPool>(threads_);
-      executor_ = pool_->executor();
-    });
+    if (!executor_ready_.load(std::memory_order_acquire)) {
+      const Mutex::Lock lock(made_on_first_use_);
+      if (executor_.run == nullptr) {
+        pool_ = list_.make_pool(threads_);
+        executor_ = pool_.executor;
+      }
+      executor_ready_.store(true, std::memory_order_release);
+    }
     return executor_;
   }
 
   // The host's memory, counted.
-  std::pmr::memory_resource& memory() { return memory_; }
+  CountingResource& memory() { return memory_; }
   MemoryUse memory_use() const { return memory_.use(); }
   // That memory, recycled: where tensors, tapes and workspaces live.
   Heap& heap() { return heap_; }
@@ -1290,15 +1093,16 @@ class Context {
   Executor executor_;
   int threads_;
   CountingResource memory_;
-  Heap heap_{memory_};
+  Heap heap_{&memory_};
   LogSink log_;
   Math math_;
   TargetList list_;
   const Target* target_;
-  std::once_flag executor_made_;
-  std::unique_ptr<ThreadPool> pool_;
-  std::once_flag operators_made_;
-  std::unique_ptr<OperatorRegistry, void (*)(OperatorRegistry*)> operators_{nullptr, nullptr};
+  Mutex made_on_first_use_;
+  std::atomic<bool> executor_ready_{false}, operators_ready_{false};
+  OwnedExecutor pool_{};
+  OperatorRegistry* operators_ = nullptr;
+  void (*end_operators_)(OperatorRegistry*) = nullptr;
   Device* device_ = nullptr;
   std::atomic<std::uint64_t> last_id_{0};
 };
@@ -1766,7 +1570,7 @@ class Shape {
     if (rank_ > max_rank)
       fail(error_id::tensor_rank, "Shape", "rank", std::to_string(rank_),
            "0 to " + std::to_string(max_rank));
-    std::copy(sizes.begin(), sizes.end(), sizes_.begin());
+    for (std::size_t i = 0; i < rank_; ++i) sizes_[i] = sizes[i];
     // An empty dimension does not excuse sizes whose product overflows: strides are made of them.
     std::size_t product = 1;
     for (const std::size_t size : sizes)
@@ -1791,7 +1595,9 @@ class Shape {
   constexpr const std::size_t* begin() const { return sizes_.data(); }
   constexpr const std::size_t* end() const { return sizes_.data() + rank_; }
   friend constexpr bool operator==(const Shape& a, const Shape& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+    bool equal = a.rank_ == b.rank_;
+    for (std::size_t i = 0; i < a.rank_; ++i) equal = equal && a.sizes_[i] == b.sizes_[i];
+    return equal;
   }
 
   // The same shape with another size there, with two sizes exchanged, without that dimension.
@@ -1857,18 +1663,48 @@ inline Shape broadcast(const Shape& a, const Shape& b, std::string_view operatio
 // Storage: the bytes that tensors share, counted by reference, with a version that every write
 // advances: what autograd compares to notice a change after it has kept a value.
 
+// ---- soma/tensor/owner.hpp
+// Owner: whatever keeps adopted elements alive, until the last tensor that shares them is gone.
+
+namespace soma {
+
+// Made from anything that can be moved: a std::shared_ptr, a std::vector, a file.
+class Owner {
+ public:
+  Owner() = default;  // nothing: somebody else sees to it
+  template <class T>
+  requires(!std::is_same_v<std::remove_cvref_t<T>, Owner>) Owner(T&& keeper)
+      : keeper_(new std::remove_cvref_t<T>(std::forward<T>(keeper))),
+        end_([](void* held) { delete static_cast<std::remove_cvref_t<T>*>(held); }) {}
+  Owner(Owner&& other) noexcept
+      : keeper_(std::exchange(other.keeper_, nullptr)), end_(other.end_) {}
+  Owner& operator=(Owner&& other) noexcept {
+    std::swap(keeper_, other.keeper_);
+    std::swap(end_, other.end_);
+    return *this;
+  }
+  ~Owner() {
+    if (keeper_ != nullptr) end_(keeper_);
+  }
+
+ private:
+  void* keeper_ = nullptr;
+  void (*end_)(void*) = nullptr;
+};
+
+}  // namespace soma
+
 namespace soma {
 
 namespace detail {
 
 struct alignas(memory_alignment) StorageBlock {
   std::atomic<std::size_t> references{1};
-  std::pmr::memory_resource* resource;
-  std::size_t block_bytes;  // of this header, and of the data where it lies behind it
+  Heap* heap;
   std::byte* data;
   std::size_t bytes;
   std::uint64_t version = 0;
-  std::shared_ptr<const void> owner;  // of adopted data
+  Owner owner;  // of adopted data
   bool writable = true;
 };
 
@@ -1881,21 +1717,16 @@ class Storage {
   Storage() = default;
 
   // Uninitialised bytes, aligned to memory_alignment. Errors base.size_overflow, memory.exhausted.
-  static Storage allocate(std::pmr::memory_resource& resource, std::size_t bytes) {
+  static Storage allocate(Heap& heap, std::size_t bytes) {
     const std::size_t total = checked_add(bytes, sizeof(detail::StorageBlock), "Storage");
-    auto* block = static_cast<std::byte*>(resource.allocate(total, memory_alignment));
-    return Storage(::new (block) detail::StorageBlock{.resource = &resource,
-                                                      .block_bytes = total,
-                                                      .data = block + sizeof(detail::StorageBlock),
-                                                      .bytes = bytes,
-                                                      .owner = {}});
+    auto* block = static_cast<std::byte*>(heap.allocate(total));
+    return Storage(::new (block) detail::StorageBlock{
+        .heap = &heap, .data = block + sizeof(detail::StorageBlock), .bytes = bytes, .owner = {}});
   }
   // Bytes of somebody else, who stays alive as long as `owner` is held.
-  static Storage adopt(std::pmr::memory_resource& resource, std::byte* data, std::size_t bytes,
-                       std::shared_ptr<const void> owner, bool writable) {
-    void* block = resource.allocate(sizeof(detail::StorageBlock), memory_alignment);
-    return Storage(::new (block) detail::StorageBlock{.resource = &resource,
-                                                      .block_bytes = sizeof(detail::StorageBlock),
+  static Storage adopt(Heap& heap, std::byte* data, std::size_t bytes, Owner owner, bool writable) {
+    void* block = heap.allocate(sizeof(detail::StorageBlock));
+    return Storage(::new (block) detail::StorageBlock{.heap = &heap,
                                                       .data = data,
                                                       .bytes = bytes,
                                                       .owner = std::move(owner),
@@ -1913,10 +1744,9 @@ class Storage {
   ~Storage() {
     if (block_ == nullptr || block_->references.fetch_sub(1, std::memory_order_acq_rel) != 1)
       return;
-    std::pmr::memory_resource* resource = block_->resource;
-    const std::size_t bytes = block_->block_bytes;
+    Heap* heap = block_->heap;
     block_->~StorageBlock();
-    resource->deallocate(block_, bytes, memory_alignment);
+    heap->deallocate(block_);
   }
 
   explicit operator bool() const { return block_ != nullptr; }
@@ -1938,6 +1768,12 @@ class Storage {
 // ---- soma/tensor/view.hpp
 // View<T>: typed access to the elements of a tensor, for code that loops over them. A view neither
 // owns nor counts; it is good for as long as the tensor's storage.
+
+// ---- soma/base/contracts.hpp
+// Contracts for what no caller can break: a failed one is a bug in soma and terminates. Caller
+// mistakes throw Error.
+
+#define SOMA_EXPECTS(condition) Expects(condition)
 
 namespace soma {
 
@@ -2016,8 +1852,7 @@ class Tensor {
   // held; without one the caller keeps them longer than every tensor that shares them. Constant
   // elements make a tensor that refuses to be written.
   template <class T>
-  static Tensor adopt(Context& context, std::span<T> values, const Shape& shape,
-                      std::shared_ptr<const void> owner = {}) {
+  static Tensor adopt(Context& context, std::span<T> values, const Shape& shape, Owner owner = {}) {
     check_count("Tensor::adopt", values.size(), shape);
     auto* bytes = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(values.data()));
     return adopt_bytes(context, bytes, shape, dtype_of<std::remove_const_t<T>>, std::move(owner),
@@ -2025,13 +1860,12 @@ class Tensor {
   }
   // The same for a dtype known at run time; `data` holds shape.elements() of them.
   static Tensor adopt_bytes(Context& context, std::byte* data, const Shape& shape, DType dtype,
-                            std::shared_ptr<const void> owner, bool writable) {
+                            Owner owner, bool writable) {
     return adopt_bytes(context, data, shape, shape.strides(), dtype, std::move(owner), writable);
   }
   // And for elements at any distances from each other.
   static Tensor adopt_bytes(Context& context, std::byte* data, const Shape& shape,
-                            const Strides& strides, DType dtype, std::shared_ptr<const void> owner,
-                            bool writable) {
+                            const Strides& strides, DType dtype, Owner owner, bool writable) {
     Tensor tensor;
     std::size_t last = 0;  // the highest offset of an element
     for (std::size_t i = 0; i < shape.rank() && shape.elements() != 0; ++i)
@@ -2385,8 +2219,8 @@ class Sequences {
     }
     data->rows = sequences;
     data->longest = sequences == 0 ? 0 : 1;
-    data->row_bounds = data_->sequence_bounds;
-    data->sequence_bounds = data_->sequence_bounds;
+    data->row_bounds.assign(data_->sequence_bounds);
+    data->sequence_bounds.assign(data_->sequence_bounds);
     return Sequences(std::move(data));
   }
 
@@ -2409,9 +2243,10 @@ class Sequences {
   std::span<const std::size_t> sequence_bounds() const { return data_->sequence_bounds; }
 
  private:
-  struct Data {
+  struct Data : Counted {
     explicit Data(Heap& memory)
-        : offsets(memory),
+        : Counted(memory),
+          offsets(memory),
           ordinals(memory),
           row_indices(memory),
           row_bounds(memory),
@@ -2449,11 +2284,9 @@ class Sequences {
       fail(error_id::ragged_shards, "Sequences", "shards", std::to_string(shards),
            "a power of two up to " + std::to_string(max_shards));
   }
-  static std::shared_ptr<Data> make(Context& context) {
-    return std::allocate_shared<Data>(HeapAllocator<Data>(context.heap()), context.heap());
-  }
-  explicit Sequences(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
-  std::shared_ptr<const Data> data_;
+  static Shared<Data> make(Context& context) { return Shared<Data>::make(context.heap()); }
+  explicit Sequences(Shared<Data> data) : data_(std::move(data)) {}
+  Shared<Data> data_;  // never written after it was made
 };
 
 // Rows of any shape behind the first dimension, which is sequences.rows().
@@ -2626,7 +2459,8 @@ class Var {
 
  private:
   friend class Tape;
-  struct State {
+  struct State : Counted {
+    explicit State(Heap& heap) : Counted(heap) {}
     Tensor value;
     Sequences sequences;
     bool requires_gradient = false;
@@ -2638,13 +2472,13 @@ class Var {
   };
 
   Var(Context& context, Tensor value, bool requires_gradient, Sequences sequences)
-      : state_(std::allocate_shared<State>(HeapAllocator<State>(context.heap()))) {
+      : state_(Shared<State>::make(context.heap())) {
     state_->value = std::move(value);
     state_->requires_gradient = requires_gradient;
     state_->sequences = std::move(sequences);
   }
-  explicit Var(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;
+  explicit Var(Shared<State> state) : state_(std::move(state)) {}
+  Shared<State> state_;
 };
 
 }  // namespace soma
@@ -3296,14 +3130,14 @@ class Tape {
 
   // Where the gradient of an input goes: to a parameter, or to the slot of a result.
   struct Target {
-    std::shared_ptr<Var::State> leaf;
+    Shared<Var::State> leaf;
     std::size_t slot = 0;
     bool wanted = false;
   };
 
   // What a checkpoint runs again.
-  struct Recompute {
-    explicit Recompute(Heap& heap) : sequences(heap) {}
+  struct Recompute : Counted {
+    explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
     virtual ~Recompute() = default;
     virtual Var run(Tape& tape, std::span<const Var> inputs) = 0;
     HeapVector<Sequences> sequences;  // of the inputs
@@ -3318,7 +3152,7 @@ class Tape {
     Tensors tensors;  // inputs, then outputs: whole where the operator keeps them, else outlines
     HeapVector<std::uint64_t> versions;
     HeapVector<Target> targets;
-    std::shared_ptr<Recompute> recompute;
+    Shared<Recompute> recompute;
   };
 
   struct Finish {  // whatever happens, a recording is differentiated once
@@ -3356,8 +3190,7 @@ class Tape {
   }
 
   void append(const Operator& op, const Attributes& attributes, const Sequences& sequences,
-              std::span<const Var> inputs, const Outputs& outputs,
-              std::shared_ptr<Recompute> recompute) {
+              std::span<const Var> inputs, const Outputs& outputs, Shared<Recompute> recompute) {
     Heap& heap = context_.heap();
     Node node{&op,
               attributes,
@@ -3514,8 +3347,7 @@ Var checkpoint(Tape& tape, std::span<const Var> inputs, Function function) {
   for (const Var& input : inputs)
     if (input.defined()) tape.check_origin("checkpoint", input);
   Heap& heap = tape.context().heap();
-  const auto again =
-      std::allocate_shared<Again>(HeapAllocator<Again>(heap), heap, std::move(function));
+  const auto again = Shared<Again>::make(heap, std::move(function));
   again->sequences.reserve(inputs.size());
   for (const Var& input : inputs)
     again->sequences.push_back(input.defined() ? input.sequences() : Sequences());
@@ -5073,11 +4905,11 @@ void parallel(Context& context, int tasks, Function&& function) {
   }
   struct Call {
     std::remove_reference_t<Function>* function;
-    std::mutex mutex;
+    Mutex mutex;
     int failed_index = -1;
     std::exception_ptr exception;
   } call;
-  call.function = std::addressof(function);
+  call.function = &function;
   const auto task = [](void* arg, int index) {
     const FloatEnvironment environment;
     Call& shared = *static_cast<Call*>(arg);
@@ -5085,7 +4917,7 @@ void parallel(Context& context, int tasks, Function&& function) {
     try {
       (*shared.function)(index);
     } catch (...) {
-      const std::lock_guard lock(shared.mutex);
+      const Mutex::Lock lock(shared.mutex);
       if (shared.failed_index < 0 || index < shared.failed_index) {
         shared.failed_index = index;
         shared.exception = std::current_exception();
@@ -6241,7 +6073,11 @@ class StateDict {
     if (place != entries_.end() && place->first == name)
       fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name),
            "one that is not there yet");
-    entries_.emplace(place, std::move(name), std::move(tensor));
+    // By hand: std::vector::insert of pairs costs every unit more than the rest of this class.
+    std::size_t at = entries_.size();
+    const auto wanted = static_cast<std::size_t>(place - entries_.begin());
+    entries_.push_back({std::move(name), std::move(tensor)});
+    for (; at > wanted; --at) std::swap(entries_[at], entries_[at - 1]);
   }
 
   // The tensor of that name. Error state.missing_name, which lists names that look like it.
@@ -6682,6 +6518,8 @@ namespace soma {
 // Not thread-safe while operators are being added.
 class OperatorRegistry {
  public:
+  explicit OperatorRegistry(Heap& heap) : operators_(heap) {}
+
   // The record is used by address and outlives the context. Errors operator.incomplete (no name,
   // shape rule or host kernel, too many inputs or outputs), operator.duplicate_name.
   void add(const Operator& op) {
@@ -6710,14 +6548,19 @@ class OperatorRegistry {
   std::span<const Operator* const> all() const { return operators_; }
 
  private:
-  std::vector<const Operator*> operators_;
+  HeapVector<const Operator*> operators_;
 };
 
 inline OperatorRegistry& Context::operators() {
-  std::call_once(operators_made_, [this] {
-    operators_ = {new OperatorRegistry, [](OperatorRegistry* registry) { delete registry; }};
-    for (const Operator* op : built_in().all) operators_->add(*op);
-  });
+  if (!operators_ready_.load(std::memory_order_acquire)) {
+    const Mutex::Lock lock(made_on_first_use_);
+    if (operators_ == nullptr) {
+      operators_ = new OperatorRegistry(heap_);
+      end_operators_ = [](OperatorRegistry* registry) { delete registry; };
+      for (const Operator* op : built_in().all) operators_->add(*op);
+    }
+    operators_ready_.store(true, std::memory_order_release);
+  }
   return *operators_;
 }
 
@@ -7141,313 +6984,6 @@ class Sgd {
 };
 
 }  // namespace soma::optim
-// ---- soma/runtime/arena.hpp
-// Arena: workspace that is used, given back and used again. Allocation moves a pointer; a Scope
-// gives back all that was taken since it was opened. Once the largest need has been met, nothing is
-// allocated any more.
-
-namespace soma {
-
-// Not thread-safe: one arena for each thread or task that needs one.
-class Arena {
- public:
-  explicit Arena(std::pmr::memory_resource& memory) : memory_(&memory) {}
-  ~Arena() { release_blocks(); }
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
-
-  // Scopes close in the reverse of the order they were opened in, as local variables do.
-  class [[nodiscard]] Scope {
-   public:
-    explicit Scope(Arena& arena)
-        : arena_(arena), depth_(++arena.depth_), block_(arena.current_), used_(arena.used()) {}
-    ~Scope() { arena_.close(*this); }
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    friend class Arena;
-    Arena& arena_;
-    int depth_;
-    std::size_t block_, used_;
-  };
-  Scope scope() { return Scope(*this); }
-
-  // Uninitialised room for `count` objects, aligned to a cache line, until the innermost scope
-  // closes. Errors base.size_overflow, memory.exhausted; the arena is then as before.
-  template <class T>
-  std::span<T> allocate(std::size_t count) {
-    static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>,
-                  "an arena runs no constructors and no destructors");
-    static_assert(alignof(T) <= memory_alignment);
-    if (count == 0) return {};
-    const std::size_t bytes = checked_multiply(count, sizeof(T), "Arena::allocate");
-    const std::size_t rounded = checked_add(bytes, memory_alignment - 1, "Arena::allocate") /
-                                memory_alignment * memory_alignment;
-    return {reinterpret_cast<T*>(take(rounded)), count};
-  }
-
-  // Makes sure that `bytes` can be taken without asking the memory resource. Only while nothing is
-  // taken.
-  void reserve(std::size_t bytes) {
-    SOMA_EXPECTS(in_use_ == 0);
-    const std::size_t needed = checked_add(bytes, memory_alignment - 1, "Arena::reserve") /
-                               memory_alignment * memory_alignment;
-    if (blocks_.size() == 1 && blocks_[0].size >= needed) return;
-    release_blocks();
-    add_block(needed);
-  }
-
-  std::size_t bytes_in_use() const { return in_use_; }
-  std::size_t high_water() const { return high_water_; }  // the largest bytes_in_use so far
-  std::size_t capacity() const {
-    std::size_t total = 0;
-    for (const Block& block : blocks_) total += block.size;
-    return total;
-  }
-
- private:
-  struct Block {
-    std::byte* data;
-    std::size_t size, used;
-  };
-  static constexpr std::size_t smallest_block = std::size_t{64} << 10;
-
-  std::size_t used() const { return blocks_.empty() ? 0 : blocks_[current_].used; }
-
-  std::byte* take(std::size_t bytes) {
-    // Several blocks mean that an earlier need outgrew the first: replace them by one that fits it
-    // all.
-    if (in_use_ == 0 && blocks_.size() > 1) {
-      release_blocks();
-      add_block((std::max)(high_water_, bytes));
-    }
-    while (!blocks_.empty() && blocks_[current_].size - blocks_[current_].used < bytes &&
-           current_ + 1 < blocks_.size())
-      blocks_[++current_].used = 0;
-    if (blocks_.empty() || blocks_[current_].size - blocks_[current_].used < bytes) {
-      add_block((std::max)({bytes, smallest_block, capacity()}));
-      current_ = blocks_.size() - 1;
-    }
-    Block& block = blocks_[current_];
-    std::byte* address = block.data + block.used;
-    block.used += bytes;
-    in_use_ += bytes;
-    high_water_ = (std::max)(high_water_, in_use_);
-    return address;
-  }
-
-  void add_block(std::size_t bytes) {
-    blocks_.reserve(blocks_.size() + 1);
-    blocks_.push_back(
-        {static_cast<std::byte*>(memory_->allocate(bytes, memory_alignment)), bytes, 0});
-  }
-
-  void close(const Scope& scope) {
-    SOMA_EXPECTS(scope.depth_ == depth_);
-    --depth_;
-    if (blocks_.empty()) return;
-    for (std::size_t index = scope.block_ + 1; index <= current_; ++index) {
-      in_use_ -= blocks_[index].used;
-      blocks_[index].used = 0;
-    }
-    current_ = scope.block_;
-    in_use_ -= blocks_[current_].used - scope.used_;
-    blocks_[current_].used = scope.used_;
-  }
-
-  void release_blocks() {
-    for (const Block& block : blocks_)
-      memory_->deallocate(block.data, block.size, memory_alignment);
-    blocks_.clear();
-    current_ = 0;
-  }
-
-  std::pmr::memory_resource* memory_;
-  std::vector<Block> blocks_;
-  std::size_t current_ = 0;  // the block that is being filled; those after it are empty
-  std::size_t in_use_ = 0, high_water_ = 0;
-  int depth_ = 0;
-};
-
-}  // namespace soma
-// ---- soma/runtime/host.hpp
-// describe_host(): what this program runs on and how well it is set up for it. For people and logs:
-// nothing in soma is decided from a measured rate.
-
-namespace soma {
-
-// How products of bf16 numbers are formed where matrices are multiplied.
-enum class Bf16Products : std::uint8_t {
-  widened,          // to fp32 while loading, then fp32 multiply-adds: portable bits
-  dot_instruction,  // the CPU's bf16 dot product
-};
-
-struct Bf16Choice {
-  Bf16Products products;
-  std::string_view reason;
-};
-
-// Decided from a table of CPU identities, never from a timing: presence of the instruction is no
-// reason to use it. Listed are parts where the rates of both were measured.
-inline Bf16Choice bf16_choice(const CpuIdentity& cpu, Math math) {
-  if (math == Math::portable) return {Bf16Products::widened, "Math::portable"};
-  struct Listed {
-    std::string_view vendor;
-    int family, first_model, last_model;
-    Bf16Products products;
-    std::string_view reason;
-  };
-  static constexpr Listed listed[] = {
-      {"GenuineIntel", 6, 143, 143, Bf16Products::widened,
-       "Sapphire Rapids: same core as Emerald Rapids, whose dot instruction has half the fp32 "
-       "rate"},
-      {"GenuineIntel", 6, 207, 207, Bf16Products::widened,
-       "Emerald Rapids: the dot instruction was measured at half the fp32 multiply-add rate"},
-      {"AuthenticAMD", 26, 0, 255, Bf16Products::dot_instruction,
-       "Zen 5: the dot instruction was measured at twice the fp32 multiply-add rate"},
-  };
-  for (const Listed& entry : listed)
-    if (entry.vendor == cpu.vendor && entry.family == cpu.family &&
-        entry.first_model <= cpu.model && cpu.model <= entry.last_model)
-      return {entry.products, entry.reason};
-  return {Bf16Products::widened,
-          "this CPU is not in the list of parts where the dot instruction was measured"};
-}
-
-struct HostDescription {
-  CpuIdentity cpu;
-  CpuShare share;
-  CpuCaches caches;
-  std::vector<std::string> targets;  // best first
-  std::string target;                // the one in use
-  bool fused_multiply_add = false;
-  bool dispatched = false;  // soma::dispatch, or kernels of one unit
-  Math math = Math::fast;
-  Bf16Choice bf16{};
-  int threads = 1;
-  double gflops_per_core = 0;     // fp32 multiply-adds in registers, one thread; 0: not measured
-  double copy_gb_per_second = 0;  // memory read and written by one copying thread; 0: not measured
-  std::vector<std::string> remedies;  // what would make this program faster
-};
-
-enum class Measure : std::uint8_t { no, yes };
-
-namespace detail {
-
-// The best of a few short runs: neighbours on a shared machine only ever slow it down.
-template <class Work>
-double best_seconds(int runs, Work&& work) {
-  double best = 0;
-  for (int run = 0; run < runs; ++run) {
-    const std::int64_t start = monotonic_nanoseconds();
-    work();
-    const double elapsed = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
-    if (run == 0 || elapsed < best) best = elapsed;
-  }
-  return best;
-}
-
-inline double measured_gflops(const Target& target) {
-  const FloatEnvironment environment;
-  double operations = 0;
-  const double seconds = best_seconds(5, [&] { operations = target.multiply_add_rate(400'000); });
-  return seconds > 0 ? operations / seconds * 1e-9 : 0;
-}
-
-inline double measured_copy_rate(Context& context) {
-  constexpr std::size_t bytes = std::size_t{64} << 20;
-  std::pmr::memory_resource& memory = context.memory();
-  void* from = memory.allocate(bytes, memory_alignment);
-  void* to = memory.allocate(bytes, memory_alignment);
-  std::memset(from, 1, bytes);
-  std::memset(to, 2, bytes);
-  const double seconds = best_seconds(5, [&] { std::memcpy(to, from, bytes); });
-  memory.deallocate(to, bytes, memory_alignment);
-  memory.deallocate(from, bytes, memory_alignment);
-  return seconds > 0 ? 2.0 * static_cast<double>(bytes) / seconds * 1e-9 : 0;
-}
-
-}  // namespace detail
-
-// Measuring takes a tenth of a second and 128 MiB of the context's memory.
-inline HostDescription describe_host(Context& context, Measure measure = Measure::yes) {
-  HostDescription host;
-  host.cpu = cpu_identity();
-  host.share = cpu_share();
-  host.caches = cpu_caches();
-  for (const Target& target : context.targets().targets) host.targets.emplace_back(target.name);
-  host.target = context.target().name;
-  host.fused_multiply_add = context.target().fused_multiply_add;
-  host.dispatched = context.targets().dispatched;
-  host.math = context.math();
-  host.bf16 = bf16_choice(host.cpu, host.math);
-  host.threads = context.executor().width;
-  if (measure == Measure::yes) {
-    host.gflops_per_core = detail::measured_gflops(context.target());
-    host.copy_gb_per_second = detail::measured_copy_rate(context);
-  }
-  if (!host.dispatched && !host.fused_multiply_add) {
-    host.remedies.emplace_back(
-        "the kernels were compiled for " + host.target +
-        ", without fused multiply-add: link soma::dispatch, or compile with -march=native");
-  } else if (host.dispatched && !context.targets().targets.empty() &&
-             context.targets().targets.front().name != context.target().name) {
-    host.remedies.emplace_back("a better target is there: " + host.targets.front());
-  }
-  if (host.threads > host.share.usable())
-    host.remedies.emplace_back(std::to_string(host.threads) + " threads share " +
-                               std::to_string(host.share.usable()) + " usable cores: use fewer");
-#if !defined(__OPTIMIZE__)
-  host.remedies.emplace_back("this unit was compiled without optimisation: use -O2");
-#endif
-  return host;
-}
-
-inline std::string to_string(const HostDescription& host) {
-  std::string text;
-  const auto line = [&text](std::string_view key, const std::string& value) {
-    std::string padded(key);
-    padded.resize((std::max)(padded.size() + 1, std::size_t{16}), ' ');
-    text.append(padded).append(value).append("\n");
-  };
-  const auto number = [](double value, int digits) {
-    char buffer[32];
-    std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
-    return std::string(buffer);
-  };
-  line("cpu", (host.cpu.name.empty() ? "unknown" : host.cpu.name) + " (" + host.cpu.vendor +
-                  ", family " + std::to_string(host.cpu.family) + ", model " +
-                  std::to_string(host.cpu.model) + ")");
-  line("cores", std::to_string(host.share.cores) + " in the affinity mask, " +
-                    (host.share.quota > 0 ? "quota " + number(host.share.quota, 2)
-                                          : std::string("no quota")) +
-                    "; " + std::to_string(host.threads) + " threads in use");
-  line("caches", "L1 " + std::to_string(host.caches.l1_data >> 10) + " KiB, L2 " +
-                     std::to_string(host.caches.l2 >> 10) + " KiB, L3 " +
-                     std::to_string(host.caches.l3 >> 10) + " KiB");
-  std::string targets;
-  for (const std::string& target : host.targets)
-    targets.append(targets.empty() ? "" : " ")
-        .append(target == host.target ? "[" + target + "]" : target);
-  line("targets",
-       targets + (host.fused_multiply_add ? ", with" : ", without") + " fused multiply-add");
-  line("build", host.dispatched ? "dispatched: every target compiled, chosen by CPU"
-                                : "include and go: the target that the compiler's flags allow");
-  line("math", host.math == Math::fast ? "fast" : "portable");
-  line("bf16 products",
-       std::string(host.bf16.products == Bf16Products::widened ? "widened to fp32"
-                                                               : "dot instruction") +
-           " (" + std::string(host.bf16.reason) + ")");
-  if (host.gflops_per_core > 0)
-    line("measured", number(host.gflops_per_core, 0) + " GFLOP/s fp32 multiply-add a core, copy " +
-                         number(host.copy_gb_per_second, 1) +
-                         " GB/s read and written (for information)");
-  for (const std::string& remedy : host.remedies) line("remedy", remedy);
-  return text;
-}
-
-}  // namespace soma
 
 #ifdef SOMA_DISPATCH
 // ---- soma/dispatch/context.hpp
@@ -14735,7 +14271,7 @@ inline void multiply(Context& context, const GemmArgs& args) {
       memory_alignment * memory_alignment;
   const Storage memory =
       Storage::allocate(context.heap(), checked_multiply(workspace, tasks, "multiply"));
-  HeapVector<float> amax(args.eviction.amax != nullptr ? tasks : 0, 0.0f, context.heap());
+  HeapVector<float> amax(args.eviction.amax != nullptr ? tasks : 0, context.heap());
   parallel(context, static_cast<int>(tasks), [&](int task) {
     const auto index = static_cast<std::size_t>(task);
     const std::size_t i = index / column_parts, j = index % column_parts;
@@ -16185,6 +15721,419 @@ inline constexpr BuiltInOperators built_in_operators = detail::make_built_in(
     std::make_index_sequence<unary_count>(), std::make_index_sequence<binary_count>());
 
 }  // namespace soma
+// ---- soma/runtime/thread_pool.hpp
+// ThreadPool: the default executor. A fixed team of threads, fork-join, static partition.
+//
+// The calling thread is worker 0; width - 1 threads are started by the first run that needs them.
+// Between runs a worker spins for a few microseconds, so that a step's many short kernels follow
+// each other quickly, and then sleeps on a futex. Where the pool is wider than the cores there are,
+// it does not spin. Task i of n goes to worker i * width / n, always the same.
+//
+//   nested     a run from inside a task runs its tasks one after another on that thread
+//   concurrent runs from several threads take turns
+//   fork       a child process starts a team of its own on first use; the parent's is untouched
+//   end        the destructor wakes and joins the team (a forked child that never used it has none)
+
+// ---- soma/runtime/clock.hpp
+// A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
+// newer that header brings <format> along, and costs as much as the rest of soma's interface.
+
+namespace soma {
+
+// Nanoseconds since some moment in the past.
+inline std::int64_t monotonic_nanoseconds() {
+  timespec now{};
+#if defined(CLOCK_MONOTONIC)
+  clock_gettime(CLOCK_MONOTONIC, &now);
+#else
+  timespec_get(&now, TIME_UTC);
+#endif
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace soma
+// ---- soma/runtime/cpu.hpp
+// What the operating system says of the processor: who it is, its caches, and how many cores this
+// process may use. Everything is read when asked, from cpuid, sysfs and procfs; what cannot be read
+// is 0 or empty.
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
+
+namespace soma {
+
+struct CpuIdentity {
+  std::string vendor, name;  // "AuthenticAMD", "AMD EPYC ..."
+  int family = 0, model = 0;
+};
+
+struct CpuCaches {
+  std::size_t l1_data = 0, l2 = 0, l3 = 0;  // bytes, as seen by one core
+};
+
+struct CpuShare {
+  int cores = 1;        // logical processors in this process's affinity mask
+  double quota = 0;     // cores' worth of time that its control group may use; 0: no limit
+  int usable() const {  // how many threads can run at once, at least 1
+    // Rounded down: a fork-join step waits for its slowest thread, so one that is throttled holds
+    // up all.
+    return quota > 0 ? (std::max)(1, (std::min)(cores, static_cast<int>(quota))) : cores;
+  }
+};
+
+namespace detail {
+
+// A small text file, whole; empty where it cannot be read.
+inline std::string read_text(const std::string& path) {
+  std::string text;
+  if (std::FILE* file = std::fopen(path.c_str(), "re")) {
+    char buffer[1024];
+    std::size_t count;
+    while ((count = std::fread(buffer, 1, sizeof buffer, file)) > 0) text.append(buffer, count);
+    std::fclose(file);
+  }
+  return text;
+}
+
+inline std::int64_t leading_integer(std::string_view text) {
+  std::int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+// cpu.max of one control group (version 2): "max 100000" or "150000 100000", quota and period in
+// microseconds.
+inline double quota_of(std::string_view cpu_max) {
+  const auto space = cpu_max.find(' ');
+  if (space == std::string_view::npos || cpu_max.substr(0, 3) == "max") return 0;
+  const auto period = leading_integer(cpu_max.substr(space + 1));
+  return period > 0 ? static_cast<double>(leading_integer(cpu_max)) / static_cast<double>(period)
+                    : 0;
+}
+
+// The tightest limit on the way from this process's control group up to the root. `root` is where
+// cgroup is mounted.
+inline double control_group_quota(const std::string& root, std::string_view process_groups) {
+  double tightest = 0;
+  const auto consider = [&tightest](double quota) {
+    if (quota > 0 && (tightest == 0 || quota < tightest)) tightest = quota;
+  };
+  while (!process_groups.empty()) {
+    const auto end = (std::min)(process_groups.find('\n'), process_groups.size());
+    const std::string_view line = process_groups.substr(0, end);
+    process_groups.remove_prefix((std::min)(end + 1, process_groups.size()));
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string_view::npos) continue;
+    const std::string_view controllers = line.substr(first + 1, second - first - 1);
+    std::string group(line.substr(second + 1));
+    const bool version_2 = controllers.empty();
+    if (!version_2 && controllers.find("cpu") == std::string_view::npos) continue;
+    while (true) {
+      if (version_2) {
+        consider(quota_of(read_text(root + group + "/cpu.max")));
+      } else {
+        const std::string folder = root + "/cpu" + group;
+        const auto quota = leading_integer(read_text(folder + "/cpu.cfs_quota_us"));
+        const auto period = leading_integer(read_text(folder + "/cpu.cfs_period_us"));
+        if (quota > 0 && period > 0)
+          consider(static_cast<double>(quota) / static_cast<double>(period));
+      }
+      const auto slash = group.rfind('/');
+      if (group.empty() || slash == std::string::npos) break;
+      group.resize(slash);
+    }
+  }
+  return tightest;
+}
+
+}  // namespace detail
+
+inline CpuShare cpu_share() {
+  CpuShare share;
+  share.cores = (std::max)(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+#if defined(__linux__)
+  // The kernel refuses a mask smaller than its own, so grow until it fits.
+  for (std::size_t processors = 1024; processors <= 1u << 20; processors *= 2) {
+    std::vector<unsigned long> mask(processors / (8 * sizeof(unsigned long)));
+    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
+    const std::size_t bytes = mask.size() * sizeof(unsigned long);
+    if (sched_getaffinity(0, bytes, set) == 0) {
+      share.cores = (std::max)(1, CPU_COUNT_S(bytes, set));
+      break;
+    }
+  }
+  share.quota =
+      detail::control_group_quota("/sys/fs/cgroup", detail::read_text("/proc/self/cgroup"));
+#endif
+  return share;
+}
+
+inline CpuCaches cpu_caches() {
+  CpuCaches caches;
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder =
+        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    const std::string size = detail::read_text(folder + "size");  // "48K"
+    if (size.empty()) break;
+    const auto bytes = static_cast<std::size_t>(detail::leading_integer(size)) *
+                       (size.find('M') != std::string::npos ? 1u << 20 : 1u << 10);
+    const auto level = detail::leading_integer(detail::read_text(folder + "level"));
+    const bool data = detail::read_text(folder + "type").rfind("Instruction", 0) != 0;
+    if (level == 1 && data) caches.l1_data = bytes;
+    if (level == 2) caches.l2 = bytes;
+    if (level == 3) caches.l3 = bytes;
+  }
+  return caches;
+}
+
+inline CpuIdentity cpu_identity() {
+  CpuIdentity identity;
+#if defined(__x86_64__) || defined(__i386__)
+  std::array<unsigned, 4> r{};
+  const auto text = [](auto... words) {
+    std::string bytes;
+    (bytes.append(reinterpret_cast<const char*>(&words), sizeof words), ...);
+    return bytes;
+  };
+  if (__get_cpuid(0, &r[0], &r[1], &r[2], &r[3]) != 0) identity.vendor = text(r[1], r[3], r[2]);
+  if (__get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) != 0) {
+    const unsigned base = (r[0] >> 8) & 15;
+    identity.family = static_cast<int>(base == 15 ? base + ((r[0] >> 20) & 255) : base);
+    identity.model = static_cast<int>(((r[0] >> 4) & 15) | ((r[0] >> 12) & 0xF0));
+  }
+  for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; ++leaf)
+    if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]) != 0)
+      identity.name += text(r[0], r[1], r[2], r[3]);
+  identity.name.resize(std::strlen(identity.name.c_str()));
+#else
+  // "CPU implementer : 0x41", "CPU part : 0xd0c" of the first processor.
+  const std::string info = detail::read_text("/proc/cpuinfo");
+  const auto field = [&info](std::string_view key) {
+    const auto at = info.find(key);
+    const auto hex = at == std::string::npos ? at : info.find("0x", at);
+    int value = 0;
+    if (hex != std::string::npos)
+      std::from_chars(info.data() + hex + 2, info.data() + info.size(), value, 16);
+    return value;
+  };
+  identity.family = field("CPU implementer");
+  identity.model = field("CPU part");
+  identity.vendor = identity.family == 0 ? "" : "implementer " + std::to_string(identity.family);
+#endif
+  return identity;
+}
+
+}  // namespace soma
+
+#if defined(__unix__)
+#include <unistd.h>
+#endif
+
+namespace soma {
+
+class ThreadPool {
+ public:
+  static constexpr int max_width = max_threads;
+
+  // width 0: as many as the affinity mask and the control group's quota allow. Error executor.width
+  // below 0 or above max_width.
+  explicit ThreadPool(int width = 0) : width_(width) {
+    if (width < 0 || width > max_width)
+      fail(error_id::executor_width, "ThreadPool", "width", std::to_string(width),
+           "0 (automatic) to " + std::to_string(max_width));
+    const int usable = cpu_share().usable();
+    if (width_ == 0) width_ = usable;
+    spin_ = width_ <= usable;
+  }
+  ~ThreadPool() { stop(); }
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int width() const noexcept { return width_; }
+
+  // The interface soma itself uses. The pool has to outlive it.
+  Executor executor() noexcept {
+    return {this, width_, [](void* self, int tasks, void (*task)(void*, int), void* arg) {
+              static_cast<ThreadPool*>(self)->run(tasks, task, arg);
+            }};
+  }
+
+  // Errors executor.thread_start where the system has no thread left to give.
+  void run(int tasks, void (*task)(void*, int), void* arg) {
+    if (tasks <= 1 || width_ == 1 || inside_task()) {
+      for (int index = 0; index < tasks; ++index) task(arg, index);
+      return;
+    }
+    const std::lock_guard turn(turn_);
+    start();
+    Team& team = *team_;
+    caller_.store(this_thread(), std::memory_order_relaxed);
+    team.job = {task, arg, tasks};
+    team.unfinished.store(static_cast<std::uint32_t>(width_ - 1), std::memory_order_relaxed);
+    team.epoch.fetch_add(1, std::memory_order_release);
+    team.epoch.notify_all();
+    run_share(team.job, 0);
+    std::uint32_t left;
+    while ((left = team.unfinished.load(std::memory_order_acquire)) != 0)
+      if (!spin_until([&] { return team.unfinished.load(std::memory_order_acquire) == 0; }))
+        team.unfinished.wait(left, std::memory_order_acquire);
+    caller_.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  struct Job {
+    void (*task)(void*, int) = nullptr;
+    void* arg = nullptr;
+    int tasks = 0;
+  };
+  // What the workers share. Apart from the pool, so that a forked child can leave the parent's team
+  // behind.
+  struct Team {
+    std::atomic<std::uint32_t> epoch{0};  // one more for each job
+    std::atomic<std::uint32_t> unfinished{0};
+    Job job;
+    bool stopping = false;  // read after an epoch change
+    struct Worker {
+      const ThreadPool* pool;
+      Team* team;
+      int number;
+      pthread_t thread;
+    };
+    std::vector<Worker> workers;  // never reallocated: threads are given their addresses
+  };
+
+  static int process() {
+#if defined(__unix__)
+    return static_cast<int>(getpid());
+#else
+    return 0;
+#endif
+  }
+
+  static std::uintptr_t name_of(pthread_t thread) { return std::bit_cast<std::uintptr_t>(thread); }
+  static std::uintptr_t this_thread() { return name_of(pthread_self()); }
+
+  static void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+  }
+
+  // Waits a few microseconds for `done`; false where it did not come.
+  template <class Done>
+  bool spin_until(Done done) const {
+    if (!spin_) return done();
+    // Longer than a fork-join (two cache-line transfers) and the gap between kernels, shorter than
+    // a futex wake-up.
+    constexpr std::int64_t limit = 20'000;  // nanoseconds
+    const std::int64_t start = monotonic_nanoseconds();
+    do {
+      for (int round = 0; round < 32; ++round) {
+        if (done()) return true;
+        relax();
+      }
+    } while (monotonic_nanoseconds() - start < limit);
+    return false;
+  }
+
+  // Worker w takes a contiguous part, so that neighbours in memory stay on one core.
+  void run_share(const Job& job, int worker) const {
+    const auto part = [&](int w) {
+      return static_cast<int>(static_cast<std::int64_t>(job.tasks) * w / width_);
+    };
+    for (int index = part(worker); index < part(worker + 1); ++index) job.task(job.arg, index);
+  }
+
+  bool inside_task() const {
+    const std::uintptr_t self = this_thread();
+    if (caller_.load(std::memory_order_relaxed) == self) return true;
+    const Team* team = visible_team_.load(std::memory_order_acquire);
+    if (team == nullptr || process_ != process()) return false;
+    for (const Team::Worker& worker : team->workers)
+      if (name_of(worker.thread) == self) return true;
+    return false;
+  }
+
+  void work(Team& team, int worker) const {
+    std::uint32_t seen = 0;
+    while (true) {
+      if (!spin_until([&] { return team.epoch.load(std::memory_order_acquire) != seen; }))
+        team.epoch.wait(seen, std::memory_order_acquire);
+      if (team.epoch.load(std::memory_order_acquire) == seen) continue;
+      ++seen;
+      if (team.stopping) return;
+      run_share(team.job, worker);
+      if (team.unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1)
+        team.unfinished.notify_one();
+    }
+  }
+
+  // Makes the team, under the lock. After a fork the parent's threads do not exist here: their team
+  // is abandoned, not destroyed, because joining threads of another process is undefined.
+  void start() {
+    if (team_ != nullptr && process_ == process()) return;
+    visible_team_.store(nullptr, std::memory_order_release);
+    static_cast<void>(team_.release());
+    team_ = std::make_unique<Team>();
+    process_ = process();
+    team_->workers.reserve(static_cast<std::size_t>(width_ - 1));
+    for (int number = 1; number < width_; ++number) {
+      team_->workers.push_back({this, team_.get(), number, {}});
+      Team::Worker& worker = team_->workers.back();
+      const int error = pthread_create(&worker.thread, nullptr, &begin, &worker);
+      if (error == 0) continue;
+      team_->workers.pop_back();
+      const std::size_t started = team_->workers.size();
+      stop();
+      fail(error_id::thread_start, "ThreadPool", "thread",
+           "refused by the system after " + std::to_string(started) + " (" + std::strerror(error) +
+               ")",
+           std::to_string(width_ - 1) + " threads: choose a smaller width");
+    }
+    visible_team_.store(team_.get(), std::memory_order_release);
+  }
+  static void* begin(void* argument) {
+    const auto& worker = *static_cast<const Team::Worker*>(argument);
+    worker.pool->work(*worker.team, worker.number);
+    return nullptr;
+  }
+
+  void stop() {
+    if (team_ == nullptr) return;
+    if (process_ != process()) {
+      static_cast<void>(team_.release());
+      return;
+    }
+    team_->stopping = true;
+    team_->epoch.fetch_add(1, std::memory_order_release);
+    team_->epoch.notify_all();
+    for (const Team::Worker& worker : team_->workers) pthread_join(worker.thread, nullptr);
+    visible_team_.store(nullptr, std::memory_order_release);
+    team_.reset();
+  }
+
+  int width_;
+  bool spin_ = true;
+  std::mutex turn_;
+  std::unique_ptr<Team> team_;
+  std::atomic<const Team*> visible_team_{nullptr};
+  std::atomic<std::uintptr_t> caller_{0};  // the thread that runs a job
+  std::atomic<int> process_{0};            // whose team it is
+};
+
+// A pool that nobody holds by name: what contexts are given. Errors as ThreadPool's constructor.
+inline OwnedExecutor make_thread_pool(int width) {
+  auto* pool = new ThreadPool(width);
+  return {pool->executor(), [](void* self) { delete static_cast<ThreadPool*>(self); }};
+}
+
+}  // namespace soma
 
 namespace soma {
 inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
@@ -16194,6 +16143,7 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
   [[maybe_unused]] static inline Context make_context(const ContextOptions& options = {}) {
     TargetList list = static_targets();
     list.operators = &built_in_operators;
+    list.make_pool = make_thread_pool;
     return Context(options, list);
   }
 

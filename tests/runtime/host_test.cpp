@@ -1,5 +1,7 @@
 // What the library says of the machine, and the parsing behind it.
 
+#include <soma/runtime/host.hpp>
+#include <soma/runtime/thread_pool.hpp>
 #include <soma/soma.hpp>
 
 #include "catch.hpp"

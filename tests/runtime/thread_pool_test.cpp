@@ -1,5 +1,6 @@
 // The default executor: every task once, exceptions back, nesting, turns, fork, oversubscription.
 
+#include <soma/runtime/thread_pool.hpp>
 #include <soma/soma.hpp>
 
 #include "catch.hpp"

@@ -1,6 +1,7 @@
 // Include and go: the kernels compiled into this unit, for whatever its flags allow, give the
 // scalar codec's bits.
 
+#include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
 
 #include "catch.hpp"

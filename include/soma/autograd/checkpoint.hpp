@@ -7,7 +7,6 @@
 
 #include <soma/autograd/tape.hpp>
 
-#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -51,8 +50,7 @@ Var checkpoint(Tape& tape, std::span<const Var> inputs, Function function) {
   for (const Var& input : inputs)
     if (input.defined()) tape.check_origin("checkpoint", input);
   Heap& heap = tape.context().heap();
-  const auto again =
-      std::allocate_shared<Again>(HeapAllocator<Again>(heap), heap, std::move(function));
+  const auto again = Shared<Again>::make(heap, std::move(function));
   again->sequences.reserve(inputs.size());
   for (const Var& input : inputs)
     again->sequences.push_back(input.defined() ? input.sequences() : Sequences());

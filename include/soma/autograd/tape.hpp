@@ -16,12 +16,13 @@
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/runtime/float_environment.hpp>
+#include <soma/runtime/heap_vector.hpp>
+#include <soma/runtime/shared.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -185,14 +186,14 @@ class Tape {
 
   // Where the gradient of an input goes: to a parameter, or to the slot of a result.
   struct Target {
-    std::shared_ptr<Var::State> leaf;
+    Shared<Var::State> leaf;
     std::size_t slot = 0;
     bool wanted = false;
   };
 
   // What a checkpoint runs again.
-  struct Recompute {
-    explicit Recompute(Heap& heap) : sequences(heap) {}
+  struct Recompute : Counted {
+    explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
     virtual ~Recompute() = default;
     virtual Var run(Tape& tape, std::span<const Var> inputs) = 0;
     HeapVector<Sequences> sequences;  // of the inputs
@@ -207,7 +208,7 @@ class Tape {
     Tensors tensors;  // inputs, then outputs: whole where the operator keeps them, else outlines
     HeapVector<std::uint64_t> versions;
     HeapVector<Target> targets;
-    std::shared_ptr<Recompute> recompute;
+    Shared<Recompute> recompute;
   };
 
   struct Finish {  // whatever happens, a recording is differentiated once
@@ -245,8 +246,7 @@ class Tape {
   }
 
   void append(const Operator& op, const Attributes& attributes, const Sequences& sequences,
-              std::span<const Var> inputs, const Outputs& outputs,
-              std::shared_ptr<Recompute> recompute) {
+              std::span<const Var> inputs, const Outputs& outputs, Shared<Recompute> recompute) {
     Heap& heap = context_.heap();
     Node node{&op,
               attributes,

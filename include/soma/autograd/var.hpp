@@ -6,10 +6,10 @@
 // tape that made it.
 
 #include <soma/ops/operator.hpp>
+#include <soma/runtime/shared.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <utility>
 
 namespace soma {
@@ -45,7 +45,8 @@ class Var {
 
  private:
   friend class Tape;
-  struct State {
+  struct State : Counted {
+    explicit State(Heap& heap) : Counted(heap) {}
     Tensor value;
     Sequences sequences;
     bool requires_gradient = false;
@@ -57,13 +58,13 @@ class Var {
   };
 
   Var(Context& context, Tensor value, bool requires_gradient, Sequences sequences)
-      : state_(std::allocate_shared<State>(HeapAllocator<State>(context.heap()))) {
+      : state_(Shared<State>::make(context.heap())) {
     state_->value = std::move(value);
     state_->requires_gradient = requires_gradient;
     state_->sequences = std::move(sequences);
   }
-  explicit Var(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;
+  explicit Var(Shared<State> state) : state_(std::move(state)) {}
+  Shared<State> state_;
 };
 
 }  // namespace soma

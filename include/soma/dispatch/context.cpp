@@ -35,6 +35,7 @@ struct TargetFamily<HWY_TARGET> {
 #if HWY_ONCE
 
 #include <soma/ops/operators.hpp>
+#include <soma/runtime/thread_pool.hpp>
 
 #include <array>
 #include <bit>
@@ -74,7 +75,7 @@ struct Tables {
 
 soma::Context soma::make_context(const ContextOptions& options) {
   static const dispatch::Tables tables;
-  return Context(options, {{tables.targets.data(), tables.count}, true, &built_in_operators});
+  return Context(options, {{tables.targets.data(), tables.count}, true, &built_in_operators, make_thread_pool});
 }
 
 #endif

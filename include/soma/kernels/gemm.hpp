@@ -66,7 +66,7 @@ inline void multiply(Context& context, const GemmArgs& args) {
       memory_alignment * memory_alignment;
   const Storage memory =
       Storage::allocate(context.heap(), checked_multiply(workspace, tasks, "multiply"));
-  HeapVector<float> amax(args.eviction.amax != nullptr ? tasks : 0, 0.0f, context.heap());
+  HeapVector<float> amax(args.eviction.amax != nullptr ? tasks : 0, context.heap());
   parallel(context, static_cast<int>(tasks), [&](int task) {
     const auto index = static_cast<std::size_t>(task);
     const std::size_t i = index / column_parts, j = index % column_parts;

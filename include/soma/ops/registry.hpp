@@ -4,18 +4,19 @@
 
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/operator.hpp>
+#include <soma/runtime/heap_vector.hpp>
 
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace soma {
 
 // Not thread-safe while operators are being added.
 class OperatorRegistry {
  public:
+  explicit OperatorRegistry(Heap& heap) : operators_(heap) {}
+
   // The record is used by address and outlives the context. Errors operator.incomplete (no name,
   // shape rule or host kernel, too many inputs or outputs), operator.duplicate_name.
   void add(const Operator& op) {
@@ -44,14 +45,19 @@ class OperatorRegistry {
   std::span<const Operator* const> all() const { return operators_; }
 
  private:
-  std::vector<const Operator*> operators_;
+  HeapVector<const Operator*> operators_;
 };
 
 inline OperatorRegistry& Context::operators() {
-  std::call_once(operators_made_, [this] {
-    operators_ = {new OperatorRegistry, [](OperatorRegistry* registry) { delete registry; }};
-    for (const Operator* op : built_in().all) operators_->add(*op);
-  });
+  if (!operators_ready_.load(std::memory_order_acquire)) {
+    const Mutex::Lock lock(made_on_first_use_);
+    if (operators_ == nullptr) {
+      operators_ = new OperatorRegistry(heap_);
+      end_operators_ = [](OperatorRegistry* registry) { delete registry; };
+      for (const Operator* op : built_in().all) operators_->add(*op);
+    }
+    operators_ready_.store(true, std::memory_order_release);
+  }
   return *operators_;
 }
 

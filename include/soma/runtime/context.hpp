@@ -10,13 +10,10 @@
 #include <soma/runtime/heap.hpp>
 #include <soma/runtime/log.hpp>
 #include <soma/runtime/memory.hpp>
-#include <soma/runtime/thread_pool.hpp>
+#include <soma/runtime/mutex.hpp>
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
-#include <memory_resource>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,10 +31,10 @@ class Device;             // ops/device.hpp
 enum class Math : std::uint8_t { fast, portable };
 
 struct ContextOptions {
-  Executor executor{};                          // empty: a ThreadPool, made on first use
-  std::pmr::memory_resource* memory = nullptr;  // nullptr: the aligned operator new
-  LogSink log{};                                // empty: silence
-  int threads = 0;  // width of that ThreadPool; 0: the cores this process may use
+  Executor executor{};      // empty: a ThreadPool, made on first use
+  MemoryResource memory{};  // empty: the aligned operator new
+  LogSink log{};            // empty: silence
+  int threads = 0;          // width of that ThreadPool; 0: the cores this process may use
   Math math = Math::fast;
   std::string_view target{};  // "AVX2", ...; empty: the best that program and CPU have
 };
@@ -52,11 +49,13 @@ struct Target {
   double (*multiply_add_rate)(std::uint64_t rounds) noexcept;
 };
 
-// What a program was compiled with: the targets to choose from, best first, and the operators.
+// What a program was compiled with: the targets to choose from, best first, the operators, and the
+// default executor. So units that only use a context need not know what stands behind it.
 struct TargetList {
   std::span<const Target> targets;
   bool dispatched;  // whether the CPU was asked (soma::dispatch) or the compiler's flags
   const BuiltInOperators* operators = nullptr;
+  OwnedExecutor (*make_pool)(int threads) = nullptr;
 };
 
 class Context {
@@ -66,7 +65,7 @@ class Context {
   Context(const ContextOptions& options, TargetList list)
       : executor_(options.executor),
         threads_(options.threads),
-        memory_(options.memory != nullptr ? options.memory : std::pmr::new_delete_resource()),
+        memory_(options.memory),
         log_(options.log),
         math_(options.math),
         list_(list),
@@ -75,16 +74,19 @@ class Context {
       fail(error_id::math_needs_fma, "make_context", "target", std::string(target_->name),
            "one with fused multiply-add for Math::portable (compile with -march=native, or link "
            "soma::dispatch)");
-    if (threads_ < 0 || threads_ > ThreadPool::max_width)
+    if (threads_ < 0 || threads_ > max_threads)
       fail(error_id::executor_width, "make_context", "threads", std::to_string(threads_),
-           "0 (automatic) to " + std::to_string(ThreadPool::max_width));
+           "0 (automatic) to " + std::to_string(max_threads));
     if (executor_.run != nullptr && executor_.width < 1)
       fail(error_id::executor_width, "make_context", "executor.width",
            std::to_string(executor_.width), "at least 1");
   }
   // Joins the default pool's threads.
-  ~Context() = default;
-  // Neither copied nor moved: tensors, arenas and tapes keep its address.
+  ~Context() {
+    if (end_operators_ != nullptr) end_operators_(operators_);
+    if (pool_.end != nullptr) pool_.end(pool_.executor.self);
+  }
+  // Neither copied nor moved: tensors and tapes keep its address.
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -96,16 +98,19 @@ class Context {
   // The host's executor, or the default pool, whose threads start with the first parallel work.
   // Thread-safe.
   const Executor& executor() {
-    std::call_once(executor_made_, [this] {
-      if (executor_.run != nullptr) return;
-      pool_ = std::make_unique<ThreadPool>(threads_);
-      executor_ = pool_->executor();
-    });
+    if (!executor_ready_.load(std::memory_order_acquire)) {
+      const Mutex::Lock lock(made_on_first_use_);
+      if (executor_.run == nullptr) {
+        pool_ = list_.make_pool(threads_);
+        executor_ = pool_.executor;
+      }
+      executor_ready_.store(true, std::memory_order_release);
+    }
     return executor_;
   }
 
   // The host's memory, counted.
-  std::pmr::memory_resource& memory() { return memory_; }
+  CountingResource& memory() { return memory_; }
   MemoryUse memory_use() const { return memory_.use(); }
   // That memory, recycled: where tensors, tapes and workspaces live.
   Heap& heap() { return heap_; }
@@ -136,15 +141,16 @@ class Context {
   Executor executor_;
   int threads_;
   CountingResource memory_;
-  Heap heap_{memory_};
+  Heap heap_{&memory_};
   LogSink log_;
   Math math_;
   TargetList list_;
   const Target* target_;
-  std::once_flag executor_made_;
-  std::unique_ptr<ThreadPool> pool_;
-  std::once_flag operators_made_;
-  std::unique_ptr<OperatorRegistry, void (*)(OperatorRegistry*)> operators_{nullptr, nullptr};
+  Mutex made_on_first_use_;
+  std::atomic<bool> executor_ready_{false}, operators_ready_{false};
+  OwnedExecutor pool_{};
+  OperatorRegistry* operators_ = nullptr;
+  void (*end_operators_)(OperatorRegistry*) = nullptr;
   Device* device_ = nullptr;
   std::atomic<std::uint64_t> last_id_{0};
 };

@@ -17,4 +17,12 @@ struct Executor {
   void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
 };
 
+inline constexpr int max_threads = 4096;
+
+// An executor of its own threads, and how to end them: end(executor.self).
+struct OwnedExecutor {
+  Executor executor{};
+  void (*end)(void* self) = nullptr;
+};
+
 }  // namespace soma

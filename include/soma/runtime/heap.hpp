@@ -11,19 +11,16 @@
 // of size classes, taken from the smallest class that has one large enough, and what is left of it
 // stays free. Neighbours that are free become one block. Headers lie in front of the blocks.
 
-#include <soma/base/contracts.hpp>
 #include <soma/base/sizes.hpp>
 #include <soma/runtime/memory.hpp>
+#include <soma/runtime/mutex.hpp>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory_resource>
-#include <mutex>
 #include <new>
-#include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SOMA_HEAP_POISONS 1
@@ -40,27 +37,72 @@ namespace soma {
 
 // Thread-safe. Alignment: memory_alignment, and no more. A block costs 64 bytes beside its own;
 // allocation and deallocation are constant time but for the blocks of one size class.
-class Heap final : public std::pmr::memory_resource {
+class Heap {
  public:
-  explicit Heap(std::pmr::memory_resource& upstream) : upstream_(&upstream) {}
+  explicit Heap(MemoryResource upstream) : upstream_(upstream) {}
   // Gives all memory back, whether blocks are in use or not.
-  ~Heap() override {
+  ~Heap() {
     while (slabs_ != nullptr) release(&slabs_);
   }
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 
+  // Uninitialised. Error memory.exhausted.
+  void* allocate(std::size_t bytes) {
+    const std::size_t size = block_size(bytes);
+    const Mutex::Lock lock(mutex_);
+    Block* block = find(size);
+    if (block == nullptr) {
+      grow(size);
+      block = find(size);
+    }
+    remove(block);
+    if (block->size - size >= 2 * unit) {
+      unpoison(block, size);  // the header of what is left lies inside
+      const std::size_t left = block->size - size;
+      block->size = size;
+      auto* rest = ::new (block->next()) Block{left, block, nullptr, nullptr, true};
+      rest->next()->previous = rest;
+      insert(rest);
+      poison(block);
+    }
+    unpoison(block, bytes);
+    in_use_ += block->size;
+    peak_ = (std::max)(peak_, in_use_);
+    return block->data();
+  }
+
+  // A block of this heap; its size is known here.
+  void deallocate(void* data) {
+    auto* block = reinterpret_cast<Block*>(static_cast<std::byte*>(data) - sizeof(Block));
+    const Mutex::Lock lock(mutex_);
+    in_use_ -= block->size;
+    if (Block* next = block->next(); next->free) {
+      remove(next);
+      block->size += next->size;
+      block->next()->previous = block;
+    }
+    if (Block* previous = block->previous; previous != nullptr && previous->free) {
+      remove(previous);
+      previous->size += block->size;
+      previous->next()->previous = previous;
+      block = previous;
+    }
+    insert(block);
+    poison(block);
+  }
+
   // Makes sure that one more block of that size can be taken without asking the host. Error
   // memory.exhausted.
   void reserve(std::size_t bytes) {
     const std::size_t size = block_size(bytes);
-    const std::lock_guard lock(mutex_);
+    const Mutex::Lock lock(mutex_);
     if (find(size) == nullptr) grow(size);
   }
 
   // Returns slabs in which nothing is in use to the host.
   void trim() {
-    const std::lock_guard lock(mutex_);
+    const Mutex::Lock lock(mutex_);
     for (Slab** link = &slabs_; *link != nullptr;) {
       Block* first = (*link)->first();
       if (first->free && first->next()->size == 0) {
@@ -73,15 +115,15 @@ class Heap final : public std::pmr::memory_resource {
   }
 
   std::size_t bytes_in_use() const {
-    const std::lock_guard lock(mutex_);
+    const Mutex::Lock lock(mutex_);
     return in_use_;
   }
   std::size_t peak_bytes() const {
-    const std::lock_guard lock(mutex_);
+    const Mutex::Lock lock(mutex_);
     return peak_;
   }
   void reset_peak() {
-    const std::lock_guard lock(mutex_);
+    const Mutex::Lock lock(mutex_);
     peak_ = in_use_;
   }
 
@@ -176,7 +218,7 @@ class Heap final : public std::pmr::memory_resource {
   void grow(std::size_t size) {
     const std::size_t bytes = (std::max)({checked_add(size, sizeof(Slab) + sizeof(Block), "Heap"),
                                           smallest_slab, capacity_ / 8 / unit * unit});
-    auto* slab = ::new (upstream_->allocate(bytes, unit)) Slab{slabs_, bytes};
+    auto* slab = ::new (upstream_.allocate(bytes, unit)) Slab{slabs_, bytes};
     slabs_ = slab;
     capacity_ += bytes;
     auto* block = ::new (slab->first())
@@ -193,86 +235,15 @@ class Heap final : public std::pmr::memory_resource {
 #ifdef SOMA_HEAP_POISONS
     ASAN_UNPOISON_MEMORY_REGION(slab, bytes);
 #endif
-    upstream_->deallocate(slab, bytes, unit);
+    upstream_.deallocate(slab, bytes, unit);
   }
 
-  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
-    SOMA_EXPECTS(alignment <= unit);
-    const std::size_t size = block_size(bytes);
-    const std::lock_guard lock(mutex_);
-    Block* block = find(size);
-    if (block == nullptr) {
-      grow(size);
-      block = find(size);
-    }
-    remove(block);
-    if (block->size - size >= 2 * unit) {
-      unpoison(block, size);  // the header of what is left lies inside
-      const std::size_t left = block->size - size;
-      block->size = size;
-      auto* rest = ::new (block->next()) Block{left, block, nullptr, nullptr, true};
-      rest->next()->previous = rest;
-      insert(rest);
-      poison(block);
-    }
-    unpoison(block, bytes);
-    in_use_ += block->size;
-    peak_ = (std::max)(peak_, in_use_);
-    return block->data();
-  }
-
-  void do_deallocate(void* data, std::size_t, std::size_t) override {
-    auto* block = reinterpret_cast<Block*>(static_cast<std::byte*>(data) - sizeof(Block));
-    const std::lock_guard lock(mutex_);
-    in_use_ -= block->size;
-    if (Block* next = block->next(); next->free) {
-      remove(next);
-      block->size += next->size;
-      block->next()->previous = block;
-    }
-    if (Block* previous = block->previous; previous != nullptr && previous->free) {
-      remove(previous);
-      previous->size += block->size;
-      previous->next()->previous = previous;
-      block = previous;
-    }
-    insert(block);
-    poison(block);
-  }
-
-  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
-    return this == &other;
-  }
-
-  std::pmr::memory_resource* upstream_;
-  mutable std::mutex mutex_;
+  MemoryResource upstream_;
+  mutable Mutex mutex_;
   Slab* slabs_ = nullptr;
   std::array<Block*, class_count> heads_{};
   std::array<std::uint64_t, (class_count + 63) / 64> bitmap_{};
   std::size_t in_use_ = 0, peak_ = 0, capacity_ = 0;
 };
-
-// Lets containers live on a heap.
-template <class T>
-struct HeapAllocator {
-  using value_type = T;
-  HeapAllocator(Heap& memory) : heap(&memory) {}
-  template <class Other>
-  HeapAllocator(const HeapAllocator<Other>& other) : heap(other.heap) {}
-  T* allocate(std::size_t count) {
-    static_assert(alignof(T) <= memory_alignment);
-    return static_cast<T*>(
-        heap->allocate(checked_multiply(count, sizeof(T), "HeapAllocator"), alignof(T)));
-  }
-  void deallocate(T* data, std::size_t count) noexcept {
-    heap->deallocate(data, count * sizeof(T), alignof(T));
-  }
-  friend bool operator==(const HeapAllocator& a, const HeapAllocator& b) {
-    return a.heap == b.heap;
-  }
-  Heap* heap;
-};
-template <class T>
-using HeapVector = std::vector<T, HeapAllocator<T>>;
 
 }  // namespace soma

@@ -98,7 +98,7 @@ inline double measured_gflops(const Target& target) {
 
 inline double measured_copy_rate(Context& context) {
   constexpr std::size_t bytes = std::size_t{64} << 20;
-  std::pmr::memory_resource& memory = context.memory();
+  CountingResource& memory = context.memory();
   void* from = memory.allocate(bytes, memory_alignment);
   void* to = memory.allocate(bytes, memory_alignment);
   std::memset(from, 1, bytes);

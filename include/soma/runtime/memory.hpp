@@ -1,6 +1,6 @@
 #pragma once
-// Memory of a context: the host's resource, counted. Tensors, arenas and scratch space come from
-// here, so a host can bound and watch what soma uses.
+// Memory of a context: the host's, counted. Everything that is not on a stack comes from here, so a
+// host can bound and watch what soma uses.
 
 #include <soma/base/error.hpp>
 
@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory_resource>
 #include <new>
 #include <string>
 
@@ -16,6 +15,41 @@ namespace soma {
 
 // Every block is aligned to at least a cache line, which is also the widest vector.
 inline constexpr std::size_t memory_alignment = 64;
+
+// How a host lends its memory: any object with allocate(bytes, alignment) and deallocate(block,
+// bytes, alignment), such as a std::pmr::memory_resource. It may throw std::bad_alloc, is used by
+// one thread at a time, and outlives the context.
+class MemoryResource {
+ public:
+  MemoryResource(std::nullptr_t = nullptr) {}  // the aligned operator new
+  template <class Resource>
+  MemoryResource(Resource* resource)
+      : self_(resource),
+        allocate_([](void* self, std::size_t bytes, std::size_t alignment) -> void* {
+          return static_cast<Resource*>(self)->allocate(bytes, alignment);
+        }),
+        deallocate_([](void* self, void* block, std::size_t bytes, std::size_t alignment) {
+          static_cast<Resource*>(self)->deallocate(block, bytes, alignment);
+        }) {}
+
+  void* allocate(std::size_t bytes, std::size_t alignment) const {
+    return allocate_(self_, bytes, alignment);
+  }
+  void deallocate(void* block, std::size_t bytes, std::size_t alignment) const {
+    deallocate_(self_, block, bytes, alignment);
+  }
+
+ private:
+  void* self_ = nullptr;
+  void* (*allocate_)(void*, std::size_t, std::size_t) = [](void*, std::size_t bytes,
+                                                           std::size_t alignment) {
+    return ::operator new (bytes, std::align_val_t{alignment});
+  };
+  void (*deallocate_)(void*, void*, std::size_t, std::size_t) =
+      [](void*, void* block, std::size_t bytes, std::size_t alignment) {
+        ::operator delete (block, bytes, std::align_val_t{alignment});
+      };
+};
 
 struct MemoryUse {
   std::size_t bytes_in_use = 0;
@@ -26,32 +60,29 @@ struct MemoryUse {
 // Passes requests on to another resource and counts them. Thread-safe where that resource is.
 // Error memory.exhausted where it has nothing left (with -fno-exceptions the resource itself ends
 // the program).
-class CountingResource final : public std::pmr::memory_resource {
+class CountingResource {
  public:
-  explicit CountingResource(std::pmr::memory_resource* upstream) : upstream_(upstream) {}
+  explicit CountingResource(MemoryResource upstream) : upstream_(upstream) {}
+  CountingResource(const CountingResource&) = delete;
+  CountingResource& operator=(const CountingResource&) = delete;
 
   MemoryUse use() const {
     return {in_use_.load(std::memory_order_relaxed), peak_.load(std::memory_order_relaxed),
             allocations_.load(std::memory_order_relaxed)};
   }
 
- private:
-  static std::size_t aligned(std::size_t alignment) {
-    return (std::max)(alignment, memory_alignment);
-  }
-
-  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+  void* allocate(std::size_t bytes, std::size_t alignment) {
 #if SOMA_HAS_EXCEPTIONS
     void* block = nullptr;
     try {
-      block = upstream_->allocate(bytes, aligned(alignment));
+      block = upstream_.allocate(bytes, aligned(alignment));
     } catch (const std::bad_alloc&) {
       fail(error_id::out_of_memory, "allocate", "size", std::to_string(bytes) + " bytes",
            "no more than the memory resource has left (" + std::to_string(use().bytes_in_use) +
                " bytes in use)");
     }
 #else
-    void* block = upstream_->allocate(bytes, aligned(alignment));
+    void* block = upstream_.allocate(bytes, aligned(alignment));
 #endif
     const std::size_t now = in_use_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     std::size_t peak = peak_.load(std::memory_order_relaxed);
@@ -60,15 +91,17 @@ class CountingResource final : public std::pmr::memory_resource {
     allocations_.fetch_add(1, std::memory_order_relaxed);
     return block;
   }
-  void do_deallocate(void* block, std::size_t bytes, std::size_t alignment) override {
-    upstream_->deallocate(block, bytes, aligned(alignment));
+  void deallocate(void* block, std::size_t bytes, std::size_t alignment) {
+    upstream_.deallocate(block, bytes, aligned(alignment));
     in_use_.fetch_sub(bytes, std::memory_order_relaxed);
   }
-  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
-    return this == &other;
+
+ private:
+  static std::size_t aligned(std::size_t alignment) {
+    return (std::max)(alignment, memory_alignment);
   }
 
-  std::pmr::memory_resource* upstream_;
+  MemoryResource upstream_;
   std::atomic<std::size_t> in_use_{0}, peak_{0};
   std::atomic<std::uint64_t> allocations_{0};
 };

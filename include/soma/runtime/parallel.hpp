@@ -5,10 +5,9 @@
 
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/float_environment.hpp>
+#include <soma/runtime/mutex.hpp>
 
 #include <exception>
-#include <memory>
-#include <mutex>
 #include <type_traits>
 
 namespace soma {
@@ -25,11 +24,11 @@ void parallel(Context& context, int tasks, Function&& function) {
   }
   struct Call {
     std::remove_reference_t<Function>* function;
-    std::mutex mutex;
+    Mutex mutex;
     int failed_index = -1;
     std::exception_ptr exception;
   } call;
-  call.function = std::addressof(function);
+  call.function = &function;
   const auto task = [](void* arg, int index) {
     const FloatEnvironment environment;
     Call& shared = *static_cast<Call*>(arg);
@@ -37,7 +36,7 @@ void parallel(Context& context, int tasks, Function&& function) {
     try {
       (*shared.function)(index);
     } catch (...) {
-      const std::lock_guard lock(shared.mutex);
+      const Mutex::Lock lock(shared.mutex);
       if (shared.failed_index < 0 || index < shared.failed_index) {
         shared.failed_index = index;
         shared.exception = std::current_exception();

@@ -33,7 +33,7 @@ namespace soma {
 
 class ThreadPool {
  public:
-  static constexpr int max_width = 4096;
+  static constexpr int max_width = max_threads;
 
   // width 0: as many as the affinity mask and the control group's quota allow. Error executor.width
   // below 0 or above max_width.
@@ -222,5 +222,11 @@ class ThreadPool {
   std::atomic<std::uintptr_t> caller_{0};  // the thread that runs a job
   std::atomic<int> process_{0};            // whose team it is
 };
+
+// A pool that nobody holds by name: what contexts are given. Errors as ThreadPool's constructor.
+inline OwnedExecutor make_thread_pool(int width) {
+  auto* pool = new ThreadPool(width);
+  return {pool->executor(), [](void* self) { delete static_cast<ThreadPool*>(self); }};
+}
 
 }  // namespace soma

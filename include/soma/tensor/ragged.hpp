@@ -3,13 +3,13 @@
 // Sequences, which says where each begins.
 
 #include <soma/numeric/logical_index.hpp>
+#include <soma/runtime/heap_vector.hpp>
+#include <soma/runtime/shared.hpp>
 #include <soma/tensor/tensor.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <memory_resource>
 #include <span>
 #include <string>
 #include <vector>
@@ -103,8 +103,8 @@ class Sequences {
     }
     data->rows = sequences;
     data->longest = sequences == 0 ? 0 : 1;
-    data->row_bounds = data_->sequence_bounds;
-    data->sequence_bounds = data_->sequence_bounds;
+    data->row_bounds.assign(data_->sequence_bounds);
+    data->sequence_bounds.assign(data_->sequence_bounds);
     return Sequences(std::move(data));
   }
 
@@ -127,9 +127,10 @@ class Sequences {
   std::span<const std::size_t> sequence_bounds() const { return data_->sequence_bounds; }
 
  private:
-  struct Data {
+  struct Data : Counted {
     explicit Data(Heap& memory)
-        : offsets(memory),
+        : Counted(memory),
+          offsets(memory),
           ordinals(memory),
           row_indices(memory),
           row_bounds(memory),
@@ -167,11 +168,9 @@ class Sequences {
       fail(error_id::ragged_shards, "Sequences", "shards", std::to_string(shards),
            "a power of two up to " + std::to_string(max_shards));
   }
-  static std::shared_ptr<Data> make(Context& context) {
-    return std::allocate_shared<Data>(HeapAllocator<Data>(context.heap()), context.heap());
-  }
-  explicit Sequences(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
-  std::shared_ptr<const Data> data_;
+  static Shared<Data> make(Context& context) { return Shared<Data>::make(context.heap()); }
+  explicit Sequences(Shared<Data> data) : data_(std::move(data)) {}
+  Shared<Data> data_;  // never written after it was made
 };
 
 // Rows of any shape behind the first dimension, which is sequences.rows().

@@ -29,7 +29,7 @@ class Shape {
     if (rank_ > max_rank)
       fail(error_id::tensor_rank, "Shape", "rank", std::to_string(rank_),
            "0 to " + std::to_string(max_rank));
-    std::copy(sizes.begin(), sizes.end(), sizes_.begin());
+    for (std::size_t i = 0; i < rank_; ++i) sizes_[i] = sizes[i];
     // An empty dimension does not excuse sizes whose product overflows: strides are made of them.
     std::size_t product = 1;
     for (const std::size_t size : sizes)
@@ -54,7 +54,9 @@ class Shape {
   constexpr const std::size_t* begin() const { return sizes_.data(); }
   constexpr const std::size_t* end() const { return sizes_.data() + rank_; }
   friend constexpr bool operator==(const Shape& a, const Shape& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+    bool equal = a.rank_ == b.rank_;
+    for (std::size_t i = 0; i < a.rank_; ++i) equal = equal && a.sizes_[i] == b.sizes_[i];
+    return equal;
   }
 
   // The same shape with another size there, with two sizes exchanged, without that dimension.

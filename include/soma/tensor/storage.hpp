@@ -3,13 +3,12 @@
 // advances: what autograd compares to notice a change after it has kept a value.
 
 #include <soma/base/sizes.hpp>
-#include <soma/runtime/memory.hpp>
+#include <soma/runtime/heap.hpp>
+#include <soma/tensor/owner.hpp>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <memory_resource>
 #include <new>
 #include <utility>
 
@@ -19,12 +18,11 @@ namespace detail {
 
 struct alignas(memory_alignment) StorageBlock {
   std::atomic<std::size_t> references{1};
-  std::pmr::memory_resource* resource;
-  std::size_t block_bytes;  // of this header, and of the data where it lies behind it
+  Heap* heap;
   std::byte* data;
   std::size_t bytes;
   std::uint64_t version = 0;
-  std::shared_ptr<const void> owner;  // of adopted data
+  Owner owner;  // of adopted data
   bool writable = true;
 };
 
@@ -37,21 +35,16 @@ class Storage {
   Storage() = default;
 
   // Uninitialised bytes, aligned to memory_alignment. Errors base.size_overflow, memory.exhausted.
-  static Storage allocate(std::pmr::memory_resource& resource, std::size_t bytes) {
+  static Storage allocate(Heap& heap, std::size_t bytes) {
     const std::size_t total = checked_add(bytes, sizeof(detail::StorageBlock), "Storage");
-    auto* block = static_cast<std::byte*>(resource.allocate(total, memory_alignment));
-    return Storage(::new (block) detail::StorageBlock{.resource = &resource,
-                                                      .block_bytes = total,
-                                                      .data = block + sizeof(detail::StorageBlock),
-                                                      .bytes = bytes,
-                                                      .owner = {}});
+    auto* block = static_cast<std::byte*>(heap.allocate(total));
+    return Storage(::new (block) detail::StorageBlock{
+        .heap = &heap, .data = block + sizeof(detail::StorageBlock), .bytes = bytes, .owner = {}});
   }
   // Bytes of somebody else, who stays alive as long as `owner` is held.
-  static Storage adopt(std::pmr::memory_resource& resource, std::byte* data, std::size_t bytes,
-                       std::shared_ptr<const void> owner, bool writable) {
-    void* block = resource.allocate(sizeof(detail::StorageBlock), memory_alignment);
-    return Storage(::new (block) detail::StorageBlock{.resource = &resource,
-                                                      .block_bytes = sizeof(detail::StorageBlock),
+  static Storage adopt(Heap& heap, std::byte* data, std::size_t bytes, Owner owner, bool writable) {
+    void* block = heap.allocate(sizeof(detail::StorageBlock));
+    return Storage(::new (block) detail::StorageBlock{.heap = &heap,
                                                       .data = data,
                                                       .bytes = bytes,
                                                       .owner = std::move(owner),
@@ -69,10 +62,9 @@ class Storage {
   ~Storage() {
     if (block_ == nullptr || block_->references.fetch_sub(1, std::memory_order_acq_rel) != 1)
       return;
-    std::pmr::memory_resource* resource = block_->resource;
-    const std::size_t bytes = block_->block_bytes;
+    Heap* heap = block_->heap;
     block_->~StorageBlock();
-    resource->deallocate(block_, bytes, memory_alignment);
+    heap->deallocate(block_);
   }
 
   explicit operator bool() const { return block_ != nullptr; }

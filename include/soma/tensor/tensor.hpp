@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,8 +74,7 @@ class Tensor {
   // held; without one the caller keeps them longer than every tensor that shares them. Constant
   // elements make a tensor that refuses to be written.
   template <class T>
-  static Tensor adopt(Context& context, std::span<T> values, const Shape& shape,
-                      std::shared_ptr<const void> owner = {}) {
+  static Tensor adopt(Context& context, std::span<T> values, const Shape& shape, Owner owner = {}) {
     check_count("Tensor::adopt", values.size(), shape);
     auto* bytes = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(values.data()));
     return adopt_bytes(context, bytes, shape, dtype_of<std::remove_const_t<T>>, std::move(owner),
@@ -84,13 +82,12 @@ class Tensor {
   }
   // The same for a dtype known at run time; `data` holds shape.elements() of them.
   static Tensor adopt_bytes(Context& context, std::byte* data, const Shape& shape, DType dtype,
-                            std::shared_ptr<const void> owner, bool writable) {
+                            Owner owner, bool writable) {
     return adopt_bytes(context, data, shape, shape.strides(), dtype, std::move(owner), writable);
   }
   // And for elements at any distances from each other.
   static Tensor adopt_bytes(Context& context, std::byte* data, const Shape& shape,
-                            const Strides& strides, DType dtype, std::shared_ptr<const void> owner,
-                            bool writable) {
+                            const Strides& strides, DType dtype, Owner owner, bool writable) {
     Tensor tensor;
     std::size_t last = 0;  // the highest offset of an element
     for (std::size_t i = 0; i < shape.rank() && shape.elements() != 0; ++i)

@@ -1,0 +1,33 @@
+#pragma once
+// Owner: whatever keeps adopted elements alive, until the last tensor that shares them is gone.
+
+#include <type_traits>
+#include <utility>
+
+namespace soma {
+
+// Made from anything that can be moved: a std::shared_ptr, a std::vector, a file.
+class Owner {
+ public:
+  Owner() = default;  // nothing: somebody else sees to it
+  template <class T>
+  requires(!std::is_same_v<std::remove_cvref_t<T>, Owner>) Owner(T&& keeper)
+      : keeper_(new std::remove_cvref_t<T>(std::forward<T>(keeper))),
+        end_([](void* held) { delete static_cast<std::remove_cvref_t<T>*>(held); }) {}
+  Owner(Owner&& other) noexcept
+      : keeper_(std::exchange(other.keeper_, nullptr)), end_(other.end_) {}
+  Owner& operator=(Owner&& other) noexcept {
+    std::swap(keeper_, other.keeper_);
+    std::swap(end_, other.end_);
+    return *this;
+  }
+  ~Owner() {
+    if (keeper_ != nullptr) end_(keeper_);
+  }
+
+ private:
+  void* keeper_ = nullptr;
+  void (*end_)(void*) = nullptr;
+};
+
+}  // namespace soma
