@@ -436,8 +436,8 @@ class MemoryResource {
     return ::operator new (bytes, std::align_val_t{alignment});
   };
   void (*deallocate_)(void*, void*, std::size_t, std::size_t) =
-      [](void*, void* block, std::size_t bytes, std::size_t alignment) {
-        ::operator delete (block, bytes, std::align_val_t{alignment});
+      [](void*, void* block, std::size_t, std::size_t alignment) {
+        ::operator delete(block, std::align_val_t{alignment});
       };
 };
 

@@ -75,7 +75,10 @@ struct Tables {
 
 soma::Context soma::make_context(const ContextOptions& options) {
   static const dispatch::Tables tables;
-  return Context(options, {{tables.targets.data(), tables.count}, true, &built_in_operators, make_thread_pool});
+  return Context(options, {.targets = {tables.targets.data(), tables.count},
+                           .dispatched = true,
+                           .operators = &built_in_operators,
+                           .make_pool = make_thread_pool});
 }
 
 #endif

@@ -3,6 +3,7 @@
 // added across threads, and no sum depends on the cut.
 
 #include <soma/kernels/table.hpp>
+#include <soma/runtime/heap_vector.hpp>
 #include <soma/runtime/parallel.hpp>
 #include <soma/tensor/storage.hpp>
 

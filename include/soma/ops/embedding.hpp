@@ -7,6 +7,7 @@
 #include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
+#include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
 #include <array>

@@ -8,6 +8,7 @@
 #include <soma/ops/run.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
+#include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
 #include <array>

@@ -5,6 +5,7 @@
 #include <soma/kernels/table.hpp>
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/ranges.hpp>
+#include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
 #include <cmath>
