@@ -1,6 +1,6 @@
 # Libraries behind soma::soma. A target that exists already (superbuild, FetchContent) is taken as it is.
 set(soma_install_hint
-    "on Debian: apt-get install libhwy-dev libmsgsl-dev libxtensor-dev nlohmann-json3-dev libxxhash-dev catch2")
+    "on Debian: apt-get install libhwy-dev libmsgsl-dev libxtensor-dev nlohmann-json3-dev libxxhash-dev libutf8proc-dev catch2")
 
 find_package(Threads REQUIRED)
 
@@ -33,12 +33,20 @@ if(SOMA_WITH_XTENSOR AND NOT TARGET xtensor)
   endif()
 endif()
 
+if((SOMA_WITH_IO OR SOMA_WITH_TEXT) AND NOT TARGET nlohmann_json::nlohmann_json)
+  find_package(nlohmann_json 3.10 CONFIG QUIET)
+endif()
+
 if(SOMA_WITH_IO)
-  if(NOT TARGET nlohmann_json::nlohmann_json)
-    find_package(nlohmann_json 3.10 CONFIG QUIET)
-  endif()
   include("${CMAKE_CURRENT_LIST_DIR}/soma-xxhash.cmake")
   if(NOT SOMA_WITH_IO STREQUAL "AUTO" AND NOT (TARGET nlohmann_json::nlohmann_json AND TARGET soma::xxhash))
     message(FATAL_ERROR "SOMA_WITH_IO needs nlohmann-json >= 3.10 and xxHash's header (${soma_install_hint})")
+  endif()
+endif()
+
+if(SOMA_WITH_TEXT)
+  include("${CMAKE_CURRENT_LIST_DIR}/soma-utf8proc.cmake")
+  if(NOT SOMA_WITH_TEXT STREQUAL "AUTO" AND NOT (TARGET nlohmann_json::nlohmann_json AND TARGET soma::utf8proc))
+    message(FATAL_ERROR "SOMA_WITH_TEXT needs nlohmann-json >= 3.10 and utf8proc (${soma_install_hint})")
   endif()
 endif()

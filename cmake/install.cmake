@@ -1,6 +1,6 @@
 # Installed layout: headers in include/soma, package files in share/cmake/soma (they do not depend on the
 # architecture), the compiled library in lib. Each component has an export file of its own, so that a
-# package without soma::dispatch, soma::xtensor or soma::io is complete.
+# package without soma::dispatch, soma::xtensor, soma::io or soma::text is complete.
 include(CMakePackageConfigHelpers)
 
 set(soma_package_dir "${CMAKE_INSTALL_DATADIR}/cmake/soma")
@@ -33,6 +33,11 @@ if(TARGET soma_io)
   install(TARGETS soma_io EXPORT soma-io-targets)
   install(EXPORT soma-io-targets NAMESPACE soma:: DESTINATION "${soma_package_dir}")
   install(FILES cmake/soma-xxhash.cmake DESTINATION "${soma_package_dir}")
+endif()
+if(TARGET soma_text)
+  install(TARGETS soma_text EXPORT soma-text-targets)
+  install(EXPORT soma-text-targets NAMESPACE soma:: DESTINATION "${soma_package_dir}")
+  install(FILES cmake/soma-utf8proc.cmake DESTINATION "${soma_package_dir}")
 endif()
 
 configure_package_config_file(cmake/soma-config.cmake.in soma-config.cmake

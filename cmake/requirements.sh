@@ -57,6 +57,7 @@ soma_has_package() {
     libxtensor-dev) soma_has_header xtensor/xarray.hpp xtensor/containers/xarray.hpp ;;
     nlohmann-json3-dev) soma_has_header nlohmann/json.hpp ;;
     libxxhash-dev) soma_has_header xxhash.h ;;
+    libutf8proc-dev) soma_has_header utf8proc.h ;;
     catch2) soma_has_header catch2/catch.hpp catch2/catch_test_macros.hpp ;;
     *) soma_stop 70 "no check is known for package $1 (add one in cmake/requirements.sh)" ;;
   esac

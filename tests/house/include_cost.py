@@ -22,6 +22,7 @@ XTENSOR = """#if __has_include(<xtensor/containers/xarray.hpp>)
 #endif
 """
 IO = "#include <nlohmann/json.hpp>\n#include <xxhash.h>\n"
+TEXT = "#include <nlohmann/json.hpp>\n#include <utf8proc.h>\n"
 RUNS = 3
 MOST_RUNS = 12
 CLEARLY = 0.6
@@ -31,6 +32,9 @@ MOST_BY_NAME = {"soma/api.hpp": 3.0, "soma/soma.hpp": 5.0, "soma/testing.hpp": 4
 # The JSON library alone costs 3.5; that is why it stands in one header, and api.hpp does not reach it.
 MOST_WITH_IO = {"soma/io/safetensors_header.hpp": 5.0, "soma/io/safetensors.hpp": 6.5, "soma/io.hpp": 7.5,
                 "soma/io/state_hash.hpp": MOST}
+# As above: in text/, JSON stands behind tokenizer_settings.hpp only. Training needs maps, sets and a queue.
+MOST_WITH_TEXT = {"soma/text/train_vocabulary.hpp": 4.0, "soma/text/tokenizer_settings.hpp": 7.5,
+                  "soma/text/tokenizer_json.hpp": 8.5, "soma/text.hpp": 10.0}
 MOST_SOMA_DISPATCHED = 3.0
 # What stands behind the tables: only whoever makes contexts includes operators, only tests the references.
 NOT_PUBLIC = ("soma/ops/", "soma/kernels/reference/")
@@ -97,7 +101,7 @@ def reached(root, header):
     return found
 
 
-def cases(root, has_xtensor, has_io):
+def cases(root, has_xtensor, has_io, has_text):
     """(label, text, flags, most)"""
     interface = reached(root, "soma/api.hpp")
     for header in house.headers(root):
@@ -105,7 +109,10 @@ def cases(root, has_xtensor, has_io):
             continue
         if header == "soma/xtensor.hpp" or (header in MOST_WITH_IO and not has_io):
             continue
-        yield header, include(header), [], MOST_WITH_IO.get(header, MOST_BY_NAME.get(header, MOST))
+        if header.startswith("soma/text") and not has_text:
+            continue
+        most = {**MOST_BY_NAME, **MOST_WITH_IO, **MOST_WITH_TEXT}.get(header, MOST)
+        yield header, include(header), [], most
         if header == "soma/soma.hpp":
             yield header + ", dispatched", include(header), DISPATCH, MOST_SOMA_DISPATCHED
     if has_xtensor and (root / "include/soma/xtensor.hpp").is_file():
@@ -125,7 +132,7 @@ def main():
 
     problems = []
     print(f"{'ratio':>6} {'most':>6} {'seconds':>8}  header")
-    for label, text, flags, most in cases(options.root, found(XTENSOR), found(IO)):
+    for label, text, flags, most in cases(options.root, found(XTENSOR), found(IO), found(TEXT)):
         if most is None:
             most, time, plain = compiler.beside_xtensor(text)
         else:

@@ -70,8 +70,8 @@ def check_include(name, bracket, used, exists, report):
         report(f"<{used}>: Highway belongs in -inl files and dispatch/")
     elif (used.startswith("xtensor/") or used == "xtensor.hpp") and name != "soma/xtensor.hpp":
         report(f"<{used}>: xtensor belongs in soma/xtensor.hpp")
-    elif used.startswith(("nlohmann/", "xxhash")) and folder(name) and LAYERS[folder(name)] < LAYERS["io"]:
-        report(f"<{used}>: JSON and xxHash belong in io/ and above")
+    elif used.startswith(("nlohmann/", "xxhash", "utf8proc")) and folder(name) and LAYERS[folder(name)] < LAYERS["io"]:
+        report(f"<{used}>: JSON, xxHash and utf8proc belong in io/, text/ and above")
     elif used == "iostream":
         report("<iostream>: the library does not print, and every unit would pay for it")
 

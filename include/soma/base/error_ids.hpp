@@ -85,6 +85,13 @@ inline constexpr ErrorId not_differentiable{"autograd.not_differentiable"};
 inline constexpr ErrorId changed_in_place{"autograd.changed_in_place"};
 inline constexpr ErrorId not_finite{"autograd.not_finite"};
 
+inline constexpr ErrorId text_vocabulary{"text.vocabulary"};
+inline constexpr ErrorId text_special_token{"text.special_token"};
+inline constexpr ErrorId text_token_id{"text.token_id"};
+inline constexpr ErrorId text_max_length{"text.max_length"};
+inline constexpr ErrorId text_tokenizer_file{"text.tokenizer_file"};
+inline constexpr ErrorId text_training{"text.training"};
+
 inline constexpr ErrorId sequence_length{"models.sequence_length"};
 
 inline constexpr ErrorId xtensor_layout{"xtensor.layout"};

@@ -12,6 +12,7 @@ has() {
 }
 has_xtensor=$(has '__has_include(<xtensor/xarray.hpp>) || __has_include(<xtensor/containers/xarray.hpp>)')
 has_io=$(has '__has_include(<nlohmann/json.hpp>) && __has_include(<xxhash.h>)')
+has_text=$(has '__has_include(<nlohmann/json.hpp>) && __has_include(<utf8proc.h>)')
 
 check() {
   local header=$1 unit
@@ -32,6 +33,9 @@ while read -r header; do
     soma/xtensor.hpp) [ "$has_xtensor" = yes ] || { echo "SKIPPED: $header (no xtensor)"; continue; } ;;
     soma/io.hpp | soma/io/safetensors*.hpp | soma/io/state_hash.hpp)
       [ "$has_io" = yes ] || { echo "SKIPPED: $header (no nlohmann-json or xxHash)"; continue; }
+      ;;
+    soma/text.hpp | soma/text/*)
+      [ "$has_text" = yes ] || { echo "SKIPPED: $header (no nlohmann-json or utf8proc)"; continue; }
       ;;
   esac
   check "$header" || failed=$((failed + 1))

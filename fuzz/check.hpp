@@ -1,0 +1,16 @@
+#pragma once
+// What a fuzz target says when a promise is broken.
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace soma_fuzz {
+
+// Ends the program, which the fuzzer takes for a finding.
+inline void check(bool kept, const char* promise) {
+  if (kept) return;
+  std::fprintf(stderr, "broken: %s\n", promise);
+  std::abort();
+}
+
+}  // namespace soma_fuzz

@@ -1,0 +1,388 @@
+#pragma once
+// Tokenizer: text to word pieces and back, as BERT does it. The same ids as the `tokenizers`
+// package's BertWordPieceTokenizer and the fast tokenizers built on it.
+//
+//   words    see word_splitter.hpp
+//   pieces   of a word, from its start: the longest piece of the vocabulary that fits, then the
+//            longest with the prefix "##" that fits, and so on; a word that is not used up this
+//            way is one unknown token
+//   special  [CLS] first, [SEP] behind each text
+
+#include <soma/runtime/parallel.hpp>
+#include <soma/text/special_tokens.hpp>
+#include <soma/text/vocabulary.hpp>
+#include <soma/text/word_splitter.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace soma::text {
+
+inline constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+
+struct TokenizerOptions {
+  SplitOptions split = {};
+  // Pieces with a meaning of their own. The vocabulary has to have the first four.
+  std::string unknown = "[UNK]", start = "[CLS]", separator = "[SEP]", padding = "[PAD]";
+  std::string mask = "[MASK]";
+  std::vector<std::string> more_special = {};  // the vocabulary has to have them
+  // Special tokens that a text spells out, in exactly this case, become the token, as in the
+  // packages named above. Off: they are text like any other, which is the safe choice for text from
+  // strangers.
+  bool special_in_text = true;
+  std::string continuing = "##";  // before pieces inside of a word
+  // Tokens of a sequence that the model takes: for callers, and written to files. Nothing is cut
+  // unless a call asks for it.
+  std::size_t model_max_length = no_limit;
+
+  friend bool operator==(const TokenizerOptions&, const TokenizerOptions&) = default;
+};
+
+struct EncodeOptions {
+  std::size_t max_length = no_limit;  // tokens, the special ones included; the rest is cut off
+  bool special_tokens = true;         // [CLS] and [SEP] around the text
+  bool offsets = false;               // where tokens stand in the text
+};
+
+struct Encoding {
+  std::vector<std::int32_t> ids = {};
+  std::vector<std::int32_t> types;  // 0: first text, 1: second
+  // If asked for: bytes of the text (of a pair: of the token's own text); [CLS] and [SEP] stand at
+  // {0, 0}.
+  std::vector<Span> offsets;
+  std::size_t replaced = 0;  // invalid UTF-8 sequences, which were read as U+FFFD
+};
+
+// Tokens of many texts: those of text i are ids[offsets[i]] up to ids[offsets[i + 1]].
+struct TokenLists {
+  std::vector<std::int32_t> ids = {};
+  std::vector<std::size_t> offsets = {};
+  std::size_t replaced = 0;
+};
+
+struct DecodeOptions {
+  bool skip_special_tokens = true;
+  bool clean_up = true;  // no space before . , ? ! and the short forms of English
+};
+
+// Never changes once it is made: any number of threads may use it.
+class Tokenizer {
+ public:
+  // Errors text.special_token: the vocabulary lacks one, or it is empty.
+  explicit Tokenizer(Vocabulary vocabulary, TokenizerOptions options = {})
+      : vocabulary_(std::move(vocabulary)), options_(std::move(options)), rules_(options_.split) {
+    unknown_ = require("unknown", options_.unknown);
+    start_ = require("start", options_.start);
+    separator_ = require("separator", options_.separator);
+    padding_ = require("padding", options_.padding);
+    if (options_.mask.empty() || !vocabulary_.contains(options_.mask))
+      options_.mask.clear();
+    else
+      mask_ = require("mask", options_.mask);
+    for (const std::string& token : options_.more_special) require("more_special", token);
+    continuing_hash_ = PieceHash().add(options_.continuing);
+  }
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  const TokenizerOptions& options() const { return options_; }
+  std::int32_t unknown_id() const { return unknown_; }
+  std::int32_t start_id() const { return start_; }
+  std::int32_t separator_id() const { return separator_; }
+  std::int32_t padding_id() const { return padding_; }
+  std::int32_t mask_id() const { return mask_; }  // Vocabulary::absent: it has none
+  bool is_special(std::int32_t id) const {
+    return std::find(special_.begin(), special_.end(), id) != special_.end();
+  }
+
+  // One text: [CLS] text [SEP]. Error text.max_length: no room for these two.
+  Encoding encode(std::string_view text, const EncodeOptions& options = {}) const {
+    const std::size_t room = room_for(options, 2);
+    Encoding result = pieces(text, room, options.offsets);
+    if (options.special_tokens) {
+      insert_start(result, options.offsets);
+      append_separator(result, 0, options.offsets);
+    }
+    return result;
+  }
+
+  // Two texts: [CLS] text [SEP] second [SEP]. If they are too long, the longer one is cut to the
+  // length of the other, then both alike (the reference's "longest first"). Error text.max_length:
+  // no room for these three.
+  Encoding encode(std::string_view text, std::string_view second,
+                  const EncodeOptions& options = {}) const {
+    const std::size_t room = room_for(options, 3);
+    // Whole first: which one is cut depends on which is longer, however long both are.
+    Encoding result = pieces(text, no_limit, options.offsets);
+    Encoding other = pieces(second, no_limit, options.offsets);
+    const auto [first_length, second_length] =
+        longest_first(result.ids.size(), other.ids.size(), room);
+    cut(result, first_length);
+    cut(other, second_length);
+    if (options.special_tokens) {
+      insert_start(result, options.offsets);
+      append_separator(result, 0, options.offsets);
+    }
+    result.ids.insert(result.ids.end(), other.ids.begin(), other.ids.end());
+    result.types.resize(result.ids.size(), 1);
+    result.offsets.insert(result.offsets.end(), other.offsets.begin(), other.offsets.end());
+    result.replaced += other.replaced;
+    if (options.special_tokens) append_separator(result, 1, options.offsets);
+    return result;
+  }
+
+  // encode(text, {.max_length = max_length}).ids, appended without further allocations. Returns the
+  // number of invalid sequences in what was read. Text behind the last token is not read. Errors as
+  // encode.
+  std::size_t encode_ids(std::string_view text, std::size_t max_length,
+                         std::vector<std::int32_t>& append_to) const {
+    WordSplitter splitter(rules_);
+    return encode_ids(text, max_length, append_to, splitter);
+  }
+
+  // encode_ids of many texts on all of the context's threads; the result does not depend on how
+  // many there are. Texts are std::string or std::string_view. Errors as encode.
+  template <class Text>
+  TokenLists encode_all(Context& context, std::span<const Text> texts,
+                        std::size_t max_length = no_limit) const;
+
+  // The text again, as far as that is possible: a space before every piece that begins a word.
+  // Error text.token_id.
+  std::string decode(std::span<const std::int32_t> ids, const DecodeOptions& options = {}) const {
+    std::string text;
+    bool first = true;
+    for (const std::int32_t id : ids) {
+      std::string_view piece = vocabulary_.piece(id);
+      if (options.skip_special_tokens && is_special(id)) continue;
+      const bool inside = !first && piece.starts_with(options_.continuing);
+      if (inside)
+        piece.remove_prefix(options_.continuing.size());
+      else if (!first && !(options.clean_up && joins_the_word_before(piece)))
+        text.push_back(' ');
+      text.append(piece);
+      first = false;
+    }
+    return text;
+  }
+
+ private:
+  std::int32_t require(std::string_view argument, const std::string& token) {
+    const std::int32_t id = token.empty() ? Vocabulary::absent : vocabulary_.find(token);
+    if (id == Vocabulary::absent)
+      fail(error_id::text_special_token, "Tokenizer", argument, soma::quoted(token),
+           "a piece of the vocabulary");
+    if (!is_special(id)) {
+      special_.push_back(id);
+      finder_.add(token, id);
+    }
+    return id;
+  }
+
+  std::size_t room_for(const EncodeOptions& options, std::size_t special) const {
+    if (!options.special_tokens) return options.max_length;
+    if (options.max_length < special)
+      fail(error_id::text_max_length, "Tokenizer", "max_length", std::to_string(options.max_length),
+           "at least the " + std::to_string(special) + " special tokens");
+    return options.max_length == no_limit ? no_limit : options.max_length - special;
+  }
+
+  static std::pair<std::size_t, std::size_t> longest_first(std::size_t first, std::size_t second,
+                                                           std::size_t room) {
+    if (first <= room && second <= room - first) return {first, second};
+    // Lengths beyond the room cut alike, so that nothing here overflows.
+    std::size_t shorter = std::min(first, second);
+    std::size_t longer = shorter > room ? shorter : std::max(shorter, room - shorter);
+    if (shorter > room || longer > room - shorter) {
+      shorter = room / 2;
+      longer = shorter + room % 2;
+    }
+    return first > second ? std::pair(longer, shorter) : std::pair(shorter, longer);
+  }
+
+  static void cut(Encoding& encoding, std::size_t length) {
+    if (encoding.ids.size() <= length) return;
+    encoding.ids.resize(length);
+    encoding.types.resize(length);
+    if (!encoding.offsets.empty()) encoding.offsets.resize(length);
+  }
+  void insert_start(Encoding& encoding, bool offsets) const {
+    encoding.ids.insert(encoding.ids.begin(), start_);
+    encoding.types.insert(encoding.types.begin(), 0);
+    if (offsets) encoding.offsets.insert(encoding.offsets.begin(), Span{});
+  }
+  void append_separator(Encoding& encoding, std::int32_t type, bool offsets) const {
+    encoding.ids.push_back(separator_);
+    encoding.types.push_back(type);
+    if (offsets) encoding.offsets.push_back({});
+  }
+
+  // At most `room` pieces of a text, all of type 0.
+  Encoding pieces(std::string_view text, std::size_t room, bool offsets) const {
+    Encoding result;
+    WordSplitter splitter(rules_, offsets);
+    result.replaced = append_pieces(text, room, splitter, result.ids,
+                                    offsets ? &result.offsets : nullptr, read_all);
+    result.types.assign(result.ids.size(), 0);
+    return result;
+  }
+
+  std::size_t encode_ids(std::string_view text, std::size_t max_length,
+                         std::vector<std::int32_t>& append_to, WordSplitter& splitter) const {
+    const std::size_t room = room_for({.max_length = max_length}, 2);
+    append_to.push_back(start_);
+    const std::size_t replaced =
+        append_pieces(text, room, splitter, append_to, nullptr, stop_when_full);
+    append_to.push_back(separator_);
+    return replaced;
+  }
+
+  static constexpr bool read_all = true, stop_when_full = false;
+
+  // Returns the number of invalid sequences.
+  std::size_t append_pieces(std::string_view text, std::size_t room, WordSplitter& splitter,
+                            std::vector<std::int32_t>& ids, std::vector<Span>* offsets,
+                            bool to_the_end) const {
+    const std::size_t first = ids.size();
+    const std::size_t most = room > no_limit - first ? no_limit : first + room;
+    std::size_t replaced = 0;
+    const auto shorten = [&] {
+      if (ids.size() <= most) return;
+      ids.resize(most);
+      if (offsets != nullptr) offsets->resize(most - first);
+    };
+    for (std::size_t at = 0; at < text.size() && (to_the_end || ids.size() < most);) {
+      SpecialTokenFinder::Found special{{text.size(), text.size()}, Vocabulary::absent};
+      if (options_.special_in_text) special = finder_.next(text, at);
+      replaced += splitter.split(text, {at, special.source.begin}, [&](const Word& word) {
+        if (ids.size() < most) {
+          append_word(word, ids, offsets);
+          shorten();
+        }
+        return to_the_end || ids.size() < most;
+      });
+      if (special.id != Vocabulary::absent && ids.size() < most) {
+        ids.push_back(special.id);
+        if (offsets != nullptr) offsets->push_back(special.source);
+      }
+      at = special.source.end;
+    }
+    return replaced;
+  }
+
+  void append_word(const Word& word, std::vector<std::int32_t>& ids,
+                   std::vector<Span>* offsets) const {
+    const std::size_t before = ids.size();
+    const std::size_t offsets_before = offsets == nullptr ? 0 : offsets->size();
+    std::string_view rest = word.text;
+    bool known = !word.too_long;
+    for (bool begins = true; known && !rest.empty(); begins = false) {
+      const Match match = longest_match(rest, begins);
+      known = match.id != Vocabulary::absent;
+      if (!known) break;
+      if (offsets != nullptr) {
+        const auto begin = static_cast<std::size_t>(rest.data() - word.text.data());
+        offsets->push_back({word.sources[begin].begin, word.sources[begin + match.bytes - 1].end});
+      }
+      ids.push_back(match.id);
+      rest.remove_prefix(match.bytes);
+    }
+    if (known) return;
+    ids.resize(before);
+    ids.push_back(unknown_);
+    if (offsets == nullptr) return;
+    offsets->resize(offsets_before);
+    offsets->push_back(word.source);
+  }
+
+  struct Match {
+    std::int32_t id = Vocabulary::absent;
+    std::size_t bytes = 0;
+  };
+
+  // The longest piece that `text` starts with. Hashes of all its beginnings come from one pass.
+  Match longest_match(std::string_view text, bool begins) const {
+    constexpr std::size_t most_at_once = 256;
+    std::uint64_t hashes[most_at_once];  // of the first bytes; left as it is where it is not used
+    PieceHash hash = begins ? PieceHash() : continuing_hash_;
+    const std::string_view prefix = begins ? std::string_view() : options_.continuing;
+    const std::size_t longest = std::min(text.size(), vocabulary_.longest());
+    const std::size_t count = std::min(longest, most_at_once);
+    for (std::size_t i = 0; i < count; ++i) hashes[i] = (hash = hash.add(text[i])).state;
+    for (std::size_t bytes = longest; bytes > 0; --bytes) {
+      // Only whole code points: pieces are valid UTF-8, so others cannot be found.
+      if (bytes < text.size() && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) continue;
+      const std::string_view start = text.substr(0, bytes);
+      PieceHash all{hashes[std::min(bytes, count) - 1]};
+      if (bytes > count) all = all.add(start.substr(count));
+      const std::int32_t id = vocabulary_.find_joined(prefix, start, all);
+      if (id != Vocabulary::absent) return {id, bytes};
+    }
+    return {};
+  }
+
+  static bool joins_the_word_before(std::string_view piece) {
+    for (const std::string_view start : {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"})
+      if (piece.starts_with(start)) return true;
+    return false;
+  }
+
+  Vocabulary vocabulary_;
+  TokenizerOptions options_;
+  SplitRules rules_;
+  PieceHash continuing_hash_;
+  SpecialTokenFinder finder_;
+  std::vector<std::int32_t> special_;
+  std::int32_t unknown_ = 0, start_ = 0, separator_ = 0, padding_ = 0, mask_ = Vocabulary::absent;
+};
+
+template <class Text>
+TokenLists Tokenizer::encode_all(Context& context, std::span<const Text> texts,
+                                 std::size_t max_length) const {
+  static_assert(std::is_convertible_v<const Text&, std::string_view>);
+  room_for({.max_length = max_length}, 2);  // refused here, even if there are no texts
+  // Several parts for each thread, of about as many bytes each: texts differ in length.
+  std::size_t bytes = 0;
+  for (const Text& text : texts) bytes += std::string_view(text).size() + 1;
+  const auto wanted = static_cast<std::size_t>(context.executor().width) * 8;
+  const std::size_t share = bytes / wanted + 1;
+  std::vector<std::size_t> bounds{0};
+  for (std::size_t i = 0, filled = 0; i < texts.size(); ++i) {
+    filled += std::string_view(texts[i]).size() + 1;
+    if (filled < share && i + 1 < texts.size()) continue;
+    bounds.push_back(i + 1);
+    filled = 0;
+  }
+  const std::size_t parts = bounds.size() - 1;
+  std::vector<TokenLists> found(parts);
+  parallel(context, static_cast<int>(parts), [&](int index) {
+    const auto part = static_cast<std::size_t>(index);
+    TokenLists& lists = found[part];
+    WordSplitter splitter(rules_);
+    for (std::size_t i = bounds[part]; i < bounds[part + 1]; ++i) {
+      lists.replaced += encode_ids(texts[i], max_length, lists.ids, splitter);
+      lists.offsets.push_back(lists.ids.size());
+    }
+  });
+  TokenLists all;
+  all.offsets.reserve(texts.size() + 1);
+  all.offsets.push_back(0);
+  std::size_t total = 0;
+  for (const TokenLists& lists : found) total += lists.ids.size();
+  all.ids.reserve(total);
+  for (TokenLists& lists : found) {
+    for (const std::size_t end : lists.offsets) all.offsets.push_back(all.ids.size() + end);
+    all.ids.insert(all.ids.end(), lists.ids.begin(), lists.ids.end());
+    all.replaced += lists.replaced;
+    lists = {};
+  }
+  return all;
+}
+
+}  // namespace soma::text

@@ -1,0 +1,155 @@
+#pragma once
+// A WordPiece vocabulary learnt from text. Words begin as single characters; again and again the
+// pair of neighbours with the greatest
+//   score(a, b) = count(ab) / (count(a) * count(b))
+// becomes one piece (Schuster and Nakajima 2012: what raises the likelihood of the text most),
+// until the vocabulary has its size.
+
+#include <soma/base/error.hpp>
+#include <soma/text/pair_counts.hpp>
+#include <soma/text/tokenizer.hpp>
+#include <soma/text/vocabulary.hpp>
+#include <soma/text/word_splitter.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace soma::text {
+
+struct TrainingOptions {
+  std::size_t size = 8192;            // pieces, the special tokens included; may end with fewer
+  std::size_t min_count = 2;          // pairs that are seen less often are left apart
+  std::size_t alphabet_limit = 1000;  // only the most frequent characters are kept
+};
+
+// Counts words, text after text, and learns from them. The order of texts makes no difference.
+class VocabularyTrainer {
+ public:
+  explicit VocabularyTrainer(const TokenizerOptions& tokenizer = {})
+      : tokenizer_(tokenizer), rules_(tokenizer_.split), splitter_(rules_) {}
+  VocabularyTrainer(const VocabularyTrainer&) = delete;
+  VocabularyTrainer& operator=(const VocabularyTrainer&) = delete;
+
+  // Special tokens that the text spells out are not counted if the tokenizer looks for them.
+  void add(std::string_view text) {
+    splitter_.split(text, {0, text.size()}, [&](const Word& word) {
+      if (word.too_long) return true;
+      key_.assign(word.text);  // so that only new words allocate
+      ++words_[key_];
+      return true;
+    });
+  }
+
+  // Special tokens first, then the alphabet, then pieces in the order in which they were learnt.
+  // Every character of the alphabet is a piece, and one for the inside of words if it is found in
+  // words of several: no word of known characters is unknown. Words with others are left out.
+  // Scores that are equal are decided by the bytes of the pieces. Error text.training: the size has
+  // no room for special tokens and alphabet, or there is no text.
+  Vocabulary train(const TrainingOptions& options = {}) const {
+    if (words_.empty())
+      fail(error_id::text_training, "VocabularyTrainer", "text", "without words", "some words");
+    // A map has no order that can be relied on.
+    std::vector<std::pair<std::string_view, std::uint64_t>> words(words_.begin(), words_.end());
+    std::sort(words.begin(), words.end());
+
+    std::vector<std::string> pieces;
+    std::unordered_set<std::string> taken;  // a special token may look like another piece
+    const auto add_piece = [&](const std::string& piece) {
+      if (!piece.empty() && taken.insert(piece).second) pieces.push_back(piece);
+    };
+    for (const std::string* token : {&tokenizer_.padding, &tokenizer_.unknown, &tokenizer_.start,
+                                     &tokenizer_.separator, &tokenizer_.mask})
+      add_piece(*token);
+    for (const std::string& token : tokenizer_.more_special) add_piece(token);
+
+    const std::vector<Character> alphabet = alphabet_of(words, options.alphabet_limit);
+    PairCounts counts(tokenizer_.continuing);
+    for (const Character& character : alphabet) add_piece(character.text);
+    for (const Character& character : alphabet)
+      if (character.inside) add_piece(tokenizer_.continuing + character.text);
+    if (pieces.size() > options.size)
+      fail(error_id::text_training, "VocabularyTrainer", "size", std::to_string(options.size),
+           "at least " + std::to_string(pieces.size()) + ", for special tokens and alphabet");
+
+    std::unordered_set<std::string_view> known;
+    for (const Character& character : alphabet) known.insert(character.text);
+    for (const auto& [word, count] : words) {
+      const std::vector<std::string_view> characters = characters_of(word);
+      const auto is_known = [&](std::string_view character) { return known.contains(character); };
+      if (std::all_of(characters.begin(), characters.end(), is_known))
+        counts.add_word(characters, count);
+    }
+    counts.start(options.min_count);
+    std::string learnt;
+    while (pieces.size() < options.size && counts.merge_best(learnt))
+      if (!learnt.empty()) add_piece(learnt);
+    return Vocabulary::from_pieces(pieces, "VocabularyTrainer");
+  }
+
+ private:
+  struct Character {
+    std::string text;
+    std::uint64_t count = 0;
+    bool inside = false;  // of a word, behind another
+  };
+
+  static std::vector<std::string_view> characters_of(std::string_view word) {
+    std::vector<std::string_view> characters;
+    for (std::size_t at = 0; at < word.size();) {
+      const std::size_t bytes = decode_utf8(word, at).bytes;
+      characters.push_back(word.substr(at, bytes));
+      at += bytes;
+    }
+    return characters;
+  }
+
+  // The most frequent ones, in the order of their bytes.
+  static std::vector<Character> alphabet_of(
+      const std::vector<std::pair<std::string_view, std::uint64_t>>& words, std::size_t limit) {
+    std::unordered_map<std::string_view, std::size_t> places;
+    std::vector<Character> alphabet;
+    for (const auto& [word, count] : words) {
+      bool inside = false;
+      for (const std::string_view text : characters_of(word)) {
+        const auto [place, is_new] = places.emplace(text, alphabet.size());
+        if (is_new) alphabet.push_back({.text = std::string(text)});
+        Character& character = alphabet[place->second];
+        character.count += count;
+        character.inside = character.inside || inside;
+        inside = true;
+      }
+    }
+    const auto by_text = [](const Character& a, const Character& b) { return a.text < b.text; };
+    const auto by_count = [](const Character& a, const Character& b) {
+      return a.count != b.count ? a.count > b.count : a.text < b.text;
+    };
+    std::sort(alphabet.begin(), alphabet.end(), by_count);
+    if (alphabet.size() > limit) alphabet.resize(limit);
+    std::sort(alphabet.begin(), alphabet.end(), by_text);
+    return alphabet;
+  }
+
+  TokenizerOptions tokenizer_;
+  SplitRules rules_;
+  WordSplitter splitter_;
+  std::unordered_map<std::string, std::uint64_t> words_;
+  std::string key_;
+};
+
+// All at once. Texts are std::string or std::string_view. Error text.training.
+template <class Texts>
+Vocabulary train_vocabulary(const Texts& texts, const TrainingOptions& options = {},
+                            const TokenizerOptions& tokenizer = {}) {
+  VocabularyTrainer trainer(tokenizer);
+  for (const auto& text : texts) trainer.add(text);
+  return trainer.train(options);
+}
+
+}  // namespace soma::text

@@ -1,0 +1,169 @@
+#pragma once
+// Vocabulary: the pieces of text that a model knows, numbered from 0 as vocab.txt lists them.
+
+#include <soma/base/error.hpp>
+#include <soma/text/read_file.hpp>
+#include <soma/text/utf8.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma::text {
+
+// Hash of a text that can be continued: of "ab" it is add(add(start, 'a'), 'b') (FNV-1a).
+struct PieceHash {
+  std::uint64_t state = 0xCBF29CE484222325u;
+  PieceHash add(char letter) const {
+    return {(state ^ static_cast<unsigned char>(letter)) * 0x100000001B3u};
+  }
+  PieceHash add(std::string_view text) const {
+    PieceHash hash = *this;
+    for (const char letter : text) hash = hash.add(letter);
+    return hash;
+  }
+};
+
+// Never changes once it is made: any number of threads may ask.
+class Vocabulary {
+ public:
+  static constexpr std::int32_t absent = -1;
+
+  // Piece i has id i. `name` is what messages call the source. Errors text.vocabulary: no pieces,
+  // an empty one, one that is there twice, holds a line break, or is no UTF-8.
+  static Vocabulary from_pieces(std::span<const std::string> pieces,
+                                std::string_view name = "memory") {
+    return from_pieces(std::vector<std::string_view>(pieces.begin(), pieces.end()), name);
+  }
+  static Vocabulary from_pieces(const std::vector<std::string_view>& pieces,
+                                std::string_view name = "memory") {
+    return Vocabulary(pieces, name);
+  }
+
+  // The content of a vocab.txt: a piece a line. Lines may end in CR LF; the last need not end.
+  static Vocabulary from_text(std::string_view content, std::string_view name = "memory") {
+    std::vector<std::string_view> pieces;
+    while (!content.empty()) {
+      const std::size_t line_break = std::min(content.find('\n'), content.size());
+      std::string_view line = content.substr(0, line_break);
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      pieces.push_back(line);
+      content.remove_prefix(std::min(line_break + 1, content.size()));
+    }
+    return Vocabulary(pieces, name);
+  }
+  // Errors file.read, and those of from_text.
+  static Vocabulary read(std::string_view path) {
+    return from_text(read_file("Vocabulary", path), path);
+  }
+
+  std::size_t size() const { return ends_.size() - 1; }
+
+  // Error text.token_id.
+  std::string_view piece(std::int32_t id) const {
+    if (id < 0 || static_cast<std::size_t>(id) >= size())
+      fail(error_id::text_token_id, "Vocabulary", "id", std::to_string(id),
+           "0 to " + std::to_string(size() - 1));
+    return piece_unchecked(static_cast<std::size_t>(id));
+  }
+
+  // The piece's id, or `absent`.
+  std::int32_t find(std::string_view piece) const {
+    return find_joined("", piece, PieceHash().add(piece));
+  }
+  bool contains(std::string_view piece) const { return find(piece) != absent; }
+
+  // The same for prefix + text, of which the caller has the hash.
+  std::int32_t find_joined(std::string_view prefix, std::string_view text, PieceHash hash) const {
+    const std::uint64_t mixed = mix(hash);
+    const auto mark = static_cast<std::uint32_t>(mixed);
+    for (std::size_t slot = mixed >> shift_;; slot = (slot + 1) & (slots_.size() - 1)) {
+      const Slot& known = slots_[slot];
+      if (known.id == absent) return absent;
+      if (known.mark != mark) continue;
+      const std::string_view piece = piece_unchecked(static_cast<std::size_t>(known.id));
+      if (piece.size() == prefix.size() + text.size() && piece.starts_with(prefix) &&
+          piece.substr(prefix.size()) == text)
+        return known.id;
+    }
+  }
+
+  // Bytes of the longest piece.
+  std::size_t longest() const { return longest_; }
+
+  // The content of a vocab.txt.
+  std::string to_text() const {
+    std::string text;
+    text.reserve(pool_.size() + size());
+    for (std::size_t id = 0; id < size(); ++id) text.append(piece_unchecked(id)).push_back('\n');
+    return text;
+  }
+
+  friend bool operator==(const Vocabulary& a, const Vocabulary& b) {
+    return a.pool_ == b.pool_ && a.ends_ == b.ends_;
+  }
+
+ private:
+  struct Slot {
+    std::uint32_t mark = 0;  // half of the hash: most slots of other pieces end here
+    std::int32_t id = absent;
+  };
+
+  static std::uint64_t mix(PieceHash hash) {
+    return (hash.state ^ hash.state >> 32) * 0x9E3779B97F4A7C15u;
+  }
+
+  Vocabulary(const std::vector<std::string_view>& pieces, std::string_view name) {
+    if (pieces.empty()) refuse(name, "which has no pieces");
+    if (pieces.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+      refuse(name, "which has more pieces than 2^31 - 1");
+    // At most half of the slots are taken.
+    unsigned bits = 4;
+    while ((std::size_t{1} << bits) < 2 * pieces.size()) ++bits;
+    shift_ = 64 - bits;
+    slots_.resize(std::size_t{1} << bits);
+    ends_.reserve(pieces.size() + 1);
+    for (const std::string_view piece : pieces) add(piece, name);
+  }
+
+  void add(std::string_view piece, std::string_view name) {
+    const std::string which = "whose piece " + std::to_string(size());
+    if (piece.empty()) refuse(name, which + " is empty");
+    if (piece.find_first_of("\r\n") != std::string_view::npos)
+      refuse(name, which + " holds a line break");
+    if (!is_utf8(piece)) refuse(name, which + " is no UTF-8");
+    const PieceHash hash = PieceHash().add(piece);
+    if (const std::int32_t same = find_joined("", piece, hash); same != absent)
+      refuse(name, which + " is " + soma::quoted(piece) + ", as piece " + std::to_string(same));
+    std::size_t slot = mix(hash) >> shift_;
+    while (slots_[slot].id != absent) slot = (slot + 1) & (slots_.size() - 1);
+    slots_[slot] = {static_cast<std::uint32_t>(mix(hash)), static_cast<std::int32_t>(size())};
+    pool_.append(piece);
+    ends_.push_back(pool_.size());
+    longest_ = std::max(longest_, piece.size());
+  }
+
+  [[noreturn]] static void refuse(std::string_view name, std::string_view problem) {
+    std::string given = soma::quoted(name);
+    fail(error_id::text_vocabulary, "Vocabulary", "source", given.append(", ").append(problem),
+         "different pieces of UTF-8, one a line");
+  }
+
+  std::string_view piece_unchecked(std::size_t id) const {
+    return std::string_view(pool_).substr(ends_[id], ends_[id + 1] - ends_[id]);
+  }
+
+  std::string pool_;                  // all pieces, end to end
+  std::vector<std::size_t> ends_{0};  // piece i lies in [ends_[i], ends_[i + 1])
+  std::vector<Slot> slots_;           // open addressing, a power of two
+  unsigned shift_ = 60;
+  std::size_t longest_ = 0;
+};
+
+}  // namespace soma::text

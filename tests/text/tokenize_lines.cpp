@@ -1,0 +1,65 @@
+// What compare_tokenizers.py compares with: reads texts, writes their tokens.
+//
+//   tokenize_lines FOLDER OPTIONS <texts >tokens
+// OPTIONS: letters of l (lowercase), s / S (strip_accents true / false), c (chinese_chars),
+// t (clean_text), p (texts come in pairs), and a number: max_length. A text is its length (4 bytes,
+// little-endian) and its bytes. Tokens are lines of "id:begin:end:type id:begin:end:type ... | ",
+// and the decoded text in hex.
+
+#include <soma/text.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+bool read_text(std::string& text) {
+  unsigned char length[4];
+  if (std::fread(length, 1, 4, stdin) != 4) return false;
+  text.resize(length[0] | length[1] << 8 | length[2] << 16 | std::size_t{length[3]} << 24);
+  return std::fread(text.data(), 1, text.size(), stdin) == text.size();
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  using namespace soma::text;
+  if (count != 3) return 2;
+  const std::string letters = arguments[2];
+  const auto has = [&](char letter) { return letters.find(letter) != std::string::npos; };
+  TokenizerOptions options;
+  options.split.lowercase = has('l');
+  if (has('s')) options.split.strip_accents = true;
+  if (has('S')) options.split.strip_accents = false;
+  options.split.chinese_chars = has('c');
+  options.split.clean_text = has('t');
+  EncodeOptions encode{.offsets = true};
+  const std::size_t digits = letters.find_first_of("0123456789");
+  if (digits != std::string::npos)
+    encode.max_length = std::strtoul(letters.c_str() + digits, nullptr, 10);
+  const Tokenizer tokenizer(Vocabulary::read(std::string(arguments[1]) + "/vocab.txt"), options);
+  std::string text, second, line;
+  while (read_text(text)) {
+    if (has('p') && !read_text(second)) return 1;
+    const Encoding found =
+        has('p') ? tokenizer.encode(text, second, encode) : tokenizer.encode(text, encode);
+    line.clear();
+    for (std::size_t i = 0; i < found.ids.size(); ++i) {
+      line += std::to_string(found.ids[i]) + ":" + std::to_string(found.offsets[i].begin) + ":" +
+              std::to_string(found.offsets[i].end) + ":" + std::to_string(found.types[i]) + " ";
+    }
+    // Without spaces and line breaks, which would look like the format's own.
+    line += "| ";
+    for (const char letter : tokenizer.decode(found.ids)) {
+      char hex[3];
+      std::snprintf(hex, sizeof hex, "%02x", static_cast<unsigned char>(letter));
+      line += hex;
+    }
+    line += '\n';
+    std::fwrite(line.data(), 1, line.size(), stdout);
+  }
+  return std::feof(stdin) != 0 ? 0 : 1;
+}
