@@ -1,6 +1,6 @@
 # Libraries behind soma::soma. A target that exists already (superbuild, FetchContent) is taken as it is.
 set(soma_install_hint
-    "on Debian: apt-get install libhwy-dev libmsgsl-dev libxtensor-dev nlohmann-json3-dev libxxhash-dev libutf8proc-dev catch2")
+    "on Debian: apt-get install libhwy-dev libmsgsl-dev libxtensor-dev nlohmann-json3-dev libxxhash-dev libutf8proc-dev zlib1g-dev libprotozero-dev catch2")
 
 find_package(Threads REQUIRED)
 
@@ -46,7 +46,16 @@ endif()
 
 if(SOMA_WITH_TEXT)
   include("${CMAKE_CURRENT_LIST_DIR}/soma-utf8proc.cmake")
-  if(NOT SOMA_WITH_TEXT STREQUAL "AUTO" AND NOT (TARGET nlohmann_json::nlohmann_json AND TARGET soma::utf8proc))
-    message(FATAL_ERROR "SOMA_WITH_TEXT needs nlohmann-json >= 3.10 and utf8proc (${soma_install_hint})")
+  find_package(ZLIB QUIET)
+  if(NOT SOMA_WITH_TEXT STREQUAL "AUTO"
+     AND NOT (TARGET nlohmann_json::nlohmann_json AND TARGET soma::utf8proc AND TARGET ZLIB::ZLIB))
+    message(FATAL_ERROR "SOMA_WITH_TEXT needs nlohmann-json >= 3.10, utf8proc and zlib (${soma_install_hint})")
+  endif()
+endif()
+
+if(SOMA_WITH_TENSORBOARD)
+  include("${CMAKE_CURRENT_LIST_DIR}/soma-protozero.cmake")
+  if(NOT SOMA_WITH_TENSORBOARD STREQUAL "AUTO" AND NOT TARGET soma::protozero)
+    message(FATAL_ERROR "SOMA_WITH_TENSORBOARD needs protozero's headers (${soma_install_hint})")
   endif()
 endif()

@@ -1,6 +1,6 @@
 # Installed layout: headers in include/soma, package files in share/cmake/soma (they do not depend on the
 # architecture), the compiled library in lib. Each component has an export file of its own, so that a
-# package without soma::dispatch, soma::xtensor, soma::io or soma::text is complete.
+# package without soma::dispatch, soma::xtensor, soma::io, soma::text or soma::tensorboard is complete.
 include(CMakePackageConfigHelpers)
 
 set(soma_package_dir "${CMAKE_INSTALL_DATADIR}/cmake/soma")
@@ -33,6 +33,15 @@ if(TARGET soma_io)
   install(TARGETS soma_io EXPORT soma-io-targets)
   install(EXPORT soma-io-targets NAMESPACE soma:: DESTINATION "${soma_package_dir}")
   install(FILES cmake/soma-xxhash.cmake DESTINATION "${soma_package_dir}")
+endif()
+if(TARGET soma_models)
+  install(TARGETS soma_models EXPORT soma-models-targets)
+  install(EXPORT soma-models-targets NAMESPACE soma:: DESTINATION "${soma_package_dir}")
+endif()
+if(TARGET soma_tensorboard)
+  install(TARGETS soma_tensorboard EXPORT soma-tensorboard-targets)
+  install(EXPORT soma-tensorboard-targets NAMESPACE soma:: DESTINATION "${soma_package_dir}")
+  install(FILES cmake/soma-protozero.cmake DESTINATION "${soma_package_dir}")
 endif()
 if(TARGET soma_text)
   install(TARGETS soma_text EXPORT soma-text-targets)

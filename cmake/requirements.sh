@@ -58,6 +58,10 @@ soma_has_package() {
     nlohmann-json3-dev) soma_has_header nlohmann/json.hpp ;;
     libxxhash-dev) soma_has_header xxhash.h ;;
     libutf8proc-dev) soma_has_header utf8proc.h ;;
+    zlib1g-dev) soma_has_header zlib.h ;;
+    libcli11-dev) soma_has_header CLI/CLI.hpp ;;
+    libcpp-httplib-dev) soma_has_header httplib.h ;;
+    libprotozero-dev) soma_has_header protozero/pbf_writer.hpp ;;
     catch2) soma_has_header catch2/catch.hpp catch2/catch_test_macros.hpp ;;
     *) soma_stop 70 "no check is known for package $1 (add one in cmake/requirements.sh)" ;;
   esac

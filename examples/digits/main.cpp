@@ -4,6 +4,7 @@
 
 #include "digits.hpp"
 
+#include <soma/data/array_source.hpp>
 #include <soma/soma.hpp>
 
 #include <algorithm>
@@ -110,29 +111,6 @@ Dataset make_dataset(soma::Context& context, std::size_t count, std::uint64_t se
           soma::Tensor::from<std::int32_t>(context, made.labels, {count})};
 }
 
-// Copies of the images in `rows`, as one batch.
-Dataset gather(soma::Context& context, const Dataset& from, std::span<const std::size_t> rows) {
-  const Dataset batch{soma::Tensor::empty(context, image_shape(rows.size())),
-                      soma::Tensor::empty(context, {rows.size()}, soma::DType::int32)};
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Dataset source = from.slice(rows[i], rows[i] + 1), target = batch.slice(i, i + 1);
-    soma::copy(source.images, target.images);
-    soma::copy(source.labels, target.labels);
-  }
-  return batch;
-}
-
-// The numbers 0 .. count - 1 in an order that depends on the draw alone (Fisher and Yates).
-std::vector<std::size_t> shuffled(std::size_t count, const soma::Draw& draw) {
-  std::vector<std::size_t> order(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t other = std::uint64_t{soma::random_word(draw, i)} * (i + 1) >> 32;
-    order[i] = order[other];
-    order[other] = i;
-  }
-  return order;
-}
-
 // ---- networks
 
 struct Network {
@@ -192,7 +170,9 @@ struct Result {
 Result train(soma::Context& context, Network& network, const Dataset& training,
              const Dataset& held_out, const Options& options) {
   constexpr std::size_t batch_size = 50;
-  const std::size_t batches = (training.count() + batch_size - 1) / batch_size;
+  soma::data::ArraySource source(context, training.images, training.labels,
+                                 {.batch_sequences = batch_size, .seed = options.seed});
+  const auto batches = static_cast<std::size_t>(source.batches(0));
   const soma::optim::Schedule rate{.rate = 2e-3,
                                    .decay = soma::optim::Decay::cosine,
                                    .warmup = batches / 4,
@@ -206,18 +186,12 @@ Result train(soma::Context& context, Network& network, const Dataset& training,
   std::printf("\n%s\n  epoch     loss  held-out  images/s     rate\n", network.name.c_str());
   for (std::uint32_t epoch = 1; epoch <= options.epochs; ++epoch) {
     const auto start = std::chrono::steady_clock::now();
-    const std::vector<std::size_t> order = shuffled(
-        training.count(),
-        {.seed = options.seed, .stream = soma::stream_id("digits", "order"), .step = epoch});
     double total_loss = 0;
-    for (std::size_t first = 0; first < order.size(); first += batch_size, ++step) {
-      const std::size_t count = std::min(batch_size, order.size() - first);
-      const Dataset batch = gather(context, training, std::span(order).subspan(first, count));
-
+    for (soma::data::Batch batch; source.next(batch); ++step) {
       // What every step is: forward, backward, and the weights moved along the gradients. Its
       // number is what dropout draws by, in networks that have it.
       tape.reset(step);
-      const soma::Var logits = network.logits(tape, tape.constant(batch.images));
+      const soma::Var logits = network.logits(tape, tape.constant(batch.inputs.rows));
       const soma::Var loss = cross_entropy(tape, logits, tape.constant(batch.labels));
       tape.backward(loss);
       const double norm = soma::optim::gradient_norm(context, network.parameters);
@@ -225,7 +199,8 @@ Result train(soma::Context& context, Network& network, const Dataset& training,
           {.rate = rate(step), .gradient_factor = soma::optim::clipping_factor(norm, 1.0)});
       clear_gradients(network.parameters);
 
-      total_loss += static_cast<double>(loss.value().item<float>()) * static_cast<double>(count);
+      const auto count = static_cast<double>(batch.labels.elements());
+      total_loss += static_cast<double>(loss.value().item<float>()) * count;
     }
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
 

@@ -1,6 +1,7 @@
 #pragma once
-// Everything a unit needs to use soma, without the kernels behind it: no Highway, no xtensor. A
-// context comes from make_context(), which soma.hpp has.
+// Everything a unit needs to compute and learn with soma, without the kernels behind it: no
+// Highway, no xtensor. A context comes from make_context(), which soma.hpp has; the trainer, which
+// runs whole trainings, is in train.hpp.
 
 #include <soma/autograd/checkpoint.hpp>
 #include <soma/autograd/functions.hpp>
@@ -18,10 +19,12 @@
 #include <soma/nn/layers.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/nn/state.hpp>
+#include <soma/nn/task.hpp>
 #include <soma/nn/transformer.hpp>
 #include <soma/numeric/code_span.hpp>
 #include <soma/numeric/codec.hpp>
 #include <soma/numeric/draw.hpp>
+#include <soma/numeric/draw_sequence.hpp>
 #include <soma/numeric/float_format.hpp>
 #include <soma/numeric/formats.hpp>
 #include <soma/numeric/logical_index.hpp>

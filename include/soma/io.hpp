@@ -1,7 +1,11 @@
 #pragma once
-// Files: NumPy's .npy, safetensors, and the hash of a state. Needs nlohmann-json and xxHash
-// (soma::io in CMake); soma/io/npy.hpp alone needs neither.
+// Files: NumPy's .npy, safetensors, checkpoints, logs of JSON lines, and the hash of a state. Needs
+// nlohmann-json and xxHash (soma::io in CMake); soma/io/npy.hpp alone needs neither.
 
+#include <soma/io/checkpoint_folder.hpp>
+#include <soma/io/confusion_csv.hpp>
+#include <soma/io/json_lines.hpp>
 #include <soma/io/npy.hpp>
+#include <soma/io/record_json.hpp>
 #include <soma/io/safetensors.hpp>
 #include <soma/io/state_hash.hpp>

@@ -1,7 +1,9 @@
 #pragma once
-// Text: BERT's tokenizer, its vocabulary and its files. Needs utf8proc and nlohmann-json
-// (soma::text in CMake); soma/text/tokenizer.hpp and train_vocabulary.hpp need no JSON.
+// Text: readers of labelled rows, BERT's tokenizer, its vocabulary and its files. Needs utf8proc,
+// zlib and nlohmann-json (soma::text in CMake).
 
+#include <soma/text/labelled_text.hpp>
+#include <soma/text/stream_source.hpp>
 #include <soma/text/tokenizer.hpp>
 #include <soma/text/tokenizer_json.hpp>
 #include <soma/text/train_vocabulary.hpp>

@@ -16,10 +16,10 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-class Record final : public Device {
+class Recorder final : public Device {
  public:
-  explicit Record(Context& context) : context_(context) { context.set_device(this); }
-  ~Record() override { context_.set_device(nullptr); }
+  explicit Recorder(Context& context) : context_(context) { context.set_device(this); }
+  ~Recorder() override { context_.set_device(nullptr); }
   void run(const Operator& op, const OperatorCall& call) override {
     names.emplace_back(op.name);
     for (const Tensor& output : call.outputs) allocated &= output.defined() != op.makes_views;
@@ -42,7 +42,7 @@ TEST_CASE("a device sees a training step by name and in order", "[unit][tape]") 
   const Var weight = random_parameter(context, Shape{3, 4}, "weight");
   const Var bias = random_parameter(context, Shape{3}, "bias");
   Tape tape(context);
-  Record device(context);
+  Recorder device(context);
   CHECK(context.device() == &device);
 
   const Var x = embedding(tape, table, tape.constant(soma_test::ints(context, {1, 5, 1})));
@@ -71,7 +71,7 @@ TEST_CASE("a checkpoint is seen twice", "[unit][tape]") {
   auto context = make_context({.threads = 1});
   const Var w = random_parameter(context, Shape{4}, "w");
   Tape tape(context);
-  Record device(context);
+  Recorder device(context);
   const Var loss = sum(tape, checkpoint(tape, std::span<const Var>(&w, 1),
                                         [](Tape& inner, std::span<const Var> inputs) {
                                           return exp(inner, sin(inner, inputs[0]));

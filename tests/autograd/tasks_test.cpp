@@ -218,7 +218,7 @@ struct Labeller {
 
 constexpr std::uint64_t training_seed = 1, held_out_seed = 2;
 
-void train(Context& context, const Labeller& model, std::uint64_t steps) {
+void train_model(Context& context, const Labeller& model, std::uint64_t steps) {
   constexpr std::size_t batch = 32;
   const optim::Schedule rate{.rate = 3e-3,
                              .decay = optim::Decay::cosine,
@@ -262,7 +262,7 @@ TEST_CASE("an encoder learns which tokens occurred before", "[unit][autograd][ta
   const Labeller model(
       {context, 1},
       {.width = 32, .heads = 2, .inner = 64, .layers = 2, .norm_first = true, .deviation = 0.15f});
-  train(context, model, 800);
+  train_model(context, model, 800);
 
   const Sentences held_out = make_sentences(context, 500, 0, held_out_seed);
   const Sequences& sequences = held_out.tokens.sequences;
@@ -283,7 +283,7 @@ TEST_CASE("what an encoder learns has the same bits for every number of threads"
                                         .layers = 2,
                                         .dropout = 0.1f,
                                         .attention_dropout = 0.1f});
-    train(context, model, 30);
+    train_model(context, model, 30);
     hashes.push_back(hash_of(nn::parameters(model)));
   }
   CHECK(hashes[0] == hashes[1]);

@@ -62,7 +62,7 @@ double accuracy(Context& context, const Model& model, std::size_t count) {
 // Batches come in the order of the images: they are drawn independently, and each batch of a
 // multiple of ten has as many of each digit.
 template <class Model>
-Trained train(Context& context, const Model& model, const Budget& budget) {
+Trained train_model(Context& context, const Model& model, const Budget& budget) {
   constexpr std::size_t batch = 50;
   const digits::Digits drawn = digits::make_digits(budget.images, 2);
   const Tensor images =
@@ -111,22 +111,23 @@ TEST_CASE("images of digits have the same bits from every compiler and on every 
 // the end: eight seeds of the weights come to at least 0.986.
 TEST_CASE("a multi-layer perceptron reads digits", "[unit][digits]") {
   auto context = make_context();
-  CHECK(train(context, mlp(context), {5000, 8}).accuracy >= 0.97);
+  CHECK(train_model(context, mlp(context), {5000, 8}).accuracy >= 0.97);
 }
 
 TEST_CASE("a convolutional network reads digits", "[unit][digits]") {
   auto context = make_context();
-  CHECK(train(context, convnet(context), {4000, 10}).accuracy >= 0.97);
+  CHECK(train_model(context, convnet(context), {4000, 10}).accuracy >= 0.97);
 }
 
 TEST_CASE("training on digits gives the same weights for every number of threads",
           "[unit][digits]") {
   auto one = make_context({.threads = 1});
   const Budget budget{300, 2};
-  const Trained first = train(one, mlp(one), budget), second = train(one, convnet(one), budget);
+  const Trained first = train_model(one, mlp(one), budget),
+                second = train_model(one, convnet(one), budget);
   for (const int threads : {2, 3}) {
     auto context = make_context({.threads = threads});
-    CHECK(train(context, mlp(context), budget).hash == first.hash);
-    CHECK(train(context, convnet(context), budget).hash == second.hash);
+    CHECK(train_model(context, mlp(context), budget).hash == first.hash);
+    CHECK(train_model(context, convnet(context), budget).hash == second.hash);
   }
 }

@@ -9,11 +9,13 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SKIPPED = 77
 
 
-def arguments(description, *names):
+def arguments(description, *names, switches=()):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--root", type=pathlib.Path, required=True, help="the checkout")
     for name in names:
         parser.add_argument(name, required=True)
+    for name in switches:
+        parser.add_argument(name, action="store_true")
     return parser.parse_args()
 
 

@@ -2,7 +2,8 @@
 """Who may include whom in include/soma.
 
 A file includes its own folder and folders of a lower number. Foreign libraries have their places: Highway in -inl
-files and in dispatch/, xtensor in xtensor.hpp, JSON and xxHash in io/ and above, <iostream> nowhere.
+files and in dispatch/, xtensor in xtensor.hpp, JSON and xxHash in io/ and above, protozero in io/tensorboard.hpp,
+<iostream> nowhere.
 """
 
 import re
@@ -16,7 +17,7 @@ LAYERS = {
     "tensor": 3,
     "kernels": 4, "neuroncore": 4,
     "ops": 5,
-    "autograd": 6, "state": 6,
+    "autograd": 6, "state": 6, "data": 6,
     "nn": 7, "optim": 7, "parallel": 7, "sparse": 7, "io": 7, "text": 7,
     "models": 8,
     "train": 9,
@@ -72,6 +73,8 @@ def check_include(name, bracket, used, exists, report):
         report(f"<{used}>: xtensor belongs in soma/xtensor.hpp")
     elif used.startswith(("nlohmann/", "xxhash", "utf8proc")) and folder(name) and LAYERS[folder(name)] < LAYERS["io"]:
         report(f"<{used}>: JSON, xxHash and utf8proc belong in io/, text/ and above")
+    elif used.startswith("protozero/") and name != "soma/io/tensorboard.hpp":
+        report(f"<{used}>: protozero belongs in soma/io/tensorboard.hpp")
     elif used == "iostream":
         report("<iostream>: the library does not print, and every unit would pay for it")
 

@@ -78,7 +78,7 @@ struct Run {
 };
 
 // The weight after some steps.
-std::vector<std::byte> train(Context& context, const Kind& kind, const Run& how) {
+std::vector<std::byte> train_model(Context& context, const Kind& kind, const Run& how) {
   const Var w = Var::parameter(context, weight(context, how.weight));
   const Stepper step = kind.make(context, Parameters{{"table", w}}, how.storage);
   for (int i = 0; i < 6; ++i) {
@@ -104,9 +104,9 @@ TEST_CASE("a sparse gradient steps like the dense one, bit by bit", "[unit][opti
       for (const optim::StepStorage& storage : {optim::StepStorage{}, narrow}) {
         INFO(kind.name << ' ' << to_string(dtype) << ' ' << to_string(storage.state));
         Run how{.weight = dtype, .storage = storage};
-        const auto dense = train(context, kind, how);
+        const auto dense = train_model(context, kind, how);
         how.sparse = true;
-        CHECK(train(context, kind, how) == dense);
+        CHECK(train_model(context, kind, how) == dense);
       }
 }
 
@@ -133,21 +133,21 @@ TEST_CASE("steps have the same bits for any threads and target", "[unit][optim]"
     for (const Run& how : {Run{}, Run{.weight = DType::bf16, .storage = narrow},
                            Run{.storage = narrow, .sparse = true}}) {
       INFO(kind.name << ' ' << to_string(how.weight) << ' ' << to_string(how.storage.state));
-      const auto wanted = train(first, kind, how);
+      const auto wanted = train_model(first, kind, how);
       for (const int threads : {2, 3, 7}) {
         auto context = make_context({.threads = threads});
-        CHECK(train(context, kind, how) == wanted);
+        CHECK(train_model(context, kind, how) == wanted);
       }
       for (const Target& target : first.targets().targets) {
         if (!target.fused_multiply_add || !first.target().fused_multiply_add) continue;
         INFO(std::string(target.name));
         auto context = make_context({.threads = 1, .target = target.name});
-        CHECK(train(context, kind, how) == wanted);
+        CHECK(train_model(context, kind, how) == wanted);
       }
       if (how.storage.state == DType::fp32) continue;
       Run other = how;
       other.storage.seed += 1;
-      CHECK(train(first, kind, other) != wanted);
+      CHECK(train_model(first, kind, other) != wanted);
     }
 }
 

@@ -27,7 +27,7 @@ struct Trajectory {
   std::uint64_t hash = 0;
 };
 
-Trajectory train(Context& context, const std::string& work, std::size_t steps) {
+Trajectory train_model(Context& context, const std::string& work, std::size_t steps) {
   models::BertConfig config = models::BertConfig::minilm();
   config.dropout = config.attention_dropout = 0;
   const models::BertClassifier model({context}, config, 2);
@@ -113,12 +113,12 @@ int main(int count, char** arguments) {
   const nlohmann::json oracle = nlohmann::json::parse(file);
   const std::size_t steps = oracle["loss"].size();
   auto context = make_context();
-  const Trajectory run = train(context, work, steps);
+  const Trajectory run = train_model(context, work, steps);
   bool good = compare(run, oracle);
   std::printf("weights after %zu steps         %016" PRIx64 "\n", steps, run.hash);
   for (const int threads : {1, 2, 3, 7}) {
     auto other = make_context({.threads = threads});
-    const std::uint64_t hash = train(other, work, steps).hash;
+    const std::uint64_t hash = train_model(other, work, steps).hash;
     std::printf("%d threads                    %016" PRIx64 "%s\n", threads, hash,
                 hash == run.hash ? "" : "   DIFFERENT");
     good &= hash == run.hash;
@@ -127,7 +127,7 @@ int main(int count, char** arguments) {
   for (const Target& target : context.targets().targets) {
     if (!target.fused_multiply_add) continue;
     auto other = make_context({.math = Math::portable, .target = target.name});
-    const std::uint64_t hash = train(other, work, steps).hash;
+    const std::uint64_t hash = train_model(other, work, steps).hash;
     if (portable == 0) portable = hash;
     std::printf("portable, %-18s %016" PRIx64 "%s\n", std::string(target.name).c_str(), hash,
                 hash == portable ? "" : "   DIFFERENT");

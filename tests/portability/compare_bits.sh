@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The same bits from every compiler, flag and target: compiles bits.cpp in many ways and compares what it prints.
-# Usage: bash tests/portability/compare_bits.sh WORK_FOLDER [aarch64]
+# Usage: bash tests/portability/compare_bits.sh WORK_FOLDER [quick|aarch64]
+# With "quick": the variants least like each other only.
 # With "aarch64": cross-compiled (g++-aarch64-linux-gnu) and run under qemu-user, instead of the variants for this machine.
 # Exit code: 0 all the same, 1 a difference, 77 nothing to compare with (a compiler or the emulator is not there).
 set -euo pipefail
@@ -62,9 +63,11 @@ if [ "${2:-}" = aarch64 ]; then
     compare "aarch64 $level" "$emulator" "$work/aarch64$level"
   done
 else
+  variants=("-O0" "-O3 -ffp-contract=fast" "-O2 -march=x86-64-v2" "-O1 -march=x86-64-v3 -ffp-contract=off"
+    "-O2 -march=native -ffp-contract=fast")
+  if [ "${2:-}" = quick ]; then variants=("-O0" "-O2 -march=native -ffp-contract=fast"); fi
   for compiler in g++ clang++; do
-    for flags in "-O0" "-O3 -ffp-contract=fast" "-O2 -march=x86-64-v2" "-O1 -march=x86-64-v3 -ffp-contract=off" \
-      "-O2 -march=native -ffp-contract=fast"; do
+    for flags in "${variants[@]}"; do
       name="$compiler ${flags}"
       file=${name//[^a-z0-9+-]/_}
       # shellcheck disable=SC2086  # the flags are a list

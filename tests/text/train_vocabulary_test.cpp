@@ -7,7 +7,9 @@
 #include "support/errors.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -59,6 +61,8 @@ std::vector<std::string> learn_plainly(const std::vector<std::string>& texts, st
       if (!word.empty()) words.push_back(word);
       at = end + 1;
     }
+  double characters = 0;
+  for (const auto& word : words) characters += static_cast<double>(word.size());
   std::vector<std::string> learnt;
   while (learnt.size() < most) {
     std::map<std::string, double> pieces;
@@ -69,15 +73,16 @@ std::vector<std::string> learn_plainly(const std::vector<std::string>& texts, st
         if (i > 0) ++pairs[{word[i - 1], word[i]}];
       }
     // The map is in the order of bytes, so the first of equal scores is the one that wins.
-    double best = 0;
+    double best = -std::numeric_limits<double>::infinity();
     std::pair<std::string, std::string> which;
     for (const auto& [pair, count] : pairs) {
-      const double score = count / (pieces[pair.first] * pieces[pair.second]);
+      const double expected = pieces[pair.first] * pieces[pair.second];
+      const double score = count * std::log(count * characters / expected);
       if (count < static_cast<double>(min_count) || score <= best) continue;
       best = score;
       which = pair;
     }
-    if (best == 0) break;
+    if (which.first.empty()) break;
     const std::string merged = which.first + which.second.substr(2);
     if (std::find(learnt.begin(), learnt.end(), merged) == learnt.end()) learnt.push_back(merged);
     for (auto& word : words) {
@@ -118,7 +123,7 @@ TEST_CASE("learnt pieces are those of counting everything again", "[unit][text][
 }
 
 TEST_CASE("small vocabularies by hand", "[unit][text][train]") {
-  // ab: 2 / (2 * 2); cd: 3 / (3 * 3); so "ab" is first.
+  // Of 13 characters, ab: 2 log(13 * 2 / (2 * 2)); cd: 3 log(13 * 3 / (4 * 3)); "ab" is first.
   const std::vector<std::string> texts{"ab cd", "cd AB!", "c\xC3\xA9 cd"};
   CHECK(pieces_of(train_vocabulary(texts, {.size = 100})) ==
         std::vector<std::string>{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "!", "a", "b", "c",

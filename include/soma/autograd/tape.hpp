@@ -39,6 +39,8 @@ struct TapeOptions {
   // Looks at every result, forward and backward, and stops at the first that is not finite: error
   // autograd.not_finite names the operator. Costs a pass over each result.
   bool stop_at_non_finite = false;
+  // What models cast their hidden states to, once they are embedded; what follows keeps the type.
+  DType activations = DType::fp32;
 };
 
 using VarOutputs = std::array<Var, max_outputs>;

@@ -42,6 +42,17 @@ class Var {
   const Gradient& gradient() const { return state_->gradient; }
   void set_gradient(Gradient gradient) const { state_->gradient = std::move(gradient); }
   void clear_gradient() const { state_->gradient = {}; }
+  // Gives a parameter another tensor of its shape, such as the same numbers in another type.
+  // Errors tensor.undefined, tensor.shape, autograd.not_leaf.
+  void set_value(Tensor value) const {
+    if (!is_leaf())
+      fail(error_id::not_leaf, "Var::set_value", "variable", "the result of an operator",
+           "a parameter or a constant");
+    if (!value.defined() || value.shape() != shape())
+      fail(error_id::tensor_shape, "Var::set_value", "value",
+           value.defined() ? value.describe() : "no tensor", state_->value.describe());
+    state_->value = std::move(value);
+  }
 
  private:
   friend class Tape;

@@ -56,6 +56,14 @@ inline constexpr ErrorId missing_name{"state.missing_name"};
 inline constexpr ErrorId extra_name{"state.extra_name"};
 inline constexpr ErrorId state_shape{"state.shape"};
 inline constexpr ErrorId state_dtype{"state.dtype"};
+inline constexpr ErrorId record_missing{"record.missing"};
+inline constexpr ErrorId record_type{"record.type"};
+inline constexpr ErrorId record_text{"record.text"};
+inline constexpr ErrorId record_json{"record.json"};
+inline constexpr ErrorId checkpoint_identity{"checkpoint.identity"};
+inline constexpr ErrorId checkpoint_step{"checkpoint.step"};
+inline constexpr ErrorId checkpoint_damaged{"checkpoint.damaged"};
+inline constexpr ErrorId checkpoint_locked{"checkpoint.locked"};
 
 inline constexpr ErrorId file_read{"file.read"};
 inline constexpr ErrorId file_write{"file.write"};
@@ -68,6 +76,7 @@ inline constexpr ErrorId safetensors_dtype{"safetensors.dtype"};
 inline constexpr ErrorId safetensors_size{"safetensors.size"};
 inline constexpr ErrorId safetensors_value{"safetensors.value"};
 inline constexpr ErrorId safetensors_name{"safetensors.name"};
+inline constexpr ErrorId csv_size{"csv.size"};
 
 inline constexpr ErrorId operator_attributes{"operator.attributes"};
 inline constexpr ErrorId operator_inputs{"operator.inputs"};
@@ -84,6 +93,7 @@ inline constexpr ErrorId no_gradient{"autograd.no_gradient"};
 inline constexpr ErrorId not_differentiable{"autograd.not_differentiable"};
 inline constexpr ErrorId changed_in_place{"autograd.changed_in_place"};
 inline constexpr ErrorId not_finite{"autograd.not_finite"};
+inline constexpr ErrorId not_leaf{"autograd.not_leaf"};
 
 inline constexpr ErrorId text_vocabulary{"text.vocabulary"};
 inline constexpr ErrorId text_special_token{"text.special_token"};
@@ -93,6 +103,42 @@ inline constexpr ErrorId text_tokenizer_file{"text.tokenizer_file"};
 inline constexpr ErrorId text_training{"text.training"};
 
 inline constexpr ErrorId sequence_length{"models.sequence_length"};
+inline constexpr ErrorId config_json{"models.config_json"};
+inline constexpr ErrorId config_type{"models.config_type"};
+inline constexpr ErrorId config_value{"models.config_value"};
+inline constexpr ErrorId shard_index{"models.shard_index"};
+inline constexpr ErrorId model_file_name{"models.file_name"};
+
+inline constexpr ErrorId train_options{"train.options"};
+inline constexpr ErrorId train_precision{"train.precision"};
+inline constexpr ErrorId train_label{"train.label"};
+inline constexpr ErrorId train_steps_unknown{"train.steps_unknown"};
+inline constexpr ErrorId train_not_finite{"train.not_finite"};
+
+inline constexpr ErrorId data_batch_size{"data.batch_size"};
+inline constexpr ErrorId data_offsets{"data.offsets"};
+inline constexpr ErrorId data_labels{"data.labels"};
+inline constexpr ErrorId data_empty{"data.empty"};
+inline constexpr ErrorId data_position{"data.position"};
+inline constexpr ErrorId data_too_long{"data.too_long"};
+
+inline constexpr ErrorId text_file_format{"text.file_format"};
+inline constexpr ErrorId text_file_gzip{"text.file_gzip"};
+inline constexpr ErrorId text_file_changed{"text.file_changed"};
+inline constexpr ErrorId text_file_empty{"text.file_empty"};
+inline constexpr ErrorId text_folder{"text.folder"};
+inline constexpr ErrorId text_column{"text.column"};
+inline constexpr ErrorId text_row_columns{"text.row_columns"};
+inline constexpr ErrorId text_row_quote{"text.row_quote"};
+inline constexpr ErrorId text_row_encoding{"text.row_encoding"};
+inline constexpr ErrorId text_row_too_long{"text.row_too_long"};
+inline constexpr ErrorId text_row_empty{"text.row_empty"};
+inline constexpr ErrorId text_row_label{"text.row_label"};
+inline constexpr ErrorId text_row_json{"text.row_json"};
+inline constexpr ErrorId text_label_unseen{"text.label_unseen"};
+inline constexpr ErrorId text_label_count{"text.label_count"};
+inline constexpr ErrorId text_one_class{"text.one_class"};
+inline constexpr ErrorId text_split{"text.split"};
 
 inline constexpr ErrorId xtensor_layout{"xtensor.layout"};
 

@@ -2,7 +2,7 @@
 // AtomicFile: a file that appears under its name when it is complete, or not at all. It is written
 // beside its place, synchronised with the disk, and renamed. POSIX.
 
-#include <soma/io/file_error.hpp>
+#include <soma/base/file_error.hpp>
 
 #include <atomic>
 #include <cerrno>
@@ -20,6 +20,28 @@
 
 namespace soma {
 
+namespace detail {
+
+// A new name survives a loss of power only once the folder that it stands in is on the disk as
+// well. Some file systems cannot do that, and need not.
+inline void synchronise_folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  static_cast<void>(::fsync(descriptor));
+  ::close(descriptor);
+}
+
+// A name beside `path` that no other writer takes, and that says what it is.
+inline std::string partial_name(const std::string& path) {
+  static std::atomic<std::uint64_t> counter{0};
+  return path + "." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1)) +
+         ".partial";
+}
+
+}  // namespace detail
+
 // A file of that name is replaced; a symbolic link is too, not what it points to. Errors
 // file.write.
 class AtomicFile {
@@ -32,12 +54,10 @@ class AtomicFile {
     // A device or a pipe would be replaced by a file.
     if (::stat(path_.c_str(), &known) == 0 && !S_ISREG(known.st_mode))
       failed("not a regular file", 0);
-    static std::atomic<std::uint64_t> counter{0};
     buffer_.reserve(buffer_bytes);
     std::string partial;
     do {
-      partial = path_ + "." + std::to_string(::getpid()) + "." +
-                std::to_string(counter.fetch_add(1)) + ".partial";
+      partial = detail::partial_name(path_);
       descriptor_ = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     } while (descriptor_ < 0 && (errno == EEXIST || errno == EINTR));
     if (descriptor_ < 0) failed("cannot create a file beside it", errno);
@@ -68,7 +88,7 @@ class AtomicFile {
     if (::close(std::exchange(descriptor_, -1)) != 0) failed("cannot close", errno);
     if (::rename(partial_.c_str(), path_.c_str()) != 0) failed("cannot rename", errno);
     partial_.clear();
-    synchronise_folder();
+    detail::synchronise_folder_of(path_);
   }
 
  private:
@@ -85,16 +105,6 @@ class AtomicFile {
       if (written < 0) failed("cannot write", errno);
       bytes = bytes.subspan(static_cast<std::size_t>(written));
     }
-  }
-  // The new name survives a loss of power only once the folder is on the disk as well. Some file
-  // systems cannot do that, and need not.
-  void synchronise_folder() const {
-    const std::size_t slash = path_.rfind('/');
-    const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
-    const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return;
-    static_cast<void>(::fsync(descriptor));
-    ::close(descriptor);
   }
   void abandon() noexcept {
     if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));

@@ -2,7 +2,7 @@
 // MappedFile: the bytes of a file as read-only memory, fetched from the disk when they are touched.
 // POSIX.
 
-#include <soma/io/file_error.hpp>
+#include <soma/base/file_error.hpp>
 
 #include <cerrno>
 #include <cstddef>

@@ -1,13 +1,15 @@
 #pragma once
 // The header of a safetensors file: JSON, read strictly and written as the reference implementation
-// writes it. The only place that uses the JSON library.
+// writes it.
 
 #include <soma/base/error.hpp>
 #include <soma/base/sizes.hpp>
+#include <soma/io/json_text.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -149,29 +151,14 @@ class SafetensorsHeaderReader {
   std::size_t offsets_ = 0;
 };
 
-// A JSON text of that content, escaped as the reference implementation does it. Error
-// safetensors.name: it is not UTF-8.
-inline std::string json_text(std::string_view operation, std::string_view content) {
-  constexpr std::string_view escaped = "\b\t\n\f\r\"\\", letters = "btnfr\"\\";
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text = "\"";
-  for (const char letter : content) {
-    const auto code = static_cast<unsigned char>(letter);
-    if (const std::size_t known = escaped.find(letter); known != std::string_view::npos)
-      text.append(1, '\\').push_back(letters[known]);
-    else if (code < 0x20)
-      text.append("\\u00").append({digits[code >> 4], digits[code & 15]});
-    else
-      text.push_back(letter);
-  }
-  text.push_back('"');
-  SafetensorsHeaderReader again;
-  std::string header = "{\"__metadata__\":{\"\":";
-  if (!again.read(header.append(text).append("}}")) || again.metadata[0].second != content)
+inline std::string safetensors_text(std::string_view operation, std::string_view content) {
+  std::optional<std::string> text = json_text(content);
+  if (!text)
     fail(error_id::safetensors_name, operation, "name", soma::quoted(content), "valid UTF-8");
-  return text;
+  return *std::move(text);
 }
 
+// Error safetensors.name: a text is not UTF-8.
 inline std::string safetensors_header(std::string_view operation,
                                       const std::vector<SafetensorsEntry>& entries,
                                       const SafetensorsMetadata& metadata) {
@@ -179,14 +166,14 @@ inline std::string safetensors_header(std::string_view operation,
   if (!metadata.empty()) {
     text.append("\"__metadata__\":{");
     for (const auto& [key, value] : metadata) {
-      text.append(json_text(operation, key)).push_back(':');
-      text.append(json_text(operation, value)).push_back(',');
+      text.append(safetensors_text(operation, key)).push_back(':');
+      text.append(safetensors_text(operation, value)).push_back(',');
     }
     text.back() = '}';
     text.push_back(',');
   }
   for (const SafetensorsEntry& entry : entries) {
-    text.append(json_text(operation, entry.name)).append(":{\"dtype\":\"");
+    text.append(safetensors_text(operation, entry.name)).append(":{\"dtype\":\"");
     text.append(entry.dtype).append("\",\"shape\":[");
     for (const std::size_t size : entry.sizes) text.append(std::to_string(size)).push_back(',');
     if (text.back() == ',') text.pop_back();

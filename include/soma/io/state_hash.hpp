@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
+#include <string>
 
 // The hash is compiled into the unit: no library to link.
 #ifndef XXH_INLINE_ALL
@@ -26,21 +26,21 @@ namespace soma {
 inline std::uint64_t state_hash(const StateDict& tensors) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
-  const auto add = [&](const void* data, std::size_t bytes) {
-    if (bytes != 0) XXH64_update(&state, data, bytes);
+  const auto add = [&](std::span<const std::byte> bytes) {
+    if (!bytes.empty()) XXH64_update(&state, bytes.data(), bytes.size());
   };
-  const auto add_text = [&](std::string_view text) {
-    add(text.data(), text.size());
-    add("", 1);
+  std::string head;
+  const auto append = [&](const void* number, std::size_t bytes) {
+    head.append(static_cast<const char*>(number), bytes);
   };
   for (const auto& [name, tensor] : tensors) {
+    head.assign(name).push_back('\0');
+    head.append(detail::safetensors_type("state_hash", name, tensor).name).push_back('\0');
     const auto rank = static_cast<std::uint32_t>(tensor.rank());
-    add_text(name);
-    add_text(detail::safetensors_type("state_hash", name, tensor).name);
-    add(&rank, sizeof rank);
-    for (const std::uint64_t size : tensor.shape()) add(&size, sizeof size);
-    detail::for_each_piece(
-        tensor, [&](std::span<const std::byte> bytes) { add(bytes.data(), bytes.size()); });
+    append(&rank, sizeof rank);
+    for (const std::uint64_t size : tensor.shape()) append(&size, sizeof size);
+    add(std::as_bytes(std::span(head)));
+    detail::for_each_piece(tensor, add);
   }
   return XXH64_digest(&state);
 }

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,26 @@ struct BertConfig {
   float dropout = 0.1f, attention_dropout = 0.1f;
   float epsilon = 1e-12f, deviation = 0.02f;
   Activation activation = Activation::gelu;
+  std::optional<float> classifier_dropout{};  // none: as dropout
 
   static BertConfig base() { return {}; }
   static BertConfig minilm() { return {.width = 384, .layers = 6, .inner = 1536}; }
   static BertConfig small() { return {.width = 512, .layers = 4, .heads = 8, .inner = 2048}; }
   static BertConfig tiny() { return {.width = 128, .layers = 2, .heads = 2, .inner = 512}; }
 };
+
+// The multiplications and additions of a training step on these sequences, forward and backward
+// (which is twice forward), without recomputation: products of the layers, attention, pooler.
+inline double training_flops(const BertConfig& config, const Sequences& sequences) {
+  const auto width = static_cast<double>(config.width), inner = static_cast<double>(config.inner);
+  double pairs = 0;
+  for (std::size_t i = 0; i < sequences.count(); ++i)
+    pairs += static_cast<double>(sequences.length(i)) * static_cast<double>(sequences.length(i));
+  const double layer = static_cast<double>(sequences.rows()) * 2 * width * (4 * width + 2 * inner) +
+                       pairs * 4 * width;
+  const double pooler = static_cast<double>(sequences.count()) * 2 * width * width;
+  return 3 * (static_cast<double>(config.layers) * layer + pooler);
+}
 
 class BertModel {
  public:
@@ -51,13 +66,16 @@ class BertModel {
         pooler(scope / "pooler.dense", settings.width, settings.width,
                {.deviation = settings.deviation}) {}
 
-  // Hidden states [rows, width] of token ids whose rows form sequences. All tokens are of type 0.
+  // Hidden states [rows, width] of token ids whose rows form sequences. Token types [rows] say
+  // which text of a pair each token belongs to; left out, all are 0.
   // Errors operator.inputs, operator.sequences, models.sequence_length, operator.value (an id
   // outside the vocabulary).
-  Var operator()(Tape& tape, const Var& ids) const { return encoder(tape, embed(tape, ids)); }
+  Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
+    return encoder(tape, embed(tape, ids, token_types));
+  }
   // The same, keeping only the input of each layer for backward.
-  Var checkpointed(Tape& tape, const Var& ids) const {
-    return encoder.checkpointed(tape, embed(tape, ids));
+  Var checkpointed(Tape& tape, const Var& ids, const Var& token_types = {}) const {
+    return encoder.checkpointed(tape, embed(tape, ids, token_types));
   }
 
   // tanh of a linear function of each sequence's first hidden state: [sequences, width]. Error
@@ -101,7 +119,7 @@ class BertModel {
     void collect(nn::Collector& collector) const { attention.collect_projections(collector); }
   };
 
-  Var embed(Tape& tape, const Var& ids) const {
+  Var embed(Tape& tape, const Var& ids, const Var& token_types) const {
     if (!ids.defined())
       fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
     const Sequences& sequences = ids.sequences();
@@ -117,11 +135,15 @@ class BertModel {
     for (std::size_t i = 0; i < sequences.count(); ++i)
       for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
     const Var place = tape.constant(position, sequences);
-    const Var type = tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
+    const Var type = token_types.defined()
+                         ? token_types
+                         : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
     // In the order of the usual implementation: (words + types) + positions.
     const Var sum =
         add(tape, add(tape, words(tape, ids), types(tape, type)), positions(tape, place));
-    return dropout(tape, norm(tape, sum));
+    const Var embedded = dropout(tape, norm(tape, sum));
+    const DType activations = tape.options().activations;
+    return embedded.value().dtype() == activations ? embedded : cast(tape, embedded, activations);
   }
 };
 
@@ -130,12 +152,14 @@ class BertClassifier {
   BertClassifier() = default;
   BertClassifier(const nn::Scope& scope, const BertConfig& config, std::size_t labels)
       : bert(scope / "bert", config),
-        dropout(scope / "classifier", config.dropout),
+        dropout(scope / "classifier", config.classifier_dropout.value_or(config.dropout)),
         classifier(scope / "classifier", config.width, labels, {.deviation = config.deviation}) {}
 
-  // Logits [sequences, labels]. Errors as BertModel.
-  Var operator()(Tape& tape, const Var& ids) const {
-    return classifier(tape, dropout(tape, bert.pool(tape, bert(tape, ids))));
+  // Logits [sequences, labels], fp32. Errors as BertModel.
+  Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
+    const Var pooled = dropout(tape, bert.pool(tape, bert(tape, ids, token_types)));
+    return classifier(
+        tape, pooled.value().dtype() == DType::fp32 ? pooled : cast(tape, pooled, DType::fp32));
   }
 
   void collect(nn::Collector& collector) const {

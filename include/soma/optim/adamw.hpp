@@ -16,10 +16,10 @@ struct AdamWOptions {
   StepStorage storage{};
 };
 
-class AdamW {
+class AdamW final : public Optimizer {
  public:
   AdamW(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
-      : context_(context), slots_(detail::make_slots(groups)), options_(options) {}
+      : Optimizer(context, groups, options.storage.state), options_(options) {}
   AdamW(Context& context, Parameters parameters, float weight_decay = 0,
         const AdamWOptions& options = {})
       : AdamW(
@@ -29,7 +29,7 @@ class AdamW {
 
   // Updates the parameters that have a gradient; gradients stay. Bias corrections and the like are
   // computed in double, the same on every machine, and rounded to fp32 once.
-  void step(const Step& step) {
+  void step(const Step& step) override {
     const FloatEnvironment environment;
     for (detail::Slot& slot : slots_) {
       const Gradient gradient = slot.parameter.gradient();
@@ -62,8 +62,6 @@ class AdamW {
   }
 
  private:
-  Context& context_;
-  std::vector<detail::Slot> slots_;
   AdamWOptions options_;
 };
 

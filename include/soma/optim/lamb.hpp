@@ -17,13 +17,13 @@ struct LambOptions {
   StepStorage storage{};
 };
 
-class Lamb {
+class Lamb final : public Optimizer {
  public:
   Lamb(Context& context, const std::vector<Group>& groups, const LambOptions& options = {})
-      : context_(context), slots_(detail::make_slots(groups)), options_(options) {}
+      : Optimizer(context, groups, options.storage.state), options_(options) {}
 
   // Updates the parameters that have a gradient; gradients stay.
-  void step(const Step& step) {
+  void step(const Step& step) override {
     const FloatEnvironment environment;
     for (detail::Slot& slot : slots_) {
       const Gradient gradient = slot.parameter.gradient();
@@ -55,8 +55,6 @@ class Lamb {
   }
 
  private:
-  Context& context_;
-  std::vector<detail::Slot> slots_;
   LambOptions options_;
 };
 

@@ -8,6 +8,7 @@
 #include <soma/ops/run.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/optim/gradients.hpp>
+#include <soma/state/state_dict.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -83,4 +84,79 @@ inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DTyp
 }
 
 }  // namespace detail
+
+// What all optimizers have: slots, and states that can be saved.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  // Updates the parameters that have a gradient; gradients stay.
+  virtual void step(const Step& step) = 0;
+
+  // Of each parameter that has been stepped: "<name>.steps" (int64, one element), and its moments
+  // "<name>.first_moment" and "<name>.second_moment" where it has them. The tensors are shared.
+  StateDict state() const {
+    StateDict state;
+    for (const detail::Slot& slot : slots_) {
+      if (slot.steps == 0) continue;
+      const std::string& name = slot.parameter.name;
+      state.set(name + ".steps", Tensor::scalar(context_, static_cast<std::int64_t>(slot.steps)));
+      if (slot.first.defined()) state.set(name + ".first_moment", slot.first);
+      if (slot.second.defined()) state.set(name + ".second_moment", slot.second);
+    }
+    return state;
+  }
+  // Takes a copy of such states; parameters that are not named begin anew. Errors state.extra_name
+  // (of no parameter here), state.shape, state.dtype; nothing is taken then.
+  void load_state(const StateDict& state) {
+    std::size_t used = 0;
+    std::vector<detail::Slot> loaded = slots_;
+    for (detail::Slot& slot : loaded) {
+      const std::string& name = slot.parameter.name;
+      slot.steps = 0;
+      if (const Tensor* steps = state.find(name + ".steps")) {
+        check(name + ".steps", *steps, Shape{}, DType::int64);
+        slot.steps = static_cast<std::uint64_t>(*steps->data<std::int64_t>());
+        ++used;
+      }
+      used += copy_moment(state, name + ".first_moment", slot, slot.first);
+      used += copy_moment(state, name + ".second_moment", slot, slot.second);
+    }
+    if (used != state.size())
+      fail(error_id::extra_name, "Optimizer::load_state", "state",
+           std::to_string(state.size()) + " tensors, " + std::to_string(state.size() - used) +
+               " of them of no parameter here",
+           "states of these parameters");
+    slots_ = std::move(loaded);
+  }
+
+ protected:
+  Optimizer(Context& context, const std::vector<Group>& groups, DType state)
+      : context_(context), slots_(detail::make_slots(groups)), state_dtype_(state) {}
+  Context& context_;
+  std::vector<detail::Slot> slots_;
+
+ private:
+  static void check(const std::string& name, const Tensor& given, const Shape& shape, DType dtype) {
+    if (given.shape() != shape)
+      fail(error_id::state_shape, "Optimizer::load_state", soma::quoted(name), given.describe(),
+           to_string(shape));
+    if (given.dtype() != dtype)
+      fail(error_id::state_dtype, "Optimizer::load_state", soma::quoted(name), given.describe(),
+           to_string(dtype));
+  }
+  std::size_t copy_moment(const StateDict& state, const std::string& name, const detail::Slot& slot,
+                          Tensor& moment) const {
+    moment = Tensor();
+    const Tensor* saved = state.find(name);
+    if (saved == nullptr) return 0;
+    check(name, *saved, slot.parameter.value().shape(), state_dtype_);
+    moment = clone(context_, *saved);
+    return 1;
+  }
+  DType state_dtype_;
+};
+
 }  // namespace soma::optim

@@ -16,15 +16,15 @@ struct SgdOptions {
   StepStorage storage{};
 };
 
-class Sgd {
+class Sgd final : public Optimizer {
  public:
   Sgd(Context& context, const std::vector<Group>& groups, const SgdOptions& options = {})
-      : context_(context), slots_(detail::make_slots(groups)), options_(options) {}
+      : Optimizer(context, groups, options.storage.state), options_(options) {}
   Sgd(Context& context, Parameters parameters, const SgdOptions& options = {})
       : Sgd(context, {Group{.parameters = std::move(parameters)}}, options) {}
 
   // Updates the parameters that have a gradient; gradients stay.
-  void step(const Step& step) {
+  void step(const Step& step) override {
     for (detail::Slot& slot : slots_) {
       const Gradient gradient = slot.parameter.gradient();
       if (!gradient.defined()) continue;
@@ -50,8 +50,6 @@ class Sgd {
   }
 
  private:
-  Context& context_;
-  std::vector<detail::Slot> slots_;
   SgdOptions options_;
 };
 

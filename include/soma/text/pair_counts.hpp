@@ -3,6 +3,8 @@
 // while the best pair is made one piece again and again. A merge costs what it changes: the words
 // that have the pair, and the scores of pairs with either of its pieces.
 
+#include <soma/numeric/portable_math.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +31,7 @@ class PairCounts {
       std::string text = i == 0 ? std::string() : continuing_;
       word.pieces.push_back(piece_of(text.append(characters[i])).first);
       pieces_[word.pieces.back()].count += count;
+      total_ += static_cast<double>(count);
     }
     words_.push_back(std::move(word));
   }
@@ -80,10 +83,13 @@ class PairCounts {
 
   static std::uint64_t key(Piece left, Piece right) { return std::uint64_t{left} << 32 | right; }
 
-  // One rounding each for three exact operands: the same on every machine.
+  // What the text's log likelihood gains by the merge, see train_vocabulary.hpp. No sums, and a
+  // logarithm that is the same on every machine.
   double score(Piece left, Piece right, std::uint64_t count) const {
-    return static_cast<double>(count) /
-           (static_cast<double>(pieces_[left].count) * static_cast<double>(pieces_[right].count));
+    const auto times = static_cast<double>(count);
+    const double expected =
+        static_cast<double>(pieces_[left].count) * static_cast<double>(pieces_[right].count);
+    return times * portable_log(times * total_ / expected);
   }
 
   // The piece of that text, and whether it is new.
@@ -182,6 +188,7 @@ class PairCounts {
 
   std::string continuing_;
   std::uint64_t min_count_ = 1;
+  double total_ = 0;  // characters
   std::vector<PieceEntry> pieces_;
   std::unordered_map<std::string, Piece> by_text_;
   std::vector<Word> words_;

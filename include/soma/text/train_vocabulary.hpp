@@ -1,9 +1,9 @@
 #pragma once
 // A WordPiece vocabulary learnt from text. Words begin as single characters; again and again the
-// pair of neighbours with the greatest
-//   score(a, b) = count(ab) / (count(a) * count(b))
-// becomes one piece (Schuster and Nakajima 2012: what raises the likelihood of the text most),
-// until the vocabulary has its size.
+// pair of neighbours that raises the likelihood of the text most, each piece drawn by itself
+// (Schuster and Nakajima 2012), becomes one piece, until the vocabulary has its size. The gain is
+//   count(ab) * log(characters * count(ab) / (count(a) * count(b)))
+// Without the factor in front, a score that is often found for this, rare words would come first.
 
 #include <soma/base/error.hpp>
 #include <soma/text/pair_counts.hpp>

@@ -50,6 +50,16 @@ inline bool is_utf8(std::string_view text) {
   return true;
 }
 
+// Where the first byte lies that is zero or begins no valid sequence; npos: the text has none.
+inline std::size_t find_invalid_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const CodePoint point = decode_utf8(text, at);
+    if (!point.valid || point.value == 0) return at;
+    at += point.bytes;
+  }
+  return std::string_view::npos;
+}
+
 // `point` is a code point, and no surrogate.
 inline void append_utf8(std::string& text, char32_t point) {
   const auto tail = [&](unsigned shift) {

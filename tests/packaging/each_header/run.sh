@@ -11,8 +11,9 @@ has() {
   if "$CXX" -std=c++20 -E has.cpp >/dev/null 2>&1; then echo yes; else echo no; fi
 }
 has_xtensor=$(has '__has_include(<xtensor/xarray.hpp>) || __has_include(<xtensor/containers/xarray.hpp>)')
+has_protozero=$(has '__has_include(<protozero/pbf_writer.hpp>)')
 has_io=$(has '__has_include(<nlohmann/json.hpp>) && __has_include(<xxhash.h>)')
-has_text=$(has '__has_include(<nlohmann/json.hpp>) && __has_include(<utf8proc.h>)')
+has_text=$(has '__has_include(<nlohmann/json.hpp>) && __has_include(<utf8proc.h>) && __has_include(<zlib.h>)')
 
 check() {
   local header=$1 unit
@@ -31,10 +32,14 @@ failed=0
 while read -r header; do
   case $header in
     soma/xtensor.hpp) [ "$has_xtensor" = yes ] || { echo "SKIPPED: $header (no xtensor)"; continue; } ;;
-    soma/io.hpp | soma/io/safetensors*.hpp | soma/io/state_hash.hpp)
+    soma/tensorboard.hpp | soma/io/tensorboard.hpp)
+      [ "$has_protozero" = yes ] || { echo "SKIPPED: $header (no protozero)"; continue; }
+      ;;
+    soma/io.hpp | soma/io/safetensors*.hpp | soma/io/state_hash.hpp | soma/io/json*.hpp | \
+      soma/io/record_json.hpp | soma/io/check*.hpp | soma/models/bert_config_json.hpp | soma/models/pretrained.hpp)
       [ "$has_io" = yes ] || { echo "SKIPPED: $header (no nlohmann-json or xxHash)"; continue; }
       ;;
-    soma/text.hpp | soma/text/*)
+    soma/text.hpp | soma/text/* | soma/models.hpp | soma/models/text_classifier.hpp)
       [ "$has_text" = yes ] || { echo "SKIPPED: $header (no nlohmann-json or utf8proc)"; continue; }
       ;;
   esac

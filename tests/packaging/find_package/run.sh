@@ -24,8 +24,12 @@ if [ -n "$(find moved -name 'libsoma_dispatch*' -print -quit)" ]; then
   at dispatch -DCOMPONENTS=dispatch
 fi
 if [ -f moved/share/cmake/soma/soma-xtensor-targets.cmake ]; then at xtensor -DCOMPONENTS=xtensor; fi
-if [ -f moved/share/cmake/soma/soma-io-targets.cmake ]; then at io -DCOMPONENTS=io; fi
+if [ -f moved/share/cmake/soma/soma-io-targets.cmake ]; then
+  at io -DCOMPONENTS=io
+fi
+if [ -f moved/share/cmake/soma/soma-tensorboard-targets.cmake ]; then at tensorboard -DCOMPONENTS=tensorboard; fi
 if [ -f moved/share/cmake/soma/soma-text-targets.cmake ]; then at text -DCOMPONENTS=text; fi
+if [ -f moved/share/cmake/soma/soma-models-targets.cmake ]; then at models -DCOMPONENTS=models; fi
 
 configure=("$CMAKE" -S "$here" "-DCMAKE_CXX_COMPILER=$CXX" "-DCMAKE_PREFIX_PATH=$SOMA_WORK/moved")
 must_fail "version" "${configure[@]}" -B newer "-DWANTED_VERSION=${minor%.*}.$((${minor#*.} + 1))"

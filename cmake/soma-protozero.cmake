@@ -1,0 +1,15 @@
+# soma::protozero, if its headers are found (they are all of it, and not every system has a CMake package for them).
+# Used by soma itself and by the installed package.
+if(NOT TARGET soma::protozero)
+  if(TARGET protozero::protozero)
+    get_target_property(soma_protozero_folder protozero::protozero INTERFACE_INCLUDE_DIRECTORIES)
+  else()
+    find_path(SOMA_PROTOZERO_INCLUDE_DIR protozero/pbf_writer.hpp DOC "folder of protozero/pbf_writer.hpp")
+    mark_as_advanced(SOMA_PROTOZERO_INCLUDE_DIR)
+    set(soma_protozero_folder "${SOMA_PROTOZERO_INCLUDE_DIR}")
+  endif()
+  if(soma_protozero_folder)
+    add_library(soma::protozero INTERFACE IMPORTED GLOBAL)
+    set_target_properties(soma::protozero PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${soma_protozero_folder}")
+  endif()
+endif()

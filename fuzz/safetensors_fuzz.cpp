@@ -1,0 +1,33 @@
+// Any bytes as a safetensors file: refused, or tensors that lie within it and can be read.
+
+#include <soma/io/safetensors.hpp>
+#include <soma/io/state_hash.hpp>
+#include <soma/runtime/context.hpp>
+
+#include "check.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  // Reading files needs a context's memory and none of its kernels.
+  static const soma::Target target{"none", nullptr, false, nullptr};
+  static soma::Context context({.threads = 1}, {std::span(&target, 1), false});
+  const auto bytes = std::as_bytes(std::span(data, size));
+  const auto content = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
+  try {
+    const soma::SafetensorsFile file = soma::load_safetensors(context, *content, content);
+    std::size_t total = 0;
+    for (const auto& [name, tensor] : file.tensors) {
+      total += tensor.bytes();
+      soma_fuzz::check(tensor.contiguous(), "elements are row-major");
+    }
+    soma_fuzz::check(total <= size, "no more elements than bytes");
+    static_cast<void>(soma::state_hash(file.tensors));  // reads every element
+  } catch (const soma::Error&) {
+  }
+  return 0;
+}

@@ -1,0 +1,48 @@
+#pragma once
+// The order in which an epoch visits its items: a function of (seed, epoch) and of nothing else.
+
+#include <soma/base/error.hpp>
+#include <soma/numeric/draw_sequence.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace soma::data {
+
+// Which draws an epoch is shuffled with. The site keeps uses apart. Error random.index_range (an
+// epoch of 2^32 or more).
+inline Draw epoch_draw(std::uint64_t seed, std::uint64_t epoch, std::string_view site) {
+  if (epoch >> 32 != 0)
+    fail(error_id::index_range, "epoch_draw", "epoch", std::to_string(epoch), "below 2^32");
+  return {.seed = seed,
+          .stream = stream_id("data", site),
+          .step = static_cast<std::uint32_t>(epoch),
+          .index = 0};
+}
+
+// The numbers 0 .. count - 1 as they are.
+inline std::vector<std::uint32_t> identity_order(std::size_t count) {
+  if (count >> 32 != 0)
+    fail(error_id::index_range, "identity_order", "count", std::to_string(count), "below 2^32");
+  std::vector<std::uint32_t> order(count);
+  for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::uint32_t>(i);
+  return order;
+}
+
+// The numbers 0 .. count - 1 shuffled (Fisher and Yates, from the last place down; every order is
+// equally likely): the same on every machine. O(count), some 10 ns an item. Error
+// random.index_range (count or epoch of 2^32 or more).
+inline std::vector<std::uint32_t> shuffled_order(std::size_t count, std::uint64_t seed,
+                                                 std::uint64_t epoch) {
+  std::vector<std::uint32_t> order = identity_order(count);
+  DrawSequence draws(epoch_draw(seed, epoch, "order"));
+  for (std::size_t i = count; i > 1; --i)
+    std::swap(order[i - 1], order[draws.below(static_cast<std::uint32_t>(i))]);
+  return order;
+}
+
+}  // namespace soma::data

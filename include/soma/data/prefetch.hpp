@@ -1,0 +1,161 @@
+#pragma once
+// Prefetch: a source whose next batches are made in the background while the last one is used.
+// Constructing one is the permission to run a thread; the destructor joins it.
+
+#include <soma/data/batch.hpp>
+#include <soma/runtime/clock.hpp>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace soma::data {
+
+// Delivers what the source would, in the same order, its errors included: an exception is thrown by
+// the next() that would have met it. The source's tensors come from its context's heap, which is
+// thread-safe; memory that the host gave the context is asked for from the thread as well, never by
+// two at once. The source outlives this object, and nobody else uses it meanwhile.
+class Prefetch final : public BatchSource {
+ public:
+  // Up to `ahead` batches (at least 1) wait. Error executor.thread_start.
+  explicit Prefetch(BatchSource& source, std::size_t ahead = 2)
+      : source_(source), ahead_((std::max)(ahead, std::size_t{1})), position_(source.position()) {
+#if SOMA_HAS_EXCEPTIONS
+    try {
+      thread_ = std::thread([this] { work(); });
+    } catch (const std::system_error& error) {
+      fail(error_id::thread_start, "Prefetch", "thread",
+           std::string("refused by the system (") + error.what() + ")", "one thread");
+    }
+#else
+    thread_ = std::thread([this] { work(); });
+#endif
+  }
+  // The source is then somewhere ahead of position().
+  ~Prefetch() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    room_.notify_one();
+    thread_.join();
+  }
+
+  bool next(Batch& batch) override {
+    std::unique_lock lock(mutex_);
+    if (ready_.empty()) {
+      const std::int64_t start = monotonic_nanoseconds();
+      filled_.wait(lock, [this] { return !ready_.empty(); });
+      waited_ += monotonic_nanoseconds() - start;
+    }
+    Made made = std::move(ready_.front());
+    ready_.pop_front();
+    position_ = made.next;
+    lock.unlock();
+    room_.notify_one();
+    if (made.exception) std::rethrow_exception(made.exception);
+    if (made.is_batch) batch = std::move(made.batch);
+    return made.is_batch;
+  }
+
+  // Of what was handed out, not of what was made.
+  Position position() const override {
+    const std::lock_guard lock(mutex_);
+    return position_;
+  }
+  // Batches that wait are thrown away. Errors as the source's; it stays where it was then.
+  void seek(Position position) override {
+    std::unique_lock lock(mutex_);
+    paused_ = true;
+    idle_.wait(lock, [this] { return !working_; });
+    struct Resume {
+      Prefetch& self;
+      ~Resume() {
+        self.paused_ = false;
+        self.room_.notify_one();
+      }
+    } const resume{*this};
+    source_.seek(position);
+    ready_.clear();
+    position_ = position;
+  }
+
+  std::uint64_t batches(std::uint64_t epoch) const override {
+    const std::lock_guard lock(source_mutex_);
+    return source_.batches(epoch);
+  }
+  std::uint64_t hash() const override {
+    const std::lock_guard lock(source_mutex_);
+    return source_.hash();
+  }
+  std::size_t largest_rows() const override { return source_.largest_rows(); }
+  std::size_t largest_sequences() const override { return source_.largest_sequences(); }
+
+  // How long next() has waited for batches that were not ready, in seconds, all calls together.
+  double waited_seconds() const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<double>(waited_) * 1e-9;
+  }
+
+ private:
+  // What one next() of the source said, and where the source was afterwards.
+  struct Made {
+    Batch batch;
+    bool is_batch = false;
+    Position next;
+    std::exception_ptr exception;
+  };
+
+  Made make() {
+    const std::lock_guard lock(source_mutex_);
+    Made made;
+#if SOMA_HAS_EXCEPTIONS
+    try {
+      made.is_batch = source_.next(made.batch);
+    } catch (...) {
+      made.exception = std::current_exception();
+    }
+#else
+    made.is_batch = source_.next(made.batch);
+#endif
+    made.next = source_.position();
+    return made;
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      room_.wait(lock, [this] { return stopping_ || (!paused_ && ready_.size() < ahead_); });
+      if (stopping_) return;
+      working_ = true;
+      lock.unlock();
+      Made made = make();
+      lock.lock();
+      working_ = false;
+      ready_.push_back(std::move(made));
+      filled_.notify_one();
+      idle_.notify_one();
+    }
+  }
+
+  BatchSource& source_;
+  std::size_t ahead_;
+  mutable std::mutex mutex_;         // of everything below
+  mutable std::mutex source_mutex_;  // held while the source is at work
+  std::condition_variable filled_, room_, idle_;
+  std::deque<Made> ready_;
+  Position position_;
+  std::int64_t waited_ = 0;
+  bool working_ = false, paused_ = false, stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace soma::data

@@ -1,0 +1,132 @@
+#pragma once
+// TokenSource: batches of token lists that lie in memory.
+
+#include <soma/data/indexed_source.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace soma::data {
+
+// Token lists one behind the other. `types` and `labels` may be empty: all types are 0, and batches
+// have no labels.
+struct TokenLists {
+  std::vector<std::int32_t> ids{}, types{};  // [tokens]
+  std::vector<std::size_t> offsets{0};       // where lists begin, and the end of the last
+  std::vector<std::int64_t> labels{};        // [lists]
+
+  void add(std::span<const std::int32_t> list, std::int64_t label) {
+    ids.insert(ids.end(), list.begin(), list.end());
+    offsets.push_back(ids.size());
+    labels.push_back(label);
+  }
+  std::size_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
+};
+
+namespace detail {
+
+// A batch of the lists that copy_list(i, ids, types) writes, i = 0, 1, ...; types are nullptr where
+// there are none. Labels may be empty.
+template <class CopyList>
+Batch token_batch(Context& context, std::span<const std::size_t> lengths, bool with_types,
+                  std::span<const std::int64_t> labels, std::size_t shards,
+                  const CopyList& copy_list) {
+  Batch batch;
+  batch.inputs.sequences = Sequences::from_lengths(context, lengths, {.shards = shards});
+  const Shape rows{batch.inputs.sequences.rows()};
+  batch.inputs.rows = Tensor::empty(context, rows, DType::int32);
+  if (with_types) batch.types = Tensor::empty(context, rows, DType::int32);
+  auto* ids = batch.inputs.rows.mutable_data<std::int32_t>();
+  auto* types = with_types ? batch.types.mutable_data<std::int32_t>() : nullptr;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    copy_list(i, ids, types);
+    ids += lengths[i];
+    if (types != nullptr) types += lengths[i];
+  }
+  if (!labels.empty()) batch.labels = Tensor::from(context, labels, Shape{labels.size()});
+  return batch;
+}
+
+}  // namespace detail
+
+class TokenSource final : public IndexedSource {
+ public:
+  // Errors data.offsets (not from 0 to the number of ids, or types of another number),
+  // ragged.empty_sequence (a list without tokens), data.labels (not one for each list), data.empty,
+  // data.batch_size, ragged.shards, random.index_range.
+  TokenSource(Context& context, TokenLists lists, const BatchOptions& options = {})
+      : IndexedSource("TokenSource", context, options),
+        context_(context),
+        lists_(std::move(lists)) {
+    check();
+    start(lists_.count());
+  }
+
+  const TokenLists& lists() const { return lists_; }
+
+  // O(tokens).
+  std::uint64_t hash() const override {
+    ContentHash hash;
+    hash.add_list(std::span(lists_.ids));
+    hash.add_list(std::span(lists_.types));
+    for (const std::uint64_t offset : lists_.offsets) hash.add(offset);
+    hash.add_list(std::span(lists_.labels));
+    add_settings(hash);
+    return hash.value();
+  }
+
+ private:
+  void check() const {
+    const auto& [ids, types, offsets, labels] = lists_;
+    if (offsets.empty() || offsets.front() != 0 || offsets.back() != ids.size())
+      fail(error_id::data_offsets, "TokenSource", "offsets",
+           offsets.empty()
+               ? std::string("empty")
+               : std::to_string(offsets.front()) + " to " + std::to_string(offsets.back()),
+           "0 to the number of ids, " + std::to_string(ids.size()));
+    for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+      if (offsets[i + 1] < offsets[i])
+        fail(error_id::data_offsets, "TokenSource", "offset " + std::to_string(i + 1),
+             std::to_string(offsets[i + 1]), "at least " + std::to_string(offsets[i]));
+      if (offsets[i + 1] == offsets[i])
+        fail(error_id::ragged_empty_sequence, "TokenSource", "list " + std::to_string(i), "empty",
+             "at least one token");
+    }
+    if (!types.empty() && types.size() != ids.size())
+      fail(error_id::data_offsets, "TokenSource", "types", std::to_string(types.size()),
+           "none, or one for each id: " + std::to_string(ids.size()));
+    if (!labels.empty() && labels.size() != lists_.count())
+      fail(error_id::data_labels, "TokenSource", "labels", std::to_string(labels.size()),
+           "none, or one for each list: " + std::to_string(lists_.count()));
+  }
+
+  std::size_t length(std::size_t item) const override {
+    return lists_.offsets[item + 1] - lists_.offsets[item];
+  }
+
+  Batch make(std::span<const std::uint32_t> items) const override {
+    std::vector<std::size_t> lengths;
+    std::vector<std::int64_t> labels;
+    for (const std::uint32_t item : items) {
+      lengths.push_back(length(item));
+      if (!lists_.labels.empty()) labels.push_back(lists_.labels[item]);
+    }
+    const auto copy_list = [&](std::size_t i, std::int32_t* ids, std::int32_t* types) {
+      const std::size_t first = lists_.offsets[items[i]];
+      std::copy_n(lists_.ids.data() + first, lengths[i], ids);
+      if (types != nullptr) std::copy_n(lists_.types.data() + first, lengths[i], types);
+    };
+    return detail::token_batch(context_, lengths, !lists_.types.empty(), labels, options().shards,
+                               copy_list);
+  }
+
+  Context& context_;
+  TokenLists lists_;
+};
+
+}  // namespace soma::data

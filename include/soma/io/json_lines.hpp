@@ -1,0 +1,30 @@
+#pragma once
+// JsonLines: a log that grows by a Record per line, as many tools read it.
+
+#include <soma/io/append_file.hpp>
+#include <soma/io/record_json.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace soma {
+
+// One writer at a time.
+class JsonLines {
+ public:
+  // Error file.write.
+  explicit JsonLines(std::string_view path, ExistingFile existing = ExistingFile::append)
+      : file_("JsonLines", path, existing) {
+    // A last line that was cut, by a loss of power, should not spoil the next one.
+    if (file_.size() != 0 && file_.last() != '\n') file_.write("\n");
+  }
+
+  // The line is with the system when this returns, so a process that is killed loses none. Errors
+  // file.write (the file ends with the line before), record.text.
+  void write(const Record& record) { file_.write(to_json(record).append("\n")); }
+
+ private:
+  AppendFile file_;
+};
+
+}  // namespace soma

@@ -1,0 +1,10 @@
+#pragma once
+// Pretrained models: BERT's files, and TextClassifier, which is BERT with its tokenizer. Brings
+// soma/text.hpp and soma/train.hpp along. Needs what soma::io and soma::text need (soma::models in
+// CMake).
+
+#include <soma/models/bert_config_json.hpp>
+#include <soma/models/pretrained.hpp>
+#include <soma/models/text_classifier.hpp>
+#include <soma/text.hpp>
+#include <soma/train.hpp>

@@ -1,0 +1,241 @@
+#pragma once
+// BERT's weights in files, as the usual hubs and libraries have them: a folder with config.json and
+// model.safetensors (or several files and an index), read and written.
+
+#include <soma/autograd/parameter.hpp>
+#include <soma/io/atomic_folder.hpp>
+#include <soma/io/mapped_file.hpp>
+#include <soma/io/safetensors.hpp>
+#include <soma/kernels/convert.hpp>
+#include <soma/models/bert_config_json.hpp>
+#include <soma/nn/scope.hpp>
+#include <soma/nn/state.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+
+namespace soma::models {
+
+struct LoadBertOptions {
+  // The classifier keeps its initial values even where the file has one: for other labels.
+  bool new_classifier = false;
+};
+
+// What was not simply read.
+struct LoadedBert {
+  std::vector<std::string> fresh{};        // parameters that the file lacks: as initialised
+  std::vector<std::string> passed_over{};  // tensors of the file that are of no use here
+};
+
+namespace detail {
+
+inline bool is_file(const std::string& path) {
+  struct stat known {};
+  return ::stat(path.c_str(), &known) == 0 && S_ISREG(known.st_mode);
+}
+inline bool is_folder(const std::string& path) {
+  struct stat known {};
+  return ::stat(path.c_str(), &known) == 0 && S_ISDIR(known.st_mode);
+}
+// A name that stays in its folder.
+inline bool plain_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+}
+inline std::string text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+// The files that an index names, each once.
+inline std::vector<std::string> shard_names(std::string_view operation, const std::string& index) {
+  using Json = nlohmann::json;
+  const auto failed = [&](std::string_view given) {
+    fail(error_id::shard_index, operation, "index " + soma::quoted(index), given,
+         "an object with a weight_map of tensors' names to files of the same folder");
+  };
+  const Json root = Json::parse(text_of(*MappedFile::open(operation, index)), nullptr, false);
+  if (!root.is_object()) failed("no JSON object");
+  const auto map = root.find("weight_map");
+  if (map == root.end() || !map->is_object()) failed("one without a weight_map");
+  std::vector<std::string> files;
+  for (const Json& file : *map) {
+    if (!file.is_string() || !plain_name(file.get_ref<const std::string&>()))
+      failed("one that names a file " + file.dump(-1, ' ', false, Json::error_handler_t::replace));
+    files.push_back(file.get<std::string>());
+  }
+  std::sort(files.begin(), files.end());
+  files.erase(std::unique(files.begin(), files.end()), files.end());
+  if (files.empty()) failed("one without files");
+  return files;
+}
+
+// The files of a model: `path` itself, or those in the folder of that name.
+inline std::vector<SafetensorsFile> model_files(Context& context, std::string_view operation,
+                                                const std::string& path) {
+  constexpr std::string_view single = "/model.safetensors", index = "/model.safetensors.index.json";
+  std::vector<SafetensorsFile> files;
+  if (!is_folder(path)) {
+    files.push_back(load_safetensors(context, path));
+  } else if (const std::string list = path + std::string(index);
+             is_file(list) && !is_file(path + std::string(single))) {
+    for (const std::string& name : shard_names(operation, list))
+      files.push_back(load_safetensors(context, path + "/" + name));
+  } else {
+    files.push_back(load_safetensors(context, path + std::string(single)));
+  }
+  return files;
+}
+
+// The parameter's name in a BertClassifier for a tensor's in a file: files of the bare model lack
+// "bert.", and old ones have names of the first implementation.
+inline std::string bert_name(std::string name) {
+  for (const std::string_view part : {"embeddings.", "encoder.", "pooler."})
+    if (name.starts_with(part)) {
+      name.insert(0, "bert.");
+      break;
+    }
+  for (const auto& [old, now] :
+       {std::pair<std::string_view, std::string_view>{".gamma", ".weight"}, {".beta", ".bias"}})
+    if (name.ends_with(old)) name.replace(name.size() - old.size(), old.size(), now);
+  return name;
+}
+
+// Whether a tensor of a file that no parameter wants may be left out: counters that some versions
+// wrote, and other heads. Another layer of the encoder may not.
+inline bool may_be_left_out(std::string_view name) {
+  return name == "bert.embeddings.position_ids" || name == "bert.embeddings.token_type_ids" ||
+         !(name.starts_with("bert.") || name.starts_with("classifier."));
+}
+
+// What pretraining does not make.
+inline bool may_be_fresh(std::string_view name) {
+  return name.starts_with("classifier.") || name.starts_with("bert.pooler.");
+}
+
+inline void convert_tensor(Context& context, const Tensor& from, const Tensor& to) {
+  if (from.dtype() == to.dtype()) return copy(from, to);
+  convert(context,
+          code_span(format_of(from.dtype()), std::span<const std::byte>(from.raw(), from.bytes())),
+          code_span(format_of(to.dtype()), std::span<std::byte>(to.mutable_raw(), to.bytes())));
+}
+
+}  // namespace detail
+
+// Reads the weights of a model into a classifier. `path` is a .safetensors file, or a folder with
+// model.safetensors, or with several files and model.safetensors.index.json. Names may have the
+// prefix "bert." or not; LayerNorm's may be gamma and beta. Formats of 16 and 8 bits are converted.
+// A classifier or pooler that the file lacks stays as it was initialised, and is listed; so are
+// tensors that belong to other heads. Nothing is written before all is checked. Errors file.read,
+// safetensors.*, models.shard_index; state.missing_name, state.extra_name (an encoder with other
+// parts), state.duplicate_name, state.shape, state.dtype, tensor.read_only.
+inline LoadedBert load_bert(Context& context, const BertClassifier& classifier,
+                            std::string_view path, const LoadBertOptions& options = {}) {
+  constexpr std::string_view operation = "load_bert";
+  const std::string source(path);
+  const StateDict target = nn::state_dict(nn::parameters(classifier));
+  LoadedBert result;
+  StateDict given;
+  for (SafetensorsFile& file : detail::model_files(context, operation, source)) {
+    for (const auto& [name, tensor] : file.tensors) {
+      const std::string known = detail::bert_name(name);
+      const bool unwanted = options.new_classifier && known.starts_with("classifier.");
+      if (target.contains(known) && !unwanted)
+        given.set(known, tensor);
+      else if (unwanted || detail::may_be_left_out(known))
+        result.passed_over.push_back(name);
+      else
+        fail(error_id::extra_name, operation, "name",
+             soma::quoted(name) + " in " + soma::quoted(source),
+             "a name of the model, " + target.near_names(known));
+    }
+    for (const SkippedTensor& tensor : file.skipped) {
+      if (target.contains(detail::bert_name(tensor.name))) file.at(tensor.name);  // the error
+      result.passed_over.push_back(tensor.name);
+    }
+  }
+
+  for (const auto& [name, to] : target) {
+    const Tensor* from = given.find(name);
+    if (from == nullptr) {
+      if (!detail::may_be_fresh(name))
+        fail(error_id::missing_name, operation, "name",
+             soma::quoted(name) + ", which " + soma::quoted(source) + " lacks",
+             given.near_names(name));
+      result.fresh.push_back(name);
+      continue;
+    }
+    const std::string argument = soma::quoted(name) + " in " + soma::quoted(source);
+    if (from->shape() != to.shape())
+      fail(error_id::state_shape, operation, argument, from->describe(), to.describe());
+    if (!is_floating(from->dtype()))
+      fail(error_id::state_dtype, operation, argument, from->describe(), "floating-point numbers");
+    if (!to.storage().writable())
+      fail(error_id::tensor_read_only, operation, soma::quoted(name),
+           to.describe() + " of constant elements", "one that may be written");
+  }
+  for (const auto& [name, from] : given) detail::convert_tensor(context, from, target.at(name));
+  return result;
+}
+
+// What the config.json at `path`, or in the folder of that name, says. Errors file.read, and those
+// of bert_config_from_json.
+inline BertConfigFile load_bert_config(std::string_view path) {
+  std::string file(path);
+  if (detail::is_folder(file)) file.append("/config.json");
+  return bert_config_from_json(detail::text_of(*MappedFile::open("load_bert_config", file)), file);
+}
+
+struct SaveBertOptions {
+  std::vector<std::string> labels{};  // empty: LABEL_0, LABEL_1 ...
+  std::uint64_t pad_token = 0;
+  // Names and contents of more files, such as the tokenizer's.
+  std::vector<std::pair<std::string, std::string>> files{};
+};
+
+// Writes the folder `path`: config.json, model.safetensors and `files`, as other libraries read
+// them. A folder of that name is replaced, and stays as it was until the new one is whole. Errors
+// file.write, models.config_value (not a label for each logit), models.file_name.
+inline void save_bert(std::string_view path, const BertClassifier& classifier,
+                      const SaveBertOptions& options = {}) {
+  constexpr std::string_view operation = "save_bert";
+  BertConfigFile file{classifier.bert.config, options.labels, options.pad_token};
+  const std::size_t count = classifier.classifier.weight.shape()[0];
+  for (std::size_t i = 0; i < count && options.labels.empty(); ++i)
+    file.labels.push_back(detail::default_label(i));
+  if (file.labels.size() != count)
+    fail(error_id::config_value, operation, "labels", std::to_string(file.labels.size()),
+         std::to_string(count) + ", as many as logits");
+  for (std::size_t i = 0; i < options.files.size(); ++i) {
+    const std::string& name = options.files[i].first;
+    bool taken = name == "config.json" || name == "model.safetensors";
+    for (std::size_t j = 0; j < i; ++j) taken = taken || options.files[j].first == name;
+    if (taken || !detail::plain_name(name))
+      fail(error_id::model_file_name, operation, "files", soma::quoted(name),
+           "a name without \"/\" that no other file of the model has");
+  }
+
+  AtomicFolder folder(operation, path);
+  const auto write = [&](std::string_view name, std::string_view content) {
+    AtomicFile whole(operation, folder / name);
+    whole.write(content);
+    whole.commit();
+  };
+  write("config.json", to_json(file));
+  for (const auto& [name, content] : options.files) write(name, content);
+  // Other readers ask for this mark.
+  save_safetensors(folder / "model.safetensors", nn::state_dict(nn::parameters(classifier)),
+                   {{"format", "pt"}});
+  folder.commit();
+}
+
+}  // namespace soma::models

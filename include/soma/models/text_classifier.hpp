@@ -1,0 +1,208 @@
+#pragma once
+// TextClassifier: BERT with its tokenizer and the names of its classes: from text to a label, from
+// a folder of the usual files and back. A task that trainers train.
+
+#include <soma/data/token_source.hpp>
+#include <soma/models/pretrained.hpp>
+#include <soma/nn/task.hpp>
+#include <soma/text/tokenizer_json.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace soma::models {
+
+struct Prediction {
+  std::string label;
+  double probability = 0;            // of that label
+  std::vector<float> probabilities;  // of each class
+};
+
+// "positive	0.9876"
+inline std::string to_string(const Prediction& prediction) {
+  char text[32];
+  std::snprintf(text, sizeof text, "\t%.4f", prediction.probability);
+  return prediction.label + text;
+}
+template <class Stream>
+requires requires(Stream& stream, const std::string& text) { stream << text; }
+Stream& operator<<(Stream& stream, const Prediction& prediction) {
+  stream << to_string(prediction);
+  return stream;
+}
+
+struct TextClassifierOptions {
+  std::vector<std::string> labels{};  // of the classes; from_pretrained: empty takes the files'
+  // Tokens that a text is cut to; 0: what the tokenizer says, at most the model's positions.
+  std::size_t max_length = 0;
+  std::uint64_t seed = 0;  // of what is initialised
+  float dropout = -1;      // everywhere; below 0: what the configuration says
+};
+
+class TextClassifier final : public nn::Task {
+ public:
+  // With initial weights. The configuration's vocabulary becomes the tokenizer's. Errors
+  // models.config_value (fewer than two labels, max_length beyond the positions, and those of
+  // BertModel).
+  TextClassifier(Context& context, text::Tokenizer tokenizer, const BertConfig& config,
+                 const TextClassifierOptions& options)
+      : context_(context),
+        tokenizer_(std::move(tokenizer)),
+        labels_(options.labels),
+        max_length_(options.max_length != 0
+                        ? options.max_length
+                        : (std::min)(tokenizer_.options().model_max_length, config.positions)),
+        model_(nn::Scope{context, options.seed},
+               checked(config, options, tokenizer_.vocabulary().size(), labels_.size()),
+               labels_.size()),
+        parameters_(nn::parameters(model_)) {}
+
+  // From a folder with config.json, model.safetensors and the tokenizer's files. Other labels than
+  // the folder's get a classifier of their own, as does a model without one: see fresh(). Errors
+  // of load_bert_config, load_bert and load_tokenizer.
+  static TextClassifier from_pretrained(Context& context, std::string_view folder,
+                                        const TextClassifierOptions& options = {}) {
+    return TextClassifier(context, folder, load_bert_config(folder), options);
+  }
+
+  // What Python's usual libraries load: config.json, model.safetensors, vocab.txt, tokenizer.json,
+  // tokenizer_config.json. A folder of that name is replaced once the new one is whole.
+  void save(std::string_view folder) const {
+    text::TokenizerOptions settings = tokenizer_.options();
+    settings.model_max_length = max_length_;
+    save_bert(folder, model_,
+              {.labels = labels_,
+               .pad_token = static_cast<std::uint64_t>(tokenizer_.padding_id()),
+               .files = {{"vocab.txt", tokenizer_.vocabulary().to_text()},
+                         {"tokenizer.json", text::to_tokenizer_json(tokenizer_)},
+                         {"tokenizer_config.json", text::to_tokenizer_config(settings)}}});
+  }
+
+  const std::vector<std::string>& labels() const { return labels_; }
+  const text::Tokenizer& tokenizer() const { return tokenizer_; }
+  const BertClassifier& model() const { return model_; }
+  const BertConfig& config() const { return model_.bert.config; }
+  std::size_t max_length() const { return max_length_; }
+  // Parameters that the files lacked, and that are as initialised.
+  const std::vector<std::string>& fresh() const { return fresh_; }
+
+  // Batches of rows that have members `text` and `label` (the number of a class), tokenized on all
+  // threads. Errors data.labels (a label that is no class), and those of TokenSource.
+  template <class Rows>
+  std::unique_ptr<data::TokenSource> batches(const Rows& rows,
+                                             const data::BatchOptions& options = {}) const {
+    std::vector<std::string_view> texts;
+    data::TokenLists lists;
+    for (const auto& row : rows) {
+      if (row.label < 0 || static_cast<std::size_t>(row.label) >= labels_.size())
+        fail(error_id::data_labels, "TextClassifier::batches",
+             "label of row " + std::to_string(texts.size()), std::to_string(row.label),
+             "a class below " + std::to_string(labels_.size()));
+      texts.push_back(row.text);
+      lists.labels.push_back(row.label);
+    }
+    text::TokenLists tokens =
+        tokenizer_.encode_all(context_, std::span<const std::string_view>(texts), max_length_);
+    lists.ids = std::move(tokens.ids);
+    lists.offsets = std::move(tokens.offsets);
+    return std::make_unique<data::TokenSource>(context_, std::move(lists), options);
+  }
+
+  // What the classes of texts are; all of them are one batch.
+  std::vector<Prediction> predict(std::span<const std::string_view> texts,
+                                  DType activations = DType::fp32) const {
+    std::vector<Prediction> result;
+    if (texts.empty()) return result;
+    const text::TokenLists tokens = tokenizer_.encode_all(context_, texts, max_length_);
+    std::vector<std::size_t> lengths;
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      lengths.push_back(tokens.offsets[i + 1] - tokens.offsets[i]);
+    Tape tape(context_, {.record = false, .training = false, .activations = activations});
+    const Ragged ids{
+        Tensor::from(context_, std::span<const std::int32_t>(tokens.ids), Shape{tokens.ids.size()}),
+        Sequences::from_lengths(context_, lengths)};
+    const Tensor logits = model_(tape, tape.constant(ids)).value();
+    const Tensor all = softmax(tape, tape.constant(logits)).value();
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const std::span<const float> row =
+          all.span<float>().subspan(i * labels_.size(), labels_.size());
+      const auto best =
+          static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+      result.push_back({labels_[best], double{row[best]}, {row.begin(), row.end()}});
+    }
+    return result;
+  }
+  Prediction predict(std::string_view text) const {
+    return predict(std::span<const std::string_view>(&text, 1)).front();
+  }
+
+  const Parameters& parameters() const override { return parameters_; }
+  std::size_t classes() const override { return labels_.size(); }
+  Forward forward(Tape& tape, const data::Batch& batch) override {
+    const Var types =
+        batch.types.defined() ? tape.constant(batch.types, batch.inputs.sequences) : Var();
+    const Var logits = model_(tape, tape.constant(batch.inputs), types);
+    return {cross_entropy(tape, logits, tape.constant(batch.labels)), logits.value()};
+  }
+  double useful_flops(const data::Batch& batch) const override {
+    return training_flops(config(), batch.inputs.sequences);
+  }
+  void describe(Record& identity) const override {
+    identity.set("dropout", config().dropout);
+    identity.set("attention_dropout", config().attention_dropout);
+    std::string names;
+    for (const std::string& label : labels_) names.append(label).push_back('\n');
+    identity.set("labels", names);
+  }
+
+ private:
+  TextClassifier(Context& context, std::string_view folder, BertConfigFile file,
+                 const TextClassifierOptions& options)
+      : TextClassifier(context, text::load_tokenizer(folder), file.config,
+                       with_labels(options, file.labels)) {
+    // A file without names of its own has a classifier for whoever has as many labels.
+    bool unnamed = file.labels.size() == labels_.size();
+    for (std::size_t i = 0; i < file.labels.size(); ++i)
+      unnamed = unnamed && file.labels[i] == detail::default_label(i);
+    const bool new_classifier = labels_ != file.labels && !unnamed;
+    fresh_ = load_bert(context, model_, folder, {.new_classifier = new_classifier}).fresh;
+  }
+  static TextClassifierOptions with_labels(TextClassifierOptions options,
+                                           const std::vector<std::string>& labels) {
+    if (options.labels.empty()) options.labels = labels;
+    return options;
+  }
+  static BertConfig checked(BertConfig config, const TextClassifierOptions& options,
+                            std::size_t vocabulary, std::size_t labels) {
+    constexpr std::string_view operation = "TextClassifier";
+    if (labels < 2)
+      fail(error_id::config_value, operation, "labels", std::to_string(labels), "at least 2");
+    if (options.max_length > config.positions)
+      fail(error_id::config_value, operation, "max_length", std::to_string(options.max_length),
+           "at most the model's positions, " + std::to_string(config.positions));
+    // Weights of files may have more rows than the tokenizer has pieces, never fewer.
+    config.vocabulary = (std::max)(config.vocabulary, vocabulary);
+    if (options.dropout >= 0) {
+      config.dropout = config.attention_dropout = options.dropout;
+      config.classifier_dropout.reset();
+    }
+    return config;
+  }
+
+  Context& context_;
+  text::Tokenizer tokenizer_;
+  std::vector<std::string> labels_;
+  std::size_t max_length_;
+  BertClassifier model_;
+  Parameters parameters_;
+  std::vector<std::string> fresh_;
+};
+
+}  // namespace soma::models

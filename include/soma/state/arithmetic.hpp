@@ -1,0 +1,25 @@
+#pragma once
+// The part of a checkpoint's identity that a run does not choose itself.
+
+#include <soma/base/version.hpp>
+#include <soma/runtime/host.hpp>
+#include <soma/state/record.hpp>
+
+#include <string>
+
+namespace soma {
+
+// Adds what decides the bits of a run besides its settings: the library's version, the mode of
+// arithmetic, whether the target has fused multiply-add, and how bf16 products are formed on this
+// CPU. Two machines with the same four give the same bits, whatever else they are.
+inline void add_arithmetic(Record& identity, const Context& context) {
+  identity.set("soma.version", std::to_string(version.major) + "." + std::to_string(version.minor) +
+                                   "." + std::to_string(version.patch));
+  identity.set("soma.math", context.math() == Math::portable ? "portable" : "fast");
+  identity.set("soma.fused_multiply_add", context.target().fused_multiply_add);
+  const Bf16Products products = bf16_choice(cpu_identity(), context.math()).products;
+  identity.set("soma.bf16_products",
+               products == Bf16Products::dot_instruction ? "dot_instruction" : "widened");
+}
+
+}  // namespace soma

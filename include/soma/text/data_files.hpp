@@ -1,0 +1,102 @@
+#pragma once
+// Which files of a folder are for training, which to measure by while training, which for the end.
+
+#include <soma/base/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace soma::text {
+
+// Rows of several files are those of the first, then those of the second ...
+struct DataFiles {
+  std::vector<std::string> train, held_out, test;
+};
+
+namespace detail {
+
+// Whether the name is one that data have: ".csv", ".txt.gz", not ".csv~" or ".partial".
+inline bool is_data_name(std::string_view name) {
+  constexpr std::array<std::string_view, 6> endings = {".tsv",    ".csv", ".jsonl",
+                                                       ".ndjson", ".txt", ".ft"};
+  if (name.ends_with(".gz")) name.remove_suffix(3);
+  return std::ranges::any_of(endings, [&](auto ending) { return name.ends_with(ending); });
+}
+
+// Names in a folder, ascending. Error text.folder.
+inline std::vector<std::string> names_in(std::string_view operation, const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator at(folder, error);
+  for (; !error && at != std::filesystem::directory_iterator(); at.increment(error))
+    names.push_back(at->path().filename().string());
+  if (error)
+    fail(error_id::text_folder, operation, "folder",
+         soma::quoted(folder) + " (" + error.message() + ")", "one that can be listed");
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// The file train.csv (whatever data are called), or the files in train/; none where neither is
+// there. Error text.folder (both, or two such files).
+inline std::vector<std::string> files_of_part(std::string_view operation, const std::string& folder,
+                                              std::span<const std::string> names,
+                                              std::span<const std::string_view> parts) {
+  std::vector<std::string> found;
+  std::string first;
+  for (const std::string& name : names) {
+    const std::string path = folder + "/" + name;
+    std::error_code ignored;
+    const bool is_folder = std::filesystem::is_directory(path, ignored);
+    const std::string_view stem = std::string_view(name).substr(0, name.find('.'));
+    if (std::ranges::find(parts, is_folder ? std::string_view(name) : stem) == parts.end() ||
+        (!is_folder && !is_data_name(name)))
+      continue;
+    if (!first.empty())
+      fail(error_id::text_folder, operation, "folder",
+           soma::quoted(folder) + ", which has " + first + " and " + name, "one of them");
+    first = name;
+    if (!is_folder) {
+      found.push_back(path);
+      continue;
+    }
+    for (const std::string& inner : names_in(operation, path))
+      if (is_data_name(inner)) found.push_back(path + "/" + inner);
+    if (found.empty())
+      fail(error_id::text_folder, operation, "folder", soma::quoted(path) + ", without data",
+           "files that end in .tsv, .csv, .jsonl, .txt or .ft, or those with .gz behind");
+  }
+  return found;
+}
+
+}  // namespace detail
+
+// The files behind a path: one file is all there is to train on; a folder has a file train.*, and
+// perhaps dev.* (or valid.*, validation.*, val.*) and test.*, or subfolders of these names with
+// files in them, read in the order of their names. Files of data end in .tsv, .csv, .jsonl,
+// .ndjson, .txt or .ft, or in that and .gz; others are passed over. Error text.folder.
+inline DataFiles find_data_files(const std::string& path,
+                                 std::string_view operation = "find_data_files") {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored))
+    return {.train = {path}, .held_out = {}, .test = {}};
+  constexpr std::array<std::string_view, 1> train = {"train"}, test = {"test"};
+  constexpr std::array<std::string_view, 4> held_out = {"dev", "valid", "validation", "val"};
+  const std::vector<std::string> names = detail::names_in(operation, path);
+  DataFiles files{.train = detail::files_of_part(operation, path, names, train),
+                  .held_out = detail::files_of_part(operation, path, names, held_out),
+                  .test = detail::files_of_part(operation, path, names, test)};
+  if (files.train.empty())
+    fail(error_id::text_folder, operation, "folder", soma::quoted(path) + ", without training data",
+         "a file train.tsv, .csv, .jsonl or .txt, or a folder train/");
+  return files;
+}
+
+}  // namespace soma::text

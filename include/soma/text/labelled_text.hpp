@@ -1,0 +1,176 @@
+#pragma once
+// LabelledText: texts with a class each, in memory, to train on and to measure by.
+
+#include <soma/data/content_hash.hpp>
+#include <soma/numeric/draw.hpp>
+#include <soma/text/data_files.hpp>
+#include <soma/text/row_reader.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace soma::text {
+
+struct LabelledRow {
+  std::string text;
+  std::int64_t label = 0;  // index in labels()
+};
+
+struct ReadOptions {
+  RowOptions rows{};
+  // Without held-out files: which share of the training rows is held out instead. 0: none.
+  double held_out_share = 0.1;
+  std::uint64_t split_seed = 0;
+  bool read_test = true;          // false: test files are left alone; some have no labels
+  std::size_t max_labels = 1000;  // more are taken for a mistake in the columns
+};
+
+// Whether a text is held out: a function of the text and the seed alone, so neither the order of
+// rows nor other rows matter, and equal texts are on the same side.
+inline bool is_held_out(std::string_view text, double share, std::uint64_t seed) {
+  data::ContentHash hash;
+  hash.add_text(text);
+  const std::uint32_t word = random_word(
+      {.seed = seed, .stream = stream_id("text", "split"), .step = 0, .index = hash.value()});
+  return static_cast<double>(word) * 0x1p-32 < share;
+}
+
+// Ascending: by value where all are whole numbers, else by their bytes.
+inline void sort_labels(std::vector<std::string>& labels) {
+  const bool numbers = std::ranges::all_of(
+      labels, [](const std::string& label) { return whole_number(label).has_value(); });
+  std::ranges::sort(labels, [&](const std::string& a, const std::string& b) {
+    const auto x = numbers ? whole_number(a) : 0, y = numbers ? whole_number(b) : 0;
+    return x != y ? x < y : a < b;
+  });
+}
+
+class LabelledText {
+ public:
+  std::span<const LabelledRow> train() const { return train_; }
+  std::span<const LabelledRow> held_out() const { return held_out_; }
+  std::span<const LabelledRow> test() const { return test_; }  // empty without test files
+  // Their names, ascending: 2 before 10 if all are whole numbers, else by bytes.
+  const std::vector<std::string>& labels() const { return labels_; }
+  // What skip_bad_rows left out.
+  const std::vector<SkippedRows>& skipped() const { return skipped_; }
+
+ private:
+  friend class LabelledTextReader;
+  std::vector<LabelledRow> train_, held_out_, test_;
+  std::vector<std::string> labels_;
+  std::vector<SkippedRows> skipped_;
+};
+
+// The work behind read_labelled.
+class LabelledTextReader {
+ public:
+  explicit LabelledTextReader(const ReadOptions& options) : options_(options) {
+    if (!(options.held_out_share >= 0 && options.held_out_share < 1))
+      fail(error_id::text_split, operation, "held_out_share",
+           std::to_string(options.held_out_share), "from 0 to below 1");
+  }
+
+  LabelledText read(const DataFiles& files) {
+    read_train(files.train);
+    read_part(files.held_out, result_.held_out_);
+    if (options_.read_test) read_part(files.test, result_.test_);
+    if (files.held_out.empty() && options_.held_out_share > 0) split();
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr std::string_view operation = "read_labelled";
+
+  template <class Take>
+  void read_files(const std::vector<std::string>& files, const Take& take) {
+    Row row;
+    for (const std::string& file : files) {
+      RowReader reader(file, options_.rows, operation);
+      while (reader.next(row)) take(row, file);
+      for (const SkippedRows& skipped : reader.skipped()) count_skipped(result_.skipped_, skipped);
+    }
+  }
+
+  // Labels are numbered as they come, and again when all are known.
+  void read_train(const std::vector<std::string>& files) {
+    read_files(files, [&](Row& row, const std::string& file) {
+      const auto [at, is_new] =
+          numbers_.try_emplace(row.label, static_cast<std::int64_t>(numbers_.size()));
+      if (is_new && numbers_.size() > options_.max_labels)
+        fail(error_id::text_label_count, operation, "labels of " + soma::quoted(file),
+             "more than " + std::to_string(options_.max_labels),
+             "at most that (max_labels), in the column of labels");
+      result_.train_.push_back({std::move(row.text), at->second});
+    });
+    if (numbers_.size() < 2)
+      fail(error_id::text_one_class, operation, "label of all rows",
+           soma::quoted(numbers_.begin()->first), "two labels at least");
+    std::vector<std::string>& labels = result_.labels_;
+    for (const auto& [label, number] : numbers_) labels.push_back(label);
+    sort_labels(labels);
+    std::vector<std::int64_t> sorted(labels.size());
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      std::int64_t& number = numbers_.find(labels[i])->second;
+      sorted[static_cast<std::size_t>(number)] = static_cast<std::int64_t>(i);
+      number = static_cast<std::int64_t>(i);
+    }
+    for (LabelledRow& row : result_.train_) row.label = sorted[static_cast<std::size_t>(row.label)];
+  }
+
+  void read_part(const std::vector<std::string>& files, std::vector<LabelledRow>& rows) {
+    read_files(files, [&](Row& row, const std::string& file) {
+      const auto known = numbers_.find(row.label);
+      if (known == numbers_.end())
+        fail(error_id::text_label_unseen, operation,
+             "label in line " + std::to_string(row.line) + " of " + soma::quoted(file),
+             soma::quoted(row.label), "one of the training data");
+      rows.push_back({std::move(row.text), known->second});
+    });
+  }
+
+  // A label all of whose rows would be held out keeps them in training.
+  void split() {
+    std::vector<LabelledRow> rows = std::move(result_.train_);
+    result_.train_.clear();
+    std::vector<char> held_out(rows.size()), trained(result_.labels_.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      held_out[i] = is_held_out(rows[i].text, options_.held_out_share, options_.split_seed);
+      if (held_out[i] == 0) trained[static_cast<std::size_t>(rows[i].label)] = 1;
+    }
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const bool moves = held_out[i] != 0 && trained[static_cast<std::size_t>(rows[i].label)] != 0;
+      (moves ? result_.held_out_ : result_.train_).push_back(std::move(rows[i]));
+    }
+    if (result_.held_out_.empty())
+      fail(error_id::text_split, operation,
+           "held-out share of " + std::to_string(rows.size()) + " rows", "no row",
+           "some: a larger held_out_share, a file of its own, or 0 for none");
+  }
+
+  const ReadOptions& options_;
+  std::unordered_map<std::string, std::int64_t> numbers_;  // of labels
+  LabelledText result_;
+};
+
+// Reads all rows of the files into memory. Errors of RowReader, and text.label_count,
+// text.one_class (in training), text.label_unseen (held out or test, but not in training),
+// text.split (a share outside 0 to 1, or of which nothing comes), text.folder.
+inline LabelledText read_labelled(const DataFiles& files, const ReadOptions& options = {}) {
+  return LabelledTextReader(options).read(files);
+}
+// The same for a file or a folder: find_data_files says what is what. Where no file is held out, a
+// share of the training rows is, by is_held_out(); a label that would lose all its rows keeps them.
+inline LabelledText read_labelled(const std::string& path, const ReadOptions& options = {}) {
+  return read_labelled(find_data_files(path, "read_labelled"), options);
+}
+
+}  // namespace soma::text

@@ -1,0 +1,166 @@
+#pragma once
+// RecordReader: cuts bytes into records: a line, or a CSV row whose quoted fields may hold line
+// ends. Memory: one record.
+
+#include <soma/text/byte_source.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace soma::text {
+
+// Why a row was refused: one of the ids text.row_*, and what an error says of it.
+struct RowProblem {
+  ErrorId reason;
+  std::string given, wanted;
+};
+
+// A line without its end, or the fields of a row.
+struct Record {
+  std::vector<std::string> fields;
+  std::uint64_t line = 0;             // where it begins, from 1
+  std::optional<RowProblem> problem;  // then the fields say nothing
+};
+
+class RecordReader {
+ public:
+  // Records of more than `limit` bytes, as they lie in the file, are a problem of theirs.
+  RecordReader(ByteSource bytes, std::size_t limit) : bytes_(std::move(bytes)), limit_(limit) {
+    if (bytes_.ahead().starts_with("\xEF\xBB\xBF")) bytes_.skip(3);  // a byte order mark
+  }
+
+  // The next line that is not blank, as one field; ends are LF or CR LF. False at the end of the
+  // file. Errors as ByteSource::next.
+  bool next_line(Record& record) {
+    return next_of(record, [&] {
+      std::string& field = record.fields.emplace_back();
+      for (int byte = bytes_.next(); byte >= 0 && byte != '\n'; byte = bytes_.next())
+        append(record, field, byte);
+      if (field.ends_with('\r')) field.pop_back();
+    });
+  }
+  // The next line that is not blank, cut at tabs. Quotation marks are characters like all others.
+  bool next_tsv(Record& record) {
+    if (!next_line(record)) return false;
+    if (record.problem) return true;
+    const std::string line = std::move(record.fields.front());
+    record.fields.clear();
+    for (std::size_t begin = 0; begin <= line.size();) {
+      const std::size_t end = (std::min)(line.find('\t', begin), line.size());
+      record.fields.emplace_back(line, begin, end - begin);
+      begin = end + 1;
+    }
+    return true;
+  }
+  // The next row of RFC 4180, blank lines left out: fields between commas; one that begins with a
+  // quotation mark ends at the next that is not doubled. Strict: a quotation mark inside a field
+  // without quotes, or anything but a comma behind a closing one, is text.row_quote, and the next
+  // line is taken for the next row. A mark that is never closed has swallowed the rest of the file;
+  // so that error cannot be skipped: it is thrown.
+  bool next_csv(Record& record) {
+    return next_of(record, [&] {
+      while (next_field(record)) {
+      }
+    });
+  }
+
+  ByteSource& bytes() { return bytes_; }
+  const ByteSource& bytes() const { return bytes_; }
+
+ private:
+  // A blank line is a record of one empty field.
+  template <class Read>
+  bool next_of(Record& record, const Read& read) {
+    do {
+      if (bytes_.peek() < 0) return false;
+      record.fields.clear();
+      record.problem.reset();
+      record.line = line_;
+      size_ = 0;
+      read();
+      ++line_;
+    } while (!record.problem && record.fields.size() == 1 && record.fields.front().empty());
+    return true;
+  }
+
+  void append(Record& record, std::string& field, int byte) {
+    if (count_byte(record)) field.push_back(static_cast<char>(byte));
+  }
+  // Whether there is room for it.
+  bool count_byte(Record& record) {
+    if (size_++ < limit_) return true;
+    note(record, error_id::text_row_too_long, "longer than " + std::to_string(limit_) + " bytes",
+         "at most that (max_row_bytes)");
+    return false;
+  }
+  static void note(Record& record, ErrorId reason, std::string given, std::string wanted) {
+    if (!record.problem) record.problem = {reason, std::move(given), std::move(wanted)};
+  }
+
+  // Whether there is one more field behind it.
+  bool next_field(Record& record) {
+    std::string& field = record.fields.emplace_back();
+    int byte = bytes_.next();
+    if (byte == '"') {
+      quoted_field(record, field);
+      byte = bytes_.next();
+      if (byte == '\r' && bytes_.peek() == '\n') byte = bytes_.next();
+      if (byte == ',') return more_fields(record);
+      if (byte < 0 || byte == '\n') return false;
+      note(record, error_id::text_row_quote, "a field with text behind its closing quotation mark",
+           "a comma or a line's end there");
+      return skip_line();
+    }
+    for (; byte != ','; byte = bytes_.next()) {
+      if (byte < 0 || byte == '\n') {
+        if (field.ends_with('\r')) field.pop_back();
+        return false;
+      }
+      if (byte == '"') {
+        note(record, error_id::text_row_quote, "a field without quotes that holds a quotation mark",
+             "fields with quotation marks inside quotes, the marks doubled");
+        return skip_line();
+      }
+      append(record, field, byte);
+    }
+    return more_fields(record);
+  }
+  bool more_fields(Record& record) {
+    count_byte(record);
+    if (record.problem) record.fields.clear();  // nothing of a record that is too long is needed
+    return true;
+  }
+  // Behind the opening mark, up to and with the closing one.
+  void quoted_field(Record& record, std::string& field) {
+    for (int byte = bytes_.next(); true; byte = bytes_.next()) {
+      if (byte < 0)
+        fail(error_id::text_row_quote, bytes_.operation(),
+             "line " + std::to_string(record.line) + " of " + soma::quoted(bytes_.name()),
+             "a row whose quotation mark is not closed before the file's end",
+             "a closing quotation mark");
+      if (byte == '\n') ++line_;
+      if (byte == '"') {
+        if (bytes_.peek() != '"') return;
+        bytes_.next();
+      }
+      append(record, field, byte);
+    }
+  }
+  bool skip_line() {
+    for (int byte = 0; byte >= 0 && byte != '\n';) byte = bytes_.next();
+    return false;
+  }
+
+  ByteSource bytes_;
+  std::size_t limit_;
+  std::size_t size_ = 0;  // bytes of the record so far
+  std::uint64_t line_ = 1;
+};
+
+}  // namespace soma::text

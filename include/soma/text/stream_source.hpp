@@ -1,0 +1,248 @@
+#pragma once
+// StreamSource: batches of a labelled file that need not fit into memory. Rows are read in order
+// and shuffled through a buffer.
+
+#include <soma/data/batch_options.hpp>
+#include <soma/data/order.hpp>
+#include <soma/data/token_source.hpp>
+#include <soma/text/row_reader.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace soma::text {
+
+// Appends the token ids of a text. A function of the text alone.
+using Encode = std::function<void(std::string_view text, std::vector<std::int32_t>& ids)>;
+
+struct StreamOptions {
+  RowOptions rows{};
+  data::BatchOptions batches{};
+  std::size_t buffer_rows = 10000;  // how many rows the next one is drawn from; not 0
+  std::size_t max_tokens = 512;     // no text has more: encode has to cut
+  std::uint64_t settings = 0;       // of encode: a number that changes when its results do
+};
+
+// Memory: buffer_rows texts and one batch. An epoch's order is a function of (seed, epoch, file):
+// each row that is read takes the place of one drawn from the buffer. So a row comes less than
+// buffer_rows places earlier than in the file, or any number later; a file whose rows are sorted by
+// class should be shuffled before. With shuffle off the order is the file's.
+class StreamSource final : public data::BatchSource {
+ public:
+  // `labels` are all that may occur; their index is the class. Errors data.batch_size,
+  // ragged.shards, data.empty (no labels), file.read.
+  StreamSource(Context& context, std::string path, std::vector<std::string> labels, Encode encode,
+               const StreamOptions& options = {})
+      : context_(context),
+        path_(std::move(path)),
+        labels_(std::move(labels)),
+        encode_(std::move(encode)),
+        options_(options) {
+    data::detail::check_batch_options(operation, context, options.batches);
+    options_.buffer_rows = (std::max)(options.buffer_rows, std::size_t{1});
+    if (labels_.empty()) fail(error_id::data_empty, operation, "labels", "none", "at least one");
+    state_ = ByteSource::open(operation, path_).state();
+  }
+
+  // Errors of RowReader::next, and text.file_changed (between epochs), text.label_unseen,
+  // data.too_long (encode gave more than max_tokens), ragged.empty_sequence (it gave none). The
+  // position stays then, and another call meets the same error.
+  bool next(data::Batch& batch) override {
+    if (unfinished_) seek(position_);
+    if (!collect()) {
+      position_ = {position_.epoch + 1, 0};
+      epoch_.reset();
+      return false;
+    }
+    const auto copy_list = [&](std::size_t i, std::int32_t* ids, std::int32_t*) {
+      std::copy(held_[i].ids.begin(), held_[i].ids.end(), ids);
+    };
+    std::vector<std::size_t> lengths;
+    std::vector<std::int64_t> labels;
+    for (const Encoded& encoded : held_) {
+      lengths.push_back(encoded.ids.size());
+      labels.push_back(encoded.label);
+    }
+    data::Batch made = data::detail::token_batch(context_, lengths, false, labels,
+                                                 options_.batches.shards, copy_list);
+    made.epoch = position_.epoch;
+    made.index = position_.batch++;
+    batch = std::move(made);
+    return true;
+  }
+
+  data::Position position() const override { return position_; }
+  // By replay: costs what reading up to there cost, without making tensors. Error data.position
+  // beyond the epoch's end; the source is then at its end.
+  void seek(data::Position position) override {
+    if (!epoch_ || unfinished_ || position.epoch != position_.epoch ||
+        position.batch < position_.batch) {
+      epoch_.reset();
+      unfinished_ = false;
+      position_ = {position.epoch, 0};
+    }
+    while (position_.batch < position.batch) {
+      if (!collect()) {
+        const std::uint64_t count = position_.batch;
+        fail(error_id::data_position, operation, "batch", std::to_string(position.batch),
+             "at most " + std::to_string(count) + ", which epoch " +
+                 std::to_string(position.epoch) + " has");
+      }
+      ++position_.batch;
+    }
+  }
+
+  // Not known.
+  std::uint64_t batches(std::uint64_t) const override { return 0; }
+
+  // Of the file's bytes (unpacked), the labels and the options: a pass over the file, once.
+  std::uint64_t hash() const override {
+    if (!hash_) hash_ = compute_hash();
+    return *hash_;
+  }
+
+  std::size_t largest_rows() const override {
+    const data::BatchOptions& limits = options_.batches;
+    if (limits.batch_tokens != 0) return (std::max)(limits.batch_tokens, options_.max_tokens);
+    return checked_multiply(limits.batch_sequences, options_.max_tokens, operation);
+  }
+  std::size_t largest_sequences() const override {
+    const data::BatchOptions& limits = options_.batches;
+    return limits.batch_sequences != 0 ? limits.batch_sequences : limits.batch_tokens;
+  }
+
+  // Rows that skip_bad_rows left out in the current epoch so far.
+  std::vector<SkippedRows> skipped() const {
+    return epoch_ ? epoch_->reader.skipped() : std::vector<SkippedRows>{};
+  }
+
+ private:
+  static constexpr std::string_view operation = "StreamSource";
+
+  struct Encoded {
+    std::vector<std::int32_t> ids;
+    std::int64_t label = 0;
+  };
+  struct Epoch {
+    RowReader reader;
+    DrawSequence draws;
+    std::vector<Row> buffer{};
+    bool at_end = false;
+    std::optional<Encoded> waiting{};  // read, but the batch before had no room
+  };
+
+  void begin_epoch() {
+    const Draw draw = data::epoch_draw(options_.batches.seed, position_.epoch, "buffer");
+    epoch_.emplace(Epoch{RowReader(path_, options_.rows, operation), DrawSequence(draw)});
+    if (epoch_->reader.state() != state_)
+      fail(error_id::text_file_changed, operation, "file", soma::quoted(path_) + ", written to",
+           "the file that was there when the source was made");
+  }
+
+  // The sequences of the next batch into held_; false at the end of the epoch.
+  bool collect() {
+    unfinished_ = true;
+    if (!epoch_) begin_epoch();
+    const data::BatchOptions& limits = options_.batches;
+    held_.clear();
+    std::size_t tokens = 0;
+    bool closed = false;
+    while (!closed) {
+      if (!epoch_->waiting) epoch_->waiting = read_next();
+      if (!epoch_->waiting) break;
+      const std::size_t size = epoch_->waiting->ids.size();
+      closed = data::detail::batch_is_closed(limits, held_.size(), tokens, size);
+      if (closed) break;
+      tokens += size;
+      held_.push_back(std::move(*epoch_->waiting));
+      epoch_->waiting.reset();
+      // A row that has no place here is not read: its error is not this batch's.
+      closed = data::detail::batch_is_full(limits, held_.size(), tokens);
+    }
+    unfinished_ = false;
+    if (closed) return true;
+    if (limits.drop_last && !data::detail::batch_is_full(limits, held_.size(), tokens))
+      return false;
+    return !held_.empty();
+  }
+
+  // One row out of the buffer, which is filled first.
+  std::optional<Encoded> read_next() {
+    Epoch& epoch = *epoch_;
+    const std::size_t wanted = options_.batches.shuffle ? options_.buffer_rows : 1;
+    while (!epoch.at_end && epoch.buffer.size() < wanted) {
+      Row row;
+      epoch.at_end = !epoch.reader.next(row);
+      if (!epoch.at_end) epoch.buffer.push_back(std::move(row));
+    }
+    if (epoch.buffer.empty()) return std::nullopt;
+    const auto chosen = epoch.draws.below(static_cast<std::uint32_t>(epoch.buffer.size()));
+    std::swap(epoch.buffer[chosen], epoch.buffer.back());
+    const Row row = std::move(epoch.buffer.back());
+    epoch.buffer.pop_back();
+    return encode(row);
+  }
+  Encoded encode(const Row& row) const {
+    const auto place = [&] {
+      return "line " + std::to_string(row.line) + " of " + soma::quoted(path_);
+    };
+    Encoded encoded;
+    const auto label = std::ranges::find(labels_, row.label);
+    if (label == labels_.end())
+      fail(error_id::text_label_unseen, operation, "label in " + place(), soma::quoted(row.label),
+           "one of the " + std::to_string(labels_.size()) + " labels given");
+    encoded.label = label - labels_.begin();
+    encode_(row.text, encoded.ids);
+    if (encoded.ids.empty())
+      fail(error_id::ragged_empty_sequence, operation, place(), "encoded as nothing",
+           "at least one token");
+    if (encoded.ids.size() > options_.max_tokens)
+      fail(error_id::data_too_long, operation, place(),
+           "encoded as " + std::to_string(encoded.ids.size()) + " tokens",
+           "at most " + std::to_string(options_.max_tokens) + " (max_tokens)");
+    return encoded;
+  }
+
+  std::uint64_t compute_hash() const {
+    data::ContentHash hash;
+    ByteSource bytes = ByteSource::open(operation, path_);
+    for (std::string_view part = bytes.ahead(); !part.empty(); part = bytes.ahead()) {
+      hash.add_bytes(std::as_bytes(std::span(part.data(), part.size())));
+      bytes.skip(part.size());
+    }
+    for (const std::string& label : labels_) hash.add_text(label);
+    const RowOptions& rows = options_.rows;
+    for (const std::string* column : {&rows.text_column, &rows.label_column})
+      hash.add_text(*column);
+    for (const std::uint64_t number :
+         {static_cast<std::uint64_t>(rows.format), static_cast<std::uint64_t>(rows.header),
+          std::uint64_t{rows.max_row_bytes}, std::uint64_t{rows.skip_bad_rows ? 1u : 0u},
+          std::uint64_t{options_.batches.shuffle ? options_.buffer_rows : 0},
+          std::uint64_t{options_.max_tokens}, options_.settings})
+      hash.add(number);
+    data::detail::add_options(hash, options_.batches);
+    return hash.value();
+  }
+
+  Context& context_;
+  std::string path_;
+  std::vector<std::string> labels_;
+  Encode encode_;
+  StreamOptions options_;
+  FileState state_;
+  data::Position position_;
+  std::optional<Epoch> epoch_;  // none: begun by the next collect()
+  std::vector<Encoded> held_;
+  bool unfinished_ = false;  // collect() was left by an error: rows are lost
+  mutable std::optional<std::uint64_t> hash_;
+};
+
+}  // namespace soma::text

@@ -1,0 +1,118 @@
+#pragma once
+// ConsoleProgress: how a run goes, on a stream of the host's. On a terminal one line that is
+// written over; elsewhere a line now and then. Opt-in: this header includes <ostream>.
+
+#include <soma/runtime/clock.hpp>
+#include <soma/runtime/usage.hpp>
+#include <soma/train/report.hpp>
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+namespace soma::train {
+
+struct ConsoleProgressOptions {
+  bool terminal = false;            // isatty() of the stream, which only the host knows
+  double peak_gflops = 0;           // of all threads; 0: no share of the peak is shown
+  double seconds_between = 10;      // lines, where it is no terminal
+  std::uint64_t steps_between = 0;  // instead of seconds
+};
+
+class ConsoleProgress final : public Callback {
+ public:
+  explicit ConsoleProgress(std::ostream& stream, const ConsoleProgressOptions& options = {})
+      : stream_(stream), options_(options) {}
+
+  void on_start(const RunInfo& run) override {
+    run_ = run;
+    window_start_ = last_line_ = monotonic_nanoseconds();
+    stream_ << "training " << detail::short_number(static_cast<double>(run.parameters))
+            << " parameters";
+    if (run.steps != 0) stream_ << " for " << run.steps << " steps";
+    if (run.first_step != 0) stream_ << ", resumed after step " << run.first_step;
+    stream_ << ", " << run.threads << (run.threads == 1 ? " thread\n" : " threads\n") << std::flush;
+  }
+
+  void on_step(const StepInfo& step) override {
+    loss_ = seen_ == 0 ? step.loss : loss_ + 0.05 * (step.loss - loss_);
+    ++seen_;
+    correct_ += step.correct;
+    sequences_ += step.sequences;
+    tokens_ += step.tokens;
+    flops_ += step.useful_flops;
+    seconds_ += step.seconds;
+    const std::int64_t now = monotonic_nanoseconds();
+    const double since = static_cast<double>(now - last_line_) * 1e-9;
+    const bool due = options_.terminal             ? since >= 0.1
+                     : options_.steps_between != 0 ? step.step % options_.steps_between == 0
+                                                   : since >= options_.seconds_between;
+    if (!due && step.step != run_.steps && seen_ != 1) return;
+    last_line_ = now;
+    show(line(step));
+    if (static_cast<double>(now - window_start_) * 1e-9 < 5) return;
+    window_start_ = now;  // rates are those of the last seconds
+    correct_ = sequences_ = tokens_ = 0;
+    flops_ = seconds_ = 0;
+  }
+
+  void on_evaluation(const EvaluationInfo& info) override {
+    end_line();
+    stream_ << "held out after step " << info.step << ": loss " << detail::fixed(info.loss, 4);
+    if (info.metrics != nullptr && info.metrics->cases() != 0)
+      stream_ << ", accuracy " << detail::fixed(info.metrics->accuracy(), 4) << ", macro F1 "
+              << detail::fixed(info.metrics->macro_f1(), 4);
+    stream_ << (info.best ? " (best)\n" : "\n") << std::flush;
+  }
+  void on_checkpoint(std::uint64_t step) override {
+    if (options_.terminal) return;  // the line would flicker
+    stream_ << "checkpoint after step " << step << '\n' << std::flush;
+  }
+  void on_end(const Report&) override {
+    end_line();
+    stream_ << std::flush;
+  }
+
+ private:
+  std::string line(const StepInfo& step) const {
+    using detail::fixed, detail::short_number;
+    std::string text = "step " + std::to_string(step.step);
+    if (run_.steps != 0) text += "/" + std::to_string(run_.steps);
+    text += "  loss " + fixed(loss_, 4);
+    if (sequences_ != 0 && correct_ != 0)
+      text +=
+          "  accuracy " + fixed(static_cast<double>(correct_) / static_cast<double>(sequences_), 3);
+    if (seconds_ > 0) {
+      text += "  " + short_number(static_cast<double>(tokens_) / seconds_) + " tokens/s";
+      const double gflops = flops_ / seconds_ * 1e-9;
+      if (gflops > 0) text += "  " + fixed(gflops, 0) + " GFLOP/s";
+      if (gflops > 0 && options_.peak_gflops > 0)
+        text += " (" + fixed(100 * gflops / options_.peak_gflops, 0) + " % of peak)";
+    }
+    if (run_.steps > step.step && seconds_ > 0)
+      text += "  " + detail::duration(step.seconds * static_cast<double>(run_.steps - step.step)) +
+              " left";
+    return text + "  " + detail::bytes(peak_resident_bytes());
+  }
+  void show(const std::string& text) {
+    if (options_.terminal)
+      stream_ << "\r\033[K" << text << std::flush;
+    else
+      stream_ << text << '\n' << std::flush;
+    open_line_ = options_.terminal;
+  }
+  void end_line() {
+    if (open_line_) stream_ << '\n';
+    open_line_ = false;
+  }
+
+  std::ostream& stream_;
+  ConsoleProgressOptions options_;
+  RunInfo run_{};
+  std::int64_t window_start_ = 0, last_line_ = 0;
+  std::uint64_t seen_ = 0, correct_ = 0, sequences_ = 0, tokens_ = 0;
+  double loss_ = 0, flops_ = 0, seconds_ = 0;
+  bool open_line_ = false;
+};
+
+}  // namespace soma::train

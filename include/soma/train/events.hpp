@@ -1,0 +1,78 @@
+#pragma once
+// What a trainer tells its callbacks, and what it returns.
+
+#include <soma/train/metrics.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace soma::train {
+
+struct RunInfo {
+  std::uint64_t first_step = 0;  // 0, or where a resumed run goes on
+  std::uint64_t steps = 0;       // of the whole run; 0: not known
+  std::uint64_t parameters = 0;  // numbers that are trained
+  std::uint64_t epochs = 0;
+  int threads = 1;
+};
+
+struct StepInfo {
+  std::uint64_t step = 0;   // from 1: how many are done
+  std::uint64_t epoch = 0;  // from 0
+  double loss = 0;          // mean over the batch's sequences
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  std::uint64_t tokens = 0, sequences = 0, correct = 0;
+  double seconds = 0;       // of the whole step, waiting included
+  double wait_seconds = 0;  // for the batch
+  double useful_flops = 0;  // 0: not known
+  bool skipped = false;     // its gradients were not finite
+};
+
+struct EvaluationInfo {
+  std::uint64_t step = 0, epoch = 0;
+  const ClassificationMetrics* metrics = nullptr;
+  double loss = 0, seconds = 0;
+  bool best = false;  // so far
+};
+
+// Of a whole run. Rates count the training steps of this call, not evaluations or checkpoints.
+struct Report {
+  std::uint64_t steps = 0, first_step = 0, epochs = 0;
+  std::uint64_t tokens = 0, sequences = 0;
+  double train_seconds = 0;  // in steps
+  double total_seconds = 0;  // with evaluations and checkpoints
+  double wait_seconds = 0;   // for batches
+  double useful_flops = 0;
+  double loss = 0;  // of the last step
+  bool interrupted = false, stopped_early = false;
+  std::uint64_t skipped_steps = 0;
+  bool evaluated = false;
+  ClassificationMetrics metrics{};  // of the last evaluation, or of the best if that was kept
+  double evaluation_loss = 0;
+  std::uint64_t peak_resident_bytes = 0;
+  double price_per_hour = 0;
+
+  double steps_per_second() const { return per_second(static_cast<double>(steps - first_step)); }
+  double tokens_per_second() const { return per_second(static_cast<double>(tokens)); }
+  double sequences_per_second() const { return per_second(static_cast<double>(sequences)); }
+  double useful_gflops() const { return per_second(useful_flops * 1e-9); }
+  double cost() const { return price_per_hour * total_seconds / 3600; }
+
+ private:
+  double per_second(double amount) const { return train_seconds > 0 ? amount / train_seconds : 0; }
+};
+
+// Follows a run. Nothing that it does changes what is trained.
+class Callback {
+ public:
+  virtual ~Callback() = default;
+  virtual void on_start(const RunInfo&) {}
+  virtual void on_step(const StepInfo&) {}
+  virtual void on_evaluation(const EvaluationInfo&) {}
+  virtual void on_checkpoint(std::uint64_t /*step*/) {}
+  virtual void on_end(const Report&) {}
+};
+
+}  // namespace soma::train

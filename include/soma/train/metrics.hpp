@@ -1,0 +1,118 @@
+#pragma once
+// Metrics of a classifier: gathered batch by batch, read at the end.
+
+#include <soma/base/error.hpp>
+#include <soma/runtime/float_environment.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace soma::train {
+
+struct Interval {
+  double low = 0, high = 0;
+};
+
+// The 95 % interval of a proportion, after Wilson (1927): sensible near 0 and 1 and for few cases.
+inline Interval wilson_interval(std::uint64_t successes, std::uint64_t cases) {
+  if (cases == 0) return {0, 1};
+  constexpr double z = 1.959963984540054;
+  const double n = static_cast<double>(cases), p = static_cast<double>(successes) / n;
+  const double center = (p + z * z / (2 * n)) / (1 + z * z / n);
+  const double half = z * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n);
+  // It holds p, whatever the rounding.
+  return {(std::min)((std::max)(center - half, 0.0), p),
+          (std::max)((std::min)(center + half, 1.0), p)};
+}
+
+// The area under the ROC curve of scores of negatives and positives: the probability that a
+// positive scores higher than a negative, ties counting half. 0.5 where one kind is absent.
+inline double area_under_curve(std::vector<float> negatives, std::vector<float> positives) {
+  if (negatives.empty() || positives.empty()) return 0.5;
+  std::sort(negatives.begin(), negatives.end());
+  double below = 0;
+  for (const float score : positives) {
+    const auto [first, last] = std::equal_range(negatives.begin(), negatives.end(), score);
+    below +=
+        static_cast<double>(first - negatives.begin()) + 0.5 * static_cast<double>(last - first);
+  }
+  return below / (static_cast<double>(negatives.size()) * static_cast<double>(positives.size()));
+}
+
+class ClassificationMetrics {
+ public:
+  explicit ClassificationMetrics(std::size_t class_count = 0)
+      : classes_(class_count), confusion_(class_count * class_count) {}
+
+  // One case: its logits, one for each class, and its label. Error train.label.
+  void add(std::span<const float> scores, std::int64_t label) {
+    if (scores.size() != classes_ || label < 0 || static_cast<std::size_t>(label) >= classes_)
+      fail(error_id::train_label, "ClassificationMetrics", "label",
+           std::to_string(label) + " beside " + std::to_string(scores.size()) + " scores",
+           "a class below " + std::to_string(classes_));
+    const auto truth = static_cast<std::size_t>(label);
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < classes_; ++i)
+      if (scores[i] > scores[best]) best = i;
+    ++confusion_[truth * classes_ + best];
+    ++cases_;
+    correct_ += best == truth ? 1 : 0;
+    if (classes_ == 2) (truth == 1 ? positives_ : negatives_).push_back(scores[1] - scores[0]);
+  }
+  void add_loss(double sum) { loss_ += sum; }
+
+  std::size_t classes() const { return classes_; }
+  std::uint64_t cases() const { return cases_; }
+  std::uint64_t correct() const { return correct_; }
+  // [label, prediction], row-major.
+  std::span<const std::uint64_t> confusion() const { return confusion_; }
+  double loss() const { return ratio(loss_, static_cast<double>(cases_)); }
+  double accuracy() const { return ratio(correct_, cases_); }
+  Interval accuracy_interval() const { return wilson_interval(correct_, cases_); }
+  // Of one class; 0 where nothing is divided by nothing.
+  double precision(std::size_t label) const { return ratio(at(label, label), column(label)); }
+  double recall(std::size_t label) const { return ratio(at(label, label), row(label)); }
+  double f1(std::size_t label) const {
+    return ratio(2 * at(label, label), row(label) + column(label));
+  }
+  // The mean over the classes.
+  double macro_f1() const {
+    double sum = 0;
+    for (std::size_t i = 0; i < classes_; ++i) sum += f1(i);
+    return ratio(sum, static_cast<double>(classes_));
+  }
+  // Of two classes; else 0.5.
+  double area_under_curve() const { return train::area_under_curve(negatives_, positives_); }
+
+ private:
+  template <class Number>
+  static double ratio(Number a, Number b) {
+    return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
+  }
+  std::uint64_t at(std::size_t label, std::size_t prediction) const {
+    return confusion_[label * classes_ + prediction];
+  }
+  std::uint64_t row(std::size_t label) const {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < classes_; ++i) sum += at(label, i);
+    return sum;
+  }
+  std::uint64_t column(std::size_t label) const {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < classes_; ++i) sum += at(i, label);
+    return sum;
+  }
+
+  std::size_t classes_;
+  std::vector<std::uint64_t> confusion_;
+  std::uint64_t cases_ = 0, correct_ = 0;
+  double loss_ = 0;
+  std::vector<float> negatives_, positives_;
+};
+
+}  // namespace soma::train

@@ -1,0 +1,95 @@
+#pragma once
+// A report and progress in words.
+
+#include <soma/train/events.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace soma::train {
+
+namespace detail {
+
+// With that many digits after the point; what is printed never depends on a locale.
+inline std::string fixed(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  for (char& letter : text)
+    if (letter == ',') letter = '.';
+  return text;
+}
+
+// "1.23k", "45.6M": three digits.
+inline std::string short_number(double value) {
+  const char* const units[] = {"", "k", "M", "G", "T"};
+  int unit = 0;
+  while (value >= 999.5 && unit < 4) {
+    value /= 1000;
+    ++unit;
+  }
+  const int digits = value >= 99.95 || (unit == 0 && value == static_cast<int>(value)) ? 0
+                     : value >= 9.995                                                  ? 1
+                                                                                       : 2;
+  return fixed(value, digits) + units[unit];
+}
+
+// "1h 02m", "3m 07s", "12s".
+inline std::string duration(double seconds) {
+  const auto whole = static_cast<std::uint64_t>(seconds < 0 ? 0 : seconds + 0.5);
+  const auto two = [](std::uint64_t n) { return (n < 10 ? "0" : "") + std::to_string(n); };
+  if (whole >= 3600) return std::to_string(whole / 3600) + "h " + two(whole / 60 % 60) + "m";
+  if (whole >= 60) return std::to_string(whole / 60) + "m " + two(whole % 60) + "s";
+  return std::to_string(whole) + "s";
+}
+
+inline std::string bytes(std::uint64_t count) {
+  return fixed(static_cast<double>(count) / (1 << 20), 0) + " MiB";
+}
+
+}  // namespace detail
+
+// A table of what a run reached and what it took, ending with a newline.
+inline std::string to_string(const Report& report) {
+  using detail::fixed, detail::short_number;
+  std::string text;
+  const auto line = [&text](std::string_view name, const std::string& value) {
+    text.append("  ").append(name).append(name.size() < 18 ? 18 - name.size() : 1, ' ');
+    text.append(value).push_back('\n');
+  };
+  if (report.interrupted) line("interrupted", "after step " + std::to_string(report.steps));
+  if (report.evaluated && report.metrics.cases() != 0) {
+    const Interval interval = report.metrics.accuracy_interval();
+    line("accuracy", fixed(report.metrics.accuracy(), 4) + "  (95 %: " + fixed(interval.low, 4) +
+                         " to " + fixed(interval.high, 4) + ", " +
+                         std::to_string(report.metrics.cases()) + " held out)");
+    line("macro F1", fixed(report.metrics.macro_f1(), 4));
+    if (report.metrics.classes() == 2) line("AUC", fixed(report.metrics.area_under_curve(), 4));
+  }
+  line("steps", std::to_string(report.steps) + "  (" + fixed(report.steps_per_second(), 2) + "/s)");
+  line("tokens", short_number(static_cast<double>(report.tokens)) + "  (" +
+                     short_number(report.tokens_per_second()) + "/s)");
+  if (report.useful_flops > 0) line("useful GFLOP/s", fixed(report.useful_gflops(), 1));
+  line("training time",
+       detail::duration(report.train_seconds) + "  (waiting for data " +
+           fixed(report.train_seconds > 0 ? 100 * report.wait_seconds / report.train_seconds : 0,
+                 2) +
+           " %)");
+  line("total time", detail::duration(report.total_seconds));
+  line("peak memory", detail::bytes(report.peak_resident_bytes));
+  if (report.price_per_hour > 0)
+    line("cost",
+         fixed(report.cost(), 4) + "  (at " + fixed(report.price_per_hour, 2) + " an hour)");
+  if (report.skipped_steps != 0)
+    line("skipped steps", std::to_string(report.skipped_steps) + "  (gradients not finite)");
+  return text;
+}
+
+template <class Stream>
+requires requires(Stream& stream, const std::string& text) { stream << text; }
+Stream& operator<<(Stream& stream, const Report& report) {
+  stream << to_string(report);
+  return stream;
+}
+
+}  // namespace soma::train

@@ -1,0 +1,34 @@
+#pragma once
+// Trainer: TrainerBase for a model that makes batches of its host's rows.
+
+#include <soma/train/trainer_loop.hpp>
+
+#include <type_traits>
+
+namespace soma::train {
+
+// A trainer of a model that is a task, and that makes batches of the host's own rows:
+// model.batches(rows, options) returns something that points to a BatchSource.
+template <class Model>
+class Trainer : public TrainerBase {
+ public:
+  Trainer(Context& context, Model& model, const TrainerOptions& options = {})
+      : TrainerBase(context, model, options), model_(model) {}
+
+  using TrainerBase::fit;
+  template <class Rows>
+  requires(!std::is_base_of_v<data::BatchSource, Rows>) Report
+      fit(const Rows& rows, const Rows& held_out, const StopFlag* stop = nullptr) {
+    data::BatchOptions options{.batch_sequences = this->options().batch_size,
+                               .seed = this->options().seed};
+    const auto batches = model_.batches(rows, options);
+    options.shuffle = false;
+    const auto rest = model_.batches(held_out, options);
+    return fit(*batches, &*rest, stop);
+  }
+
+ private:
+  Model& model_;
+};
+
+}  // namespace soma::train

@@ -1,0 +1,341 @@
+#pragma once
+// The members of TrainerBase: the loop, and what it remembers.
+
+#include <soma/optim/gradients.hpp>
+#include <soma/runtime/usage.hpp>
+#include <soma/state/arithmetic.hpp>
+#include <soma/train/trainer_base.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace soma::train {
+
+inline void TrainerBase::check_options() const {
+  const auto refuse = [](std::string_view name, double given, std::string_view wanted) {
+    fail(error_id::train_options, "Trainer", name, to_text(given), wanted);
+  };
+  if (options_.epochs == 0 && options_.max_steps == 0) refuse("epochs", 0, "epochs or max_steps");
+  if (options_.accumulate == 0) refuse("accumulate", 0, "at least 1");
+  if (!(options_.learning_rate >= 0) || std::isinf(options_.learning_rate))
+    refuse("learning_rate", options_.learning_rate, "a finite number from 0");
+  if (!(options_.weight_decay >= 0) || std::isinf(options_.weight_decay))
+    refuse("weight_decay", options_.weight_decay, "a finite number from 0");
+  if (!(options_.clip >= 0)) refuse("clip", options_.clip, "a number from 0");
+  if (options_.checkpoints == nullptr && (options_.checkpoint_every != 0 || options_.resume))
+    fail(error_id::train_options, "Trainer", "checkpoints", "none",
+         "a store, to save to or to resume from");
+}
+
+inline optim::AdamW TrainerBase::make_optimizer() {
+  give_precision();
+  const auto decay = static_cast<float>(options_.weight_decay);
+  const Parameters& parameters = task_.parameters();
+  const optim::AdamWOptions options{
+      .storage = {.state = options_.precision.moments,
+                  .state_rounding = options_.precision.moment_rounding,
+                  .weight_rounding = options_.precision.weight_rounding,
+                  .seed = options_.seed}};
+  if (options_.decay_all)
+    return optim::AdamW(context_, {{.parameters = parameters, .weight_decay = decay}}, options);
+  return optim::AdamW(context_, optim::decay_groups(parameters, decay), options);
+}
+
+inline void TrainerBase::give_precision() {
+  for (const Parameter& parameter : task_.parameters()) {
+    const Tensor& value = parameter.var.value();
+    if (value.rank() < 2 || value.dtype() == options_.precision.weights) continue;
+    parameter.var.set_value(run(context_, *context_.built_in().cast,
+                                CastSetting{.dtype = options_.precision.weights}, {value})[0]);
+  }
+}
+
+// 0: not known.
+inline std::uint64_t TrainerBase::count_steps(const data::BatchSource& batches) const {
+  std::uint64_t total = 0;
+  for (std::uint64_t epoch = 0; epoch < options_.epochs; ++epoch) {
+    const std::uint64_t count = batches.batches(epoch);
+    if (count == 0) return options_.max_steps;
+    total += (count + options_.accumulate - 1) / options_.accumulate;
+    if (options_.max_steps != 0 && total >= options_.max_steps) return options_.max_steps;
+  }
+  return options_.epochs == 0 ? options_.max_steps : total;
+}
+
+inline Record TrainerBase::identity(const data::BatchSource& batches) const {
+  Record record("identity");
+  add_arithmetic(record, context_);
+  data::ContentHash shapes;
+  std::uint64_t numbers = 0;
+  for (const Parameter& parameter : task_.parameters()) {
+    const std::string text = parameter.name + " " + parameter.value().describe();
+    shapes.add_list(std::span(text.data(), text.size()));
+    numbers += parameter.value().elements();
+  }
+  record.set("parameters", numbers);
+  record.set("names_and_shapes", shapes.value());
+  task_.describe(record);
+  record.set("data", batches.hash());
+  record.set("epochs", options_.epochs);
+  record.set("max_steps", options_.max_steps);
+  record.set("accumulate", options_.accumulate);
+  record.set("learning_rate", options_.learning_rate);
+  record.set("schedule", static_cast<std::uint64_t>(options_.schedule));
+  record.set("warmup_steps", options_.warmup_steps);
+  record.set("weight_decay", options_.weight_decay);
+  record.set("decay_all", options_.decay_all);
+  record.set("clip", options_.clip);
+  record.set("seed", options_.seed);
+  record.set("precision", options_.precision.name);
+  return record;
+}
+
+inline void TrainerBase::save(const data::BatchSource& batches) {
+  Checkpoint checkpoint;
+  checkpoint.weights = nn::state_dict(task_.parameters());
+  checkpoint.optimizer = optimizer_.state();
+  checkpoint.identity = identity(batches);
+  Record& record = checkpoint.progress;
+  const data::Position position = batches.position();
+  record.set("step", progress_.step);
+  record.set("epoch", position.epoch);
+  record.set("batch", position.batch);
+  record.set("batches", progress_.batches);
+  record.set("skipped", progress_.skipped);
+  record.set("skipped_in_a_row", progress_.skipped_in_a_row);
+  record.set("evaluated_at", progress_.evaluated_at);
+  record.set("stale", progress_.stale);
+  record.set("has_best", progress_.has_best);
+  record.set("best", progress_.best);
+  record.set("last_loss", progress_.last_loss);
+  options_.checkpoints->save(progress_.step, checkpoint);
+  for (Callback* callback : callbacks_) callback->on_checkpoint(progress_.step);
+}
+
+inline void TrainerBase::resume(data::BatchSource& batches) {
+  Checkpoint checkpoint;
+  if (!options_.checkpoints->load_latest(context_, checkpoint)) return;
+  check_identity(checkpoint.identity, identity(batches));
+  const Record& record = checkpoint.progress;
+  Progress loaded;
+  loaded.step = record.count("step");
+  loaded.batches = record.count("batches");
+  loaded.skipped = record.count("skipped");
+  loaded.skipped_in_a_row = record.count("skipped_in_a_row");
+  loaded.evaluated_at = record.count("evaluated_at");
+  loaded.stale = record.count("stale");
+  loaded.has_best = record.boolean("has_best");
+  loaded.best = record.number("best");
+  loaded.last_loss = record.number("last_loss");
+  const data::Position position{record.count("epoch"), record.count("batch")};
+  optimizer_.load_state(checkpoint.optimizer);
+  nn::load(task_.parameters(), checkpoint.weights, {.extra_names_are_errors = true});
+  batches.seek(position);
+  progress_ = loaded;
+}
+
+// Forward and backward of the batches of one step. False: the epoch had none left.
+inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered& sums) {
+  clear_gradients(task_.parameters());
+  for (std::size_t part = 0; part < options_.accumulate; ++part) {
+    const std::int64_t start = monotonic_nanoseconds();
+    data::Batch batch;
+    const bool more = batches.next(batch);
+    sums.wait += static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
+    if (!more) break;
+    // Each batch draws its own dropout.
+    tape.reset(static_cast<std::uint32_t>(progress_.batches));
+    ++progress_.batches;
+    const nn::Task::Forward forward = task_.forward(tape, batch);
+    const std::size_t sequences = batch.inputs.sequences.count();
+    // A step's loss is the mean over its sequences: batches weigh as many as they have.
+    const auto weight = static_cast<float>(options_.accumulate == 1 ? 1 : sequences);
+    sums.loss +=
+        static_cast<double>(forward.loss.value().data<float>()[0]) * static_cast<double>(sequences);
+    sums.sequences += sequences;
+    sums.tokens += batch.inputs.sequences.rows();
+    sums.flops += task_.useful_flops(batch);
+    ++sums.batches;
+    if (task_.classes() != 0 && forward.scores.defined()) {
+      ClassificationMetrics hits(task_.classes());
+      const Tensor scores = contiguous(context_, forward.scores);
+      const std::vector<std::int64_t> labels = detail::class_labels(batch);
+      for (std::size_t i = 0; i < labels.size(); ++i)
+        hits.add(scores.span<float>().subspan(i * task_.classes(), task_.classes()), labels[i]);
+      sums.correct += hits.correct();
+    }
+    tape.backward(forward.loss, weight);
+  }
+  return sums.batches != 0;
+}
+
+inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
+                                     const optim::Schedule& schedule) {
+  constexpr std::uint64_t most_skips = 25;
+  const FloatEnvironment environment;
+  const double share = options_.accumulate == 1 ? 1.0 : 1.0 / static_cast<double>(sums.sequences);
+  info.loss = sums.loss / static_cast<double>(sums.sequences);
+  info.gradient_norm = optim::gradient_norm(context_, task_.parameters()) * share;
+  info.learning_rate = schedule(progress_.step);
+  if (std::isfinite(info.loss) && std::isfinite(info.gradient_norm)) {
+    const float clipping =
+        options_.clip == 0 ? 1.0f : optim::clipping_factor(info.gradient_norm, options_.clip);
+    optimizer_.step({.rate = info.learning_rate,
+                     .gradient_factor = options_.accumulate == 1
+                                            ? clipping
+                                            : static_cast<float>(share * double{clipping})});
+    progress_.skipped_in_a_row = 0;
+  } else {
+    info.skipped = true;
+    if (options_.non_finite == NonFinite::stop || ++progress_.skipped_in_a_row > most_skips)
+      fail(error_id::train_not_finite, "Trainer::fit", "step " + std::to_string(progress_.step + 1),
+           "loss " + to_text(info.loss) + ", gradient norm " + to_text(info.gradient_norm),
+           "finite numbers (a smaller learning rate, or NonFinite::skip)");
+    ++progress_.skipped;
+  }
+  ++progress_.step;
+  progress_.last_loss = info.loss;
+  info.step = progress_.step;
+  info.tokens = sums.tokens;
+  info.sequences = sums.sequences;
+  info.correct = sums.correct;
+  info.wait_seconds = sums.wait;
+  info.useful_flops = sums.flops;
+}
+
+inline void TrainerBase::keep_best() {
+  if (options_.checkpoints != nullptr) {
+    Checkpoint best;
+    best.weights = nn::state_dict(task_.parameters());
+    best.progress.set("step", progress_.step);
+    best.progress.set("score", progress_.best);
+    options_.checkpoints->save_best(best);
+    return;
+  }
+  best_ = StateDict();
+  for (const auto& [name, tensor] : nn::state_dict(task_.parameters()))
+    best_.set(name, clone(context_, tensor));
+}
+
+inline void TrainerBase::load_best() {
+  if (options_.checkpoints != nullptr) {
+    Checkpoint best;
+    if (options_.checkpoints->load_best(context_, best)) nn::load(task_.parameters(), best.weights);
+  } else if (!best_.empty()) {
+    nn::load(task_.parameters(), best_);
+  }
+}
+
+inline void TrainerBase::evaluate_now(data::BatchSource& held_out, Report& report,
+                                      std::uint64_t epoch) {
+  Evaluation evaluation =
+      train::evaluate(context_, task_, held_out, options_.precision.activations);
+  const double score = task_.classes() != 0 ? evaluation.metrics.accuracy() : -evaluation.loss;
+  const bool better = !progress_.has_best || score > progress_.best;
+  progress_.stale = better ? 0 : progress_.stale + 1;
+  progress_.evaluated_at = progress_.step;
+  if (better) {
+    progress_.best = score;
+    progress_.has_best = true;
+    if (options_.keep_best) keep_best();
+  }
+  const EvaluationInfo info{.step = progress_.step,
+                            .epoch = epoch,
+                            .metrics = &evaluation.metrics,
+                            .loss = evaluation.loss,
+                            .seconds = evaluation.seconds,
+                            .best = better};
+  for (Callback* callback : callbacks_) callback->on_evaluation(info);
+  if (better || !options_.keep_best || !report.evaluated) {
+    report.metrics = std::move(evaluation.metrics);
+    report.evaluation_loss = evaluation.loss;
+    report.evaluated = true;
+  }
+}
+
+inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* held_out,
+                               const StopFlag* stop) {
+  const std::int64_t start = monotonic_nanoseconds();
+  progress_ = {};
+  const std::uint64_t steps = count_steps(batches);
+  if (steps == 0 && options_.schedule != optim::Decay::constant)
+    fail(error_id::train_steps_unknown, "Trainer::fit", "batches", "a source of unknown length",
+         "max_steps, or a constant schedule");
+  const optim::Schedule schedule{.rate = options_.learning_rate,
+                                 .decay = options_.schedule,
+                                 .warmup = options_.warmup_steps,
+                                 .steps = steps};
+  static_cast<void>(schedule(0));  // what is wrong with it shows here
+  batches.seek({});
+  if (options_.resume) resume(batches);
+
+  Report report;
+  report.first_step = progress_.step;
+  report.price_per_hour = options_.price_per_hour;
+  RunInfo run_info{.first_step = progress_.step,
+                   .steps = steps,
+                   .epochs = options_.epochs,
+                   .threads = context_.executor().width};
+  for (const Parameter& parameter : task_.parameters())
+    run_info.parameters += parameter.value().elements();
+  for (Callback* callback : callbacks_) callback->on_start(run_info);
+
+  Tape tape(context_, {.seed = options_.seed, .activations = options_.precision.activations});
+  const auto wants_more = [&] {
+    return (steps == 0 || progress_.step < steps) && !report.stopped_early && !report.interrupted;
+  };
+  std::uint64_t saved_at = progress_.step;
+  std::uint64_t empty_epochs = 0;
+  while (wants_more()) {
+    const std::uint64_t epoch = batches.position().epoch;
+    if (options_.epochs != 0 && epoch >= options_.epochs) break;
+    const std::int64_t step_start = monotonic_nanoseconds();
+    Gathered sums;
+    const bool any = gather(batches, tape, sums);
+    if (any) {
+      empty_epochs = 0;
+      StepInfo info;
+      info.epoch = epoch;
+      finish_step(sums, info, schedule);
+      info.seconds = static_cast<double>(monotonic_nanoseconds() - step_start) * 1e-9;
+      report.tokens += info.tokens;
+      report.sequences += info.sequences;
+      report.train_seconds += info.seconds;
+      report.wait_seconds += info.wait_seconds;
+      report.useful_flops += info.useful_flops;
+      for (Callback* callback : callbacks_) callback->on_step(info);
+    } else if (++empty_epochs > 1) {
+      fail(error_id::train_options, "Trainer::fit", "batches", "a source without any",
+           "at least one batch in an epoch");
+    }
+    const bool due = options_.evaluate_every == 0
+                         ? !any && progress_.step != progress_.evaluated_at
+                         : any && progress_.step % options_.evaluate_every == 0;
+    if (held_out != nullptr && due) evaluate_now(*held_out, report, epoch);
+    report.stopped_early = options_.patience != 0 && progress_.stale >= options_.patience;
+    report.interrupted = any && stop != nullptr && stop->requested() && wants_more();
+    if (options_.checkpoint_every != 0 && any && progress_.step % options_.checkpoint_every == 0 &&
+        !report.interrupted) {
+      save(batches);
+      saved_at = progress_.step;
+    }
+  }
+  clear_gradients(task_.parameters());
+  if (held_out != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at)
+    evaluate_now(*held_out, report, batches.position().epoch);
+  if (options_.checkpoints != nullptr && saved_at != progress_.step) save(batches);
+  if (options_.keep_best && !report.interrupted) load_best();
+
+  report.steps = progress_.step;
+  const data::Position end = batches.position();  // behind the last batch, or in the next epoch
+  const bool at_end = end.batch != 0 && end.batch == batches.batches(end.epoch);
+  report.epochs = end.epoch + (at_end ? 1 : 0);
+  report.loss = progress_.last_loss;
+  report.skipped_steps = progress_.skipped;
+  report.total_seconds = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
+  report.peak_resident_bytes = peak_resident_bytes();
+  for (Callback* callback : callbacks_) callback->on_end(report);
+  return report;
+}
+
+}  // namespace soma::train

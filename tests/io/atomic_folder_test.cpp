@@ -1,0 +1,97 @@
+// Folders that appear whole or not at all.
+
+#include <soma/io/atomic_folder.hpp>
+
+#include "catch.hpp"
+#include "io/child.hpp"
+#include "io/samples.hpp"
+#include "support/errors.hpp"
+
+#include <filesystem>
+#include <iterator>
+#include <string>
+
+using namespace soma;
+using namespace soma_test;
+
+namespace fs = std::filesystem;
+
+TEST_CASE("a folder appears when it is complete", "[unit][io]") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "model";
+  {
+    AtomicFolder whole("test", path);
+    write_text(whole / "a", "1");
+    CHECK_FALSE(fs::exists(path));
+    whole.commit();
+    CHECK(read_text(path + "/a") == "1");
+  }
+  CHECK(folder.files() == 1);
+  {
+    AtomicFolder abandoned("test", path);
+    write_text(abandoned / "a", "2");
+  }
+  CHECK(read_text(path + "/a") == "1");
+  CHECK(folder.files() == 1);
+  {
+    AtomicFolder replaced("test", path + "//");
+    write_text(replaced / "b", "3");
+    CHECK(read_text(path + "/a") == "1");
+    replaced.commit();
+  }
+  CHECK_FALSE(fs::exists(path + "/a"));
+  CHECK(read_text(path + "/b") == "3");
+  CHECK(folder.files() == 1);
+}
+
+TEST_CASE("what can be no folder is an error that says why", "[unit][io]") {
+  const TemporaryFolder folder;
+  write_text(folder / "file", "x");
+  CHECK(message_of([&] { AtomicFolder("test", folder / "file"); }) ==
+        "test: file is \"" + (folder / "file") +
+            "\" (not a folder), wanted a folder that can be written [file.write]");
+  CHECK_THAT(message_of([&] { AtomicFolder("test", folder / "missing/model"); }),
+             contains("(cannot create a folder beside it: No such file or directory)"));
+  CHECK(id_of([] { AtomicFolder("test", ""); }) == "file.write");
+  CHECK(id_of([] { AtomicFolder("test", std::string_view("a\0b", 3)); }) == "file.write");
+  CHECK(folder.files() == 1);
+}
+
+TEST_CASE("a folder that appears meanwhile is replaced, a file is not", "[unit][io]") {
+  const TemporaryFolder folder;
+  AtomicFolder first("test", folder / "a"), second("test", folder / "b");
+  fs::create_directories(folder / "a/inside");
+  write_text(folder / "b", "x");
+  write_text(first / "one", "1");
+  first.commit();
+  CHECK(read_text(folder / "a/one") == "1");
+  CHECK_FALSE(fs::exists(folder / "a/inside"));
+  CHECK_THAT(message_of([&] { second.commit(); }), contains("(cannot rename: Not a directory)"));
+  CHECK(read_text(folder / "b") == "x");
+  CHECK(folder.files() == 2);
+}
+
+TEST_CASE("a mount point keeps its place, files take theirs in it", "[unit][io]") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "model");
+  const int code = in_child([&] {
+    if (!mount_memory(folder / "model", "size=1m")) return mounting_not_allowed;
+    write_text(folder / "model/a", "old");
+    write_text(folder / "model/other", "x");
+    {
+      AtomicFolder abandoned("test", folder / "model");
+      write_text(abandoned / "a", "lost");
+    }
+    if (read_text(folder / "model/a") != "old") return 1;
+    AtomicFolder written("test", folder / "model/");
+    write_text(written / "a", "new");
+    write_text(written / "b", "2");
+    written.commit();
+    if (read_text(folder / "model/a") != "new" || read_text(folder / "model/b") != "2") return 2;
+    if (read_text(folder / "model/other") != "x") return 3;
+    const auto entries = fs::directory_iterator(folder / "model");
+    return std::distance(begin(entries), end(entries)) == 3 && folder.files() == 1 ? 0 : 4;
+  });
+  if (code == mounting_not_allowed) SOMA_TEST_SKIP("no file system may be mounted here");
+  CHECK(code == 0);
+}

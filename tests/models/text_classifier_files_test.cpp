@@ -1,0 +1,159 @@
+// From text to labels, into a folder and back.
+
+#include <soma/models.hpp>
+#include <soma/soma.hpp>
+#include <soma/train.hpp>
+
+#include "catch.hpp"
+#include "support/errors.hpp"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+using namespace soma;
+using soma_test::id_of;
+
+namespace {
+
+struct Row {
+  std::string text;
+  std::int64_t label;
+};
+
+std::vector<Row> rows(std::size_t count) {
+  const char* const good[] = {"good", "fine", "bright", "warm"};
+  const char* const bad[] = {"bad", "dull", "cold", "weak"};
+  const char* const things[] = {"lamp", "film", "chair", "song", "soup"};
+  std::vector<Row> made;
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool positive = i * 7 % 3 != 0;
+    made.push_back({std::string("the ") + things[i % 5] + " was " +
+                        (positive ? good[i / 3 % 4] : bad[i / 3 % 4]),
+                    positive ? 1 : 0});
+  }
+  return made;
+}
+
+text::Tokenizer tokenizer() {
+  text::VocabularyTrainer trainer;
+  for (const Row& row : rows(60)) trainer.add(row.text);
+  return text::Tokenizer(trainer.train({.size = 80}), {});
+}
+
+models::BertConfig config() {
+  models::BertConfig small;
+  small.vocabulary = 80;
+  small.width = 32;
+  small.layers = 1;
+  small.heads = 2;
+  small.inner = 64;
+  small.positions = 40;
+  small.deviation = 0.1f;
+  small.dropout = small.attention_dropout = 0;
+  return small;
+}
+
+models::TextClassifierOptions named() {
+  return {.labels = {"negative", "positive"}, .max_length = 32, .seed = 3};
+}
+
+class Folder {
+ public:
+  Folder()
+      : path_(std::filesystem::temp_directory_path() /
+              ("soma_classifier_" + std::to_string(::getpid()))) {
+    std::filesystem::create_directories(path_);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string operator/(const char* name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+TEST_CASE("the first program: train on rows, save, load, predict", "[unit]") {
+  auto context = make_context();
+  models::TextClassifier model(context, tokenizer(), config(), named());
+  train::Trainer trainer(context, model,
+                         {.epochs = 6, .batch_size = 16, .learning_rate = 3e-3, .seed = 2});
+  const train::Report report = trainer.fit(rows(240), rows(60));
+  CHECK(report.steps == 90);
+  CHECK(report.metrics.accuracy() == 1);
+  CHECK(report.useful_flops > 0);
+  CHECK(model.predict("the soup was warm").label == "positive");
+  CHECK(model.predict("the soup was dull").label == "negative");
+
+  const Folder folder;
+  model.save(folder / "model");
+  const auto loaded = models::TextClassifier::from_pretrained(context, folder / "model");
+  CHECK(loaded.labels() == model.labels());
+  CHECK(loaded.fresh().empty());
+  const models::Prediction here = model.predict("a bright chair"),
+                           there = loaded.predict("a bright chair");
+  CHECK(here.probabilities == there.probabilities);
+  CHECK(to_string(here).starts_with(here.label + "\t0."));
+
+  // Together with others or alone: the same number.
+  const std::vector<std::string_view> texts{"a bright chair", "", "the film was weak and cold"};
+  CHECK(loaded.predict(texts)[0].probabilities == here.probabilities);
+}
+
+TEST_CASE("bf16 weights are saved as they are and read into fp32", "[unit]") {
+  auto context = make_context();
+  models::TextClassifier model(context, tokenizer(), config(), named());
+  train::Trainer trainer(context, model,
+                         {.epochs = 1, .batch_size = 16, .precision = Precision::bf16_sr()});
+  trainer.fit(rows(64), rows(16));
+  const Folder folder;
+  model.save(folder / "model");
+  const auto loaded = models::TextClassifier::from_pretrained(context, folder / "model");
+  for (std::size_t i = 0; i < model.parameters().size(); ++i) {
+    const Tensor value = loaded.parameters()[i].value();
+    REQUIRE(value.dtype() == DType::fp32);
+    const Tensor saved = run(context, *context.built_in().cast, CastSetting{.dtype = DType::fp32},
+                             {model.parameters()[i].value()})[0];
+    const auto a = value.span<float>(), b = contiguous(context, saved).span<float>();
+    CHECK(std::equal(a.begin(), a.end(), b.begin(), b.end()));
+  }
+}
+
+TEST_CASE("other labels get a classifier of their own", "[unit]") {
+  auto context = make_context();
+  const Folder folder;
+  models::TextClassifier(context, tokenizer(), config(), named()).save(folder / "named");
+  const auto fresh_with = [&](const char* name, std::vector<std::string> labels) {
+    return models::TextClassifier::from_pretrained(context, folder / name,
+                                                   {.labels = std::move(labels), .max_length = 32})
+        .fresh()
+        .size();
+  };
+  CHECK(fresh_with("named", {"negative", "positive"}) == 0);
+  CHECK(fresh_with("named", {"0", "1"}) == 2);
+  CHECK(fresh_with("named", {"a", "b", "c"}) == 2);
+  auto unnamed = named();
+  unnamed.labels = {"LABEL_0", "LABEL_1"};
+  models::TextClassifier(context, tokenizer(), config(), unnamed).save(folder / "unnamed");
+  CHECK(fresh_with("unnamed", {"0", "1"}) == 0);
+  CHECK(fresh_with("unnamed", {"a", "b", "c"}) == 2);
+}
+
+TEST_CASE("what does not fit is refused", "[unit]") {
+  auto context = make_context();
+  auto options = named();
+  options.labels = {"one"};
+  CHECK(id_of([&] { models::TextClassifier(context, tokenizer(), config(), options); }) ==
+        "models.config_value");
+  options = named();
+  options.max_length = 41;
+  CHECK(id_of([&] { models::TextClassifier(context, tokenizer(), config(), options); }) ==
+        "models.config_value");
+  const models::TextClassifier model(context, tokenizer(), config(), named());
+  CHECK(id_of([&] { model.batches(std::vector<Row>{{"text", 2}}); }) == "data.labels");
+  CHECK(id_of([&] { models::TextClassifier::from_pretrained(context, "/nonexistent"); }) ==
+        "file.read");
+}

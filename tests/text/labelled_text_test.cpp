@@ -1,0 +1,253 @@
+// Files and folders of labelled text: which file is what, labels, the split, and what is refused.
+
+#include <soma/text/labelled_text.hpp>
+
+#include "catch.hpp"
+#include "io/samples.hpp"
+#include "support/errors.hpp"
+#include "text/files.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace soma;
+using namespace soma_test;
+using text::Format;
+using text::LabelledText;
+using text::read_labelled;
+
+namespace {
+
+// Rows "text <i>" of labels "a" and "b" in turn.
+std::string many_rows(std::size_t first, std::size_t count) {
+  std::string content;
+  for (std::size_t i = first; i < first + count; ++i)
+    content += "text " + std::to_string(i) + (i % 2 == 0 ? "\ta\n" : "\tb\n");
+  return content;
+}
+
+std::set<std::string> texts_of(std::span<const text::LabelledRow> rows) {
+  std::set<std::string> texts;
+  for (const text::LabelledRow& row : rows) texts.insert(row.text);
+  return texts;
+}
+
+// The message, the folder's name cut out.
+template <class Action>
+std::string refusal(const TemporaryFolder& folder, const Action& action) {
+  std::string text = message_of(action);
+  for (std::size_t at; (at = text.find(folder.path())) != std::string::npos;)
+    text.replace(at, folder.path().size(), "F");
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a format is found by the name or the first line", "[unit][text]") {
+  const TemporaryFolder folder;
+  const auto format_of = [&](const std::string& name, std::string_view content) {
+    write_text(folder / name, content);
+    return text::RowReader(folder / name).format();
+  };
+  CHECK(format_of("a.tsv", "x\t1\n") == Format::tsv);
+  CHECK(format_of("a.csv", "x,1\n") == Format::csv);
+  CHECK(format_of("b.csv", "\"x\ny\",1\n") == Format::csv);
+  CHECK(format_of("a.jsonl", "{\"text\": \"x\", \"label\": 1}\n") == Format::json_lines);
+  CHECK(format_of("a.ft.txt", "__label__1 x\n") == Format::fasttext);
+  CHECK(format_of("a.txt", "\nx\t1\n") == Format::tsv);
+  CHECK(format_of("a", "{\"text\": \"x\", \"label\": 1}\n") == Format::json_lines);
+  const auto message = [&](const std::string& name, std::string_view content) {
+    return refusal(folder, [&] { format_of(name, content); });
+  };
+  CHECK(
+      message("c.tsv", "x,1\n") ==
+      "RowReader: file is \"F/c.tsv\", whose first line is not tsv, wanted what its name says, or "
+      "a format that is given [text.file_format]");
+  CHECK(message("c.csv", "x\t1\n").ends_with("[text.file_format]"));
+  CHECK(message("c.jsonl", "x\t1\n").ends_with("[text.file_format]"));
+  CHECK(message("c.txt", "x,1\n").ends_with("[text.file_format]"));
+}
+
+TEST_CASE("gzip is read like what is in it", "[unit][text]") {
+  const TemporaryFolder folder;
+  const std::string content = many_rows(0, 50000);
+  write_gzip(folder / "rows.tsv.gz", content);
+  write_text(folder / "rows.tsv", content);
+  const LabelledText packed = read_labelled(folder / "rows.tsv.gz");
+  const LabelledText plain = read_labelled(folder / "rows.tsv");
+  CHECK(packed.train().size() + packed.held_out().size() == 50000);
+  CHECK(texts_of(packed.train()) == texts_of(plain.train()));
+  // Two packed files in one are one.
+  const std::string bytes = read_text(folder / "rows.tsv.gz");
+  write_text(folder / "twice.tsv.gz", bytes + bytes);
+  CHECK(read_labelled(folder / "twice.tsv.gz").train().size() == 2 * packed.train().size());
+
+  write_text(folder / "short.tsv.gz", bytes.substr(0, bytes.size() / 2));
+  CHECK(id_of([&] { read_labelled(folder / "short.tsv.gz"); }) == "text.file_gzip");
+  std::string damaged = bytes;
+  damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 0x55);
+  write_text(folder / "damaged.tsv.gz", damaged);
+  CHECK(id_of([&] { read_labelled(folder / "damaged.tsv.gz"); }) == "text.file_gzip");
+}
+
+TEST_CASE("a folder's files are found by name", "[unit][text]") {
+  const TemporaryFolder folder;
+  write_text(folder / "train.tsv", many_rows(0, 10));
+  write_text(folder / "train.tsv~", "not data");
+  write_text(folder / "notes.txt", "not data");
+  LabelledText text = read_labelled(folder.path(), {.held_out_share = 0.5});
+  CHECK(text.train().size() + text.held_out().size() == 10);
+  CHECK(text.test().empty());
+  CHECK_FALSE(text.held_out().empty());
+
+  std::filesystem::create_directory(folder / "valid");
+  CHECK(refusal(folder, [&] { read_labelled(folder.path()); }) ==
+        "read_labelled: folder is \"F/valid\", without data, wanted files that end in .tsv, .csv, "
+        ".jsonl, .txt or .ft, or those with .gz behind [text.folder]");
+  write_text(folder / "valid/2.tsv", many_rows(10, 3));
+  write_text(folder / "valid/1.csv", "x,b\n");
+  write_gzip(folder / "test.tsv.gz", many_rows(20, 5));
+  text = read_labelled(folder.path());
+  CHECK(text.train().size() == 10);
+  CHECK(texts_of(text.held_out()) == std::set<std::string>{"text 10", "text 11", "text 12", "x"});
+  CHECK(text.held_out()[0].text == "x");
+  CHECK(text.held_out()[0].label == 1);
+  CHECK(text.test().size() == 5);
+  CHECK(read_labelled(folder.path(), {.read_test = false}).test().empty());
+
+  write_text(folder / "dev.tsv", many_rows(0, 1));
+  CHECK(refusal(folder, [&] { read_labelled(folder.path()); }) ==
+        "read_labelled: folder is \"F\", which has dev.tsv and valid, wanted one of them "
+        "[text.folder]");
+  const TemporaryFolder empty;
+  CHECK(refusal(empty, [&] { read_labelled(empty.path()); }) ==
+        "read_labelled: folder is \"F\", without training data, wanted a file train.tsv, .csv, "
+        ".jsonl or .txt, or a folder train/ [text.folder]");
+  CHECK(id_of([&] { read_labelled(folder / "missing"); }) == "file.read");
+}
+
+TEST_CASE("labels are in order of value or of bytes", "[unit][text]") {
+  const TemporaryFolder folder;
+  write_text(folder / "a.tsv", "a\t10\nb\t9\nc\t-1\nd\t10\n");
+  LabelledText text = read_labelled(folder / "a.tsv", {.held_out_share = 0});
+  CHECK(text.labels() == std::vector<std::string>{"-1", "9", "10"});
+  CHECK(text.train()[0].label == 2);
+  CHECK(text.train()[2].label == 0);
+  CHECK(text.train()[3].label == 2);
+  write_text(folder / "a.tsv", "a\t10\nb\t9\nc\tx\n");
+  text = read_labelled(folder / "a.tsv",
+                       {.rows = {.header = text::Header::absent}, .held_out_share = 0});
+  CHECK(text.labels() == std::vector<std::string>{"10", "9", "x"});
+}
+
+TEST_CASE("the split depends on texts and the seed alone", "[unit][text]") {
+  const TemporaryFolder folder;
+  write_text(folder / "a.tsv", many_rows(0, 1000) + many_rows(0, 100));
+  write_text(folder / "b.tsv", many_rows(500, 500) + many_rows(0, 500));
+  const LabelledText a = read_labelled(folder / "a.tsv"), b = read_labelled(folder / "b.tsv");
+  CHECK(texts_of(a.train()) == texts_of(b.train()));
+  CHECK(texts_of(a.held_out()) == texts_of(b.held_out()));
+  // Six standard deviations of a binomial of 1000 with p = 1/10.
+  CHECK(b.held_out().size() > 100 - 57);
+  CHECK(b.held_out().size() < 100 + 57);
+  CHECK(texts_of(read_labelled(folder / "a.tsv", {.split_seed = 1}).held_out()) !=
+        texts_of(a.held_out()));
+  CHECK(read_labelled(folder / "a.tsv", {.held_out_share = 0}).held_out().empty());
+
+  // A label's only row stays in training, wherever the hash puts it.
+  std::string rare = many_rows(0, 100);
+  for (int i = 0; i < 100; ++i)
+    rare += "rare " + std::to_string(i) + "\tr" + std::to_string(i) + "\n";
+  write_text(folder / "rare.tsv", rare);
+  const LabelledText text = read_labelled(folder / "rare.tsv", {.held_out_share = 0.5});
+  CHECK(text.labels().size() == 102);
+  CHECK(text.train().size() > 100);
+  for (const text::LabelledRow& row : text.held_out()) CHECK(row.text.starts_with("text"));
+}
+
+TEST_CASE("data that nothing can be learned from are refused", "[unit][text]") {
+  const TemporaryFolder folder;
+  const auto message = [&](std::string_view train, std::string_view dev,
+                           const text::ReadOptions& options = {}) {
+    write_text(folder / "train.tsv", train);
+    if (dev.empty())
+      std::filesystem::remove(folder / "dev.tsv");
+    else
+      write_text(folder / "dev.tsv", dev);
+    return refusal(folder, [&] { read_labelled(folder.path(), options); });
+  };
+  CHECK(message("a\tx\nb\tx\n", "") ==
+        "read_labelled: label of all rows is \"x\", wanted two labels at least [text.one_class]");
+  CHECK(message("a\tx\nb\ty\n", "c\tx\n\nd\tz\n") ==
+        "read_labelled: label in line 3 of \"F/dev.tsv\" is \"z\", wanted one of the training data "
+        "[text.label_unseen]");
+  CHECK(
+      message("a\tx\nb\ty\n", "", {.held_out_share = 1e-9}) ==
+      "read_labelled: held-out share of 2 rows is no row, wanted some: a larger held_out_share, a "
+      "file of its own, or 0 for none [text.split]");
+  CHECK(message("a\tx\nb\ty\n", "", {.held_out_share = 1}).ends_with("[text.split]"));
+  CHECK(message("a\tx\nb\ty\n", "", {.held_out_share = -0.5}).ends_with("[text.split]"));
+  CHECK(
+      message("a\tx\nb\ty\nc\tz\n", "", {.max_labels = 2}) ==
+      "read_labelled: labels of \"F/train.tsv\" is more than 2, wanted at most that (max_labels), "
+      "in the column of labels [text.label_count]");
+  CHECK(message("a\tx\nb\ty\n", "\n") ==
+        "read_labelled: file is \"F/dev.tsv\", without rows, wanted at least one row with text and "
+        "label [text.file_empty]");
+  CHECK(message("a\tx\nb\n", "c\tx\n") ==
+        "read_labelled: line 2 of \"F/train.tsv\" is 1 columns wide, wanted 2, as line 1 "
+        "[text.row_columns]");
+
+  const text::ReadOptions skipping{.rows = {.skip_bad_rows = true}};
+  message("a\tx\nb\nc\ty\n\t\n", "c\tx\nd\n", skipping);
+  const LabelledText text = read_labelled(folder.path(), skipping);
+  REQUIRE(text.skipped().size() == 2);
+  CHECK(text.skipped()[0].reason == error_id::text_row_columns);
+  CHECK(text.skipped()[0].rows == 2);
+  CHECK(text.skipped()[0].line == 2);
+  CHECK(text.skipped()[0].file == folder / "train.tsv");
+  CHECK(text.skipped()[1].reason == error_id::text_row_label);
+}
+
+TEST_CASE("a file that is written to while it is read is refused", "[unit][text]") {
+  const TemporaryFolder folder;
+  write_text(folder / "a.tsv", many_rows(0, 20000));
+  text::RowReader reader(folder / "a.tsv");
+  text::Row row;
+  reader.next(row);
+  std::ofstream(folder / "a.tsv", std::ios::app) << "one more\ta\n";
+  CHECK(refusal(folder,
+                [&] {
+                  while (reader.next(row)) {
+                  }
+                }) ==
+        "RowReader: file is \"F/a.tsv\", which was written to while it was read, wanted a file "
+        "that rests [text.file_changed]");
+  CHECK(id_of([&] { text::RowReader(folder.path()); }) == "file.read");
+  CHECK(id_of([&] { text::RowReader(""); }) == "file.read");
+}
+
+TEST_CASE("rows that lie across the reader's buffer come out whole", "[unit][text]") {
+  const TemporaryFolder folder;
+  for (std::size_t shift = 0; shift < 8; ++shift) {
+    const std::size_t first = text::ByteSource::buffer_bytes - 8 + shift;
+    const std::string content = std::string(first - 4, 'x') + "\t1\r\n\r\n\r\n\"a\"\t2\r\n";
+    write_text(folder / "a.tsv", content);
+    text::RowReader reader(folder / "a.tsv", {.format = Format::tsv});
+    text::Row row;
+    REQUIRE(reader.next(row));
+    CHECK(row.text.size() == first - 4);
+    REQUIRE(reader.next(row));
+    CHECK(row.text == "\"a\"");
+    CHECK(row.line == 4);
+    CHECK_FALSE(reader.next(row));
+  }
+}

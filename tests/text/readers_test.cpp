@@ -1,0 +1,230 @@
+// Rows of every format, and every kind of row and file that is none.
+
+#include <soma/text/labelled_text.hpp>
+
+#include "catch.hpp"
+#include "io/samples.hpp"
+#include "support/errors.hpp"
+#include "text/files.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace soma;
+using namespace soma_test;
+using text::Format;
+using text::Header;
+using text::RowOptions;
+
+namespace {
+
+// "label: text @line|" of each row.
+std::string rows_of(std::string_view content, const RowOptions& options) {
+  text::RowReader reader = text::RowReader::of_memory(content, options);
+  text::Row row;
+  std::string all;
+  while (reader.next(row))
+    all += row.label + ": " + row.text + " @" + std::to_string(row.line) + "|";
+  return all;
+}
+std::string rows_of(std::string_view content, Format format) {
+  return rows_of(content, {.format = format});
+}
+std::string refusal(std::string_view content, const RowOptions& options) {
+  return message_of([&] { rows_of(content, options); });
+}
+std::string refusal(std::string_view content, Format format) {
+  return refusal(content, RowOptions{.format = format});
+}
+
+}  // namespace
+
+TEST_CASE("rows of tsv", "[unit][text]") {
+  CHECK(rows_of("a \"b\tx\n\n\r\nc, d\t y \r\ne\tx", Format::tsv) ==
+        "x: a \"b @1|y: c, d @4|x: e @5|");
+  CHECK(rows_of("\xEF\xBB\xBF"
+                "a\t1\n",
+                Format::tsv) == "1: a @1|");
+}
+
+TEST_CASE("rows of csv", "[unit][text]") {
+  CHECK(
+      rows_of("\"a \"\"quoted\"\", word\",1\nplain,2\r\n\"two\nlines\r\n\",1\r\n\n\"\",\"3\"", [] {
+        return RowOptions{
+            .format = Format::csv, .text_column = "1", .label_column = "2", .skip_bad_rows = true};
+      }()) == "1: a \"quoted\", word @1|2: plain @2|1: two\nlines\r\n @3|");
+  CHECK(rows_of("a,b\n\"x\ny\",1\nz,2\n", Format::csv) == "1: x\ny @2|2: z @4|");
+  CHECK(rows_of("a,1\nb,\"2\"", Format::csv) == "1: a @1|2: b @2|");
+}
+
+TEST_CASE("rows of fastText", "[unit][text]") {
+  CHECK(rows_of("__label__2 Great CD: \"x\"\n__label__a\tb \n", Format::fasttext) ==
+        "2: Great CD: \"x\" @1|a: b @2|");
+  CHECK(refusal("__label__1 __label__2 text\n", Format::fasttext) ==
+        "RowReader: line 1 of \"memory\" is a line with several labels, wanted one "
+        "__label__<name> in front of the text [text.row_label]");
+  CHECK(refusal("__label__1 a\nno label\n", Format::fasttext) ==
+        "RowReader: line 2 of \"memory\" is a line without label, wanted one __label__<name> in "
+        "front of the text [text.row_label]");
+  CHECK(refusal("__label__ a\n", Format::fasttext) ==
+        "RowReader: line 1 of \"memory\" is without label, wanted a label [text.row_label]");
+  CHECK(refusal("__label__a\n", Format::fasttext) ==
+        "RowReader: line 1 of \"memory\" is without text, wanted a text [text.row_empty]");
+}
+
+TEST_CASE("rows of JSON lines", "[unit][text]") {
+  CHECK(
+      rows_of("{\"text\": \"a\\nb\", \"label\": 1}\n\n"
+              "{\"label\": \"x\", \"more\": {\"text\": [1, 2.5, null]}, \"text\": \"\\u00e9\"}\r\n"
+              "{\"text\": \"c\", \"label\": -2}\n{\"text\": \"d\", \"label\": true}",
+              Format::json_lines) == "1: a\nb @1|x: \xC3\xA9 @3|-2: c @4|true: d @5|");
+  CHECK(rows_of("{\"s\": \"a\", \"y\": 1}",
+                {.format = Format::json_lines, .text_column = "s", .label_column = "y"}) ==
+        "1: a @1|");
+  const auto given = [](std::string_view line) {
+    std::string message =
+        refusal("{\"text\": \"a\", \"label\": 1}\n" + std::string(line), Format::json_lines);
+    CHECK(message.ends_with(
+        ", wanted an object with \"text\", a text, and \"label\", a text or a whole number "
+        "[text.row_json]"));
+    const std::string_view start = "RowReader: line 2 of \"memory\" is ";
+    CHECK(message.starts_with(start));
+    message.erase(0, start.size());
+    return message.substr(0, message.find(", wanted"));
+  };
+  CHECK(given("{\"text\": \"a\"}") == "an object without \"label\"");
+  CHECK(given("{\"label\": 1}") == "an object without \"text\"");
+  CHECK(given("{\"text\": \"a\", \"label\": 1.5}") == "1.5 for \"label\"");
+  CHECK(given("{\"text\": \"a\", \"label\": null}") == "null for \"label\"");
+  CHECK(given("{\"text\": 5, \"label\": 1}") == "5 for \"text\"");
+  CHECK(given("{\"text\": [\"a\"], \"label\": 1}") == "a list for \"text\"");
+  CHECK(given("{\"text\": \"a\", \"label\": {}}") == "an object for \"label\"");
+  CHECK(given("{\"text\": \"a\", \"text\": \"b\", \"label\": 1}") ==
+        "an object with \"text\" twice");
+  CHECK(given("[1]") == "a list, no object");
+  CHECK(given("7") == "no object");
+  CHECK(given("{\"text\": \"a\"") == "no JSON at its byte 13");
+  CHECK(given("{\"text\": \"a\", \"label\": 1} x") == "no JSON at its byte 27");
+  CHECK(given("{\"text\": \"\\ud800\", \"label\": 1}").starts_with("no JSON"));
+  CHECK(given(std::string_view("{\"text\": \"a\", \"label\": 1}\0", 26)) ==
+        "a line with a zero byte");
+}
+
+TEST_CASE("rows that are refused, with their line", "[unit][text]") {
+  CHECK(refusal("a\t1\nb\n", Format::tsv) ==
+        "RowReader: line 2 of \"memory\" is 1 columns wide, wanted 2, as line 1 "
+        "[text.row_columns]");
+  CHECK(refusal("a\t1\nb\t\t2\n", Format::tsv).find("3 columns wide") != std::string::npos);
+  CHECK(refusal("a\t1\n \t2\n", Format::tsv) ==
+        "RowReader: line 2 of \"memory\" is without text, wanted a text [text.row_empty]");
+  CHECK(refusal("a\t1\nb\t \n", Format::tsv) ==
+        "RowReader: line 2 of \"memory\" is without label, wanted a label [text.row_label]");
+  CHECK(
+      refusal(std::string_view("a\t1\nb\0c\t1\n", 10), Format::tsv) ==
+      "RowReader: line 2 of \"memory\" is a zero byte at byte 2 of its text, wanted UTF-8 without "
+      "zero bytes [text.row_encoding]");
+  CHECK(refusal("{\"text\": \"a\\u0000\", \"label\": 1}", Format::json_lines)
+            .find("a zero byte at byte 2 of its text") != std::string::npos);
+  CHECK(refusal("a\t1\nb\xFF\t1\n", Format::tsv) ==
+        "RowReader: line 2 of \"memory\" is not UTF-8 at byte 2 of its text, wanted UTF-8 without "
+        "zero bytes [text.row_encoding]");
+  CHECK(refusal("a\t1\nb\t\xC0\x80\n", Format::tsv).find("of its label") != std::string::npos);
+  CHECK(refusal("a\t1\n" + std::string(98, 'x') + "\t1\nc\t1",
+                {.format = Format::tsv, .max_row_bytes = 99}) ==
+        "RowReader: line 2 of \"memory\" is longer than 99 bytes, wanted at most that "
+        "(max_row_bytes) [text.row_too_long]");
+  CHECK_NOTHROW(rows_of("a\t1\n" + std::string(97, 'x') + "\t1\nc\t1",
+                        {.format = Format::tsv, .max_row_bytes = 99}));
+  CHECK(refusal("a,1\n" + std::string(1000, ','), {.format = Format::csv, .max_row_bytes = 99})
+            .ends_with("[text.row_too_long]"));
+  CHECK(refusal("a,1\n\"x\ny\" z,2\n", Format::csv) ==
+        "RowReader: line 2 of \"memory\" is a field with text behind its closing quotation mark, "
+        "wanted a comma or a line's end there [text.row_quote]");
+  CHECK(refusal("a,1\nthe \"best\",2\n", Format::csv) ==
+        "RowReader: line 2 of \"memory\" is a field without quotes that holds a quotation mark, "
+        "wanted fields with quotation marks inside quotes, the marks doubled [text.row_quote]");
+  CHECK(refusal("a,1\nb,2\n\"c,1\nd,2\n", {.format = Format::csv, .skip_bad_rows = true}) ==
+        "RowReader: line 3 of \"memory\" is a row whose quotation mark is not closed before the "
+        "file's end, wanted a closing quotation mark [text.row_quote]");
+  for (const std::string_view empty : {"", "\n\r\n\n", "\xEF\xBB\xBF"})
+    CHECK(
+        refusal(empty, Format::csv) ==
+        "RowReader: file is \"memory\", without rows, wanted at least one row with text and label "
+        "[text.file_empty]");
+  CHECK(refusal("text,label\n", Format::csv).ends_with("[text.file_empty]"));
+}
+
+TEST_CASE("UTF-8 is what its definition says", "[unit][text]") {
+  using text::find_invalid_utf8;
+  for (const std::string_view good :
+       {"", "a", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80",
+        "\xEF\xBF\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"})
+    CHECK(find_invalid_utf8(good) == std::string_view::npos);
+  for (const std::string_view bad :
+       {"\x80", "\xBF", "\xC0\x80", "\xC1\xBF", "\xC2", "\xC2\x41", "\xE0\x9F\xBF", "\xE0\xA0",
+        "\xED\xA0\x80", "\xEF\xBF\x41", "\xF0\x8F\xBF\xBF", "\xF0\x90\x80", "\xF4\x90\x80\x80",
+        "\xF5\x80\x80\x80", "\xFF"}) {
+    CHECK(find_invalid_utf8(bad) == 0);
+    CHECK(find_invalid_utf8("\xE2\x82\xAC" + std::string(bad)) == 3);
+  }
+}
+
+TEST_CASE("bad rows are counted by reason", "[unit][text]") {
+  const std::string content =
+      "a,1\nb\n\"c\" d,1\ne,2\n,1\nf,\n" + std::string(200, 'x') + ",1\ng,\xFF\nh\ni,1\n";
+  text::RowReader reader = text::RowReader::of_memory(
+      content, {.format = Format::csv, .max_row_bytes = 100, .skip_bad_rows = true});
+  text::Row row;
+  std::string texts;
+  while (reader.next(row)) texts += row.text;
+  CHECK(texts == "aei");
+  std::string skipped;
+  for (const text::SkippedRows& entry : reader.skipped())
+    skipped += std::string(entry.reason.name) + " " + std::to_string(entry.rows) + " @" +
+               std::to_string(entry.line) + " ";
+  CHECK(skipped ==
+        "text.row_columns 2 @2 text.row_quote 1 @3 text.row_empty 1 @5 text.row_label 1 @6 "
+        "text.row_too_long 1 @7 text.row_encoding 1 @8 ");
+  CHECK(refusal(
+            "a\n",
+            {.format = Format::csv, .text_column = "1", .label_column = "2", .skip_bad_rows = true})
+            .ends_with("[text.column]"));
+  CHECK(refusal(" ,1\n", {.format = Format::csv, .skip_bad_rows = true}) ==
+        "RowReader: file is \"memory\", all rows of it bad, wanted at least one row with text and "
+        "label [text.file_empty]");
+}
+
+TEST_CASE("headers are found by their names, by options, or by labels that are numbers",
+          "[unit][text]") {
+  CHECK(rows_of("sentence\tlabel\na\t1\n", Format::tsv) == "1: a @2|");
+  CHECK(rows_of("Label,Text\ngood,a\n", Format::csv) == "good: a @2|");
+  CHECK(rows_of("id,review,sentiment\n7,a,good\n", Format::csv) == "good: a @2|");
+  CHECK(rows_of("comment,stars\na,1\n", Format::csv) == "1: a @2|");
+  CHECK(rows_of("remark,verdict\na,good\n", Format::csv) == "verdict: remark @1|good: a @2|");
+  CHECK(rows_of("remark,verdict\na,good\n", {.format = Format::csv, .header = Header::present}) ==
+        "good: a @2|");
+  CHECK(rows_of("remark,verdict\na,good\n", {.format = Format::csv, .label_column = "verdict"}) ==
+        "good: a @2|");
+  CHECK(rows_of("text,label\na,good\n", {.format = Format::csv, .header = Header::absent}) ==
+        "label: text @1|good: a @2|");
+  CHECK(rows_of("1,a\n2,b\n", {.format = Format::csv, .text_column = "2"}) == "1: a @1|2: b @2|");
+  CHECK(
+      rows_of("x,1,a\ny,2,b\n", {.format = Format::csv, .text_column = "3", .label_column = "2"}) ==
+      "1: a @1|2: b @2|");
+
+  CHECK(refusal("x,1,a\n", Format::csv) ==
+        "RowReader: table of \"memory\" is 3 columns wide, wanted 2 columns, or text_column and "
+        "label_column to say which [text.column]");
+  CHECK(
+      refusal("a,b\nx,1\n", {.format = Format::csv, .label_column = "class"}) ==
+      "RowReader: label_column is \"class\", wanted a name of the header of \"memory\" or a number "
+      "from 1 to 2 [text.column]");
+  CHECK(refusal("x,1\n", {.format = Format::csv, .text_column = "3"}) ==
+        "RowReader: text_column is \"3\", wanted a column of \"memory\" or a number from 1 to 2 "
+        "[text.column]");
+  CHECK(refusal("x,1\n", {.format = Format::csv, .text_column = "0"}).ends_with("[text.column]"));
+  CHECK(refusal("x,1\n", {.format = Format::csv, .text_column = "2", .label_column = "2"}) ==
+        "RowReader: text_column and label_column is the same, 2, wanted two columns [text.column]");
+}

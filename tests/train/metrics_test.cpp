@@ -1,0 +1,80 @@
+// Metrics against their definitions, on cases counted by hand.
+
+#include <soma/train/metrics.hpp>
+
+#include "catch.hpp"
+#include "support/errors.hpp"
+
+#include <array>
+#include <vector>
+
+using namespace soma::train;
+using soma_test::id_of;
+
+TEST_CASE("accuracy, precision, recall and F1 of a small table", "[unit]") {
+  ClassificationMetrics metrics(3);
+  const auto add = [&](std::int64_t label, std::size_t taken_for) {
+    std::array<float, 3> scores{-1, -1, -1};
+    scores[taken_for] = 2;
+    metrics.add(scores, label);
+  };
+  for (int i = 0; i < 5; ++i) add(0, 0);
+  for (int i = 0; i < 2; ++i) add(0, 1);
+  for (int i = 0; i < 3; ++i) add(1, 1);
+  add(1, 2);
+  add(2, 0);
+  CHECK(metrics.cases() == 12);
+  CHECK(metrics.correct() == 8);
+  CHECK(metrics.accuracy() == 8.0 / 12);
+  const std::vector<std::uint64_t> table{5, 2, 0, 0, 3, 1, 1, 0, 0};
+  CHECK(std::vector<std::uint64_t>(metrics.confusion().begin(), metrics.confusion().end()) ==
+        table);
+  CHECK(metrics.precision(0) == 5.0 / 6);
+  CHECK(metrics.recall(0) == 5.0 / 7);
+  CHECK(metrics.f1(0) == 10.0 / 13);
+  CHECK(metrics.precision(1) == 3.0 / 5);
+  CHECK(metrics.f1(1) == 6.0 / 9);
+  CHECK(metrics.f1(2) == 0);  // nothing of it was right
+  CHECK(metrics.macro_f1() == (10.0 / 13 + 6.0 / 9) / 3);
+}
+
+TEST_CASE("the area under the curve counts pairs, ties for half", "[unit]") {
+  CHECK(area_under_curve({1, 2, 3}, {4, 5}) == 1);
+  CHECK(area_under_curve({4, 5}, {1, 2, 3}) == 0);
+  CHECK(area_under_curve({1, 2, 2, 3}, {2, 3}) == (1 + 2 * 0.5 + 3 + 0.5) / 8);
+  CHECK(area_under_curve({}, {1}) == 0.5);
+  // Against the definition, on numbers that repeat.
+  std::vector<float> negatives, positives;
+  for (int i = 0; i < 40; ++i) {
+    negatives.push_back(static_cast<float>(i * 7 % 13));
+    positives.push_back(static_cast<float>(i * 5 % 17));
+  }
+  double pairs = 0;
+  for (const float n : negatives)
+    for (const float p : positives) pairs += p > n ? 1 : p == n ? 0.5 : 0;
+  CHECK(area_under_curve(negatives, positives) == pairs / 1600);
+}
+
+TEST_CASE("Wilson's interval", "[unit]") {
+  // 81 of 263: a worked example, 0.2553 to 0.3662 (Newcombe, Statistics in Medicine 17, 1998).
+  const Interval interval = wilson_interval(81, 263);
+  CHECK(std::abs(interval.low - 0.2553) < 5e-5);
+  CHECK(std::abs(interval.high - 0.3662) < 5e-5);
+  CHECK(wilson_interval(0, 20).low == 0);
+  CHECK(wilson_interval(20, 20).high == 1);
+  CHECK(wilson_interval(0, 0).high == 1);
+  for (std::uint64_t cases = 1; cases <= 500; ++cases) {  // an end is reached in spite of rounding
+    CHECK(wilson_interval(0, cases).low == 0);
+    CHECK(wilson_interval(cases, cases).high == 1);
+  }
+}
+
+TEST_CASE("what is no class is refused", "[unit]") {
+  ClassificationMetrics metrics(2);
+  const std::array<float, 2> two{0, 1};
+  const std::array<float, 3> three{0, 1, 2};
+  CHECK(id_of([&] { metrics.add(two, 2); }) == "train.label");
+  CHECK(id_of([&] { metrics.add(two, -1); }) == "train.label");
+  CHECK(id_of([&] { metrics.add(three, 1); }) == "train.label");
+  CHECK(metrics.cases() == 0);
+}

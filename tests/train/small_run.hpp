@@ -1,0 +1,110 @@
+// A small classifier and sequences that it can learn to tell apart: enough for a trainer.
+#pragma once
+
+#include <soma/data/token_source.hpp>
+#include <soma/models/bert.hpp>
+#include <soma/soma.hpp>
+#include <soma/train/trainer.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace soma_test {
+
+// The class is which of two tokens stands last.
+inline soma::data::TokenLists token_lists(std::size_t count) {
+  soma::data::TokenLists lists;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t length = 3 + i * 7 % 11;
+    const bool positive = (i * 2654435761u >> 7 & 1) != 0;
+    std::vector<std::int32_t> ids{1};
+    for (std::size_t j = 0; j < length; ++j)
+      ids.push_back(static_cast<std::int32_t>(4 + (i * 31 + j * 17) % 20));
+    ids.push_back(positive ? 2 : 3);
+    lists.add(ids, positive ? 1 : 0);
+  }
+  return lists;
+}
+
+inline soma::models::BertConfig small_config() {
+  soma::models::BertConfig config;
+  config.vocabulary = 24;
+  config.width = 32;
+  config.layers = 2;
+  config.heads = 2;
+  config.inner = 64;
+  config.positions = 32;
+  return config;
+}
+
+struct SmallModel {
+  explicit SmallModel(soma::Context& context, std::uint64_t seed = 7)
+      : model(soma::nn::Scope{context, seed}, small_config(), 2), task(model, 2) {}
+  soma::models::BertClassifier model;
+  soma::nn::ClassificationTask<soma::models::BertClassifier> task;
+};
+
+// A number that differs if a bit of a weight does.
+inline std::uint64_t bits_of(soma::Context& context, const soma::Parameters& parameters) {
+  soma::data::ContentHash hash;
+  for (const auto& [name, tensor] : soma::nn::state_dict(parameters)) {
+    const soma::Tensor values = soma::contiguous(context, tensor);
+    hash.add_text(name);
+    hash.add_bytes({values.raw(), values.bytes()});
+  }
+  return hash.value();
+}
+
+// Keeps checkpoints in memory, as a folder would.
+class MemoryStore final : public soma::CheckpointStore {
+ public:
+  explicit MemoryStore(soma::Context& context) : context_(context) {}
+  void save(std::uint64_t, const soma::Checkpoint& checkpoint) override {
+    latest_ = copy(checkpoint);
+    saved_ = true;
+  }
+  bool load_latest(soma::Context&, soma::Checkpoint& checkpoint) override {
+    checkpoint = latest_;
+    return saved_;
+  }
+  void save_best(const soma::Checkpoint& checkpoint) override {
+    best_ = copy(checkpoint);
+    has_best_ = true;
+  }
+  bool load_best(soma::Context&, soma::Checkpoint& checkpoint) override {
+    checkpoint = best_;
+    return has_best_;
+  }
+
+ private:
+  soma::StateDict copy(const soma::StateDict& state) {
+    soma::StateDict copied;
+    for (const auto& [name, tensor] : state) copied.set(name, soma::clone(context_, tensor));
+    return copied;
+  }
+  soma::Checkpoint copy(const soma::Checkpoint& checkpoint) {
+    return {copy(checkpoint.weights), copy(checkpoint.optimizer), checkpoint.progress,
+            checkpoint.identity};
+  }
+  soma::Context& context_;
+  soma::Checkpoint latest_{}, best_{};
+  bool saved_ = false, has_best_ = false;
+};
+
+// Stops a run after that many steps, and remembers all of them.
+struct Follower final : soma::train::Callback {
+  explicit Follower(std::uint64_t stop_after = 0) : stop_at(stop_after) {}
+  void on_step(const soma::train::StepInfo& step) override {
+    steps.push_back(step);
+    if (step.step == stop_at) stop.request();
+  }
+  void on_evaluation(const soma::train::EvaluationInfo& info) override {
+    evaluated_at.push_back(info.step);
+  }
+  std::uint64_t stop_at;
+  soma::train::StopFlag stop;
+  std::vector<soma::train::StepInfo> steps;
+  std::vector<std::uint64_t> evaluated_at;
+};
+
+}  // namespace soma_test

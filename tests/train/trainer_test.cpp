@@ -1,0 +1,236 @@
+// The loop: it learns, its bits depend on nothing that they should not, and what is asked of it
+// happens.
+
+#include "train/small_run.hpp"
+
+#include "catch.hpp"
+#include "support/errors.hpp"
+
+#include <cmath>
+#include <limits>
+
+using namespace soma;
+using namespace soma_test;
+using train::TrainerBase;
+using train::TrainerOptions;
+
+namespace {
+
+TrainerOptions options_of(Precision precision = {}) {
+  return {.epochs = 3, .learning_rate = 2e-3, .warmup_steps = 3, .seed = 5, .precision = precision};
+}
+
+data::BatchOptions batching() { return {.batch_sequences = 16, .shuffle = true, .seed = 3}; }
+
+struct Run {
+  std::uint64_t bits = 0;
+  train::Report report{};
+};
+
+Run run_whole(Context& context, const TrainerOptions& options) {
+  SmallModel small(context);
+  data::TokenSource source(context, token_lists(160), batching());
+  data::TokenSource held_out(context, token_lists(64), {.batch_sequences = 32, .shuffle = false});
+  TrainerBase trainer(context, small.task, options);
+  Run run;
+  run.report = trainer.fit(source, &held_out);
+  run.bits = bits_of(context, small.task.parameters());
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("a run learns, evaluates after each epoch and reports", "[unit]") {
+  auto context = make_context();
+  for (const Precision& precision : {Precision::fp32(), Precision::bf16(), Precision::bf16_sr()}) {
+    INFO(precision.name);
+    SmallModel small(context);
+    data::TokenSource source(context, token_lists(160), batching());
+    data::TokenSource held_out(context, token_lists(64), {.batch_sequences = 32, .shuffle = false});
+    TrainerOptions options = options_of(precision);
+    options.epochs = 8;
+    TrainerBase trainer(context, small.task, options);
+    Follower follower;
+    trainer.add(follower);
+    const train::Report report = trainer.fit(source, &held_out);
+    CHECK(report.steps == 80);
+    CHECK(report.epochs == 8);
+    CHECK(follower.steps.size() == 80);
+    CHECK(follower.evaluated_at == std::vector<std::uint64_t>{10, 20, 30, 40, 50, 60, 70, 80});
+    CHECK(report.metrics.cases() == 64);
+    CHECK(report.metrics.accuracy() == 1);  // one token decides
+    CHECK(report.evaluation_loss < 0.2);
+    CHECK(report.sequences == 8 * 160);
+    CHECK(report.peak_resident_bytes > 0);
+    // The rate: a rise of three steps, then a straight line that ends behind the last step.
+    CHECK(follower.steps[0].learning_rate == 2e-3 * (1.0 / 3));
+    CHECK(follower.steps[2].learning_rate == 2e-3);
+    CHECK(std::abs(follower.steps[79].learning_rate - 2e-3 / 77) < 1e-15);
+    for (const Parameter& parameter : small.task.parameters())
+      CHECK(parameter.value().dtype() ==
+            (parameter.value().rank() >= 2 ? precision.weights : DType::fp32));
+  }
+}
+
+TEST_CASE("the same weights from any number of threads", "[unit]") {
+  for (const Precision& precision : {Precision::fp32(), Precision::bf16(), Precision::bf16_sr()}) {
+    std::uint64_t first = 0;
+    for (const int threads : {1, 2, 3, 7}) {
+      auto context = make_context({.threads = threads});
+      const std::uint64_t bits = run_whole(context, options_of(precision)).bits;
+      if (first == 0) first = bits;
+      INFO(precision.name << " with " << threads << " threads");
+      CHECK(bits == first);
+    }
+  }
+}
+
+TEST_CASE("interrupted after any step and resumed, the weights are the same", "[unit]") {
+  auto context = make_context();
+  for (const Precision& precision : {Precision::fp32(), Precision::bf16_sr()}) {
+    TrainerOptions options = options_of(precision);
+    const std::uint64_t whole = run_whole(context, options).bits;
+    for (std::uint64_t step = 1; step < 30; ++step) {
+      MemoryStore store(context);
+      options.checkpoints = &store;
+      {
+        SmallModel small(context);
+        data::TokenSource source(context, token_lists(160), batching());
+        options.resume = false;
+        TrainerBase trainer(context, small.task, options);
+        Follower follower(step);
+        trainer.add(follower);
+        const train::Report report = trainer.fit(source, nullptr, &follower.stop);
+        CHECK(report.interrupted);
+        CHECK(report.steps == step);
+      }
+      SmallModel small(context, 99);  // other first weights: all comes from the checkpoint
+      data::TokenSource source(context, token_lists(160), batching());
+      options.resume = true;
+      TrainerBase trainer(context, small.task, options);
+      const train::Report report = trainer.fit(source);
+      CHECK(report.first_step == step);
+      CHECK(report.steps == 30);
+      INFO(precision.name << " interrupted after step " << step);
+      CHECK(bits_of(context, small.task.parameters()) == whole);
+    }
+  }
+}
+
+TEST_CASE("a checkpoint of another run is refused by name", "[unit]") {
+  auto context = make_context();
+  MemoryStore store(context);
+  TrainerOptions options = options_of();
+  options.checkpoints = &store;
+  options.max_steps = 2;
+  options.warmup_steps = 0;
+  data::TokenSource source(context, token_lists(160), batching());
+  {
+    SmallModel small(context);
+    TrainerBase(context, small.task, options).fit(source);
+  }
+  options.resume = true;
+  const auto resumed = [&](const TrainerOptions& changed, data::TokenSource& data) {
+    SmallModel small(context);
+    TrainerBase trainer(context, small.task, changed);
+    return id_of([&] { trainer.fit(data); });
+  };
+  TrainerOptions other = options;
+  other.learning_rate = 1;
+  CHECK(resumed(other, source) == "checkpoint.identity");
+  other = options;
+  other.seed = 6;
+  CHECK(resumed(other, source) == "checkpoint.identity");
+  data::TokenSource more(context, token_lists(161), batching());
+  CHECK(resumed(options, more) == "checkpoint.identity");
+  CHECK(resumed(options, source) == "no error");
+}
+
+TEST_CASE("batches that are accumulated make the step of one large batch", "[unit]") {
+  auto context = make_context();
+  const auto first_step = [&](std::size_t batch, std::size_t accumulate) {
+    data::TokenSource source(context, token_lists(48),
+                             {.batch_sequences = batch, .shuffle = false});
+    TrainerOptions options = options_of();
+    options.accumulate = accumulate;
+    options.max_steps = 1;
+    options.warmup_steps = 0;
+    models::BertConfig config = small_config();
+    config.dropout = config.attention_dropout = 0;
+    models::BertClassifier model(nn::Scope{context, 7}, config, 2);
+    nn::ClassificationTask task(model, 2);
+    TrainerBase trainer(context, task, options);
+    Follower follower;
+    trainer.add(follower);
+    trainer.fit(source);
+    return follower.steps.front();
+  };
+  const train::StepInfo whole = first_step(48, 1), parts = first_step(20, 3);
+  CHECK(parts.sequences == 48);  // 20, 20 and 8
+  // The same mean of 48 losses in another order of adding: a few units of 2^-24 each.
+  CHECK(std::abs(whole.loss - parts.loss) < 1e-6);
+  CHECK(std::abs(whole.gradient_norm - parts.gradient_norm) < 1e-5 * whole.gradient_norm);
+}
+
+TEST_CASE("the best weights are kept, and a run that no longer gains ends", "[unit]") {
+  auto context = make_context();
+  for (const bool with_store : {false, true}) {
+    MemoryStore store(context);
+    SmallModel small(context);
+    data::TokenSource source(context, token_lists(160), batching());
+    data::TokenSource held_out(context, token_lists(64), {.batch_sequences = 32, .shuffle = false});
+    TrainerOptions options = options_of();
+    options.epochs = 40;
+    options.evaluate_every = 10;
+    options.patience = 2;
+    options.keep_best = true;
+    if (with_store) options.checkpoints = &store;
+    TrainerBase trainer(context, small.task, options);
+    Follower follower;
+    trainer.add(follower);
+    const train::Report report = trainer.fit(source, &held_out);
+    CHECK(report.stopped_early);
+    CHECK(report.steps < 400);
+    CHECK(train::evaluate(context, small.task, held_out).metrics.accuracy() ==
+          report.metrics.accuracy());
+  }
+}
+
+TEST_CASE("numbers that are not finite stop a run before a weight changes, or are skipped",
+          "[unit]") {
+  auto context = make_context();
+  SmallModel small(context);
+  data::TokenSource source(context, token_lists(160), batching());
+  const Tensor weight = small.model.classifier.weight.value();
+  weight.mutable_data<float>()[0] = std::numeric_limits<float>::infinity();
+  TrainerOptions options = options_of();
+  const std::uint64_t before = bits_of(context, small.task.parameters());
+  CHECK(id_of([&] { TrainerBase(context, small.task, options).fit(source); }) ==
+        "train.not_finite");
+  CHECK(bits_of(context, small.task.parameters()) == before);
+  options.non_finite = train::NonFinite::skip;
+  options.max_steps = 5;
+  const train::Report report = TrainerBase(context, small.task, options).fit(source);
+  CHECK(report.skipped_steps == 5);
+  CHECK(bits_of(context, small.task.parameters()) == before);
+  options.max_steps = 30;
+  CHECK(id_of([&] { TrainerBase(context, small.task, options).fit(source); }) ==
+        "train.not_finite");
+}
+
+TEST_CASE("options that make no sense are refused", "[unit]") {
+  auto context = make_context();
+  SmallModel small(context);
+  const auto refused = [&](const TrainerOptions& options) {
+    return id_of([&] { TrainerBase(context, small.task, options); });
+  };
+  CHECK(refused({.epochs = 0}) == "train.options");
+  CHECK(refused({.accumulate = 0}) == "train.options");
+  CHECK(refused({.learning_rate = -1}) == "train.options");
+  CHECK(refused({.learning_rate = std::nan("")}) == "train.options");
+  CHECK(refused({.clip = -1}) == "train.options");
+  CHECK(refused({.checkpoint_every = 5}) == "train.options");
+  CHECK(refused({.resume = true}) == "train.options");
+  CHECK(id_of([] { Precision::named("fp4"); }) == "train.precision");
+  CHECK(Precision::named("bf16_sr").weights == DType::bf16);
+}
