@@ -8,8 +8,10 @@ if [ "${1:-}" = "--help" ] || [ "${1:-}" = "-h" ]; then
 usage: bash examples/run.sh [example] [arguments]
 
 Builds an example and runs it with the arguments given.
-  numeric_tour   the default: formats, stochastic rounding, this machine
-  digits         trains two networks to read digits (bash examples/run.sh digits --help)
+  bert_classifier   the default: trains a text classifier, saves it in build/reviews_model, and asks it. Arguments go to
+                    `bert_classifier train`, for example: bash examples/run.sh --data reviews.tsv --output model
+  digits            trains two networks to read digits (bash examples/run.sh digits --help)
+  numeric_tour      formats, stochastic rounding, this machine
 
   1. installs the packages that are missing (as root on Debian or a relative; otherwise it says which)
   2. builds into build/release
@@ -19,9 +21,9 @@ HELP
   exit 0
 fi
 
-example=numeric_tour
+example=bert_classifier
 case ${1:-} in
-  numeric_tour | digits)
+  bert_classifier | numeric_tour | digits)
     example=$1
     shift
     ;;
@@ -30,9 +32,30 @@ esac
 # shellcheck source=cmake/requirements.sh
 source cmake/requirements.sh
 
-soma_say "[1/3] compiler, CMake, Ninja, Highway, GSL"
-soma_require g++ cmake ninja-build libhwy-dev libmsgsl-dev
+soma_say "[1/3] compiler, CMake, Ninja, libraries"
+packages=(g++ cmake ninja-build libhwy-dev libmsgsl-dev)
+if [ "$example" = bert_classifier ]; then
+  packages+=(nlohmann-json3-dev libxxhash-dev libutf8proc-dev zlib1g-dev libprotozero-dev libcli11-dev
+    libcpp-httplib-dev pkg-config)
+fi
+soma_require "${packages[@]}"
 soma_say "[2/3] building $example into build/release"
 soma_build release-portable build/release "$example"
-soma_say "[3/3] build/release/bin/$example $*"
-exec "build/release/bin/$example" "$@"
+if [ "$example" != bert_classifier ]; then
+  soma_say "[3/3] build/release/bin/$example $*"
+  exec "build/release/bin/$example" "$@"
+fi
+
+if [ "$#" -gt 0 ]; then
+  soma_say "[3/3] build/release/bin/bert_classifier train $*"
+  exec build/release/bin/bert_classifier train "$@"
+fi
+model=build/reviews_model
+soma_say "[3/3] build/release/bin/bert_classifier train --output $model --price-per-hour 0.10"
+build/release/bin/bert_classifier train --output "$model" --price-per-hour 0.10
+soma_say "three sentences, build/release/bin/bert_classifier predict --model $model"
+for text in "The handle of the lamp is really practical." \
+  "Although the hinge looks lovely to me, I found the lid quite awful." \
+  "Nothing about the kettle is bad."; do
+  printf '%s\t%s\n' "$(printf '%s\n' "$text" | build/release/bin/bert_classifier predict --model "$model")" "$text"
+done

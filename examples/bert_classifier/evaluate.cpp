@@ -1,0 +1,133 @@
+// evaluate, predict and describe.
+
+#include "commands.hpp"
+
+#include <soma/io/confusion_csv.hpp>
+#include <soma/io/record_json.hpp>
+#include <soma/models/text_classifier.hpp>
+#include <soma/runtime/host.hpp>
+#include <soma/soma.hpp>
+#include <soma/text/labelled_text.hpp>
+#include <soma/train/evaluate.hpp>
+#include <soma/train/report.hpp>
+
+#include <fstream>
+#include <iostream>
+
+namespace {
+
+using soma::models::TextClassifier;
+
+// The model's labels have to be those of the rows, whatever the rows' order.
+void check_labels(const TextClassifier& model, std::vector<soma::text::LabelledRow>& rows,
+                  const std::vector<std::string>& labels) {
+  std::vector<std::int64_t> known(labels.size(), -1);
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    for (std::size_t j = 0; j < model.labels().size(); ++j)
+      if (labels[i] == model.labels()[j]) known[i] = static_cast<std::int64_t>(j);
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (known[i] < 0)
+      soma::fail(soma::error_id::text_label_unseen, "evaluate", "label", soma::quoted(labels[i]),
+                 "one of the model's, such as " + soma::quoted(model.labels().front()));
+  for (auto& row : rows) row.label = known[static_cast<std::size_t>(row.label)];
+}
+
+}  // namespace
+
+soma::ContextOptions context_options(const ComputeOptions& options) {
+  if (options.device != "host")
+    soma::fail(soma::ErrorId{"cli.not_built"}, "--device", "device", soma::quoted(options.device),
+               "host: that part does not exist yet");
+  return {.threads = options.threads,
+          .math = options.math == "portable" ? soma::Math::portable : soma::Math::fast};
+}
+
+int evaluate(const EvaluateOptions& options) {
+  soma::Context context = soma::make_context(context_options(options.compute));
+  TextClassifier model = TextClassifier::from_pretrained(context, options.model);
+  soma::text::ReadOptions settings;
+  settings.rows.text_column = options.data.text_column;
+  settings.rows.label_column = options.data.label_column;
+  settings.rows.skip_bad_rows = options.data.skip_bad_rows;
+  settings.held_out_share = 0;
+  const soma::text::LabelledText text = soma::text::read_labelled(options.data.data, settings);
+  std::vector<soma::text::LabelledRow> rows(text.train().begin(), text.train().end());
+  check_labels(model, rows, text.labels());
+  const auto source =
+      model.batches(rows, {.batch_sequences = options.batch_size, .shuffle = false});
+  const soma::train::Evaluation result = soma::train::evaluate(context, model, *source);
+  const soma::train::ClassificationMetrics& metrics = result.metrics;
+
+  if (!options.confusion.empty()) {
+    soma::AtomicFile file("evaluate", options.confusion);
+    file.write(soma::confusion_csv(model.labels(), metrics.confusion()));
+    file.commit();
+  }
+  const soma::train::Interval interval = metrics.accuracy_interval();
+  if (options.json) {
+    soma::Record record("evaluation");
+    record.set("rows", metrics.cases());
+    record.set("accuracy", metrics.accuracy());
+    record.set("accuracy_low", interval.low);
+    record.set("accuracy_high", interval.high);
+    record.set("macro_f1", metrics.macro_f1());
+    if (metrics.classes() == 2) record.set("auc", metrics.area_under_curve());
+    record.set("loss", result.loss);
+    record.set("seconds", result.seconds);
+    std::cout << soma::to_json(record) << '\n';
+    return 0;
+  }
+  using soma::train::detail::fixed;
+  std::cout << "accuracy " << fixed(metrics.accuracy(), 4) << " (95 %: " << fixed(interval.low, 4)
+            << " to " << fixed(interval.high, 4) << "), macro F1 " << fixed(metrics.macro_f1(), 4);
+  if (metrics.classes() == 2) std::cout << ", AUC " << fixed(metrics.area_under_curve(), 4);
+  std::cout << ", loss " << fixed(result.loss, 4) << ", " << metrics.cases() << " rows\n";
+  std::cout << "class\tprecision\trecall\tF1\n";
+  for (std::size_t i = 0; i < metrics.classes(); ++i)
+    std::cout << model.labels()[i] << '\t' << fixed(metrics.precision(i), 4) << '\t'
+              << fixed(metrics.recall(i), 4) << '\t' << fixed(metrics.f1(i), 4) << '\n';
+  return 0;
+}
+
+int predict(const PredictOptions& options) {
+  soma::Context context = soma::make_context(context_options(options.compute));
+  const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
+  std::ifstream file;
+  if (options.file != "-") {
+    file.open(options.file, std::ios::binary);
+    if (!file)
+      soma::fail(soma::error_id::file_read, "predict", "file", soma::quoted(options.file),
+                 "a file that can be read");
+  }
+  std::istream& input = options.file == "-" ? std::cin : file;
+  std::ios::sync_with_stdio(false);
+  std::vector<std::string> lines;
+  const auto answer = [&] {
+    const std::vector<std::string_view> texts(lines.begin(), lines.end());
+    for (const soma::models::Prediction& prediction : model.predict(texts))
+      std::cout << prediction << '\n';
+    std::cout << std::flush;
+    lines.clear();
+  };
+  for (std::string line; std::cout && !stop_requested.requested() && std::getline(input, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    lines.push_back(std::move(line));
+    // Lines that somebody types are answered at once.
+    if (lines.size() >= options.batch_size || input.rdbuf()->in_avail() <= 0) answer();
+  }
+  if (!lines.empty()) answer();
+  if (input.bad())  // such as a folder, which opens
+    soma::fail(soma::error_id::file_read, "predict", "file", soma::quoted(options.file),
+               "a file that can be read");
+  return 0;
+}
+
+int describe(const DescribeOptions& options) {
+  soma::Context context = soma::make_context(context_options(options.compute));
+  std::cout << to_string(describe_host(context));
+  std::cout << "formats          ";
+  for (const soma::NamedFormat& format : soma::named_formats) std::cout << ' ' << format.name;
+  std::cout << "\nprecisions        fp32 bf16 bf16_sr\nversion           " << soma::version.major
+            << '.' << soma::version.minor << '.' << soma::version.patch << '\n';
+  return 0;
+}

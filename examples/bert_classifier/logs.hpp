@@ -1,0 +1,84 @@
+// What a run leaves for other tools: JSON lines and TensorBoard's event files.
+#pragma once
+
+#include <soma/io/json_lines.hpp>
+#include <soma/runtime/usage.hpp>
+#include <soma/tensorboard.hpp>
+#include <soma/train/events.hpp>
+
+#include <cinttypes>
+#include <cstdint>
+#include <string>
+
+class JsonLog final : public soma::train::Callback {
+ public:
+  JsonLog(const std::string& path, bool resumes)
+      : file_(path, resumes ? soma::ExistingFile::append : soma::ExistingFile::replace) {}
+
+  void on_step(const soma::train::StepInfo& step) override {
+    soma::Record line("line");
+    line.set("step", step.step);
+    line.set("loss", step.loss);
+    line.set("grad_norm", step.gradient_norm);
+    line.set("learning_rate", step.learning_rate);
+    line.set("tokens", step.tokens);
+    line.set("seconds", step.seconds);
+    file_.write(line);
+  }
+  void on_evaluation(const soma::train::EvaluationInfo& info) override {
+    soma::Record line("line");
+    line.set("event", "evaluation");
+    line.set("step", info.step);
+    line.set("loss", info.loss);
+    line.set("accuracy", info.metrics->accuracy());
+    line.set("macro_f1", info.metrics->macro_f1());
+    line.set("seconds", info.seconds);
+    file_.write(line);
+  }
+  void done(const soma::train::Report& report, std::uint64_t weights_hash) {
+    char hash[17];
+    std::snprintf(hash, sizeof hash, "%016" PRIx64, weights_hash);
+    soma::Record line("line");
+    line.set("event", "done");
+    line.set("accuracy", report.metrics.accuracy());
+    line.set("train_seconds", report.train_seconds);
+    line.set("peak_rss_bytes", report.peak_resident_bytes);
+    line.set("weights_hash", std::string_view(hash));
+    line.set("steps", report.steps);
+    line.set("interrupted", report.interrupted);
+    file_.write(line);
+  }
+
+ private:
+  soma::JsonLines file_;
+};
+
+class TensorBoardLog final : public soma::train::Callback {
+ public:
+  explicit TensorBoardLog(const std::string& folder) : file_(folder) {}
+
+  void on_step(const soma::train::StepInfo& step) override {
+    const auto at = static_cast<std::int64_t>(step.step);
+    file_.scalar("train/loss", at, step.loss);
+    file_.scalar("train/gradient_norm", at, step.gradient_norm);
+    file_.scalar("train/learning_rate", at, step.learning_rate);
+    if (step.sequences != 0)
+      file_.scalar("train/accuracy", at,
+                   static_cast<double>(step.correct) / static_cast<double>(step.sequences));
+    if (step.seconds > 0) {
+      file_.scalar("speed/tokens_per_second", at, static_cast<double>(step.tokens) / step.seconds);
+      file_.scalar("speed/useful_gflops", at, step.useful_flops * 1e-9 / step.seconds);
+    }
+    file_.scalar("memory/peak_resident_bytes", at,
+                 static_cast<double>(soma::peak_resident_bytes()));
+  }
+  void on_evaluation(const soma::train::EvaluationInfo& info) override {
+    const auto at = static_cast<std::int64_t>(info.step);
+    file_.scalar("held_out/loss", at, info.loss);
+    file_.scalar("held_out/accuracy", at, info.metrics->accuracy());
+    file_.scalar("held_out/macro_f1", at, info.metrics->macro_f1());
+  }
+
+ private:
+  soma::EventFile file_;
+};

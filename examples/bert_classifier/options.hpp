@@ -1,0 +1,81 @@
+// What the program can be told.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+struct ComputeOptions {
+  std::string math = "fast", device = "host";
+  int threads = 0;
+};
+
+struct DataOptions {
+  std::string data, dev;
+  std::string text_column, label_column;
+  bool skip_bad_rows = false;
+  double held_out_share = 0.1;
+};
+
+struct TrainOptions {
+  ComputeOptions compute;
+  DataOptions data;
+  std::string pretrained, preset = "tiny";
+  std::size_t vocab_size = 0;               // 0: the default of what is trained
+  std::uint64_t epochs = 0, max_steps = 0;  // 0 epochs: the default of what is trained
+  std::size_t batch_size = 32, batch_tokens = 0, max_length = 128, accumulate = 1, shards = 8;
+  double learning_rate = -1;  // below 0: the default of what is trained
+  std::string schedule = "linear";
+  std::int64_t warmup_steps = -1;  // below 0: the default of what is trained
+  double weight_decay = 0.01, clip = 1;
+  bool decay_all = false, no_shuffle = false;
+  float dropout = -1;
+  std::uint64_t seed = 1;
+  std::string precision = "fp32";
+  std::uint64_t evaluate_every = 0, patience = 0;
+  bool keep_best = false;
+  std::string checkpoint;
+  std::uint64_t checkpoint_every = 0;
+  std::size_t keep_checkpoints = 3;
+  bool resume = false;
+  std::string tensorboard, log_json, profile, output, confusion;
+  double price_per_hour = 0;
+  double label_noise = 0.02;
+  std::size_t reviews = 240000;
+  std::size_t stream = 0;  // rows of the buffer; 0: all rows are read at once
+  bool quiet = false;
+};
+
+struct EvaluateOptions {
+  ComputeOptions compute;
+  DataOptions data;
+  std::string model, confusion;
+  std::size_t batch_size = 32;
+  bool json = false;
+};
+
+struct PredictOptions {
+  ComputeOptions compute;
+  std::string model, file = "-";
+  std::size_t batch_size = 32;
+};
+
+struct ServeOptions {
+  ComputeOptions compute;
+  std::string model, host = "127.0.0.1";
+  int port = 8080;
+  std::size_t max_body = std::size_t{1} << 20, batch_size = 32;
+  double read_timeout = 5;
+};
+
+struct DescribeOptions {
+  ComputeOptions compute;
+};
+
+void add_options(CLI::App& command, TrainOptions& options);
+void add_options(CLI::App& command, EvaluateOptions& options);
+void add_options(CLI::App& command, PredictOptions& options);
+void add_options(CLI::App& command, ServeOptions& options);
+void add_options(CLI::App& command, DescribeOptions& options);

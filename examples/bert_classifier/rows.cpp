@@ -1,0 +1,122 @@
+#include "rows.hpp"
+
+#include "arguments.hpp"
+#include "baselines.hpp"
+#include "reviews.hpp"
+
+#include <soma/train/report.hpp>
+
+#include <algorithm>
+#include <iostream>
+#include <set>
+
+namespace {
+
+void report_skipped(const std::vector<soma::text::SkippedRows>& all) {
+  for (const soma::text::SkippedRows& skipped : all)
+    std::cerr << "skipped " << skipped.rows << " rows: " << skipped.reason.name
+              << ", the first in line " << skipped.line << " of " << skipped.file << '\n';
+}
+
+soma::text::RowOptions row_options(const DataOptions& options) {
+  soma::text::RowOptions rows;
+  rows.text_column = options.text_column;
+  rows.label_column = options.label_column;
+  rows.skip_bad_rows = options.skip_bad_rows;
+  return rows;
+}
+
+Rows read_rows(const TrainOptions& options, const soma::text::DataFiles& files) {
+  soma::text::ReadOptions settings;
+  settings.rows = row_options(options.data);
+  settings.held_out_share = options.data.held_out_share;
+  settings.read_test = false;
+  const soma::text::LabelledText text = soma::text::read_labelled(files, settings);
+  report_skipped(text.skipped());
+  return {{text.train().begin(), text.train().end()},
+          {text.held_out().begin(), text.held_out().end()},
+          text.labels(),
+          {}};
+}
+
+// One pass that keeps nothing but labels and a count; held-out rows are kept.
+Rows stream_rows(const TrainOptions& options, const soma::text::DataFiles& files) {
+  if (files.train.size() != 1)
+    throw UsageError("--stream takes one file, and --data " + soma::quoted(options.data.data) +
+                     " has " + std::to_string(files.train.size()));
+  Rows rows;
+  rows.stream = {.file = files.train.front(),
+                 .rows = row_options(options.data),
+                 .buffer_rows = options.stream};
+  std::set<std::string> labels;
+  soma::text::Row row;
+  soma::text::RowReader reader(rows.stream->file, rows.stream->rows, "train");
+  while (reader.next(row)) {
+    ++rows.stream->count;
+    if (labels.insert(row.label).second && labels.size() > soma::text::ReadOptions{}.max_labels)
+      soma::fail(soma::error_id::text_label_count, "train",
+                 "labels of " + soma::quoted(rows.stream->file),
+                 "more than " + std::to_string(labels.size() - 1),
+                 "at most that, in the column of labels");
+  }
+  report_skipped(reader.skipped());
+  if (labels.size() < 2)
+    soma::fail(soma::error_id::text_one_class, "train", "label of all rows",
+               soma::quoted(*labels.begin()), "two labels at least");
+  rows.labels.assign(labels.begin(), labels.end());
+  soma::text::sort_labels(rows.labels);
+  for (const std::string& file : files.held_out) {
+    soma::text::RowReader held_out(file, rows.stream->rows, "train");
+    while (held_out.next(row)) {
+      const auto label = std::ranges::find(rows.labels, row.label);
+      if (label == rows.labels.end())
+        soma::fail(soma::error_id::text_label_unseen, "train",
+                   "label in line " + std::to_string(row.line) + " of " + soma::quoted(file),
+                   soma::quoted(row.label), "one of the training data");
+      rows.held_out.push_back({std::move(row.text), label - rows.labels.begin()});
+    }
+    report_skipped(held_out.skipped());
+  }
+  return rows;
+}
+
+Rows make_up_rows(const TrainOptions& options) {
+  Rows rows;
+  rows.labels = {"negative", "positive"};
+  const auto make = [&](std::size_t count, reviews::Split split, double label_noise) {
+    std::vector<soma::text::LabelledRow> made;
+    for (reviews::Review& review : reviews::generate(count, options.seed, split, label_noise))
+      made.push_back({std::move(review.text), review.label});
+    return made;
+  };
+  rows.train = make(options.reviews, reviews::Split::train, options.label_noise);
+  rows.held_out = make(std::clamp(options.reviews / 10, std::size_t{100}, std::size_t{4000}),
+                       reviews::Split::held_out, 0);
+  const auto as_texts = [](const std::vector<soma::text::LabelledRow>& from) {
+    std::vector<baselines::Text> texts;
+    for (const auto& row : from) texts.push_back({row.text, static_cast<int>(row.label)});
+    return texts;
+  };
+  const baselines::Accuracies reached =
+      baselines::measure(as_texts(rows.train), as_texts(rows.held_out));
+  std::cout << "The reviews are generated, not written by people; the held-out ones are made of\n"
+               "combinations and names that training never shows. What ignores the order of words\n"
+               "reaches, on the held-out reviews:\n"
+            << "  length only       " << soma::train::detail::fixed(reached.length, 4) << '\n'
+            << "  single words      " << soma::train::detail::fixed(reached.words, 4) << '\n'
+            << "  pairs of words    " << soma::train::detail::fixed(reached.pairs, 4) << '\n'
+            << std::flush;
+  return rows;
+}
+
+}  // namespace
+
+Rows training_rows(const TrainOptions& options) {
+  if (options.data.data.empty()) {
+    if (options.stream != 0) throw UsageError("--stream needs --data, a file of rows");
+    return make_up_rows(options);
+  }
+  soma::text::DataFiles files = soma::text::find_data_files(options.data.data);
+  if (!options.data.dev.empty()) files.held_out = {options.data.dev};
+  return options.stream != 0 ? stream_rows(options, files) : read_rows(options, files);
+}

@@ -1,0 +1,107 @@
+// One connection of a client, with a time for a request to arrive in, whatever its pace.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <httplib.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+class Connection final : public httplib::Stream {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Owns the socket.
+  Connection(int socket, std::chrono::milliseconds timeout) : socket_(socket), timeout_(timeout) {}
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  ~Connection() override {
+    if (linger_) read_to_the_end();
+    ::close(socket_);
+  }
+
+  // Whether there is something to read within that time; the end of the stream is something.
+  bool wait(std::chrono::milliseconds time) const {
+    return begin_ < end_ || poll_for(POLLIN, Clock::now() + time);
+  }
+  // Of the request that begins now, as many bytes are read at most.
+  void begin_request(std::size_t bytes) {
+    deadline_ = Clock::now() + timeout_;
+    left_ = bytes;
+  }
+  // Whether a read came to nothing: what comes next is not the beginning of a request.
+  bool broken() const { return broken_; }
+  // Closing with bytes that were not read takes the answer from the client: read them first.
+  void linger() { linger_ = true; }
+
+  bool is_readable() const override { return wait(std::chrono::milliseconds(0)); }
+  // The library's names for it until 0.19, and from then on.
+  bool is_writable() const { return poll_for(POLLOUT, Clock::now() + timeout_); }
+  bool wait_writable() const { return is_writable(); }
+  bool wait_readable() const { return begin_ < end_ || poll_for(POLLIN, deadline_); }
+  time_t duration() const { return 0; }
+  ssize_t read(char* to, std::size_t size) override {
+    if (begin_ == end_ && !refill()) return broken_ = true, -1;
+    const std::size_t count = (std::min)(size, end_ - begin_);
+    std::memcpy(to, buffer_.data() + begin_, count);
+    begin_ += count;
+    return static_cast<ssize_t>(count);
+  }
+  ssize_t write(const char* from, std::size_t size) override {
+    const auto until = Clock::now() + timeout_;
+    for (std::size_t done = 0; done < size;) {
+      if (!poll_for(POLLOUT, until)) return broken_ = true, -1;
+      const ssize_t count = ::send(socket_, from + done, size - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (count < 0 && errno != EAGAIN && errno != EINTR) return broken_ = true, -1;
+      if (count > 0) done += static_cast<std::size_t>(count);
+    }
+    return static_cast<ssize_t>(size);
+  }
+  // Nobody asks who is at the other end.
+  void get_remote_ip_and_port(std::string&, int&) const override {}
+  void get_local_ip_and_port(std::string&, int&) const override {}
+  // The library refuses numbers beyond select's, which is not used here.
+  socket_t socket() const override { return 0; }
+
+ private:
+  bool poll_for(short event, Clock::time_point until) const {
+    while (true) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+      pollfd entry{socket_, event, 0};
+      const int found = ::poll(&entry, 1, static_cast<int>((std::max)(left, decltype(left){0})));
+      if (found >= 0 || errno != EINTR) return found > 0;
+    }
+  }
+  bool refill() {
+    const std::size_t room = (std::min)(left_, buffer_.size());
+    while (room > 0 && poll_for(POLLIN, deadline_)) {
+      const ssize_t count = ::recv(socket_, buffer_.data(), room, MSG_DONTWAIT);
+      if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+      if (count <= 0) return false;
+      begin_ = 0;
+      end_ = static_cast<std::size_t>(count);
+      left_ -= end_;
+      return true;
+    }
+    return false;
+  }
+  void read_to_the_end() {
+    ::shutdown(socket_, SHUT_WR);
+    const auto until = Clock::now() + (std::min)(timeout_, std::chrono::milliseconds(1000));
+    while (Clock::now() < until && poll_for(POLLIN, until))
+      if (::recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT) <= 0) return;
+  }
+
+  int socket_;
+  std::chrono::milliseconds timeout_;
+  Clock::time_point deadline_{};
+  std::vector<char> buffer_ = std::vector<char>(16384);
+  std::size_t begin_ = 0, end_ = 0, left_ = 0;
+  bool broken_ = false, linger_ = false;
+};

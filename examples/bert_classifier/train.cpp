@@ -1,0 +1,206 @@
+// train: rows and a model in, a trained model out.
+
+#include "arguments.hpp"
+#include "commands.hpp"
+#include "logs.hpp"
+#include "rows.hpp"
+
+#include <soma/data/prefetch.hpp>
+#include <soma/io/atomic_file.hpp>
+#include <soma/io/atomic_folder.hpp>
+#include <soma/io/checkpoint_folder.hpp>
+#include <soma/io/confusion_csv.hpp>
+#include <soma/io/state_hash.hpp>
+#include <soma/models/text_classifier.hpp>
+#include <soma/runtime/host.hpp>
+#include <soma/soma.hpp>
+#include <soma/text/stream_source.hpp>
+#include <soma/text/train_vocabulary.hpp>
+#include <soma/train/console_progress.hpp>
+#include <soma/train/trainer.hpp>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include <unistd.h>
+
+namespace {
+
+using soma::models::TextClassifier;
+
+// What is made up is never read twice: there is always more of it. Its names are many, and a small
+// vocabulary has the pieces that new names are made of.
+std::size_t vocabulary_size(const TrainOptions& options) {
+  if (options.vocab_size != 0) return options.vocab_size;
+  return options.data.data.empty() ? 1000 : 8000;
+}
+std::uint64_t epochs(const TrainOptions& options) {
+  if (options.epochs != 0) return options.epochs;
+  return options.data.data.empty() || !options.pretrained.empty() ? 1 : 6;
+}
+
+std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOptions& options,
+                                           const Rows& rows) {
+  const soma::models::TextClassifierOptions settings{.labels = rows.labels,
+                                                     .max_length = options.max_length,
+                                                     .seed = options.seed,
+                                                     .dropout = options.dropout};
+  if (!options.pretrained.empty()) {
+    std::unique_ptr<TextClassifier> model(
+        new TextClassifier(TextClassifier::from_pretrained(context, options.pretrained, settings)));
+    if (!model->fresh().empty() && !options.quiet)
+      std::cerr << "new, not in the files: " << model->fresh().size() << " tensors, such as "
+                << model->fresh().front() << '\n';
+    return model;
+  }
+  soma::text::VocabularyTrainer trainer;
+  for_each_text(rows, [&](std::string_view text) { trainer.add(text); });
+  soma::text::Tokenizer tokenizer(trainer.train({.size = vocabulary_size(options)}), {});
+  using soma::models::BertConfig;
+  BertConfig config = options.preset == "base"     ? BertConfig::base()
+                      : options.preset == "minilm" ? BertConfig::minilm()
+                      : options.preset == "small"  ? BertConfig::small()
+                                                   : BertConfig::tiny();
+  config.vocabulary = tokenizer.vocabulary().size();
+  // What was pretrained on much text is published with 0.02 and 0.1. A small model that sees little
+  // text begins faster from larger weights, and has nothing to forget.
+  config.deviation = 0.05f;
+  if (options.dropout < 0) config.dropout = config.attention_dropout = 0;
+  return std::make_unique<TextClassifier>(context, std::move(tokenizer), config, settings);
+}
+
+soma::train::TrainerOptions trainer_options(const TrainOptions& options) {
+  const bool fine_tuning = !options.pretrained.empty();
+  soma::train::TrainerOptions result;
+  result.epochs = epochs(options);
+  result.max_steps = options.max_steps;
+  result.batch_size = options.batch_size;
+  result.accumulate = options.accumulate;
+  result.learning_rate = options.learning_rate >= 0 ? options.learning_rate
+                         : fine_tuning              ? 1e-4
+                                                    : 5e-4;
+  result.schedule = options.schedule == "constant" ? soma::optim::Decay::constant
+                    : options.schedule == "cosine" ? soma::optim::Decay::cosine
+                                                   : soma::optim::Decay::linear;
+  result.warmup_steps =
+      static_cast<std::uint64_t>((std::max)(options.warmup_steps, std::int64_t{0}));
+  result.weight_decay = options.weight_decay;
+  result.decay_all = options.decay_all;
+  result.clip = options.clip;
+  result.seed = options.seed;
+  result.precision = soma::Precision::named(options.precision);
+  result.evaluate_every = options.evaluate_every;
+  result.patience = options.patience;
+  result.keep_best = options.keep_best;
+  result.checkpoint_every = options.checkpoint_every;
+  result.resume = options.resume;
+  result.price_per_hour = options.price_per_hour;
+  return result;
+}
+
+std::unique_ptr<soma::data::BatchSource> make_source(soma::Context& context,
+                                                     const TextClassifier& model, const Rows& rows,
+                                                     const soma::data::BatchOptions& batching) {
+  if (!rows.stream) return model.batches(rows.train, batching);
+  const auto encode = [&model](std::string_view text, std::vector<std::int32_t>& ids) {
+    model.tokenizer().encode_ids(text, model.max_length(), ids);
+  };
+  return std::make_unique<soma::text::StreamSource>(
+      context, rows.stream->file, rows.labels, encode,
+      soma::text::StreamOptions{.rows = rows.stream->rows,
+                                .batches = batching,
+                                .buffer_rows = rows.stream->buffer_rows,
+                                .max_tokens = model.max_length()});
+}
+
+// 0: not known before the end, as of a stream in batches of so many tokens.
+std::uint64_t steps_of(const soma::data::BatchSource& source, const Rows& rows,
+                       const TrainOptions& options, const soma::train::TrainerOptions& settings) {
+  std::uint64_t batches = source.batches(0);
+  if (rows.stream && options.batch_tokens == 0)
+    batches = (rows.stream->count + options.batch_size - 1) / options.batch_size;
+  const std::uint64_t all = batches / settings.accumulate * settings.epochs;
+  return settings.max_steps != 0 && (all == 0 || settings.max_steps < all) ? settings.max_steps
+                                                                           : all;
+}
+
+void refuse_what_is_not_built(const TrainOptions& options) {
+  if (!options.profile.empty())
+    soma::fail(soma::ErrorId{"cli.not_built"}, "train", "--profile", soma::quoted(options.profile),
+               "no profile: that part does not exist yet");
+}
+
+// What cannot be written at the end should end the run before it costs anything.
+void try_outputs(const TrainOptions& options) {
+  if (!options.output.empty()) soma::AtomicFolder model("train", options.output);
+  if (!options.confusion.empty()) soma::AtomicFile table("train", options.confusion);
+}
+
+}  // namespace
+
+int train(const TrainOptions& options) {
+  refuse_what_is_not_built(options);
+  soma::train::TrainerOptions settings = trainer_options(options);  // before anything is read
+  try_outputs(options);
+  soma::Context context = soma::make_context(context_options(options.compute));
+  const Rows rows = training_rows(options);
+  const std::unique_ptr<TextClassifier> model = make_model(context, options, rows);
+
+  soma::data::BatchOptions batching{
+      .batch_sequences = options.batch_tokens != 0 ? 0 : options.batch_size,
+      .batch_tokens = options.batch_tokens,
+      .shuffle = !options.no_shuffle,
+      .seed = options.seed,
+      .shards = options.shards};
+  const auto source = make_source(context, *model, rows, batching);
+  batching.shuffle = false;
+  const auto held_out = rows.held_out.empty() ? nullptr : model->batches(rows.held_out, batching);
+  const std::uint64_t steps = steps_of(*source, rows, options, settings);
+  if (options.warmup_steps < 0 && options.pretrained.empty()) settings.warmup_steps = steps / 20;
+  if (rows.stream) settings.max_steps = steps;
+  soma::data::Prefetch prefetched(*source);
+
+  std::optional<soma::CheckpointFolder> checkpoints;
+  if (!options.checkpoint.empty()) {
+    checkpoints.emplace(options.checkpoint,
+                        soma::CheckpointFolderOptions{.keep = options.keep_checkpoints});
+    settings.checkpoints = &*checkpoints;
+  }
+  soma::train::Trainer trainer(context, *model, settings);
+
+  std::optional<soma::train::ConsoleProgress> progress;
+  if (!options.quiet) {
+    const soma::HostDescription host = describe_host(context);
+    progress.emplace(std::cerr, soma::train::ConsoleProgressOptions{
+                                    .terminal = isatty(STDERR_FILENO) != 0,
+                                    .peak_gflops = host.gflops_per_core * host.threads});
+    trainer.add(*progress);
+  }
+  std::optional<JsonLog> json_log;
+  if (!options.log_json.empty()) trainer.add(json_log.emplace(options.log_json, options.resume));
+  std::optional<TensorBoardLog> tensorboard;
+  if (!options.tensorboard.empty()) trainer.add(tensorboard.emplace(options.tensorboard));
+
+  const soma::train::Report report = trainer.fit(prefetched, held_out.get(), &stop_requested);
+
+  if (!options.output.empty() && !report.interrupted) model->save(options.output);
+  if (!options.confusion.empty() && report.evaluated) {
+    soma::AtomicFile file("train", options.confusion);
+    file.write(soma::confusion_csv(model->labels(), report.metrics.confusion()));
+    file.commit();
+  }
+  const std::uint64_t hash = soma::state_hash(soma::nn::state_dict(model->parameters()));
+  if (json_log) json_log->done(report, hash);
+  std::cout << report;
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  std::cout << "  weights hash      " << text << '\n';
+  if (report.interrupted)
+    std::cout << (checkpoints ? "stopped as asked; --resume goes on from the checkpoint\n"
+                              : "stopped as asked; there is no --checkpoint to go on from\n");
+  else if (!options.output.empty())
+    std::cout << "  model             " << options.output << '\n';
+  std::cout << std::flush;
+  return 0;
+}

@@ -1,0 +1,353 @@
+"""Every bad input ends with its exit code and one line that ends with its id; nothing is written.
+
+    python3 bad_inputs.py PROGRAM WORK_FOLDER
+"""
+
+import fcntl
+import gzip
+import multiprocessing.dummy
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import program as tool
+from bad_models import MODEL_CASES
+
+ROWS = tool.rows()
+TRAIN = ["train", "--quiet", "--vocab-size=300", "--max-length=32", "--threads=1", "--epochs=1",
+         "--output=out"]
+EVALUATE = ["evaluate", "--threads=1"]
+PREDICT = ["predict", "--threads=1"]
+GOOD = ["--data=../base/rows.tsv"]
+# How the checkpoint in base/ was made.
+CHECKPOINT = ["--checkpoint=../base/checkpoint", "--resume"]
+
+
+@dataclass
+class Case:
+    name: str
+    arguments: list
+    code: int
+    error: str
+    files: dict = field(default_factory=dict)  # in the case's folder; None: a folder
+    text: bytes = b"a good film\n"             # on standard input
+    says: str = ""                             # what the line has in it besides
+
+
+CASES = []
+
+
+def case(name, arguments, code, error, files=None, **more):
+    assert all(name != other.name for other in CASES), name  # it is the case's folder
+    CASES.append(Case(name, arguments, code, error, files or {}, **more))
+
+
+def data(name, content, error, *options, file="rows.tsv", says=""):
+    case(name, [*TRAIN, f"--data={file}", *options], 1, error, {file: content}, says=says)
+
+
+def usage(name, arguments, says=""):
+    case(name, arguments, 2, "cli.usage", says=says)
+
+
+# ---- rows
+
+case("data missing", [*TRAIN, "--data=nowhere.tsv"], 1, "file.read", says="nowhere.tsv")
+data("data empty", b"", "text.file_empty")
+data("data blank lines", b"\n\r\n\n", "text.file_empty")
+data("data header only", b"text\tlabel\n", "text.file_empty")
+data("data binary", bytes(range(256)) * 20, "text.row_encoding")
+data("data binary of unknown name", b"\x89PNG\r\n\x1a\n" + bytes(99), "text.file_format",
+     file="rows.png")
+data("data zero byte", ROWS + b"a\0b\t1\n", "text.row_encoding", says="line 61")
+data("data not UTF-8", ROWS + b"caf\xe9\t1\n", "text.row_encoding", says="line 61")
+data("data surrogate", ROWS + b"a\xed\xa0\x80b\t1\n", "text.row_encoding")
+data("data huge line", ROWS + b"a " * 1_000_000 + b"\t1\n", "text.row_too_long", says="line 61")
+data("data huge line without end", b"x" * 3_000_000, "text.file_format")
+data("data row too narrow", ROWS + b"only a text\n", "text.row_columns", says="line 61")
+data("data row too wide", ROWS + b"a\tb\tc\n", "text.row_columns")
+data("data three columns", b"a\tb\tc\n" * 9, "text.column")
+data("data column number", ROWS, "text.column", "--text-column=3")
+data("data column zero", ROWS, "text.column", "--text-column=0")
+data("data column below zero", ROWS, "text.column", "--label-column=-1")
+data("data column beyond 64 bits", ROWS, "text.column", "--text-column=99999999999999999999")
+data("data column name", b"text\tlabel\n" + ROWS, "text.column", "--text-column=words",
+     says="words")
+data("data one column for both", ROWS, "text.column", "--text-column=2", "--label-column=2")
+data("data header of other names", b"heading\tstars\n" + ROWS, "text.column", "--label-column=mark")
+data("data one class", ROWS.replace(b"\t0", b"\t1"), "text.one_class")
+data("data label missing", ROWS + b"a text\t\n", "text.row_label")
+data("data text missing", ROWS + b"  \t1\n", "text.row_empty")
+data("data too many classes", b"".join(b"text %d\tname %d\n" % (i, i) for i in range(1500)),
+     "text.label_count")
+data("data all rows bad", b"a\tb\n" + b"x\n" * 9, "text.one_class", "--skip-bad-rows")
+data("data all rows bad and skipped", b" \t1\n \t0\n", "text.file_empty", "--skip-bad-rows")
+data("data without words", b"\xe2\x80\x8b\t0\n\xe2\x80\x8b\t1\n" * 60, "text.training",
+     "--dev=../base/rows.tsv")
+data("data too few to hold out", b"a\t0\nb\t1\n", "text.split", "--held-out-share=0.001")
+data("csv quote not closed", b'text,label\n"a film,1\n' + b"b,0\n" * 9, "text.row_quote",
+     file="rows.csv", says="line 2")
+data("csv quote inside", b'text,label\na "film",1\n', "text.row_quote", file="rows.csv")
+data("csv text behind quote", b'text,label\n"a" film,1\n', "text.row_quote", file="rows.csv")
+data("csv that is tsv", ROWS, "text.file_format", file="rows.csv")
+data("fastText without label", b"__label__1 good\nbad\n", "text.row_label", file="rows.txt")
+data("fastText with two labels", b"__label__1 __label__2 good\n", "text.row_label", file="rows.txt")
+data("JSON lines cut", b'{"text": "a", "label": 1}\n{"text": "b", "la\n', "text.row_json",
+     file="rows.jsonl", says="line 2")
+data("JSON lines without label", b'{"text": "a"}\n', "text.row_json", file="rows.jsonl")
+data("JSON lines label number", b'{"text": "a", "label": 1.5}\n', "text.row_json",
+     file="rows.jsonl")
+data("JSON lines text list", b'{"text": ["a"], "label": 1}\n', "text.row_json", file="rows.jsonl")
+data("JSON lines twice", b'{"text": "a", "text": "b", "label": 1}\n', "text.row_json",
+     file="rows.jsonl")
+data("JSON lines deep", b'{"text": ' + b"[" * 200_000 + b"\n", "text.row_json", file="rows.jsonl")
+data("JSON lines escaped zero", b'{"text": "a\\u0000b", "label": 1}\n', "text.row_encoding",
+     file="rows.jsonl")
+data("gzip broken", gzip.compress(ROWS)[:40] + bytes(40), "text.file_gzip", file="rows.tsv.gz")
+data("gzip cut", gzip.compress(ROWS * 50)[:-40], "text.file_gzip", file="rows.tsv.gz")
+data("gzip cut in its header", gzip.compress(ROWS)[:5], "text.file_gzip", file="rows.tsv.gz")
+data("data folder without files", None, "text.folder", file="rows")
+case("data folder without train", [*TRAIN, "--data=rows"], 1, "text.folder",
+     {"rows/test.tsv": ROWS})
+case("data folder with two trains", [*TRAIN, "--data=rows"], 1, "text.folder",
+     {"rows/train.tsv": ROWS, "rows/train.csv": b"a,1\n"})
+case("data folder with an empty train", [*TRAIN, "--data=rows"], 1, "text.folder",
+     {"rows/train": None})
+case("data device", [*TRAIN, "--data=/dev/zero"], 1, "file.read")
+case("dev missing", [*TRAIN, *GOOD, "--dev=nowhere.tsv"], 1, "file.read")
+case("dev folder", [*TRAIN, *GOOD, "--dev=dev"], 1, "file.read", {"dev": None})
+case("dev with a new label", [*TRAIN, *GOOD, "--dev=dev.tsv"], 1, "text.label_unseen",
+     {"dev.tsv": b"good\t1\nbad\t7\n"}, says="line 2")
+case("dev empty", [*TRAIN, *GOOD, "--dev=dev.tsv"], 1, "text.file_empty", {"dev.tsv": b""})
+
+# ---- evaluate, predict
+
+case("evaluate rows of another label", [*EVALUATE, "--model=../base/model", "--data=a.tsv"], 1,
+     "text.label_unseen", {"a.tsv": b"a\tyes\nb\tno\n"})
+case("evaluate data missing", [*EVALUATE, "--model=../base/model", "--data=a.tsv"], 1, "file.read")
+case("evaluate confusion nowhere",
+     [*EVALUATE, "--model=../base/model", *GOOD, "--confusion=nowhere/a.csv"], 1, "file.write")
+case("predict file missing", [*PREDICT, "--model=../base/model", "nowhere.txt"], 1, "file.read")
+case("predict folder", [*PREDICT, "--model=../base/model", "folder"], 1, "file.read",
+     {"folder": None})
+case("predict not UTF-8", [*PREDICT, "--model=../base/model", "a.txt"], 0, "",
+     {"a.txt": b"caf\xe9\n"})
+
+# ---- models; what is in their folder may be bad, too: bad_models.py
+
+case("model missing", [*PREDICT, "--model=nowhere"], 1, "file.read")
+case("model a file", [*PREDICT, "--model=../base/rows.tsv"], 1, "models.config_json")
+case("pretrained missing", [*TRAIN, *GOOD, "--pretrained=nowhere"], 1, "file.read")
+case("pretrained shorter than the texts",
+     [*TRAIN, *GOOD, "--pretrained=../base/model", "--max-length=512"], 0, "")
+
+# ---- where things are written: known before a run that would take hours
+
+LONG = [*TRAIN[:-1], *GOOD, "--epochs=100000"]
+case("output a file", [*LONG, "--output=file"], 1, "file.write", {"file": b"earlier"})
+case("output in a file", [*LONG, "--output=file/model"], 1, "file.write",
+     {"file": b"earlier"})
+case("output where nothing can be made", [*LONG, "--output=/proc/model"], 1,
+     "file.write")
+case("checkpoint a file", [*TRAIN, *GOOD, "--checkpoint=file"], 1, "file.write",
+     {"file": b"earlier"})
+case("log in no folder", [*TRAIN, *GOOD, "--log-json=nowhere/log.jsonl"], 1, "file.write")
+case("log a folder", [*TRAIN, *GOOD, "--log-json=folder"], 1, "file.write", {"folder": None})
+case("log a full device", [*TRAIN, *GOOD, "--log-json=/dev/full"], 1, "file.write")
+case("events in a file", [*TRAIN, *GOOD, "--tensorboard=file"], 1, "file.write",
+     {"file": b"earlier"})
+case("confusion in no folder", [*LONG, "--output=out", "--confusion=nowhere/a.csv"], 1,
+     "file.write")
+
+# ---- checkpoints of something else
+
+for what, options in [("seed", ["--seed=2"]), ("model", ["--preset=small"]),
+                      ("rate", ["--learning-rate=0.5"]), ("precision", ["--precision=bf16"]),
+                      ("batches", ["--batch-size=7"]), ("epochs", ["--epochs=9"]),
+                      ("arithmetic", ["--math=portable"]), ("dropout", ["--dropout=0.5"])]:
+    case(f"checkpoint of another {what}", [*TRAIN, *GOOD, *CHECKPOINT, *options], 1,
+         "checkpoint.identity")
+case("checkpoint of other rows", [*TRAIN, "--data=rows.tsv", *CHECKPOINT], 1,
+     "checkpoint.identity", {"rows.tsv": ROWS.replace(b"number 6", b"number six")})
+case("checkpoint damaged", [*TRAIN, *GOOD, "--checkpoint=../base/damaged", "--resume"], 1,
+     "checkpoint.damaged")
+case("checkpoint cut", [*TRAIN, *GOOD, "--checkpoint=../base/cut", "--resume"], 1,
+     "checkpoint.damaged")
+case("checkpoint in use", [*TRAIN, *GOOD, "--checkpoint=../base/locked", "--resume"], 1,
+     "checkpoint.locked")
+case("checkpoint of a longer run", [*TRAIN, *GOOD, "--checkpoint=../base/longer"], 1,
+     "checkpoint.step")
+
+# ---- the command line
+
+usage("no command", [])
+usage("unknown command", ["tarin"])
+usage("unknown option", [*TRAIN, "--lerning-rate=1"], "--learning-rate")
+usage("unknown option of evaluate", [*EVALUATE, "--jsn"], "--json")
+usage("unknown short option", [*TRAIN, "-x"])
+usage("word without option", [*TRAIN, "stray"])
+usage("count not a number", [*TRAIN, "--epochs=three"])
+usage("count below zero", [*TRAIN, "--epochs=-1"])
+usage("count zero", [*TRAIN, "--epochs=0"])
+usage("count a fraction", [*TRAIN, "--batch-size=1.5"])
+usage("count beyond 64 bits", [*TRAIN, "--seed=99999999999999999999999"])
+usage("count empty", [*TRAIN, "--batch-size="])
+usage("value missing", [*TRAIN, "--epochs"])
+usage("rate NaN", [*TRAIN, "--learning-rate=nan"])
+usage("rate infinite", [*TRAIN, "--learning-rate=inf"])
+usage("rate below zero", [*TRAIN, "--learning-rate=-1"])
+usage("dropout one", [*TRAIN, "--dropout=1"])
+usage("share of all", [*TRAIN, *GOOD, "--held-out-share=1"])
+usage("too few reviews", [*TRAIN, "--reviews=5"])
+usage("threads", [*TRAIN, "--threads=-2"])
+usage("schedule", [*TRAIN, "--schedule=sawtooth"])
+usage("preset", [*TRAIN, "--preset=huge"])
+usage("math", [*TRAIN, "--math=exact"])
+usage("device", [*TRAIN, "--device=gpu"])
+usage("flag with a value", [*TRAIN, "--keep-best=perhaps"])
+usage("excluded options", [*TRAIN, "--batch-size=8", "--batch-tokens=99"])
+usage("resume without checkpoint", [*TRAIN, "--resume"])
+usage("checkpoint-every without checkpoint", [*TRAIN, "--checkpoint-every=3"])
+usage("evaluate without model", [*EVALUATE, *GOOD])
+usage("evaluate without data", [*EVALUATE, "--model=../base/model"])
+usage("predict without model", PREDICT)
+case("device not built", [*TRAIN, *GOOD, "--device=neuroncore"], 1, "cli.not_built")
+case("profile not built", [*TRAIN, *GOOD, "--profile=profile.txt"], 1, "cli.not_built")
+case("precision unknown", [*TRAIN, *GOOD, "--precision=fp12"], 1, "train.precision")
+case("shards no power of two", [*TRAIN, *GOOD, "--shards=3"], 1, "ragged.shards")
+case("loss not finite", [*TRAIN, *GOOD, "--learning-rate=1000", "--clip=0", "--epochs=99",
+                         "--schedule=constant"], 1, "train.not_finite")
+case("vocabulary too small", [*TRAIN[:2], *TRAIN[3:], "--data=rows.tsv", "--vocab-size=100"], 1,
+     "text.training", {"rows.tsv": "".join(
+         f"{''.join(chr(0x4e00 + i) + ' ' for i in range(300))}{n}\t{n % 2}\n"
+         for n in range(60)).encode()})
+
+# ---- options in JSON
+
+for name, text, code, error in [
+        ("not JSON", b"{epochs: 1}", 2, "cli.usage"),
+        ("empty", b"", 2, "cli.usage"),
+        ("a list", b"[1]", 2, "cli.usage"),
+        ("unknown option", b'{"epoch": 1}', 2, "cli.usage"),
+        ("a list for a value", b'{"epochs": [1]}', 2, "cli.usage"),
+        ("null for a value", b'{"epochs": null}', 2, "cli.usage"),
+        ("text for a number", b'{"epochs": "many"}', 2, "cli.usage"),
+        ("number for a flag", b'{"keep_best": 7}', 2, "cli.usage"),
+        ("fraction for a count", b'{"batch-size": 2.5}', 2, "cli.usage"),
+        ("another config", b'{"config": "options.json"}', 2, "cli.usage"),
+        ("help", b'{"help": true}', 2, "cli.usage"),
+        ("not UTF-8", b'{"ep\xff": 1}', 2, "cli.usage"),
+        ("zero byte", b'{"epochs": 1}\0{', 2, "cli.usage")]:
+    case(f"config {name}", [*TRAIN, *GOOD, "--config=options.json"], code, error,
+         {"options.json": text})
+case("config twice", [*TRAIN, *GOOD, "--config=a.json", "--config=b.json"], 2, "cli.usage",
+     {"a.json": b"{}", "b.json": b"{}"})
+case("config missing file", [*TRAIN, "--config=nowhere.json"], 1, "file.read")
+usage("config without file", [*TRAIN, "--config"])
+
+
+def make_base(program, work, base):
+    """What cases share: rows, a model, checkpoints. Nothing in it may change."""
+    (base / "rows.tsv").write_bytes(ROWS)
+    tool.fresh_folder(work / "start")
+    tool.must_run(program, [*TRAIN, *GOOD, "--checkpoint=../base/checkpoint",
+                            "--output=../base/model"], folder=work / "start")
+    steps = [path.name for path in (base / "checkpoint").glob("step-*")]
+    assert len(steps) == 1, steps
+    for name, change in [("damaged", lambda content: content[:-9] + b"9" + content[-8:]),
+                         ("cut", lambda content: content[:-9]), ("locked", None),
+                         ("longer", None)]:
+        subprocess.run(["cp", "-r", base / "checkpoint", base / name], check=True)
+        weights = base / name / steps[0] / "weights.safetensors"
+        if change:
+            weights.write_bytes(change(weights.read_bytes()))
+    (base / "longer" / steps[0]).rename(base / "longer" / "step-0000009999")
+    original = {path.name: path.read_bytes() for path in (base / "model").iterdir()}
+    for name, error, change in MODEL_CASES:
+        files = dict(original)
+        change(files)
+        files = {f"model/{file}": content for file, content in files.items() if content is not None}
+        case(f"model: {name}", [*PREDICT, "--model=model"], 1, error, files)
+
+
+def problem_of(one, result):
+    lines = result.stderr.decode("utf-8", "replace").splitlines()
+    if result.returncode != one.code:
+        return f"exit code {result.returncode}, wanted {one.code}: {lines[-3:]}"
+    if one.code == 0:
+        return ""
+    if len(lines) != 1:
+        return f"{len(lines)} lines, wanted one: {lines[:5]}"
+    if not lines[0].endswith(f"[{one.error}]"):
+        return f"wanted [{one.error}]: {lines[0][-300:]}"
+    if len(lines[0]) > 1000:
+        return f"a line of {len(lines[0])} bytes: {lines[0][:200]}"
+    return "" if one.says in lines[0] else f"wanted {one.says}: {lines[0]}"
+
+
+def check_case(program, work, one):
+    folder = tool.fresh_folder(work / one.name.replace(" ", "_").replace("/", "_"))
+    (folder / "out").mkdir()
+    (folder / "out" / "earlier").write_text("earlier")
+    for name, content in one.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir() if content is None else path.write_bytes(content)
+    before = tool.contents(folder)
+    try:
+        result = tool.run(program, one.arguments, folder=folder, text=one.text)
+    except subprocess.TimeoutExpired:
+        return "still running"
+    problem = problem_of(one, result)
+    after = tool.contents(folder)
+    if not problem and one.code != 0 and after != before:
+        problem = f"files changed: {sorted(set(after.items()) ^ set(before.items()))[:5]}"
+    return problem
+
+
+def check_full_disk(program, work, checks):
+    """On a file system of 1 MB the model has no room: what was there before stays."""
+    script = ('mount -t tmpfs -o size=1m none full || exit 99; mkdir full/out; '
+              'echo earlier > full/out/earlier; "$@"; code=$?; find full | sort; exit $code')
+    folder = tool.fresh_folder(work / "full_disk")
+    (folder / "full").mkdir()
+    for name, options in [("output", ["--output=full/out"]),
+                          ("checkpoint", ["--checkpoint=full/out/checkpoint"])]:
+        try:
+            result = tool.run("unshare", ["-m", "sh", "-c", script, "sh", program, *TRAIN[:-1],
+                                          *GOOD, *options], folder=folder)
+        except FileNotFoundError:
+            result = None
+        if result is None or b"unshare" in result.stderr or result.returncode == 99:
+            print(f"skipped: full disk ({name}), a file system cannot be mounted here")
+            continue
+        problem = problem_of(Case(name, [], 1, "file.write", says="No space"), result)
+        checks.that(not problem, f"full disk, {name}: {problem}")
+        left = [line for line in result.stdout.decode().splitlines() if line.startswith("full")]
+        wanted = ["full", "full/out", "full/out/earlier"]
+        if name == "checkpoint":
+            wanted[2:2] = ["full/out/checkpoint", "full/out/checkpoint/lock"]
+        checks.that(sorted(left) == sorted(wanted), f"full disk, {name}, left {left}")
+
+
+def main():
+    program, work = os.path.abspath(sys.argv[1]), Path(sys.argv[2]).absolute()
+    base = tool.fresh_folder(work / "base")
+    make_base(program, work, base)
+    before = tool.contents(base)
+    checks = tool.Checks()
+    with open(base / "locked" / "lock", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with multiprocessing.dummy.Pool(2) as pool:  # threads that wait for the program
+            problems = pool.map(lambda one: check_case(program, work, one), CASES)
+    for one, problem in zip(CASES, problems):
+        checks.that(not problem, f"{one.name}: {problem}")
+    checks.that(tool.contents(base) == before, "files that every case reads have changed")
+    check_full_disk(program, work, checks)
+    return checks.finish(f"{len(CASES)} bad inputs")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

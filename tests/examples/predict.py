@@ -1,0 +1,150 @@
+"""predict as a filter, evaluate --json, --help, and options from a file.
+
+    python3 predict.py PROGRAM WORK_FOLDER
+"""
+
+import json
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import program as tool
+
+TRAIN = ["train", "--quiet", "--vocab-size=300", "--max-length=16", "--threads=1"]
+COMMANDS = ["train", "evaluate", "predict", "serve", "describe"]
+
+
+def labels(output):
+    return [line.split(b"\t")[0] for line in output.splitlines()]
+
+
+def check_streaming(program, model, checks):
+    """A line is answered before the next one is sent."""
+    with subprocess.Popen([program, "predict", f"--model={model}"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, bufsize=0, env=tool.environment()) as running:
+        for text in [b"a good film", b"a dull film", b""]:
+            running.stdin.write(text + b"\n")
+            ready, _, _ = select.select([running.stdout], [], [], 60)
+            checks.that(bool(ready), f"no answer to {text} before the next line")
+            answer = running.stdout.readline() if ready else b""
+            checks.that(answer.endswith(b"\n") and answer.count(b"\t") == 1, f"answer {answer}")
+        running.stdin.close()
+        checks.that(running.wait(60) == 0 and running.stdout.read() == b"", "the end of streaming")
+
+
+def check_lines(program, model, work, checks):
+    def predict(text, *options):
+        result = tool.run(program, ["predict", f"--model={model}", *options], text=text)
+        checks.that(result.returncode == 0 and not result.stderr, f"{text[:40]}: {result.stderr}")
+        return result.stdout
+
+    lines = [b"a good film", b"", b"a dull plot", b"   ", b"caf\xe9 \xff\xfe", b"zero \0 byte",
+             b"x" * 100_000, b"\xf0\x9f\x98\x80"]
+    whole = predict(b"\n".join(lines) + b"\n")
+    checks.that(whole.count(b"\n") == len(lines), f"not an answer a line: {whole[-300:]}")
+    checks.that(predict(b"\r\n".join(lines) + b"\r\n") == whole, "CR LF gives other answers")
+    checks.that(predict(b"\n".join(lines)) == whole, "a last line without its end")
+    checks.that(predict(b"") == b"", "no lines, no answers")
+    path = work / "lines.txt"
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    checks.that(predict(b"", str(path)) == whole, "a file gives other answers")
+    checks.that(predict(path.read_bytes(), "-") == whole, "- is standard input")
+    many = [lines[i % len(lines)] for i in range(200)]
+    expected = [labels(whole)[i % len(lines)] for i in range(200)]
+    path.write_bytes(b"\n".join(many) + b"\n")
+    for size in (1, 7, 200):
+        found = labels(predict(b"", str(path), f"--batch-size={size}"))
+        checks.that(found == expected, f"batches of {size} lines")
+
+
+def check_closed_pipe(program, model, checks):
+    """Whoever reads the answers went away."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run([program, "predict", f"--model={model}"], input=b"good\n" * 5000,
+                            stdout=writer, stderr=subprocess.PIPE, env=tool.environment(),
+                            timeout=60)
+    os.close(writer)
+    checks.that(result.returncode == 1, f"closed pipe: exit code {result.returncode}")
+    checks.that(result.stderr.endswith(b"[file.write]\n") and result.stderr.count(b"\n") == 1,
+                f"closed pipe: {result.stderr}")
+    for command in (["predict", f"--model={model}"], ["describe"],
+                    ["evaluate", f"--model={model}", "--data=rows.tsv", "--json"]):
+        with open("/dev/full", "wb") as full:
+            result = subprocess.run([program, *command], input=b"good\n", stdout=full,
+                                    stderr=subprocess.PIPE, env=tool.environment(), timeout=60,
+                                    cwd=Path(model).parent)
+        checks.that(result.returncode == 1 and result.stderr.endswith(b"[file.write]\n"),
+                    f"{command[0]} into a full device: {result.returncode}, {result.stderr}")
+
+
+def check_evaluate(program, model, work, checks):
+    arguments = ["evaluate", f"--model={model}", f"--data={work}/rows.tsv"]
+    result = tool.must_run(program, [*arguments, "--json", f"--confusion={work}/confusion.csv"])
+    checks.that(result.stdout.count(b"\n") == 1, "evaluate --json writes one line")
+    found = json.loads(result.stdout)
+    checks.that(found["rows"] == 60, f"{found}")
+    checks.that(found["accuracy_low"] <= found["accuracy"] <= found["accuracy_high"], f"{found}")
+    table = (work / "confusion.csv").read_text().splitlines()
+    cells = [[int(cell) for cell in line.split(",")[1:3]] for line in table[1:3]]
+    checks.that(sum(map(sum, cells)) == 60, f"confusion {table}")
+    right = cells[0][0] + cells[1][1]
+    checks.that(abs(right / 60 - found["accuracy"]) < 1e-9, f"confusion {table}, {found}")
+    text = tool.must_run(program, arguments).stdout.decode()
+    checks.that(f"accuracy {found['accuracy']:.4f}" in text and "60 rows" in text, text)
+
+
+def check_help(program, checks):
+    top = tool.run(program, ["--help"])
+    checks.that(top.returncode == 0 and not top.stderr, "--help")
+    for command in COMMANDS:
+        checks.that(command in top.stdout.decode(), f"--help does not name {command}")
+        result = tool.run(program, [command, "--help"])
+        text = result.stdout.decode()
+        checks.that(result.returncode == 0 and not result.stderr, f"{command} --help")
+        checks.that("--config" in text, f"{command} --help does not name --config")
+    source = Path(__file__).resolve().parents[2] / "examples" / "bert_classifier" / "options.cpp"
+    named = {part.split('"')[0] for part in source.read_text().split('"--')[1:]}
+    helps = "".join(tool.run(program, [command, "--help"]).stdout.decode() for command in COMMANDS)
+    missing = [name for name in sorted(named) if f"--{name}" not in helps]
+    checks.that(len(named) > 40 and not missing, f"--help leaves out {missing} of {len(named)}")
+
+
+def check_config(program, work, checks):
+    """A file of options is the same as the command line, which wins."""
+    options = {"data": f"{work}/rows.tsv", "epochs": 2, "batch_size": "16", "learning-rate": 0.002,
+               "decay_all": True, "keep_best": False, "seed": 7, "precision": "bf16"}
+    (work / "options.json").write_text(json.dumps(options))
+    line = [f"--data={work}/rows.tsv", "--epochs=2", "--batch-size=16", "--learning-rate=0.002",
+            "--decay-all", "--seed=7", "--precision=bf16"]
+    config = f"--config={work}/options.json"
+    hashes = {}
+    for name, arguments in {"line": line, "file": [config],
+                            "line wins": ["--seed=8", config, "--epochs=1"],
+                            "all on the line": [*line, "--seed=8", "--epochs=1"]}.items():
+        log = work / "config.jsonl"
+        tool.must_run(program, [*TRAIN, *arguments, f"--log-json={log}"])
+        hashes[name] = tool.weights_hash(log)
+    checks.that(hashes["line"] == hashes["file"], f"{hashes}")
+    checks.that(hashes["line wins"] == hashes["all on the line"] != hashes["line"], f"{hashes}")
+
+
+def main():
+    program, work = os.path.abspath(sys.argv[1]), tool.fresh_folder(Path(sys.argv[2]).absolute())
+    (work / "rows.tsv").write_bytes(tool.rows())
+    model = str(work / "model")
+    tool.must_run(program, [*TRAIN, f"--data={work}/rows.tsv", f"--output={model}"])
+    checks = tool.Checks()
+    check_streaming(program, model, checks)
+    check_lines(program, model, work, checks)
+    check_closed_pipe(program, model, checks)
+    check_evaluate(program, model, work, checks)
+    check_help(program, checks)
+    check_config(program, work, checks)
+    return checks.finish("predict, evaluate, help and config")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""A run that was interrupted, however, and resumed ends with the bits of one that was not.
+
+    python3 resume.py PROGRAM WORK_FOLDER [--kills N] [--stops N] [--seed S]
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import program as tool
+
+STEPS = 30
+
+
+def train(folder, *options):
+    return [*tool.THIRTY_STEPS, f"--log-json={folder}/log.jsonl", *options]
+
+
+def every_step(program, work, precision, steps, checks):
+    """From the checkpoint of each step alone. Returns the hash, and how long a run takes."""
+    name = f"every_step_{precision}"
+    plain = tool.fresh_folder(work / f"{name}_plain")
+    options = [f"--precision={precision}"]
+    start = time.monotonic()
+    tool.must_run(program, train(plain, *options))
+    seconds = time.monotonic() - start
+    wanted = tool.weights_hash(plain / "log.jsonl")
+    steps_made = [line["step"] for line in tool.log_lines(plain / "log.jsonl") if "tokens" in line]
+    checks.that(steps_made == list(range(1, STEPS + 1)), f"steps of {precision}: {steps_made}")
+
+    source = tool.fresh_folder(work / name)
+    tool.must_run(program, train(source, *options, f"--checkpoint={source}/checkpoint",
+                                 "--checkpoint-every=1", "--keep-checkpoints=100"))
+    checks.that(tool.weights_hash(source / "log.jsonl") == wanted,
+                f"{precision}: writing checkpoints changes the run")
+    for step in steps:
+        folder = tool.fresh_folder(work / f"{name}_resumed")
+        one = f"step-{step:010d}"
+        shutil.copytree(source / "checkpoint" / one, folder / "checkpoint" / one)
+        # Another number of threads must not matter either.
+        tool.must_run(program, train(folder, *options, f"--checkpoint={folder}/checkpoint",
+                                     "--resume", f"--threads={1 + step % 2}"))
+        log = tool.log_lines(folder / "log.jsonl")
+        first = next(line["step"] for line in log if "tokens" in line)
+        checks.that(first == step + 1, f"{precision}: resumed at {first}, not behind {step}")
+        checks.that(tool.weights_hash(folder / "log.jsonl") == wanted,
+                    f"{precision}: resumed after step {step}, it ends with other weights")
+    return wanted, seconds
+
+
+def start(program, folder, wait):
+    """A run with checkpoints that goes on from what is there, ended early by the caller."""
+    arguments = train(folder, f"--checkpoint={folder}/checkpoint", "--checkpoint-every=3",
+                      "--resume", f"--output={folder}/model")
+    running = subprocess.Popen([program, *arguments], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=tool.environment())
+    time.sleep(wait)
+    return running
+
+
+def check_terminated(program, work, count, wanted, draw, checks):
+    """SIGTERM: the step is finished, a checkpoint written, and the exit code 0."""
+    interrupted = 0
+    for number in range(count):
+        folder = tool.fresh_folder(work / "terminated")
+        # The program handles signals when there is a log; some come before the first step.
+        lines = draw.randrange(STEPS - 5) if number else 0
+        running = start(program, folder, 0)
+        log = folder / "log.jsonl"
+        while running.poll() is None and (not log.exists() or len(tool.log_lines(log)) < lines):
+            time.sleep(0.001)
+        running.send_signal(signal.SIGTERM)
+        output, error = running.communicate(timeout=60)
+        checks.that(running.returncode == 0,
+                    f"SIGTERM {number}: exit code {running.returncode}, {error}")
+        last = tool.log_lines(folder / "log.jsonl")[-1]
+        checks.that(last.get("event") == "done", f"SIGTERM {number}: the log ends with {last}")
+        if last.get("interrupted"):
+            interrupted += 1
+            checks.that(b"--resume" in output, f"SIGTERM {number}: says {output[-200:]}")
+            checks.that(not (folder / "model").exists(), f"SIGTERM {number}: a half-trained model")
+            names = sorted(path.name for path in (folder / "checkpoint").iterdir())
+            checks.that(f"step-{last['steps']:010d}" in names,
+                        f"SIGTERM {number}: no checkpoint of step {last['steps']} in {names}")
+            output, error = start(program, folder, 0).communicate(timeout=60)
+        checks.that(tool.weights_hash(folder / "log.jsonl") == wanted,
+                    f"SIGTERM {number}: resumed, it ends with other weights")
+    checks.that(interrupted > 0, "no SIGTERM came while a run trained")
+
+
+def check_killed(program, work, count, wanted, seconds, draw, checks):
+    """SIGKILL at any moment, again and again: nothing torn, and the end is the same."""
+    folder = tool.fresh_folder(work / "killed")
+    killed = 0
+    while killed < count:
+        # Early, mostly: it should take several to get to the end.
+        running = start(program, folder, draw.random() ** 2 * seconds)
+        ended = running.poll() is not None
+        if not ended:
+            running.send_signal(signal.SIGKILL)
+            killed += 1
+        _, error = running.communicate(timeout=60)
+        checks.that(running.returncode in (0, -signal.SIGKILL),
+                    f"after {killed} kills: exit code {running.returncode}, {error}")
+        names = [path.name for path in (folder / "checkpoint").glob("*")]
+        checks.that(not [name for name in names if name.endswith(".damaged")],
+                    f"a torn checkpoint after {killed} kills: {names}")
+        if ended:
+            checks.that(tool.weights_hash(folder / "log.jsonl") == wanted,
+                        f"after {killed} kills it ends with other weights")
+            tool.fresh_folder(folder)
+    _, error = start(program, folder, 0).communicate(timeout=60)
+    checks.that(tool.weights_hash(folder / "log.jsonl") == wanted,
+                f"after {killed} kills it ends with other weights, {error}")
+    left = [path.name for path in folder.rglob("*.partial")]
+    left = [name for name in left if "model" not in name]  # nobody else cleans up beside a model
+    checks.that(not left, f"left over: {left}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("work")
+    parser.add_argument("--kills", type=int, default=8)
+    parser.add_argument("--stops", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--stride", type=int, default=1, help="of the steps to resume after")
+    given = parser.parse_args()
+    program, work = os.path.abspath(given.program), Path(given.work).absolute()
+    draw = random.Random(given.seed)
+    checks = tool.Checks()
+    steps = range(1, STEPS, given.stride)
+    wanted, seconds = every_step(program, work, "fp32", steps, checks)
+    every_step(program, work, "bf16_sr", [1, 13, 29], checks)
+    check_terminated(program, work, given.stops, wanted, draw, checks)
+    check_killed(program, work, given.kills, wanted, seconds, draw, checks)
+    return checks.finish(f"resume, seed {given.seed}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

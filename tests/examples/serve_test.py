@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""serve answers every content type, refuses bad bodies, outlasts slow clients and stops in order."""
+
+import http.client, json, signal, socket, subprocess, sys, tempfile, threading, time
+
+
+def main():
+    program, folder = sys.argv[1], tempfile.mkdtemp()
+    subprocess.run([program, "train", "--reviews", "500", "--epochs", "1", "--quiet", "--output", folder + "/m"],
+                   check=True, stdout=subprocess.DEVNULL)
+    server = subprocess.Popen([program, "serve", "--model", folder + "/m", "--port", "0", "--max-body", "20000",
+                               "--read-timeout", "1"], stdout=subprocess.PIPE, text=True)
+    port = int(server.stdout.readline().rsplit(":", 1)[1])
+
+    def ask(body, kind="text/plain", connection=None, **headers):
+        connection = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request("POST", "/invocations", body, {"Content-Type": kind, **headers})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+    def ping():
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request("GET", "/ping")
+        return connection.getresponse().status
+
+    try:
+        while ping() == 503:
+            time.sleep(0.05)
+        assert ping() == 200
+        texts = [f"a film that is number {i}, not bad at all" for i in range(40)]
+        wanted = subprocess.run([program, "predict", "--model", folder + "/m"], input="\n".join(texts) + "\n",
+                                capture_output=True, text=True, check=True).stdout
+        assert ask("\n".join(texts)) == (200, wanted)
+        status, body = ask(json.dumps({"inputs": texts}), "application/json; charset=utf-8")
+        together = json.loads(body)["predictions"]
+        assert status == 200 and len(together) == 40, body
+        alone = [json.loads(ask(json.dumps({"text": text}), "application/json")[1])["predictions"][0]
+                 for text in texts]
+        assert alone == together, "a prediction depends on its batch"
+        assert ask('"a ""b"",\nc",1\r\nd\r\n', "text/csv")[1].count("\r\n") == 2
+        for body, kind in [("", "text/plain"), ("{", "application/json"), ("[]", "application/json"),
+                           ('{"text": 1}', "application/json"), ('{"inputs": []}', "application/json"),
+                           ('{"inputs": [1]}', "application/json"), (b"\xff", "text/plain"),
+                           ('"a', "text/csv"), ("a", "image/png"), ("a", "multipart/form-data; boundary=x")]:
+            status, answer = ask(body, kind)
+            assert status == 400 and json.loads(answer)["id"] == "serve.body", (body, kind, status, answer)
+        assert ask("a" * 20001)[0] == 413
+        assert ask(iter([b"a" * 9000] * 4))[0] == 413
+
+        slow = socket.create_connection(("127.0.0.1", port))
+        slow.sendall(b"POST /invocations HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\nhalf")
+        lines, results = wanted.splitlines(keepends=True), []
+
+        def work(first):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            for i in range(20):
+                j = (first + i) % 40
+                results.append(ask(texts[j], connection=connection) == (200, lines[j]))
+        threads = [threading.Thread(target=work, args=[i]) for i in range(16)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        assert results == [True] * 320, results.count(True)
+        slow.settimeout(5)
+        assert b" 408 " in slow.recv(1000).split(b"\r\n")[0]
+
+        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(64)]
+        for client in held:
+            text = b"\n".join(b"x" for _ in range(30))
+            client.sendall(b"POST /invocations HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n"
+                           % len(text) + text)
+        server.send_signal(signal.SIGTERM)
+        for client in held:
+            client.settimeout(20)
+            assert client.recv(100).startswith(b"HTTP/1.1 200"), "lost in the stop"
+        report = server.communicate(timeout=20)[0]
+        assert server.returncode == 0, server.returncode
+        print(report)
+    finally:
+        server.kill()
+    bad = subprocess.run([program, "serve", "--model", folder + "/none", "--port", "0"], capture_output=True, text=True)
+    assert bad.returncode == 1 and bad.stderr.count("\n") == 1, bad
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        bad = subprocess.run([program, "serve", "--model", folder + "/m", "--port", str(taken.getsockname()[1])],
+                             capture_output=True, text=True)
+        assert bad.returncode == 1 and "[serve.port]" in bad.stderr and bad.stderr.count("\n") == 1, bad
+
+
+if __name__ == "__main__":
+    main()
