@@ -9,6 +9,7 @@
 #include "support/errors.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 using namespace soma;

@@ -5,6 +5,7 @@
 #include "catch.hpp"
 
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
