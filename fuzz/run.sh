@@ -44,7 +44,7 @@ for name in "${names[@]}"; do
   program=build/fuzz/fuzz/${name}_fuzz
   [ -x "$program" ] || soma_stop 1 "no fuzz target $name"
   mkdir -p "build/fuzz/corpus/$name" "build/fuzz/findings/$name"
-  if "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+  if "$program" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="build/fuzz/findings/$name/" "build/fuzz/corpus/$name" "fuzz/corpus/$name" \
     >"build/fuzz/$name.log" 2>&1 </dev/null; then
     soma_say "  $name: $(grep -o 'number_of_executed_units: .*' "build/fuzz/$name.log") inputs, no finding"
