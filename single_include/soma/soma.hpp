@@ -15158,14 +15158,13 @@ inline constexpr UnaryNames unary_names[] = {
     {"softplus", "softplus backward"},
 };
 
-template <Unary function>
-void unary_shape(const ShapeCall& call) {
+// Which function is a parameter here, so that all is compiled once and not for each.
+inline void unary_shape(const ShapeCall& call, Unary function) {
   check_floating(unary_names[static_cast<std::size_t>(function)].forward, "x", call.inputs[0]);
   call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
 }
 
-template <Unary function>
-void unary_host(const OperatorCall& call) {
+inline void unary_host(const OperatorCall& call, Unary function) {
   const Tensor x = regular(call.context, call.inputs[0]);
   const MatrixOperand from = operand(x);
   const MatrixTarget to = target(call.outputs[0]);
@@ -15179,15 +15178,13 @@ void unary_host(const OperatorCall& call) {
                });
 }
 
-template <Unary function>
-void unary_backward_shape(const ShapeCall& call) {
+inline void unary_backward_shape(const ShapeCall& call, Unary function) {
   check_shape(unary_names[static_cast<std::size_t>(function)].backward, "dy", call.inputs[1],
               call.inputs[0].shape());
   call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
 }
 
-template <Unary function>
-void unary_backward_host(const OperatorCall& call) {
+inline void unary_backward_host(const OperatorCall& call, Unary function) {
   const Tensor x = regular(call.context, call.inputs[0]);
   const Tensor dy = regular(call.context, call.inputs[1]);
   const MatrixOperand from = operand(x), gradient = operand(dy);
@@ -15244,20 +15241,24 @@ inline double unary_value(Unary function, double x) {
   return x;
 }
 
+inline std::vector<Sample> unary_inputs(Unary function) {
+  // Where logarithm and roots live, or on both sides of zero but not at kinks.
+  const bool positive = function == Unary::square_root || function == Unary::logarithm ||
+                        function == Unary::reciprocal;
+  const double low = positive ? 0.1 : -6, high = 6;
+  std::vector<Sample> samples;
+  for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{1}, Shape{7, 31}, Shape{2, 3, 17}})
+    samples.push_back({.name = to_string(shape),
+                       .inputs = {{.shape = shape, .low = low, .high = high}},
+                       .attributes = {},
+                       .lengths = {},
+                       .error = 8 * 0x1p-24,
+                       .gradient_error = 16 * 0x1p-24});
+  return samples;
+}
 template <Unary function>
 OperatorSamples unary_samples() {
-  // Where logarithm and roots live, or on both sides of zero but not at kinks.
-  constexpr bool positive = function == Unary::square_root || function == Unary::logarithm ||
-                            function == Unary::reciprocal;
-  const double low = positive ? 0.1 : -6, high = 6;
-  OperatorSamples result;
-  for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{1}, Shape{7, 31}, Shape{2, 3, 17}})
-    result.samples.push_back({.name = to_string(shape),
-                              .inputs = {{.shape = shape, .low = low, .high = high}},
-                              .attributes = {},
-                              .lengths = {},
-                              .error = 8 * 0x1p-24,
-                              .gradient_error = 16 * 0x1p-24});
+  OperatorSamples result{.samples = unary_inputs(function), .reference = {}};
   result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
     std::vector<ReferenceTensor> outputs{inputs[0]};
     for (double& value : outputs[0].values) value = unary_value(function, value);
@@ -15279,15 +15280,15 @@ inline constexpr Operator unary_backward{
     .name = detail::unary_names[static_cast<std::size_t>(function)].backward,
     .min_inputs = 2,
     .max_inputs = 2,
-    .shape = &detail::unary_backward_shape<function>,
-    .host = &detail::unary_backward_host<function>};
+    .shape = [](const ShapeCall& call) { detail::unary_backward_shape(call, function); },
+    .host = [](const OperatorCall& call) { detail::unary_backward_host(call, function); }};
 
 template <Unary function>
 inline constexpr Operator unary{
     .name = detail::unary_names[static_cast<std::size_t>(function)].forward,
     .keeps_inputs = 1,
-    .shape = &detail::unary_shape<function>,
-    .host = &detail::unary_host<function>,
+    .shape = [](const ShapeCall& call) { detail::unary_shape(call, function); },
+    .host = [](const OperatorCall& call) { detail::unary_host(call, function); },
     .gradient = &detail::unary_gradient<function>,
     .samples = &detail::unary_samples<function>};
 

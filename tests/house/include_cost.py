@@ -3,6 +3,8 @@
 
 A ratio of CPU times, each the least of several runs that alternate with the plain unit's, so that a machine that is
 slow for a while is slow for both. Measured are the headers that programs include; with --all, every header.
+
+The budgets are those of g++ 12. With another compiler, whose standard library has other costs, the table is only shown.
 """
 
 import os
@@ -159,6 +161,12 @@ def main():
         print(f"{ratio:6.2f} {most:6.2f} {time:8.2f}  {label}{'' if ratio <= most else '   <-- too much'}")
         if ratio > most:
             problems.append(f"{label} costs {ratio:.2f} plain units, at most {most:.2f}")
+    version = subprocess.run([options.compiler, "-dumpversion"], capture_output=True, text=True, check=False).stdout
+    kind = subprocess.run([options.compiler, "--version"], capture_output=True, text=True, check=False).stdout
+    broken = [problem for problem in problems if problem.endswith("does not compile")]
+    if not broken and (version.split(".")[0].strip() != "12" or "clang" in kind):
+        print("SKIPPED: the budgets are those of g++ 12, and this is " + kind.splitlines()[0])
+        sys.exit(77)
     house.finish(problems, "a plain unit includes vector, string, functional, span, map, iostream")
 
 
