@@ -27,7 +27,8 @@ REGION_OPEN = re.compile(r"^\s*HWY_BEFORE_NAMESPACE\b")
 REGION_CLOSE = re.compile(r"^\s*HWY_AFTER_NAMESPACE\b")
 TOGGLE = re.compile(r"\bHWY_TARGET_TOGGLE\b")  # the guard of an -inl file: open wherever the file is used
 VERSION = re.compile(r"#define SOMA_VERSION_(MAJOR|MINOR|PATCH) +(\d+)")
-ROOTS = ("soma/train.hpp", "soma/soma.hpp")  # the second has conditional parts that use files of the first
+# The last has conditional parts that use files of the others.
+ROOTS = ("soma/train.hpp", "soma/train/console_progress.hpp", "soma/data/prefetch.hpp", "soma/soma.hpp")
 
 
 class Amalgamation:

@@ -8,3 +8,4 @@
 #include <soma/models/text_classifier.hpp>
 #include <soma/text.hpp>
 #include <soma/train.hpp>
+#include <soma/train/console_progress.hpp>

@@ -1,14 +1,13 @@
 #pragma once
-// The trainer with what feeds and reports it: Trainer, sources of batches (in memory, by tokens,
-// prefetched by a thread of its own), checkpoints, reports, progress on a terminal. It stands
-// beside soma.hpp so that units that only compute, or hold a model, need not pay for it.
+// The trainer with what feeds and reports it: Trainer, sources of batches (in memory, by tokens),
+// checkpoints, reports. It stands beside soma.hpp so that units that only compute, or hold a model,
+// need not pay for it. What needs threads or streams is apart: soma/data/prefetch.hpp and
+// soma/train/console_progress.hpp.
 
 #include <soma/data/array_source.hpp>
-#include <soma/data/prefetch.hpp>
 #include <soma/data/token_source.hpp>
 #include <soma/state/arithmetic.hpp>
 #include <soma/state/checkpoint.hpp>
 #include <soma/state/record.hpp>
-#include <soma/train/console_progress.hpp>
 #include <soma/train/report.hpp>
 #include <soma/train/trainer.hpp>

@@ -47,9 +47,10 @@
 #include <vector>
 
 // ---- soma/train.hpp
-// The trainer with what feeds and reports it: Trainer, sources of batches (in memory, by tokens,
-// prefetched by a thread of its own), checkpoints, reports, progress on a terminal. It stands
-// beside soma.hpp so that units that only compute, or hold a model, need not pay for it.
+// The trainer with what feeds and reports it: Trainer, sources of batches (in memory, by tokens),
+// checkpoints, reports. It stands beside soma.hpp so that units that only compute, or hold a model,
+// need not pay for it. What needs threads or streams is apart: soma/data/prefetch.hpp and
+// soma/train/console_progress.hpp.
 
 // ---- soma/data/array_source.hpp
 // ArraySource: batches of the rows of a tensor, with a label or a target for each.
@@ -2898,171 +2899,6 @@ class ArraySource final : public IndexedSource {
 };
 
 }  // namespace soma::data
-// ---- soma/data/prefetch.hpp
-// Prefetch: a source whose next batches are made in the background while the last one is used.
-// Constructing one is the permission to run a thread; the destructor joins it.
-
-// ---- soma/runtime/clock.hpp
-// A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
-// newer that header brings <format> along, and costs as much as the rest of soma's interface.
-
-namespace soma {
-
-// Nanoseconds since some moment in the past.
-inline std::int64_t monotonic_nanoseconds() {
-  timespec now{};
-#if defined(CLOCK_MONOTONIC)
-  clock_gettime(CLOCK_MONOTONIC, &now);
-#else
-  timespec_get(&now, TIME_UTC);
-#endif
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
-
-}  // namespace soma
-
-namespace soma::data {
-
-// Delivers what the source would, in the same order, its errors included: an exception is thrown by
-// the next() that would have met it. The source's tensors come from its context's heap, which is
-// thread-safe; memory that the host gave the context is asked for from the thread as well, never by
-// two at once. The source outlives this object, and nobody else uses it meanwhile.
-class Prefetch final : public BatchSource {
- public:
-  // Up to `ahead` batches (at least 1) wait. Error executor.thread_start.
-  explicit Prefetch(BatchSource& source, std::size_t ahead = 2)
-      : source_(source), ahead_((std::max)(ahead, std::size_t{1})), position_(source.position()) {
-#if SOMA_HAS_EXCEPTIONS
-    try {
-      thread_ = std::thread([this] { work(); });
-    } catch (const std::system_error& error) {
-      fail(error_id::thread_start, "Prefetch", "thread",
-           std::string("refused by the system (") + error.what() + ")", "one thread");
-    }
-#else
-    thread_ = std::thread([this] { work(); });
-#endif
-  }
-  // The source is then somewhere ahead of position().
-  ~Prefetch() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    room_.notify_one();
-    thread_.join();
-  }
-
-  bool next(Batch& batch) override {
-    std::unique_lock lock(mutex_);
-    if (ready_.empty()) {
-      const std::int64_t start = monotonic_nanoseconds();
-      filled_.wait(lock, [this] { return !ready_.empty(); });
-      waited_ += monotonic_nanoseconds() - start;
-    }
-    Made made = std::move(ready_.front());
-    ready_.pop_front();
-    position_ = made.next;
-    lock.unlock();
-    room_.notify_one();
-    if (made.exception) std::rethrow_exception(made.exception);
-    if (made.is_batch) batch = std::move(made.batch);
-    return made.is_batch;
-  }
-
-  // Of what was handed out, not of what was made.
-  Position position() const override {
-    const std::lock_guard lock(mutex_);
-    return position_;
-  }
-  // Batches that wait are thrown away. Errors as the source's; it stays where it was then.
-  void seek(Position position) override {
-    std::unique_lock lock(mutex_);
-    paused_ = true;
-    idle_.wait(lock, [this] { return !working_; });
-    struct Resume {
-      Prefetch& self;
-      ~Resume() {
-        self.paused_ = false;
-        self.room_.notify_one();
-      }
-    } const resume{*this};
-    source_.seek(position);
-    ready_.clear();
-    position_ = position;
-  }
-
-  std::uint64_t batches(std::uint64_t epoch) const override {
-    const std::lock_guard lock(source_mutex_);
-    return source_.batches(epoch);
-  }
-  std::uint64_t hash() const override {
-    const std::lock_guard lock(source_mutex_);
-    return source_.hash();
-  }
-  std::size_t largest_rows() const override { return source_.largest_rows(); }
-  std::size_t largest_sequences() const override { return source_.largest_sequences(); }
-
-  // How long next() has waited for batches that were not ready, in seconds, all calls together.
-  double waited_seconds() const {
-    const std::lock_guard lock(mutex_);
-    return static_cast<double>(waited_) * 1e-9;
-  }
-
- private:
-  // What one next() of the source said, and where the source was afterwards.
-  struct Made {
-    Batch batch;
-    bool is_batch = false;
-    Position next;
-    std::exception_ptr exception;
-  };
-
-  Made make() {
-    const std::lock_guard lock(source_mutex_);
-    Made made;
-#if SOMA_HAS_EXCEPTIONS
-    try {
-      made.is_batch = source_.next(made.batch);
-    } catch (...) {
-      made.exception = std::current_exception();
-    }
-#else
-    made.is_batch = source_.next(made.batch);
-#endif
-    made.next = source_.position();
-    return made;
-  }
-
-  void work() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      room_.wait(lock, [this] { return stopping_ || (!paused_ && ready_.size() < ahead_); });
-      if (stopping_) return;
-      working_ = true;
-      lock.unlock();
-      Made made = make();
-      lock.lock();
-      working_ = false;
-      ready_.push_back(std::move(made));
-      filled_.notify_one();
-      idle_.notify_one();
-    }
-  }
-
-  BatchSource& source_;
-  std::size_t ahead_;
-  mutable std::mutex mutex_;         // of everything below
-  mutable std::mutex source_mutex_;  // held while the source is at work
-  std::condition_variable filled_, room_, idle_;
-  std::deque<Made> ready_;
-  Position position_;
-  std::int64_t waited_ = 0;
-  bool working_ = false, paused_ = false, stopping_ = false;
-  std::thread thread_;
-};
-
-}  // namespace soma::data
 // ---- soma/data/token_source.hpp
 // TokenSource: batches of token lists that lie in memory.
 
@@ -3208,6 +3044,24 @@ inline constexpr Version version{SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_VE
 // describe_host(): what this program runs on and how well it is set up for it. For people and logs:
 // nothing in soma is decided from a measured rate.
 
+// ---- soma/runtime/clock.hpp
+// A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
+// newer that header brings <format> along, and costs as much as the rest of soma's interface.
+
+namespace soma {
+
+// Nanoseconds since some moment in the past.
+inline std::int64_t monotonic_nanoseconds() {
+  timespec now{};
+#if defined(CLOCK_MONOTONIC)
+  clock_gettime(CLOCK_MONOTONIC, &now);
+#else
+  timespec_get(&now, TIME_UTC);
+#endif
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace soma
 // ---- soma/runtime/cpu.hpp
 // What the operating system says of the processor: who it is, its caches, and how many cores this
 // process may use. Everything is read when asked, from cpuid, sysfs and procfs; what cannot be read
@@ -3975,23 +3829,6 @@ inline void check_identity(const Record& saved, const Record& current) {
 }
 
 }  // namespace soma
-// ---- soma/train/console_progress.hpp
-// ConsoleProgress: how a run goes, on a stream of the host's. On a terminal one line that is
-// written over; elsewhere a line now and then. Opt-in: this header includes <ostream>.
-
-// ---- soma/runtime/usage.hpp
-// What the process has used so far.
-
-namespace soma {
-
-// The most memory that this process has ever had resident, in bytes; 0 if the system does not say.
-inline std::uint64_t peak_resident_bytes() {
-  rusage usage{};
-  if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // Linux counts in kibibytes
-}
-
-}  // namespace soma
 // ---- soma/train/report.hpp
 // A report and progress in words.
 
@@ -4260,113 +4097,6 @@ Stream& operator<<(Stream& stream, const Report& report) {
   stream << to_string(report);
   return stream;
 }
-
-}  // namespace soma::train
-
-namespace soma::train {
-
-struct ConsoleProgressOptions {
-  bool terminal = false;            // isatty() of the stream, which only the host knows
-  double peak_gflops = 0;           // of all threads; 0: no share of the peak is shown
-  double seconds_between = 10;      // lines, where it is no terminal
-  std::uint64_t steps_between = 0;  // instead of seconds
-};
-
-class ConsoleProgress final : public Callback {
- public:
-  explicit ConsoleProgress(std::ostream& stream, const ConsoleProgressOptions& options = {})
-      : stream_(stream), options_(options) {}
-
-  void on_start(const RunInfo& run) override {
-    run_ = run;
-    window_start_ = last_line_ = monotonic_nanoseconds();
-    stream_ << "training " << detail::short_number(static_cast<double>(run.parameters))
-            << " parameters";
-    if (run.steps != 0) stream_ << " for " << run.steps << " steps";
-    if (run.first_step != 0) stream_ << ", resumed after step " << run.first_step;
-    stream_ << ", " << run.threads << (run.threads == 1 ? " thread\n" : " threads\n") << std::flush;
-  }
-
-  void on_step(const StepInfo& step) override {
-    loss_ = seen_ == 0 ? step.loss : loss_ + 0.05 * (step.loss - loss_);
-    ++seen_;
-    correct_ += step.correct;
-    sequences_ += step.sequences;
-    tokens_ += step.tokens;
-    flops_ += step.useful_flops;
-    seconds_ += step.seconds;
-    const std::int64_t now = monotonic_nanoseconds();
-    const double since = static_cast<double>(now - last_line_) * 1e-9;
-    const bool due = options_.terminal             ? since >= 0.1
-                     : options_.steps_between != 0 ? step.step % options_.steps_between == 0
-                                                   : since >= options_.seconds_between;
-    if (!due && step.step != run_.steps && seen_ != 1) return;
-    last_line_ = now;
-    show(line(step));
-    if (static_cast<double>(now - window_start_) * 1e-9 < 5) return;
-    window_start_ = now;  // rates are those of the last seconds
-    correct_ = sequences_ = tokens_ = 0;
-    flops_ = seconds_ = 0;
-  }
-
-  void on_evaluation(const EvaluationInfo& info) override {
-    end_line();
-    stream_ << "held out after step " << info.step << ": loss " << detail::fixed(info.loss, 4);
-    if (info.metrics != nullptr && info.metrics->cases() != 0)
-      stream_ << ", accuracy " << detail::fixed(info.metrics->accuracy(), 4) << ", macro F1 "
-              << detail::fixed(info.metrics->macro_f1(), 4);
-    stream_ << (info.best ? " (best)\n" : "\n") << std::flush;
-  }
-  void on_checkpoint(std::uint64_t step) override {
-    if (options_.terminal) return;  // the line would flicker
-    stream_ << "checkpoint after step " << step << '\n' << std::flush;
-  }
-  void on_end(const Report&) override {
-    end_line();
-    stream_ << std::flush;
-  }
-
- private:
-  std::string line(const StepInfo& step) const {
-    using detail::fixed, detail::short_number;
-    std::string text = "step " + std::to_string(step.step);
-    if (run_.steps != 0) text += "/" + std::to_string(run_.steps);
-    text += "  loss " + fixed(loss_, 4);
-    if (sequences_ != 0 && correct_ != 0)
-      text +=
-          "  accuracy " + fixed(static_cast<double>(correct_) / static_cast<double>(sequences_), 3);
-    if (seconds_ > 0) {
-      text += "  " + short_number(static_cast<double>(tokens_) / seconds_) + " tokens/s";
-      const double gflops = flops_ / seconds_ * 1e-9;
-      if (gflops > 0) text += "  " + fixed(gflops, 0) + " GFLOP/s";
-      if (gflops > 0 && options_.peak_gflops > 0)
-        text += " (" + fixed(100 * gflops / options_.peak_gflops, 0) + " % of peak)";
-    }
-    if (run_.steps > step.step && seconds_ > 0)
-      text += "  " + detail::duration(step.seconds * static_cast<double>(run_.steps - step.step)) +
-              " left";
-    return text + "  " + detail::bytes(peak_resident_bytes());
-  }
-  void show(const std::string& text) {
-    if (options_.terminal)
-      stream_ << "\r\033[K" << text << std::flush;
-    else
-      stream_ << text << '\n' << std::flush;
-    open_line_ = options_.terminal;
-  }
-  void end_line() {
-    if (open_line_) stream_ << '\n';
-    open_line_ = false;
-  }
-
-  std::ostream& stream_;
-  ConsoleProgressOptions options_;
-  RunInfo run_{};
-  std::int64_t window_start_ = 0, last_line_ = 0;
-  std::uint64_t seen_ = 0, correct_ = 0, sequences_ = 0, tokens_ = 0;
-  double loss_ = 0, flops_ = 0, seconds_ = 0;
-  bool open_line_ = false;
-};
 
 }  // namespace soma::train
 // ---- soma/train/trainer.hpp
@@ -5777,6 +5507,19 @@ inline bool gradients_finite(Context& context, const Parameters& parameters) {
 }
 
 }  // namespace soma::optim
+// ---- soma/runtime/usage.hpp
+// What the process has used so far.
+
+namespace soma {
+
+// The most memory that this process has ever had resident, in bytes; 0 if the system does not say.
+inline std::uint64_t peak_resident_bytes() {
+  rusage usage{};
+  if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // Linux counts in kibibytes
+}
+
+}  // namespace soma
 // ---- soma/train/trainer_base.hpp
 // TrainerBase: the loop around a task: batches, gradients, clipping, steps, schedule, evaluation,
 // checkpoints. It knows data, checkpoints and progress as interfaces; nothing is printed and no
@@ -7707,6 +7450,262 @@ class Trainer : public TrainerBase {
 };
 
 }  // namespace soma::train
+// ---- soma/train/console_progress.hpp
+// ConsoleProgress: how a run goes, on a stream of the host's. On a terminal one line that is
+// written over; elsewhere a line now and then. Opt-in: this header includes <ostream>.
+
+namespace soma::train {
+
+struct ConsoleProgressOptions {
+  bool terminal = false;            // isatty() of the stream, which only the host knows
+  double peak_gflops = 0;           // of all threads; 0: no share of the peak is shown
+  double seconds_between = 10;      // lines, where it is no terminal
+  std::uint64_t steps_between = 0;  // instead of seconds
+};
+
+class ConsoleProgress final : public Callback {
+ public:
+  explicit ConsoleProgress(std::ostream& stream, const ConsoleProgressOptions& options = {})
+      : stream_(stream), options_(options) {}
+
+  void on_start(const RunInfo& run) override {
+    run_ = run;
+    window_start_ = last_line_ = monotonic_nanoseconds();
+    stream_ << "training " << detail::short_number(static_cast<double>(run.parameters))
+            << " parameters";
+    if (run.steps != 0) stream_ << " for " << run.steps << " steps";
+    if (run.first_step != 0) stream_ << ", resumed after step " << run.first_step;
+    stream_ << ", " << run.threads << (run.threads == 1 ? " thread\n" : " threads\n") << std::flush;
+  }
+
+  void on_step(const StepInfo& step) override {
+    loss_ = seen_ == 0 ? step.loss : loss_ + 0.05 * (step.loss - loss_);
+    ++seen_;
+    correct_ += step.correct;
+    sequences_ += step.sequences;
+    tokens_ += step.tokens;
+    flops_ += step.useful_flops;
+    seconds_ += step.seconds;
+    const std::int64_t now = monotonic_nanoseconds();
+    const double since = static_cast<double>(now - last_line_) * 1e-9;
+    const bool due = options_.terminal             ? since >= 0.1
+                     : options_.steps_between != 0 ? step.step % options_.steps_between == 0
+                                                   : since >= options_.seconds_between;
+    if (!due && step.step != run_.steps && seen_ != 1) return;
+    last_line_ = now;
+    show(line(step));
+    if (static_cast<double>(now - window_start_) * 1e-9 < 5) return;
+    window_start_ = now;  // rates are those of the last seconds
+    correct_ = sequences_ = tokens_ = 0;
+    flops_ = seconds_ = 0;
+  }
+
+  void on_evaluation(const EvaluationInfo& info) override {
+    end_line();
+    stream_ << "held out after step " << info.step << ": loss " << detail::fixed(info.loss, 4);
+    if (info.metrics != nullptr && info.metrics->cases() != 0)
+      stream_ << ", accuracy " << detail::fixed(info.metrics->accuracy(), 4) << ", macro F1 "
+              << detail::fixed(info.metrics->macro_f1(), 4);
+    stream_ << (info.best ? " (best)\n" : "\n") << std::flush;
+  }
+  void on_checkpoint(std::uint64_t step) override {
+    if (options_.terminal) return;  // the line would flicker
+    stream_ << "checkpoint after step " << step << '\n' << std::flush;
+  }
+  void on_end(const Report&) override {
+    end_line();
+    stream_ << std::flush;
+  }
+
+ private:
+  std::string line(const StepInfo& step) const {
+    using detail::fixed, detail::short_number;
+    std::string text = "step " + std::to_string(step.step);
+    if (run_.steps != 0) text += "/" + std::to_string(run_.steps);
+    text += "  loss " + fixed(loss_, 4);
+    if (sequences_ != 0 && correct_ != 0)
+      text +=
+          "  accuracy " + fixed(static_cast<double>(correct_) / static_cast<double>(sequences_), 3);
+    if (seconds_ > 0) {
+      text += "  " + short_number(static_cast<double>(tokens_) / seconds_) + " tokens/s";
+      const double gflops = flops_ / seconds_ * 1e-9;
+      if (gflops > 0) text += "  " + fixed(gflops, 0) + " GFLOP/s";
+      if (gflops > 0 && options_.peak_gflops > 0)
+        text += " (" + fixed(100 * gflops / options_.peak_gflops, 0) + " % of peak)";
+    }
+    if (run_.steps > step.step && seconds_ > 0)
+      text += "  " + detail::duration(step.seconds * static_cast<double>(run_.steps - step.step)) +
+              " left";
+    return text + "  " + detail::bytes(peak_resident_bytes());
+  }
+  void show(const std::string& text) {
+    if (options_.terminal)
+      stream_ << "\r\033[K" << text << std::flush;
+    else
+      stream_ << text << '\n' << std::flush;
+    open_line_ = options_.terminal;
+  }
+  void end_line() {
+    if (open_line_) stream_ << '\n';
+    open_line_ = false;
+  }
+
+  std::ostream& stream_;
+  ConsoleProgressOptions options_;
+  RunInfo run_{};
+  std::int64_t window_start_ = 0, last_line_ = 0;
+  std::uint64_t seen_ = 0, correct_ = 0, sequences_ = 0, tokens_ = 0;
+  double loss_ = 0, flops_ = 0, seconds_ = 0;
+  bool open_line_ = false;
+};
+
+}  // namespace soma::train
+// ---- soma/data/prefetch.hpp
+// Prefetch: a source whose next batches are made in the background while the last one is used.
+// Constructing one is the permission to run a thread; the destructor joins it.
+
+namespace soma::data {
+
+// Delivers what the source would, in the same order, its errors included: an exception is thrown by
+// the next() that would have met it. The source's tensors come from its context's heap, which is
+// thread-safe; memory that the host gave the context is asked for from the thread as well, never by
+// two at once. The source outlives this object, and nobody else uses it meanwhile.
+class Prefetch final : public BatchSource {
+ public:
+  // Up to `ahead` batches (at least 1) wait. Error executor.thread_start.
+  explicit Prefetch(BatchSource& source, std::size_t ahead = 2)
+      : source_(source), ahead_((std::max)(ahead, std::size_t{1})), position_(source.position()) {
+#if SOMA_HAS_EXCEPTIONS
+    try {
+      thread_ = std::thread([this] { work(); });
+    } catch (const std::system_error& error) {
+      fail(error_id::thread_start, "Prefetch", "thread",
+           std::string("refused by the system (") + error.what() + ")", "one thread");
+    }
+#else
+    thread_ = std::thread([this] { work(); });
+#endif
+  }
+  // The source is then somewhere ahead of position().
+  ~Prefetch() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    room_.notify_one();
+    thread_.join();
+  }
+
+  bool next(Batch& batch) override {
+    std::unique_lock lock(mutex_);
+    if (ready_.empty()) {
+      const std::int64_t start = monotonic_nanoseconds();
+      filled_.wait(lock, [this] { return !ready_.empty(); });
+      waited_ += monotonic_nanoseconds() - start;
+    }
+    Made made = std::move(ready_.front());
+    ready_.pop_front();
+    position_ = made.next;
+    lock.unlock();
+    room_.notify_one();
+    if (made.exception) std::rethrow_exception(made.exception);
+    if (made.is_batch) batch = std::move(made.batch);
+    return made.is_batch;
+  }
+
+  // Of what was handed out, not of what was made.
+  Position position() const override {
+    const std::lock_guard lock(mutex_);
+    return position_;
+  }
+  // Batches that wait are thrown away. Errors as the source's; it stays where it was then.
+  void seek(Position position) override {
+    std::unique_lock lock(mutex_);
+    paused_ = true;
+    idle_.wait(lock, [this] { return !working_; });
+    struct Resume {
+      Prefetch& self;
+      ~Resume() {
+        self.paused_ = false;
+        self.room_.notify_one();
+      }
+    } const resume{*this};
+    source_.seek(position);
+    ready_.clear();
+    position_ = position;
+  }
+
+  std::uint64_t batches(std::uint64_t epoch) const override {
+    const std::lock_guard lock(source_mutex_);
+    return source_.batches(epoch);
+  }
+  std::uint64_t hash() const override {
+    const std::lock_guard lock(source_mutex_);
+    return source_.hash();
+  }
+  std::size_t largest_rows() const override { return source_.largest_rows(); }
+  std::size_t largest_sequences() const override { return source_.largest_sequences(); }
+
+  // How long next() has waited for batches that were not ready, in seconds, all calls together.
+  double waited_seconds() const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<double>(waited_) * 1e-9;
+  }
+
+ private:
+  // What one next() of the source said, and where the source was afterwards.
+  struct Made {
+    Batch batch;
+    bool is_batch = false;
+    Position next;
+    std::exception_ptr exception;
+  };
+
+  Made make() {
+    const std::lock_guard lock(source_mutex_);
+    Made made;
+#if SOMA_HAS_EXCEPTIONS
+    try {
+      made.is_batch = source_.next(made.batch);
+    } catch (...) {
+      made.exception = std::current_exception();
+    }
+#else
+    made.is_batch = source_.next(made.batch);
+#endif
+    made.next = source_.position();
+    return made;
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      room_.wait(lock, [this] { return stopping_ || (!paused_ && ready_.size() < ahead_); });
+      if (stopping_) return;
+      working_ = true;
+      lock.unlock();
+      Made made = make();
+      lock.lock();
+      working_ = false;
+      ready_.push_back(std::move(made));
+      filled_.notify_one();
+      idle_.notify_one();
+    }
+  }
+
+  BatchSource& source_;
+  std::size_t ahead_;
+  mutable std::mutex mutex_;         // of everything below
+  mutable std::mutex source_mutex_;  // held while the source is at work
+  std::condition_variable filled_, room_, idle_;
+  std::deque<Made> ready_;
+  Position position_;
+  std::int64_t waited_ = 0;
+  bool working_ = false, paused_ = false, stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace soma::data
 // ---- soma/soma.hpp
 // Include and go: the whole interface (api.hpp) and make_context().
 //
