@@ -1,13 +1,13 @@
 // evaluate, predict and describe.
 
 #include "commands.hpp"
+#include "rows.hpp"
 
 #include <soma/io/confusion_csv.hpp>
 #include <soma/io/record_json.hpp>
 #include <soma/models/text_classifier.hpp>
 #include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
-#include <soma/text/labelled_text.hpp>
 #include <soma/train/evaluate.hpp>
 #include <soma/train/report.hpp>
 
@@ -46,11 +46,10 @@ int evaluate(const EvaluateOptions& options) {
   soma::Context context = soma::make_context(context_options(options.compute));
   TextClassifier model = TextClassifier::from_pretrained(context, options.model);
   soma::text::ReadOptions settings;
-  settings.rows.text_column = options.data.text_column;
-  settings.rows.label_column = options.data.label_column;
-  settings.rows.skip_bad_rows = options.data.skip_bad_rows;
+  settings.rows = row_options(options.data);
   settings.held_out_share = 0;
   const soma::text::LabelledText text = soma::text::read_labelled(options.data.data, settings);
+  report_skipped(text.skipped());
   std::vector<soma::text::LabelledRow> rows(text.train().begin(), text.train().end());
   check_labels(model, rows, text.labels());
   const auto source =

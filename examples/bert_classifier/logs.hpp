@@ -6,9 +6,9 @@
 #include <soma/tensorboard.hpp>
 #include <soma/train/events.hpp>
 
-#include <cinttypes>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 class JsonLog final : public soma::train::Callback {
  public:
@@ -35,15 +35,13 @@ class JsonLog final : public soma::train::Callback {
     line.set("seconds", info.seconds);
     file_.write(line);
   }
-  void done(const soma::train::Report& report, std::uint64_t weights_hash) {
-    char hash[17];
-    std::snprintf(hash, sizeof hash, "%016" PRIx64, weights_hash);
+  void done(const soma::train::Report& report, std::string_view weights_hash) {
     soma::Record line("line");
     line.set("event", "done");
     line.set("accuracy", report.metrics.accuracy());
     line.set("train_seconds", report.train_seconds);
     line.set("peak_rss_bytes", report.peak_resident_bytes);
-    line.set("weights_hash", std::string_view(hash));
+    line.set("weights_hash", weights_hash);
     line.set("steps", report.steps);
     line.set("interrupted", report.interrupted);
     file_.write(line);

@@ -10,8 +10,6 @@
 #include <iostream>
 #include <set>
 
-namespace {
-
 void report_skipped(const std::vector<soma::text::SkippedRows>& all) {
   for (const soma::text::SkippedRows& skipped : all)
     std::cerr << "skipped " << skipped.rows << " rows: " << skipped.reason.name
@@ -25,6 +23,8 @@ soma::text::RowOptions row_options(const DataOptions& options) {
   rows.skip_bad_rows = options.skip_bad_rows;
   return rows;
 }
+
+namespace {
 
 Rows read_rows(const TrainOptions& options, const soma::text::DataFiles& files) {
   soma::text::ReadOptions settings;

@@ -24,6 +24,10 @@ struct Rows {
   std::optional<Stream> stream;  // instead of train
 };
 
+soma::text::RowOptions row_options(const DataOptions& options);
+// A line on standard error for each reason that rows were left out for.
+void report_skipped(const std::vector<soma::text::SkippedRows>& all);
+
 // Errors of read_labelled, and UsageError.
 Rows training_rows(const TrainOptions& options);
 

@@ -191,11 +191,10 @@ int train(const TrainOptions& options) {
     file.commit();
   }
   const std::uint64_t hash = soma::state_hash(soma::nn::state_dict(model->parameters()));
-  if (json_log) json_log->done(report, hash);
-  std::cout << report;
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  std::cout << "  weights hash      " << text << '\n';
+  if (json_log) json_log->done(report, text);
+  std::cout << report << "  weights hash      " << text << '\n';
   if (report.interrupted)
     std::cout << (checkpoints ? "stopped as asked; --resume goes on from the checkpoint\n"
                               : "stopped as asked; there is no --checkpoint to go on from\n");

@@ -87,6 +87,11 @@ def check_evaluate(program, model, work, checks):
     found = json.loads(result.stdout)
     checks.that(found["rows"] == 60, f"{found}")
     checks.that(found["accuracy_low"] <= found["accuracy"] <= found["accuracy_high"], f"{found}")
+    (work / "bad.tsv").write_bytes(tool.rows() + b"a row without a label\n")
+    bad = tool.must_run(program, ["evaluate", f"--model={model}", f"--data={work}/bad.tsv", "--skip-bad-rows",
+                                  "--json"])
+    checks.that(json.loads(bad.stdout)["rows"] == 60 and b"skipped 1 rows: text.row_columns" in bad.stderr,
+                f"a bad row is counted: {bad.stderr}")
     table = (work / "confusion.csv").read_text().splitlines()
     cells = [[int(cell) for cell in line.split(",")[1:3]] for line in table[1:3]]
     checks.that(sum(map(sum, cells)) == 60, f"confusion {table}")
