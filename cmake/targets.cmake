@@ -28,11 +28,13 @@ set(soma_dispatch_sources
   convert.cpp
   element.cpp
   embedding.cpp
+  engine.cpp
   gemm.cpp
   image.cpp
   loss.cpp
   norm.cpp
   optimizer.cpp
+  programs.cpp
   random.cpp
   reduce.cpp)
 list(TRANSFORM soma_dispatch_sources PREPEND "${PROJECT_SOURCE_DIR}/include/soma/dispatch/")

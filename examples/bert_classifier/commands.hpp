@@ -3,14 +3,10 @@
 
 #include "options.hpp"
 
-#include <soma/runtime/context.hpp>
 #include <soma/train/stop_flag.hpp>
 
 // Set by the program's signal handlers: finish what is accepted, and end.
 extern soma::train::StopFlag stop_requested;
-
-// Errors cli.not_built (a device that does not exist yet), and make_context's.
-soma::ContextOptions context_options(const ComputeOptions& options);
 
 int train(const TrainOptions& options);
 int evaluate(const EvaluateOptions& options);

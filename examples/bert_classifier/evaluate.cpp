@@ -1,6 +1,7 @@
 // evaluate, predict and describe.
 
 #include "commands.hpp"
+#include "compute.hpp"
 #include "rows.hpp"
 
 #include <soma/io/confusion_csv.hpp>
@@ -34,16 +35,9 @@ void check_labels(const TextClassifier& model, std::vector<soma::text::LabelledR
 
 }  // namespace
 
-soma::ContextOptions context_options(const ComputeOptions& options) {
-  if (options.device != "host")
-    soma::fail(soma::ErrorId{"cli.not_built"}, "--device", "device", soma::quoted(options.device),
-               "host: that part does not exist yet");
-  return {.threads = options.threads,
-          .math = options.math == "portable" ? soma::Math::portable : soma::Math::fast};
-}
-
 int evaluate(const EvaluateOptions& options) {
-  soma::Context context = soma::make_context(context_options(options.compute));
+  Compute compute(options.compute);
+  soma::Context& context = compute.context();
   TextClassifier model = TextClassifier::from_pretrained(context, options.model);
   soma::text::ReadOptions settings;
   settings.rows = row_options(options.data);
@@ -89,7 +83,8 @@ int evaluate(const EvaluateOptions& options) {
 }
 
 int predict(const PredictOptions& options) {
-  soma::Context context = soma::make_context(context_options(options.compute));
+  Compute compute(options.compute);
+  soma::Context& context = compute.context();
   const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
   std::ifstream file;
   if (options.file != "-") {
@@ -122,7 +117,8 @@ int predict(const PredictOptions& options) {
 }
 
 int describe(const DescribeOptions& options) {
-  soma::Context context = soma::make_context(context_options(options.compute));
+  Compute compute(options.compute);
+  soma::Context& context = compute.context();
   std::cout << to_string(describe_host(context));
   std::cout << "formats          ";
   for (const soma::NamedFormat& format : soma::named_formats) std::cout << ' ' << format.name;

@@ -16,7 +16,9 @@ void add_compute(CLI::App& command, ComputeOptions& options) {
       ->check(CLI::IsMember({"fast", "portable"}))
       ->capture_default_str()
       ->group(compute_group);
-  command.add_option("--device", options.device, "who computes")
+  command
+      .add_option("--device", options.device,
+                  "host, or neuroncore: every operator as a program of the accelerator's core")
       ->check(CLI::IsMember({"host", "neuroncore"}))
       ->capture_default_str()
       ->group(compute_group);

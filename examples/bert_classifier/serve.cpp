@@ -2,6 +2,7 @@
 // loads the model and is the only one that computes.
 
 #include "commands.hpp"
+#include "compute.hpp"
 #include "serve_batcher.hpp"
 #include "serve_bodies.hpp"
 #include "serve_http.hpp"
@@ -219,7 +220,8 @@ int serve(const ServeOptions& options) {
             << std::flush;
   {
     const Listening listening(server, service.batcher);
-    soma::Context context = soma::make_context(context_options(options.compute));
+    Compute compute(options.compute);
+    soma::Context& context = compute.context();
     using soma::models::TextClassifier;
     const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
     service.labels = model.labels();

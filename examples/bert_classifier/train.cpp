@@ -2,6 +2,7 @@
 
 #include "arguments.hpp"
 #include "commands.hpp"
+#include "compute.hpp"
 #include "logs.hpp"
 #include "rows.hpp"
 
@@ -143,7 +144,8 @@ int train(const TrainOptions& options) {
   refuse_what_is_not_built(options);
   soma::train::TrainerOptions settings = trainer_options(options);  // before anything is read
   try_outputs(options);
-  soma::Context context = soma::make_context(context_options(options.compute));
+  Compute compute(options.compute);
+  soma::Context& context = compute.context();
   const Rows rows = training_rows(options);
   const std::unique_ptr<TextClassifier> model = make_model(context, options, rows);
 
@@ -195,6 +197,7 @@ int train(const TrainOptions& options) {
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
   if (json_log) json_log->done(report, text);
   std::cout << report << "  weights hash      " << text << '\n';
+  compute.report(std::cout);
   if (report.interrupted)
     std::cout << (checkpoints ? "stopped as asked; --resume goes on from the checkpoint\n"
                               : "stopped as asked; there is no --checkpoint to go on from\n");

@@ -217,6 +217,12 @@ inline constexpr ErrorId operator_incomplete{"operator.incomplete"};
 inline constexpr ErrorId operator_duplicate{"operator.duplicate_name"};
 inline constexpr ErrorId operator_unknown{"operator.unknown"};
 
+inline constexpr ErrorId neuroncore_rule_broken{"neuroncore.rule_broken"};
+inline constexpr ErrorId neuroncore_undefined{"neuroncore.undefined"};
+inline constexpr ErrorId neuroncore_undisclosed{"neuroncore.undisclosed"};
+inline constexpr ErrorId neuroncore_not_implemented{"neuroncore.not_implemented"};
+inline constexpr ErrorId neuroncore_race{"neuroncore.race"};
+
 inline constexpr ErrorId foreign_tape{"autograd.foreign_tape"};
 inline constexpr ErrorId freed{"autograd.freed"};
 inline constexpr ErrorId not_scalar{"autograd.not_scalar"};
@@ -9618,6 +9624,17 @@ Context make_context(const ContextOptions& options = {});
 #define SOMA_KERNELS_CONVERT_INL_HPP
 #endif
 
+// ---- soma/simd/code_runs-inl.hpp
+// Runs of stored codes to floats and back, a chunk that stays in the first-level cache at a time:
+// what everything that reads or writes narrow elements is made of.
+
+#if defined(SOMA_SIMD_CODE_RUNS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_CODE_RUNS_INL_HPP
+#undef SOMA_SIMD_CODE_RUNS_INL_HPP
+#else
+#define SOMA_SIMD_CODE_RUNS_INL_HPP
+#endif
+
 // ---- soma/simd/decode-inl.hpp
 // Decoding in vector lanes: the function of numeric/codec.hpp's decode(), codes in u32 lanes to
 // fp32 bits in u32 lanes.
@@ -10008,7 +10025,6 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -10212,6 +10228,20 @@ static inline void encode_chunk(const CodecParams& p, const std::byte* values, s
   encode_whole_vectors(p, values + 4 * whole, rest, buffers.last, rest_words);
   std::memcpy(to + whole * width, buffers.last, rest * width);
 }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 // ---- scales and amax, on floats in the chunk buffer (which has padding, so partial vectors are
 // computed whole)
@@ -14809,7 +14839,8 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 // All built-in operators. Included by whoever makes contexts, and by nobody else.
 
 // ---- soma/ops/accumulate.hpp
-// Adding gradients up: dense and sparse, in the order in which they come.
+// Adding gradients up: dense and sparse, in the order in which they come. What is added is added by
+// operators that write their first input, as optimizer steps do.
 
 // ---- soma/ops/binary.hpp
 // Element-wise functions of two tensors with NumPy's broadcasting: y = f(a, b), of a's type.
@@ -15515,126 +15546,106 @@ inline void add_into(Context& context, const Tensor& total, const Tensor& more) 
 
 }  // namespace detail
 }  // namespace soma
-// ---- soma/ops/embedding.hpp
-// Embedding: rows of a table [V, C] chosen by ids of any shape; [..., C] comes out. The gradient
-// has the rows that were touched and no others.
 
 namespace soma {
 
 namespace detail {
 
-inline std::int64_t index_at(const Tensor& ids, std::size_t i) {
-  return ids.dtype() == DType::int32 ? std::int64_t{ids.data<std::int32_t>()[i]}
-                                     : ids.data<std::int64_t>()[i];
+inline void check_total(std::string_view operation, const Tensor& total) {
+  check_floating(operation, "total", total);
+  if (!total.contiguous())
+    fail(error_id::tensor_not_contiguous, operation, "total", total.describe() + " with gaps",
+         "row-major elements");
 }
 
-inline void embedding_shape(const ShapeCall& call) {
-  const Tensor &table = call.inputs[0], &ids = call.inputs[1];
-  check_rank("embedding", "table", table, 2);
-  check_floating("embedding", "table", table);
-  check_index_type("embedding", "ids", ids);
-  std::array<std::size_t, max_rank + 1> sizes{};
-  *std::copy(ids.shape().begin(), ids.shape().end(), sizes.begin()) = table.size(1);
-  call.outputs[0] = {Shape(std::span<const std::size_t>(sizes.data(), ids.rank() + 1)),
-                     table.dtype()};
+// Inputs total and more, of one shape: total += more.
+inline void accumulate_shape(const ShapeCall& call) {
+  check_total("accumulate", call.inputs[0]);
+  check_floating("accumulate", "more", call.inputs[1]);
+  check_shape("accumulate", "more", call.inputs[1], call.inputs[0].shape());
+}
+inline void accumulate_host(const OperatorCall& call) {
+  add_into(call.context, call.inputs[0], call.inputs[1]);
 }
 
-inline void embedding_host(const OperatorCall& call) {
-  const Tensor table = call.inputs[0];
-  const Tensor ids = contiguous(call.context, call.inputs[1]);
-  const std::size_t rows = ids.elements(), columns = table.size(1);
-  for (std::size_t i = 0; i < rows; ++i)
-    if (const std::int64_t id = index_at(ids, i);
-        id < 0 || static_cast<std::uint64_t>(id) >= table.size(0))
-      fail(error_id::operator_value, "embedding", "ids[" + std::to_string(i) + "]",
-           std::to_string(id), "0 to " + std::to_string(table.size(0)) + " - 1");
-  const MatrixTarget to = target(call.outputs[0]);
-  for_ranges(call.context, rows, columns, [&](std::size_t begin, std::size_t end) {
-    call.context.kernels().embedding.gather({.rows = end - begin,
-                                             .columns = columns,
-                                             .table = operand(table),
-                                             .ids = ids.raw() + begin * size_of(ids.dtype()),
-                                             .id_dtype = ids.dtype(),
-                                             .y = part(to, begin, 0)});
-  });
+// Inputs total [R, ...], values [r, ...], rows [r] and, where the total is itself of some rows,
+// total_rows [R]; numbers of rows are int64, ascending, each once. Row rows[i] of the total
+// += row i of values.
+inline void accumulate_rows_shape(const ShapeCall& call) {
+  constexpr std::string_view name = "accumulate rows";
+  const Tensor &total = call.inputs[0], &values = call.inputs[1], &rows = call.inputs[2];
+  check_total(name, total);
+  check_min_rank(name, "total", total, 1);
+  check_floating(name, "values", values);
+  const auto check_rows = [&](std::string_view argument, const Tensor& numbers) {
+    check_rank(name, argument, numbers, 1);
+    if (numbers.dtype() != DType::int64 || !numbers.contiguous())
+      fail(error_id::tensor_dtype, name, argument, numbers.describe(), "contiguous int64");
+  };
+  check_rows("rows", rows);
+  check_shape(name, "values", values, total.shape().with(0, rows.size(0)));
+  if (call.inputs.size() < 4 || !call.inputs[3].defined()) return;
+  check_rows("total_rows", call.inputs[3]);
+  check_shape(name, "total_rows", call.inputs[3], Shape{total.size(0)});
 }
 
-// The rows of dy that belong to each id: for id number k in ascending order, list[starts[k]] to
-// list[starts[k + 1]], in ascending order.
-struct Occurrences {
-  explicit Occurrences(Context& context)
-      : list(context.heap()), starts(context.heap()), ids(context.heap()) {}
-  HeapVector<std::uint32_t> list;
-  HeapVector<std::size_t> starts;
-  HeapVector<std::int64_t> ids;
-};
-
-inline Occurrences occurrences(Context& context, const Tensor& ids) {
-  Occurrences result(context);
-  const std::size_t count = ids.elements();
-  if (count > 0xFFFFFFFFu)
-    fail(error_id::operator_value, "embedding backward", "ids", std::to_string(count),
-         "fewer than 2^32");
-  result.list.resize(count);
-  for (std::size_t i = 0; i < count; ++i) result.list[i] = static_cast<std::uint32_t>(i);
-  std::sort(result.list.begin(), result.list.end(), [&](std::uint32_t a, std::uint32_t b) {
-    const std::int64_t x = index_at(ids, a), y = index_at(ids, b);
-    return x != y ? x < y : a < b;
-  });
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::int64_t id = index_at(ids, result.list[i]);
-    if (!result.ids.empty() && result.ids.back() == id) continue;
-    result.ids.push_back(id);
-    result.starts.push_back(i);
+// Calls each(i, row): row i of values belongs to that row of the total. Error operator.value.
+template <class Each>
+void for_each_row_pair(const Tensor& total, const Tensor& rows, const Tensor& total_rows,
+                       const Each& each) {
+  const std::size_t count = total.size(0);
+  const std::span<const std::int64_t> wanted = rows.span<std::int64_t>();
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (total_rows.defined())
+      while (at < count && total_rows.data<std::int64_t>()[at] != wanted[i]) ++at;
+    else
+      at = wanted[i] < 0 ? count : static_cast<std::size_t>(wanted[i]);
+    if (at >= count)
+      fail(error_id::operator_value, "accumulate rows", "rows[" + std::to_string(i) + "]",
+           std::to_string(wanted[i]), "a row of total, " + total.describe());
+    each(i, at);
   }
-  result.starts.push_back(count);
-  return result;
 }
 
-// For each id the sum of its rows of dy: within a shard in ascending order, shards by the fixed
-// tree.
-inline Gradient sparse_row_sums(Context& context, const Tensor& ids, const Tensor& dy,
-                                const Sequences& sequences) {
-  const Occurrences all = occurrences(context, ids);
-  const std::size_t rows = all.ids.size(), columns = dy.shape().columns();
-  Gradient result{Tensor::empty(context, Shape{rows, columns}),
-                  Tensor::from(context, std::span<const std::int64_t>(all.ids), Shape{rows})};
-  const RowSegments segments(sequences, ids.elements());
-  float* out = result.values.mutable_data<float>();
-  for_ranges(
-      context, rows, columns * (ids.elements() / (std::max)(rows, std::size_t{1}) + 1),
-      [&](std::size_t begin, std::size_t end) {
-        std::array<std::size_t, max_shards + 1> bounds{};
-        const Segments& shards = segments.get();
-        for (std::size_t row = begin; row < end; ++row) {
-          const std::uint32_t* first = all.list.data() + all.starts[row];
-          const std::uint32_t* last = all.list.data() + all.starts[row + 1];
-          for (std::size_t s = 0; s <= shards.count; ++s)
-            bounds[s] =
-                static_cast<std::size_t>(std::lower_bound(first, last, shards.bounds[s]) - first);
-          context.kernels().embedding.gather_sum({.columns = columns,
-                                                  .x = operand(dy),
-                                                  .list = first,
-                                                  .count = static_cast<std::size_t>(last - first),
-                                                  .segments = {bounds.data(), shards.count},
-                                                  .out = out + row * columns});
-        }
-      });
-  return result;
+inline void add_rows(Context& context, const Tensor& total, const Gradient& more,
+                     const Tensor& total_rows = {}) {
+  for_each_row_pair(total, more.rows, total_rows, [&](std::size_t i, std::size_t row) {
+    add_into(context, total.select(0, row), more.values.select(0, i));
+  });
 }
 
-// total's rows += those of a sparse gradient.
-inline void add_sparse_rows(Context& context, const Tensor& total, const Gradient& sparse) {
-  const std::span<const std::int64_t> rows = sparse.rows.span<std::int64_t>();
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    add_into(context, total.select(0, static_cast<std::size_t>(rows[i])),
-             sparse.values.select(0, i));
+inline void accumulate_rows_host(const OperatorCall& call) {
+  add_rows(call.context, call.inputs[0], {call.inputs[1], call.inputs[2]},
+           call.inputs.size() > 3 ? call.inputs[3] : Tensor());
 }
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator accumulate{.name = "accumulate",
+                                     .min_inputs = 2,
+                                     .max_inputs = 2,
+                                     .outputs = 0,
+                                     .shape = &detail::accumulate_shape,
+                                     .host = &detail::accumulate_host};
+
+inline constexpr Operator accumulate_rows{.name = "accumulate rows",
+                                          .min_inputs = 3,
+                                          .max_inputs = 4,
+                                          .outputs = 0,
+                                          .shape = &detail::accumulate_rows_shape,
+                                          .host = &detail::accumulate_rows_host};
+
+}  // namespace ops
+
+namespace detail {
 
 inline Tensor to_dense(Context& context, const Gradient& gradient, const Shape& shape) {
   if (!gradient.sparse()) return gradient.values;
   const Tensor result = Tensor::zeros(context, shape);
-  add_sparse_rows(context, result, gradient);
+  run(context, ops::accumulate_rows, {}, {result, gradient.values, gradient.rows});
   return result;
 }
 
@@ -15645,78 +15656,14 @@ inline Gradient merge_sparse(Context& context, const Gradient& a, const Gradient
   HeapVector<std::int64_t> rows(context.heap());
   rows.reserve(x.size() + y.size());
   std::set_union(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(rows));
-  Gradient result{Tensor::zeros(context, Shape{rows.size(), a.values.size(1)}),
-                  Tensor::from(context, std::span<const std::int64_t>(rows), Shape{rows.size()})};
-  for (const Gradient* source : {&a, &b}) {
-    std::size_t to = 0;
-    const std::span<const std::int64_t> from = source->rows.span<std::int64_t>();
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      while (rows[to] != from[i]) ++to;
-      add_into(context, result.values.select(0, to), source->values.select(0, i));
-    }
-  }
+  const Gradient result{
+      Tensor::zeros(context, Shape{rows.size(), a.values.size(1)}),
+      Tensor::from(context, std::span<const std::int64_t>(rows), Shape{rows.size()})};
+  for (const Gradient* source : {&a, &b})
+    run(context, ops::accumulate_rows, {},
+        {result.values, source->values, source->rows, result.rows});
   return result;
 }
-
-inline void embedding_gradient(const GradientCall& call) {
-  const Tensor ids = contiguous(call.context, call.inputs[1]);
-  const Tensor dy = contiguous(call.context, call.output_gradients[0]);
-  Gradient gradient = sparse_row_sums(call.context, ids, dy, call.sequences);
-  if (call.attributes.as<EmbeddingSetting>().dense_gradient)
-    gradient = {to_dense(call.context, gradient, call.inputs[0].shape()), {}};
-  call.input_gradients[0] = gradient;
-}
-
-inline OperatorSamples embedding_samples() {
-  OperatorSamples result;
-  const auto add = [&](std::size_t rows, std::size_t columns, const Shape& ids, bool dense,
-                       std::vector<std::size_t> lengths) {
-    const double error = static_cast<double>(ids.elements() + 1) * 0x1p-24;
-    result.samples.push_back({.name = std::to_string(rows) + " rows, ids " + to_string(ids),
-                              .inputs = {{.shape = Shape{rows, columns}},
-                                         {.shape = ids,
-                                          .dtype = dense ? DType::int64 : DType::int32,
-                                          .low = 0,
-                                          .high = static_cast<double>(rows - 1)}},
-                              .attributes = EmbeddingSetting{dense},
-                              .lengths = std::move(lengths),
-                              .error = 0,
-                              .gradient_error = error});
-  };
-  add(7, 5, Shape{23}, false, {5, 0, 11, 7});
-  add(3, 33, Shape{40}, true, {});
-  add(4, 3, Shape{2, 5}, false, {});
-  add(4, 3, Shape{0}, true, {});
-  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
-    const std::size_t columns = inputs[0].shape[1];
-    std::vector<std::size_t> sizes(inputs[1].shape.begin(), inputs[1].shape.end());
-    sizes.push_back(columns);
-    ReferenceTensor y{Shape(sizes), {}};
-    for (const double id : inputs[1].values)
-      for (std::size_t c = 0; c < columns; ++c)
-        y.values.push_back(inputs[0].values[static_cast<std::size_t>(id) * columns + c]);
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator embedding{.name = "embedding",
-                                    .min_inputs = 2,
-                                    .max_inputs = 2,
-                                    .keeps_inputs = 2,
-                                    .shape = &detail::embedding_shape,
-                                    .host = &detail::embedding_host,
-                                    .gradient = &detail::embedding_gradient,
-                                    .samples = &detail::embedding_samples};
-
-}  // namespace ops
-}  // namespace soma
-
-namespace soma::detail {
 
 // total += more. Adds in place only where nobody else can see the total.
 inline void accumulate(Context& context, Gradient& total, Gradient more) {
@@ -15733,12 +15680,13 @@ inline void accumulate(Context& context, Gradient& total, Gradient more) {
   if (!total.values.storage().unique() || !total.values.contiguous())
     total.values = clone(context, total.values);
   if (more.sparse())
-    add_sparse_rows(context, total.values, more);
+    run(context, ops::accumulate_rows, {}, {total.values, more.values, more.rows});
   else
-    add_into(context, total.values, more.values);
+    run(context, ops::accumulate, {}, {total.values, more.values});
 }
 
-}  // namespace soma::detail
+}  // namespace detail
+}  // namespace soma
 // ---- soma/ops/attention.hpp
 // Multi-head self-attention over the sequences of a batch (arXiv 1706.03762). The input holds
 // queries, keys and values side by side: [rows, 3 C]; heads are C / heads columns of each. Rows
@@ -16368,6 +16316,227 @@ inline void detail::convolution_gradient(const GradientCall& call) {
 // Cross entropy of logits [..., classes] with class labels [...]: the negative log likelihood of
 // the label under softmax(logits), with label smoothing (arXiv 1512.00567).
 
+// ---- soma/ops/embedding.hpp
+// Embedding: rows of a table [V, C] chosen by ids of any shape; [..., C] comes out. The gradient
+// has the rows that were touched and no others.
+
+namespace soma {
+
+namespace detail {
+
+inline std::int64_t index_at(const Tensor& ids, std::size_t i) {
+  return ids.dtype() == DType::int32 ? std::int64_t{ids.data<std::int32_t>()[i]}
+                                     : ids.data<std::int64_t>()[i];
+}
+
+inline void embedding_shape(const ShapeCall& call) {
+  const Tensor &table = call.inputs[0], &ids = call.inputs[1];
+  check_rank("embedding", "table", table, 2);
+  check_floating("embedding", "table", table);
+  check_index_type("embedding", "ids", ids);
+  std::array<std::size_t, max_rank + 1> sizes{};
+  *std::copy(ids.shape().begin(), ids.shape().end(), sizes.begin()) = table.size(1);
+  call.outputs[0] = {Shape(std::span<const std::size_t>(sizes.data(), ids.rank() + 1)),
+                     table.dtype()};
+}
+
+// Error operator.value.
+inline void check_ids(const Tensor& table, const Tensor& ids) {
+  for (std::size_t i = 0; i < ids.elements(); ++i)
+    if (const std::int64_t id = index_at(ids, i);
+        id < 0 || static_cast<std::uint64_t>(id) >= table.size(0))
+      fail(error_id::operator_value, "embedding", "ids[" + std::to_string(i) + "]",
+           std::to_string(id), "0 to " + std::to_string(table.size(0)) + " - 1");
+}
+
+inline void embedding_host(const OperatorCall& call) {
+  const Tensor table = call.inputs[0];
+  const Tensor ids = contiguous(call.context, call.inputs[1]);
+  const std::size_t rows = ids.elements(), columns = table.size(1);
+  check_ids(table, ids);
+  const MatrixTarget to = target(call.outputs[0]);
+  for_ranges(call.context, rows, columns, [&](std::size_t begin, std::size_t end) {
+    call.context.kernels().embedding.gather({.rows = end - begin,
+                                             .columns = columns,
+                                             .table = operand(table),
+                                             .ids = ids.raw() + begin * size_of(ids.dtype()),
+                                             .id_dtype = ids.dtype(),
+                                             .y = part(to, begin, 0)});
+  });
+}
+
+// The rows of dy that belong to each id: for id number k in ascending order, list[starts[k]] to
+// list[starts[k + 1]], in ascending order.
+struct Occurrences {
+  Tensor list;    // int32, of all rows of dy
+  Tensor starts;  // int64, one more than ids
+  Tensor ids;     // int64
+};
+
+inline Occurrences occurrences(Context& context, const Tensor& ids) {
+  const std::size_t count = ids.elements();
+  if (count > 0x7FFFFFFFu)
+    fail(error_id::operator_value, "embedding backward", "ids", std::to_string(count),
+         "fewer than 2^31");
+  Occurrences result;
+  result.list = Tensor::empty(context, Shape{count}, DType::int32);
+  const std::span<std::int32_t> list = result.list.mutable_span<std::int32_t>();
+  const auto id = [&](std::int32_t i) { return index_at(ids, static_cast<std::size_t>(i)); };
+  for (std::size_t i = 0; i < count; ++i) list[i] = static_cast<std::int32_t>(i);
+  std::sort(list.begin(), list.end(), [&](std::int32_t a, std::int32_t b) {
+    const std::int64_t x = id(a), y = id(b);
+    return x != y ? x < y : a < b;
+  });
+  const auto begins = [&](std::size_t i) { return i == 0 || id(list[i]) != id(list[i - 1]); };
+  std::size_t rows = 0;
+  for (std::size_t i = 0; i < count; ++i) rows += begins(i) ? 1u : 0u;
+  result.ids = Tensor::empty(context, Shape{rows}, DType::int64);
+  result.starts = Tensor::empty(context, Shape{rows + 1}, DType::int64);
+  auto* numbers = result.ids.mutable_data<std::int64_t>();
+  auto* starts = result.starts.mutable_data<std::int64_t>();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!begins(i)) continue;
+    *numbers++ = id(list[i]);
+    *starts++ = static_cast<std::int64_t>(i);
+  }
+  *starts = static_cast<std::int64_t>(count);
+  return result;
+}
+
+// Inputs dy, and list and starts as in Occurrences; the output is, for each id, the sum of its rows
+// of dy, in fp32.
+inline void embedding_backward_shape(const ShapeCall& call) {
+  constexpr std::string_view name = "embedding backward";
+  const Tensor &dy = call.inputs[0], &list = call.inputs[1], &starts = call.inputs[2];
+  check_min_rank(name, "dy", dy, 1);
+  check_floating(name, "dy", dy);
+  check_shape(name, "list", list, Shape{dy.shape().rows()});
+  check_rank(name, "starts", starts, 1);
+  if (list.dtype() != DType::int32 || !list.contiguous())
+    fail(error_id::tensor_dtype, name, "list", list.describe(), "contiguous int32");
+  if (starts.dtype() != DType::int64 || !starts.contiguous() || starts.size(0) == 0)
+    fail(error_id::tensor_dtype, name, "starts", starts.describe(),
+         "contiguous int64, one more than there are ids");
+  call.outputs[0] = {Shape{starts.size(0) - 1, dy.shape().columns()}, DType::fp32};
+}
+
+// Error operator.value.
+inline void check_occurrences(const Tensor& list, const Tensor& starts) {
+  const auto rows = static_cast<std::int64_t>(list.elements());
+  const auto refuse = [&](std::string_view argument, std::int64_t given) {
+    fail(error_id::operator_value, "embedding backward", argument, std::to_string(given),
+         "the " + std::to_string(rows) + " rows of dy, in ascending order for each id");
+  };
+  std::int64_t at = 0;
+  for (const std::int64_t start : starts.span<std::int64_t>()) {
+    if (start < at || start > rows) refuse("starts", start);
+    at = start;
+  }
+  for (const std::int32_t row : list.span<std::int32_t>())
+    if (row < 0 || row >= rows) refuse("list", row);
+}
+
+// Within a shard rows add up in ascending order, shards meet in the fixed tree.
+inline void embedding_backward_host(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor dy = regular(context, call.inputs[0]);
+  const Tensor &list = call.inputs[1], &sums = call.outputs[0];
+  const std::int64_t* starts = call.inputs[2].data<std::int64_t>();
+  check_occurrences(list, call.inputs[2]);
+  // The kernel's numbers have no sign.
+  const auto* numbers = reinterpret_cast<const std::uint32_t*>(list.data<std::int32_t>());
+  const std::size_t rows = sums.size(0), columns = sums.size(1);
+  const RowSegments segments(call.sequences, list.elements());
+  float* out = sums.mutable_data<float>();
+  for_ranges(
+      context, rows, columns * (list.elements() / (std::max)(rows, std::size_t{1}) + 1),
+      [&](std::size_t begin, std::size_t end) {
+        std::array<std::size_t, max_shards + 1> bounds{};
+        const Segments& shards = segments.get();
+        for (std::size_t row = begin; row < end; ++row) {
+          const std::uint32_t* first = numbers + starts[row];
+          const std::uint32_t* last = numbers + starts[row + 1];
+          for (std::size_t s = 0; s <= shards.count; ++s)
+            bounds[s] =
+                static_cast<std::size_t>(std::lower_bound(first, last, shards.bounds[s]) - first);
+          context.kernels().embedding.gather_sum({.columns = columns,
+                                                  .x = operand(dy),
+                                                  .list = first,
+                                                  .count = static_cast<std::size_t>(last - first),
+                                                  .segments = {bounds.data(), shards.count},
+                                                  .out = out + row * columns});
+        }
+      });
+}
+
+inline void embedding_gradient(const GradientCall& call);
+
+inline OperatorSamples embedding_samples() {
+  OperatorSamples result;
+  const auto add = [&](std::size_t rows, std::size_t columns, const Shape& ids, bool dense,
+                       std::vector<std::size_t> lengths) {
+    const double error = static_cast<double>(ids.elements() + 1) * 0x1p-24;
+    result.samples.push_back({.name = std::to_string(rows) + " rows, ids " + to_string(ids),
+                              .inputs = {{.shape = Shape{rows, columns}},
+                                         {.shape = ids,
+                                          .dtype = dense ? DType::int64 : DType::int32,
+                                          .low = 0,
+                                          .high = static_cast<double>(rows - 1)}},
+                              .attributes = EmbeddingSetting{dense},
+                              .lengths = std::move(lengths),
+                              .error = 0,
+                              .gradient_error = error});
+  };
+  add(7, 5, Shape{23}, false, {5, 0, 11, 7});
+  add(3, 33, Shape{40}, true, {});
+  add(4, 3, Shape{2, 5}, false, {});
+  add(4, 3, Shape{0}, true, {});
+  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
+    const std::size_t columns = inputs[0].shape[1];
+    std::vector<std::size_t> sizes(inputs[1].shape.begin(), inputs[1].shape.end());
+    sizes.push_back(columns);
+    ReferenceTensor y{Shape(sizes), {}};
+    for (const double id : inputs[1].values)
+      for (std::size_t c = 0; c < columns; ++c)
+        y.values.push_back(inputs[0].values[static_cast<std::size_t>(id) * columns + c]);
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator embedding_backward{.name = "embedding backward",
+                                             .min_inputs = 3,
+                                             .max_inputs = 3,
+                                             .shape = &detail::embedding_backward_shape,
+                                             .host = &detail::embedding_backward_host};
+
+inline constexpr Operator embedding{.name = "embedding",
+                                    .min_inputs = 2,
+                                    .max_inputs = 2,
+                                    .keeps_inputs = 2,
+                                    .shape = &detail::embedding_shape,
+                                    .host = &detail::embedding_host,
+                                    .gradient = &detail::embedding_gradient,
+                                    .samples = &detail::embedding_samples};
+
+}  // namespace ops
+
+inline void detail::embedding_gradient(const GradientCall& call) {
+  const Occurrences all = occurrences(call.context, contiguous(call.context, call.inputs[1]));
+  const Tensor dy = contiguous(call.context, call.output_gradients[0]);
+  Gradient gradient{
+      run(call.context, ops::embedding_backward, {}, {dy, all.list, all.starts}, call.sequences)[0],
+      all.ids};
+  if (call.attributes.as<EmbeddingSetting>().dense_gradient)
+    gradient = {to_dense(call.context, gradient, call.inputs[0].shape()), {}};
+  call.input_gradients[0] = gradient;
+}
+
+}  // namespace soma
 // ---- soma/ops/loss.hpp
 // What losses share: how the losses of rows or elements become one number. A total is a sum in the
 // order of the shards, then one division.
@@ -17661,7 +17830,11 @@ inline void lamb_host(const OperatorCall& call) {
   const Tensor &weight = call.inputs[0], &m = call.inputs[3], &v = call.inputs[4];
   std::byte *weights = weight.mutable_raw(), *firsts = m.mutable_raw(), *seconds = v.mutable_raw();
   touched_rows(weight, call.inputs[2]);
-  const Tensor gradient = to_dense(context, {call.inputs[1], call.inputs[2]}, weight.shape());
+  Tensor gradient = call.inputs[1];
+  if (call.inputs[2].defined()) {
+    gradient = Tensor::zeros(context, weight.shape());
+    add_rows(context, gradient, {call.inputs[1], call.inputs[2]});
+  }
   const Tensor update = Tensor::empty(context, weight.shape());
   float* updates = update.mutable_data<float>();
   const std::size_t elements = weight.elements();
@@ -18176,6 +18349,8 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
   return std::array{&ops::unary<static_cast<Unary>(unary)>...,
                     &ops::unary_backward<static_cast<Unary>(unary)>...,
                     &ops::binary<static_cast<Binary>(binary)>...,
+                    &ops::accumulate,
+                    &ops::accumulate_rows,
                     &ops::attention,
                     &ops::attention_backward,
                     &ops::cast,
@@ -18188,6 +18363,7 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::element_loss,
                     &ops::element_loss_backward,
                     &ops::embedding,
+                    &ops::embedding_backward,
                     &ops::linear,
                     &ops::matmul,
                     &ops::max_pool,

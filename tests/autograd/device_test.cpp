@@ -5,8 +5,12 @@
 #include "catch.hpp"
 #include "support/tensors.hpp"
 
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace soma;
@@ -52,10 +56,10 @@ TEST_CASE("a device sees a training step by name and in order", "[unit][tape]") 
   CHECK(device.take() == Names{"embedding", "linear", "reshape", "cross_entropy"});
 
   tape.backward(loss);
-  // Through the activation, then for x, the weight and the bias; a reshape and the rows of the
-  // table are arranged by the tape.
-  CHECK(device.take() ==
-        Names{"cross_entropy backward", "gelu backward", "matmul", "matmul", "reduce"});
+  // Through the activation, then for x, the weight and the bias, then the rows of the table; a
+  // reshape is arranged by the tape.
+  CHECK(device.take() == Names{"cross_entropy backward", "gelu backward", "matmul", "matmul",
+                               "reduce", "embedding backward"});
 
   const Parameters parameters{{"table", table}, {"weight", weight}, {"bias", bias}};
   optim::AdamW(context, parameters).step({.rate = 1e-3});
@@ -65,6 +69,30 @@ TEST_CASE("a device sees a training step by name and in order", "[unit][tape]") 
   optim::Lamb(context, {{.parameters = parameters}}).step({.rate = 1e-3});
   CHECK(device.take() == Names(3, "lamb step"));
   CHECK(device.allocated);
+}
+
+TEST_CASE("a device sees gradients being added up", "[unit][tape]") {
+  auto context = make_context({.threads = 1});
+  const Var table = random_parameter(context, Shape{7, 4}, "table");
+  Tape tape(context);
+  Recorder device(context);
+  const auto lookup = [&](std::initializer_list<std::int32_t> ids, bool dense = false) {
+    return sum(tape, embedding(tape, table, tape.constant(soma_test::ints(context, ids)),
+                               {.dense_gradient = dense}));
+  };
+  const auto seen = [&] {
+    const Names all = device.take();
+    return std::vector<std::string>(std::find(all.begin(), all.end(), "embedding backward"),
+                                    all.end());
+  };
+  tape.backward(lookup({1, 5}));
+  CHECK(seen() == Names{"embedding backward"});
+  tape.backward(lookup({5, 2}));  // the union of the rows: both are added to zeros
+  CHECK(seen() == Names{"embedding backward", "accumulate rows", "accumulate rows"});
+  tape.backward(lookup({3}, true));  // all rows: of zeros, then of the total
+  CHECK(seen() == Names{"embedding backward", "accumulate rows", "accumulate rows"});
+  tape.backward(lookup({3}, true));
+  CHECK(seen() == Names{"embedding backward", "accumulate rows", "accumulate"});
 }
 
 TEST_CASE("a checkpoint is seen twice", "[unit][tape]") {

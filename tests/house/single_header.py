@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The single header in the checkout is the one that its generator makes, byte for byte."""
+"""The single headers in the checkout are those that their generator makes, byte for byte."""
 
 import difflib
 import pathlib
@@ -9,25 +9,30 @@ import tempfile
 
 import house
 
-PRODUCT = "single_include/soma/soma.hpp"
+PRODUCTS = "single_include/soma"
 GENERATOR = "single_include/amalgamate.py"
 
 
 def main():
     options = house.arguments(__doc__)
+    problems, lines = [], 0
     with tempfile.TemporaryDirectory() as folder:
-        fresh = pathlib.Path(folder) / "soma.hpp"
-        subprocess.run([sys.executable, "-B", options.root / GENERATOR, "--output", fresh], check=True)
-        wanted = fresh.read_bytes()
-    product = options.root / PRODUCT
-    given = product.read_bytes() if product.is_file() else b""
-    problems = []
-    if given != wanted:
-        lines = difflib.unified_diff(given.decode("utf-8", "replace").splitlines(), wanted.decode("utf-8").splitlines(),
-                                     PRODUCT, "freshly generated", lineterm="", n=1)
-        problems = list(lines)[:40] or ["they differ in line endings"]
-        problems.append(f"{PRODUCT} is out of date: python3 {GENERATOR}")
-    house.finish(problems, f"{PRODUCT}: {len(wanted.splitlines())} lines, up to date")
+        subprocess.run([sys.executable, "-B", options.root / GENERATOR, "--output", folder], check=True)
+        names = {path.name for path in pathlib.Path(folder).iterdir()}
+        names |= {path.name for path in (options.root / PRODUCTS).iterdir()}
+        for name in sorted(names):
+            given, wanted = (read(pathlib.Path(root) / name) for root in (options.root / PRODUCTS, folder))
+            lines += len(wanted.splitlines())
+            if given != wanted:
+                different = difflib.unified_diff(given.splitlines(), wanted.splitlines(), f"{PRODUCTS}/{name}",
+                                                 "freshly generated", lineterm="", n=1)
+                problems += list(different)[:40] or ["they differ in line endings"]
+                problems.append(f"{PRODUCTS}/{name} is out of date: python3 {GENERATOR}")
+    house.finish(problems, f"{', '.join(sorted(names))}: {lines} lines, up to date")
+
+
+def read(path):
+    return path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
 
 
 if __name__ == "__main__":

@@ -86,6 +86,12 @@ inline constexpr ErrorId operator_incomplete{"operator.incomplete"};
 inline constexpr ErrorId operator_duplicate{"operator.duplicate_name"};
 inline constexpr ErrorId operator_unknown{"operator.unknown"};
 
+inline constexpr ErrorId neuroncore_rule_broken{"neuroncore.rule_broken"};
+inline constexpr ErrorId neuroncore_undefined{"neuroncore.undefined"};
+inline constexpr ErrorId neuroncore_undisclosed{"neuroncore.undisclosed"};
+inline constexpr ErrorId neuroncore_not_implemented{"neuroncore.not_implemented"};
+inline constexpr ErrorId neuroncore_race{"neuroncore.race"};
+
 inline constexpr ErrorId foreign_tape{"autograd.foreign_tape"};
 inline constexpr ErrorId freed{"autograd.freed"};
 inline constexpr ErrorId not_scalar{"autograd.not_scalar"};

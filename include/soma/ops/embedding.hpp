@@ -2,18 +2,16 @@
 // Embedding: rows of a table [V, C] chosen by ids of any shape; [..., C] comes out. The gradient
 // has the rows that were touched and no others.
 
-#include <soma/ops/binary.hpp>
+#include <soma/ops/accumulate.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
-#include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -37,15 +35,20 @@ inline void embedding_shape(const ShapeCall& call) {
                      table.dtype()};
 }
 
-inline void embedding_host(const OperatorCall& call) {
-  const Tensor table = call.inputs[0];
-  const Tensor ids = contiguous(call.context, call.inputs[1]);
-  const std::size_t rows = ids.elements(), columns = table.size(1);
-  for (std::size_t i = 0; i < rows; ++i)
+// Error operator.value.
+inline void check_ids(const Tensor& table, const Tensor& ids) {
+  for (std::size_t i = 0; i < ids.elements(); ++i)
     if (const std::int64_t id = index_at(ids, i);
         id < 0 || static_cast<std::uint64_t>(id) >= table.size(0))
       fail(error_id::operator_value, "embedding", "ids[" + std::to_string(i) + "]",
            std::to_string(id), "0 to " + std::to_string(table.size(0)) + " - 1");
+}
+
+inline void embedding_host(const OperatorCall& call) {
+  const Tensor table = call.inputs[0];
+  const Tensor ids = contiguous(call.context, call.inputs[1]);
+  const std::size_t rows = ids.elements(), columns = table.size(1);
+  check_ids(table, ids);
   const MatrixTarget to = target(call.outputs[0]);
   for_ranges(call.context, rows, columns, [&](std::size_t begin, std::size_t end) {
     call.context.kernels().embedding.gather({.rows = end - begin,
@@ -60,53 +63,94 @@ inline void embedding_host(const OperatorCall& call) {
 // The rows of dy that belong to each id: for id number k in ascending order, list[starts[k]] to
 // list[starts[k + 1]], in ascending order.
 struct Occurrences {
-  explicit Occurrences(Context& context)
-      : list(context.heap()), starts(context.heap()), ids(context.heap()) {}
-  HeapVector<std::uint32_t> list;
-  HeapVector<std::size_t> starts;
-  HeapVector<std::int64_t> ids;
+  Tensor list;    // int32, of all rows of dy
+  Tensor starts;  // int64, one more than ids
+  Tensor ids;     // int64
 };
 
 inline Occurrences occurrences(Context& context, const Tensor& ids) {
-  Occurrences result(context);
   const std::size_t count = ids.elements();
-  if (count > 0xFFFFFFFFu)
+  if (count > 0x7FFFFFFFu)
     fail(error_id::operator_value, "embedding backward", "ids", std::to_string(count),
-         "fewer than 2^32");
-  result.list.resize(count);
-  for (std::size_t i = 0; i < count; ++i) result.list[i] = static_cast<std::uint32_t>(i);
-  std::sort(result.list.begin(), result.list.end(), [&](std::uint32_t a, std::uint32_t b) {
-    const std::int64_t x = index_at(ids, a), y = index_at(ids, b);
+         "fewer than 2^31");
+  Occurrences result;
+  result.list = Tensor::empty(context, Shape{count}, DType::int32);
+  const std::span<std::int32_t> list = result.list.mutable_span<std::int32_t>();
+  const auto id = [&](std::int32_t i) { return index_at(ids, static_cast<std::size_t>(i)); };
+  for (std::size_t i = 0; i < count; ++i) list[i] = static_cast<std::int32_t>(i);
+  std::sort(list.begin(), list.end(), [&](std::int32_t a, std::int32_t b) {
+    const std::int64_t x = id(a), y = id(b);
     return x != y ? x < y : a < b;
   });
+  const auto begins = [&](std::size_t i) { return i == 0 || id(list[i]) != id(list[i - 1]); };
+  std::size_t rows = 0;
+  for (std::size_t i = 0; i < count; ++i) rows += begins(i) ? 1u : 0u;
+  result.ids = Tensor::empty(context, Shape{rows}, DType::int64);
+  result.starts = Tensor::empty(context, Shape{rows + 1}, DType::int64);
+  auto* numbers = result.ids.mutable_data<std::int64_t>();
+  auto* starts = result.starts.mutable_data<std::int64_t>();
   for (std::size_t i = 0; i < count; ++i) {
-    const std::int64_t id = index_at(ids, result.list[i]);
-    if (!result.ids.empty() && result.ids.back() == id) continue;
-    result.ids.push_back(id);
-    result.starts.push_back(i);
+    if (!begins(i)) continue;
+    *numbers++ = id(list[i]);
+    *starts++ = static_cast<std::int64_t>(i);
   }
-  result.starts.push_back(count);
+  *starts = static_cast<std::int64_t>(count);
   return result;
 }
 
-// For each id the sum of its rows of dy: within a shard in ascending order, shards by the fixed
-// tree.
-inline Gradient sparse_row_sums(Context& context, const Tensor& ids, const Tensor& dy,
-                                const Sequences& sequences) {
-  const Occurrences all = occurrences(context, ids);
-  const std::size_t rows = all.ids.size(), columns = dy.shape().columns();
-  Gradient result{Tensor::empty(context, Shape{rows, columns}),
-                  Tensor::from(context, std::span<const std::int64_t>(all.ids), Shape{rows})};
-  const RowSegments segments(sequences, ids.elements());
-  float* out = result.values.mutable_data<float>();
+// Inputs dy, and list and starts as in Occurrences; the output is, for each id, the sum of its rows
+// of dy, in fp32.
+inline void embedding_backward_shape(const ShapeCall& call) {
+  constexpr std::string_view name = "embedding backward";
+  const Tensor &dy = call.inputs[0], &list = call.inputs[1], &starts = call.inputs[2];
+  check_min_rank(name, "dy", dy, 1);
+  check_floating(name, "dy", dy);
+  check_shape(name, "list", list, Shape{dy.shape().rows()});
+  check_rank(name, "starts", starts, 1);
+  if (list.dtype() != DType::int32 || !list.contiguous())
+    fail(error_id::tensor_dtype, name, "list", list.describe(), "contiguous int32");
+  if (starts.dtype() != DType::int64 || !starts.contiguous() || starts.size(0) == 0)
+    fail(error_id::tensor_dtype, name, "starts", starts.describe(),
+         "contiguous int64, one more than there are ids");
+  call.outputs[0] = {Shape{starts.size(0) - 1, dy.shape().columns()}, DType::fp32};
+}
+
+// Error operator.value.
+inline void check_occurrences(const Tensor& list, const Tensor& starts) {
+  const auto rows = static_cast<std::int64_t>(list.elements());
+  const auto refuse = [&](std::string_view argument, std::int64_t given) {
+    fail(error_id::operator_value, "embedding backward", argument, std::to_string(given),
+         "the " + std::to_string(rows) + " rows of dy, in ascending order for each id");
+  };
+  std::int64_t at = 0;
+  for (const std::int64_t start : starts.span<std::int64_t>()) {
+    if (start < at || start > rows) refuse("starts", start);
+    at = start;
+  }
+  for (const std::int32_t row : list.span<std::int32_t>())
+    if (row < 0 || row >= rows) refuse("list", row);
+}
+
+// Within a shard rows add up in ascending order, shards meet in the fixed tree.
+inline void embedding_backward_host(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor dy = regular(context, call.inputs[0]);
+  const Tensor &list = call.inputs[1], &sums = call.outputs[0];
+  const std::int64_t* starts = call.inputs[2].data<std::int64_t>();
+  check_occurrences(list, call.inputs[2]);
+  // The kernel's numbers have no sign.
+  const auto* numbers = reinterpret_cast<const std::uint32_t*>(list.data<std::int32_t>());
+  const std::size_t rows = sums.size(0), columns = sums.size(1);
+  const RowSegments segments(call.sequences, list.elements());
+  float* out = sums.mutable_data<float>();
   for_ranges(
-      context, rows, columns * (ids.elements() / (std::max)(rows, std::size_t{1}) + 1),
+      context, rows, columns * (list.elements() / (std::max)(rows, std::size_t{1}) + 1),
       [&](std::size_t begin, std::size_t end) {
         std::array<std::size_t, max_shards + 1> bounds{};
         const Segments& shards = segments.get();
         for (std::size_t row = begin; row < end; ++row) {
-          const std::uint32_t* first = all.list.data() + all.starts[row];
-          const std::uint32_t* last = all.list.data() + all.starts[row + 1];
+          const std::uint32_t* first = numbers + starts[row];
+          const std::uint32_t* last = numbers + starts[row + 1];
           for (std::size_t s = 0; s <= shards.count; ++s)
             bounds[s] =
                 static_cast<std::size_t>(std::lower_bound(first, last, shards.bounds[s]) - first);
@@ -118,52 +162,9 @@ inline Gradient sparse_row_sums(Context& context, const Tensor& ids, const Tenso
                                                   .out = out + row * columns});
         }
       });
-  return result;
 }
 
-// total's rows += those of a sparse gradient.
-inline void add_sparse_rows(Context& context, const Tensor& total, const Gradient& sparse) {
-  const std::span<const std::int64_t> rows = sparse.rows.span<std::int64_t>();
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    add_into(context, total.select(0, static_cast<std::size_t>(rows[i])),
-             sparse.values.select(0, i));
-}
-
-inline Tensor to_dense(Context& context, const Gradient& gradient, const Shape& shape) {
-  if (!gradient.sparse()) return gradient.values;
-  const Tensor result = Tensor::zeros(context, shape);
-  add_sparse_rows(context, result, gradient);
-  return result;
-}
-
-// The union of the rows of two sparse gradients.
-inline Gradient merge_sparse(Context& context, const Gradient& a, const Gradient& b) {
-  const std::span<const std::int64_t> x = a.rows.span<std::int64_t>();
-  const std::span<const std::int64_t> y = b.rows.span<std::int64_t>();
-  HeapVector<std::int64_t> rows(context.heap());
-  rows.reserve(x.size() + y.size());
-  std::set_union(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(rows));
-  Gradient result{Tensor::zeros(context, Shape{rows.size(), a.values.size(1)}),
-                  Tensor::from(context, std::span<const std::int64_t>(rows), Shape{rows.size()})};
-  for (const Gradient* source : {&a, &b}) {
-    std::size_t to = 0;
-    const std::span<const std::int64_t> from = source->rows.span<std::int64_t>();
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      while (rows[to] != from[i]) ++to;
-      add_into(context, result.values.select(0, to), source->values.select(0, i));
-    }
-  }
-  return result;
-}
-
-inline void embedding_gradient(const GradientCall& call) {
-  const Tensor ids = contiguous(call.context, call.inputs[1]);
-  const Tensor dy = contiguous(call.context, call.output_gradients[0]);
-  Gradient gradient = sparse_row_sums(call.context, ids, dy, call.sequences);
-  if (call.attributes.as<EmbeddingSetting>().dense_gradient)
-    gradient = {to_dense(call.context, gradient, call.inputs[0].shape()), {}};
-  call.input_gradients[0] = gradient;
-}
+inline void embedding_gradient(const GradientCall& call);
 
 inline OperatorSamples embedding_samples() {
   OperatorSamples result;
@@ -202,6 +203,12 @@ inline OperatorSamples embedding_samples() {
 
 namespace ops {
 
+inline constexpr Operator embedding_backward{.name = "embedding backward",
+                                             .min_inputs = 3,
+                                             .max_inputs = 3,
+                                             .shape = &detail::embedding_backward_shape,
+                                             .host = &detail::embedding_backward_host};
+
 inline constexpr Operator embedding{.name = "embedding",
                                     .min_inputs = 2,
                                     .max_inputs = 2,
@@ -212,4 +219,16 @@ inline constexpr Operator embedding{.name = "embedding",
                                     .samples = &detail::embedding_samples};
 
 }  // namespace ops
+
+inline void detail::embedding_gradient(const GradientCall& call) {
+  const Occurrences all = occurrences(call.context, contiguous(call.context, call.inputs[1]));
+  const Tensor dy = contiguous(call.context, call.output_gradients[0]);
+  Gradient gradient{
+      run(call.context, ops::embedding_backward, {}, {dy, all.list, all.starts}, call.sequences)[0],
+      all.ids};
+  if (call.attributes.as<EmbeddingSetting>().dense_gradient)
+    gradient = {to_dense(call.context, gradient, call.inputs[0].shape()), {}};
+  call.input_gradients[0] = gradient;
+}
+
 }  // namespace soma

@@ -3,7 +3,7 @@
 // and its states; rows without a gradient (a sparse one) are stepped with a gradient of zero, so
 // sparse and dense gradients mean the same.
 
-#include <soma/ops/embedding.hpp>
+#include <soma/ops/accumulate.hpp>
 #include <soma/ops/operator.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/settings.hpp>
@@ -47,11 +47,6 @@ StateRun state_run(const Tensor& tensor, std::byte* data, const Rounding& roundi
 }
 
 inline bool draws(const Rounding& rounding) { return rounding.mode == RoundingMode::stochastic; }
-
-// An input that may be left out, also at the end of the list.
-inline Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
-  return index < inputs.size() ? inputs[index] : Tensor();
-}
 
 // The rows of a sparse gradient, ascending; none of a dense one. Error operator.value.
 inline std::span<const std::int64_t> touched_rows(const Tensor& weight, const Tensor& rows) {
@@ -188,7 +183,11 @@ inline void lamb_host(const OperatorCall& call) {
   const Tensor &weight = call.inputs[0], &m = call.inputs[3], &v = call.inputs[4];
   std::byte *weights = weight.mutable_raw(), *firsts = m.mutable_raw(), *seconds = v.mutable_raw();
   touched_rows(weight, call.inputs[2]);
-  const Tensor gradient = to_dense(context, {call.inputs[1], call.inputs[2]}, weight.shape());
+  Tensor gradient = call.inputs[1];
+  if (call.inputs[2].defined()) {
+    gradient = Tensor::zeros(context, weight.shape());
+    add_rows(context, gradient, {call.inputs[1], call.inputs[2]});
+  }
   const Tensor update = Tensor::empty(context, weight.shape());
   float* updates = update.mutable_data<float>();
   const std::size_t elements = weight.elements();

@@ -12,10 +12,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace soma::detail {
+
+// An input that may be left out, also at the end of the list.
+inline Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
+  return index < inputs.size() ? inputs[index] : Tensor();
+}
 
 // ---- tensors as matrices: all dimensions but the last are rows
 

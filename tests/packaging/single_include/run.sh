@@ -14,6 +14,11 @@ done
 run "$CXX" -std=c++20 -O0 renamed/main.cpp -pthread -o consumer
 run ./consumer
 
+# The accelerator's model lies in a second file, beside the first.
+cp "$SOMA_SOURCE/single_include/soma/neuroncore.hpp" copy/soma/neuroncore.hpp
+run "$CXX" -std=c++20 -O0 "${strict[@]}" -I copy "$consumer/core.cpp" -pthread -o core
+run ./core
+
 # With SOMA_DISPATCH it is the light interface: Highway must not be behind it.
 if "$CXX" -std=c++20 -DSOMA_DISPATCH=1 -I copy -M "$consumer/main.cpp" | grep -q hwy/highway.h; then
   fail "the single header includes Highway although SOMA_DISPATCH is defined"
@@ -22,3 +27,5 @@ library=$SOMA_BUILD/libsoma_dispatch.a
 [ -f "$library" ] || skip "no libsoma_dispatch.a in the build folder (the static part passed)"
 run "$CXX" -std=c++20 -O2 -DSOMA_DISPATCH=1 -I copy "$consumer/main.cpp" "$library" -lhwy -pthread -o consumer
 run ./consumer
+run "$CXX" -std=c++20 -O2 -DSOMA_DISPATCH=1 -I copy "$consumer/core.cpp" "$library" -lhwy -pthread -o core
+run ./core

@@ -1,0 +1,28 @@
+// Who computes: a context on the host's cores, and where asked a NeuronCore model that runs its
+// operators.
+#pragma once
+
+#include "options.hpp"
+
+#include <soma/neuroncore.hpp>
+
+#include <iosfwd>
+#include <memory>
+
+class Compute {
+ public:
+  // Errors of make_context.
+  explicit Compute(const ComputeOptions& options);
+  ~Compute() { context_.set_device(nullptr); }
+  Compute(const Compute&) = delete;
+  Compute& operator=(const Compute&) = delete;
+
+  soma::Context& context() { return context_; }
+  // What the accelerator did, a few lines; nothing on the host.
+  void report(std::ostream& out) const;
+
+ private:
+  soma::Context context_;
+  std::unique_ptr<soma::neuroncore::Core> core_;
+  std::unique_ptr<soma::NeuronCoreDevice> device_;
+};

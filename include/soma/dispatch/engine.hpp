@@ -1,0 +1,18 @@
+#pragma once
+// What soma::dispatch has for the NeuronCore model: engine kernels for a context's target, and the
+// programs of the built-in operators.
+
+#include <soma/neuroncore/engine_kernels.hpp>
+#include <soma/ops/program.hpp>
+
+#include <span>
+#include <string_view>
+
+namespace soma::dispatch {
+
+// Those compiled for the target of that name (Context::target().name).
+const neuroncore::EngineKernels& engine_kernels(std::string_view target);
+
+std::span<const OperatorProgram> built_in_programs();
+
+}  // namespace soma::dispatch

@@ -1,0 +1,8 @@
+// soma::dispatch: the programs of the built-in operators, compiled once.
+
+#include <soma/dispatch/engine.hpp>
+#include <soma/ops/programs/built_in.hpp>
+
+std::span<const soma::OperatorProgram> soma::dispatch::built_in_programs() {
+  return programs::detail::program_list;
+}

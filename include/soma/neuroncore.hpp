@@ -1,0 +1,29 @@
+#pragma once
+// One NeuronCore on a CPU: the engines of AWS Trainium's core with their limits, instruction by
+// instruction, and a device that runs whole models on it. Opt-in beside soma.hpp; with
+// soma::dispatch its inner loops come from there.
+
+#include <soma/neuroncore/core.hpp>
+#include <soma/ops/neuroncore_device.hpp>
+#include <soma/soma.hpp>
+
+#ifdef SOMA_DISPATCH
+#include <soma/dispatch/engine.hpp>
+
+namespace soma::neuroncore {
+
+// A core on the context's executor and memory, which it must not outlive.
+inline Core make_core(Context& context, const Machine& machine = trn1(),
+                      const CoreOptions& options = {}) {
+  return Core(context, machine, options, dispatch::engine_kernels(context.target().name));
+}
+
+// A device that runs the operators of the core's context as programs on it.
+inline NeuronCoreDevice make_device(Core& core) {
+  return NeuronCoreDevice(core, dispatch::built_in_programs());
+}
+
+}  // namespace soma::neuroncore
+#else
+#include <soma/static_engine-inl.hpp>
+#endif

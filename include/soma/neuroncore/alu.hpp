@@ -1,0 +1,61 @@
+#pragma once
+// What is known of an operator before it runs, and the operands that stand beside a tile.
+
+#include <soma/neuroncore/engine_kernels.hpp>
+#include <soma/neuroncore/rows.hpp>
+#include <soma/neuroncore/tile.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <string_view>
+
+namespace soma::neuroncore {
+
+constexpr bool is_bitwise(Alu op) { return op >= Alu::bitwise_and; }
+constexpr bool is_unary(Alu op) {
+  return op == Alu::absolute || op == Alu::logical_not || op == Alu::rsqrt || op == Alu::invert;
+}
+// Of the GpSimd engine only.
+constexpr bool is_gpsimd_only(Alu op) { return op == Alu::power || op == Alu::rsqrt; }
+// Whether it may fold into an accumulator of the Vector engine, and any dimension (tensor_reduce).
+constexpr bool is_reduction(Alu op) {
+  return op == Alu::add || op == Alu::multiply || op == Alu::maximum || op == Alu::minimum;
+}
+constexpr bool is_fold(Alu op) {
+  return is_reduction(op) || op == Alu::logical_and || op == Alu::logical_or ||
+         op == Alu::logical_xor || op == Alu::bitwise_and || op == Alu::bitwise_or ||
+         op == Alu::bitwise_xor;
+}
+// What a running value starts from.
+constexpr float identity_of(Alu op) {
+  return op == Alu::multiply  ? 1.0f
+         : op == Alu::maximum ? -HUGE_VALF
+         : op == Alu::minimum ? HUGE_VALF
+                              : 0.0f;
+}
+constexpr std::string_view to_string(Alu op) {
+  constexpr std::string_view names[] = {
+      "none",       "add",         "subtract",    "multiply",      "maximum",
+      "minimum",    "equal",       "not_equal",   "greater_equal", "greater",
+      "less_equal", "less",        "logical_and", "logical_or",    "logical_xor",
+      "absolute",   "logical_not", "power",       "rsqrt",         "bitwise_and",
+      "bitwise_or", "bitwise_xor", "invert",      "left_shift",    "right_shift"};
+  return names[static_cast<std::size_t>(op)];
+}
+
+// The operand of tensor_scalar and its like: a constant, or [P, 1] with one for each partition.
+struct ScalarOperand {
+  float value = 0;
+  Tile tile{};
+
+  ScalarOperand(float constant = 0) : value(constant) {}  // NOLINT: both are operands
+  ScalarOperand(const Tile& column) : tile(column) {}     // NOLINT
+};
+
+struct ScalarOptions {
+  bool reverse0 = false, reverse1 = false;  // s0 op0 data; s1 op1 (...)
+  Rounded rounded{};
+};
+
+}  // namespace soma::neuroncore

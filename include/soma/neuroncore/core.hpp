@@ -1,0 +1,161 @@
+#pragma once
+// Core: one NeuronCore. Four engines, DMA queues and two on-chip memories, driven by a program that
+// is ordinary C++: each call is an instruction, checked against the machine's limits and run at
+// once.
+//
+//   auto core = neuroncore::make_core(context, neuroncore::trn1());     // soma/neuroncore.hpp
+//   auto w = core.sbuf.tile(DType::bf16, 128, 128), x = core.sbuf.tile(DType::bf16, 128, 512);
+//   auto sums = core.psum.tile(128, 512);
+//   core.dma.load(w, neuroncore::hbm(weights)).load(x, neuroncore::hbm(activations));
+//   core.tensor.matmul(sums, w, x);
+
+#include <soma/neuroncore/core_state.hpp>
+#include <soma/neuroncore/dma.hpp>
+#include <soma/neuroncore/gpsimd_engine.hpp>
+#include <soma/neuroncore/scalar_engine.hpp>
+#include <soma/neuroncore/semaphore.hpp>
+#include <soma/neuroncore/tensor_engine.hpp>
+#include <soma/neuroncore/tile_view.hpp>
+#include <soma/neuroncore/vector_engine.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace soma::neuroncore {
+
+class Core {
+  // First: the engines below refer to it.
+  CoreState state_;
+
+ public:
+  // Used by make_core(). `kernels` lives as long as the core.
+  Core(Context& context, const Machine& machine, const CoreOptions& options,
+       const EngineKernels& kernels)
+      : state_(context, machine, options, kernels),
+        sbuf{state_},
+        psum{state_},
+        tensor(state_),
+        vector(state_),
+        scalar(state_),
+        gpsimd(state_),
+        dma(state_) {}
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  // Tiles are given back when their Scope ends. Errors neuroncore.rule_broken.
+  struct Sbuf {
+    CoreState& state;
+    Tile tile(DType dtype, std::size_t partitions, std::size_t elements) {
+      // A new tile is filled with NaN: not under a transfer from a tile whose scope has ended.
+      if (state.options.uninitialised == Uninitialised::nan) state.end_transfers();
+      return state.sbuf.tile(state.machine, dtype, partitions, elements);
+    }
+    std::size_t capacity() const { return state.sbuf.capacity(); }  // bytes a partition
+    std::size_t used() const { return state.sbuf.used(); }
+    std::size_t high_water() const { return state.sbuf.high_water(); }
+  } sbuf;
+  // Whole banks.
+  struct Psum {
+    CoreState& state;
+    Tile tile(std::size_t partitions, std::size_t elements, DType dtype = DType::fp32) {
+      return state.psum.tile(state.machine, dtype, partitions, elements);
+    }
+    std::size_t capacity() const { return state.psum.capacity(); }
+    std::size_t used() const { return state.psum.used(); }
+    std::size_t high_water() const { return state.psum.high_water(); }
+  } psum;
+
+  TensorEngine tensor;
+  VectorEngine vector;
+  ScalarEngine scalar;
+  GpsimdEngine gpsimd;
+  Dma dma;
+
+  // Gives back, when it ends, what was allocated since it began.
+  class Scope {
+   public:
+    explicit Scope(Core& core)
+        : core_(core), sbuf_(core.state_.sbuf.mark()), psum_(core.state_.psum.mark()) {}
+    // Transfers that are still under way use the tiles.
+    ~Scope() {
+      core_.state_.sbuf.release(sbuf_);
+      core_.state_.psum.release(psum_);
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Core& core_;
+    OnChipMemory::Mark sbuf_, psum_;
+  };
+
+  // Error neuroncore.rule_broken where the machine has no more.
+  Semaphore semaphore() {
+    at_most("semaphore", "semaphores", ++semaphores_, state_.machine.semaphores, "in use");
+    return {};
+  }
+  // All transfers have ended and every engine has waited for every other.
+  void finish() { state_.finish(); }
+  // Instead of finish(), after an error: transfers under way are forgotten.
+  void abandon() { state_.abandon(); }
+  // high_water() of both memories counts from here.
+  void start_high_water() {
+    state_.sbuf.start_high_water();
+    state_.psum.start_high_water();
+  }
+
+  // Step by step: called after each instruction that wrote a tile, with the tile (of a select or a
+  // copy by predicate, all of it). An empty function ends it.
+  void watch(std::function<void(Opcode, const Tile& written)> watcher) {
+    state_.watcher = std::move(watcher);
+  }
+
+  const Machine& machine() const { return state_.machine; }
+  const CoreOptions& options() const { return state_.options; }
+  Context& context() const { return state_.context; }
+  const Statistics& statistics() const { return state_.statistics; }
+  // With CoreOptions::record, all instructions in the order in which they were issued.
+  std::span<const Instruction> recorded() const {
+    return {state_.recorded.data(), state_.recorded.size()};
+  }
+
+  // What a tile holds, for a look at it between two instructions: as a tensor [partitions,
+  // elements] of its type (which prints itself), as floats, and as C++ objects where they lie. With
+  // automatic synchronisation transfers end first; with manual one sees what has been waited for.
+  Tensor copy_out(const Tile& tile) {
+    look("copy_out", tile);
+    const Tensor result =
+        Tensor::empty(state_.context, Shape{tile.partitions(), tile.free_size()}, tile.dtype());
+    std::byte* to = result.mutable_raw();
+    for (std::size_t p = 0; p < tile.partitions(); ++p)
+      read_codes(state_.memory_of(tile), tile, p,
+                 to + p * tile.free_size() * size_of(tile.dtype()));
+    return result;
+  }
+  template <class T>
+  TileView<T> view(const Tile& tile) {
+    look("view", tile);
+    return TileView<T>(state_.memory_of(tile), tile);
+  }
+  std::vector<float> values(const Tile& tile) {
+    look("values", tile);
+    std::vector<float> result(tile.partitions() * tile.free_size());
+    const RowReader reader(state_.kernels, state_.memory_of(tile), tile);
+    for (std::size_t p = 0; p < tile.partitions(); ++p)
+      reader.copy(p, result.data() + p * tile.free_size());
+    return result;
+  }
+
+ private:
+  void look(std::string_view name, const Tile& tile) {
+    if (state_.order.synchronization() == Synchronization::automatic) state_.end_transfers();
+    state_.check(name, {"tile", tile});
+  }
+  std::size_t semaphores_ = 0;
+};
+
+}  // namespace soma::neuroncore

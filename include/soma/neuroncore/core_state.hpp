@@ -1,0 +1,293 @@
+#pragma once
+// CoreState: what the engines of one core share, and the one way an instruction goes: its operands
+// are checked, it is put in order with the others, it runs, and what it wrote is noted.
+
+#include <soma/neuroncore/engine_kernels.hpp>
+#include <soma/neuroncore/instruction.hpp>
+#include <soma/neuroncore/machine.hpp>
+#include <soma/neuroncore/on_chip_memory.hpp>
+#include <soma/neuroncore/options.hpp>
+#include <soma/neuroncore/order.hpp>
+#include <soma/neuroncore/rows.hpp>
+#include <soma/numeric/philox.hpp>
+#include <soma/runtime/heap_vector.hpp>
+#include <soma/runtime/parallel.hpp>
+#include <soma/tensor/storage.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace soma::neuroncore {
+
+// What a core has done so far.
+struct Statistics {
+  std::array<std::uint64_t, opcode_count> instructions{};
+  std::array<std::uint64_t, engine_count> of_engine{};
+  std::uint64_t hbm_bytes_read = 0, hbm_bytes_written = 0;
+  std::uint64_t out_of_range = 0;  // elements outside an activation function's range
+};
+
+// A tile as an operand of an instruction.
+struct Operand {
+  std::string_view name;
+  const Tile& tile;
+};
+
+class CoreState {
+ public:
+  CoreState(Context& context_in, const Machine& machine_in, const CoreOptions& options_in,
+            const EngineKernels& kernels_in)
+      : context(context_in),
+        machine(machine_in),
+        options(options_in),
+        kernels(kernels_in),
+        sbuf(context_in, Memory::sbuf, machine, options.uninitialised, options.everything_fp32),
+        psum(context_in, Memory::psum, machine, options.uninitialised, options.everything_fp32),
+        order(context_in.heap(), options.synchronization, options.check_races),
+        recorded(context_in.heap()),
+        pending_(context_in.heap()) {}
+  CoreState(const CoreState&) = delete;
+  CoreState& operator=(const CoreState&) = delete;
+
+  OnChipMemory& memory_of(const Tile& tile) { return tile.memory() == Memory::sbuf ? sbuf : psum; }
+
+  // ---- checks
+
+  // What holds for every operand of every engine (guide, "Partition and free dimension rules").
+  void check(std::string_view instruction, const Operand& operand) {
+    const Tile& tile = operand.tile;
+    if (!tile.defined()) rule_broken(instruction, operand.name, "no tile", "a tile");
+    memory_of(tile).check_alive(instruction, operand.name, tile);
+    const std::size_t start = tile.first_partition(), count = tile.partitions();
+    if (count == 0) rule_broken(instruction, operand.name, "0 partitions", "1 to 128");
+    at_most(instruction, operand.name, start + count, machine.partitions, "partitions");
+    const std::size_t step = count > 64 ? 128 : count > 32 ? 64 : 32;
+    if (start % step != 0)
+      rule_broken(instruction, operand.name,
+                  std::to_string(count) + " partitions from " + std::to_string(start) + " on",
+                  count > 64   ? "start partition 0 for more than 64"
+                  : count > 32 ? "start partition 0 or 64 for 33 to 64"
+                               : "start partition 0, 32, 64 or 96 for up to 32");
+    for (std::size_t i = 0; i < tile.rank(); ++i) {
+      const FreeDimension& dimension = tile.dimension(i);
+      if (dimension.size == 0)
+        rule_broken(instruction, operand.name, tile.describe(), "free dimensions of 1 or more");
+      if (dimension.size > 65536 || dimension.stride > 32767 || dimension.stride < -32768)
+        rule_broken(instruction, operand.name,
+                    "a free dimension of " + std::to_string(dimension.size) + " elements " +
+                        std::to_string(dimension.stride) + " apart",
+                    "16-bit sizes and strides");
+    }
+  }
+  // Of a Vector, Scalar or GpSimd instruction.
+  void check_free(std::string_view instruction, const Operand& operand) {
+    check(instruction, operand);
+    at_most(instruction, operand.name, operand.tile.free_size(),
+            operand.tile.memory() == Memory::sbuf ? machine.sbuf_operand_free
+                                                  : machine.psum_operand_free,
+            "elements a partition");
+  }
+  static void check_memory(std::string_view instruction, const Operand& operand, Memory memory,
+                           std::string_view engine) {
+    if (operand.tile.memory() != memory)
+      rule_broken(instruction, operand.name, operand.tile.describe(),
+                  "in " + std::string(to_string(memory)) + ", which is all that the " +
+                      std::string(engine) + " engine reaches");
+  }
+  static void check_same_partitions(std::string_view instruction, const Operand& a,
+                                    const Operand& b) {
+    if (a.tile.partitions() != b.tile.partitions())
+      rule_broken(
+          instruction, b.name, b.tile.describe(),
+          "the " + std::to_string(a.tile.partitions()) + " partitions of " + std::string(a.name));
+  }
+  static void check_same_size(std::string_view instruction, const Operand& a, const Operand& b) {
+    check_same_partitions(instruction, a, b);
+    if (a.tile.free_size() != b.tile.free_size())
+      rule_broken(
+          instruction, b.name, b.tile.describe(),
+          std::to_string(a.tile.free_size()) + " elements a partition, as " + std::string(a.name));
+  }
+  static void check_not_both_psum(std::string_view instruction, const Operand& a,
+                                  const Operand& b) {
+    if (a.tile.memory() == Memory::psum && b.tile.memory() == Memory::psum)
+      rule_broken(instruction, b.name, b.tile.describe(),
+                  "in SBUF, where " + std::string(a.name) + " is in PSUM");
+  }
+  static void check_floating(std::string_view instruction, const Operand& operand) {
+    if (!is_floating(operand.tile.dtype()))
+      rule_broken(instruction, operand.name, operand.tile.describe(), "a floating type");
+  }
+  static void check_integer(std::string_view instruction, const Operand& operand) {
+    if (is_floating(operand.tile.dtype()))
+      rule_broken(instruction, operand.name, operand.tile.describe(), "an integer type");
+  }
+
+  // ---- an instruction that was checked
+
+  // The fields of an instruction whose cost goes by the size of that tile, where it is not the
+  // result.
+  static CostFields cost_of(const Tile& tile) {
+    CostFields cost;
+    cost.partitions = static_cast<std::uint32_t>(tile.partitions());
+    cost.free_size = static_cast<std::uint32_t>(tile.free_size());
+    return cost;
+  }
+
+  // Puts it in order and counts it; what it reads has then arrived.
+  Position begin(Opcode opcode, Lane lane, std::initializer_list<Operand> reads,
+                 std::initializer_list<Operand> writes, CostFields cost = {}) {
+    const Position at = order.begin(lane);
+    running_ = opcode;
+    Instruction instruction;
+    instruction.opcode = opcode;
+    instruction.position = at;
+    const auto touch = [&](const Tile& tile, bool write) {
+      if (!tile.defined()) return;
+      order.touch(opcode, at, region_of(tile), write,
+                  [&](Position earlier) { wait_for(instruction, earlier); });
+    };
+    for (const Operand& operand : reads) touch(operand.tile, false);
+    for (const Operand& operand : writes) touch(operand.tile, true);
+    for (const Operand& operand : reads) {
+      if (!operand.tile.defined()) continue;
+      // What a transfer reads may still be on its way in the same queue, which keeps their order.
+      if (engine_of(lane) == Engine::dma && !memory_of(operand.tile).readable(operand.tile))
+        end_transfers(lane, at.number - 1);
+      memory_of(operand.tile).check_read(to_string(opcode), operand.name, operand.tile);
+    }
+    if (options.record) {
+      cost.all_bf16 = true;
+      for (const Operand& operand : reads)
+        if (operand.tile.defined()) {
+          ++cost.tensors;
+          if (operand.tile.memory() == Memory::psum) ++cost.psum_tensors;
+          add_cost(cost, operand.tile);
+        }
+      for (const Operand& operand : writes)
+        if (operand.tile.defined()) add_cost(cost, operand.tile);
+      if (cost.free_size == 0 && writes.size() != 0) {  // the first is the result
+        const CostFields size = cost_of(writes.begin()->tile);
+        cost.partitions = size.partitions;
+        cost.free_size = size.free_size;
+      }
+      instruction.cost = cost;
+      recorded.push_back(instruction);
+    }
+    ++statistics.instructions[static_cast<std::size_t>(opcode)];
+    ++statistics.of_engine[static_cast<std::size_t>(engine_of(lane))];
+    return at;
+  }
+  void end(const Tile& written, Written by = Written::somebody) {
+    memory_of(written).mark_written(written, by);
+    if (watcher) watcher(running_, written);
+  }
+
+  // Calls run(p, buffer) for each partition, with `floats` floats of scratch (aligned to 64 bytes,
+  // with room behind them for loops that work on whole vectors). On any threads, in any order.
+  template <class Run>
+  void for_partitions(std::size_t partitions, std::size_t floats, std::size_t cost,
+                      const Run& run) {
+    constexpr std::size_t worth_a_task = 262144;
+    const std::size_t total = partitions * (std::max)(cost, std::size_t{1});
+    std::size_t tasks = (std::min)(partitions, total / worth_a_task + 1);
+    if (tasks > 1) tasks = (std::min)(tasks, static_cast<std::size_t>(context.executor().width));
+    const std::size_t room = (floats + 47) / 16 * 16;
+    const Storage memory = Storage::allocate(context.heap(), tasks * room * sizeof(float));
+    parallel(context, static_cast<int>(tasks), [&](int task) {
+      const auto index = static_cast<std::size_t>(task);
+      auto* buffer = reinterpret_cast<float*>(memory.data()) + index * room;
+      for (std::size_t p = partitions * index / tasks; p < partitions * (index + 1) / tasks; ++p)
+        run(p, buffer);
+    });
+  }
+
+  // ---- transfers that have not ended yet (CoreOptions::dma_stress_seed)
+
+  // Runs a transfer now, or keeps it until something waits for it.
+  void transfer(Position at, std::function<void()> run) {
+    if (options.dma_stress_seed == 0) return run();
+    pending_.push_back({at, running_, std::move(run)});
+    // With probability 1/4 the oldest of a random lane ends.
+    const PhiloxCounter words =
+        philox4x32_10({static_cast<std::uint32_t>(++stressed_), 0, 0, 0},
+                      {static_cast<std::uint32_t>(options.dma_stress_seed),
+                       static_cast<std::uint32_t>(options.dma_stress_seed >> 32)});
+    if (words[0] % 4 != 0) return;
+    const Position chosen = pending_[words[1] % pending_.size()].at;
+    end_transfers(chosen.lane, chosen.number);
+  }
+  // Ends the transfers of a lane up to a number.
+  void end_transfers(Lane lane, std::uint32_t number) {
+    for (std::size_t i = 0; i < pending_.size(); ++i)
+      if (pending_[i].at.lane == lane && pending_[i].at.number <= number) {
+        const std::function<void()> run = std::move(pending_[i].run);
+        const Opcode current = std::exchange(running_, pending_[i].opcode);
+        for (std::size_t j = i + 1; j < pending_.size(); ++j)
+          std::swap(pending_[j - 1], pending_[j]);
+        pending_.pop_back();
+        run();
+        running_ = current;
+        i = static_cast<std::size_t>(-1);  // others may have ended meanwhile
+      }
+  }
+  void end_transfers() {
+    while (!pending_.empty()) end_transfers(pending_[0].at.lane, pending_[0].at.number);
+  }
+  // Everything ends.
+  void finish() {
+    end_transfers();
+    order.all_done();
+  }
+
+  // After an error: transfers that have not ended never do.
+  void abandon() {
+    pending_.clear();
+    order.all_done();
+  }
+
+  // An instruction waits for an earlier one; so does a transfer that only begins now.
+  void wait_for(Instruction& instruction, Position earlier) {
+    std::uint32_t& after = instruction.after[earlier.lane];
+    after = (std::max)(after, earlier.number);
+    if (order.synchronization() == Synchronization::automatic)
+      end_transfers(earlier.lane, earlier.number);
+  }
+
+  Context& context;
+  const Machine machine;
+  const CoreOptions options;
+  const EngineKernels& kernels;
+  OnChipMemory sbuf, psum;
+  Order order;
+  Statistics statistics;
+  HeapVector<Instruction> recorded;
+  std::function<void(Opcode, const Tile&)> watcher;  // Core::watch()
+
+ private:
+  struct Pending {
+    Position at;
+    Opcode opcode;
+    std::function<void()> run;
+  };
+
+  static void add_cost(CostFields& cost, const Tile& tile) {
+    cost.all_bf16 = cost.all_bf16 && tile.dtype() == DType::bf16;
+    const std::ptrdiff_t stride = tile.dimension(tile.rank() - 1).stride;
+    const auto bytes = static_cast<std::ptrdiff_t>(size_of(tile.dtype()));
+    if (stride * bytes > 16 || stride * bytes < -16) cost.narrow_stride = false;
+  }
+
+  Opcode running_ = Opcode::copy;
+  HeapVector<Pending> pending_;
+  std::uint64_t stressed_ = 0;
+};
+
+}  // namespace soma::neuroncore

@@ -1,0 +1,93 @@
+#pragma once
+// Machine: the numbers of one core, as data. trn1() is the NeuronCore-v2 of AWS Trainium; describe
+// another by changing fields of a copy.
+//
+// Sources are public: the pages of the AWS Neuron documentation named beside each group
+// (https://awsdocs-neuron.readthedocs-hosted.com). Where nothing is published the field says
+// "undisclosed" and holds a parameter of this model, not a fact.
+
+#include <soma/tensor/dtype.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace soma::neuroncore {
+
+constexpr std::uint32_t dtype_bit(DType dtype) {
+  return std::uint32_t{1} << static_cast<unsigned>(dtype);
+}
+
+struct Machine {
+  std::string_view name;
+
+  // nki/guides/architecture/trainium_inferentia2_arch: memories
+  std::size_t partitions = 0;
+  std::size_t sbuf_partition_bytes = 0;  // bytes of SBUF in a partition
+  std::size_t psum_banks = 0;            // of a partition
+  std::size_t psum_bank_bytes = 0;
+  std::size_t hbm_bytes = 0;   // this core's share
+  double hbm_gb_per_s = 0;     // this core's share, 10^9 bytes
+  std::size_t sbuf_align = 0;  // bytes; undisclosed (named, not printed)
+
+  // nki.language.tile_size, and the limits of access patterns in the same guide
+  std::size_t matmul_stationary_free = 0;  // elements
+  std::size_t matmul_moving_free = 0;
+  std::size_t bn_stats_free = 0;
+  std::size_t sbuf_operand_free = 0;  // elements a partition of a Vector or Scalar operand
+  std::size_t psum_operand_free = 0;
+  std::size_t transpose_vector = 0;  // rows and columns of a Vector engine transpose
+
+  // about-neuron/arch/neuron-hardware/neuron-core-v2: clocks
+  double tensor_ghz = 0, vector_ghz = 0, scalar_ghz = 0, gpsimd_ghz = 0;
+
+  // nki/get-started/about/nki-dma-overview, nki/deep-dives/nki-dma-bandwidth-guide
+  std::size_t dma_engines = 0;
+  std::size_t dma_queues_per_engine = 0;
+  double dma_engine_gb_per_s = 0;  // sustained; 27.2 is the theoretical figure
+  double dma_buffer_ns = 0;        // a buffer's own cost; undisclosed, read off a published curve
+  double dma_start_ns = 0;         // from the trigger to the first byte
+  std::size_t dma_semaphore_step = 0;  // what the end of a transfer adds to its semaphore
+
+  std::size_t semaphores = 0;  // undisclosed
+  std::uint32_t dtypes = 0;    // dtype_bit() of each type that tiles may hold
+
+  constexpr std::size_t psum_partition_bytes() const { return psum_banks * psum_bank_bytes; }
+  constexpr bool has(DType dtype) const { return (dtypes & dtype_bit(dtype)) != 0; }
+};
+
+// NeuronCore-v2: the core of Trainium (Trn1) and Inferentia2.
+constexpr Machine trn1() {
+  return {.name = "trn1",
+          .partitions = 128,
+          .sbuf_partition_bytes = 192 * 1024,
+          .psum_banks = 8,
+          .psum_bank_bytes = 2048,
+          .hbm_bytes = std::size_t{16} << 30,
+          .hbm_gb_per_s = 410,
+          .sbuf_align = 4,
+          .matmul_stationary_free = 128,
+          .matmul_moving_free = 512,
+          .bn_stats_free = 512,
+          .sbuf_operand_free = 65536,
+          .psum_operand_free = 4096,
+          .transpose_vector = 32,
+          .tensor_ghz = 2.8,
+          .vector_ghz = 1.12,
+          .scalar_ghz = 1.4,
+          .gpsimd_ghz = 1.4,
+          .dma_engines = 16,
+          .dma_queues_per_engine = 16,
+          .dma_engine_gb_per_s = 17,
+          .dma_buffer_ns = 142,
+          .dma_start_ns = 1300,
+          .dma_semaphore_step = 16,
+          .semaphores = 256,
+          .dtypes = dtype_bit(DType::fp32) | dtype_bit(DType::tf32) | dtype_bit(DType::fp16) |
+                    dtype_bit(DType::bf16) | dtype_bit(DType::fp8_e3m4) |
+                    dtype_bit(DType::fp8_e4m3) | dtype_bit(DType::fp8_e5m2) |
+                    dtype_bit(DType::int8) | dtype_bit(DType::uint8) | dtype_bit(DType::int32) |
+                    dtype_bit(DType::boolean)};
+}
+
+}  // namespace soma::neuroncore

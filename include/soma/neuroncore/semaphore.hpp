@@ -1,0 +1,55 @@
+#pragma once
+// Semaphore: how engines wait for each other. An engine adds to it when its last instruction has
+// ended; another waits until it has reached a value.
+
+#include <soma/neuroncore/core_state.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace soma::neuroncore {
+
+// Made by Core::semaphore().
+class Semaphore {
+ public:
+  std::uint32_t value() const { return value_; }
+
+  // Used by the engines.
+  void signal(CoreState& core, Lane lane, std::uint32_t amount) {
+    const Order::Clock clock = core.order.clock(lane);
+    value_ += amount;
+    signals_.push_back({lane, amount, clock});
+  }
+  // Error neuroncore.undefined where the value can never be reached: nothing that was issued before
+  // adds that much.
+  void wait(CoreState& core, Lane lane, std::uint32_t value) {
+    if (value > value_)
+      undefined("wait", "value", std::to_string(value),
+                "at most " + std::to_string(value_) +
+                    ", what has been signalled: the engine would wait for ever");
+    // Signals of one lane come in order, those of several in any: a signal has certainly happened
+    // if without it, and what its lane signals after it, the value would not be reached.
+    for (std::size_t i = 0; i < signals_.size(); ++i) {
+      std::uint32_t without = value_;
+      for (std::size_t j = i; j < signals_.size(); ++j)
+        if (signals_[j].lane == signals_[i].lane) without -= signals_[j].amount;
+      if (without >= value) continue;
+      core.order.join(lane, signals_[i].clock);
+      const Lane from = signals_[i].lane;
+      core.end_transfers(from, signals_[i].clock[from]);
+    }
+  }
+
+ private:
+  struct Signal {
+    Lane lane;
+    std::uint32_t amount;
+    Order::Clock clock;
+  };
+  std::vector<Signal> signals_;
+  std::uint32_t value_ = 0;
+};
+
+}  // namespace soma::neuroncore

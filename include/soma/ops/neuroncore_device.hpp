@@ -1,0 +1,117 @@
+#pragma once
+// NeuronCoreDevice: runs every operator of a context as its program on a core, one after the other
+// (eagerly). An operator without a program runs on the host in between; which ones did is counted
+// and logged once.
+//
+//   auto core = neuroncore::make_core(context, neuroncore::trn1());  // soma/neuroncore.hpp
+//   auto device = neuroncore::make_device(core);
+//   context.set_device(&device);  // from here on every tape, backward pass and optimizer step
+
+#include <soma/neuroncore/core.hpp>
+#include <soma/ops/device.hpp>
+#include <soma/ops/program.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma {
+
+class NeuronCoreDevice final : public Device {
+ public:
+  // How often an operator ran, and where.
+  struct Count {
+    std::string_view name;
+    const Program* program = nullptr;  // nullptr: it has none
+    std::uint64_t programs = 0, host = 0;
+    std::array<std::uint64_t, neuroncore::engine_count> instructions{};
+    std::uint64_t hbm_bytes = 0;                           // read and written
+    std::size_t sbuf_high_water = 0, psum_high_water = 0;  // bytes a partition
+  };
+
+  // Used by make_device(). Core and programs outlive the device.
+  NeuronCoreDevice(neuroncore::Core& core, std::span<const OperatorProgram> programs)
+      : core_(core), programs_(programs) {}
+  NeuronCoreDevice(const NeuronCoreDevice&) = delete;
+  NeuronCoreDevice& operator=(const NeuronCoreDevice&) = delete;
+
+  // The program of an operator: its own, or the built-in one; nullptr: it has none.
+  const Program* program_of(const Operator& op) const {
+    if (op.program != nullptr) return op.program;
+    for (const OperatorProgram& entry : programs_)
+      if (entry.op->name == op.name) return &entry.program;
+    return nullptr;
+  }
+
+  // Errors neuroncore.* of the program.
+  void run(const Operator& op, const OperatorCall& call) override {
+    if (op.makes_views) return op.host(call);  // addresses only: nothing to run
+    Count& count = count_of(op);
+    const Program* program = count.program;
+    if (program == nullptr) {
+      if (count.host++ == 0)
+        call.context.log(LogLevel::warning,
+                         std::string(op.name) + ": no NeuronCore program, runs on the host");
+      return op.host(call);
+    }
+    ++count.programs;
+    const bool nothing = std::all_of(call.outputs.begin(), call.outputs.end(),
+                                     [](const Tensor& output) { return output.elements() == 0; });
+    if (nothing && op.outputs != 0) return;
+    const neuroncore::Statistics before = core_.statistics();
+    Run running(core_);
+    program->run(core_, call);
+    running.finish();
+    const neuroncore::Statistics& after = core_.statistics();
+    for (std::size_t engine = 0; engine < neuroncore::engine_count; ++engine)
+      count.instructions[engine] += after.of_engine[engine] - before.of_engine[engine];
+    count.hbm_bytes += after.hbm_bytes_read - before.hbm_bytes_read + after.hbm_bytes_written -
+                       before.hbm_bytes_written;
+    count.sbuf_high_water = (std::max)(count.sbuf_high_water, core_.sbuf.high_water());
+    count.psum_high_water = (std::max)(count.psum_high_water, core_.psum.high_water());
+  }
+
+  neuroncore::Core& core() { return core_; }
+  // In the order in which they ran first.
+  const std::vector<Count>& counts() const { return counts_; }
+
+ private:
+  // One program: its tiles are given back and nothing stays under way, however it ends.
+  class Run {
+   public:
+    explicit Run(neuroncore::Core& core) : core_(core), scope_(core) { core.start_high_water(); }
+    ~Run() {
+      if (!finished_) core_.abandon();
+    }
+    void finish() {
+      core_.finish();
+      finished_ = true;
+    }
+
+   private:
+    neuroncore::Core& core_;
+    neuroncore::Core::Scope scope_;
+    bool finished_ = false;
+  };
+
+  Count& count_of(const Operator& op) {
+    for (Count& count : counts_)
+      if (count.name == op.name && (op.program == nullptr || count.program == op.program))
+        return count;
+    Count count;
+    count.name = op.name;
+    count.program = program_of(op);
+    counts_.push_back(count);
+    return counts_.back();
+  }
+  neuroncore::Core& core_;
+  std::span<const OperatorProgram> programs_;
+  std::vector<Count> counts_;
+};
+
+}  // namespace soma

@@ -1,0 +1,27 @@
+// Include and go: make_core() with the engine kernels of this unit's flags, and the programs.
+
+#pragma once
+
+#include <soma/neuroncore/core.hpp>
+#include <soma/neuroncore/engine-inl.hpp>
+#include <soma/ops/neuroncore_device.hpp>
+#include <soma/ops/programs/built_in.hpp>
+
+#include <hwy/highway.h>
+
+namespace soma::neuroncore {
+inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
+
+  // A core on the context's executor and memory, which it must not outlive.
+  [[maybe_unused]] static inline Core make_core(Context & context, const Machine& machine = trn1(),
+                                                const CoreOptions& options = {}) {
+    return Core(context, machine, options, HWY_NAMESPACE::engine_kernels);
+  }
+
+  // A device that runs the operators of the core's context as programs on it.
+  [[maybe_unused]] static inline NeuronCoreDevice make_device(Core & core) {
+    return NeuronCoreDevice(core, programs::detail::program_list);
+  }
+
+}  // namespace )
+}  // namespace soma::neuroncore

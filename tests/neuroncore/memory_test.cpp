@@ -1,0 +1,231 @@
+// SBUF and PSUM: how much there is, who holds it, and what nobody wrote.
+
+#include "neuroncore/test_core.hpp"
+
+#include <limits>
+#include <vector>
+
+using namespace soma_test;
+using nc::Accumulate;
+using nc::Tile;
+using soma::DType;
+
+TEST_CASE("SBUF holds 192 KiB a partition and no more", "[unit][neuroncore]") {
+  TestCore test;
+  nc::Core& core = test.core;
+  CHECK(core.sbuf.capacity() == 192 * 1024);
+  CHECK(core.psum.capacity() == 16 * 1024);
+  core.sbuf.tile(DType::bf16, 1, 96 * 1024 - 2);
+  CHECK(core.sbuf.used() == 192 * 1024 - 4);
+  core.sbuf.tile(DType::uint8, 128, 1);  // takes the four bytes that alignment asks for
+  CHECK(core.sbuf.used() == 192 * 1024);
+  CHECK_THAT(message_of([&] { core.sbuf.tile(DType::uint8, 1, 1); }),
+             contains("sbuf.tile: tile is 4 bytes a partition with 196608 in use"));
+  CHECK(id_of([&] { core.sbuf.tile(DType::uint8, 1, 192 * 1024 + 1); }) ==
+        "neuroncore.rule_broken");
+  CHECK(id_of([&] { core.sbuf.tile(DType::uint8, 129, 1); }) == "neuroncore.rule_broken");
+  CHECK(id_of([&] { core.sbuf.tile(DType::uint8, 0, 1); }) == "neuroncore.rule_broken");
+  CHECK(id_of([&] { core.sbuf.tile(DType::uint8, 1, 0); }) == "neuroncore.rule_broken");
+}
+
+TEST_CASE("PSUM is given out in banks", "[unit][neuroncore]") {
+  TestCore test;
+  nc::Core& core = test.core;
+  for (int bank = 0; bank < 8; ++bank) {
+    const Tile tile = core.psum.tile(128, bank % 2 == 0 ? 512 : 1);
+    CHECK(tile.offset() == static_cast<std::size_t>(bank) * 2048);
+  }
+  CHECK(id_of([&] { core.psum.tile(1, 1); }) == "neuroncore.rule_broken");
+}
+
+TEST_CASE("a scope gives back what was allocated in it", "[unit][neuroncore]") {
+  TestCore test;
+  nc::Core& core = test.core;
+  const Tile kept = core.sbuf.tile(DType::fp32, 128, 100);
+  core.vector.memset(kept, 7);
+  Tile inner;
+  for (int repeat = 0; repeat < 100; ++repeat) {
+    nc::Core::Scope scope(core);
+    inner = core.sbuf.tile(DType::fp32, 128, 20000);
+    core.psum.tile(128, 4096);
+    {
+      nc::Core::Scope deeper(core);
+      core.sbuf.tile(DType::fp32, 128, 20000);
+      CHECK(core.sbuf.used() == 400 + 160000);
+    }
+    CHECK(core.sbuf.used() == 400 + 80000);
+  }
+  CHECK(core.sbuf.used() == 400);
+  CHECK(core.psum.used() == 0);
+  CHECK(core.sbuf.high_water() == 400 + 160000);
+  CHECK(core.psum.high_water() == 16384);
+  CHECK(test.values(kept)[127 * 100] == 7);
+
+  const Tile reused = core.sbuf.tile(DType::fp32, 128, 20000);
+  CHECK(reused.offset() == inner.offset());
+  CHECK_THAT(message_of([&] { core.vector.memset(inner, 1); }), contains("after its scope ended"));
+  CHECK(id_of([&] { core.values(inner); }) == "neuroncore.undefined");
+  core.start_high_water();
+  CHECK(core.sbuf.high_water() == 400 + 80000);
+}
+
+TEST_CASE("what nobody wrote reads as NaN, or -1", "[unit][neuroncore]") {
+  TestCore test;
+  nc::Core& core = test.core;
+  for (const DType dtype : tile_floats)
+    for (const float value : test.values(core.sbuf.tile(dtype, 3, 5))) CHECK(std::isnan(value));
+  for (const float value : test.values(core.psum.tile(128, 512))) CHECK(std::isnan(value));
+  for (const DType dtype : {DType::int8, DType::int32})
+    for (const float value : test.values(core.sbuf.tile(dtype, 3, 5))) CHECK(value == -1);
+  // Also where there was something before.
+  const auto fresh = [&] {
+    nc::Core::Scope scope(core);
+    const Tile tile = core.sbuf.tile(DType::fp32, 128, 8);
+    const std::vector<float> values = test.values(tile);
+    core.vector.memset(tile, 3);
+    return values;
+  };
+  fresh();
+  for (const float value : fresh()) CHECK(std::isnan(value));
+}
+
+TEST_CASE("reading what nobody wrote can be an error", "[unit][neuroncore]") {
+  TestCore test({.uninitialised = nc::Uninitialised::error});
+  nc::Core& core = test.core;
+  const Tile a = core.sbuf.tile(DType::fp32, 64, 16), b = core.sbuf.tile(DType::fp32, 64, 16);
+  CHECK_THAT(message_of([&] { core.vector.copy(b, a); }),
+             contains("copy: src is fp32 SBUF [64, 16] with elements that nobody wrote"));
+  core.vector.memset(a.columns(0, 16, 2), 1);
+  CHECK_NOTHROW(core.vector.copy(b.columns(0, 8), a.columns(0, 16, 2)));
+  CHECK(id_of([&] { core.vector.copy(b.columns(0, 2), a.columns(0, 2)); }) ==
+        "neuroncore.undefined");
+  core.vector.memset(a.columns(1, 16, 2).rows(0, 32), 1);
+  CHECK_NOTHROW(core.vector.copy(b.rows(0, 32), a.rows(0, 32)));
+  CHECK(id_of([&] { core.vector.copy(b, a); }) == "neuroncore.undefined");
+  core.vector.memset(a.rows(32, 64), 2);
+  CHECK_NOTHROW(core.vector.copy(b, a));
+
+  const Tile w = core.sbuf.tile(DType::bf16, 16, 16);
+  CHECK_THAT(message_of([&] { core.tensor.matmul(core.psum.tile(16, 16), w, w); }),
+             contains("matmul: stationary"));
+}
+
+TEST_CASE("what an instruction leaves alone stays unwritten", "[unit][neuroncore]") {
+  TestCore test({.uninitialised = nc::Uninitialised::error});
+  nc::Core& core = test.core;
+  const Tile src = core.sbuf.tile(DType::fp32, 32, 4), out = core.sbuf.tile(DType::fp32, 32, 4);
+  core.vector.memset(src, 5);
+  const auto unread = [&](const Tile& tile) {
+    return id_of([&] { core.vector.copy(out.columns(0, tile.free_size()), tile); }) ==
+           "neuroncore.undefined";
+  };
+  {  // a predicate that chooses the columns 0 and 2
+    const Tile predicate = core.sbuf.tile(DType::uint8, 32, 4);
+    core.vector.memset(predicate, 0).memset(predicate.columns(0, 4, 2), 1);
+    const Tile dst = core.sbuf.tile(DType::fp32, 32, 4);
+    core.vector.copy_predicated(dst, src, predicate);
+    CHECK(unread(dst));
+    CHECK(!unread(dst.columns(0, 4, 2)));
+    core.vector.memset(predicate, 1).copy_predicated(dst, src, predicate);
+    CHECK(!unread(dst));
+  }
+  {  // a shuffle that keeps partition 3
+    nc::ShuffleMask mask{};
+    mask[3] = nc::shuffle_keep;
+    const Tile dst = core.sbuf.tile(DType::fp32, 32, 4);
+    core.vector.stream_shuffle(dst, src, mask);
+    CHECK(unread(dst));
+    core.vector.memset(dst, 0).stream_shuffle(dst, src, mask);
+    CHECK(!unread(dst));
+  }
+  {  // a gather that skips a row
+    const soma::Tensor table = soma::Tensor::full(test.context, soma::Shape{4, 4}, 1.0f);
+    std::vector<std::int32_t> rows(32, 3);
+    rows[7] = 4;
+    const Tile dst = core.sbuf.tile(DType::fp32, 32, 4), indices = test.integers(32, rows);
+    core.dma.gather(dst, nc::hbm(table), indices, nc::OutOfBounds::skip);
+    CHECK(unread(dst));
+  }
+}
+
+TEST_CASE("only what a matmul wrote can be accumulated on", "[unit][neuroncore]") {
+  TestCore test;
+  nc::Core& core = test.core;
+  const Tile w = core.sbuf.tile(DType::bf16, 32, 64), x = core.sbuf.tile(DType::bf16, 32, 128);
+  core.vector.memset(w, 1).memset(x, 2);
+  const Tile sums = core.psum.tile(64, 256);
+  const auto id = [&](const Tile& dst) {
+    return id_of([&] { core.tensor.matmul(dst, w, x, Accumulate::yes); });
+  };
+  CHECK(id(sums.columns(0, 128)) == "neuroncore.undefined");  // never written
+  core.tensor.matmul(sums.columns(0, 128), w, x);
+  CHECK(id(sums.columns(0, 128)) == "no error");
+  CHECK(id(sums.columns(1, 129)) == "neuroncore.undefined");  // one column too far
+  core.tensor.matmul(sums.columns(128, 256), w, x);
+  CHECK(id(sums.columns(64, 192)) == "no error");  // groups that overlap add up word by word
+  const std::vector<float> values = test.values(sums);
+  for (std::size_t i = 0; i < 256; ++i)
+    CHECK(values[i] == 64 + (i < 128 ? 64.0f : 0.0f) + (i >= 64 && i < 192 ? 64.0f : 0.0f));
+  core.vector.memset(sums.columns(130, 131), 0);  // another engine's bytes
+  CHECK(id(sums.columns(128, 256)) == "neuroncore.undefined");
+  CHECK(id(sums.columns(0, 128)) == "no error");
+  // The same where one matmul wrote the whole tile.
+  const Tile whole = core.psum.tile(64, 128);
+  core.tensor.matmul(whole, w, x);
+  CHECK(id(whole) == "no error");
+  core.scalar.copy(whole.rows(32, 64).columns(5, 6), whole.rows(32, 64).columns(6, 7));
+  CHECK(id(whole) == "neuroncore.undefined");
+  core.tensor.matmul(whole, w, x);
+  CHECK(id(whole) == "no error");
+}
+
+TEST_CASE("everything in fp32 rounds nothing and counts the same bytes", "[unit][neuroncore]") {
+  TestCore plain, wide({.everything_fp32 = true});
+  const float third = 1.0f / 3;
+  for (TestCore* test : {&plain, &wide}) {
+    const bool rounds = test == &plain;
+    nc::Core& core = test->core;
+    const Tile tile = core.sbuf.tile(DType::bf16, 128, 1000);
+    CHECK(core.sbuf.used() == 2000);
+    core.vector.memset(tile, third);
+    CHECK((test->values(tile)[5] == third) == !rounds);
+    CHECK(test->values(core.sbuf.tile(DType::int32, 1, 1))[0] == -1);  // integers stay
+    const Tile w = core.sbuf.tile(DType::fp8_e4m3, 128, 128);
+    core.vector.memset(w, third);
+    const Tile sums = core.psum.tile(128, 512);
+    core.tensor.matmul(sums, w, tile.columns(0, 512));
+    const float sum = test->values(sums)[0];
+    if (rounds)
+      CHECK(sum == 128 * through(DType::fp8_e4m3, third) * through(DType::bf16, third));
+    else
+      CHECK(std::fabs(sum - 128.0f / 9) <= 128 * 0x1p-24f * 128 / 9);
+    core.psum.tile(128, 4096, DType::fp8_e5m2);
+    CHECK(core.psum.used() == 2048 + 4096);
+    // Memory is full where it would be full of the narrow types.
+    core.sbuf.tile(DType::fp8_e5m2, 128, 192 * 1024 - core.sbuf.used());
+    CHECK(id_of([&] { core.sbuf.tile(DType::uint8, 1, 1); }) == "neuroncore.rule_broken");
+  }
+}
+
+TEST_CASE("partitions start where the hardware allows it", "[unit][neuroncore]") {
+  TestCore test;
+  nc::Core& core = test.core;
+  const Tile sbuf = core.sbuf.tile(DType::fp32, 128, 1), psum = core.psum.tile(128, 1);
+  std::size_t allowed = 0;
+  for (std::size_t start = 0; start < 128; ++start)
+    for (std::size_t count = 1; start + count <= 128; ++count) {
+      const bool good = count > 64   ? start == 0
+                        : count > 32 ? start == 0 || start == 64
+                                     : start % 32 == 0;
+      for (const Tile& tile : {sbuf, psum}) {
+        const bool ran =
+            id_of([&] { core.vector.memset(tile.rows(start, start + count), 0); }) == "no error";
+        if (ran != good) {
+          INFO(count << " partitions from " << start << " on");
+          CHECK(ran == good);
+        }
+      }
+      allowed += good ? 1 : 0;
+    }
+  CHECK(allowed == 64 + 2 * 32 + 4 * 32);
+}

@@ -1,0 +1,184 @@
+// docs/neuroncore_tables.md: which instructions the model has, and what the program of each
+// operator does in a training step. Written by this program, and compared with it by a test.
+//
+//   neuroncore_tables FILE          fails where the file is not what it would write
+//   neuroncore_tables FILE --write
+
+#include <soma/neuroncore.hpp>
+#include <soma/neuroncore/instruction_table.hpp>
+#include <soma/testing.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using Count = soma::NeuronCoreDevice::Count;
+
+// Losses and labels alike: only shapes matter here.
+template <class Model, class Input, class Optimizer>
+void train_step(soma::Context& context, const Model& model, const Input& input,
+                std::size_t sequences, Optimizer& optimizer, const soma::Parameters& parameters) {
+  soma::Tape tape(context);
+  const std::vector<std::int64_t> labels(sequences, 1);
+  const soma::Var loss = soma::cross_entropy(
+      tape, model(tape, input(tape)),
+      tape.constant(soma::Tensor::from<std::int64_t>(context, labels, soma::Shape{labels.size()})));
+  tape.backward(loss);
+  optimizer.step({.rate = 1e-3});
+  soma::clear_gradients(parameters);
+}
+
+void bert_step(soma::Context& context) {
+  soma::models::BertConfig config = soma::models::BertConfig::tiny();
+  config.vocabulary = 1000;
+  const soma::models::BertClassifier model({context}, config, 2);
+  const soma::Parameters parameters = soma::nn::parameters(model);
+  soma::optim::AdamW optimizer(context, parameters);
+  std::vector<std::vector<std::int64_t>> lists;
+  for (std::size_t i = 0; i < 8; ++i) lists.emplace_back(5 + i * 31 % 56, 7);
+  const auto tokens = [&](soma::Tape& tape) {
+    return tape.constant(soma::make_ragged<std::int64_t>(context, lists));
+  };
+  train_step(context, model, tokens, lists.size(), optimizer, parameters);
+}
+
+template <class Optimizer>
+void image_step(soma::Context& context) {
+  const soma::models::ConvNet model({context},
+                                    {.height = 16, .width = 16, .blocks = {8, 16}, .hidden = 32});
+  const soma::Parameters parameters = soma::nn::parameters(model);
+  Optimizer optimizer(context, {soma::optim::Group{.parameters = parameters}});
+  const auto images = [&](soma::Tape& tape) {
+    return tape.constant(soma::Tensor::full(context, {16, 1, 16, 16}, 0.5f));
+  };
+  train_step(context, model, images, 16, optimizer, parameters);
+}
+
+void row(std::ostream& out, const Count& count, const soma::neuroncore::Core& core,
+         const char* workload) {
+  out << "| " << count.name << " | " << workload << " | " << count.programs << " |";
+  for (const std::uint64_t instructions : count.instructions) out << ' ' << instructions << " |";
+  const auto percent = [](std::size_t part, std::size_t all) {
+    return (100 * part + all - 1) / all;
+  };
+  out << ' ' << (count.hbm_bytes + 1023) / 1024 << " | "
+      << percent(count.sbuf_high_water, core.sbuf.capacity()) << " | "
+      << percent(count.psum_high_water, core.psum.capacity()) << " | ";
+  if (count.program == nullptr) {
+    out << "host |\n";
+    return;
+  }
+  out << count.program->error << " e";
+  if (count.program->roundings != 0) out << " + " << count.program->roundings << " r";
+  out << " |\n";
+}
+
+void programs(std::ostream& out) {
+  auto context = soma::make_context({.threads = 1});
+  auto core = soma::neuroncore::make_core(context);
+  auto device = soma::neuroncore::make_device(core);
+  context.set_device(&device);
+  std::vector<const char*> workloads;
+  const auto after = [&](const char* workload) {
+    workloads.resize(device.counts().size(), workload);
+  };
+  bert_step(context);
+  after("BERT");
+  image_step<soma::optim::Sgd>(context);
+  after("images");
+  image_step<soma::optim::Lamb>(context);
+  after("images");
+  for (const soma::Operator* op : context.operators().all()) {
+    const auto seen = [&](const Count& count) { return count.name == op->name; };
+    if (op->samples == nullptr || op->makes_views ||
+        std::any_of(device.counts().begin(), device.counts().end(), seen))
+      continue;
+    for (const soma::Sample& sample : op->samples().samples)
+      soma::testing::detail::run_sample(context, *op, sample, {});
+    after("samples");
+  }
+  context.set_device(nullptr);
+  std::vector<std::size_t> order(device.counts().size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return device.counts()[a].name < device.counts()[b].name;
+  });
+  for (const std::size_t i : order) row(out, device.counts()[i], core, workloads[i]);
+}
+
+std::string document() {
+  std::ostringstream out;
+  out << R"(# Instructions and programs
+
+What [the model of a NeuronCore](neuroncore.md) has. Generated:
+`build/tests/bin/neuroncore_tables docs/neuroncore_tables.md --write`.
+
+## Instructions
+
+By the names of the vendor's reference; what a NeuronCore-v2 has and this model has not is an error
+there, `neuroncore.not_implemented`, or has no call.
+
+| instruction | engine | here | note |
+|---|---|---|---|
+)";
+  for (const auto& instruction : soma::neuroncore::vendor_instructions) {
+    out << "| `" << instruction.name << "` | " << instruction.engines << " | ";
+    if (instruction.here())
+      out << '`' << instruction.call << '`';
+    else
+      out << "no";
+    out << " | " << instruction.note << " |\n";
+  }
+  out << R"(
+## Programs
+
+What each operator's program does in one training step: of BERT tiny (8 sequences of 5 to 60
+tokens, AdamW), of a small convolutional network (16 images of 16 x 16, SGD and LAMB), and of
+operators that those do not use, over their test samples. Runs of the program; instructions issued
+to each engine; KiB moved between device memory and SBUF; the most of SBUF and PSUM in use, in
+percent, rounded up. The bound is that of the result against the operator's reference, relative to
+the largest magnitude: e is the error bound of its samples, r a rounding to the type of the inputs
+(half a unit in the last place of 1); the rounding of the result itself comes on top.
+
+| operator | workload | runs | tensor | vector | scalar | gpsimd | dma | KiB | SBUF | PSUM | bound |
+|---|---|---|---|---|---|---|---|---|---|---|---|
+)";
+  programs(out);
+  return out.str();
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 2) {
+    std::cerr << "usage: neuroncore_tables FILE [--write]\n";
+    return 2;
+  }
+  const std::string wanted = document();
+  if (count > 2 && std::string_view(arguments[2]) == "--write") {
+    std::ofstream file(arguments[1], std::ios::binary);
+    file << wanted;
+    return file.flush() ? 0 : 1;
+  }
+  std::ifstream file(arguments[1], std::ios::binary);
+  std::ostringstream given;
+  given << file.rdbuf();
+  if (given.str() == wanted) return 0;
+  std::istringstream left(given.str()), right(wanted);
+  for (std::string a, b; std::getline(right, b);) {
+    std::getline(left, a);
+    if (a == b) continue;
+    std::cerr << "- " << a << "\n+ " << b << '\n';
+    break;
+  }
+  std::cerr << arguments[1] << " is out of date: neuroncore_tables FILE --write\n";
+  return 1;
+}

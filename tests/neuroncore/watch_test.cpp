@@ -1,0 +1,43 @@
+// Following a program step by step: what ran, in which order, and what it wrote.
+
+#include "neuroncore/test_core.hpp"
+
+#include <string>
+#include <vector>
+
+using namespace soma_test;
+using soma::DType;
+
+namespace {
+
+// The instructions of a small program as the watcher sees them, each with the first element of what
+// it wrote.
+std::vector<std::string> steps(const nc::CoreOptions& options) {
+  TestCore test(options);
+  nc::Core& core = test.core;
+  std::vector<std::string> seen;
+  core.watch([&](nc::Opcode opcode, const nc::Tile& written) {
+    seen.push_back(std::string(to_string(opcode)) + " " + written.describe() + " " +
+                   std::to_string(static_cast<int>(core.values(written)[0])));
+  });
+  const soma::Tensor x = soma::Tensor::full(test.context, {2, 4}, 3.0f);
+  const nc::Tile a = core.sbuf.tile(DType::fp32, 2, 4), b = core.sbuf.tile(DType::bf16, 2, 4);
+  const nc::Tile sums = core.psum.tile(4, 4);
+  core.dma.load(a, nc::hbm(x));
+  core.vector.tensor_scalar(b, a, nc::Alu::multiply, 2);
+  core.tensor.matmul(sums, b, b);
+  core.watch({});
+  core.scalar.copy(a, b);
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE("a program can be followed step by step", "[unit]") {
+  const std::vector<std::string> wanted{"dma_copy fp32 SBUF [2, 4] 3",
+                                        "tensor_scalar bf16 SBUF [2, 4] 6",
+                                        "matmul fp32 PSUM [4, 4] 72"};
+  CHECK(steps({}) == wanted);
+  // A transfer that ends late is seen when it ends, under its own name.
+  CHECK(steps({.dma_stress_seed = 3}) == wanted);
+}

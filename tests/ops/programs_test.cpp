@@ -1,0 +1,136 @@
+// Every program against its operator's reference and host kernel: all samples, forward and
+// backward, every type of the machine, and whatever must not change the bits.
+
+#include <soma/testing.hpp>
+
+#include "catch.hpp"
+#include "support/on_device.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+using namespace soma;
+namespace check = soma::testing::detail;
+
+namespace {
+
+struct Case {
+  int threads = 1;
+  neuroncore::CoreOptions core = soma_test::strict;
+};
+
+// A sample on the device; what the device did, by operator.
+check::Result on_device(const Operator& op, const Sample& sample, const check::Variation& variation,
+                        const Case& how, std::vector<NeuronCoreDevice::Count>* counts = nullptr) {
+  auto context = make_context({.threads = how.threads});
+  const soma_test::OnDevice on(context, how.core);
+  check::Result result = check::run_sample(context, op, sample, variation);
+  if (counts != nullptr) *counts = on.device().counts();
+  return result;
+}
+
+// What the programs that ran may add to the bound of an operator and its gradient.
+struct Bound {
+  double error = 1, roundings = 0;
+};
+Bound bound_of(const std::vector<NeuronCoreDevice::Count>& counts) {
+  Bound bound;
+  for (const NeuronCoreDevice::Count& count : counts)
+    if (count.program != nullptr) {
+      bound.error = (std::max)(bound.error, count.program->error);
+      bound.roundings += count.program->roundings;
+    }
+  return bound;
+}
+
+void expect_close(const std::string& what, const check::Result& result,
+                  const std::vector<ReferenceTensor>& outputs,
+                  const std::vector<ReferenceTensor>& gradients, const Sample& sample,
+                  const Bound& bound, DType inner) {
+  const double rounding = bound.roundings * check::rounding_of(inner);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    INFO(what << ", output " << i);
+    REQUIRE(result.outputs[i].shape == outputs[i].shape);
+    const DType type = result.output_types[i];
+    CHECK(check::compare(result.outputs[i].values, outputs[i].values,
+                         bound.error * sample.error + rounding + check::rounding_of(type),
+                         type) == "");
+  }
+  for (std::size_t i = 0; i < gradients.size() && i < result.gradients.size(); ++i) {
+    if (!result.gradients[i].defined) continue;
+    INFO(what << ", gradient " << i);
+    CHECK(check::compare(
+              result.gradients[i].values, gradients[i].values,
+              bound.error * sample.gradient_error + rounding + check::difference_error) == "");
+  }
+}
+
+void check_sample(Context& context, const Operator& op, const OperatorSamples& samples,
+                  const Sample& sample, const check::Variation& variation) {
+  const std::string what = std::string(to_string(variation.dtype)) + " " + sample.name;
+  std::vector<NeuronCoreDevice::Count> counts;
+  const check::Result host = check::run_sample(context, op, sample, variation);
+  const check::Result device = on_device(op, sample, variation, {}, &counts);
+  INFO(what);
+  if (!host.refused.empty()) {
+    CHECK(!device.refused.empty());
+    return;
+  }
+  REQUIRE(device.refused == "");
+  const std::vector<ReferenceTensor> inputs = check::reference_inputs(sample, variation);
+  std::vector<ReferenceTensor> gradients;
+  for (std::size_t i = 0; variation.dtype == DType::fp32 && i < device.gradients.size(); ++i)
+    gradients.push_back(device.gradients[i].defined
+                            ? ReferenceTensor{inputs[i].shape, check::difference_quotients(
+                                                                   samples, sample, inputs, i)}
+                            : ReferenceTensor{});
+  const Bound bound = bound_of(counts);
+  expect_close("reference", device, samples.reference(sample, inputs), gradients, sample, bound,
+               variation.dtype);
+  // Both err by at most their bound.
+  Bound both = bound;
+  both.error += 1;
+  both.roundings += 1;
+  expect_close("host", device, host.outputs, {}, sample, both, variation.dtype);
+}
+
+constexpr DType machine_types[] = {DType::fp32,     DType::tf32,     DType::fp16,    DType::bf16,
+                                   DType::fp8_e3m4, DType::fp8_e4m3, DType::fp8_e5m2};
+
+}  // namespace
+
+TEST_CASE("a program computes what its operator says", "[unit][grad]") {
+  auto context = make_context({.threads = 1});
+  for (const Operator* op : context.operators().all()) {
+    if (op->samples == nullptr || op->makes_views) continue;
+    const OperatorSamples samples = op->samples();
+    if (samples.reference == nullptr) continue;
+    DYNAMIC_SECTION(op->name) {
+      for (const Sample& sample : samples.samples)
+        for (const DType dtype : machine_types)
+          check_sample(context, *op, samples, sample, {.dtype = dtype});
+    }
+  }
+}
+
+TEST_CASE("nothing that must not changes the bits of a program", "[unit][invariance]") {
+  auto context = make_context({.threads = 1});
+  for (const Operator* op : context.operators().all()) {
+    if (op->samples == nullptr || op->makes_views) continue;
+    DYNAMIC_SECTION(op->name) {
+      for (const Sample& sample : op->samples().samples) {
+        INFO(sample.name);
+        const check::Result plain = on_device(*op, sample, {}, {});
+        CHECK(check::same(plain, on_device(*op, sample, {.gaps = true}, {})));
+        for (const int threads : {2, 7})
+          CHECK(check::same(plain, on_device(*op, sample, {}, {.threads = threads})));
+        for (const std::uint64_t seed : {1u, 2u, 3u}) {
+          CHECK(
+              check::same(plain, on_device(*op, sample, {}, {.core = soma_test::stressed(seed)})));
+        }
+      }
+    }
+  }
+}
