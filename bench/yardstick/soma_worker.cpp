@@ -1,0 +1,247 @@
+// One case of the comparison with PyTorch (compare.py), measured again and again: each line on
+// standard input makes one measurement, each answer is one line of JSON.
+//
+//   soma_yardstick step   MODEL PRECISION BATCH MAX_LENGTH THREADS LENGTHS|full
+//   soma_yardstick linear M N K DTYPE THREADS forward|dx|dw
+//   soma_yardstick infer  MODEL TOKENS THREADS
+
+#include <soma/data/token_source.hpp>
+#include <soma/models/bert.hpp>
+#include <soma/runtime/parallel.hpp>
+#include <soma/runtime/usage.hpp>
+#include <soma/soma.hpp>
+#include <soma/train/trainer.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using soma::models::BertConfig;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+BertConfig config_of(std::string_view model) {
+  BertConfig config = model == "base"     ? BertConfig::base()
+                      : model == "minilm" ? BertConfig::minilm()
+                      : model == "tiny"   ? BertConfig::tiny()
+                                          : BertConfig{.vocabulary = 0};
+  if (config.vocabulary == 0) {
+    std::cerr << "model " << model << ": base, minilm or tiny\n";
+    std::exit(2);
+  }
+  return config;
+}
+
+// Multiply-adds in registers, all threads at once: the peak at this moment, GFLOP/s.
+double peak(soma::Context& context) {
+  const int threads = context.executor().width;
+  double (*volatile rate)(std::uint64_t) noexcept = context.target().multiply_add_rate;
+  std::vector<double> done(static_cast<std::size_t>(threads));
+  const double start = now();
+  soma::parallel(context, threads,
+                 [&](int task) { done[static_cast<std::size_t>(task)] = rate(2000000); });
+  const double elapsed = now() - start;
+  double total = 0;
+  for (const double operations : done) total += operations;
+  return total / elapsed * 1e-9;
+}
+
+void answer(soma::Context& context, double seconds, double tokens, double flops) {
+  std::printf(
+      "{\"seconds\": %.6f, \"tokens\": %.0f, \"gflops\": %.2f, \"peak\": %.1f, "
+      "\"rss\": %llu}\n",
+      seconds, tokens, flops / seconds * 1e-9, peak(context),
+      static_cast<unsigned long long>(soma::peak_resident_bytes()));
+  std::fflush(stdout);
+}
+
+// Waits for the next line; the program ends with the input.
+void wait_for_line() {
+  std::string line;
+  if (!std::getline(std::cin, line)) std::exit(0);
+}
+
+// ---- training steps
+
+struct StepCase {
+  BertConfig config;
+  std::size_t batch, max_length;
+  std::vector<std::size_t> lengths;  // of one sequence after the other, from the first again
+
+  // Whole batches, at least one.
+  std::size_t sequences() const {
+    return (std::max)(lengths.size() / batch, std::size_t{1}) * batch;
+  }
+};
+
+std::vector<std::size_t> read_lengths(const std::string& source, std::size_t max_length) {
+  if (source == "full") return {max_length};
+  std::ifstream file(source);
+  std::vector<std::size_t> lengths;
+  for (std::size_t length; file >> length;) lengths.push_back((std::min)(length, max_length));
+  if (lengths.empty()) {
+    std::cerr << source << ": a file with a number of tokens a line\n";
+    std::exit(2);
+  }
+  return lengths;
+}
+
+// Measures as many steps as a line asks for, inside a run of the trainer.
+class Measure final : public soma::train::Callback {
+ public:
+  Measure(soma::Context& context, const StepCase& test) : context_(context), test_(test) {}
+  void on_step(const soma::train::StepInfo& info) override {
+    if (info.step > 1) {  // the first one makes the memory
+      seconds_ += info.seconds;
+      tokens_ += static_cast<double>(info.tokens);
+      flops_ += useful_flops(info.step);
+      ++steps_;
+    }
+    if (info.step > 1 && steps_ < wanted_) return;
+    if (steps_ != 0) answer(context_, seconds_, tokens_, flops_);
+    std::string line;
+    if (!std::getline(std::cin, line)) std::exit(0);
+    wanted_ = static_cast<std::size_t>(std::atoi(line.c_str()));
+    seconds_ = tokens_ = flops_ = 0;
+    steps_ = 0;
+  }
+
+ private:
+  // Products of the encoder's matrices and attention, forward and backward, as torch_worker.py has
+  // them.
+  double useful_flops(std::uint64_t step) const {
+    const auto width = static_cast<double>(test_.config.width);
+    const auto inner = static_cast<double>(test_.config.inner);
+    const auto layers = static_cast<double>(test_.config.layers);
+    const double matrices = layers * (4 * width * width + 2 * width * inner);
+    double flops = 0;
+    for (std::size_t i = 0; i < test_.batch; ++i) {
+      const std::size_t sequence = (step - 1) * test_.batch + i;
+      const auto length =
+          static_cast<double>(test_.lengths[sequence % test_.sequences() % test_.lengths.size()]);
+      flops += 6 * length * matrices + 12 * layers * width * length * length;
+    }
+    return flops;
+  }
+
+  soma::Context& context_;
+  const StepCase& test_;
+  double seconds_ = 0, tokens_ = 0, flops_ = 0;
+  std::size_t steps_ = 0, wanted_ = 0;
+};
+
+int step(char** arguments) {
+  const StepCase test{config_of(arguments[0]), std::strtoul(arguments[2], nullptr, 10),
+                      std::strtoul(arguments[3], nullptr, 10),
+                      read_lengths(arguments[5], std::strtoul(arguments[3], nullptr, 10))};
+  auto context = soma::make_context({.threads = std::atoi(arguments[4])});
+  const soma::models::BertClassifier model({context}, test.config, 2);
+  soma::nn::ClassificationTask task(model, 2);
+  soma::data::TokenLists lists;
+  for (std::size_t i = 0; i < test.sequences(); ++i) {
+    std::vector<std::int32_t> ids(test.lengths[i % test.lengths.size()]);
+    for (std::size_t j = 0; j < ids.size(); ++j)
+      ids[j] = static_cast<std::int32_t>(1000 + (i * 7919 + j * 104729) % 29000);
+    lists.add(ids, static_cast<std::int64_t>(i % 2));
+  }
+  soma::data::TokenSource source(context, lists, {.batch_sequences = test.batch, .shuffle = false});
+  soma::train::TrainerBase trainer(context, task,
+                                   {.epochs = 1000000,
+                                    .learning_rate = 2e-5,
+                                    .schedule = soma::optim::Decay::constant,
+                                    .precision = soma::Precision::named(arguments[1])});
+  Measure measure(context, test);
+  trainer.add(measure);
+  trainer.fit(source);
+  return 0;
+}
+
+// ---- one linear layer
+
+int linear(char** arguments) {
+  const std::size_t m = std::strtoul(arguments[0], nullptr, 10),
+                    n = std::strtoul(arguments[1], nullptr, 10),
+                    k = std::strtoul(arguments[2], nullptr, 10);
+  const soma::DType dtype = soma::find_dtype(arguments[3]);
+  auto context = soma::make_context({.threads = std::atoi(arguments[4])});
+  const std::string_view pass = arguments[5];
+  const auto make = [&](std::size_t rows, std::size_t columns, std::uint64_t seed) {
+    const auto values = soma::Tensor::empty(context, {rows, columns});
+    soma::fill_normal(context, values.mutable_span<float>(), {.seed = seed});
+    return soma::run(context, *context.operators().find("cast"), soma::CastSetting{dtype, {}, {}},
+                     {values})[0];
+  };
+  const soma::Tensor x = make(m, k, 1), weight = make(n, k, 2), dy = make(m, n, 3);
+  const soma::Operator& layer = context.operators().at("linear");
+  const soma::Operator& product = context.operators().at("matmul");
+  const auto work = [&] {
+    if (pass == "forward") soma::run(context, layer, soma::LinearSetting{}, {x, weight});
+    if (pass == "dx") soma::run(context, product, soma::MatmulSetting{}, {dy, weight});
+    if (pass == "dw")
+      soma::run(context, product, soma::MatmulSetting{.transpose_a = true, .over_rows = true},
+                {dy, x});
+  };
+  const double operations =
+      2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  work();
+  for (;;) {
+    wait_for_line();
+    const double start = now();
+    int rounds = 0;
+    do {
+      work();
+      ++rounds;
+    } while (now() - start < 0.2);
+    answer(context, now() - start, 0, operations * rounds);
+  }
+}
+
+// ---- inference of one sentence
+
+int infer(char** arguments) {
+  const BertConfig config = config_of(arguments[0]);
+  const std::size_t tokens = std::strtoul(arguments[1], nullptr, 10);
+  auto context = soma::make_context({.threads = std::atoi(arguments[2])});
+  const soma::models::BertClassifier model({context}, config, 2);
+  std::vector<std::vector<std::int32_t>> lists(1, std::vector<std::int32_t>(tokens, 2000));
+  soma::Tape tape(context, {.record = false});
+  const auto work = [&] {
+    tape.reset(0);
+    model(tape, tape.constant(soma::make_ragged<std::int32_t>(context, lists)));
+  };
+  work();
+  for (;;) {
+    wait_for_line();
+    const double start = now();
+    int rounds = 0;
+    do {
+      work();
+      ++rounds;
+    } while (now() - start < 0.2);
+    const double each = (now() - start) / rounds;
+    answer(context, each, static_cast<double>(tokens), 0);
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::string_view kind = count > 1 ? arguments[1] : "";
+  if (kind == "step" && count == 8) return step(arguments + 2);
+  if (kind == "linear" && count == 8) return linear(arguments + 2);
+  if (kind == "infer" && count == 5) return infer(arguments + 2);
+  std::cerr << "usage: see the first lines of soma_worker.cpp\n";
+  return 2;
+}
