@@ -12,7 +12,7 @@ if(SOMA_USE_SINGLE_INCLUDE)
 else()
   # The .cpp files of dispatch/ go along: without CMake they are compiled into the program directly.
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/soma" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-          FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cpp")
+          FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h" PATTERN "*.cpp")
 endif()
 
 install(TARGETS soma EXPORT soma-targets)

@@ -43,7 +43,7 @@ class SomaConan(ConanFile):
 
     def export_sources(self):
         root = os.path.join(self.recipe_folder, "..")
-        for pattern in ("include/*.hpp", "include/*.cpp", "LICENSE", "CMakeLists.txt"):
+        for pattern in ("include/*.hpp", "include/*.h", "include/*.cpp", "LICENSE", "CMakeLists.txt"):
             copy(self, pattern, root, self.export_sources_folder)
 
     def requirements(self):
@@ -71,7 +71,7 @@ class SomaConan(ConanFile):
 
     def package(self):
         copy(self, "LICENSE", self.source_folder, os.path.join(self.package_folder, "licenses"))
-        for pattern in ("*.hpp", "*.cpp"):
+        for pattern in ("*.hpp", "*.h", "*.cpp"):
             copy(self, pattern, os.path.join(self.source_folder, "include"),
                  os.path.join(self.package_folder, "include"))
 

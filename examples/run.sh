@@ -11,6 +11,7 @@ Builds an example and runs it with the arguments given.
   bert_classifier   the default: trains a text classifier, saves it in build/reviews_model, and asks it. Arguments go to
                     `bert_classifier train`, for example: bash examples/run.sh --data reviews.tsv --output model
   digits            trains two networks to read digits (bash examples/run.sh digits --help)
+  custom_operator   three operators of one's own in a classifier of digits
   numeric_tour      formats, stochastic rounding, this machine
 
   1. installs the packages that are missing (as root on Debian or a relative; otherwise it says which)
@@ -23,7 +24,7 @@ fi
 
 example=bert_classifier
 case ${1:-} in
-  bert_classifier | numeric_tour | digits)
+  bert_classifier | numeric_tour | digits | custom_operator)
     example=$1
     shift
     ;;

@@ -1,4 +1,5 @@
-// Pictures of digits, 16 x 16 grey values, to learn from: strokes of a pen with a random hand.
+// Pictures of digits, 16 x 16 grey values (or finer), to learn from: strokes of a pen with a random
+// hand.
 //
 // An image is a function of (seed, index) and nothing else, to the last bit on every machine (see
 // product()), so a training set and a test set are two seeds, and neither has to be stored. Its
@@ -159,14 +160,17 @@ constexpr std::int32_t label(std::uint64_t index) {
   return static_cast<std::int32_t>(index % classes);
 }
 
-// Image `index` of the stream `seed`, row by row.
-inline void draw_image(std::uint64_t seed, std::uint64_t index, std::span<float, pixels> image) {
+// Image `index` of the stream `seed`, row by row: size * size grey values.
+template <std::size_t size = side>
+void draw_image(std::uint64_t seed, std::uint64_t index, std::span<float, size * size> image) {
+  constexpr float step = static_cast<float>(side) / static_cast<float>(size);
   const Hand hand = random_hand(seed, index);
   const auto lines = strokes(hand, label(index));
   const soma::Draw noise{
-      .seed = seed, .stream = soma::stream_id("digits", "noise"), .index = index * pixels};
-  for (std::size_t i = 0; i < pixels; ++i) {
-    const Point pixel{static_cast<float>(i % side) + 0.5f, static_cast<float>(i / side) + 0.5f};
+      .seed = seed, .stream = soma::stream_id("digits", "noise"), .index = index * size * size};
+  for (std::size_t i = 0; i < size * size; ++i) {
+    const Point pixel{(static_cast<float>(i % size) + 0.5f) * step,
+                      (static_cast<float>(i / size) + 0.5f) * step};
     double nearest = 1e9;
     for (const auto& [from, to] : lines)
       nearest = std::min(nearest, squared_distance(pixel, from, to));
@@ -184,16 +188,18 @@ inline void draw_image(std::uint64_t seed, std::uint64_t index, std::span<float,
 }
 
 struct Digits {
-  std::vector<float> images;         // [count, side, side]
+  std::vector<float> images;         // [count, size, size]
   std::vector<std::int32_t> labels;  // [count]
 };
 
 // Images first .. first + count - 1 of the stream; as many of each digit when count is a multiple
 // of ten.
-inline Digits make_digits(std::size_t count, std::uint64_t seed, std::uint64_t first = 0) {
-  Digits made{std::vector<float>(count * pixels), std::vector<std::int32_t>(count)};
+template <std::size_t size = side>
+Digits make_digits(std::size_t count, std::uint64_t seed, std::uint64_t first = 0) {
+  constexpr std::size_t each = size * size;
+  Digits made{std::vector<float>(count * each), std::vector<std::int32_t>(count)};
   for (std::size_t i = 0; i < count; ++i) {
-    draw_image(seed, first + i, std::span<float, pixels>(made.images.data() + i * pixels, pixels));
+    draw_image<size>(seed, first + i, std::span<float, each>(made.images.data() + i * each, each));
     made.labels[i] = label(first + i);
   }
   return made;

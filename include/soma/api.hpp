@@ -4,6 +4,7 @@
 // runs whole trainings, is in train.hpp.
 
 #include <soma/autograd/checkpoint.hpp>
+#include <soma/autograd/custom.hpp>
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/parameter.hpp>
 #include <soma/autograd/tape.hpp>
@@ -44,6 +45,7 @@
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/parallel.hpp>
+#include <soma/state/operators.hpp>
 #include <soma/state/state_dict.hpp>
 #include <soma/tensor/ragged.hpp>
 #include <soma/tensor/tensor.hpp>

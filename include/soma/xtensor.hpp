@@ -1,18 +1,21 @@
 #pragma once
 // The bridge to xtensor: its containers and adaptors as code spans and tensors, spans and tensors
-// as adaptors, without a copy.
+// as adaptors, without a copy; and operators of one's own from xtensor expressions.
 //
 // Lifetime. A code span taken from a container, or a tensor of one that has a name, is valid while
 // the container lives and is not resized. A tensor of a container that is given away
 // (tensor(context, std::move(array))) owns it. An adaptor over a span or a tensor owns nothing: the
 // span's memory, or a tensor of that storage, is held as long as it is used.
 
+#include <soma/autograd/custom.hpp>
 #include <soma/kernels/convert.hpp>
 #include <soma/tensor/tensor.hpp>
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -21,10 +24,14 @@
 #if __has_include(<xtensor/containers/xadapt.hpp>)
 #include <xtensor/containers/xadapt.hpp>
 #include <xtensor/containers/xarray.hpp>
+#include <xtensor/core/xmath.hpp>
+#include <xtensor/core/xnoalias.hpp>
 #include <xtensor/views/xstrided_view.hpp>
 #elif __has_include(<xtensor/xadapt.hpp>)
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xarray.hpp>
+#include <xtensor/xmath.hpp>
+#include <xtensor/xnoalias.hpp>
 #include <xtensor/xstrided_view.hpp>
 #else
 #error "soma/xtensor.hpp needs xtensor 0.24.3 or newer (Debian: libxtensor-dev)."
@@ -150,6 +157,147 @@ Tensor tensor(Context& context, Container&& container) {
     const auto held = std::make_shared<Container>(std::move(container));
     return adopt(*held, held);
   }
+}
+
+// ---- operators of one's own
+
+namespace detail {
+
+template <class T>
+auto adapt_chunk(T* data, std::size_t count) {
+  return xt::adapt(data, count, xt::no_ownership(), std::array<std::size_t, 1>{count});
+}
+
+}  // namespace detail
+
+// soma::register_elementwise with expressions: y = f(x), dx = df(x, dy), where x and dy are
+// one-dimensional adaptors of float: some of the elements at a time, in parallel. With attributes
+// of type A both take a `const A&` last. An expression that is returned must not refer to local
+// variables of the function (xtensor evaluates it later): return an xt::xarray<float> then. Errors
+// as OperatorRegistry::add.
+template <class A = NoAttributes, class Function, class Gradient = std::nullptr_t>
+OperatorFunction<A> register_elementwise(OperatorRegistry& registry, std::string_view name,
+                                         Function, Gradient = nullptr,
+                                         Place place = Place::here()) {
+  constexpr bool differentiable = !std::is_same_v<Gradient, std::nullptr_t>;
+  static_assert(soma::detail::captures_nothing<Function> &&
+                    (!differentiable || soma::detail::captures_nothing<Gradient>),
+                "register_elementwise: the functions have to be lambdas without captures; what "
+                "they need comes in attributes");
+  const auto evaluate = [](const soma::detail::Chunk& chunk, const auto& f, const auto&... inputs) {
+    auto output = detail::adapt_chunk(chunk.output, chunk.count);
+    if constexpr (soma::detail::has_attributes<A>) {
+      const A attributes = soma::detail::attributes_of<A>(chunk.attributes);
+      xt::noalias(output) = f(inputs..., attributes);
+    } else {
+      xt::noalias(output) = f(inputs...);
+    }
+  };
+  using Evaluate = decltype(evaluate);
+  const soma::detail::ChunkFunction forward = [](const soma::detail::Chunk& chunk) {
+    Evaluate{}(chunk, Function{}, detail::adapt_chunk(chunk.inputs[0], chunk.count));
+  };
+  soma::detail::ChunkFunction backward = nullptr;
+  if constexpr (differentiable)
+    backward = [](const soma::detail::Chunk& chunk) {
+      Evaluate{}(chunk, Gradient{}, detail::adapt_chunk(chunk.inputs[0], chunk.count),
+                 detail::adapt_chunk(chunk.inputs[1], chunk.count));
+    };
+  OperatorSamples (*samples)() = nullptr;
+  if constexpr (std::is_default_constructible_v<A>)
+    samples = [] { return soma::detail::elementwise_inputs(soma::detail::to_attributes(A{})); };
+  return OperatorFunction<A>(
+      registry.add(soma::detail::make_elementwise(name, forward, backward, samples), place.text()));
+}
+
+namespace detail {
+
+// Of a tensor without gaps: unlike a strided view it may be moved.
+template <class T>
+auto adapt_plain(T* data, const Tensor& tensor) {
+  return xt::adapt(data, tensor.elements(), xt::no_ownership(),
+                   std::vector<std::size_t>(tensor.shape().begin(), tensor.shape().end()));
+}
+
+}  // namespace detail
+
+// The tensors of a call as xtensor adaptors of float; what was left out is empty.
+using Inputs = std::vector<decltype(detail::adapt_plain(std::declval<const float*>(), Tensor()))>;
+using Targets = std::vector<decltype(detail::adapt_plain(std::declval<float*>(), Tensor()))>;
+
+namespace detail {
+
+inline Inputs adapt_all(Context& context, std::span<const Tensor> tensors) {
+  const Tensor none = Tensor::empty(context, Shape{0});
+  Inputs all;
+  for (const Tensor& tensor : tensors) {
+    const Tensor& there = tensor.defined() ? tensor : none;
+    all.push_back(adapt_plain(there.data<float>(), there));
+  }
+  return all;
+}
+inline Targets adapt_targets(std::span<const Tensor> tensors) {
+  Targets all;
+  for (const Tensor& tensor : tensors)
+    all.push_back(adapt_plain(tensor.mutable_data<float>(), tensor));
+  return all;
+}
+// An assignment gives an adaptor the shape of the expression.
+inline void check_shapes(std::span<const Tensor> tensors, const Targets& written) {
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    const Shape shape(
+        std::vector<std::size_t>(written[i].shape().begin(), written[i].shape().end()));
+    if (shape != tensors[i].shape())
+      fail(error_id::tensor_shape, "xtensor::register_operator", "expression", to_string(shape),
+           tensors[i].describe());
+  }
+}
+
+}  // namespace detail
+
+// soma::register_operator with functions of xtensor adaptors:
+//   host(inputs, outputs)                                           assigns to outputs[i]
+//   gradient(inputs, outputs, output_gradients, input_gradients)    assigns to input_gradients[i]
+// where the first are Inputs and the last is Targets. `custom` says the rest: sizes, what is kept,
+// attributes of type A, which both functions then take last. All tensors are seen as fp32 (floating
+// ones of other types are widened, and what is assigned is rounded once); for whole numbers write a
+// function on tensors, with adapt<T>(). An output gradient that did not come is zeros. Errors as
+// OperatorRegistry::add; when called tensor.dtype (whole numbers), tensor.shape (an expression of
+// another shape than the shape rule says).
+template <class A = NoAttributes, class Host, class Gradient = std::nullptr_t>
+OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_view name,
+                                      CustomOperator<A> custom, Host, Gradient = nullptr,
+                                      Place place = Place::here()) {
+  constexpr bool differentiable = !std::is_same_v<Gradient, std::nullptr_t>;
+  static_assert(soma::detail::captures_nothing<Host> &&
+                    (!differentiable || soma::detail::captures_nothing<Gradient>),
+                "register_operator: the functions have to be lambdas without captures; what they "
+                "need comes in attributes");
+  custom.as_given = false;
+  custom.host = [](const OperatorCall& call, const auto&... attributes) {
+    const Inputs inputs = detail::adapt_all(call.context, call.inputs);
+    Targets outputs = detail::adapt_targets(call.outputs);
+    Host{}(inputs, outputs, attributes...);
+    detail::check_shapes(call.outputs, outputs);
+  };
+  if constexpr (differentiable)
+    custom.gradient = [](const GradientCall& call, const auto&... attributes) {
+      HeapVector<Tensor> dy(call.context.heap()), dx(call.context.heap());
+      for (std::size_t i = 0; i < call.outputs.size(); ++i)
+        dy.push_back(call.output_gradients[i].defined()
+                         ? call.output_gradients[i]
+                         : Tensor::zeros(call.context, call.outputs[i].shape()));
+      for (const Tensor& input : call.inputs)
+        dx.push_back(Tensor::zeros(call.context, input.shape()));
+      Targets gradients = detail::adapt_targets(dx);
+      Gradient{}(detail::adapt_all(call.context, call.inputs),
+                 detail::adapt_all(call.context, call.outputs), detail::adapt_all(call.context, dy),
+                 gradients, attributes...);
+      detail::check_shapes(dx, gradients);
+      for (std::size_t i = 0; i < call.inputs.size(); ++i)
+        if (call.wanted[i]) call.input_gradients[i].values = dx[i];
+    };
+  return soma::register_operator(registry, name, custom, place);
 }
 
 }  // namespace soma::xtensor

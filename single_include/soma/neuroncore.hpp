@@ -7270,10 +7270,8 @@ inline void linear(Core& core, const OperatorCall& call) {
   Context& context = call.context;
   const Rows x(context, call.inputs[0]), weight(context, call.inputs[1]);
   const std::size_t m = x.rows(), n = weight.rows();
-  const auto optional = [&](std::size_t i) {
-    return i < call.inputs.size() ? call.inputs[i] : Tensor();
-  };
-  const Tensor bias = optional(2), residual = optional(3);
+  const Tensor bias = soma::detail::input_or_none(call.inputs, 2);
+  const Tensor residual = soma::detail::input_or_none(call.inputs, 3);
   const bool activated = setting.activation != Activation::none;
   const HbmView y = Rows::target(call.outputs[0]);
   std::optional<HbmView> pre_activation;

@@ -195,6 +195,7 @@ inline constexpr ErrorId checkpoint_identity{"checkpoint.identity"};
 inline constexpr ErrorId checkpoint_step{"checkpoint.step"};
 inline constexpr ErrorId checkpoint_damaged{"checkpoint.damaged"};
 inline constexpr ErrorId checkpoint_locked{"checkpoint.locked"};
+inline constexpr ErrorId checkpoint_operator{"checkpoint.operator"};
 
 inline constexpr ErrorId file_read{"file.read"};
 inline constexpr ErrorId file_write{"file.write"};
@@ -216,6 +217,16 @@ inline constexpr ErrorId operator_value{"operator.value"};
 inline constexpr ErrorId operator_incomplete{"operator.incomplete"};
 inline constexpr ErrorId operator_duplicate{"operator.duplicate_name"};
 inline constexpr ErrorId operator_unknown{"operator.unknown"};
+inline constexpr ErrorId operator_name{"operator.name"};
+inline constexpr ErrorId operator_outputs{"operator.outputs"};
+
+inline constexpr ErrorId plugin_path{"plugin.path"};
+inline constexpr ErrorId plugin_file{"plugin.file"};
+inline constexpr ErrorId plugin_library{"plugin.library"};
+inline constexpr ErrorId plugin_symbol{"plugin.symbol"};
+inline constexpr ErrorId plugin_version{"plugin.version"};
+inline constexpr ErrorId plugin_malformed{"plugin.malformed"};
+inline constexpr ErrorId plugin_failed{"plugin.failed"};
 
 inline constexpr ErrorId neuroncore_rule_broken{"neuroncore.rule_broken"};
 inline constexpr ErrorId neuroncore_undefined{"neuroncore.undefined"};
@@ -1726,6 +1737,9 @@ class Owner {
     if (keeper_ != nullptr) end_(keeper_);
   }
 
+  // The object that was moved in, of its type without const and reference; nullptr: nothing.
+  void* get() const { return keeper_; }
+
  private:
   void* keeper_ = nullptr;
   void (*end_)(void*) = nullptr;
@@ -2054,9 +2068,11 @@ class Tensor {
   }
 
   // Shape and dtype without elements: what is left of a tensor that need not be kept.
-  Tensor outline() const {
+  Tensor outline() const { return outline(dtype_); }
+  // As that of a tensor of another type would be.
+  Tensor outline(DType dtype) const {
     Tensor result;
-    result.dtype_ = dtype_;
+    result.dtype_ = dtype;
     result.shape_ = shape_;
     result.strides_ = strides_;
     return result;
@@ -4133,6 +4149,8 @@ Stream& operator<<(Stream& stream, const Report& report) {
 // A record is plain data and function pointers, so that a built-in operator, one of the host's own
 // and one that was registered at run time are the same thing. Records are used by address: they
 // live as long as whoever uses them (inline constexpr variables, or a registry).
+//
+// Operators of one's own are written with autograd/custom.hpp, which makes such records.
 
 namespace soma {
 
@@ -4160,6 +4178,7 @@ class Attributes {
            "those of this operator");
     return *reinterpret_cast<const T*>(bytes_);
   }
+  bool empty() const { return tag_ == nullptr; }
   std::span<const std::byte> bytes() const { return {bytes_, size_}; }
 
  private:
@@ -4184,6 +4203,7 @@ struct ShapeCall {
   std::span<const Tensor> inputs;
   const Sequences& sequences;
   std::span<TensorSpec> outputs;
+  const void* state = nullptr;  // Operator::state
 };
 
 // What a kernel or a program sees. An optional input that was left out is not defined().
@@ -4194,6 +4214,7 @@ struct OperatorCall {
   std::span<Tensor> outputs;
   // How the rows of the inputs form sequences and shards; not defined() where nobody said.
   const Sequences& sequences;
+  const void* state = nullptr;  // Operator::state
 };
 
 // The gradient of a tensor: of the same shape, or only of the rows that were touched.
@@ -4216,6 +4237,13 @@ struct GradientCall {
   const Sequences& sequences;
   std::span<const bool> wanted;  // for each input
   std::span<Gradient> input_gradients;
+  const void* state = nullptr;  // Operator::state
+};
+
+// What a registry knows of an operator that it owns.
+struct Registration {
+  std::string place;                      // who registered it: "file:line", or a library's path
+  mutable std::atomic<bool> used{false};  // whether it ran: a checkpoint then names it
 };
 
 struct Operator {
@@ -4224,26 +4252,44 @@ struct Operator {
   std::size_t outputs = 1;  // 0: it writes its inputs (an optimizer step)
   // Which inputs and outputs the gradient reads: bit i is number i.
   std::uint32_t keeps_inputs = 0, keeps_outputs = 0;
+  // Bit i: `host` writes input i. Such an operator has no gradient: who read the input before would
+  // get a wrong one.
+  std::uint32_t writes_inputs = 0;
   // The outputs are views that `host` makes of its inputs.
   bool makes_views = false;
+  // `host` makes the outputs, because their sizes depend on the data. A shape rule then only checks
+  // the inputs, and may be left out.
+  bool allocates_outputs = false;
 
   void (*shape)(const ShapeCall&) = nullptr;
   void (*host)(const OperatorCall&) = nullptr;
   const Program* program = nullptr;
   void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
   OperatorSamples (*samples)() = nullptr;
+  const void* state = nullptr;  // what its functions are given, if they need more than a call
+  const Registration* registration = nullptr;  // of one that a registry owns
 };
 
 namespace detail {
 
-// Error operator.incomplete.
+// Error operator.incomplete names what is missing.
 inline void check_complete(std::string_view operation, const Operator& op) {
-  if (!op.name.empty() && op.shape != nullptr && op.host != nullptr &&
-      op.min_inputs <= op.max_inputs && op.max_inputs <= most_inputs && op.outputs <= max_outputs)
-    return;
-  fail(error_id::operator_incomplete, operation, "operator", quoted(op.name),
-       "a name, a shape rule, a host kernel, at most " + std::to_string(most_inputs) +
-           " inputs and " + std::to_string(max_outputs) + " outputs");
+  const auto refuse = [&](std::string_view given, std::string_view wanted) {
+    fail(error_id::operator_incomplete, operation, "operator",
+         quoted(op.name).append(" ").append(given), wanted);
+  };
+  if (op.name.empty()) refuse("without a name", "a name");
+  if (op.host == nullptr) refuse("without a host kernel", "a function that computes it");
+  if (op.shape == nullptr && !op.allocates_outputs)
+    refuse("without a shape rule", "one, or allocates_outputs");
+  if (op.min_inputs > op.max_inputs || op.max_inputs > most_inputs || op.outputs > max_outputs)
+    refuse("with " + std::to_string(op.min_inputs) + " to " + std::to_string(op.max_inputs) +
+               " inputs and " + std::to_string(op.outputs) + " outputs",
+           "at most " + std::to_string(most_inputs) + " and " + std::to_string(max_outputs));
+  if (op.writes_inputs != 0 && op.gradient != nullptr)
+    refuse("that has a gradient and writes its inputs", "one or the other");
+  if (op.allocates_outputs && op.program != nullptr)
+    refuse("that has a program and allocates its outputs", "one or the other");
 }
 
 }  // namespace detail
@@ -5526,6 +5572,255 @@ inline std::uint64_t peak_resident_bytes() {
 }
 
 }  // namespace soma
+// ---- soma/state/operators.hpp
+// Which operators of one's own a checkpoint needs. It has their names and not their code: a context
+// that does not know one of them cannot go on from it, and says which.
+
+// ---- soma/ops/registry.hpp
+// OperatorRegistry: operators by name, in a context: Context::operators() begins with the built-in
+// ones. Nothing is registered before main() or for all contexts: whoever wants an operator adds it,
+// and may do so from any thread.
+
+namespace soma {
+
+// A line of the program, for messages: whoever calls the function that has here() as a default
+// argument. (std::source_location is not known to clang 14.)
+struct Place {
+  const char* file;
+  int line;
+  static constexpr Place here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+  std::string text() const { return std::string(file).append(":").append(std::to_string(line)); }
+};
+
+// A record on its way into a registry, and what it needs to live on.
+struct NewOperator {
+  Operator record;
+  Owner state{};
+};
+
+// Thread-safe.
+class OperatorRegistry {
+ public:
+  // The built-in ones outlive it.
+  explicit OperatorRegistry(std::span<const Operator* const> built_in)
+      : operators_(built_in.begin(), built_in.end()) {}
+  ~OperatorRegistry() {
+    while (!owned_.empty()) {  // the last first: it may use an earlier one
+      delete owned_.back();
+      owned_.pop_back();
+    }
+  }
+  OperatorRegistry(const OperatorRegistry&) = delete;
+  OperatorRegistry& operator=(const OperatorRegistry&) = delete;
+
+  // Takes a record over; the one that is returned lives as long as the context. The name is
+  // "namespace::name": letters, digits and underscores. What the record's state points to is given
+  // as NewOperator::state, or outlives the context. Errors operator.incomplete, operator.name,
+  // operator.duplicate_name (which says where both were registered).
+  const Operator& add(const Operator& record, Place place = Place::here()) {
+    NewOperator one{record, {}};
+    return add(std::move(one), place.text());
+  }
+  const Operator& add(NewOperator one, std::string_view place) {
+    return *add_all({&one, 1}, place).front();
+  }
+  // Several at once: all, or none if one of them is refused.
+  std::vector<const Operator*> add_all(std::span<NewOperator> several, std::string_view place) {
+    for (const NewOperator& one : several) {
+      check_name(one.record.name);
+      detail::check_complete("OperatorRegistry::add", one.record);
+    }
+    const Mutex::Lock lock(mutex_);
+    for (std::size_t i = 0; i < several.size(); ++i) {
+      const std::string_view name = several[i].record.name;
+      if (const Operator* other = find_unlocked(name)) refuse_duplicate(*other, place);
+      for (std::size_t j = 0; j < i; ++j)
+        if (several[j].record.name == name)
+          fail(error_id::operator_duplicate, "OperatorRegistry::add", "name",
+               quoted(name).append(" twice in ").append(place), "each name once");
+    }
+    std::vector<const Operator*> added;
+    added.reserve(several.size());
+    owned_.reserve(owned_.size() + several.size());
+    operators_.reserve(operators_.size() + several.size());
+    for (NewOperator& one : several) {
+      auto* owned = new Owned{.registration = {.place = std::string(place)},
+                              .name = std::string(one.record.name),
+                              .state = std::move(one.state),
+                              .record = one.record};
+      owned->record.name = owned->name;
+      owned->record.registration = &owned->registration;
+      owned_.push_back(owned);
+      operators_.push_back(&owned->record);
+      added.push_back(&owned->record);
+    }
+    return added;
+  }
+  // Those that another registry owns, by address: that one's context outlives this one. For
+  // contexts of the same program, such as ranks.
+  void share(const OperatorRegistry& from) {
+    for (const Operator* op : from.all()) {
+      if (op->registration == nullptr) continue;
+      const Mutex::Lock lock(mutex_);
+      if (const Operator* other = find_unlocked(op->name))
+        refuse_duplicate(*other, op->registration->place);
+      operators_.push_back(op);
+    }
+  }
+
+  // nullptr: not there.
+  const Operator* find(std::string_view name) const {
+    const Mutex::Lock lock(mutex_);
+    return find_unlocked(name);
+  }
+  // Error operator.unknown.
+  const Operator& at(std::string_view name) const {
+    const Operator* op = find(name);
+    if (op == nullptr)
+      fail(error_id::operator_unknown, "OperatorRegistry::at", "name", quoted(name),
+           "one of the " + std::to_string(all().size()) + " registered operators");
+    return *op;
+  }
+  // All that are there now, in the order in which they were added.
+  std::vector<const Operator*> all() const {
+    const Mutex::Lock lock(mutex_);
+    return operators_;
+  }
+
+ private:
+  struct Owned {
+    Registration registration;
+    std::string name;
+    Owner state;
+    Operator record;
+  };
+
+  static void check_name(std::string_view name) {
+    const auto is_word = [](std::string_view part) {
+      for (const char c : part)
+        if (!(c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+              (c >= 'A' && c <= 'Z')))
+          return false;
+      return !part.empty();
+    };
+    bool good = name.find("::") != std::string_view::npos;
+    for (std::string_view rest = name; good;) {
+      const std::size_t end = rest.find("::");
+      good = is_word(rest.substr(0, end));
+      if (end == std::string_view::npos) break;
+      rest.remove_prefix(end + 2);
+    }
+    if (!good)
+      fail(error_id::operator_name, "OperatorRegistry::add", "name", quoted(name),
+           "\"namespace::name\" of letters, digits and underscores");
+  }
+  [[noreturn]] static void refuse_duplicate(const Operator& there, std::string_view place) {
+    std::string given = quoted(there.name);
+    given.append(" at ").append(place);
+    fail(error_id::operator_duplicate, "OperatorRegistry::add", "name", given,
+         there.registration == nullptr
+             ? "another one: it is built in"
+             : "another one: it was registered at " + there.registration->place);
+  }
+  const Operator* find_unlocked(std::string_view name) const {
+    for (const Operator* op : operators_)
+      if (op->name == name) return op;
+    return nullptr;
+  }
+
+  mutable Mutex mutex_;
+  std::vector<const Operator*> operators_;
+  std::vector<Owned*> owned_;
+};
+
+// A line for each: name, inputs, outputs, what it has and where it comes from. (Programs of the
+// built-in ones belong to the device that runs them and are not counted.)
+std::string describe(const OperatorRegistry& registry);
+
+inline OperatorRegistry& Context::operators() {
+  if (!operators_ready_.load(std::memory_order_acquire)) {
+    const Mutex::Lock lock(made_on_first_use_);
+    if (operators_ == nullptr) {
+      operators_ = new OperatorRegistry(built_in().all);
+      end_operators_ = [](OperatorRegistry* registry) { delete registry; };
+    }
+    operators_ready_.store(true, std::memory_order_release);
+  }
+  return *operators_;
+}
+
+inline std::string describe(const OperatorRegistry& registry) {
+  struct Line {
+    std::string name, inputs, outputs, parts, place;
+  };
+  std::vector<Line> lines{{"name", "inputs", "outputs", "has", "from"}};
+  for (const Operator* op : registry.all()) {
+    Line line{.name = std::string(op->name),
+              .inputs = std::to_string(op->min_inputs),
+              .outputs = std::to_string(op->outputs),
+              .parts = {},
+              .place = op->registration == nullptr ? "built in" : op->registration->place};
+    if (op->max_inputs != op->min_inputs)
+      line.inputs.append("-").append(std::to_string(op->max_inputs));
+    const auto part = [&](bool has, std::string_view name) {
+      if (has) line.parts.append(line.parts.empty() ? "" : ", ").append(name);
+    };
+    part(op->gradient != nullptr, "gradient");
+    part(op->samples != nullptr, "samples");
+    part(op->program != nullptr, "program");
+    lines.push_back(std::move(line));
+  }
+  const auto widest = [&](std::string Line::*column) {
+    std::size_t width = 0;
+    for (const Line& line : lines) width = (std::max)(width, (line.*column).size());
+    return width;
+  };
+  const std::size_t name = widest(&Line::name), inputs = widest(&Line::inputs),
+                    outputs = widest(&Line::outputs), parts = widest(&Line::parts);
+  std::string text;
+  for (const Line& line : lines) {
+    const auto cell = [&text](const std::string& value, std::size_t width) {
+      text.append(value).append(width - value.size() + 2, ' ');
+    };
+    cell(line.name, name);
+    cell(line.inputs, inputs);
+    cell(line.outputs, outputs);
+    cell(line.parts, parts);
+    text.append(line.place).push_back('\n');
+  }
+  return text;
+}
+
+}  // namespace soma
+
+namespace soma {
+
+// Sets "operators" to the names of those that have run in the context (whichever model used them),
+// separated by spaces; nothing where there are none.
+inline void set_operators(Record& record, Context& context) {
+  std::string names;
+  for (const Operator* op : context.operators().all())
+    if (op->registration != nullptr && op->registration->used.load(std::memory_order_relaxed))
+      names.append(names.empty() ? "" : " ").append(op->name);
+  if (!names.empty()) record.set("operators", names);
+}
+
+// Error checkpoint.operator: the context lacks one that the record names.
+inline void check_operators(const Record& record, Context& context) {
+  if (!record.contains("operators")) return;
+  for (std::string_view rest = record.text("operators"); !rest.empty();) {
+    const std::string_view name = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(name.size() < rest.size() ? name.size() + 1 : rest.size());
+    if (!name.empty() && context.operators().find(name) == nullptr)
+      fail(error_id::checkpoint_operator, "check_operators", "operator",
+           quoted(name).append(", which the checkpoint's model ran"),
+           "one that is registered in the context");
+  }
+}
+
+}  // namespace soma
 // ---- soma/train/trainer_base.hpp
 // TrainerBase: the loop around a task: batches, gradients, clipping, steps, schedule, evaluation,
 // checkpoints. It knows data, checkpoints and progress as interfaces; nothing is printed and no
@@ -5594,7 +5889,8 @@ namespace soma {
 class Device {
  public:
   virtual ~Device() = default;
-  // Outputs are allocated but for operators that make views. May call op.host(call).
+  // Outputs are allocated but for operators whose host kernel makes them (makes_views,
+  // allocates_outputs). May call op.host(call).
   virtual void run(const Operator& op, const OperatorCall& call) = 0;
 };
 
@@ -5607,6 +5903,7 @@ using Outputs = std::array<Tensor, max_outputs>;
 namespace detail {
 
 inline std::string input_name(std::size_t index) { return "input " + std::to_string(index); }
+inline std::string output_name(std::size_t index) { return "output " + std::to_string(index); }
 
 }  // namespace detail
 
@@ -5627,17 +5924,23 @@ inline Outputs run(Context& context, const Operator& op, const Attributes& attri
 
   const FloatEnvironment environment;  // for what operators compute on the calling thread
   std::array<TensorSpec, max_outputs> specs{};
-  op.shape({attributes, inputs, sequences, std::span(specs).first(op.outputs)});
+  if (op.shape != nullptr)
+    op.shape({attributes, inputs, sequences, std::span(specs).first(op.outputs), op.state});
   Outputs outputs{};
-  if (!op.makes_views)
+  if (!op.makes_views && !op.allocates_outputs)
     for (std::size_t i = 0; i < op.outputs; ++i)
       outputs[i] = Tensor::empty(context, specs[i].shape, specs[i].dtype);
-  const OperatorCall call{context, attributes, inputs, std::span(outputs).first(op.outputs),
-                          sequences};
+  const OperatorCall call{context,   attributes, inputs, std::span(outputs).first(op.outputs),
+                          sequences, op.state};
   if (context.device() != nullptr)
     context.device()->run(op, call);
   else
     op.host(call);
+  for (std::size_t i = 0; i < op.outputs; ++i)
+    if (!outputs[i].defined())
+      fail(error_id::operator_outputs, op.name, detail::output_name(i), "not made",
+           "a tensor from the host kernel, which allocates the outputs");
+  if (op.registration != nullptr) op.registration->used.store(true, std::memory_order_relaxed);
   return outputs;
 }
 
@@ -5929,10 +6232,10 @@ class Tape {
     std::array<bool, most_inputs> wanted{};
     for (std::size_t i = 0; i < node.inputs; ++i) wanted[i] = node.targets[i].wanted;
     const std::span<const Tensor> tensors(node.tensors);
-    node.op->gradient({context_, node.attributes, tensors.first(node.inputs),
-                       tensors.subspan(node.inputs),
-                       std::span<const Tensor>(output_gradients).first(outputs), node.sequences,
-                       std::span<const bool>(wanted).first(node.inputs), gradients});
+    node.op->gradient(
+        {context_, node.attributes, tensors.first(node.inputs), tensors.subspan(node.inputs),
+         std::span<const Tensor>(output_gradients).first(outputs), node.sequences,
+         std::span<const bool>(wanted).first(node.inputs), gradients, node.op->state});
     for (std::size_t i = 0; i < node.inputs; ++i) {
       const Target& target = node.targets[i];
       if (!target.wanted || !gradients[i].defined()) continue;
@@ -7054,7 +7357,7 @@ class TrainerBase {
   // Trains; evaluates on `held_out` where there is one. Ends early when `stop` is requested: after
   // the step that runs, with a checkpoint. Errors train.steps_unknown (a falling schedule over a
   // source that does not know its length), train.not_finite, train.checkpoint_needed,
-  // checkpoint.identity, and those of the task, the source and the store.
+  // checkpoint.identity, checkpoint.operator, and those of the task, the source and the store.
   Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
              const StopFlag* stop = nullptr);
 
@@ -7197,6 +7500,7 @@ inline void TrainerBase::save(const data::BatchSource& batches) {
   record.set("has_best", progress_.has_best);
   record.set("best", progress_.best);
   record.set("last_loss", progress_.last_loss);
+  set_operators(record, context_);
   options_.checkpoints->save(progress_.step, checkpoint);
   for (Callback* callback : callbacks_) callback->on_checkpoint(progress_.step);
 }
@@ -7204,6 +7508,7 @@ inline void TrainerBase::save(const data::BatchSource& batches) {
 inline void TrainerBase::resume(data::BatchSource& batches) {
   Checkpoint checkpoint;
   if (!options_.checkpoints->load_latest(context_, checkpoint)) return;
+  check_operators(checkpoint.progress, context_);
   check_identity(checkpoint.identity, identity(batches));
   const Record& record = checkpoint.progress;
   Progress loaded;
@@ -7298,6 +7603,7 @@ inline void TrainerBase::keep_best() {
     best.weights = nn::state_dict(task_.parameters());
     best.progress.set("step", progress_.step);
     best.progress.set("score", progress_.best);
+    set_operators(best.progress, context_);
     options_.checkpoints->save_best(best);
     return;
   }
@@ -7724,6 +8030,739 @@ class Prefetch final : public BatchSource {
 // Highway, no xtensor. A context comes from make_context(), which soma.hpp has; the trainer, which
 // runs whole trainings, is in train.hpp.
 
+// ---- soma/autograd/custom.hpp
+// Operators of one's own: a function becomes callable on a tape, differentiable, known by name,
+// listed, saved by name in checkpoints and checked by soma/testing.hpp, as a built-in one is. See
+// docs/custom_operators.md.
+//
+//   auto leaky = soma::register_elementwise(
+//       context.operators(), "my::leaky", [](float x) { return x > 0 ? x : 0.1f * x; },
+//       [](float x, float dy) { return x > 0 ? dy : 0.1f * dy; });
+//   soma::Var y = leaky(tape, x);
+//
+// Functions capture nothing: an operator lives as long as its context, which what was captured
+// might not. What a call has to say comes in its attributes.
+
+// ---- soma/ops/elementwise.hpp
+// Element-wise operators of one's own: y = f(x) of any floating type and any strides, computed in
+// fp32 and rounded once, in parallel. Shape rule, samples and a second operator for the gradient
+// are derived. Written with register_elementwise() (autograd/custom.hpp, xtensor.hpp).
+
+// ---- soma/ops/samples.hpp
+// Samples: inputs that an operator is tested with, and the plain reference that its results are
+// compared with. Read by soma/testing.hpp; nothing else calls them.
+
+namespace soma {
+
+// A tensor of the reference: row-major doubles. Whole numbers and flags are doubles too.
+struct ReferenceTensor {
+  Shape shape;
+  std::vector<double> values;
+  bool defined = true;
+};
+
+struct SampleInput {
+  Shape shape{};
+  DType dtype = DType::fp32;
+  // Elements are drawn evenly between these, whole numbers for integer types; or are `values`.
+  double low = -1, high = 1;
+  std::vector<double> values{};
+  bool left_out = false;
+  bool differentiable = true;  // of floating inputs: whether its gradient is checked
+};
+
+struct Sample {
+  std::string name;
+  std::vector<SampleInput> inputs;
+  Attributes attributes{};
+  std::vector<std::size_t> lengths{};  // of the sequences; empty: none
+  // The error that fp32 may make in a result, and in a gradient, relative to the largest magnitude
+  // of what it is compared with (at least 1): a formula of sizes, times 2^-24.
+  double error = 0, gradient_error = 0;
+};
+
+struct OperatorSamples {
+  std::vector<Sample> samples;
+  // Outputs from inputs, in double. nullptr: there is no plain formula. May give fewer outputs than
+  // the operator has: the rest are its notes for backward.
+  std::vector<ReferenceTensor> (*reference)(const Sample&,
+                                            const std::vector<ReferenceTensor>&) = nullptr;
+};
+
+}  // namespace soma
+// ---- soma/ops/support.hpp
+// What operators share: checks with good messages, tensors as matrices for kernels, and how work is
+// cut for the executor.
+
+// ---- soma/ops/checks.hpp
+// Checks that operators share, with good messages.
+
+namespace soma::detail {
+
+inline void check_floating(std::string_view operation, std::string_view argument,
+                           const Tensor& tensor) {
+  if (!is_floating(tensor.dtype()))
+    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "a floating type");
+}
+inline void check_fp32(std::string_view operation, std::string_view argument,
+                       const Tensor& tensor) {
+  if (tensor.dtype() != DType::fp32)
+    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "fp32");
+}
+inline void check_index_type(std::string_view operation, std::string_view argument,
+                             const Tensor& tensor) {
+  if (tensor.dtype() != DType::int32 && tensor.dtype() != DType::int64)
+    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "int32 or int64");
+}
+inline void check_shape(std::string_view operation, std::string_view argument, const Tensor& tensor,
+                        const Shape& wanted) {
+  if (tensor.shape() != wanted)
+    fail(error_id::tensor_shape, operation, argument, tensor.describe(), to_string(wanted));
+}
+inline void check_min_rank(std::string_view operation, std::string_view argument,
+                           const Tensor& tensor, std::size_t rank) {
+  if (tensor.rank() < rank)
+    fail(error_id::tensor_rank, operation, argument, tensor.describe(),
+         "rank " + std::to_string(rank) + " or more");
+}
+inline void check_rank(std::string_view operation, std::string_view argument, const Tensor& tensor,
+                       std::size_t rank) {
+  if (tensor.rank() != rank)
+    fail(error_id::tensor_rank, operation, argument, tensor.describe(),
+         "rank " + std::to_string(rank));
+}
+// Sequences whose rows are the rows of the tensor. Error operator.sequences.
+inline void check_sequences(std::string_view operation, const Tensor& tensor,
+                            const Sequences& sequences) {
+  if (!sequences.defined() || tensor.rank() == 0 || sequences.rows() != tensor.size(0))
+    fail(error_id::operator_sequences, operation, "input",
+         tensor.describe() + (sequences.defined() ? " with sequences of " +
+                                                        std::to_string(sequences.rows()) + " rows"
+                                                  : " without sequences"),
+         "rows that form sequences (Tape::constant of a Ragged)");
+}
+
+}  // namespace soma::detail
+
+namespace soma::detail {
+
+// An input that may be left out, also at the end of the list.
+inline Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
+  return index < inputs.size() ? inputs[index] : Tensor();
+}
+
+// ---- tensors as matrices: all dimensions but the last are rows
+
+// The tensor itself where its leading dimensions lie at one regular distance, else a copy.
+inline Tensor regular(Context& context, const Tensor& tensor) {
+  if (tensor.rank() <= 2) return tensor;
+  for (std::size_t i = 0; i + 2 < tensor.rank(); ++i)
+    if (tensor.size(i) != 1 && tensor.strides()[i] != tensor.strides()[i + 1] * tensor.size(i + 1))
+      return contiguous(context, tensor);
+  return tensor;
+}
+
+// The tensor as rows of its last dimension, rank 2.
+inline Tensor as_rows(Context& context, const Tensor& tensor) {
+  if (tensor.rank() == 2) return tensor;
+  return contiguous(context, tensor)
+      .reshape(Shape{tensor.shape().rows(), tensor.shape().columns()});
+}
+
+// Of a regular tensor.
+inline MatrixOperand operand(const Tensor& tensor) {
+  const std::size_t rank = tensor.rank();
+  // The stride of a single column says nothing, and such a tensor may count as one row.
+  return {.data = tensor.raw(),
+          .dtype = tensor.dtype(),
+          .row_stride = rank < 2 ? 0 : tensor.strides()[rank - 2],
+          .column_stride = tensor.shape().columns() == 1 ? 1 : tensor.strides()[rank - 1]};
+}
+// Of a tensor of rank 2 whose rows and columns change places.
+inline MatrixOperand transposed(MatrixOperand matrix) {
+  std::swap(matrix.row_stride, matrix.column_stride);
+  return matrix;
+}
+// Of a fresh output, or a contiguous tensor that is written.
+inline MatrixTarget target(const Tensor& tensor) {
+  return {.data = tensor.mutable_raw(),
+          .dtype = tensor.dtype(),
+          .row_stride = tensor.shape().columns()};
+}
+
+// A vector of fp32 for kernels that read plain floats. Empty where the tensor is left out.
+inline Tensor plain_fp32(Context& context, const Tensor& tensor) {
+  if (!tensor.defined() || (tensor.dtype() == DType::fp32 && tensor.contiguous())) return tensor;
+  Tensor result = Tensor::empty(context, tensor.shape());
+  const Tensor source = contiguous(context, tensor);
+  parallel(context, 1, [&](int) {
+    context.kernels().element.unary({.function = Unary::copy,
+                                     .rows = 1,
+                                     .columns = source.elements(),
+                                     .x = {.data = source.raw(), .dtype = source.dtype()},
+                                     .y = target(result)});
+  });
+  return result;
+}
+inline const float* floats(const Tensor& tensor) {
+  return tensor.defined() ? tensor.data<float>() : nullptr;
+}
+
+// Where a sum over rows is cut: at the shards of the sequences, else evenly into the default
+// number.
+class RowSegments {
+ public:
+  RowSegments(const Sequences& sequences, std::size_t rows) {
+    if (sequences.defined() && sequences.rows() == rows) {
+      segments_ = {sequences.row_bounds().data(), sequences.shards()};
+      return;
+    }
+    for (std::size_t i = 0; i <= default_shards; ++i)
+      even_[i] = rows / default_shards * i + rows % default_shards * i / default_shards;
+    segments_ = {even_.data(), default_shards};
+  }
+  RowSegments(const RowSegments&) = delete;
+  RowSegments& operator=(const RowSegments&) = delete;
+  const Segments& get() const { return segments_; }
+
+ private:
+  std::array<std::size_t, default_shards + 1> even_{};
+  Segments segments_;
+};
+
+}  // namespace soma::detail
+
+namespace soma::detail {
+
+// Adjacent elements in fp32: x, or x and dy.
+struct Chunk {
+  const Attributes& attributes;
+  std::array<const float*, 2> inputs;
+  float* output;
+  std::size_t count;
+};
+using ChunkFunction = void (*)(const Chunk&);
+
+struct Elementwise {
+  std::string name, backward_name;
+  ChunkFunction forward, gradient;
+  Operator backward{};  // inputs x, dy; output dx
+};
+
+inline const Elementwise& elementwise_of(const void* state) {
+  return *static_cast<const Elementwise*>(state);
+}
+
+// What it costs to compute one element is not known: about an exponential.
+inline void run_chunks(const OperatorCall& call, ChunkFunction function) {
+  constexpr std::size_t longest = 512;  // two inputs and the output stay in the first cache
+  const std::size_t inputs = call.inputs.size();
+  std::array<Tensor, 2> held;
+  std::array<MatrixOperand, 2> from;
+  bool adjacent = true;
+  for (std::size_t i = 0; i < inputs; ++i) {
+    held[i] = regular(call.context, call.inputs[i]);
+    from[i] = operand(held[i]);
+    adjacent = adjacent && held[i].contiguous();
+  }
+  const MatrixTarget to = target(call.outputs[0]);
+  const auto piece = [&](std::size_t row, std::size_t column, std::size_t count) {
+    alignas(64) std::array<std::array<float, longest>, 3> buffers;
+    Chunk chunk{call.attributes, {}, nullptr, count};
+    for (std::size_t i = 0; i < inputs; ++i) {
+      const MatrixOperand x = part(from[i], row, column);
+      if (x.dtype == DType::fp32 && x.column_stride == 1) {
+        chunk.inputs[i] = static_cast<const float*>(x.data);
+        continue;
+      }
+      call.context.kernels().element.unary({.function = Unary::copy,
+                                            .rows = 1,
+                                            .columns = count,
+                                            .x = x,
+                                            .y = {.data = buffers[i].data()}});
+      chunk.inputs[i] = buffers[i].data();
+    }
+    const MatrixTarget y = part(to, row, column);
+    const bool direct = y.dtype == DType::fp32;
+    chunk.output = direct ? static_cast<float*>(y.data) : buffers[2].data();
+    function(chunk);
+    if (!direct)
+      call.context.kernels().element.unary({.function = Unary::copy,
+                                            .rows = 1,
+                                            .columns = count,
+                                            .x = {.data = buffers[2].data()},
+                                            .y = y});
+  };
+  for_elements(call.context, call.outputs[0].shape(), adjacent, 16,
+               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
+                 for (std::size_t r = 0; r < rows; ++r)
+                   for (std::size_t c = 0; c < columns; c += longest)
+                     piece(row + r, column + c, (std::min)(longest, columns - c));
+               });
+}
+
+inline OperatorSamples elementwise_inputs(const Attributes& attributes) {
+  OperatorSamples result;
+  for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{1}, Shape{7, 31}, Shape{2, 3, 17}})
+    result.samples.push_back({.name = to_string(shape),
+                              .inputs = {{.shape = shape, .low = -2, .high = 2}},
+                              .attributes = attributes});
+  return result;
+}
+
+// `gradient` may be nullptr. The name is copied.
+inline NewOperator make_elementwise(std::string_view name, ChunkFunction forward,
+                                    ChunkFunction gradient, OperatorSamples (*samples)()) {
+  Owner owner(Elementwise{std::string(name), std::string(name) + " backward", forward, gradient});
+  auto* state = static_cast<Elementwise*>(owner.get());
+  state->backward = {
+      .name = state->backward_name,
+      .min_inputs = 2,
+      .max_inputs = 2,
+      .shape =
+          [](const ShapeCall& call) {
+            check_shape(elementwise_of(call.state).backward_name, "dy", call.inputs[1],
+                        call.inputs[0].shape());
+            call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+          },
+      .host =
+          [](const OperatorCall& call) { run_chunks(call, elementwise_of(call.state).gradient); },
+      .state = state};
+  Operator record{
+      .name = state->name,
+      .keeps_inputs = 1,
+      .shape =
+          [](const ShapeCall& call) {
+            check_floating(elementwise_of(call.state).name, "x", call.inputs[0]);
+            call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+          },
+      .host =
+          [](const OperatorCall& call) { run_chunks(call, elementwise_of(call.state).forward); },
+      .samples = samples,
+      .state = state};
+  if (gradient != nullptr)
+    record.gradient = [](const GradientCall& call) {
+      call.input_gradients[0].values =
+          run(call.context, elementwise_of(call.state).backward, call.attributes,
+              {call.inputs[0], call.output_gradients[0]})[0];
+    };
+  return {record, std::move(owner)};
+}
+
+}  // namespace soma::detail
+// ---- soma/ops/plain_call.hpp
+// Calls with plain tensors: what an operator of one's own sees unless it asks for tensors as they
+// are. Floating ones are fp32, and the elements of all lie row-major without gaps; what it writes
+// is rounded once to the type that is wanted.
+
+namespace soma::detail {
+
+inline bool widened(const Tensor& tensor) {
+  return is_floating(tensor.dtype()) && tensor.dtype() != DType::fp32;
+}
+// An outline has no elements to arrange.
+inline bool is_plain(const Tensor& tensor) {
+  return !widened(tensor) && (!tensor.defined() || tensor.contiguous());
+}
+inline bool all_plain(std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors)
+    if (!is_plain(tensor)) return false;
+  return true;
+}
+
+// A floating tensor in another floating type, row-major.
+inline Tensor in_type(Context& context, const Tensor& tensor, DType dtype) {
+  Tensor result = Tensor::empty(context, tensor.shape(), dtype);
+  const Tensor source = regular(context, tensor);
+  const MatrixOperand from = operand(source);
+  const MatrixTarget to = target(result);
+  for_elements(context, source.shape(), source.contiguous(), 2,
+               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
+                 context.kernels().element.unary({.function = Unary::copy,
+                                                  .rows = rows,
+                                                  .columns = columns,
+                                                  .x = part(from, row, column),
+                                                  .y = part(to, row, column)});
+               });
+  return result;
+}
+
+inline Tensor plain(Context& context, const Tensor& tensor) {
+  if (is_plain(tensor)) return tensor;
+  if (!tensor.defined()) return tensor.outline(DType::fp32);
+  return widened(tensor) ? in_type(context, tensor, DType::fp32) : contiguous(context, tensor);
+}
+
+class PlainTensors {
+ public:
+  PlainTensors(Context& context, std::span<const Tensor> tensors) : tensors_(context.heap()) {
+    tensors_.reserve(tensors.size());
+    for (const Tensor& tensor : tensors) tensors_.push_back(plain(context, tensor));
+  }
+  operator std::span<const Tensor>() const { return tensors_; }
+  const Tensor& operator[](std::size_t i) const { return tensors_[i]; }
+
+ private:
+  HeapVector<Tensor> tensors_;
+};
+
+// function(call) with the plain tensors of a call. `writes_inputs` as in the record.
+template <class Function>
+void with_plain_tensors(const OperatorCall& call, std::uint32_t writes_inputs,
+                        Function&& function) {
+  if (all_plain(call.inputs) && all_plain(call.outputs)) return function(call);
+  Context& context = call.context;
+  const PlainTensors inputs(context, call.inputs);
+  std::array<Tensor, max_outputs> outputs;
+  for (std::size_t i = 0; i < call.outputs.size(); ++i)
+    outputs[i] = is_plain(call.outputs[i])
+                     ? call.outputs[i]
+                     : Tensor::empty(context, call.outputs[i].shape(), DType::fp32);
+  function(OperatorCall{context, call.attributes, inputs,
+                        std::span(outputs).first(call.outputs.size()), call.sequences, call.state});
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    if (!call.outputs[i].defined())  // the function made it
+      call.outputs[i] = std::move(outputs[i]);
+    else if (!is_plain(call.outputs[i]))
+      copy(in_type(context, outputs[i], call.outputs[i].dtype()), call.outputs[i]);
+  }
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if ((writes_inputs >> i & 1) != 0 && !is_plain(call.inputs[i]))
+      copy(
+          widened(call.inputs[i]) ? in_type(context, inputs[i], call.inputs[i].dtype()) : inputs[i],
+          call.inputs[i]);
+}
+
+// The same for a gradient: it reads plain tensors, and what it gives is rounded to the types of the
+// inputs.
+template <class Function>
+void with_plain_tensors(const GradientCall& call, Function&& function) {
+  Context& context = call.context;
+  if (all_plain(call.inputs) && all_plain(call.outputs) && all_plain(call.output_gradients)) {
+    function(call);
+  } else {
+    const PlainTensors inputs(context, call.inputs), outputs(context, call.outputs),
+        output_gradients(context, call.output_gradients);
+    function(GradientCall{context, call.attributes, inputs, outputs, output_gradients,
+                          call.sequences, call.wanted, call.input_gradients, call.state});
+  }
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    Tensor& values = call.input_gradients[i].values;
+    const DType wanted = call.inputs[i].dtype();
+    if (values.defined() && is_floating(wanted) && values.dtype() != wanted)
+      values = in_type(context, values, wanted);
+  }
+}
+
+}  // namespace soma::detail
+
+namespace soma {
+
+// The attributes of an operator without any.
+struct NoAttributes {};
+
+namespace detail {
+
+template <class A>
+inline constexpr bool has_attributes = !std::is_same_v<A, NoAttributes>;
+
+// R(Call...), or R(Call..., const A&) where there are attributes.
+template <class A, class R, class... Call>
+struct WithAttributes {
+  using Function = R (*)(Call..., const A&);
+};
+template <class R, class... Call>
+struct WithAttributes<NoAttributes, R, Call...> {
+  using Function = R (*)(Call...);
+};
+
+// Those of a call; a call that gave none gets the defaults.
+template <class A>
+A attributes_of(const Attributes& given) {
+  if constexpr (std::is_default_constructible_v<A>)
+    if (given.empty()) return A{};
+  return given.as<A>();
+}
+template <class A>
+Attributes to_attributes(const A& attributes) {
+  if constexpr (has_attributes<A>)
+    return Attributes(attributes);
+  else
+    return {};
+}
+template <class A, class Function, class Call>
+void call_with_attributes(Function function, const Call& call) {
+  if constexpr (has_attributes<A>)
+    function(call, attributes_of<A>(call.attributes));
+  else
+    function(call);
+}
+
+template <class Function>
+inline constexpr bool captures_nothing =
+    std::conjunction_v<std::is_empty<Function>, std::is_default_constructible<Function>>;
+
+}  // namespace detail
+
+// ---- calling
+
+// An operator as a function of a tape and variables; attributes come last. Lives as long as the
+// context that the operator was registered in. Costs what Tape::apply does: well below a
+// microsecond beyond the kernel. Errors as Tape::apply_all.
+template <class A = NoAttributes>
+class OperatorFunction {
+ public:
+  explicit OperatorFunction(const Operator& op) : op_(&op) {}
+
+  Var operator()(Tape& tape, const Var& x, const A& attributes = {}) const {
+    return apply(tape, {x}, attributes);
+  }
+  Var operator()(Tape& tape, const Var& x, const Var& y, const A& attributes = {}) const {
+    return apply(tape, {x, y}, attributes);
+  }
+  Var operator()(Tape& tape, const Var& x, const Var& y, const Var& z,
+                 const A& attributes = {}) const {
+    return apply(tape, {x, y, z}, attributes);
+  }
+  // Any number of inputs; the first output.
+  Var apply(Tape& tape, std::initializer_list<Var> inputs, const A& attributes = {}) const {
+    return tape.apply(*op_, detail::to_attributes(attributes), inputs);
+  }
+  // All outputs.
+  VarOutputs all(Tape& tape, std::initializer_list<Var> inputs, const A& attributes = {}) const {
+    return tape.apply_all(*op_, detail::to_attributes(attributes),
+                          std::span<const Var>(inputs.begin(), inputs.size()));
+  }
+  const Operator& record() const { return *op_; }
+
+ private:
+  const Operator* op_;
+};
+
+// The same by name: the first output, and all. Error operator.unknown.
+inline Var apply(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
+                 const Attributes& attributes = {}) {
+  return tape.apply(tape.context().operators().at(name), attributes, inputs);
+}
+inline VarOutputs apply_all(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
+                            const Attributes& attributes = {}) {
+  return tape.apply_all(tape.context().operators().at(name), attributes,
+                        std::span<const Var>(inputs.begin(), inputs.size()));
+}
+
+// ---- a scalar function
+
+// y = f(x) and dx = df(x, dy), element by element; with attributes of type A both take a
+// `const A&` last. x may be of any floating type and any shape. Without df the operator has no
+// gradient: applying it to a variable that has one is error autograd.not_differentiable. Errors as
+// OperatorRegistry::add.
+template <class A = NoAttributes, class Function, class Gradient = std::nullptr_t>
+OperatorFunction<A> register_elementwise(OperatorRegistry& registry, std::string_view name,
+                                         Function, Gradient = nullptr,
+                                         Place place = Place::here()) {
+  constexpr bool differentiable = !std::is_same_v<Gradient, std::nullptr_t>;
+  static_assert(detail::captures_nothing<Function>,
+                "register_elementwise: the function has to be a lambda without captures; what it "
+                "needs comes in attributes");
+  static_assert(!differentiable || detail::captures_nothing<Gradient>,
+                "register_elementwise: the gradient has to be a lambda without captures; what it "
+                "needs comes in attributes");
+  const detail::ChunkFunction forward = [](const detail::Chunk& chunk) {
+    const Function f{};
+    const float* x = chunk.inputs[0];
+    if constexpr (detail::has_attributes<A>) {
+      const A a = detail::attributes_of<A>(chunk.attributes);
+      for (std::size_t i = 0; i < chunk.count; ++i)
+        chunk.output[i] = static_cast<float>(f(x[i], a));
+    } else {
+      for (std::size_t i = 0; i < chunk.count; ++i) chunk.output[i] = static_cast<float>(f(x[i]));
+    }
+  };
+  detail::ChunkFunction backward = nullptr;
+  if constexpr (differentiable)
+    backward = [](const detail::Chunk& chunk) {
+      const Gradient df{};
+      const float *x = chunk.inputs[0], *dy = chunk.inputs[1];
+      if constexpr (detail::has_attributes<A>) {
+        const A a = detail::attributes_of<A>(chunk.attributes);
+        for (std::size_t i = 0; i < chunk.count; ++i)
+          chunk.output[i] = static_cast<float>(df(x[i], dy[i], a));
+      } else {
+        for (std::size_t i = 0; i < chunk.count; ++i)
+          chunk.output[i] = static_cast<float>(df(x[i], dy[i]));
+      }
+    };
+  OperatorSamples (*samples)() = nullptr;
+  if constexpr (std::is_default_constructible_v<A>)
+    samples = [] { return detail::elementwise_inputs(detail::to_attributes(A{})); };
+  return OperatorFunction<A>(
+      registry.add(detail::make_elementwise(name, forward, backward, samples), place.text()));
+}
+
+// ---- functions on tensors
+
+// What an operator is made of; all but `host` or `compose` may be left out. Functions take a
+// `const A&` last where there are attributes. They see the tensors of a call: those of the first
+// `inputs` are always there, of the following `optional_inputs` some may not be defined().
+template <class A = NoAttributes>
+struct CustomOperator {
+  template <class Call>
+  using On = typename detail::WithAttributes<A, void, const Call&>::Function;
+
+  std::size_t inputs = 1, optional_inputs = 0;
+  std::size_t outputs = 1;  // the first is the result; the others may be notes for the gradient
+
+  // Sizes and types of the outputs. Has to be there where `host` is and does not allocate them.
+  On<ShapeCall> shape = nullptr;
+  // Writes all elements of the outputs.
+  On<OperatorCall> host = nullptr;
+  // In place of `host`: the operator as a formula of other differentiable ones, on a tape of its
+  // own; the result is of the type of input 0. Its gradient is derived: the formula runs again,
+  // recorded. dropout() on that tape does nothing: what draws takes its Draw from the attributes.
+  typename detail::WithAttributes<A, Var, Tape&, std::span<const Var>>::Function compose = nullptr;
+  On<GradientCall> gradient = nullptr;
+  OperatorSamples (*samples)() = nullptr;  // what soma::testing::check_operator tries
+  const Program* program = nullptr;        // lives as long as the context
+
+  // What `gradient` reads: bit i is input, or output, i. Say less and a tape needs less memory.
+  std::uint32_t keeps_inputs = ~std::uint32_t{0}, keeps_outputs = ~std::uint32_t{0};
+  std::uint32_t writes_inputs = 0;  // bit i: `host` writes input i. Then there is no gradient
+  bool allocates_outputs = false;   // by `host`: their sizes depend on the data
+  // Functions get floating tensors as fp32 and all tensors without gaps, whatever the caller has;
+  // true: as they are, with their types and strides.
+  bool as_given = false;
+};
+
+namespace detail {
+
+template <class A>
+const CustomOperator<A>& custom_of(const void* state) {
+  return *static_cast<const CustomOperator<A>*>(state);
+}
+
+template <class A>
+Var run_composed(const CustomOperator<A>& custom, Tape& tape, std::span<const Var> inputs,
+                 const Attributes& attributes) {
+  Var result;
+  if constexpr (has_attributes<A>)
+    result = custom.compose(tape, inputs, attributes_of<A>(attributes));
+  else
+    result = custom.compose(tape, inputs);
+  // An input as it is would be no result of this tape.
+  return result.is_leaf() ? tape.apply(tape.operators().of(Unary::copy), {}, {result}) : result;
+}
+
+inline HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
+                                       const Sequences& sequences, std::span<const bool> wanted) {
+  Context& context = tape.context();
+  HeapVector<Var> inputs(context.heap());
+  inputs.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& tensor = tensors[i];
+    const bool rows = tensor.defined() && sequences.defined() && tensor.rank() > 0 &&
+                      tensor.size(0) == sequences.rows();
+    Var input;
+    if (tensor.defined())
+      input = !wanted.empty() && wanted[i] ? Var::parameter(context, tensor)
+                                           : Var::constant(context, tensor);
+    inputs.push_back(rows ? tape.with_sequences(input, sequences) : input);
+  }
+  return inputs;
+}
+
+template <class A>
+void composed_host(const OperatorCall& call) {
+  const CustomOperator<A>& custom = custom_of<A>(call.state);
+  const auto host = [&](const OperatorCall& given) {
+    Tape tape(given.context, {.record = false, .training = false});
+    const HeapVector<Var> inputs = composed_inputs(tape, given.inputs, given.sequences, {});
+    given.outputs[0] = run_composed(custom, tape, inputs, given.attributes).value();
+  };
+  if (custom.as_given) return host(call);
+  with_plain_tensors(call, 0, host);
+  Tensor& result = call.outputs[0];
+  if (!call.inputs.empty() && call.inputs[0].defined() && widened(call.inputs[0]) &&
+      result.dtype() == DType::fp32)
+    result = in_type(call.context, result, call.inputs[0].dtype());
+}
+template <class A>
+void composed_gradient(const GradientCall& call) {
+  const CustomOperator<A>& custom = custom_of<A>(call.state);
+  const auto gradient = [&](const GradientCall& given) {
+    Tape tape(given.context, {.training = false});
+    const HeapVector<Var> inputs =
+        composed_inputs(tape, given.inputs, given.sequences, given.wanted);
+    const Var result = run_composed(custom, tape, inputs, given.attributes);
+    if (result.requires_gradient()) tape.backward(result, given.output_gradients[0]);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i].requires_gradient()) given.input_gradients[i] = inputs[i].gradient();
+  };
+  if (custom.as_given) return gradient(call);
+  with_plain_tensors(call, gradient);
+}
+
+}  // namespace detail
+
+// Errors as OperatorRegistry::add.
+template <class A = NoAttributes>
+OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_view name,
+                                      const CustomOperator<A>& custom,
+                                      Place place = Place::here()) {
+  Owner state(custom);
+  Operator record{.name = name,
+                  .min_inputs = custom.inputs,
+                  .max_inputs = custom.inputs + custom.optional_inputs,
+                  .outputs = custom.outputs,
+                  .keeps_inputs = custom.keeps_inputs,
+                  .keeps_outputs = custom.keeps_outputs,
+                  .writes_inputs = custom.writes_inputs,
+                  .allocates_outputs = custom.allocates_outputs,
+                  .program = custom.program,
+                  .samples = custom.samples,
+                  .state = state.get()};
+  if (custom.shape != nullptr)
+    record.shape = [](const ShapeCall& call) {
+      detail::call_with_attributes<A>(detail::custom_of<A>(call.state).shape, call);
+    };
+  if (custom.compose != nullptr) {
+    if (custom.host != nullptr || custom.gradient != nullptr || custom.outputs != 1)
+      fail(error_id::operator_incomplete, "register_operator", "operator",
+           quoted(name).append(" with compose and host, gradient or several outputs"),
+           "compose alone: the others are derived");
+    record.keeps_inputs = ~std::uint32_t{0};
+    record.keeps_outputs = 0;
+    record.allocates_outputs = true;
+    record.host = &detail::composed_host<A>;
+    record.gradient = &detail::composed_gradient<A>;
+  } else if (custom.host != nullptr) {
+    record.host = [](const OperatorCall& call) {
+      const CustomOperator<A>& own = detail::custom_of<A>(call.state);
+      const auto host = [&](const OperatorCall& given) {
+        detail::call_with_attributes<A>(own.host, given);
+      };
+      if (own.as_given) return host(call);
+      detail::with_plain_tensors(call, own.writes_inputs, host);
+    };
+  }
+  if (custom.gradient != nullptr)
+    record.gradient = [](const GradientCall& call) {
+      const CustomOperator<A>& own = detail::custom_of<A>(call.state);
+      const auto gradient = [&](const GradientCall& given) {
+        detail::call_with_attributes<A>(own.gradient, given);
+      };
+      if (own.as_given) return gradient(call);
+      detail::with_plain_tensors(call, gradient);
+    };
+  return OperatorFunction<A>(registry.add(NewOperator{record, std::move(state)}, place.text()));
+}
+
+// An operator that is registered, to call it with attributes of type A. Error operator.unknown.
+template <class A = NoAttributes>
+OperatorFunction<A> find_operator(const OperatorRegistry& registry, std::string_view name) {
+  return OperatorFunction<A>(registry.at(name));
+}
+
+}  // namespace soma
 // ---- soma/kernels/convert.hpp
 // convert(): many numbers from any format to any other, with rounding, scales and amax, over the
 // context's executor.
@@ -8906,55 +9945,6 @@ class TransformerEncoder {
 };
 
 }  // namespace soma::nn
-// ---- soma/ops/checks.hpp
-// Checks that operators share, with good messages.
-
-namespace soma::detail {
-
-inline void check_floating(std::string_view operation, std::string_view argument,
-                           const Tensor& tensor) {
-  if (!is_floating(tensor.dtype()))
-    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "a floating type");
-}
-inline void check_fp32(std::string_view operation, std::string_view argument,
-                       const Tensor& tensor) {
-  if (tensor.dtype() != DType::fp32)
-    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "fp32");
-}
-inline void check_index_type(std::string_view operation, std::string_view argument,
-                             const Tensor& tensor) {
-  if (tensor.dtype() != DType::int32 && tensor.dtype() != DType::int64)
-    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "int32 or int64");
-}
-inline void check_shape(std::string_view operation, std::string_view argument, const Tensor& tensor,
-                        const Shape& wanted) {
-  if (tensor.shape() != wanted)
-    fail(error_id::tensor_shape, operation, argument, tensor.describe(), to_string(wanted));
-}
-inline void check_min_rank(std::string_view operation, std::string_view argument,
-                           const Tensor& tensor, std::size_t rank) {
-  if (tensor.rank() < rank)
-    fail(error_id::tensor_rank, operation, argument, tensor.describe(),
-         "rank " + std::to_string(rank) + " or more");
-}
-inline void check_rank(std::string_view operation, std::string_view argument, const Tensor& tensor,
-                       std::size_t rank) {
-  if (tensor.rank() != rank)
-    fail(error_id::tensor_rank, operation, argument, tensor.describe(),
-         "rank " + std::to_string(rank));
-}
-// Sequences whose rows are the rows of the tensor. Error operator.sequences.
-inline void check_sequences(std::string_view operation, const Tensor& tensor,
-                            const Sequences& sequences) {
-  if (!sequences.defined() || tensor.rank() == 0 || sequences.rows() != tensor.size(0))
-    fail(error_id::operator_sequences, operation, "input",
-         tensor.describe() + (sequences.defined() ? " with sequences of " +
-                                                        std::to_string(sequences.rows()) + " rows"
-                                                  : " without sequences"),
-         "rows that form sequences (Tape::constant of a Ragged)");
-}
-
-}  // namespace soma::detail
 
 namespace soma::models {
 
@@ -9314,62 +10304,6 @@ struct std::hash<soma::minifloat<F>> {
     return std::hash<float>{}(static_cast<float>(value));
   }
 };
-// ---- soma/ops/registry.hpp
-// OperatorRegistry: operators by name, in a context: Context::operators() begins with the built-in
-// ones.
-
-namespace soma {
-
-// Not thread-safe while operators are being added.
-class OperatorRegistry {
- public:
-  explicit OperatorRegistry(Heap& heap) : operators_(heap) {}
-
-  // The record is used by address and outlives the context. Errors operator.incomplete (no name,
-  // shape rule or host kernel, too many inputs or outputs), operator.duplicate_name.
-  void add(const Operator& op) {
-    detail::check_complete("OperatorRegistry::add", op);
-    if (find(op.name) != nullptr)
-      fail(error_id::operator_duplicate, "OperatorRegistry::add", "name", quoted(op.name),
-           "a name that is not taken");
-    operators_.push_back(&op);
-  }
-
-  // nullptr: not there.
-  const Operator* find(std::string_view name) const {
-    for (const Operator* op : operators_)
-      if (op->name == name) return op;
-    return nullptr;
-  }
-  // Error operator.unknown.
-  const Operator& at(std::string_view name) const {
-    const Operator* op = find(name);
-    if (op == nullptr)
-      fail(error_id::operator_unknown, "OperatorRegistry::at", "name", quoted(name),
-           "one of the " + std::to_string(operators_.size()) + " registered operators");
-    return *op;
-  }
-  // All of them, in the order in which they were added.
-  std::span<const Operator* const> all() const { return operators_; }
-
- private:
-  HeapVector<const Operator*> operators_;
-};
-
-inline OperatorRegistry& Context::operators() {
-  if (!operators_ready_.load(std::memory_order_acquire)) {
-    const Mutex::Lock lock(made_on_first_use_);
-    if (operators_ == nullptr) {
-      operators_ = new OperatorRegistry(heap_);
-      end_operators_ = [](OperatorRegistry* registry) { delete registry; };
-      for (const Operator* op : built_in().all) operators_->add(*op);
-    }
-    operators_ready_.store(true, std::memory_order_release);
-  }
-  return *operators_;
-}
-
-}  // namespace soma
 // ---- soma/optim/lamb.hpp
 // LAMB (arXiv 1904.00962): Adam's direction, scaled for each parameter by the ratio of its norm to
 // the direction's.
@@ -14849,134 +15783,6 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 // Sums and means over dimensions. Sums over the rows of a batch follow its shards, so their order
 // does not depend on the machine; every sum is fp32 in the fixed order of kernels/reduce_args.hpp.
 
-// ---- soma/ops/samples.hpp
-// Samples: inputs that an operator is tested with, and the plain reference that its results are
-// compared with. Read by soma/testing.hpp; nothing else calls them.
-
-namespace soma {
-
-// A tensor of the reference: row-major doubles. Whole numbers and flags are doubles too.
-struct ReferenceTensor {
-  Shape shape;
-  std::vector<double> values;
-  bool defined = true;
-};
-
-struct SampleInput {
-  Shape shape{};
-  DType dtype = DType::fp32;
-  // Elements are drawn evenly between these, whole numbers for integer types; or are `values`.
-  double low = -1, high = 1;
-  std::vector<double> values{};
-  bool left_out = false;
-  bool differentiable = true;  // of floating inputs: whether its gradient is checked
-};
-
-struct Sample {
-  std::string name;
-  std::vector<SampleInput> inputs;
-  Attributes attributes{};
-  std::vector<std::size_t> lengths{};  // of the sequences; empty: none
-  // The error that fp32 may make in a result, and in a gradient, relative to the largest magnitude
-  // of what it is compared with (at least 1): a formula of sizes, times 2^-24.
-  double error = 0, gradient_error = 0;
-};
-
-struct OperatorSamples {
-  std::vector<Sample> samples;
-  // Outputs from inputs, in double. nullptr: there is no plain formula. May give fewer outputs than
-  // the operator has: the rest are its notes for backward.
-  std::vector<ReferenceTensor> (*reference)(const Sample&,
-                                            const std::vector<ReferenceTensor>&) = nullptr;
-};
-
-}  // namespace soma
-// ---- soma/ops/support.hpp
-// What operators share: checks with good messages, tensors as matrices for kernels, and how work is
-// cut for the executor.
-
-namespace soma::detail {
-
-// ---- tensors as matrices: all dimensions but the last are rows
-
-// The tensor itself where its leading dimensions lie at one regular distance, else a copy.
-inline Tensor regular(Context& context, const Tensor& tensor) {
-  if (tensor.rank() <= 2) return tensor;
-  for (std::size_t i = 0; i + 2 < tensor.rank(); ++i)
-    if (tensor.size(i) != 1 && tensor.strides()[i] != tensor.strides()[i + 1] * tensor.size(i + 1))
-      return contiguous(context, tensor);
-  return tensor;
-}
-
-// The tensor as rows of its last dimension, rank 2.
-inline Tensor as_rows(Context& context, const Tensor& tensor) {
-  if (tensor.rank() == 2) return tensor;
-  return contiguous(context, tensor)
-      .reshape(Shape{tensor.shape().rows(), tensor.shape().columns()});
-}
-
-// Of a regular tensor.
-inline MatrixOperand operand(const Tensor& tensor) {
-  const std::size_t rank = tensor.rank();
-  return {.data = tensor.raw(),
-          .dtype = tensor.dtype(),
-          .row_stride = rank < 2 ? 0 : tensor.strides()[rank - 2],
-          .column_stride = rank == 0 ? 1 : tensor.strides()[rank - 1]};
-}
-// Of a tensor of rank 2 whose rows and columns change places.
-inline MatrixOperand transposed(MatrixOperand matrix) {
-  std::swap(matrix.row_stride, matrix.column_stride);
-  return matrix;
-}
-// Of a fresh output, or a contiguous tensor that is written.
-inline MatrixTarget target(const Tensor& tensor) {
-  return {.data = tensor.mutable_raw(),
-          .dtype = tensor.dtype(),
-          .row_stride = tensor.shape().columns()};
-}
-
-// A vector of fp32 for kernels that read plain floats. Empty where the tensor is left out.
-inline Tensor plain_fp32(Context& context, const Tensor& tensor) {
-  if (!tensor.defined() || (tensor.dtype() == DType::fp32 && tensor.contiguous())) return tensor;
-  Tensor result = Tensor::empty(context, tensor.shape());
-  const Tensor source = contiguous(context, tensor);
-  parallel(context, 1, [&](int) {
-    context.kernels().element.unary({.function = Unary::copy,
-                                     .rows = 1,
-                                     .columns = source.elements(),
-                                     .x = {.data = source.raw(), .dtype = source.dtype()},
-                                     .y = target(result)});
-  });
-  return result;
-}
-inline const float* floats(const Tensor& tensor) {
-  return tensor.defined() ? tensor.data<float>() : nullptr;
-}
-
-// Where a sum over rows is cut: at the shards of the sequences, else evenly into the default
-// number.
-class RowSegments {
- public:
-  RowSegments(const Sequences& sequences, std::size_t rows) {
-    if (sequences.defined() && sequences.rows() == rows) {
-      segments_ = {sequences.row_bounds().data(), sequences.shards()};
-      return;
-    }
-    for (std::size_t i = 0; i <= default_shards; ++i)
-      even_[i] = rows / default_shards * i + rows % default_shards * i / default_shards;
-    segments_ = {even_.data(), default_shards};
-  }
-  RowSegments(const RowSegments&) = delete;
-  RowSegments& operator=(const RowSegments&) = delete;
-  const Segments& get() const { return segments_; }
-
- private:
-  std::array<std::size_t, default_shards + 1> even_{};
-  Segments segments_;
-};
-
-}  // namespace soma::detail
-
 namespace soma {
 
 namespace detail {
@@ -17689,11 +18495,6 @@ StateRun state_run(const Tensor& tensor, std::byte* data, const Rounding& roundi
 }
 
 inline bool draws(const Rounding& rounding) { return rounding.mode == RoundingMode::stochastic; }
-
-// An input that may be left out, also at the end of the list.
-inline Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
-  return index < inputs.size() ? inputs[index] : Tensor();
-}
 
 // The rows of a sparse gradient, ascending; none of a dense one. Error operator.value.
 inline std::span<const std::int64_t> touched_rows(const Tensor& weight, const Tensor& rows) {

@@ -227,39 +227,24 @@ TEST_CASE("records that are incomplete are refused before they are used", "[unit
   wide.max_inputs = 100;
   Operator many = times;
   many.outputs = max_outputs + 1;
-  Operator no_shape = times, no_host = times, no_name = times, reversed = times;
+  Operator no_shape = times, no_host = times, no_name = times, reversed = times, written = times;
   no_shape.shape = nullptr;
   no_host.host = nullptr;
   no_name.name = {};
   reversed.min_inputs = 2;
-  for (const Operator* op :
-       std::array<const Operator*, 6>{&wide, &many, &no_shape, &no_host, &no_name, &reversed}) {
+  written.writes_inputs = 1;
+  REQUIRE(times.gradient != nullptr);
+  for (const Operator* op : std::array<const Operator*, 7>{&wide, &many, &no_shape, &no_host,
+                                                           &no_name, &reversed, &written}) {
     INFO(op - &no_shape);
-    CHECK(id_of([&] { f.context.operators().add(*op); }) == "operator.incomplete");
     CHECK(id_of([&] { f.tape.apply(*op, Times{1}, {f.w}); }) == "operator.incomplete");
   }
-  CHECK(message_of([&] { f.context.operators().add(no_host); }) ==
-        "OperatorRegistry::add: operator is \"times\", wanted a name, a shape rule, a host kernel, "
-        "at most 32 inputs and 4 outputs [operator.incomplete]");
-}
-
-TEST_CASE("the registry knows names", "[unit][tape]") {
-  Fixture f;
-  OperatorRegistry& registry = f.context.operators();
-  const std::size_t built_in = registry.all().size();
-  CHECK(registry.find("times") == nullptr);
-  registry.add(times);
-  CHECK(&registry.at("times") == &times);
-  CHECK(registry.all().size() == built_in + 1);
-  CHECK(&registry.at("softmax") == f.context.built_in().softmax);
-  CHECK(message_of([&] { registry.add(times); }) ==
-        "OperatorRegistry::add: name is \"times\", wanted a name that is not taken "
-        "[operator.duplicate_name]");
-  CHECK(message_of([&] { static_cast<void>(registry.at("time")); }) ==
-        "OperatorRegistry::at: name is \"time\", wanted one of the " +
-            std::to_string(built_in + 1) + " registered operators [operator.unknown]");
-  // Another context knows nothing of it.
-  CHECK(make_context().operators().find("times") == nullptr);
+  CHECK(message_of([&] { f.tape.apply(no_host, Times{1}, {f.w}); }) ==
+        "run: operator is \"times\" without a host kernel, wanted a function that computes it "
+        "[operator.incomplete]");
+  CHECK(message_of([&] { f.tape.apply(no_shape, Times{1}, {f.w}); }) ==
+        "run: operator is \"times\" without a shape rule, wanted one, or allocates_outputs "
+        "[operator.incomplete]");
 }
 
 TEST_CASE("some rows of a sparse gradient are an error", "[unit][tape]") {

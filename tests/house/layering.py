@@ -18,7 +18,7 @@ LAYERS = {
     "kernels": 4, "neuroncore": 4,
     "ops": 5,
     "autograd": 6, "state": 6, "data": 6,
-    "nn": 7, "optim": 7, "parallel": 7, "sparse": 7, "io": 7, "text": 7,
+    "nn": 7, "optim": 7, "parallel": 7, "sparse": 7, "io": 7, "text": 7, "testing": 7,
     "models": 8,
     "train": 9,
     "dispatch": 10,
@@ -94,7 +94,7 @@ def main():
     options = house.arguments(__doc__)
     include = options.root / "include"
     files = {path.relative_to(include).as_posix(): path
-             for path in sorted(include.rglob("*")) if path.suffix in (".hpp", ".cpp")}
+             for path in sorted(include.rglob("*")) if path.suffix in (".hpp", ".h", ".cpp")}
     uses = {name: [used for _, _, used in house.includes(path) if used in files]
             for name, path in files.items()}
     repeated = compiled_repeatedly(options.root, uses)

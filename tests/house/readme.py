@@ -4,6 +4,7 @@
   ```cpp    a program (it has `int main`, or begins with `// file: name.cpp`) is built and run; anything else is
             compiled as the body of a function after #include <soma/soma.hpp>. The comment
             <!-- not compiled: reason --> on the line before leaves a block out.
+  ```c      begins with `/* file: name.c */`: is built as the shared library name.so, where programs after it run.
   ```text   directly after a program: exactly what the program prints.
   ```bash   every `bash some/script.sh` names a file of the checkout.
   `path`    every path of tests/, docs/, include/, bench/ or examples/ in code type exists: a feature that is removed
@@ -20,6 +21,7 @@ import house
 FENCE = re.compile(r"^```(\w*)\s*$")
 NOT_COMPILED = re.compile(r"<!--\s*not compiled: \S.*-->")
 FILE = re.compile(r"^// file: (\S+\.cpp)\s*$", re.MULTILINE)
+LIBRARY = re.compile(r"^/\* file: (\S+)\.c \*/$", re.MULTILINE)
 MAIN = re.compile(r"\bint\s+main\s*\(")
 SCRIPT = re.compile(r"\bbash +([\w./-]+\.sh)\b")
 PATH = re.compile(r"`((?:tests|docs|include|bench|examples|conan)/[\w./-]+)`")
@@ -98,6 +100,20 @@ class Checker:
                  f'#line {block.number + 1 + len(top)} "{block.page}"', *inside, "}", ""]
         self.compile(block, "\n".join(lines), "-c", "-o", self.work / "snippet.o")
 
+    def library(self, block):
+        name = LIBRARY.match(block.text)
+        if not name:
+            self.problems.append(f"{block.place}: begins without /* file: name.c */")
+            return
+        unit = self.work / f"{name.group(1)}.c"
+        unit.write_text(block.text, encoding="utf-8")
+        self.compiled += 1
+        result = subprocess.run([self.options.compiler, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1",
+                                 "-fvisibility=hidden", "-shared", "-fPIC", "-I", self.options.root / "include", unit,
+                                 "-o", unit.with_suffix(".so"), "-lm"], capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            self.problems.append(f"{block.place}: does not compile\n{result.stderr[:3000]}")
+
     def page(self, page, path):
         self.problems += [f"{page}:{number}: no file {name}" for number, line in house.lines(path)
                           for name in PATH.findall(line) if not (self.options.root / name).exists()]
@@ -106,6 +122,8 @@ class Checker:
             if block.language == "bash":
                 self.problems += [f"{block.place}: no file {script}" for script in SCRIPT.findall(block.text)
                                   if not (self.options.root / script).is_file()]
+            if block.language == "c":
+                self.library(block)
             if block.language != "cpp":
                 continue
             if NOT_COMPILED.search(block.before.splitlines()[-1] if block.before else ""):

@@ -336,3 +336,16 @@ TEST_CASE("whenever the writer is killed, a whole checkpoint is there", "[unit][
   INFO("killed while writing or deleting: " << partial << " folders");
   CHECK(partial > 0);  // or the moments were not the interesting ones
 }
+
+TEST_CASE("a checkpoint of a model with operators of its own says which are missing", "[unit]") {
+  auto context = make_context({.threads = 1});
+  Checkpoint checkpoint = sample(context, 3);
+  checkpoint.progress.set("operators", "mine::leaky");
+  const TemporaryFolder folder;
+  CheckpointFolder(folder / "run").save_best(checkpoint);
+  CHECK(message_of([&] {
+          load_checkpoint(context, folder / "run/best");
+        }).find("\"mine::leaky\", which the checkpoint's model ran") != std::string::npos);
+  register_elementwise(context.operators(), "mine::leaky", [](float x) { return x; });
+  CHECK(is_sample(load_checkpoint(context, folder / "run/best"), 3));
+}

@@ -309,10 +309,10 @@ class Tape {
     std::array<bool, most_inputs> wanted{};
     for (std::size_t i = 0; i < node.inputs; ++i) wanted[i] = node.targets[i].wanted;
     const std::span<const Tensor> tensors(node.tensors);
-    node.op->gradient({context_, node.attributes, tensors.first(node.inputs),
-                       tensors.subspan(node.inputs),
-                       std::span<const Tensor>(output_gradients).first(outputs), node.sequences,
-                       std::span<const bool>(wanted).first(node.inputs), gradients});
+    node.op->gradient(
+        {context_, node.attributes, tensors.first(node.inputs), tensors.subspan(node.inputs),
+         std::span<const Tensor>(output_gradients).first(outputs), node.sequences,
+         std::span<const bool>(wanted).first(node.inputs), gradients, node.op->state});
     for (std::size_t i = 0; i < node.inputs; ++i) {
       const Target& target = node.targets[i];
       if (!target.wanted || !gradients[i].defined()) continue;

@@ -64,6 +64,7 @@ inline constexpr ErrorId checkpoint_identity{"checkpoint.identity"};
 inline constexpr ErrorId checkpoint_step{"checkpoint.step"};
 inline constexpr ErrorId checkpoint_damaged{"checkpoint.damaged"};
 inline constexpr ErrorId checkpoint_locked{"checkpoint.locked"};
+inline constexpr ErrorId checkpoint_operator{"checkpoint.operator"};
 
 inline constexpr ErrorId file_read{"file.read"};
 inline constexpr ErrorId file_write{"file.write"};
@@ -85,6 +86,16 @@ inline constexpr ErrorId operator_value{"operator.value"};
 inline constexpr ErrorId operator_incomplete{"operator.incomplete"};
 inline constexpr ErrorId operator_duplicate{"operator.duplicate_name"};
 inline constexpr ErrorId operator_unknown{"operator.unknown"};
+inline constexpr ErrorId operator_name{"operator.name"};
+inline constexpr ErrorId operator_outputs{"operator.outputs"};
+
+inline constexpr ErrorId plugin_path{"plugin.path"};
+inline constexpr ErrorId plugin_file{"plugin.file"};
+inline constexpr ErrorId plugin_library{"plugin.library"};
+inline constexpr ErrorId plugin_symbol{"plugin.symbol"};
+inline constexpr ErrorId plugin_version{"plugin.version"};
+inline constexpr ErrorId plugin_malformed{"plugin.malformed"};
+inline constexpr ErrorId plugin_failed{"plugin.failed"};
 
 inline constexpr ErrorId neuroncore_rule_broken{"neuroncore.rule_broken"};
 inline constexpr ErrorId neuroncore_undefined{"neuroncore.undefined"};

@@ -13,6 +13,7 @@
 #include <soma/io/record_json.hpp>
 #include <soma/io/safetensors.hpp>
 #include <soma/state/checkpoint.hpp>
+#include <soma/state/operators.hpp>
 
 #include <algorithm>
 #include <array>
@@ -66,9 +67,11 @@ inline Checkpoint read_checkpoint(Context& context, std::string_view operation,
                                 mapped->bytes().size());
     return record_from_json(text, std::string(what) + " of " + soma::quoted(path));
   };
+  Record progress = record(2, "progress");
+  check_operators(progress, context);
   return {.weights = load_safetensors(context, file(0)).tensors,
           .optimizer = load_safetensors(context, file(1)).tensors,
-          .progress = record(2, "progress"),
+          .progress = std::move(progress),
           .identity = record(3, "identity")};
 }
 
@@ -76,7 +79,8 @@ inline Checkpoint read_checkpoint(Context& context, std::string_view operation,
 
 // The checkpoint in one such folder (".../best"), whoever else uses the others. Tensors are
 // read-only and lie in the mapped files, which may be deleted meanwhile. Errors checkpoint.damaged,
-// file.read; safetensors.*, record.json of files that were made by something else.
+// file.read; checkpoint.operator (the context lacks one that the checkpoint's model ran);
+// safetensors.*, record.json of files that were made by something else.
 inline Checkpoint load_checkpoint(Context& context, std::string_view path) {
   constexpr std::string_view operation = "load_checkpoint";
   const std::string folder(path);

@@ -10,7 +10,8 @@ namespace soma {
 class Device {
  public:
   virtual ~Device() = default;
-  // Outputs are allocated but for operators that make views. May call op.host(call).
+  // Outputs are allocated but for operators whose host kernel makes them (makes_views,
+  // allocates_outputs). May call op.host(call).
   virtual void run(const Operator& op, const OperatorCall& call) = 0;
 };
 

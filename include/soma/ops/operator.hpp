@@ -5,11 +5,14 @@
 // A record is plain data and function pointers, so that a built-in operator, one of the host's own
 // and one that was registered at run time are the same thing. Records are used by address: they
 // live as long as whoever uses them (inline constexpr variables, or a registry).
+//
+// Operators of one's own are written with autograd/custom.hpp, which makes such records.
 
 #include <soma/tensor/ragged.hpp>
 #include <soma/tensor/tensor.hpp>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -44,6 +47,7 @@ class Attributes {
            "those of this operator");
     return *reinterpret_cast<const T*>(bytes_);
   }
+  bool empty() const { return tag_ == nullptr; }
   std::span<const std::byte> bytes() const { return {bytes_, size_}; }
 
  private:
@@ -68,6 +72,7 @@ struct ShapeCall {
   std::span<const Tensor> inputs;
   const Sequences& sequences;
   std::span<TensorSpec> outputs;
+  const void* state = nullptr;  // Operator::state
 };
 
 // What a kernel or a program sees. An optional input that was left out is not defined().
@@ -78,6 +83,7 @@ struct OperatorCall {
   std::span<Tensor> outputs;
   // How the rows of the inputs form sequences and shards; not defined() where nobody said.
   const Sequences& sequences;
+  const void* state = nullptr;  // Operator::state
 };
 
 // The gradient of a tensor: of the same shape, or only of the rows that were touched.
@@ -100,6 +106,13 @@ struct GradientCall {
   const Sequences& sequences;
   std::span<const bool> wanted;  // for each input
   std::span<Gradient> input_gradients;
+  const void* state = nullptr;  // Operator::state
+};
+
+// What a registry knows of an operator that it owns.
+struct Registration {
+  std::string place;                      // who registered it: "file:line", or a library's path
+  mutable std::atomic<bool> used{false};  // whether it ran: a checkpoint then names it
 };
 
 struct Operator {
@@ -108,26 +121,44 @@ struct Operator {
   std::size_t outputs = 1;  // 0: it writes its inputs (an optimizer step)
   // Which inputs and outputs the gradient reads: bit i is number i.
   std::uint32_t keeps_inputs = 0, keeps_outputs = 0;
+  // Bit i: `host` writes input i. Such an operator has no gradient: who read the input before would
+  // get a wrong one.
+  std::uint32_t writes_inputs = 0;
   // The outputs are views that `host` makes of its inputs.
   bool makes_views = false;
+  // `host` makes the outputs, because their sizes depend on the data. A shape rule then only checks
+  // the inputs, and may be left out.
+  bool allocates_outputs = false;
 
   void (*shape)(const ShapeCall&) = nullptr;
   void (*host)(const OperatorCall&) = nullptr;
   const Program* program = nullptr;
   void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
   OperatorSamples (*samples)() = nullptr;
+  const void* state = nullptr;  // what its functions are given, if they need more than a call
+  const Registration* registration = nullptr;  // of one that a registry owns
 };
 
 namespace detail {
 
-// Error operator.incomplete.
+// Error operator.incomplete names what is missing.
 inline void check_complete(std::string_view operation, const Operator& op) {
-  if (!op.name.empty() && op.shape != nullptr && op.host != nullptr &&
-      op.min_inputs <= op.max_inputs && op.max_inputs <= most_inputs && op.outputs <= max_outputs)
-    return;
-  fail(error_id::operator_incomplete, operation, "operator", quoted(op.name),
-       "a name, a shape rule, a host kernel, at most " + std::to_string(most_inputs) +
-           " inputs and " + std::to_string(max_outputs) + " outputs");
+  const auto refuse = [&](std::string_view given, std::string_view wanted) {
+    fail(error_id::operator_incomplete, operation, "operator",
+         quoted(op.name).append(" ").append(given), wanted);
+  };
+  if (op.name.empty()) refuse("without a name", "a name");
+  if (op.host == nullptr) refuse("without a host kernel", "a function that computes it");
+  if (op.shape == nullptr && !op.allocates_outputs)
+    refuse("without a shape rule", "one, or allocates_outputs");
+  if (op.min_inputs > op.max_inputs || op.max_inputs > most_inputs || op.outputs > max_outputs)
+    refuse("with " + std::to_string(op.min_inputs) + " to " + std::to_string(op.max_inputs) +
+               " inputs and " + std::to_string(op.outputs) + " outputs",
+           "at most " + std::to_string(most_inputs) + " and " + std::to_string(max_outputs));
+  if (op.writes_inputs != 0 && op.gradient != nullptr)
+    refuse("that has a gradient and writes its inputs", "one or the other");
+  if (op.allocates_outputs && op.program != nullptr)
+    refuse("that has a program and allocates its outputs", "one or the other");
 }
 
 }  // namespace detail

@@ -19,6 +19,7 @@ using Outputs = std::array<Tensor, max_outputs>;
 namespace detail {
 
 inline std::string input_name(std::size_t index) { return "input " + std::to_string(index); }
+inline std::string output_name(std::size_t index) { return "output " + std::to_string(index); }
 
 }  // namespace detail
 
@@ -39,17 +40,23 @@ inline Outputs run(Context& context, const Operator& op, const Attributes& attri
 
   const FloatEnvironment environment;  // for what operators compute on the calling thread
   std::array<TensorSpec, max_outputs> specs{};
-  op.shape({attributes, inputs, sequences, std::span(specs).first(op.outputs)});
+  if (op.shape != nullptr)
+    op.shape({attributes, inputs, sequences, std::span(specs).first(op.outputs), op.state});
   Outputs outputs{};
-  if (!op.makes_views)
+  if (!op.makes_views && !op.allocates_outputs)
     for (std::size_t i = 0; i < op.outputs; ++i)
       outputs[i] = Tensor::empty(context, specs[i].shape, specs[i].dtype);
-  const OperatorCall call{context, attributes, inputs, std::span(outputs).first(op.outputs),
-                          sequences};
+  const OperatorCall call{context,   attributes, inputs, std::span(outputs).first(op.outputs),
+                          sequences, op.state};
   if (context.device() != nullptr)
     context.device()->run(op, call);
   else
     op.host(call);
+  for (std::size_t i = 0; i < op.outputs; ++i)
+    if (!outputs[i].defined())
+      fail(error_id::operator_outputs, op.name, detail::output_name(i), "not made",
+           "a tensor from the host kernel, which allocates the outputs");
+  if (op.registration != nullptr) op.registration->used.store(true, std::memory_order_relaxed);
   return outputs;
 }
 

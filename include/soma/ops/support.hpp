@@ -44,10 +44,11 @@ inline Tensor as_rows(Context& context, const Tensor& tensor) {
 // Of a regular tensor.
 inline MatrixOperand operand(const Tensor& tensor) {
   const std::size_t rank = tensor.rank();
+  // The stride of a single column says nothing, and such a tensor may count as one row.
   return {.data = tensor.raw(),
           .dtype = tensor.dtype(),
           .row_stride = rank < 2 ? 0 : tensor.strides()[rank - 2],
-          .column_stride = rank == 0 ? 1 : tensor.strides()[rank - 1]};
+          .column_stride = tensor.shape().columns() == 1 ? 1 : tensor.strides()[rank - 1]};
 }
 // Of a tensor of rank 2 whose rows and columns change places.
 inline MatrixOperand transposed(MatrixOperand matrix) {

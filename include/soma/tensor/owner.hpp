@@ -25,6 +25,9 @@ class Owner {
     if (keeper_ != nullptr) end_(keeper_);
   }
 
+  // The object that was moved in, of its type without const and reference; nullptr: nothing.
+  void* get() const { return keeper_; }
+
  private:
   void* keeper_ = nullptr;
   void (*end_)(void*) = nullptr;

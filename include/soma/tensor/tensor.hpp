@@ -237,9 +237,11 @@ class Tensor {
   }
 
   // Shape and dtype without elements: what is left of a tensor that need not be kept.
-  Tensor outline() const {
+  Tensor outline() const { return outline(dtype_); }
+  // As that of a tensor of another type would be.
+  Tensor outline(DType dtype) const {
     Tensor result;
-    result.dtype_ = dtype_;
+    result.dtype_ = dtype;
     result.shape_ = shape_;
     result.strides_ = strides_;
     return result;

@@ -66,7 +66,7 @@ class TrainerBase {
   // Trains; evaluates on `held_out` where there is one. Ends early when `stop` is requested: after
   // the step that runs, with a checkpoint. Errors train.steps_unknown (a falling schedule over a
   // source that does not know its length), train.not_finite, train.checkpoint_needed,
-  // checkpoint.identity, and those of the task, the source and the store.
+  // checkpoint.identity, checkpoint.operator, and those of the task, the source and the store.
   Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
              const StopFlag* stop = nullptr);
 

@@ -4,6 +4,7 @@
 #include <soma/optim/gradients.hpp>
 #include <soma/runtime/usage.hpp>
 #include <soma/state/arithmetic.hpp>
+#include <soma/state/operators.hpp>
 #include <soma/train/trainer_base.hpp>
 
 #include <algorithm>
@@ -108,6 +109,7 @@ inline void TrainerBase::save(const data::BatchSource& batches) {
   record.set("has_best", progress_.has_best);
   record.set("best", progress_.best);
   record.set("last_loss", progress_.last_loss);
+  set_operators(record, context_);
   options_.checkpoints->save(progress_.step, checkpoint);
   for (Callback* callback : callbacks_) callback->on_checkpoint(progress_.step);
 }
@@ -115,6 +117,7 @@ inline void TrainerBase::save(const data::BatchSource& batches) {
 inline void TrainerBase::resume(data::BatchSource& batches) {
   Checkpoint checkpoint;
   if (!options_.checkpoints->load_latest(context_, checkpoint)) return;
+  check_operators(checkpoint.progress, context_);
   check_identity(checkpoint.identity, identity(batches));
   const Record& record = checkpoint.progress;
   Progress loaded;
@@ -209,6 +212,7 @@ inline void TrainerBase::keep_best() {
     best.weights = nn::state_dict(task_.parameters());
     best.progress.set("step", progress_.step);
     best.progress.set("score", progress_.best);
+    set_operators(best.progress, context_);
     options_.checkpoints->save_best(best);
     return;
   }

@@ -1,0 +1,114 @@
+#pragma once
+// Calls with plain tensors: what an operator of one's own sees unless it asks for tensors as they
+// are. Floating ones are fp32, and the elements of all lie row-major without gaps; what it writes
+// is rounded once to the type that is wanted.
+
+#include <soma/ops/operator.hpp>
+#include <soma/ops/support.hpp>
+#include <soma/runtime/heap_vector.hpp>
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+namespace soma::detail {
+
+inline bool widened(const Tensor& tensor) {
+  return is_floating(tensor.dtype()) && tensor.dtype() != DType::fp32;
+}
+// An outline has no elements to arrange.
+inline bool is_plain(const Tensor& tensor) {
+  return !widened(tensor) && (!tensor.defined() || tensor.contiguous());
+}
+inline bool all_plain(std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors)
+    if (!is_plain(tensor)) return false;
+  return true;
+}
+
+// A floating tensor in another floating type, row-major.
+inline Tensor in_type(Context& context, const Tensor& tensor, DType dtype) {
+  Tensor result = Tensor::empty(context, tensor.shape(), dtype);
+  const Tensor source = regular(context, tensor);
+  const MatrixOperand from = operand(source);
+  const MatrixTarget to = target(result);
+  for_elements(context, source.shape(), source.contiguous(), 2,
+               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
+                 context.kernels().element.unary({.function = Unary::copy,
+                                                  .rows = rows,
+                                                  .columns = columns,
+                                                  .x = part(from, row, column),
+                                                  .y = part(to, row, column)});
+               });
+  return result;
+}
+
+inline Tensor plain(Context& context, const Tensor& tensor) {
+  if (is_plain(tensor)) return tensor;
+  if (!tensor.defined()) return tensor.outline(DType::fp32);
+  return widened(tensor) ? in_type(context, tensor, DType::fp32) : contiguous(context, tensor);
+}
+
+class PlainTensors {
+ public:
+  PlainTensors(Context& context, std::span<const Tensor> tensors) : tensors_(context.heap()) {
+    tensors_.reserve(tensors.size());
+    for (const Tensor& tensor : tensors) tensors_.push_back(plain(context, tensor));
+  }
+  operator std::span<const Tensor>() const { return tensors_; }
+  const Tensor& operator[](std::size_t i) const { return tensors_[i]; }
+
+ private:
+  HeapVector<Tensor> tensors_;
+};
+
+// function(call) with the plain tensors of a call. `writes_inputs` as in the record.
+template <class Function>
+void with_plain_tensors(const OperatorCall& call, std::uint32_t writes_inputs,
+                        Function&& function) {
+  if (all_plain(call.inputs) && all_plain(call.outputs)) return function(call);
+  Context& context = call.context;
+  const PlainTensors inputs(context, call.inputs);
+  std::array<Tensor, max_outputs> outputs;
+  for (std::size_t i = 0; i < call.outputs.size(); ++i)
+    outputs[i] = is_plain(call.outputs[i])
+                     ? call.outputs[i]
+                     : Tensor::empty(context, call.outputs[i].shape(), DType::fp32);
+  function(OperatorCall{context, call.attributes, inputs,
+                        std::span(outputs).first(call.outputs.size()), call.sequences, call.state});
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    if (!call.outputs[i].defined())  // the function made it
+      call.outputs[i] = std::move(outputs[i]);
+    else if (!is_plain(call.outputs[i]))
+      copy(in_type(context, outputs[i], call.outputs[i].dtype()), call.outputs[i]);
+  }
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if ((writes_inputs >> i & 1) != 0 && !is_plain(call.inputs[i]))
+      copy(
+          widened(call.inputs[i]) ? in_type(context, inputs[i], call.inputs[i].dtype()) : inputs[i],
+          call.inputs[i]);
+}
+
+// The same for a gradient: it reads plain tensors, and what it gives is rounded to the types of the
+// inputs.
+template <class Function>
+void with_plain_tensors(const GradientCall& call, Function&& function) {
+  Context& context = call.context;
+  if (all_plain(call.inputs) && all_plain(call.outputs) && all_plain(call.output_gradients)) {
+    function(call);
+  } else {
+    const PlainTensors inputs(context, call.inputs), outputs(context, call.outputs),
+        output_gradients(context, call.output_gradients);
+    function(GradientCall{context, call.attributes, inputs, outputs, output_gradients,
+                          call.sequences, call.wanted, call.input_gradients, call.state});
+  }
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    Tensor& values = call.input_gradients[i].values;
+    const DType wanted = call.inputs[i].dtype();
+    if (values.defined() && is_floating(wanted) && values.dtype() != wanted)
+      values = in_type(context, values, wanted);
+  }
+}
+
+}  // namespace soma::detail

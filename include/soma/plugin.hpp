@@ -1,0 +1,301 @@
+#pragma once
+// Opt-in: operators from a shared library (soma/plugin.h is what such a library is written
+// against).
+//
+// A library that is loaded is part of the program: it can do whatever the program can. Load only
+// what you trust.
+
+#include <soma/plugin.h>
+#include <soma/autograd/custom.hpp>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+namespace soma {
+
+namespace detail {
+
+static_assert(static_cast<int>(DType::boolean) == SOMA_BOOL && dtypes.size() == SOMA_BOOL + 1 &&
+              static_cast<int>(DType::e8m0) == SOMA_E8M0 &&
+              static_cast<int>(DType::fp8_e4m3fn) == SOMA_FP8_E4M3FN &&
+              max_rank == SOMA_PLUGIN_MAX_RANK);
+
+// A library as long as somebody uses what is in it.
+class Library {
+ public:
+  explicit Library(void* handle) : handle_(handle) {}
+  ~Library() { dlclose(handle_); }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+  void* find(const char* symbol) const { return dlsym(handle_, symbol); }
+
+ private:
+  void* handle_;
+};
+
+// The state of an operator from a library.
+struct PluginOperator {
+  std::shared_ptr<Library> library;
+  std::string name;
+  soma_operator record;
+  std::vector<std::byte> default_attributes;
+};
+
+inline soma_tensor to_plugin(const Tensor& tensor, std::byte* data) {
+  soma_tensor result{};
+  result.data = data;
+  result.dtype = static_cast<std::int32_t>(tensor.dtype());
+  result.rank = static_cast<std::int32_t>(tensor.rank());
+  for (std::size_t i = 0; i < tensor.rank(); ++i) {
+    result.sizes[i] = tensor.size(i);
+    result.strides[i] = tensor.strides()[i];
+  }
+  return result;
+}
+inline std::vector<soma_tensor> to_plugin(std::span<const Tensor> tensors, bool written = false) {
+  std::vector<soma_tensor> all;
+  all.reserve(tensors.size());
+  for (const Tensor& tensor : tensors)
+    all.push_back(to_plugin(tensor, !tensor.defined() ? nullptr
+                                    : written         ? tensor.mutable_raw()
+                                                      : const_cast<std::byte*>(tensor.raw())));
+  return all;
+}
+
+// A function of a library, called across the border.
+class PluginCall {
+ public:
+  PluginCall(const PluginOperator& op, Context* context, const Attributes& attributes,
+             std::vector<soma_tensor> inputs, std::vector<soma_tensor> outputs)
+      : op_(op), context_(context), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+    const bool defaults = attributes.empty() && !op.default_attributes.empty();
+    const std::span<const std::byte> bytes =
+        defaults ? std::span<const std::byte>(op.default_attributes) : attributes.bytes();
+    if (bytes.size() != op.record.attribute_bytes)
+      fail(error_id::operator_attributes, op.name, "attributes",
+           std::to_string(bytes.size()) + " bytes", std::to_string(op.record.attribute_bytes));
+    if (!bytes.empty()) std::memcpy(attributes_, bytes.data(), bytes.size());
+  }
+
+  // Error plugin.failed: it did not return 0.
+  void run(std::string_view what, soma_function function,
+           const std::vector<soma_tensor>& output_gradients = {},
+           std::vector<soma_tensor>* input_gradients = nullptr) {
+    soma_call call{};
+    call.attributes = attributes_;
+    call.inputs = inputs_.data();
+    call.input_count = inputs_.size();
+    call.outputs = outputs_.data();
+    call.output_count = outputs_.size();
+    call.output_gradients = output_gradients.data();
+    call.input_gradients = input_gradients == nullptr ? nullptr : input_gradients->data();
+    call.message = message_;
+    call.message_bytes = sizeof message_;
+    call.parallel = &parallel;
+    call.host = context_;
+    const int status = function(&call);
+    if (status == 0) return;
+    message_[sizeof message_ - 1] = '\0';
+    std::string given = "status " + std::to_string(status);
+    if (message_[0] != '\0') given.append(": ").append(message_);
+    fail(error_id::plugin_failed, op_.name, what, given, "status 0");
+  }
+  const std::vector<soma_tensor>& outputs() const { return outputs_; }
+
+ private:
+  static int parallel(const soma_call* call, int tasks, void (*task)(void*, int) noexcept,
+                      void* argument) noexcept {
+    auto* context = static_cast<Context*>(call->host);
+    if (context == nullptr) return 1;  // a shape rule has nothing to compute
+#if SOMA_HAS_EXCEPTIONS
+    try {
+#endif
+      soma::parallel(*context, tasks, [&](int index) { task(argument, index); });
+      return 0;
+#if SOMA_HAS_EXCEPTIONS
+    } catch (...) {  // the host could not start its threads
+      return 1;
+    }
+#endif
+  }
+
+  const PluginOperator& op_;
+  Context* context_;
+  std::vector<soma_tensor> inputs_, outputs_;
+  alignas(std::max_align_t) std::byte attributes_[Attributes::max_bytes] = {};
+  char message_[512] = {};
+};
+
+inline const PluginOperator& plugin_of(const void* state) {
+  return *static_cast<const PluginOperator*>(state);
+}
+
+inline void plugin_shape(const ShapeCall& call) {
+  const PluginOperator& op = plugin_of(call.state);
+  PluginCall plugin(op, nullptr, call.attributes, to_plugin(call.inputs),
+                    std::vector<soma_tensor>(call.outputs.size()));
+  plugin.run("shape rule", op.record.shape);
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    const soma_tensor& output = plugin.outputs()[i];
+    if (output.rank < 0 || output.rank > SOMA_PLUGIN_MAX_RANK || output.dtype < 0 ||
+        output.dtype >= static_cast<int>(dtypes.size()))
+      fail(error_id::plugin_malformed, op.name, "shape rule",
+           "rank " + std::to_string(output.rank) + " and dtype " + std::to_string(output.dtype),
+           "those of soma/plugin.h");
+    std::vector<std::size_t> sizes(output.sizes, output.sizes + output.rank);
+    call.outputs[i] = {Shape(std::span<const std::size_t>(sizes)),
+                       static_cast<DType>(output.dtype)};
+  }
+}
+inline void plugin_host(const OperatorCall& call) {
+  const PluginOperator& op = plugin_of(call.state);
+  const auto host = [&](const OperatorCall& given) {
+    PluginCall(op, &given.context, given.attributes, to_plugin(given.inputs),
+               to_plugin(given.outputs, true))
+        .run("host function", op.record.host);
+  };
+  if ((op.record.flags & SOMA_AS_GIVEN) != 0) return host(call);
+  with_plain_tensors(call, 0, host);
+}
+inline void plugin_gradient(const GradientCall& call) {
+  const PluginOperator& op = plugin_of(call.state);
+  const auto gradient = [&](const GradientCall& given) {
+    std::vector<Tensor> gradients(given.inputs.size());
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      if (given.wanted[i])
+        gradients[i] =
+            Tensor::zeros(given.context, given.inputs[i].shape(), given.inputs[i].dtype());
+    std::vector<soma_tensor> written = to_plugin(gradients, true);
+    PluginCall(op, &given.context, given.attributes, to_plugin(given.inputs),
+               to_plugin(given.outputs))
+        .run("gradient", op.record.gradient, to_plugin(given.output_gradients), &written);
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      if (given.wanted[i]) given.input_gradients[i].values = gradients[i];
+  };
+  if ((op.record.flags & SOMA_AS_GIVEN) != 0) return gradient(call);
+  with_plain_tensors(call, gradient);
+}
+
+// Collects what a library registers; says what is wrong with it, once.
+struct PluginRegistrar {
+  std::shared_ptr<Library> library;
+  std::vector<NewOperator> operators{};
+  std::string problem{};
+
+  // Empty: nothing is wrong with the record.
+  static std::string problem_of(const soma_operator* op) {
+    if (op == nullptr) return "a null record";
+    if (op->struct_bytes != sizeof(soma_operator))
+      return "a record of " + std::to_string(op->struct_bytes) + " bytes, not " +
+             std::to_string(sizeof(soma_operator));
+    if (op->name == nullptr) return "a record without a name";
+    constexpr std::size_t longest = 200;
+    if (std::memchr(op->name, 0, longest) == nullptr) return "a name of more than 200 bytes";
+    const std::string name = quoted(op->name);
+    if (op->shape == nullptr) return name + " without a shape rule";
+    if (op->host == nullptr) return name + " without a host function";
+    if (op->min_inputs > op->max_inputs || op->max_inputs > most_inputs ||
+        op->outputs > max_outputs || op->outputs == 0)
+      return name + " with " + std::to_string(op->min_inputs) + " to " +
+             std::to_string(op->max_inputs) + " inputs and " + std::to_string(op->outputs) +
+             " outputs";
+    if (op->attribute_bytes > Attributes::max_bytes)
+      return name + " with attributes of " + std::to_string(op->attribute_bytes) + " bytes";
+    if ((op->flags & ~SOMA_AS_GIVEN) != 0) return name + " with unknown flags";
+    return {};
+  }
+
+  static int add(const soma_registrar* registrar, const soma_operator* op) noexcept {
+    auto& self = *static_cast<PluginRegistrar*>(registrar->host);
+    if (!self.problem.empty()) return 1;
+    self.problem = problem_of(op);
+    if (!self.problem.empty()) return 1;
+    PluginOperator made{self.library, op->name, *op, {}};
+    if (op->default_attributes != nullptr) {
+      const auto* bytes = static_cast<const std::byte*>(op->default_attributes);
+      made.default_attributes.assign(bytes, bytes + op->attribute_bytes);
+    }
+    Owner state(std::move(made));
+    const auto& kept = *static_cast<const PluginOperator*>(state.get());
+    Operator record{.name = kept.name,
+                    .min_inputs = op->min_inputs,
+                    .max_inputs = op->max_inputs,
+                    .outputs = op->outputs,
+                    .keeps_inputs = op->keeps_inputs,
+                    .keeps_outputs = op->keeps_outputs,
+                    .shape = &plugin_shape,
+                    .host = &plugin_host,
+                    .gradient = op->gradient == nullptr ? nullptr : &plugin_gradient,
+                    .state = state.get()};
+    self.operators.push_back({record, std::move(state)});
+    return 0;
+  }
+};
+
+}  // namespace detail
+
+// Registers the operators of a shared library: all of them, or none. The path is absolute, or has a
+// slash in it ("./libmine.so"): a bare name would be searched for in places that others may write.
+// The library stays loaded until the context ends, and longer where another context has it too.
+// Returns the operators. Errors:
+//   plugin.path            a bare name
+//   plugin.file            there is no such file
+//   plugin.library         the loader refuses it: no library, another machine's, a missing symbol
+//   plugin.symbol          it does not export `soma_plugin`
+//   plugin.version         it was made for another version of soma/plugin.h
+//   plugin.malformed       a struct or a record that cannot be right
+//   plugin.failed          it gave up by itself
+//   operator.name, operator.duplicate_name
+inline std::vector<const Operator*> load_operators(Context& context, std::string_view path) {
+  constexpr std::string_view operation = "load_operators";
+  const std::string file(path);
+  const auto refuse = [&](ErrorId id, std::string_view problem, std::string_view wanted) {
+    fail(id, operation, "library", quoted(file).append(", ").append(problem), wanted);
+  };
+  if (file.find('/') == std::string::npos || file.find('\0') != std::string::npos)
+    refuse(error_id::plugin_path, "a bare name", "a path with a slash, such as \"./libmine.so\"");
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0)
+    refuse(error_id::plugin_file, std::strerror(errno), "a file that can be read");
+  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* reason = dlerror();
+    refuse(error_id::plugin_library,
+           std::string("which the loader refuses: ").append(reason == nullptr ? "" : reason),
+           "a shared library for this machine");
+  }
+  detail::PluginRegistrar collected{std::make_shared<detail::Library>(handle)};
+  const auto* info = static_cast<const soma_plugin_info*>(collected.library->find("soma_plugin"));
+  if (info == nullptr)
+    refuse(error_id::plugin_symbol, "without the symbol soma_plugin", "one of soma/plugin.h");
+  if (info->version != SOMA_PLUGIN_VERSION)
+    refuse(error_id::plugin_version, "made for version " + std::to_string(info->version),
+           "version " + std::to_string(SOMA_PLUGIN_VERSION) + " of soma/plugin.h");
+  if (info->struct_bytes != sizeof(soma_plugin_info) || info->add_operators == nullptr)
+    refuse(error_id::plugin_malformed,
+           info->add_operators == nullptr
+               ? std::string("without add_operators")
+               : "with a soma_plugin of " + std::to_string(info->struct_bytes) + " bytes",
+           "a soma_plugin as in soma/plugin.h");
+  const soma_registrar registrar{sizeof(soma_registrar), SOMA_PLUGIN_VERSION,
+                                 &detail::PluginRegistrar::add, &collected};
+  const int result = info->add_operators(&registrar);
+  if (!collected.problem.empty())
+    refuse(error_id::plugin_malformed, "which registers " + collected.problem,
+           "records as in soma/plugin.h");
+  if (result != 0)
+    refuse(error_id::plugin_failed, "whose add_operators returns " + std::to_string(result), "0");
+  return context.operators().add_all(collected.operators, file);
+}
+
+}  // namespace soma

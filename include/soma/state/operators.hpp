@@ -1,0 +1,36 @@
+#pragma once
+// Which operators of one's own a checkpoint needs. It has their names and not their code: a context
+// that does not know one of them cannot go on from it, and says which.
+
+#include <soma/ops/registry.hpp>
+#include <soma/state/record.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace soma {
+
+// Sets "operators" to the names of those that have run in the context (whichever model used them),
+// separated by spaces; nothing where there are none.
+inline void set_operators(Record& record, Context& context) {
+  std::string names;
+  for (const Operator* op : context.operators().all())
+    if (op->registration != nullptr && op->registration->used.load(std::memory_order_relaxed))
+      names.append(names.empty() ? "" : " ").append(op->name);
+  if (!names.empty()) record.set("operators", names);
+}
+
+// Error checkpoint.operator: the context lacks one that the record names.
+inline void check_operators(const Record& record, Context& context) {
+  if (!record.contains("operators")) return;
+  for (std::string_view rest = record.text("operators"); !rest.empty();) {
+    const std::string_view name = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(name.size() < rest.size() ? name.size() + 1 : rest.size());
+    if (!name.empty() && context.operators().find(name) == nullptr)
+      fail(error_id::checkpoint_operator, "check_operators", "operator",
+           quoted(name).append(", which the checkpoint's model ran"),
+           "one that is registered in the context");
+  }
+}
+
+}  // namespace soma

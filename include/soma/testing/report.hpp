@@ -1,0 +1,74 @@
+#pragma once
+// Report: what a check of an operator looked at, what it could not, and what is wrong.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma::testing {
+
+enum class Topic : std::uint8_t {
+  samples,
+  repetition,
+  bounds,
+  shapes,
+  results,
+  gradients,
+  strides,
+  types,
+  inputs,
+  threads,
+  targets
+};
+inline constexpr std::array<std::string_view, 11> topic_names{"its samples are accepted",
+                                                              "equal calls, equal bits",
+                                                              "no reads or writes out of bounds",
+                                                              "the shape rule",
+                                                              "results against the reference",
+                                                              "gradients against differences",
+                                                              "inputs with gaps",
+                                                              "every floating type",
+                                                              "wrong numbers of inputs are refused",
+                                                              "any threads, in any order",
+                                                              "instruction sets"};
+
+struct Report {
+  std::string name;                                        // of the operator
+  std::size_t checks = 0;                                  // comparisons made
+  std::array<std::size_t, topic_names.size()> by_topic{};  // of which there are those
+  std::vector<std::string> not_checked;                    // and why
+  std::vector<std::string> failures;
+
+  bool passed() const { return failures.empty(); }
+};
+
+// Several lines: what was checked, what could not be, and every failure.
+inline std::string to_string(const Report& report) {
+  std::string text = report.name;
+  text.append(report.checks == 0 ? ": not checked" : report.passed() ? ": passed" : ": FAILED");
+  text.append(", ").append(std::to_string(report.checks)).append(" checks\n");
+  for (std::size_t i = 0; i < topic_names.size(); ++i)
+    if (report.by_topic[i] != 0)
+      text.append("  checked ")
+          .append(std::to_string(report.by_topic[i]))
+          .append(" times: ")
+          .append(topic_names[i])
+          .append("\n");
+  for (const std::string& what : report.not_checked)
+    text.append("  not checked: ").append(what).append("\n");
+  for (const std::string& failure : report.failures)
+    text.append("  failed: ").append(failure).append("\n");
+  return text;
+}
+
+// Of std::ostream, or whatever takes texts like it.
+template <class Stream>
+Stream& operator<<(Stream& stream, const Report& report) {
+  stream << to_string(report);
+  return stream;
+}
+
+}  // namespace soma::testing
