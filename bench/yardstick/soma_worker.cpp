@@ -67,10 +67,20 @@ void answer(soma::Context& context, double seconds, double tokens, double flops)
   std::fflush(stdout);
 }
 
-// Waits for the next line; the program ends with the input.
-void wait_for_line() {
-  std::string line;
-  if (!std::getline(std::cin, line)) std::exit(0);
+// For each line: report(seconds that one work() takes). The program ends with the input.
+template <class Work, class Report>
+[[noreturn]] void repeat(const Work& work, const Report& report) {
+  work();
+  for (std::string line; std::getline(std::cin, line);) {
+    const double start = now();
+    int rounds = 0;
+    do {
+      work();
+      ++rounds;
+    } while (now() - start < 0.2);
+    report((now() - start) / rounds);
+  }
+  std::exit(0);
 }
 
 // ---- training steps
@@ -195,17 +205,7 @@ int linear(char** arguments) {
   };
   const double operations =
       2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  work();
-  for (;;) {
-    wait_for_line();
-    const double start = now();
-    int rounds = 0;
-    do {
-      work();
-      ++rounds;
-    } while (now() - start < 0.2);
-    answer(context, now() - start, 0, operations * rounds);
-  }
+  repeat(work, [&](double each) { answer(context, each, 0, operations); });
 }
 
 // ---- inference of one sentence
@@ -221,18 +221,7 @@ int infer(char** arguments) {
     tape.reset(0);
     model(tape, tape.constant(soma::make_ragged<std::int32_t>(context, lists)));
   };
-  work();
-  for (;;) {
-    wait_for_line();
-    const double start = now();
-    int rounds = 0;
-    do {
-      work();
-      ++rounds;
-    } while (now() - start < 0.2);
-    const double each = (now() - start) / rounds;
-    answer(context, each, static_cast<double>(tokens), 0);
-  }
+  repeat(work, [&](double each) { answer(context, each, static_cast<double>(tokens), 0); });
 }
 
 }  // namespace

@@ -15,7 +15,6 @@
 #include <functional>
 #include <initializer_list>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -2030,8 +2029,6 @@ class Dma {
   }
   void check_indices(std::string_view name, const Tile& tile, const HbmView& table,
                      const Tile& indices) {
-    // Indices are read when descriptors are made: what this queue brings before has arrived.
-    core_->end_transfers(lane(), static_cast<std::uint32_t>(-1));
     core_->check(name, {"indices", indices});
     CoreState::check_memory(name, {"indices", indices}, Memory::sbuf, "DMA");
     if (indices.dtype() != DType::int32 || indices.free_size() != 1 ||
@@ -2201,8 +2198,8 @@ inline std::uint32_t bits_of_constant(std::string_view instruction, std::string_
 
 }  // namespace soma::neuroncore::detail
 // ---- soma/neuroncore/lane_engine.hpp
-// LaneEngine: what the Vector and GpSimd engines share: operands that are checked alike, and a
-// partition at a time that is widened to fp32, computed and rounded into dst.
+// LaneEngine: what the Vector, Scalar and GpSimd engines share: operands that are checked alike,
+// and a partition at a time that is widened to fp32, computed and rounded into dst.
 
 // ---- soma/neuroncore/sequencer.hpp
 // Sequencer: what every engine has beside its instructions: it waits for semaphores and signals
@@ -4133,7 +4130,7 @@ class Core {
    public:
     explicit Scope(Core& core)
         : core_(core), sbuf_(core.state_.sbuf.mark()), psum_(core.state_.psum.mark()) {}
-    // Transfers that are still under way use the tiles.
+    // A transfer from a tile that is still under way ends before its bytes are written again.
     ~Scope() {
       core_.state_.sbuf.release(sbuf_);
       core_.state_.psum.release(psum_);
@@ -4768,8 +4765,9 @@ HWY_AFTER_NAMESPACE();
 // ---- soma/ops/programs/accumulate.hpp
 // Adding gradients up, in place in device memory.
 
-// ---- soma/ops/programs/rows_of_numbers.hpp
-// Numbers of rows, in device memory, as gathers and scatters take them.
+// ---- soma/ops/programs/pieces.hpp
+// How programs cut what they read: elements of a contiguous tensor as full tiles, and rows that
+// stay in SBUF where they fit and are loaded piece by piece where they do not.
 
 // ---- soma/ops/programs/support.hpp
 // What programs share: tensors as rows in device memory, how rows and columns are cut into tiles,
@@ -4840,23 +4838,6 @@ void for_pieces(std::size_t count, std::size_t most, const Call& call) {
     call(begin, (std::min)(most, count - begin));
 }
 
-// Contiguous elements as tiles: call(first, partitions, elements a partition) for full tiles of
-// 128 x piece, then for what is left in fewer or shorter rows.
-template <class Call>
-void for_element_tiles(std::size_t count, const Call& call) {
-  std::size_t done = 0;
-  for (std::size_t width = piece; done < count && width != 0; width /= 2) {
-    std::size_t rows = (count - done) / width;
-    // Short rows waste transfers: rather fewer partitions of full length.
-    while (rows != 0) {
-      const std::size_t part = (std::min)(rows, lanes);
-      call(done, part, width);
-      done += part * width;
-      rows -= part;
-    }
-  }
-}
-
 // Elements first and following of a contiguous tensor as [partitions, columns].
 inline HbmView element_block(const HbmView& view, std::size_t first, std::size_t partitions,
                              std::size_t columns) {
@@ -4892,17 +4873,154 @@ class Pair {
 
 // Loads and stores go through queues of their own, so that a store does not hold up the next load.
 inline constexpr std::size_t store_queue = 1;
-// Row numbers go through another: a gather waits for them before it begins.
-inline constexpr std::size_t index_queue = 2;
 
-// A row vector (bias, gamma ...) in every one of `partitions` partitions, as fp32.
-inline Tile broadcast_row(Core& core, const Tensor& vector, std::size_t partitions) {
-  const Tile tile = core.sbuf.tile(DType::fp32, partitions, vector.elements());
-  core.dma.load(tile, hbm(vector).broadcast_rows(partitions));
-  return tile;
+}  // namespace soma::programs
+
+namespace soma::programs {
+
+// Elements side by side as rows of equal length that fill the partitions, then what is left as one
+// shorter row.
+class ElementTiles {
+ public:
+  explicit ElementTiles(std::size_t count)
+      : count_(count),
+        width_(count <= one_row ? (std::max)(count, std::size_t{1})
+                                : std::clamp((count + lanes - 1) / lanes, shortest, piece)) {}
+
+  // call(first, partitions, elements a partition)
+  template <class Call>
+  void for_each(const Call& call) const {
+    const std::size_t rows = count_ / width_;
+    for_pieces(rows, lanes,
+               [&](std::size_t row, std::size_t size) { call(row * width_, size, width_); });
+    if (count_ % width_ != 0) call(rows * width_, std::size_t{1}, count_ % width_);
+  }
+  std::size_t partitions() const { return std::clamp(count_ / width_, std::size_t{1}, lanes); }
+  std::size_t width() const { return width_; }
+  Pair pair(Core& core, DType dtype) const { return Pair(core, dtype, partitions(), width_); }
+
+ private:
+  // A transfer of less than 256 bytes a partition costs as much as one of 256.
+  static constexpr std::size_t one_row = 512, shortest = 64;
+  std::size_t count_, width_;
+};
+
+// fp32 tiles for what lies between instructions; each is allocated when it is first used.
+class Scratch {
+ public:
+  Scratch(Core& core, std::size_t partitions, std::size_t elements)
+      : core_(core), partitions_(partitions), elements_(elements) {}
+  Tile tile(std::size_t number, std::size_t partitions, std::size_t elements) {
+    Tile& whole = tiles_[number];
+    if (!whole.defined()) whole = core_.sbuf.tile(DType::fp32, partitions_, elements_);
+    return whole.rows(0, partitions).columns(0, elements);
+  }
+  // As large as another tile.
+  Tile like(std::size_t number, const Tile& other) {
+    return tile(number, other.partitions(), other.free_size());
+  }
+
+ private:
+  Core& core_;
+  std::size_t partitions_, elements_;
+  std::array<Tile, 5> tiles_{};
+};
+
+// Every element of an output = value.
+inline void fill(Core& core, const Tensor& output, float value) {
+  const HbmView to = flat_target(output);
+  const ElementTiles tiles(output.elements());
+  const Tile tile = core.sbuf.tile(DType::fp32, tiles.partitions(), tiles.width());
+  core.vector.memset(tile, value);
+  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    core.dma.queue(store_queue)
+        .store(element_block(to, first, rows, columns), tile.rows(0, rows).columns(0, columns));
+  });
+}
+
+// ---- rows
+
+inline constexpr std::size_t longest_whole_row = 2 * piece;
+
+// Columns of a piece: all where a row fits.
+inline std::size_t piece_columns(std::size_t columns) {
+  return columns <= longest_whole_row ? columns : piece;
+}
+inline std::size_t row_partitions(std::size_t rows) { return (std::min)(rows, lanes); }
+
+// Up to 128 rows of a matrix at a time. What was read last is not loaded again: a row that is one
+// piece is loaded once however many passes go over it.
+class RowPieces {
+ public:
+  RowPieces(Core& core, const Rows& rows)
+      : core_(core),
+        rows_(rows),
+        tiles_(core, rows.dtype(), row_partitions(rows.rows()), piece_columns(rows.columns())) {}
+  void start(std::size_t row, std::size_t count) {
+    row_ = row;
+    count_ = count;
+    tile_ = {};
+  }
+  Tile read(std::size_t column, std::size_t columns) {
+    if (tile_.defined() && column == column_) return tile_;
+    column_ = column;
+    tile_ = tiles_.next(count_, columns);
+    core_.dma.load(tile_, rows_.block(row_, count_, column, columns));
+    return tile_;
+  }
+
+ private:
+  Core& core_;
+  const Rows& rows_;
+  Pair tiles_;
+  Tile tile_{};
+  std::size_t row_ = 0, count_ = 0, column_ = 0;
+};
+
+// A vector (gamma, beta ...) in every partition as fp32, in the same pieces.
+class RepeatedRow {
+ public:
+  RepeatedRow(Core& core, const Tensor& vector, std::size_t partitions)
+      : core_(core), vector_(vector), partitions_(partitions) {
+    if (!vector.defined()) return;
+    const std::size_t columns = piece_columns(vector.elements());
+    for (std::size_t i = 0; i < (columns == vector.elements() ? 1u : 2u); ++i)
+      tiles_[i] = core.sbuf.tile(DType::fp32, partitions, columns);
+  }
+  bool defined() const { return vector_.defined(); }
+  Tile read(std::size_t partitions, std::size_t column, std::size_t columns) {
+    if (!loaded_ || column != column_) {
+      turn_ = tiles_[1].defined() ? turn_ ^ 1 : 0;
+      core_.dma.load(tiles_[turn_].columns(0, columns),
+                     hbm(vector_).columns(column, column + columns).broadcast_rows(partitions_));
+      column_ = column;
+      loaded_ = true;
+    }
+    return tiles_[turn_].rows(0, partitions).columns(0, columns);
+  }
+
+ private:
+  Core& core_;
+  Tensor vector_;
+  std::size_t partitions_;
+  Tile tiles_[2]{};
+  std::size_t turn_ = 0, column_ = 0;
+  bool loaded_ = false;
+};
+
+// ---- one number for each row
+
+// Elements row and following of a contiguous vector, one to a partition.
+inline HbmView column_of(const HbmView& vector, std::size_t row, std::size_t count) {
+  return vector.as_rows(1).rows(row, row + count);
+}
+inline Tile column_tile(Core& core, std::size_t partitions) {
+  return core.sbuf.tile(DType::fp32, partitions, 1);
 }
 
 }  // namespace soma::programs
+// ---- soma/ops/programs/rows_of_numbers.hpp
+// Numbers of rows, in device memory, as gathers and scatters take them.
 
 namespace soma::programs {
 
@@ -4934,17 +5052,17 @@ inline void accumulate(Core& core, const OperatorCall& call) {
   const Tensor& total = call.inputs[0];
   const Tensor more = contiguous(call.context, call.inputs[1]);
   const HbmView old = hbm(total), from = hbm(more), to = hbm_target(total);
-  Pair totals(core, total.dtype(), lanes, piece), others(core, more.dtype(), lanes, piece);
-  Pair sums(core, total.dtype(), lanes, piece);
-  for_element_tiles(
-      total.elements(), [&](std::size_t first, std::size_t rows, std::size_t columns) {
-        const Tile a = totals.next(rows, columns), b = others.next(rows, columns);
-        const Tile sum = sums.next(rows, columns);
-        core.dma.load(a, element_block(old, first, rows, columns))
-            .load(b, element_block(from, first, rows, columns));
-        core.vector.tensor_tensor(sum, a, b, Alu::add);
-        core.dma.queue(store_queue).store(element_block(to, first, rows, columns), sum);
-      });
+  const ElementTiles elements(total.elements());
+  Pair totals = elements.pair(core, total.dtype()), others = elements.pair(core, more.dtype());
+  Pair sums = elements.pair(core, total.dtype());
+  elements.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    const Tile a = totals.next(rows, columns), b = others.next(rows, columns);
+    const Tile sum = sums.next(rows, columns);
+    core.dma.load(a, element_block(old, first, rows, columns))
+        .load(b, element_block(from, first, rows, columns));
+    core.vector.tensor_tensor(sum, a, b, Alu::add);
+    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), sum);
+  });
 }
 
 // Rows are distinct: a scatter adds each to its own.
@@ -5726,154 +5844,6 @@ inline void attention_backward(Core& core, const OperatorCall& call) {
 // Element-wise functions of two tensors. Broadcasting is in the addresses: dimensions that both
 // inputs walk alike become one, the last two are rows and columns of tiles, and what an input
 // repeats is loaded once.
-
-// ---- soma/ops/programs/pieces.hpp
-// How programs cut what they read: elements of a contiguous tensor as full tiles, and rows that
-// stay in SBUF where they fit and are loaded piece by piece where they do not.
-
-namespace soma::programs {
-
-// Elements side by side as rows of equal length that fill the partitions, then what is left as one
-// shorter row.
-class ElementTiles {
- public:
-  explicit ElementTiles(std::size_t count)
-      : count_(count),
-        width_(count <= one_row ? (std::max)(count, std::size_t{1})
-                                : std::clamp((count + lanes - 1) / lanes, shortest, piece)) {}
-
-  // call(first, partitions, elements a partition)
-  template <class Call>
-  void for_each(const Call& call) const {
-    const std::size_t rows = count_ / width_;
-    for_pieces(rows, lanes,
-               [&](std::size_t row, std::size_t size) { call(row * width_, size, width_); });
-    if (count_ % width_ != 0) call(rows * width_, std::size_t{1}, count_ % width_);
-  }
-  std::size_t partitions() const { return std::clamp(count_ / width_, std::size_t{1}, lanes); }
-  std::size_t width() const { return width_; }
-  Pair pair(Core& core, DType dtype) const { return Pair(core, dtype, partitions(), width_); }
-
- private:
-  // A transfer of less than 256 bytes a partition costs as much as one of 256.
-  static constexpr std::size_t one_row = 512, shortest = 64;
-  std::size_t count_, width_;
-};
-
-// fp32 tiles for what lies between instructions; each is allocated when it is first used.
-class Scratch {
- public:
-  Scratch(Core& core, std::size_t partitions, std::size_t elements)
-      : core_(core), partitions_(partitions), elements_(elements) {}
-  Tile tile(std::size_t number, std::size_t partitions, std::size_t elements) {
-    Tile& whole = tiles_[number];
-    if (!whole.defined()) whole = core_.sbuf.tile(DType::fp32, partitions_, elements_);
-    return whole.rows(0, partitions).columns(0, elements);
-  }
-  // As large as another tile.
-  Tile like(std::size_t number, const Tile& other) {
-    return tile(number, other.partitions(), other.free_size());
-  }
-
- private:
-  Core& core_;
-  std::size_t partitions_, elements_;
-  std::array<Tile, 5> tiles_{};
-};
-
-// Every element of an output = value.
-inline void fill(Core& core, const Tensor& output, float value) {
-  const HbmView to = flat_target(output);
-  const ElementTiles tiles(output.elements());
-  const Tile tile = core.sbuf.tile(DType::fp32, tiles.partitions(), tiles.width());
-  core.vector.memset(tile, value);
-  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
-    core.dma.queue(store_queue)
-        .store(element_block(to, first, rows, columns), tile.rows(0, rows).columns(0, columns));
-  });
-}
-
-// ---- rows
-
-inline constexpr std::size_t longest_whole_row = 2 * piece;
-
-// Columns of a piece: all where a row fits.
-inline std::size_t piece_columns(std::size_t columns) {
-  return columns <= longest_whole_row ? columns : piece;
-}
-inline std::size_t row_partitions(std::size_t rows) { return (std::min)(rows, lanes); }
-
-// Up to 128 rows of a matrix at a time. What was read last is not loaded again: a row that is one
-// piece is loaded once however many passes go over it.
-class RowPieces {
- public:
-  RowPieces(Core& core, const Rows& rows)
-      : core_(core),
-        rows_(rows),
-        tiles_(core, rows.dtype(), row_partitions(rows.rows()), piece_columns(rows.columns())) {}
-  void start(std::size_t row, std::size_t count) {
-    row_ = row;
-    count_ = count;
-    tile_ = {};
-  }
-  Tile read(std::size_t column, std::size_t columns) {
-    if (tile_.defined() && column == column_) return tile_;
-    column_ = column;
-    tile_ = tiles_.next(count_, columns);
-    core_.dma.load(tile_, rows_.block(row_, count_, column, columns));
-    return tile_;
-  }
-
- private:
-  Core& core_;
-  const Rows& rows_;
-  Pair tiles_;
-  Tile tile_{};
-  std::size_t row_ = 0, count_ = 0, column_ = 0;
-};
-
-// A vector (gamma, beta ...) in every partition as fp32, in the same pieces.
-class RepeatedRow {
- public:
-  RepeatedRow(Core& core, const Tensor& vector, std::size_t partitions)
-      : core_(core), vector_(vector), partitions_(partitions) {
-    if (!vector.defined()) return;
-    const std::size_t columns = piece_columns(vector.elements());
-    for (std::size_t i = 0; i < (columns == vector.elements() ? 1u : 2u); ++i)
-      tiles_[i] = core.sbuf.tile(DType::fp32, partitions, columns);
-  }
-  bool defined() const { return vector_.defined(); }
-  Tile read(std::size_t partitions, std::size_t column, std::size_t columns) {
-    if (!loaded_ || column != column_) {
-      turn_ = tiles_[1].defined() ? turn_ ^ 1 : 0;
-      core_.dma.load(tiles_[turn_].columns(0, columns),
-                     hbm(vector_).columns(column, column + columns).broadcast_rows(partitions_));
-      column_ = column;
-      loaded_ = true;
-    }
-    return tiles_[turn_].rows(0, partitions).columns(0, columns);
-  }
-
- private:
-  Core& core_;
-  Tensor vector_;
-  std::size_t partitions_;
-  Tile tiles_[2]{};
-  std::size_t turn_ = 0, column_ = 0;
-  bool loaded_ = false;
-};
-
-// ---- one number for each row
-
-// Elements row and following of a contiguous vector, one to a partition.
-inline HbmView column_of(const HbmView& vector, std::size_t row, std::size_t count) {
-  return vector.as_rows(1).rows(row, row + count);
-}
-inline Tile column_tile(Core& core, std::size_t partitions) {
-  return core.sbuf.tile(DType::fp32, partitions, 1);
-}
-
-}  // namespace soma::programs
 
 namespace soma::programs {
 
@@ -7013,9 +6983,8 @@ inline void cross_entropy_backward(Core& core, const OperatorCall& call) {
   Scratch scratch(core, partitions, width);
   LabelTiles labels(core, partitions);
   // 0, 1, 2 ... in every partition.
-  const Tensor count = Tensor::empty(context, Shape{width});
-  std::iota(count.mutable_span<float>().begin(), count.mutable_span<float>().end(), 0.0f);
-  const Tile numbers = broadcast_row(core, count, partitions);
+  const Tile numbers = core.sbuf.tile(DType::fp32, partitions, width);
+  core.gpsimd.iota(numbers, {.loops = {{1, width}}});
   Tile factor;
   if (!each)
     factor = repeated_number(
@@ -7446,12 +7415,13 @@ struct WindowRun {
   }
 };
 
-// The numbers of a plane's pixels, which a compiler would keep as a constant in device memory.
-inline Tensor pixel_numbers(Context& context, const Extent& height, const Extent& width) {
-  const Tensor numbers = Tensor::empty(context, Shape{1, height.image, width.image}, DType::int32);
-  auto* all = numbers.mutable_data<std::int32_t>();
-  std::iota(all, all + numbers.elements(), 0);
-  return numbers;
+// The numbers of some pixels in their plane, in every partition of a tile.
+inline void number_pixels(Core& core, const Tile& tile, const Extent& width, const Interval& rows,
+                          const Interval& columns) {
+  const std::size_t first = rows.begin * width.image + columns.begin;
+  core.gpsimd.iota(
+      tile, {.loops = {{static_cast<std::int32_t>(width.image), rows.size}, {1, columns.size}},
+             .offset = static_cast<std::int32_t>(first)});
 }
 
 // Pixels of planes, [planes, H, W] in device memory.
@@ -7472,7 +7442,6 @@ class MaxPool {
         width_(width_of(window)),
         plan_(1, height_, width_, piece, patch_elements),
         x_(planes_of(contiguous(call.context, call.inputs[0]))),
-        numbers_(pixel_numbers(call.context, height_, width_)),
         largest_(planes_of(call.outputs[0])),
         indices_(planes_of(call.outputs[1])),
         pixels_(core, DType::fp32, most(), plan_.patch()),
@@ -7589,9 +7558,7 @@ class MaxPool {
     core_.dma.load(
         pixels, pixels_of(hbm(x_).rows(planes_.begin, planes_.end()), patch_rows_, patch_columns_));
     const Tile numbers = number_.columns(0, count);
-    if (!numbered)
-      core_.dma.load(numbers, pixels_of(hbm(numbers_).broadcast_rows(number_.partitions()),
-                                        patch_rows_, patch_columns_));
+    if (!numbered) number_pixels(core_, numbers, width_, patch_rows_, patch_columns_);
     const Tile nan = not_a_number_.rows(0, planes_.size).columns(0, count);
     core_.vector.tensor_tensor(nan, pixels, pixels, Alu::not_equal);
     patch_ = shaped(pixels);
@@ -7602,7 +7569,7 @@ class MaxPool {
   Core& core_;
   const Extent height_, width_;
   const ConvolutionPlan plan_;
-  const Tensor x_, numbers_, largest_, indices_;
+  const Tensor x_, largest_, indices_;
   Pair pixels_, results_, found_;
   Tile number_, not_a_number_, equal_;
   // What is worked on.
@@ -7637,7 +7604,6 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
   const Tensor indices = planes_of(contiguous(call.context, call.inputs[1]));
   const Tensor dy = planes_of(contiguous(call.context, call.inputs[2]));
   const Tensor dx = planes_of(call.outputs[0]);
-  const Tensor numbers = pixel_numbers(call.context, height, width);
   // Tiles of pixels, which halve until they and their windows fit; at a single pixel the windows
   // come in pieces.
   constexpr std::size_t fits = 2 * piece;
@@ -7705,7 +7671,7 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
       const Interval r{row, row_count}, c{column, column_count};
       const Interval over_rows = windows_over(height, r), over_columns = windows_over(width, c);
       const std::size_t pixels = row_count * column_count;
-      core.dma.load(number.columns(0, pixels), pixels_of(hbm(numbers).broadcast_rows(most), r, c));
+      number_pixels(core, number.columns(0, pixels), width, r, c);
       for_pieces(planes, lanes, [&](std::size_t plane, std::size_t count) {
         const Tile flat = results.next(count, pixels);
         const Tile result = flat.reshape({row_count, column_count});
@@ -8164,8 +8130,8 @@ class ParameterStep {
         std::lower_bound(touched_.begin(), touched_.end(), static_cast<std::int64_t>(part.row));
     if (next == touched_.end() || static_cast<std::size_t>(*next) >= part.row + part.rows) return;
     const Tile indices = indices_->next(part.rows, 1);
-    core_.dma.queue(index_queue)
-        .load(indices, hbm(positions_).columns(part.row, part.row + 1).with_rows(part.rows, 1));
+    core_.dma.load(indices,
+                   hbm(positions_).columns(part.row, part.row + 1).with_rows(part.rows, 1));
     const std::size_t column = part.first % columns_;
     core_.dma.gather(tile,
                      flat_view(values_)
@@ -8771,9 +8737,10 @@ inline void copy_rows(Core& core, const HbmView& from, const HbmView& to) {
   // Long rows lie across the partitions, short ones one to a partition.
   const std::size_t wide = 4 * piece;
   if (columns >= wide) {
-    Pair tiles(core, from.dtype(), lanes, piece);
+    const ElementTiles elements(columns);
+    Pair tiles = elements.pair(core, from.dtype());
     for (std::size_t row = 0; row < rows; ++row)
-      for_element_tiles(columns, [&](std::size_t first, std::size_t part, std::size_t width) {
+      elements.for_each([&](std::size_t first, std::size_t part, std::size_t width) {
         const Tile tile = tiles.next(part, width);
         core.dma.load(tile, element_block(from.rows(row, row + 1), first, part, width));
         core.dma.queue(store_queue)
@@ -8817,7 +8784,7 @@ inline void sequence_first(Core& core, const OperatorCall& call) {
   Pair tiles(core, x.dtype(), (std::min)(count, lanes), (std::min)(x.columns(), piece));
   for_pieces(count, lanes, [&](std::size_t row, std::size_t rows) {
     const Tile index = indices.next(rows, 1);
-    core.dma.queue(index_queue).load(index, hbm(first).columns(row, row + 1).with_rows(rows, 1));
+    core.dma.load(index, hbm(first).columns(row, row + 1).with_rows(rows, 1));
     for_pieces(x.columns(), piece, [&](std::size_t column, std::size_t columns) {
       const Tile tile = tiles.next(rows, columns);
       core.dma.gather(tile, x.view().columns(column, column + columns), index);

@@ -80,7 +80,7 @@ class Core {
    public:
     explicit Scope(Core& core)
         : core_(core), sbuf_(core.state_.sbuf.mark()), psum_(core.state_.psum.mark()) {}
-    // Transfers that are still under way use the tiles.
+    // A transfer from a tile that is still under way ends before its bytes are written again.
     ~Scope() {
       core_.state_.sbuf.release(sbuf_);
       core_.state_.psum.release(psum_);

@@ -205,8 +205,6 @@ class Dma {
   }
   void check_indices(std::string_view name, const Tile& tile, const HbmView& table,
                      const Tile& indices) {
-    // Indices are read when descriptors are made: what this queue brings before has arrived.
-    core_->end_transfers(lane(), static_cast<std::uint32_t>(-1));
     core_->check(name, {"indices", indices});
     CoreState::check_memory(name, {"indices", indices}, Memory::sbuf, "DMA");
     if (indices.dtype() != DType::int32 || indices.free_size() != 1 ||

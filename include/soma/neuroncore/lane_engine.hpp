@@ -1,6 +1,6 @@
 #pragma once
-// LaneEngine: what the Vector and GpSimd engines share: operands that are checked alike, and a
-// partition at a time that is widened to fp32, computed and rounded into dst.
+// LaneEngine: what the Vector, Scalar and GpSimd engines share: operands that are checked alike,
+// and a partition at a time that is widened to fp32, computed and rounded into dst.
 
 #include <soma/neuroncore/alu.hpp>
 #include <soma/neuroncore/sequencer.hpp>

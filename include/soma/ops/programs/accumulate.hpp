@@ -2,6 +2,7 @@
 // Adding gradients up, in place in device memory.
 
 #include <soma/ops/accumulate.hpp>
+#include <soma/ops/programs/pieces.hpp>
 #include <soma/ops/programs/rows_of_numbers.hpp>
 
 #include <algorithm>
@@ -14,17 +15,17 @@ inline void accumulate(Core& core, const OperatorCall& call) {
   const Tensor& total = call.inputs[0];
   const Tensor more = contiguous(call.context, call.inputs[1]);
   const HbmView old = hbm(total), from = hbm(more), to = hbm_target(total);
-  Pair totals(core, total.dtype(), lanes, piece), others(core, more.dtype(), lanes, piece);
-  Pair sums(core, total.dtype(), lanes, piece);
-  for_element_tiles(
-      total.elements(), [&](std::size_t first, std::size_t rows, std::size_t columns) {
-        const Tile a = totals.next(rows, columns), b = others.next(rows, columns);
-        const Tile sum = sums.next(rows, columns);
-        core.dma.load(a, element_block(old, first, rows, columns))
-            .load(b, element_block(from, first, rows, columns));
-        core.vector.tensor_tensor(sum, a, b, Alu::add);
-        core.dma.queue(store_queue).store(element_block(to, first, rows, columns), sum);
-      });
+  const ElementTiles elements(total.elements());
+  Pair totals = elements.pair(core, total.dtype()), others = elements.pair(core, more.dtype());
+  Pair sums = elements.pair(core, total.dtype());
+  elements.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    const Tile a = totals.next(rows, columns), b = others.next(rows, columns);
+    const Tile sum = sums.next(rows, columns);
+    core.dma.load(a, element_block(old, first, rows, columns))
+        .load(b, element_block(from, first, rows, columns));
+    core.vector.tensor_tensor(sum, a, b, Alu::add);
+    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), sum);
+  });
 }
 
 // Rows are distinct: a scatter adds each to its own.

@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <span>
 #include <string>
 
@@ -179,9 +178,8 @@ inline void cross_entropy_backward(Core& core, const OperatorCall& call) {
   Scratch scratch(core, partitions, width);
   LabelTiles labels(core, partitions);
   // 0, 1, 2 ... in every partition.
-  const Tensor count = Tensor::empty(context, Shape{width});
-  std::iota(count.mutable_span<float>().begin(), count.mutable_span<float>().end(), 0.0f);
-  const Tile numbers = broadcast_row(core, count, partitions);
+  const Tile numbers = core.sbuf.tile(DType::fp32, partitions, width);
+  core.gpsimd.iota(numbers, {.loops = {{1, width}}});
   Tile factor;
   if (!each)
     factor = repeated_number(

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 namespace soma::programs {
@@ -46,12 +45,13 @@ struct WindowRun {
   }
 };
 
-// The numbers of a plane's pixels, which a compiler would keep as a constant in device memory.
-inline Tensor pixel_numbers(Context& context, const Extent& height, const Extent& width) {
-  const Tensor numbers = Tensor::empty(context, Shape{1, height.image, width.image}, DType::int32);
-  auto* all = numbers.mutable_data<std::int32_t>();
-  std::iota(all, all + numbers.elements(), 0);
-  return numbers;
+// The numbers of some pixels in their plane, in every partition of a tile.
+inline void number_pixels(Core& core, const Tile& tile, const Extent& width, const Interval& rows,
+                          const Interval& columns) {
+  const std::size_t first = rows.begin * width.image + columns.begin;
+  core.gpsimd.iota(
+      tile, {.loops = {{static_cast<std::int32_t>(width.image), rows.size}, {1, columns.size}},
+             .offset = static_cast<std::int32_t>(first)});
 }
 
 // Pixels of planes, [planes, H, W] in device memory.
@@ -72,7 +72,6 @@ class MaxPool {
         width_(width_of(window)),
         plan_(1, height_, width_, piece, patch_elements),
         x_(planes_of(contiguous(call.context, call.inputs[0]))),
-        numbers_(pixel_numbers(call.context, height_, width_)),
         largest_(planes_of(call.outputs[0])),
         indices_(planes_of(call.outputs[1])),
         pixels_(core, DType::fp32, most(), plan_.patch()),
@@ -189,9 +188,7 @@ class MaxPool {
     core_.dma.load(
         pixels, pixels_of(hbm(x_).rows(planes_.begin, planes_.end()), patch_rows_, patch_columns_));
     const Tile numbers = number_.columns(0, count);
-    if (!numbered)
-      core_.dma.load(numbers, pixels_of(hbm(numbers_).broadcast_rows(number_.partitions()),
-                                        patch_rows_, patch_columns_));
+    if (!numbered) number_pixels(core_, numbers, width_, patch_rows_, patch_columns_);
     const Tile nan = not_a_number_.rows(0, planes_.size).columns(0, count);
     core_.vector.tensor_tensor(nan, pixels, pixels, Alu::not_equal);
     patch_ = shaped(pixels);
@@ -202,7 +199,7 @@ class MaxPool {
   Core& core_;
   const Extent height_, width_;
   const ConvolutionPlan plan_;
-  const Tensor x_, numbers_, largest_, indices_;
+  const Tensor x_, largest_, indices_;
   Pair pixels_, results_, found_;
   Tile number_, not_a_number_, equal_;
   // What is worked on.
@@ -237,7 +234,6 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
   const Tensor indices = planes_of(contiguous(call.context, call.inputs[1]));
   const Tensor dy = planes_of(contiguous(call.context, call.inputs[2]));
   const Tensor dx = planes_of(call.outputs[0]);
-  const Tensor numbers = pixel_numbers(call.context, height, width);
   // Tiles of pixels, which halve until they and their windows fit; at a single pixel the windows
   // come in pieces.
   constexpr std::size_t fits = 2 * piece;
@@ -305,7 +301,7 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
       const Interval r{row, row_count}, c{column, column_count};
       const Interval over_rows = windows_over(height, r), over_columns = windows_over(width, c);
       const std::size_t pixels = row_count * column_count;
-      core.dma.load(number.columns(0, pixels), pixels_of(hbm(numbers).broadcast_rows(most), r, c));
+      number_pixels(core, number.columns(0, pixels), width, r, c);
       for_pieces(planes, lanes, [&](std::size_t plane, std::size_t count) {
         const Tile flat = results.next(count, pixels);
         const Tile result = flat.reshape({row_count, column_count});

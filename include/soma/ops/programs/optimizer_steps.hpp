@@ -168,8 +168,8 @@ class ParameterStep {
         std::lower_bound(touched_.begin(), touched_.end(), static_cast<std::int64_t>(part.row));
     if (next == touched_.end() || static_cast<std::size_t>(*next) >= part.row + part.rows) return;
     const Tile indices = indices_->next(part.rows, 1);
-    core_.dma.queue(index_queue)
-        .load(indices, hbm(positions_).columns(part.row, part.row + 1).with_rows(part.rows, 1));
+    core_.dma.load(indices,
+                   hbm(positions_).columns(part.row, part.row + 1).with_rows(part.rows, 1));
     const std::size_t column = part.first % columns_;
     core_.dma.gather(tile,
                      flat_view(values_)

@@ -77,23 +77,6 @@ void for_pieces(std::size_t count, std::size_t most, const Call& call) {
     call(begin, (std::min)(most, count - begin));
 }
 
-// Contiguous elements as tiles: call(first, partitions, elements a partition) for full tiles of
-// 128 x piece, then for what is left in fewer or shorter rows.
-template <class Call>
-void for_element_tiles(std::size_t count, const Call& call) {
-  std::size_t done = 0;
-  for (std::size_t width = piece; done < count && width != 0; width /= 2) {
-    std::size_t rows = (count - done) / width;
-    // Short rows waste transfers: rather fewer partitions of full length.
-    while (rows != 0) {
-      const std::size_t part = (std::min)(rows, lanes);
-      call(done, part, width);
-      done += part * width;
-      rows -= part;
-    }
-  }
-}
-
 // Elements first and following of a contiguous tensor as [partitions, columns].
 inline HbmView element_block(const HbmView& view, std::size_t first, std::size_t partitions,
                              std::size_t columns) {
@@ -129,14 +112,5 @@ class Pair {
 
 // Loads and stores go through queues of their own, so that a store does not hold up the next load.
 inline constexpr std::size_t store_queue = 1;
-// Row numbers go through another: a gather waits for them before it begins.
-inline constexpr std::size_t index_queue = 2;
-
-// A row vector (bias, gamma ...) in every one of `partitions` partitions, as fp32.
-inline Tile broadcast_row(Core& core, const Tensor& vector, std::size_t partitions) {
-  const Tile tile = core.sbuf.tile(DType::fp32, partitions, vector.elements());
-  core.dma.load(tile, hbm(vector).broadcast_rows(partitions));
-  return tile;
-}
 
 }  // namespace soma::programs

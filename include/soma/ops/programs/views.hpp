@@ -1,7 +1,7 @@
 #pragma once
 // Operators that only move elements: transfers and nothing else.
 
-#include <soma/ops/programs/support.hpp>
+#include <soma/ops/programs/pieces.hpp>
 #include <soma/ops/views.hpp>
 
 #include <algorithm>
@@ -31,9 +31,10 @@ inline void copy_rows(Core& core, const HbmView& from, const HbmView& to) {
   // Long rows lie across the partitions, short ones one to a partition.
   const std::size_t wide = 4 * piece;
   if (columns >= wide) {
-    Pair tiles(core, from.dtype(), lanes, piece);
+    const ElementTiles elements(columns);
+    Pair tiles = elements.pair(core, from.dtype());
     for (std::size_t row = 0; row < rows; ++row)
-      for_element_tiles(columns, [&](std::size_t first, std::size_t part, std::size_t width) {
+      elements.for_each([&](std::size_t first, std::size_t part, std::size_t width) {
         const Tile tile = tiles.next(part, width);
         core.dma.load(tile, element_block(from.rows(row, row + 1), first, part, width));
         core.dma.queue(store_queue)
@@ -77,7 +78,7 @@ inline void sequence_first(Core& core, const OperatorCall& call) {
   Pair tiles(core, x.dtype(), (std::min)(count, lanes), (std::min)(x.columns(), piece));
   for_pieces(count, lanes, [&](std::size_t row, std::size_t rows) {
     const Tile index = indices.next(rows, 1);
-    core.dma.queue(index_queue).load(index, hbm(first).columns(row, row + 1).with_rows(rows, 1));
+    core.dma.load(index, hbm(first).columns(row, row + 1).with_rows(rows, 1));
     for_pieces(x.columns(), piece, [&](std::size_t column, std::size_t columns) {
       const Tile tile = tiles.next(rows, columns);
       core.dma.gather(tile, x.view().columns(column, column + columns), index);
