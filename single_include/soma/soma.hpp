@@ -1019,6 +1019,27 @@ struct LogSink {
 };
 
 }  // namespace soma
+// ---- soma/runtime/math.hpp
+// What may differ between CPUs.
+
+namespace soma {
+
+// fast: a bf16 dot instruction may be used where this CPU is listed as faster with it. portable:
+// the same bits on every target with fused multiply-add; refused on a target without.
+enum class Math : std::uint8_t { fast, portable };
+
+// How products of bf16 numbers are formed where matrices are multiplied.
+enum class Bf16Products : std::uint8_t {
+  widened,          // to fp32 while packing, then fp32 multiply-adds: portable bits
+  dot_instruction,  // the CPU's bf16 dot product
+};
+
+struct Bf16Choice {
+  Bf16Products products = Bf16Products::widened;
+  std::string_view reason{};
+};
+
+}  // namespace soma
 
 namespace soma {
 
@@ -1026,11 +1047,6 @@ struct Kernels;           // kernels/table.hpp
 struct BuiltInOperators;  // ops/built_in.hpp
 class OperatorRegistry;   // ops/registry.hpp
 class Device;             // ops/device.hpp
-
-// What may differ between CPUs. fast: a bf16 dot instruction may be used where this CPU is listed
-// as faster with it. portable: the same bits on every target with fused multiply-add; refused on a
-// target without.
-enum class Math : std::uint8_t { fast, portable };
 
 struct ContextOptions {
   Executor executor{};      // empty: a ThreadPool, made on first use
@@ -1049,6 +1065,10 @@ struct Target {
   // Does that many rounds of multiply-adds in registers; returns how many floating-point operations
   // those were.
   double (*multiply_add_rate)(std::uint64_t rounds) noexcept;
+  // The same with the bf16 dot instruction; nullptr where the target was compiled without it. Only
+  // for a CPU that has it.
+  double (*bf16_dot_rate)(std::uint64_t rounds) noexcept = nullptr;
+  Bf16Choice bf16{};  // on this CPU, with Math::fast
 };
 
 // What a program was compiled with: the targets to choose from, best first, the operators, and the
@@ -1096,6 +1116,10 @@ class Context {
   const Target& target() const { return *target_; }
   TargetList targets() const { return list_; }
   Math math() const { return math_; }
+  Bf16Choice bf16() const {
+    return math_ == Math::fast ? target_->bf16
+                               : Bf16Choice{Bf16Products::widened, "Math::portable"};
+  }
 
   // The host's executor, or the default pool, whose threads start with the first parallel work.
   // Thread-safe.
@@ -3062,424 +3086,6 @@ struct Version {
 inline constexpr Version version{SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_VERSION_PATCH};
 
 }  // namespace soma
-// ---- soma/runtime/host.hpp
-// describe_host(): what this program runs on and how well it is set up for it. For people and logs:
-// nothing in soma is decided from a measured rate.
-
-// ---- soma/runtime/clock.hpp
-// A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
-// newer that header brings <format> along, and costs as much as the rest of soma's interface.
-
-namespace soma {
-
-// Nanoseconds since some moment in the past.
-inline std::int64_t monotonic_nanoseconds() {
-  timespec now{};
-#if defined(CLOCK_MONOTONIC)
-  clock_gettime(CLOCK_MONOTONIC, &now);
-#else
-  timespec_get(&now, TIME_UTC);
-#endif
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
-
-}  // namespace soma
-// ---- soma/runtime/cpu.hpp
-// What the operating system says of the processor: who it is, its caches, and how many cores this
-// process may use. Everything is read when asked, from cpuid, sysfs and procfs; what cannot be read
-// is 0 or empty.
-
-#if defined(__linux__)
-#include <sched.h>
-#endif
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#endif
-
-namespace soma {
-
-struct CpuIdentity {
-  std::string vendor, name;  // "AuthenticAMD", "AMD EPYC ..."
-  int family = 0, model = 0;
-};
-
-struct CpuCaches {
-  std::size_t l1_data = 0, l2 = 0, l3 = 0;  // bytes, as seen by one core
-};
-
-struct CpuShare {
-  int cores = 1;        // logical processors in this process's affinity mask
-  double quota = 0;     // cores' worth of time that its control group may use; 0: no limit
-  int usable() const {  // how many threads can run at once, at least 1
-    // Rounded down: a fork-join step waits for its slowest thread, so one that is throttled holds
-    // up all.
-    return quota > 0 ? (std::max)(1, (std::min)(cores, static_cast<int>(quota))) : cores;
-  }
-};
-
-namespace detail {
-
-// A small text file, whole; empty where it cannot be read.
-inline std::string read_text(const std::string& path) {
-  std::string text;
-  if (std::FILE* file = std::fopen(path.c_str(), "re")) {
-    char buffer[1024];
-    std::size_t count;
-    while ((count = std::fread(buffer, 1, sizeof buffer, file)) > 0) text.append(buffer, count);
-    std::fclose(file);
-  }
-  return text;
-}
-
-inline std::int64_t leading_integer(std::string_view text) {
-  std::int64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
-// cpu.max of one control group (version 2): "max 100000" or "150000 100000", quota and period in
-// microseconds.
-inline double quota_of(std::string_view cpu_max) {
-  const auto space = cpu_max.find(' ');
-  if (space == std::string_view::npos || cpu_max.substr(0, 3) == "max") return 0;
-  const auto period = leading_integer(cpu_max.substr(space + 1));
-  return period > 0 ? static_cast<double>(leading_integer(cpu_max)) / static_cast<double>(period)
-                    : 0;
-}
-
-// The tightest limit on the way from this process's control group up to the root. `root` is where
-// cgroup is mounted.
-inline double control_group_quota(const std::string& root, std::string_view process_groups) {
-  double tightest = 0;
-  const auto consider = [&tightest](double quota) {
-    if (quota > 0 && (tightest == 0 || quota < tightest)) tightest = quota;
-  };
-  while (!process_groups.empty()) {
-    const auto end = (std::min)(process_groups.find('\n'), process_groups.size());
-    const std::string_view line = process_groups.substr(0, end);
-    process_groups.remove_prefix((std::min)(end + 1, process_groups.size()));
-    const auto first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string_view::npos) continue;
-    const std::string_view controllers = line.substr(first + 1, second - first - 1);
-    std::string group(line.substr(second + 1));
-    const bool version_2 = controllers.empty();
-    if (!version_2 && controllers.find("cpu") == std::string_view::npos) continue;
-    while (true) {
-      if (version_2) {
-        consider(quota_of(read_text(root + group + "/cpu.max")));
-      } else {
-        const std::string folder = root + "/cpu" + group;
-        const auto quota = leading_integer(read_text(folder + "/cpu.cfs_quota_us"));
-        const auto period = leading_integer(read_text(folder + "/cpu.cfs_period_us"));
-        if (quota > 0 && period > 0)
-          consider(static_cast<double>(quota) / static_cast<double>(period));
-      }
-      const auto slash = group.rfind('/');
-      if (group.empty() || slash == std::string::npos) break;
-      group.resize(slash);
-    }
-  }
-  return tightest;
-}
-
-}  // namespace detail
-
-inline CpuShare cpu_share() {
-  CpuShare share;
-  share.cores = (std::max)(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
-#if defined(__linux__)
-  // The kernel refuses a mask smaller than its own, so grow until it fits.
-  for (std::size_t processors = 1024; processors <= 1u << 20; processors *= 2) {
-    std::vector<unsigned long> mask(processors / (8 * sizeof(unsigned long)));
-    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
-    const std::size_t bytes = mask.size() * sizeof(unsigned long);
-    if (sched_getaffinity(0, bytes, set) == 0) {
-      share.cores = (std::max)(1, CPU_COUNT_S(bytes, set));
-      break;
-    }
-  }
-  share.quota =
-      detail::control_group_quota("/sys/fs/cgroup", detail::read_text("/proc/self/cgroup"));
-#endif
-  return share;
-}
-
-inline CpuCaches cpu_caches() {
-  CpuCaches caches;
-  for (int index = 0; index < 8; ++index) {
-    const std::string folder =
-        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
-    const std::string size = detail::read_text(folder + "size");  // "48K"
-    if (size.empty()) break;
-    const auto bytes = static_cast<std::size_t>(detail::leading_integer(size)) *
-                       (size.find('M') != std::string::npos ? 1u << 20 : 1u << 10);
-    const auto level = detail::leading_integer(detail::read_text(folder + "level"));
-    const bool data = detail::read_text(folder + "type").rfind("Instruction", 0) != 0;
-    if (level == 1 && data) caches.l1_data = bytes;
-    if (level == 2) caches.l2 = bytes;
-    if (level == 3) caches.l3 = bytes;
-  }
-  return caches;
-}
-
-inline CpuIdentity cpu_identity() {
-  CpuIdentity identity;
-#if defined(__x86_64__) || defined(__i386__)
-  std::array<unsigned, 4> r{};
-  const auto text = [](auto... words) {
-    std::string bytes;
-    (bytes.append(reinterpret_cast<const char*>(&words), sizeof words), ...);
-    return bytes;
-  };
-  if (__get_cpuid(0, &r[0], &r[1], &r[2], &r[3]) != 0) identity.vendor = text(r[1], r[3], r[2]);
-  if (__get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) != 0) {
-    const unsigned base = (r[0] >> 8) & 15;
-    identity.family = static_cast<int>(base == 15 ? base + ((r[0] >> 20) & 255) : base);
-    identity.model = static_cast<int>(((r[0] >> 4) & 15) | ((r[0] >> 12) & 0xF0));
-  }
-  for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; ++leaf)
-    if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]) != 0)
-      identity.name += text(r[0], r[1], r[2], r[3]);
-  identity.name.resize(std::strlen(identity.name.c_str()));
-#else
-  // "CPU implementer : 0x41", "CPU part : 0xd0c" of the first processor.
-  const std::string info = detail::read_text("/proc/cpuinfo");
-  const auto field = [&info](std::string_view key) {
-    const auto at = info.find(key);
-    const auto hex = at == std::string::npos ? at : info.find("0x", at);
-    int value = 0;
-    if (hex != std::string::npos)
-      std::from_chars(info.data() + hex + 2, info.data() + info.size(), value, 16);
-    return value;
-  };
-  identity.family = field("CPU implementer");
-  identity.model = field("CPU part");
-  identity.vendor = identity.family == 0 ? "" : "implementer " + std::to_string(identity.family);
-#endif
-  return identity;
-}
-
-}  // namespace soma
-// ---- soma/runtime/float_environment.hpp
-// FloatEnvironment: round to nearest, subnormals kept, traps off, for as long as the object lives.
-//
-// A host may have changed these modes (a program linked with -ffast-math starts with flush-to-zero
-// on); soma's bits must not depend on that and the host must not see ours. Whoever calls the kernel
-// table holds one: parallel() does, on every thread that runs a task. The exception flags that soma
-// raises are dropped with the rest. Costs a few nanoseconds.
-
-#if !defined(__x86_64__) && !defined(__aarch64__)
-#include <cfenv>
-#endif
-
-namespace soma {
-
-class FloatEnvironment {
- public:
-#if defined(__x86_64__)
-  FloatEnvironment() : saved_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(0x1F80); }
-  ~FloatEnvironment() { __builtin_ia32_ldmxcsr(saved_); }
-#elif defined(__aarch64__)
-  FloatEnvironment() {
-    __asm__ volatile("mrs %0, fpcr" : "=r"(saved_));
-    __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{0}) : "memory");
-  }
-  ~FloatEnvironment() { __asm__ volatile("msr fpcr, %0" : : "r"(saved_) : "memory"); }
-#else
-  FloatEnvironment() {
-    std::fegetenv(&saved_);
-    std::fesetenv(FE_DFL_ENV);
-  }
-  ~FloatEnvironment() { std::fesetenv(&saved_); }
-#endif
-  FloatEnvironment(const FloatEnvironment&) = delete;
-  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
-
- private:
-#if defined(__x86_64__)
-  unsigned saved_;
-#elif defined(__aarch64__)
-  std::uint64_t saved_;
-#else
-  std::fenv_t saved_;
-#endif
-};
-
-}  // namespace soma
-
-namespace soma {
-
-// How products of bf16 numbers are formed where matrices are multiplied.
-enum class Bf16Products : std::uint8_t {
-  widened,          // to fp32 while loading, then fp32 multiply-adds: portable bits
-  dot_instruction,  // the CPU's bf16 dot product
-};
-
-struct Bf16Choice {
-  Bf16Products products;
-  std::string_view reason;
-};
-
-// Decided from a table of CPU identities, never from a timing: presence of the instruction is no
-// reason to use it. Listed are parts where the rates of both were measured.
-inline Bf16Choice bf16_choice(const CpuIdentity& cpu, Math math) {
-  if (math == Math::portable) return {Bf16Products::widened, "Math::portable"};
-  struct Listed {
-    std::string_view vendor;
-    int family, first_model, last_model;
-    Bf16Products products;
-    std::string_view reason;
-  };
-  static constexpr Listed listed[] = {
-      {"GenuineIntel", 6, 143, 143, Bf16Products::widened,
-       "Sapphire Rapids: same core as Emerald Rapids, whose dot instruction has half the fp32 "
-       "rate"},
-      {"GenuineIntel", 6, 207, 207, Bf16Products::widened,
-       "Emerald Rapids: the dot instruction was measured at half the fp32 multiply-add rate"},
-      {"AuthenticAMD", 26, 0, 255, Bf16Products::dot_instruction,
-       "Zen 5: the dot instruction was measured at twice the fp32 multiply-add rate"},
-  };
-  for (const Listed& entry : listed)
-    if (entry.vendor == cpu.vendor && entry.family == cpu.family &&
-        entry.first_model <= cpu.model && cpu.model <= entry.last_model)
-      return {entry.products, entry.reason};
-  return {Bf16Products::widened,
-          "this CPU is not in the list of parts where the dot instruction was measured"};
-}
-
-struct HostDescription {
-  CpuIdentity cpu;
-  CpuShare share;
-  CpuCaches caches;
-  std::vector<std::string> targets;  // best first
-  std::string target;                // the one in use
-  bool fused_multiply_add = false;
-  bool dispatched = false;  // soma::dispatch, or kernels of one unit
-  Math math = Math::fast;
-  Bf16Choice bf16{};
-  int threads = 1;
-  double gflops_per_core = 0;     // fp32 multiply-adds in registers, one thread; 0: not measured
-  double copy_gb_per_second = 0;  // memory read and written by one copying thread; 0: not measured
-  std::vector<std::string> remedies;  // what would make this program faster
-};
-
-enum class Measure : std::uint8_t { no, yes };
-
-namespace detail {
-
-// The best of a few short runs: neighbours on a shared machine only ever slow it down.
-template <class Work>
-double best_seconds(int runs, Work&& work) {
-  double best = 0;
-  for (int run = 0; run < runs; ++run) {
-    const std::int64_t start = monotonic_nanoseconds();
-    work();
-    const double elapsed = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
-    if (run == 0 || elapsed < best) best = elapsed;
-  }
-  return best;
-}
-
-inline double measured_gflops(const Target& target) {
-  const FloatEnvironment environment;
-  double operations = 0;
-  const double seconds = best_seconds(5, [&] { operations = target.multiply_add_rate(400'000); });
-  return seconds > 0 ? operations / seconds * 1e-9 : 0;
-}
-
-inline double measured_copy_rate(Context& context) {
-  constexpr std::size_t bytes = std::size_t{64} << 20;
-  CountingResource& memory = context.memory();
-  void* from = memory.allocate(bytes, memory_alignment);
-  void* to = memory.allocate(bytes, memory_alignment);
-  std::memset(from, 1, bytes);
-  std::memset(to, 2, bytes);
-  const double seconds = best_seconds(5, [&] { std::memcpy(to, from, bytes); });
-  memory.deallocate(to, bytes, memory_alignment);
-  memory.deallocate(from, bytes, memory_alignment);
-  return seconds > 0 ? 2.0 * static_cast<double>(bytes) / seconds * 1e-9 : 0;
-}
-
-}  // namespace detail
-
-// Measuring takes a tenth of a second and 128 MiB of the context's memory.
-inline HostDescription describe_host(Context& context, Measure measure = Measure::yes) {
-  HostDescription host;
-  host.cpu = cpu_identity();
-  host.share = cpu_share();
-  host.caches = cpu_caches();
-  for (const Target& target : context.targets().targets) host.targets.emplace_back(target.name);
-  host.target = context.target().name;
-  host.fused_multiply_add = context.target().fused_multiply_add;
-  host.dispatched = context.targets().dispatched;
-  host.math = context.math();
-  host.bf16 = bf16_choice(host.cpu, host.math);
-  host.threads = context.executor().width;
-  if (measure == Measure::yes) {
-    host.gflops_per_core = detail::measured_gflops(context.target());
-    host.copy_gb_per_second = detail::measured_copy_rate(context);
-  }
-  if (!host.dispatched && !host.fused_multiply_add) {
-    host.remedies.emplace_back(
-        "the kernels were compiled for " + host.target +
-        ", without fused multiply-add: link soma::dispatch, or compile with -march=native");
-  } else if (host.dispatched && !context.targets().targets.empty() &&
-             context.targets().targets.front().name != context.target().name) {
-    host.remedies.emplace_back("a better target is there: " + host.targets.front());
-  }
-  if (host.threads > host.share.usable())
-    host.remedies.emplace_back(std::to_string(host.threads) + " threads share " +
-                               std::to_string(host.share.usable()) + " usable cores: use fewer");
-#if !defined(__OPTIMIZE__)
-  host.remedies.emplace_back("this unit was compiled without optimisation: use -O2");
-#endif
-  return host;
-}
-
-inline std::string to_string(const HostDescription& host) {
-  std::string text;
-  const auto line = [&text](std::string_view key, const std::string& value) {
-    std::string padded(key);
-    padded.resize((std::max)(padded.size() + 1, std::size_t{16}), ' ');
-    text.append(padded).append(value).append("\n");
-  };
-  const auto number = [](double value, int digits) {
-    char buffer[32];
-    std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
-    return std::string(buffer);
-  };
-  line("cpu", (host.cpu.name.empty() ? "unknown" : host.cpu.name) + " (" + host.cpu.vendor +
-                  ", family " + std::to_string(host.cpu.family) + ", model " +
-                  std::to_string(host.cpu.model) + ")");
-  line("cores", std::to_string(host.share.cores) + " in the affinity mask, " +
-                    (host.share.quota > 0 ? "quota " + number(host.share.quota, 2)
-                                          : std::string("no quota")) +
-                    "; " + std::to_string(host.threads) + " threads in use");
-  line("caches", "L1 " + std::to_string(host.caches.l1_data >> 10) + " KiB, L2 " +
-                     std::to_string(host.caches.l2 >> 10) + " KiB, L3 " +
-                     std::to_string(host.caches.l3 >> 10) + " KiB");
-  std::string targets;
-  for (const std::string& target : host.targets)
-    targets.append(targets.empty() ? "" : " ")
-        .append(target == host.target ? "[" + target + "]" : target);
-  line("targets",
-       targets + (host.fused_multiply_add ? ", with" : ", without") + " fused multiply-add");
-  line("build", host.dispatched ? "dispatched: every target compiled, chosen by CPU"
-                                : "include and go: the target that the compiler's flags allow");
-  line("math", host.math == Math::fast ? "fast" : "portable");
-  line("bf16 products",
-       std::string(host.bf16.products == Bf16Products::widened ? "widened to fp32"
-                                                               : "dot instruction") +
-           " (" + std::string(host.bf16.reason) + ")");
-  if (host.gflops_per_core > 0)
-    line("measured", number(host.gflops_per_core, 0) + " GFLOP/s fp32 multiply-add a core, copy " +
-                         number(host.copy_gb_per_second, 1) +
-                         " GB/s read and written (for information)");
-  for (const std::string& remedy : host.remedies) line("remedy", remedy);
-  return text;
-}
-
-}  // namespace soma
 // ---- soma/state/record.hpp
 // Record: a short list of named values, in the order in which they were set. The counters of a
 // checkpoint, what a run was made with, one line of a log.
@@ -3652,7 +3258,7 @@ inline void add_arithmetic(Record& identity, const Context& context) {
                                    "." + std::to_string(version.patch));
   identity.set("soma.math", context.math() == Math::portable ? "portable" : "fast");
   identity.set("soma.fused_multiply_add", context.target().fused_multiply_add);
-  const Bf16Products products = bf16_choice(cpu_identity(), context.math()).products;
+  const Bf16Products products = context.bf16().products;
   identity.set("soma.bf16_products",
                products == Bf16Products::dot_instruction ? "dot_instruction" : "widened");
 }
@@ -3859,6 +3465,53 @@ inline void check_identity(const Record& saved, const Record& current) {
 
 // ---- soma/train/metrics.hpp
 // Metrics of a classifier: gathered batch by batch, read at the end.
+
+// ---- soma/runtime/float_environment.hpp
+// FloatEnvironment: round to nearest, subnormals kept, traps off, for as long as the object lives.
+//
+// A host may have changed these modes (a program linked with -ffast-math starts with flush-to-zero
+// on); soma's bits must not depend on that and the host must not see ours. Whoever calls the kernel
+// table holds one: parallel() does, on every thread that runs a task. The exception flags that soma
+// raises are dropped with the rest. Costs a few nanoseconds.
+
+#if !defined(__x86_64__) && !defined(__aarch64__)
+#include <cfenv>
+#endif
+
+namespace soma {
+
+class FloatEnvironment {
+ public:
+#if defined(__x86_64__)
+  FloatEnvironment() : saved_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(0x1F80); }
+  ~FloatEnvironment() { __builtin_ia32_ldmxcsr(saved_); }
+#elif defined(__aarch64__)
+  FloatEnvironment() {
+    __asm__ volatile("mrs %0, fpcr" : "=r"(saved_));
+    __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{0}) : "memory");
+  }
+  ~FloatEnvironment() { __asm__ volatile("msr fpcr, %0" : : "r"(saved_) : "memory"); }
+#else
+  FloatEnvironment() {
+    std::fegetenv(&saved_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~FloatEnvironment() { std::fesetenv(&saved_); }
+#endif
+  FloatEnvironment(const FloatEnvironment&) = delete;
+  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+
+ private:
+#if defined(__x86_64__)
+  unsigned saved_;
+#elif defined(__aarch64__)
+  std::uint64_t saved_;
+#else
+  std::fenv_t saved_;
+#endif
+};
+
+}  // namespace soma
 
 namespace soma::train {
 
@@ -4721,7 +4374,8 @@ struct EmbeddingKernels {
 // multiply-add at a time, from zero, inside each segment of k; segments meet in the fixed tree. So
 // bits depend on the segments and on nothing else: not on blocking, tile, target (with fused
 // multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element:
-// k 2^-24 sum |a| |b|.
+// k 2^-24 sum |a| |b|. With the bf16 dot instruction bits depend on the segments and the CPU, and
+// products and sums below 2^-126 count as zero.
 
 namespace soma {
 
@@ -4745,6 +4399,11 @@ struct GemmArgs {
   MatrixTarget c{};     // m x n; overlaps neither a nor b
   Segments segments{};  // of k
   Eviction eviction{};
+  // dot_instruction: where both operands' stored numbers are exact in bf16 (bf16 unscaled, 8-bit
+  // formats, int8 and uint8 with a zero point of at most 128) two products at a time join the sum
+  // as the instruction has it, from the first of each segment on; scales are multiplied on the way
+  // out. Only for a target and a CPU that has it.
+  Bf16Products bf16_products = Bf16Products::widened;
   std::byte* workspace = nullptr;  // GemmKernels::workspace_bytes(), aligned to 64 bytes
 };
 
@@ -7209,6 +6868,25 @@ struct Schedule {
 }  // namespace soma::optim
 // ---- soma/train/evaluate.hpp
 // evaluate(): a pass over a source without training.
+
+// ---- soma/runtime/clock.hpp
+// A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
+// newer that header brings <format> along, and costs as much as the rest of soma's interface.
+
+namespace soma {
+
+// Nanoseconds since some moment in the past.
+inline std::int64_t monotonic_nanoseconds() {
+  timespec now{};
+#if defined(CLOCK_MONOTONIC)
+  clock_gettime(CLOCK_MONOTONIC, &now);
+#else
+  timespec_get(&now, TIME_UTC);
+#endif
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace soma
 
 namespace soma::train {
 
@@ -11660,7 +11338,7 @@ class RowReader {
   bool plain_ = false, direct_ = false;
 };
 
-// Writes a target: compute into place(), then finish().
+// Writes a target: compute into place(), then finish(); or write() what lies somewhere else.
 class RowWriter {
  public:
   explicit RowWriter(const MatrixTarget& target)
@@ -11677,15 +11355,24 @@ class RowWriter {
 
   // After `count` values were written to place(row, column).
   void finish(std::size_t row, std::size_t column, std::size_t count) {
-    if (!direct()) encode(row, column, count);
+    if (!direct()) encode(row, column, buffers_.values, count);
+  }
+
+  // At most a row chunk.
+  void write(std::size_t row, std::size_t column, const float* values, std::size_t count) {
+    if (!direct() && count % float_lanes == 0) return encode(row, column, values, count);
+    std::memcpy(place(row, column), values, count * sizeof(float));
+    finish(row, column, count);
   }
 
  private:
-  HWY_NOINLINE void encode(std::size_t row, std::size_t column, std::size_t count) {
+  // Reads whole vectors.
+  HWY_NOINLINE void encode(std::size_t row, std::size_t column, const float* values,
+                           std::size_t count) {
     Draw draw = target_.draw;
     draw.index = draw_index(draw, target_.draw_row_stride, target_.row_indices, row, column);
-    encode_chunk(params_, reinterpret_cast<const std::byte*>(buffers_.values), count,
-                 at(row, column), draw, buffers_);
+    encode_chunk(params_, reinterpret_cast<const std::byte*>(values), count, at(row, column), draw,
+                 buffers_);
   }
 
   std::byte* at(std::size_t row, std::size_t column) const {
@@ -12299,21 +11986,6 @@ static inline void activate_in_place(Activation function, std::size_t count, flo
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Writes runs of floats to a target, rounded.
-class RunWriter {
- public:
-  explicit RunWriter(const MatrixTarget& target) : writer_(target) {}
-
-  // At most a row chunk.
-  void write(std::size_t row, std::size_t column, const float* values, std::size_t count) {
-    std::memcpy(writer_.place(row, column), values, count * sizeof(float));
-    writer_.finish(row, column, count);
-  }
-
- private:
-  RowWriter writer_;
-};
-
 class Evictor {
  public:
   Evictor(const MatrixTarget& c, const Eviction& eviction)
@@ -12350,7 +12022,7 @@ class Evictor {
 
   Eviction eviction_;
   RowReader old_c_, residual_;
-  RunWriter c_, pre_activation_;
+  RowWriter c_, pre_activation_;
   ChunkBuffer chunk_;
 };
 
@@ -12377,6 +12049,47 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_GEMM_MICRO_INL_HPP
 #endif
 
+// ---- soma/simd/bf16_dot-inl.hpp
+// The bf16 dot instruction of x86 (AVX512_BF16): two products of bf16 numbers join an fp32 sum.
+// Subnormal inputs and results count as zero, whatever the floating-point environment, and the two
+// products need not be rounded one by one; so its bits are its own. Which CPUs are faster with it
+// is in runtime/bf16_products.hpp.
+
+#if defined(SOMA_SIMD_BF16_DOT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_BF16_DOT_INL_HPP
+#undef SOMA_SIMD_BF16_DOT_INL_HPP
+#else
+#define SOMA_SIMD_BF16_DOT_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Whether the code of the target at hand may hold the instruction. Who runs it asks the CPU first.
+#define SOMA_HAS_BF16_DOT (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
+inline constexpr bool has_bf16_dot = SOMA_HAS_BF16_DOT;
+
+#if SOMA_HAS_BF16_DOT
+// sum + a[2i] b[2i] + a[2i+1] b[2i+1] in lane i, of bf16 numbers in the places of floats, the even
+// one in the lower half. Highway 1.0.3 lacks it, and the compiler's intrinsic would want a target
+// of its own on every function that it is inlined into: the instruction itself needs neither.
+template <class V>
+HWY_INLINE V dot_pairs(V a, V b, V sum) {
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+  return sum;
+}
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -12397,27 +12110,56 @@ inline constexpr std::size_t micro_row_width =
     (micro_rows + float_lanes - 1) / float_lanes * float_lanes;
 inline constexpr std::size_t line_floats = 16;  // a cache line
 
+// What joins a sum in one step through packed operands, which have one float's place for it: an
+// fp32 product, or two of bf16 numbers that are adjacent along k.
+struct FusedMultiplyAdd {
+  static constexpr std::size_t products = 1;
+  static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
+    return hn::MulAdd(a, b, sum);
+  }
+};
+#if SOMA_HAS_BF16_DOT
+struct Bf16Dot {
+  static constexpr std::size_t products = 2;
+  static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
+    return dot_pairs(a, b, sum);
+  }
+};
+#endif
+
 namespace {  // internal linkage: units with other flags have their own
 
-// Where sums of a tile come from and go to; rows lie `stride` floats apart everywhere.
+// Where sums of a tile come from and go to; rows lie `stride` floats apart everywhere. Behind the
+// last step `addends` tiles join them, one after another: the first lies `addend_distance` floats
+// before `sums`, the next that much before it, and the result goes to the last of them. Without, to
+// `sums`.
 struct SumPath {
-  const float *from, *addend;
-  float* to;
-  std::size_t stride;
+  const float* from;  // nullptr: from zero
+  float* sums;
+  std::size_t addends, addend_distance, stride;
+};
+
+// Rows of a for one step after the other, [steps][micro_row_width] in a packed panel.
+struct PackedRows {
+  const float* at;
+
+  HWY_INLINE float operator[](std::size_t row) const { return at[row]; }
+  HWY_INLINE void next() { at += micro_row_width; }
+  HWY_INLINE void fetch() const {}
 };
 
 // The arrays of vectors below never exist in memory: every index is a constant.
+template <class Products, class RowsOfA = PackedRows>
 class MicroKernel {
   using Rows = std::make_index_sequence<micro_rows>;
   using Vectors = std::make_index_sequence<micro_vectors>;
   using All = std::make_index_sequence<micro_rows * micro_vectors>;
 
  public:
-  // The block of c at `block` floats from its start: sums from `path.from` on (from zero where
-  // null), along k in ascending order, one fused multiply-add at a time; then path.addend is added
-  // (unless null), and the result goes to path.to. a is [k][micro_row_width], b [k][micro_columns].
-  // All aligned to a vector. The block `next` is fetched meanwhile.
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t k, const float* HWY_RESTRICT a,
+  // The block of c at `block` floats from its start: sums along k in ascending order, one step at a
+  // time, on their path. b is [steps][micro_columns], aligned to a vector as c is. The block `next`
+  // is fetched meanwhile.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const SumPath& path,
                                                 std::size_t block, std::size_t next) {
     FloatVector sums[micro_rows * micro_vectors];
@@ -12426,19 +12168,22 @@ class MicroKernel {
       clear(All(), sums);
     else
       load(All(), sums, path.from + block, stride);
-    const float* fetched = (path.addend != nullptr ? path.addend : path.to) + next;
+    const float* fetched = path.sums - (path.addends != 0 ? path.addend_distance : 0) + next;
     for (std::size_t i = 0; i < micro_rows; ++i)
       for (std::size_t j = 0; j < micro_columns; j += line_floats)
         hwy::Prefetch(fetched + i * stride + j);
-    for (std::size_t i = 0; i < k; ++i) {
+    for (std::size_t i = 0; i < steps; ++i) {
+      if (i % line_floats == 0) a.fetch();
       FloatVector row[micro_vectors];
       load(Vectors(), row, b, 0);
       step(Rows(), sums, a, row);
-      a += micro_row_width;
+      a.next();
       b += micro_columns;
     }
-    if (path.addend != nullptr) add(All(), sums, path.addend + block, stride);
-    store(All(), sums, path.to + block, stride);
+    float* to = path.sums + block;
+    for (std::size_t i = 0; i < path.addends; ++i)
+      add(All(), sums, to -= path.addend_distance, stride);
+    store(All(), sums, to, stride);
   }
 
  private:
@@ -12468,23 +12213,24 @@ class MicroKernel {
      ...);
   }
   template <std::size_t... i>
-  HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, const float* a,
+  HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, const RowsOfA& a,
                               const FloatVector* row) {
     (multiply_add(Vectors(), sums + i * micro_vectors, hn::Set(Floats(), a[i]), row), ...);
   }
   template <std::size_t... j>
   HWY_INLINE static void multiply_add(std::index_sequence<j...>, FloatVector* sums, FloatVector a,
                                       const FloatVector* row) {
-    ((sums[j] = hn::MulAdd(a, row[j], sums[j])), ...);
+    ((sums[j] = Products::add(a, row[j], sums[j])), ...);
   }
 };
 
 }  // namespace
 
 // A product of packed panels, with sums on their path: `rows` and `columns` are rounded up to whole
-// micro-tiles, which the path has room for. Panels lie `depth` steps of k apart.
+// micro-tiles, which the path has room for. Panels lie `steps` apart.
+template <class Products = FusedMultiplyAdd>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panels(std::size_t rows, std::size_t columns,
-                                                          std::size_t depth, const float* a,
+                                                          std::size_t steps, const float* a,
                                                           const float* b, const SumPath& path) {
   // A panel of b stays in the first-level cache while the panels of a pass.
   for (std::size_t j = 0; j < columns; j += micro_columns) {
@@ -12493,8 +12239,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panels(std::size_t rows, std:
       const std::size_t block = i * path.stride + j;
       const std::size_t next =
           i + micro_rows < rows ? block + micro_rows * path.stride : j + micro_columns;
-      MicroKernel::run(depth, panel, b + j * depth, path, block, next);
-      panel += depth * micro_row_width;
+      MicroKernel<Products>::run(steps, {panel}, b + j * steps, path, block, next);
+      panel += steps * micro_row_width;
     }
   }
 }
@@ -12524,7 +12270,7 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Most steps of k in a panel.
+// Most steps in a panel.
 inline constexpr std::size_t pack_depth = 192;
 // Most lines (rows of a, columns of b) in a call.
 inline constexpr std::size_t pack_lines = row_chunk;
@@ -12660,6 +12406,8 @@ static_assert(PackBuffer::rows * PackBuffer::row_stride <=
 // and kWidth floats for a step of k.
 class PackSource {
  public:
+  using Buffer = PackBuffer;
+
   PackSource(const MatrixOperand& operand, std::size_t lines, std::size_t line_stride,
              std::size_t depth_stride)
       : lines_(lines), along_depth_(depth_stride <= line_stride), operand_(operand) {
@@ -12668,6 +12416,9 @@ class PackSource {
     reader_ = RowReader(operand_);
     plain_bf16_ = operand.dtype == DType::bf16 && operand_.column_stride == 1 && operand.scale == 1;
   }
+
+  // What sums of these elements are multiplied by: nothing is left out.
+  static constexpr float factor() { return 1; }
 
   // Lines first_line ... and steps first ... of k, at most pack_lines and pack_depth of them.
   template <std::size_t kLines, std::size_t kWidth>
@@ -12829,7 +12580,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_whole(std::size_t rows, std::
     for (std::size_t row = 0; row < rows; ++row) std::fill_n(c + row * stride, columns, 0.0f);
   for (std::size_t k = 0; k < depth; k += pack_depth) {
     const std::size_t part = (std::min)(pack_depth, depth - k);
-    const SumPath path{fresh && k == 0 ? nullptr : c, nullptr, c, stride};
+    const SumPath path{fresh && k == 0 ? nullptr : c, c, 0, 0, stride};
     multiply_panels(rows, columns, part, a, b, path);
     a += packed_rows_floats(rows, part);
     b += packed_columns_floats(columns, part);
@@ -12894,7 +12645,7 @@ struct WordPanel {
 // Writes the rows of an operand of `width` columns from a panel that has them as columns; rows
 // `first` ..., at most query_panel. `buffer` has room for them.
 static inline void write_turned(const float* panel, std::size_t width, std::size_t first,
-                                std::size_t rows, float* buffer, RunWriter& writer) {
+                                std::size_t rows, float* buffer, RowWriter& writer) {
   const std::size_t stride = whole_units(width, pack_group);
   const float* lines[pack_group];
   for (std::size_t group = 0; group < width; group += pack_group) {
@@ -12914,7 +12665,7 @@ static constexpr std::size_t turned_rows(std::size_t width) {
 }
 
 // Zeros, through the target's rounding as any value.
-static inline void write_zeros(RunWriter& writer, std::size_t rows, std::size_t columns,
+static inline void write_zeros(RowWriter& writer, std::size_t rows, std::size_t columns,
                                ChunkBuffer& buffer) {
   std::fill_n(buffer.values, row_chunk, 0.0f);
   for (std::size_t row = 0; row < rows; ++row)
@@ -13127,7 +12878,7 @@ class AttentionBackward {
                   args_.scale, dropout, space_.words.words);
   }
 
-  void write_rows(const float* values, std::size_t first, std::size_t rows, RunWriter& writer) {
+  void write_rows(const float* values, std::size_t first, std::size_t rows, RowWriter& writer) {
     for (std::size_t row = 0; row < rows; ++row)
       for_each_chunk(args_.width, [&](std::size_t column, std::size_t count) {
         writer.write(first + row, column, values + row * space_.stride + column, count);
@@ -13137,14 +12888,14 @@ class AttentionBackward {
   const AttentionArgs& args_;
   Carver carver_;
   BackwardSpace space_;
-  RunWriter dq_, dk_, dv_;
+  RowWriter dq_, dk_, dv_;
 };
 
 }  // namespace
 
 static inline void attention_backward_kernel(const AttentionArgs& args) noexcept {
   if (args.queries != 0 && args.keys != 0) return AttentionBackward(args).run();
-  RunWriter dq(args.dq), dk(args.dk), dv(args.dv);
+  RowWriter dq(args.dq), dk(args.dk), dv(args.dv);
   ChunkBuffer buffer;
   write_zeros(dq, args.queries, args.width, buffer);
   write_zeros(dk, args.keys, args.width, buffer);
@@ -13321,7 +13072,7 @@ class AttentionForward {
   }
 
   void finish() {
-    RunWriter writer(args_.out);
+    RowWriter writer(args_.out);
     alignas(64) float log_sum_exp[query_panel];
     for (std::size_t panel = 0; panel < space_.panels; ++panel) {
       const std::size_t first = panel * query_panel, queries = queries_of(panel);
@@ -13344,7 +13095,7 @@ class AttentionForward {
 static inline void attention_forward_kernel(const AttentionArgs& args) noexcept {
   if (args.queries == 0) return;
   if (args.keys != 0) return AttentionForward(args).run();
-  RunWriter writer(args.out);
+  RowWriter writer(args.out);
   ChunkBuffer buffer;
   write_zeros(writer, args.queries, args.width, buffer);
   if (args.log_sum_exp != nullptr) std::fill_n(args.log_sum_exp, args.queries, minus_infinity);
@@ -14014,6 +13765,338 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_GEMM_INL_HPP
 #endif
 
+// ---- soma/kernels/gemm_narrow-inl.hpp
+// Products with few rows and columns of b that are adjacent along k, as y = x W^T of a sentence: b
+// is read once, so packing it would cost more than multiplying. Operands change sides: rows of the
+// innermost loop are columns of b, read where they lie, and a is packed beside them. Each sum is
+// the same chain as in gemm-inl.hpp.
+
+#if defined(SOMA_KERNELS_GEMM_NARROW_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_NARROW_INL_HPP
+#undef SOMA_KERNELS_GEMM_NARROW_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_NARROW_INL_HPP
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Above this a column of b serves enough rows to be worth packing.
+inline constexpr std::size_t narrow_rows = 2 * micro_columns;
+// Below this the workspace has no room for sums and the packed a.
+inline constexpr std::size_t narrow_columns = 64;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// micro_rows rows of a matrix, one float's place after the other. Four addresses and two distances
+// reach all of them, which leaves registers free.
+class MatrixRows {
+ public:
+  MatrixRows(const float* first, std::size_t stride) : stride_(stride), triple_(3 * stride) {
+    for (std::size_t i = 0; i < bases; ++i) at_[i] = first + 4 * i * stride;
+  }
+
+  HWY_INLINE float operator[](std::size_t row) const {
+    const std::size_t distances[] = {0, stride_, 2 * stride_, triple_};
+    return static_cast<const Number*>(at_[row / 4])[distances[row % 4]];
+  }
+  HWY_INLINE void next() {
+    for (std::size_t i = 0; i < bases; ++i) ++at_[i];
+  }
+  // The cache lines that the next micro_rows rows have here.
+  HWY_INLINE void fetch() const {
+    for (std::size_t row = 0; row < micro_rows; ++row)
+      hwy::Prefetch(at_[0] + (micro_rows + row) * stride_);
+  }
+
+ private:
+  using Number [[gnu::may_alias]] = float;  // or a pair of bf16 numbers
+  static constexpr std::size_t bases = (micro_rows + 3) / 4;
+  const float* at_[bases];
+  std::size_t stride_, triple_;
+};
+
+// The sums of some rows and columns of the result, for Gemm.
+template <class Products, class Source>
+class NarrowProduct {
+ public:
+  // Whether a tile with so many columns of a product can go this way.
+  static bool takes(const GemmArgs& args, std::size_t columns) {
+    const MatrixOperand& b = args.b;
+    const bool places = Products::products == 1
+                            ? b.dtype == DType::fp32 && b.scale == 1
+                            : b.dtype == DType::bf16 && args.k % 2 == 0 && b.column_stride % 2 == 0;
+    return places && b.row_stride == 1 && args.m <= narrow_rows && columns >= narrow_columns &&
+           args.segments.count == 1 && args.k != 0;
+  }
+
+  // `memory`: floats for a panel of a and for the sums of `columns` columns.
+  NarrowProduct(const GemmArgs& args, const Source& a, typename Source::Buffer& buffer,
+                float* memory)
+      : args_(args),
+        a_(a),
+        buffer_(buffer),
+        panel_(memory),
+        sums_(memory + pack_depth * micro_columns),
+        stride_(args.b.column_stride / Products::products) {}
+
+  // tile[row * tile_stride + column] for all rows and the columns from `first` on.
+  void run(std::size_t first, std::size_t columns, float* tile, std::size_t tile_stride) const {
+    constexpr std::size_t block = pack_depth * Products::products;
+    for (std::size_t row = 0; row < args_.m; row += micro_columns) {
+      const std::size_t rows = (std::min)(micro_columns, args_.m - row);
+      for (std::size_t k = 0; k < args_.k; k += block) {
+        const std::size_t depth = (std::min)(block, args_.k - k);
+        a_.template pack<micro_columns, micro_columns>(row, rows, k, depth, buffer_, panel_);
+        add_block(first, columns, k, depth);
+      }
+      turn(columns, rows, tile + row * tile_stride, tile_stride);
+    }
+  }
+
+ private:
+  // Where a block of columns starts: the last overlaps the one before it, in sums of its own.
+  static std::size_t start_of(std::size_t block, std::size_t columns) {
+    return (std::min)(block, columns - micro_rows);
+  }
+
+  void add_block(std::size_t first, std::size_t columns, std::size_t k, std::size_t depth) const {
+    const auto* b = static_cast<const float*>(args_.b.data) + k / Products::products;
+    const SumPath path{k == 0 ? nullptr : sums_, sums_, 0, 0, micro_columns};
+    for (std::size_t at = 0; at < columns; at += micro_rows) {
+      const MatrixRows rows(b + (first + start_of(at, columns)) * stride_, stride_);
+      MicroKernel<Products, MatrixRows>::run(depth / Products::products, rows, panel_, path,
+                                             at * micro_columns, (at + micro_rows) * micro_columns);
+    }
+  }
+
+  // From [column][row] to the tile.
+  void turn(std::size_t columns, std::size_t rows, float* tile, std::size_t tile_stride) const {
+    const auto line_of = [&](std::size_t column) {
+      const std::size_t block = column / micro_rows * micro_rows;
+      return sums_ + (column + block - start_of(block, columns)) * micro_columns;
+    };
+    alignas(64) float turned[micro_columns * pack_group];
+    for (std::size_t column = 0; column < columns; column += pack_group) {
+      const std::size_t count = (std::min)(pack_group, columns - column);
+      const float* lines[pack_group];
+      for (std::size_t i = 0; i < pack_group; ++i)
+        lines[i] = line_of(column + (std::min)(i, count - 1));
+      for (std::size_t row = 0; row < rows; row += 4)
+        turn_group(lines, row, turned + row * pack_group, pack_group);
+      for (std::size_t row = 0; row < rows; ++row)
+        std::copy_n(turned + row * pack_group, count, tile + row * tile_stride + column);
+    }
+  }
+
+  const GemmArgs& args_;
+  const Source& a_;
+  typename Source::Buffer& buffer_;
+  float *panel_, *sums_;
+  std::size_t stride_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/pack_pairs-inl.hpp
+// Packing for the bf16 dot instruction: as in pack-inl.hpp, but a panel has two bf16 numbers that
+// are adjacent along k in each float's place, [k / 2][width]. An odd last one has a zero beside it.
+
+#if defined(SOMA_KERNELS_PACK_PAIRS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_PACK_PAIRS_INL_HPP
+#undef SOMA_KERNELS_PACK_PAIRS_INL_HPP
+#else
+#define SOMA_KERNELS_PACK_PAIRS_INL_HPP
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The upper halves of numbers that bf16 holds exactly. Writes whole vectors.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void upper_halves(const float* values, std::size_t count,
+                                                       Bf16Code* codes) {
+  const Floats d;
+  const hn::RebindToUnsigned<Floats> du;
+  const hn::Rebind<Bf16Code, Floats> narrow;
+  for (std::size_t i = 0; i < count; i += float_lanes)
+    hn::StoreU(
+        hn::TruncateTo(narrow, hn::ShiftRight<16>(hn::BitCast(du, hn::LoadU(d, values + i)))),
+        narrow, codes + i);
+}
+
+// One panel from lines that are adjacent along k: pairs lie side by side already, so they are
+// turned as floats are.
+template <std::size_t kWidth>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_pair_lines_panel(const Bf16Code* const* lines,
+                                                                std::size_t depth, float* out) {
+  const float* pairs[kWidth];  // only read as vectors, wherever they start
+  for (std::size_t line = 0; line < kWidth; ++line)
+    pairs[line] = reinterpret_cast<const float*>(lines[line]);
+  const std::size_t whole = depth / 8 * 4;
+  pack_lines_panel<kWidth>(pairs, whole, out);
+  for (std::size_t k = 2 * whole; k < depth; k += 2)
+    for (std::size_t line = 0; line < kWidth; ++line) {
+      float* const to = out + k / 2 * kWidth + line;
+      *to = 0;
+      std::memcpy(to, lines[line] + k, (std::min)(depth - k, std::size_t{2}) * sizeof(Bf16Code));
+    }
+}
+
+// One step of a panel, from two rows of lines of which `readable` may be read.
+template <std::size_t kWidth>
+HWY_INLINE void pack_pair_rows(const Bf16Code* even, const Bf16Code* odd, std::size_t readable,
+                               float* out) {
+  const hn::Rebind<Bf16Code, Floats> stored;
+  const hn::RebindToUnsigned<Floats> du;
+  alignas(64) Bf16Code edges[2][kWidth] = {};
+  if (readable < kWidth) {
+    std::memcpy(edges[0], even, readable * sizeof(Bf16Code));
+    std::memcpy(edges[1], odd, readable * sizeof(Bf16Code));
+    even = edges[0];
+    odd = edges[1];
+  }
+  for (std::size_t at = 0; at < kWidth; at += float_lanes) {
+    const auto low = hn::PromoteTo(du, hn::LoadU(stored, even + at));
+    const auto high = hn::PromoteTo(du, hn::LoadU(stored, odd + at));
+    hn::Store(hn::BitCast(Floats(), hn::Or(low, hn::ShiftLeft<16>(high))), Floats(), out + at);
+  }
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Codes that packing decodes into.
+struct PairBuffer {
+  static constexpr std::size_t rows = 8;  // of lines, at a time
+  static constexpr std::size_t row_stride = pack_lines + lane_padding;
+  static constexpr std::size_t line_stride = 2 * pack_depth + lane_padding;
+  static constexpr std::size_t most_width = 32;
+  alignas(64) Bf16Code codes[most_width * line_stride];
+  alignas(64) Bf16Code zeros[(std::max)(row_stride, line_stride)] = {};
+  ChunkBuffer values;
+};
+static_assert(PairBuffer::rows * PairBuffer::row_stride <=
+              PairBuffer::most_width * PairBuffer::line_stride);
+static_assert(2 * pack_depth <= row_chunk && pack_lines <= row_chunk);
+
+// As PackSource, of operands whose stored numbers are exact in bf16.
+class PairSource {
+ public:
+  using Buffer = PairBuffer;
+
+  static bool takes(const MatrixOperand& operand) {
+    switch (operand.dtype) {
+      case DType::bf16:
+        return operand.scale == 1;
+      case DType::int8:
+      case DType::uint8:
+        return -128 <= operand.zero_point && operand.zero_point <= 128;
+      default:
+        return is_floating(operand.dtype) && size_of(operand.dtype) == 1;
+    }
+  }
+
+  PairSource(const MatrixOperand& operand, std::size_t lines, std::size_t line_stride,
+             std::size_t depth_stride)
+      : lines_(lines),
+        along_depth_(depth_stride <= line_stride),
+        operand_(operand),
+        factor_(operand.scale) {
+    operand_.row_stride = along_depth_ ? line_stride : depth_stride;
+    operand_.column_stride = along_depth_ ? depth_stride : line_stride;
+    operand_.scale = 1;
+    reader_ = RowReader(operand_);
+    direct_ = operand.dtype == DType::bf16 && operand_.column_stride == 1;
+  }
+
+  float factor() const { return factor_; }
+
+  // Lines first_line ... and steps first ... of k, at most pack_lines and 2 pack_depth of them.
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+            PairBuffer& buffer, float* out) const {
+    static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
+    if (along_depth_)
+      pack_along_depth<kLines, kWidth>(first_line, lines, first, depth, buffer, out);
+    else
+      pack_along_lines<kLines, kWidth>(first_line, lines, first, depth, buffer, out);
+  }
+
+ private:
+  // Codes of a row, where they lie or decoded.
+  const Bf16Code* read(std::size_t row, std::size_t column, std::size_t count, PairBuffer& buffer,
+                       Bf16Code* codes) const {
+    if (direct_)
+      return static_cast<const Bf16Code*>(operand_.data) + row * operand_.row_stride + column;
+    upper_halves(reader_.read(row, column, count, buffer.values.values), count, codes);
+    return codes;
+  }
+
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack_along_depth(std::size_t first_line, std::size_t lines, std::size_t first,
+                        std::size_t depth, PairBuffer& buffer, float* out) const {
+    for (std::size_t at = 0; at < lines; at += kLines, out += (depth + 1) / 2 * kWidth) {
+      const Bf16Code* from[kWidth];
+      const std::size_t present = (std::min)(kLines, lines - at);
+      for (std::size_t line = 0; line < present; ++line)
+        from[line] = read(first_line + at + line, first, depth, buffer,
+                          buffer.codes + line * PairBuffer::line_stride);
+      for (std::size_t line = present; line < kWidth; ++line) from[line] = buffer.zeros;
+      pack_pair_lines_panel<kWidth>(from, depth, out);
+    }
+  }
+
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack_along_lines(std::size_t first_line, std::size_t lines, std::size_t first,
+                        std::size_t depth, PairBuffer& buffer, float* out) const {
+    // Lines behind those asked for may be read too: they fill places that nothing is made of.
+    const std::size_t readable = direct_ ? lines_ - first_line : lines;
+    const std::size_t pairs = (depth + 1) / 2;
+    for (std::size_t k = 0; k < depth; k += PairBuffer::rows) {
+      const std::size_t rows = (std::min)(PairBuffer::rows, depth - k);
+      const Bf16Code* from[PairBuffer::rows + 1];
+      for (std::size_t row = 0; row < rows; ++row)
+        from[row] = read(first + k + row, first_line, lines, buffer,
+                         buffer.codes + row * PairBuffer::row_stride);
+      from[rows] = nullptr;  // beside an odd last one
+      float* to = out + k / 2 * kWidth;
+      for (std::size_t at = 0; at < lines; at += kLines, to += pairs * kWidth)
+        for (std::size_t row = 0; row < rows; row += 2) {
+          const Bf16Code* odd = from[row + 1] != nullptr ? from[row + 1] + at : buffer.zeros;
+          pack_pair_rows<kWidth>(from[row] + at, odd, readable - at, to + row / 2 * kWidth);
+        }
+    }
+  }
+
+  std::size_t lines_;
+  bool along_depth_, direct_;
+  MatrixOperand operand_;
+  float factor_;
+  RowReader reader_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -14049,6 +14132,9 @@ static constexpr std::size_t gemm_levels(std::size_t segments) {
   return static_cast<std::size_t>(std::bit_width((std::max)(segments, std::size_t{1})));
 }
 
+// Of any number of segments that a size can count.
+inline constexpr std::size_t gemm_most_levels = 64;
+
 // Room for one tile; at least a row of micro-tiles.
 static constexpr std::size_t gemm_tile_capacity(std::size_t levels) {
   return (std::max)((std::min)(gemm_tile_floats, gemm_tree_floats / levels),
@@ -14061,11 +14147,15 @@ static constexpr std::size_t gemm_tiles_capacity(std::size_t levels) {
                      : (std::max)(gemm_tree_floats, levels * gemm_tile_capacity(levels));
 }
 
+template <class Products>
+using PackedFrom = std::conditional_t<Products::products == 1, PackSource, PairSource>;
+
 namespace {  // internal linkage: units with other flags have their own
 
+// Where the parts of a workspace are; the same for all kinds of products.
 struct GemmWorkspace {
   float *a, *b, *tiles;
-  PackBuffer* pack;
+  std::byte* pack;  // a buffer of the operands' source
 
   // Bytes of the parts; never less for larger arguments.
   struct Sizes {
@@ -14074,7 +14164,7 @@ struct GemmWorkspace {
       const std::size_t rows = round_up_to(m, micro_rows), columns = round_up_to(n, micro_columns);
       const std::size_t levels = gemm_levels(segments);
       const std::size_t tile_columns = (std::min)(columns, gemm_tile_columns) + gemm_tile_padding;
-      pack = round_up_to(sizeof(PackBuffer), 64);
+      pack = round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
       a = floats((std::min)(rows, gemm_block_rows) / micro_rows * micro_row_width * pack_depth);
       b = floats((std::min)(columns, gemm_tile_columns) * pack_depth);
       tiles = floats((std::min)(levels * rows * tile_columns, gemm_tiles_capacity(levels)));
@@ -14084,7 +14174,7 @@ struct GemmWorkspace {
 
   GemmWorkspace(std::byte* from, std::size_t m, std::size_t n, std::size_t segments) {
     const Sizes sizes(m, n, segments);
-    pack = new (from) PackBuffer;
+    pack = from;
     a = reinterpret_cast<float*>(from += sizes.pack);
     b = reinterpret_cast<float*>(from += sizes.a);
     tiles = reinterpret_cast<float*>(from += sizes.b);
@@ -14097,7 +14187,11 @@ struct GemmTile {
   std::size_t stride;
 };
 
+template <class Products>
 class Gemm {
+  using Source = PackedFrom<Products>;
+  using Narrow = NarrowProduct<Products, Source>;
+
  public:
   explicit Gemm(const GemmArgs& args)
       : args_(args),
@@ -14107,6 +14201,7 @@ class Gemm {
         a_(args.a, args.m, args.a.row_stride, args.a.column_stride),
         b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
         workspace_(args.workspace, args.m, args.n, segments_),
+        buffer_(new (workspace_.pack) typename Source::Buffer),
         evictor_(args.c, args.eviction) {}
 
   void run() {
@@ -14120,65 +14215,106 @@ class Gemm {
       for (std::size_t row = 0; row < args_.m; row += rows) {
         const GemmTile tile{row, column, (std::min)(rows, args_.m - row),
                             (std::min)(columns, args_.n - column), stride};
-        sum_tile(tile);
-        evictor_.evict(row, column, tile.rows, tile.columns, workspace_.tiles, stride);
+        if (Narrow::takes(args_, tile.columns)) {
+          Narrow(args_, a_, *buffer_, workspace_.b)
+              .run(column, tile.columns, workspace_.tiles, stride);
+          finish_rows(tile, 0, tile.rows);
+        } else {
+          sum_tile(tile);
+        }
       }
   }
 
  private:
   // The tree of Segments as a binary counter: one tile waits at each level until its neighbour is
-  // there. The sum of all ends in the first.
+  // there. The sum of all ends in the first. An empty segment is a term of zeros, which needs no
+  // tile: all it can change is -0, once.
   void sum_tile(const GemmTile& tile) {
-    std::size_t waiting = 0;
+    bool full[gemm_most_levels] = {};    // what waits, level by level: tiles, or nothing
+    std::size_t waiting = 0, tiles = 0;  // levels, and tiles on them
+    const bool any_empty = has_empty_segment();
     for (std::size_t segment = 0; segment < segments_; ++segment) {
-      const std::size_t first = bounds_[segment], end = bounds_[segment + 1];
-      float* sums = workspace_.tiles + waiting * tile_floats_;
-      ++waiting;
-      // Each trailing one of the segment's number is a neighbour that waits. The first is added
-      // while the segment's own sums are still in registers.
-      std::size_t left = segment;
-      float* neighbour = (left & 1) != 0 && first != end ? sums - tile_floats_ : nullptr;
-      sum_segment(tile, first, end, sums, neighbour);
-      if (neighbour != nullptr) {
-        --waiting;
-        left >>= 1;
+      const bool empty = bounds_[segment] == bounds_[segment + 1];
+      // Each trailing one of the segment's number is a neighbour that waits, the nearest last.
+      std::size_t neighbours = 0;
+      for (auto i = static_cast<std::size_t>(std::countr_one(segment)); i != 0; --i)
+        neighbours += full[--waiting] ? 1u : 0u;
+      if (!empty) {
+        // They are added while the segment's own sums are in registers.
+        sum_segment(tile, segment, workspace_.tiles + tiles * tile_floats_, neighbours,
+                    !any_empty && segment + 1 == segments_);
+        tiles += 1 - neighbours;
+      } else {
+        for (; neighbours > 1; --neighbours) add_last(tile, --tiles);
       }
-      for (; (left & 1) != 0; left >>= 1) {
-        --waiting;
-        sums = workspace_.tiles + waiting * tile_floats_;
-        for (std::size_t row = 0; row < tile.rows * tile.stride; row += tile.stride)
-          add_in_place(sums + row, tile.columns, sums - tile_floats_ + row);
-      }
+      full[waiting++] = !empty || neighbours != 0;
+    }
+    if (!any_empty) return;
+    add_zero(tile, tiles == 0);
+    finish_rows(tile, 0, tile.rows);
+  }
+
+  bool has_empty_segment() const {
+    return std::adjacent_find(bounds_, bounds_ + segments_ + 1) != bounds_ + segments_ + 1;
+  }
+
+  // `final`: the sums are those of the product then, and leave.
+  void sum_segment(const GemmTile& tile, std::size_t segment, float* sums, std::size_t neighbours,
+                   bool final) {
+    constexpr std::size_t block = pack_depth * Products::products;
+    const std::size_t first = bounds_[segment], end = bounds_[segment + 1];
+    for (std::size_t k = first; k < end; k += block) {
+      const std::size_t depth = (std::min)(block, end - k);
+      const bool last = depth == end - k;
+      add_block(
+          tile, k, depth,
+          {k == first ? nullptr : sums, sums, last ? neighbours : 0, tile_floats_, tile.stride},
+          final && last);
     }
   }
 
-  // The sums of a segment, which end in `sums`, or added to the neighbour's in their place.
-  void sum_segment(const GemmTile& tile, std::size_t first, std::size_t end, float* sums,
-                   float* neighbour) {
-    if (first == end)
-      for (std::size_t row = 0; row < tile.rows; ++row)
-        std::fill_n(sums + row * tile.stride, tile.columns, 0.0f);
-    for (std::size_t k = first; k < end; k += pack_depth) {
-      const std::size_t depth = (std::min)(pack_depth, end - k);
-      const bool last = depth == end - k && neighbour != nullptr;
-      const SumPath path{k == first ? nullptr : sums, last ? neighbour : nullptr,
-                         last ? neighbour : sums, tile.stride};
-      add_block(tile, k, depth, path);
-    }
+  // The tile behind `tiles` joins the one before it.
+  void add_last(const GemmTile& tile, std::size_t tiles) {
+    float* last = workspace_.tiles + tiles * tile_floats_;
+    for (std::size_t row = 0; row < tile.rows * tile.stride; row += tile.stride)
+      add_in_place(last + row, tile.columns, last - tile_floats_ + row);
   }
 
-  void add_block(const GemmTile& tile, std::size_t first, std::size_t depth, const SumPath& path) {
-    b_.pack<micro_columns, micro_columns>(tile.column, tile.columns, first, depth, *workspace_.pack,
-                                          workspace_.b);
+  void add_zero(const GemmTile& tile, bool nothing_else) {
+    alignas(64) static constexpr float zeros[gemm_tile_columns] = {};
+    for (std::size_t row = 0; row < tile.rows * tile.stride; row += tile.stride)
+      if (nothing_else)
+        std::fill_n(workspace_.tiles + row, tile.columns, 0.0f);
+      else
+        add_in_place(zeros, tile.columns, workspace_.tiles + row);
+  }
+
+  // Sums of rows of the tile, from its row `first` on, leave for c.
+  void finish_rows(const GemmTile& tile, std::size_t first, std::size_t rows) {
+    float* sums = workspace_.tiles + first * tile.stride;
+    const float factor = a_.factor() * b_.factor();  // what packing left out
+    if (factor != 1)
+      for (std::size_t row = 0; row < rows; ++row)
+        multiply(sums + row * tile.stride, tile.columns, factor);
+    evictor_.evict(tile.row + first, tile.column, rows, tile.columns, sums, tile.stride);
+  }
+
+  // Where `final`, rows leave while their sums are still in the second-level cache.
+  void add_block(const GemmTile& tile, std::size_t first, std::size_t depth, const SumPath& path,
+                 bool final) {
+    b_.template pack<micro_columns, micro_columns>(tile.column, tile.columns, first, depth,
+                                                   *buffer_, workspace_.b);
     for (std::size_t row = 0; row < tile.rows; row += gemm_block_rows) {
       const std::size_t rows = (std::min)(gemm_block_rows, tile.rows - row);
-      a_.pack<micro_rows, micro_row_width>(tile.row + row, rows, first, depth, *workspace_.pack,
-                                           workspace_.a);
+      a_.template pack<micro_rows, micro_row_width>(tile.row + row, rows, first, depth, *buffer_,
+                                                    workspace_.a);
       const std::size_t at = row * tile.stride;
-      multiply_panels(
-          rows, tile.columns, depth, workspace_.a, workspace_.b,
-          {path.from != nullptr ? path.from + at : nullptr,
-           path.addend != nullptr ? path.addend + at : nullptr, path.to + at, tile.stride});
+      multiply_panels<Products>(rows, tile.columns,
+                                (depth + Products::products - 1) / Products::products, workspace_.a,
+                                workspace_.b,
+                                {path.from != nullptr ? path.from + at : nullptr, path.sums + at,
+                                 path.addends, path.addend_distance, path.stride});
+      if (final) finish_rows(tile, row, rows);
     }
   }
 
@@ -14186,8 +14322,9 @@ class Gemm {
   std::size_t whole_[2];
   const std::size_t* bounds_;
   std::size_t segments_, tile_floats_ = 0;
-  PackSource a_, b_;
+  Source a_, b_;
   GemmWorkspace workspace_;
+  typename Source::Buffer* buffer_;
   Evictor evictor_;
 };
 
@@ -14200,7 +14337,13 @@ static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n,
 }
 
 static inline void gemm_kernel(const GemmArgs& args) noexcept {
-  if (args.m != 0 && args.n != 0) Gemm(args).run();
+  if (args.m == 0 || args.n == 0) return;
+#if SOMA_HAS_BF16_DOT
+  if (args.bf16_products == Bf16Products::dot_instruction && PairSource::takes(args.a) &&
+      PairSource::takes(args.b))
+    return Gemm<Bf16Dot>(args).run();
+#endif
+  Gemm<FusedMultiplyAdd>(args).run();
 }
 
 static constexpr GemmKernels gemm_kernels{gemm_kernel, gemm_workspace_bytes, micro_rows,
@@ -15503,7 +15646,8 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/rate-inl.hpp
-// The yardstick of describe_host(): multiply-adds that never leave the registers.
+// The yardsticks of describe_host() and of shares of the peak: multiply-adds that never leave the
+// registers.
 
 #if defined(SOMA_KERNELS_RATE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_RATE_INL_HPP
@@ -15519,33 +15663,47 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Ten chains: a multiply-add takes 4 to 5 cycles and two start in each, so fewer would wait for
-// each other.
-HWY_NOINLINE HWY_MAYBE_UNUSED static double multiply_add_rate(std::uint64_t rounds) noexcept {
-  const hn::CappedTag<float, 16> d;
-  const auto a = hn::Set(d, 0.999f), b = hn::Set(d, 0.001f);
-  auto c0 = hn::Set(d, 0.0f), c1 = hn::Set(d, 0.1f), c2 = hn::Set(d, 0.2f), c3 = hn::Set(d, 0.3f);
-  auto c4 = hn::Set(d, 0.4f), c5 = hn::Set(d, 0.5f), c6 = hn::Set(d, 0.6f), c7 = hn::Set(d, 0.7f);
-  auto c8 = hn::Set(d, 0.8f), c9 = hn::Set(d, 0.9f);
+using RateFloats = hn::CappedTag<float, 16>;
+using RateVector = hn::Vec<RateFloats>;
+
+// Twelve chains: a multiply-add takes 4 to 6 cycles and two start in each, so fewer would wait for
+// each other. Returns the operations done, of which there are `each` a lane and step.
+template <class Step>
+HWY_INLINE double rate_of(std::uint64_t rounds, double each, const Step& step) {
+  constexpr RateFloats d;
+  // All different: a compiler would compute equal chains once.
+  const auto from = [](float first) HWY_ATTR { return hn::Set(RateFloats(), first); };
+  RateVector c0 = from(0.0f), c1 = from(0.1f), c2 = from(0.2f), c3 = from(0.3f), c4 = from(0.4f),
+             c5 = from(0.5f), c6 = from(0.6f), c7 = from(0.7f), c8 = from(0.8f), c9 = from(0.9f),
+             c10 = from(1.0f), c11 = from(1.1f);
   for (std::uint64_t i = 0; i < rounds; ++i) {
-    c0 = hn::MulAdd(c0, a, b);
-    c1 = hn::MulAdd(c1, a, b);
-    c2 = hn::MulAdd(c2, a, b);
-    c3 = hn::MulAdd(c3, a, b);
-    c4 = hn::MulAdd(c4, a, b);
-    c5 = hn::MulAdd(c5, a, b);
-    c6 = hn::MulAdd(c6, a, b);
-    c7 = hn::MulAdd(c7, a, b);
-    c8 = hn::MulAdd(c8, a, b);
-    c9 = hn::MulAdd(c9, a, b);
+    c0 = step(c0), c1 = step(c1), c2 = step(c2), c3 = step(c3);
+    c4 = step(c4), c5 = step(c5), c6 = step(c6), c7 = step(c7);
+    c8 = step(c8), c9 = step(c9), c10 = step(c10), c11 = step(c11);
   }
-  const auto sum = hn::Add(hn::Add(hn::Add(c0, c1), hn::Add(c2, c3)),
-                           hn::Add(hn::Add(c4, c5), hn::Add(hn::Add(c6, c7), hn::Add(c8, c9))));
+  const auto sum = hn::Add(
+      hn::Add(hn::Add(hn::Add(c0, c1), hn::Add(c2, c3)), hn::Add(hn::Add(c4, c5), hn::Add(c6, c7))),
+      hn::Add(hn::Add(c8, c9), hn::Add(c10, c11)));
   // The sums are finite; testing that keeps the loop from being dropped.
-  const float lane = hn::GetLane(sum);
-  return lane < 1e30f ? 20.0 * static_cast<double>(hn::Lanes(d)) * static_cast<double>(rounds)
-                      : 0.0;
+  return hn::GetLane(sum) < 1e30f
+             ? 12.0 * each * static_cast<double>(hn::Lanes(d)) * static_cast<double>(rounds)
+             : 0.0;
 }
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static double multiply_add_rate(std::uint64_t rounds) noexcept {
+  const RateFloats d;
+  const auto a = hn::Set(d, 0.999f), b = hn::Set(d, 0.001f);
+  return rate_of(rounds, 2, [=](RateVector c) HWY_ATTR { return hn::MulAdd(c, a, b); });
+}
+
+#if SOMA_HAS_BF16_DOT
+HWY_NOINLINE HWY_MAYBE_UNUSED static double bf16_dot_rate(std::uint64_t rounds) noexcept {
+  const auto zeros = hn::Zero(RateFloats());
+  return rate_of(rounds, 4, [=](RateVector c) HWY_ATTR { return dot_pairs(zeros, zeros, c); });
+}
+#else
+inline constexpr double (*bf16_dot_rate)(std::uint64_t) noexcept = nullptr;
+#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
@@ -15728,6 +15886,226 @@ static inline void all_finite(FiniteArgs& args) noexcept {
 HWY_AFTER_NAMESPACE();
 
 #endif
+// ---- soma/runtime/bf16_products.hpp
+// How products of bf16 numbers are formed where matrices are multiplied, and which CPUs are listed
+// for which way.
+
+// ---- soma/runtime/cpu.hpp
+// What the operating system says of the processor: who it is, its caches, and how many cores this
+// process may use. Everything is read when asked, from cpuid, sysfs and procfs; what cannot be read
+// is 0 or empty.
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
+
+namespace soma {
+
+struct CpuIdentity {
+  std::string vendor, name;  // "AuthenticAMD", "AMD EPYC ..."
+  int family = 0, model = 0;
+  bool bf16_dot = false;  // has AVX512_BF16
+};
+
+struct CpuCaches {
+  std::size_t l1_data = 0, l2 = 0, l3 = 0;  // bytes, as seen by one core
+};
+
+struct CpuShare {
+  int cores = 1;        // logical processors in this process's affinity mask
+  double quota = 0;     // cores' worth of time that its control group may use; 0: no limit
+  int usable() const {  // how many threads can run at once, at least 1
+    // Rounded down: a fork-join step waits for its slowest thread, so one that is throttled holds
+    // up all.
+    return quota > 0 ? (std::max)(1, (std::min)(cores, static_cast<int>(quota))) : cores;
+  }
+};
+
+namespace detail {
+
+// A small text file, whole; empty where it cannot be read.
+inline std::string read_text(const std::string& path) {
+  std::string text;
+  if (std::FILE* file = std::fopen(path.c_str(), "re")) {
+    char buffer[1024];
+    std::size_t count;
+    while ((count = std::fread(buffer, 1, sizeof buffer, file)) > 0) text.append(buffer, count);
+    std::fclose(file);
+  }
+  return text;
+}
+
+inline std::int64_t leading_integer(std::string_view text) {
+  std::int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+// cpu.max of one control group (version 2): "max 100000" or "150000 100000", quota and period in
+// microseconds.
+inline double quota_of(std::string_view cpu_max) {
+  const auto space = cpu_max.find(' ');
+  if (space == std::string_view::npos || cpu_max.substr(0, 3) == "max") return 0;
+  const auto period = leading_integer(cpu_max.substr(space + 1));
+  return period > 0 ? static_cast<double>(leading_integer(cpu_max)) / static_cast<double>(period)
+                    : 0;
+}
+
+// The tightest limit on the way from this process's control group up to the root. `root` is where
+// cgroup is mounted.
+inline double control_group_quota(const std::string& root, std::string_view process_groups) {
+  double tightest = 0;
+  const auto consider = [&tightest](double quota) {
+    if (quota > 0 && (tightest == 0 || quota < tightest)) tightest = quota;
+  };
+  while (!process_groups.empty()) {
+    const auto end = (std::min)(process_groups.find('\n'), process_groups.size());
+    const std::string_view line = process_groups.substr(0, end);
+    process_groups.remove_prefix((std::min)(end + 1, process_groups.size()));
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string_view::npos) continue;
+    const std::string_view controllers = line.substr(first + 1, second - first - 1);
+    std::string group(line.substr(second + 1));
+    const bool version_2 = controllers.empty();
+    if (!version_2 && controllers.find("cpu") == std::string_view::npos) continue;
+    while (true) {
+      if (version_2) {
+        consider(quota_of(read_text(root + group + "/cpu.max")));
+      } else {
+        const std::string folder = root + "/cpu" + group;
+        const auto quota = leading_integer(read_text(folder + "/cpu.cfs_quota_us"));
+        const auto period = leading_integer(read_text(folder + "/cpu.cfs_period_us"));
+        if (quota > 0 && period > 0)
+          consider(static_cast<double>(quota) / static_cast<double>(period));
+      }
+      const auto slash = group.rfind('/');
+      if (group.empty() || slash == std::string::npos) break;
+      group.resize(slash);
+    }
+  }
+  return tightest;
+}
+
+}  // namespace detail
+
+inline CpuShare cpu_share() {
+  CpuShare share;
+  share.cores = (std::max)(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+#if defined(__linux__)
+  // The kernel refuses a mask smaller than its own, so grow until it fits.
+  for (std::size_t processors = 1024; processors <= 1u << 20; processors *= 2) {
+    std::vector<unsigned long> mask(processors / (8 * sizeof(unsigned long)));
+    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
+    const std::size_t bytes = mask.size() * sizeof(unsigned long);
+    if (sched_getaffinity(0, bytes, set) == 0) {
+      share.cores = (std::max)(1, CPU_COUNT_S(bytes, set));
+      break;
+    }
+  }
+  share.quota =
+      detail::control_group_quota("/sys/fs/cgroup", detail::read_text("/proc/self/cgroup"));
+#endif
+  return share;
+}
+
+inline CpuCaches cpu_caches() {
+  CpuCaches caches;
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder =
+        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    const std::string size = detail::read_text(folder + "size");  // "48K"
+    if (size.empty()) break;
+    const auto bytes = static_cast<std::size_t>(detail::leading_integer(size)) *
+                       (size.find('M') != std::string::npos ? 1u << 20 : 1u << 10);
+    const auto level = detail::leading_integer(detail::read_text(folder + "level"));
+    const bool data = detail::read_text(folder + "type").rfind("Instruction", 0) != 0;
+    if (level == 1 && data) caches.l1_data = bytes;
+    if (level == 2) caches.l2 = bytes;
+    if (level == 3) caches.l3 = bytes;
+  }
+  return caches;
+}
+
+inline CpuIdentity cpu_identity() {
+  CpuIdentity identity;
+#if defined(__x86_64__) || defined(__i386__)
+  std::array<unsigned, 4> r{};
+  const auto text = [](auto... words) {
+    std::string bytes;
+    (bytes.append(reinterpret_cast<const char*>(&words), sizeof words), ...);
+    return bytes;
+  };
+  if (__get_cpuid(0, &r[0], &r[1], &r[2], &r[3]) != 0) identity.vendor = text(r[1], r[3], r[2]);
+  if (__get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) != 0) {
+    const unsigned base = (r[0] >> 8) & 15;
+    identity.family = static_cast<int>(base == 15 ? base + ((r[0] >> 20) & 255) : base);
+    identity.model = static_cast<int>(((r[0] >> 4) & 15) | ((r[0] >> 12) & 0xF0));
+  }
+  if (__get_cpuid_count(7, 1, &r[0], &r[1], &r[2], &r[3]) != 0)
+    identity.bf16_dot = (r[0] >> 5 & 1) != 0;
+  for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; ++leaf)
+    if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]) != 0)
+      identity.name += text(r[0], r[1], r[2], r[3]);
+  identity.name.resize(std::strlen(identity.name.c_str()));
+#else
+  // "CPU implementer : 0x41", "CPU part : 0xd0c" of the first processor.
+  const std::string info = detail::read_text("/proc/cpuinfo");
+  const auto field = [&info](std::string_view key) {
+    const auto at = info.find(key);
+    const auto hex = at == std::string::npos ? at : info.find("0x", at);
+    int value = 0;
+    if (hex != std::string::npos)
+      std::from_chars(info.data() + hex + 2, info.data() + info.size(), value, 16);
+    return value;
+  };
+  identity.family = field("CPU implementer");
+  identity.model = field("CPU part");
+  identity.vendor = identity.family == 0 ? "" : "implementer " + std::to_string(identity.family);
+#endif
+  return identity;
+}
+
+}  // namespace soma
+
+namespace soma {
+
+// Decided from a table of CPU identities, never from a timing: presence of the instruction is no
+// reason to use it. Listed are parts where the rates of both were measured. `has_loop`: whether the
+// target in use was compiled with the instruction.
+inline Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
+  struct Listed {
+    std::string_view vendor;
+    int family, first_model, last_model;
+    Bf16Products products;
+    std::string_view reason;
+  };
+  static constexpr Listed listed[] = {
+      {"GenuineIntel", 6, 143, 143, Bf16Products::widened,
+       "Sapphire Rapids: same core as Emerald Rapids, whose dot instruction has half the fp32 "
+       "rate"},
+      {"GenuineIntel", 6, 207, 207, Bf16Products::widened,
+       "Emerald Rapids: the dot instruction was measured at half the fp32 multiply-add rate"},
+      {"AuthenticAMD", 26, 0, 255, Bf16Products::dot_instruction,
+       "Zen 5: the dot instruction was measured at twice the fp32 multiply-add rate"},
+  };
+  for (const Listed& entry : listed) {
+    if (entry.vendor != cpu.vendor || entry.family != cpu.family || cpu.model < entry.first_model ||
+        entry.last_model < cpu.model)
+      continue;
+    if (entry.products == Bf16Products::dot_instruction && !cpu.bf16_dot)
+      return {Bf16Products::widened, "the machine hides this CPU's bf16 dot instruction"};
+    if (entry.products == Bf16Products::dot_instruction && !has_loop)
+      return {Bf16Products::widened, "this target has no bf16 dot instruction"};
+    return {entry.products, entry.reason};
+  }
+  return {Bf16Products::widened,
+          "this CPU is not in the list of parts where the dot instruction was measured"};
+}
+
+}  // namespace soma
 
 #include <hwy/highway.h>
 
@@ -15761,9 +16139,12 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
         .image = HWY_NAMESPACE::image_kernels,
         .optimizer = HWY_NAMESPACE::optimizer_kernels,
     };
-    static const Target target{hwy::TargetName(HWY_TARGET), &kernels,
+    static const Target target{hwy::TargetName(HWY_TARGET),
+                               &kernels,
                                HWY_NAMESPACE::has_fused_multiply_add,
-                               HWY_NAMESPACE::multiply_add_rate};
+                               HWY_NAMESPACE::multiply_add_rate,
+                               HWY_NAMESPACE::bf16_dot_rate,
+                               bf16_choice(cpu_identity(), HWY_NAMESPACE::has_bf16_dot)};
     return {{&target, 1}, false, nullptr};
   }
 
@@ -17743,8 +18124,41 @@ inline std::size_t border(std::size_t size, std::size_t tile, std::size_t index,
 
 }  // namespace detail
 
-// Runs a product over the context's executor; args.workspace is not read. Rows are shared out first
-// (each thread then reads its own part of a), columns where there are too few rows.
+// Into how many parts rows and columns of a result are cut.
+struct ProductGrid {
+  std::size_t row_parts, column_parts;
+};
+
+namespace detail {
+
+// The grid of at most `width` tasks whose largest is done first. A task multiplies all of its tile
+// and packs its own rows of a and columns of b.
+inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
+                                const GemmKernels& gemm, std::size_t width) {
+  // An element is packed in the time of about so many multiply-adds (a load, a turn and a store of
+  // what often comes from memory).
+  constexpr double packing = 24;
+  ProductGrid best{1, 1};
+  double best_cost = 0;
+  for (std::size_t row_parts = 1; row_parts <= (std::min)(width, row_tiles); ++row_parts) {
+    const std::size_t column_parts = (std::min)(width / row_parts, column_tiles);
+    const auto largest = [](std::size_t tiles, std::size_t parts, std::size_t tile) {
+      return static_cast<double>((tiles + parts - 1) / parts * tile);
+    };
+    const double rows = largest(row_tiles, row_parts, gemm.tile_rows);
+    const double columns = largest(column_tiles, column_parts, gemm.tile_columns);
+    const double cost = rows * columns + packing * (rows + columns);
+    if (row_parts == 1 || cost < best_cost) {
+      best = {row_parts, column_parts};
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+}  // namespace detail
+
+// Runs a product over the context's executor; args.workspace is not read.
 inline void multiply(Context& context, const GemmArgs& args) {
   if (args.m == 0 || args.n == 0) return;
   const GemmKernels& gemm = context.kernels().gemm;
@@ -17757,8 +18171,8 @@ inline void multiply(Context& context, const GemmArgs& args) {
   const auto most = static_cast<std::size_t>((std::min)(products / worth_a_task + 1, 1e6));
   const std::size_t width = (std::min)(
       most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
-  const std::size_t row_parts = (std::min)(width, row_tiles);
-  const std::size_t column_parts = (std::min)((width + row_parts - 1) / row_parts, column_tiles);
+  const ProductGrid grid = detail::product_grid(row_tiles, column_tiles, gemm, width);
+  const std::size_t row_parts = grid.row_parts, column_parts = grid.column_parts;
   const std::size_t tasks = row_parts * column_parts;
 
   const std::size_t task_rows = (row_tiles + row_parts - 1) / row_parts * gemm.tile_rows;
@@ -17780,6 +18194,7 @@ inline void multiply(Context& context, const GemmArgs& args) {
     GemmArgs own = detail::part(
         args, row, detail::border(args.m, gemm.tile_rows, i + 1, row_parts) - row, column,
         detail::border(args.n, gemm.tile_columns, j + 1, column_parts) - column);
+    own.bf16_products = context.bf16().products;
     own.workspace = memory.data() + index * workspace;
     if (args.eviction.amax != nullptr) own.eviction.amax = &amax[index];
     gemm.multiply(own);

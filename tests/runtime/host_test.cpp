@@ -1,5 +1,6 @@
 // What the library says of the machine, and the parsing behind it.
 
+#include <soma/runtime/bf16_products.hpp>
 #include <soma/runtime/host.hpp>
 #include <soma/runtime/thread_pool.hpp>
 #include <soma/soma.hpp>
@@ -72,12 +73,18 @@ TEST_CASE("the environment does not choose the number of threads", "[unit]") {
 }
 
 TEST_CASE("the bf16 loop is chosen by identity", "[unit]") {
-  const CpuIdentity emerald_rapids{"GenuineIntel", "", 6, 207}, zen5{"AuthenticAMD", "", 26, 2},
-      other{"X", "", 1, 1};
-  CHECK(bf16_choice(emerald_rapids, Math::fast).products == Bf16Products::widened);
-  CHECK(bf16_choice(zen5, Math::fast).products == Bf16Products::dot_instruction);
-  CHECK(bf16_choice(zen5, Math::portable).products == Bf16Products::widened);
-  CHECK(bf16_choice(other, Math::fast).products == Bf16Products::widened);
+  const CpuIdentity emerald_rapids{"GenuineIntel", "", 6, 207, true},
+      zen5{"AuthenticAMD", "", 26, 2, true}, hidden{"AuthenticAMD", "", 26, 2, false},
+      other{"X", "", 1, 1, true};
+  CHECK(bf16_choice(emerald_rapids, true).products == Bf16Products::widened);
+  CHECK(bf16_choice(zen5, true).products == Bf16Products::dot_instruction);
+  CHECK(bf16_choice(zen5, false).products == Bf16Products::widened);
+  CHECK(bf16_choice(hidden, true).products == Bf16Products::widened);
+  CHECK(bf16_choice(other, true).products == Bf16Products::widened);
+
+  CHECK(make_context({.math = Math::portable}).bf16().products == Bf16Products::widened);
+  const auto context = make_context();
+  CHECK(context.bf16().reason == context.target().bf16.reason);
 }
 
 TEST_CASE("the description says what is in use and what would help", "[unit]") {

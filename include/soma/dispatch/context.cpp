@@ -4,6 +4,7 @@
 #include <soma/dispatch/context.hpp>
 #include <soma/dispatch/family.hpp>
 #include <soma/dispatch/targets.hpp>
+#include <soma/runtime/bf16_products.hpp>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "soma/dispatch/context.cpp"
@@ -28,6 +29,8 @@ struct TargetFamily<HWY_TARGET> {
     target.name = hwy::TargetName(HWY_TARGET);
     target.fused_multiply_add = HWY_NAMESPACE::has_fused_multiply_add;
     target.multiply_add_rate = HWY_NAMESPACE::multiply_add_rate;
+    target.bf16_dot_rate = HWY_NAMESPACE::bf16_dot_rate;
+    target.bf16 = bf16_choice(cpu_identity(), HWY_NAMESPACE::has_bf16_dot);
   }
 };
 }  // namespace soma::dispatch

@@ -219,7 +219,7 @@ class AttentionBackward {
                   args_.scale, dropout, space_.words.words);
   }
 
-  void write_rows(const float* values, std::size_t first, std::size_t rows, RunWriter& writer) {
+  void write_rows(const float* values, std::size_t first, std::size_t rows, RowWriter& writer) {
     for (std::size_t row = 0; row < rows; ++row)
       for_each_chunk(args_.width, [&](std::size_t column, std::size_t count) {
         writer.write(first + row, column, values + row * space_.stride + column, count);
@@ -229,14 +229,14 @@ class AttentionBackward {
   const AttentionArgs& args_;
   Carver carver_;
   BackwardSpace space_;
-  RunWriter dq_, dk_, dv_;
+  RowWriter dq_, dk_, dv_;
 };
 
 }  // namespace
 
 static inline void attention_backward_kernel(const AttentionArgs& args) noexcept {
   if (args.queries != 0 && args.keys != 0) return AttentionBackward(args).run();
-  RunWriter dq(args.dq), dk(args.dk), dv(args.dv);
+  RowWriter dq(args.dq), dk(args.dk), dv(args.dv);
   ChunkBuffer buffer;
   write_zeros(dq, args.queries, args.width, buffer);
   write_zeros(dk, args.keys, args.width, buffer);

@@ -171,7 +171,7 @@ class AttentionForward {
   }
 
   void finish() {
-    RunWriter writer(args_.out);
+    RowWriter writer(args_.out);
     alignas(64) float log_sum_exp[query_panel];
     for (std::size_t panel = 0; panel < space_.panels; ++panel) {
       const std::size_t first = panel * query_panel, queries = queries_of(panel);
@@ -194,7 +194,7 @@ class AttentionForward {
 static inline void attention_forward_kernel(const AttentionArgs& args) noexcept {
   if (args.queries == 0) return;
   if (args.keys != 0) return AttentionForward(args).run();
-  RunWriter writer(args.out);
+  RowWriter writer(args.out);
   ChunkBuffer buffer;
   write_zeros(writer, args.queries, args.width, buffer);
   if (args.log_sum_exp != nullptr) std::fill_n(args.log_sum_exp, args.queries, minus_infinity);

@@ -107,7 +107,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_whole(std::size_t rows, std::
     for (std::size_t row = 0; row < rows; ++row) std::fill_n(c + row * stride, columns, 0.0f);
   for (std::size_t k = 0; k < depth; k += pack_depth) {
     const std::size_t part = (std::min)(pack_depth, depth - k);
-    const SumPath path{fresh && k == 0 ? nullptr : c, nullptr, c, stride};
+    const SumPath path{fresh && k == 0 ? nullptr : c, c, 0, 0, stride};
     multiply_panels(rows, columns, part, a, b, path);
     a += packed_rows_floats(rows, part);
     b += packed_columns_floats(columns, part);
@@ -172,7 +172,7 @@ struct WordPanel {
 // Writes the rows of an operand of `width` columns from a panel that has them as columns; rows
 // `first` ..., at most query_panel. `buffer` has room for them.
 static inline void write_turned(const float* panel, std::size_t width, std::size_t first,
-                                std::size_t rows, float* buffer, RunWriter& writer) {
+                                std::size_t rows, float* buffer, RowWriter& writer) {
   const std::size_t stride = whole_units(width, pack_group);
   const float* lines[pack_group];
   for (std::size_t group = 0; group < width; group += pack_group) {
@@ -192,7 +192,7 @@ static constexpr std::size_t turned_rows(std::size_t width) {
 }
 
 // Zeros, through the target's rounding as any value.
-static inline void write_zeros(RunWriter& writer, std::size_t rows, std::size_t columns,
+static inline void write_zeros(RowWriter& writer, std::size_t rows, std::size_t columns,
                                ChunkBuffer& buffer) {
   std::fill_n(buffer.values, row_chunk, 0.0f);
   for (std::size_t row = 0; row < rows; ++row)

@@ -62,21 +62,6 @@ static inline void activate_in_place(Activation function, std::size_t count, flo
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Writes runs of floats to a target, rounded.
-class RunWriter {
- public:
-  explicit RunWriter(const MatrixTarget& target) : writer_(target) {}
-
-  // At most a row chunk.
-  void write(std::size_t row, std::size_t column, const float* values, std::size_t count) {
-    std::memcpy(writer_.place(row, column), values, count * sizeof(float));
-    writer_.finish(row, column, count);
-  }
-
- private:
-  RowWriter writer_;
-};
-
 class Evictor {
  public:
   Evictor(const MatrixTarget& c, const Eviction& eviction)
@@ -113,7 +98,7 @@ class Evictor {
 
   Eviction eviction_;
   RowReader old_c_, residual_;
-  RunWriter c_, pre_activation_;
+  RowWriter c_, pre_activation_;
   ChunkBuffer chunk_;
 };
 

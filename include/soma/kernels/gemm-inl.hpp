@@ -15,7 +15,9 @@
 #include <soma/kernels/evict-inl.hpp>
 #include <soma/kernels/gemm_args.hpp>
 #include <soma/kernels/gemm_micro-inl.hpp>
+#include <soma/kernels/gemm_narrow-inl.hpp>
 #include <soma/kernels/pack-inl.hpp>
+#include <soma/kernels/pack_pairs-inl.hpp>
 
 #include <hwy/highway.h>
 
@@ -23,6 +25,7 @@
 #include <bit>
 #include <cstddef>
 #include <new>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace soma {
@@ -57,6 +60,9 @@ static constexpr std::size_t gemm_levels(std::size_t segments) {
   return static_cast<std::size_t>(std::bit_width((std::max)(segments, std::size_t{1})));
 }
 
+// Of any number of segments that a size can count.
+inline constexpr std::size_t gemm_most_levels = 64;
+
 // Room for one tile; at least a row of micro-tiles.
 static constexpr std::size_t gemm_tile_capacity(std::size_t levels) {
   return (std::max)((std::min)(gemm_tile_floats, gemm_tree_floats / levels),
@@ -69,11 +75,15 @@ static constexpr std::size_t gemm_tiles_capacity(std::size_t levels) {
                      : (std::max)(gemm_tree_floats, levels * gemm_tile_capacity(levels));
 }
 
+template <class Products>
+using PackedFrom = std::conditional_t<Products::products == 1, PackSource, PairSource>;
+
 namespace {  // internal linkage: units with other flags have their own
 
+// Where the parts of a workspace are; the same for all kinds of products.
 struct GemmWorkspace {
   float *a, *b, *tiles;
-  PackBuffer* pack;
+  std::byte* pack;  // a buffer of the operands' source
 
   // Bytes of the parts; never less for larger arguments.
   struct Sizes {
@@ -82,7 +92,7 @@ struct GemmWorkspace {
       const std::size_t rows = round_up_to(m, micro_rows), columns = round_up_to(n, micro_columns);
       const std::size_t levels = gemm_levels(segments);
       const std::size_t tile_columns = (std::min)(columns, gemm_tile_columns) + gemm_tile_padding;
-      pack = round_up_to(sizeof(PackBuffer), 64);
+      pack = round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
       a = floats((std::min)(rows, gemm_block_rows) / micro_rows * micro_row_width * pack_depth);
       b = floats((std::min)(columns, gemm_tile_columns) * pack_depth);
       tiles = floats((std::min)(levels * rows * tile_columns, gemm_tiles_capacity(levels)));
@@ -92,7 +102,7 @@ struct GemmWorkspace {
 
   GemmWorkspace(std::byte* from, std::size_t m, std::size_t n, std::size_t segments) {
     const Sizes sizes(m, n, segments);
-    pack = new (from) PackBuffer;
+    pack = from;
     a = reinterpret_cast<float*>(from += sizes.pack);
     b = reinterpret_cast<float*>(from += sizes.a);
     tiles = reinterpret_cast<float*>(from += sizes.b);
@@ -105,7 +115,11 @@ struct GemmTile {
   std::size_t stride;
 };
 
+template <class Products>
 class Gemm {
+  using Source = PackedFrom<Products>;
+  using Narrow = NarrowProduct<Products, Source>;
+
  public:
   explicit Gemm(const GemmArgs& args)
       : args_(args),
@@ -115,6 +129,7 @@ class Gemm {
         a_(args.a, args.m, args.a.row_stride, args.a.column_stride),
         b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
         workspace_(args.workspace, args.m, args.n, segments_),
+        buffer_(new (workspace_.pack) typename Source::Buffer),
         evictor_(args.c, args.eviction) {}
 
   void run() {
@@ -128,65 +143,106 @@ class Gemm {
       for (std::size_t row = 0; row < args_.m; row += rows) {
         const GemmTile tile{row, column, (std::min)(rows, args_.m - row),
                             (std::min)(columns, args_.n - column), stride};
-        sum_tile(tile);
-        evictor_.evict(row, column, tile.rows, tile.columns, workspace_.tiles, stride);
+        if (Narrow::takes(args_, tile.columns)) {
+          Narrow(args_, a_, *buffer_, workspace_.b)
+              .run(column, tile.columns, workspace_.tiles, stride);
+          finish_rows(tile, 0, tile.rows);
+        } else {
+          sum_tile(tile);
+        }
       }
   }
 
  private:
   // The tree of Segments as a binary counter: one tile waits at each level until its neighbour is
-  // there. The sum of all ends in the first.
+  // there. The sum of all ends in the first. An empty segment is a term of zeros, which needs no
+  // tile: all it can change is -0, once.
   void sum_tile(const GemmTile& tile) {
-    std::size_t waiting = 0;
+    bool full[gemm_most_levels] = {};    // what waits, level by level: tiles, or nothing
+    std::size_t waiting = 0, tiles = 0;  // levels, and tiles on them
+    const bool any_empty = has_empty_segment();
     for (std::size_t segment = 0; segment < segments_; ++segment) {
-      const std::size_t first = bounds_[segment], end = bounds_[segment + 1];
-      float* sums = workspace_.tiles + waiting * tile_floats_;
-      ++waiting;
-      // Each trailing one of the segment's number is a neighbour that waits. The first is added
-      // while the segment's own sums are still in registers.
-      std::size_t left = segment;
-      float* neighbour = (left & 1) != 0 && first != end ? sums - tile_floats_ : nullptr;
-      sum_segment(tile, first, end, sums, neighbour);
-      if (neighbour != nullptr) {
-        --waiting;
-        left >>= 1;
+      const bool empty = bounds_[segment] == bounds_[segment + 1];
+      // Each trailing one of the segment's number is a neighbour that waits, the nearest last.
+      std::size_t neighbours = 0;
+      for (auto i = static_cast<std::size_t>(std::countr_one(segment)); i != 0; --i)
+        neighbours += full[--waiting] ? 1u : 0u;
+      if (!empty) {
+        // They are added while the segment's own sums are in registers.
+        sum_segment(tile, segment, workspace_.tiles + tiles * tile_floats_, neighbours,
+                    !any_empty && segment + 1 == segments_);
+        tiles += 1 - neighbours;
+      } else {
+        for (; neighbours > 1; --neighbours) add_last(tile, --tiles);
       }
-      for (; (left & 1) != 0; left >>= 1) {
-        --waiting;
-        sums = workspace_.tiles + waiting * tile_floats_;
-        for (std::size_t row = 0; row < tile.rows * tile.stride; row += tile.stride)
-          add_in_place(sums + row, tile.columns, sums - tile_floats_ + row);
-      }
+      full[waiting++] = !empty || neighbours != 0;
+    }
+    if (!any_empty) return;
+    add_zero(tile, tiles == 0);
+    finish_rows(tile, 0, tile.rows);
+  }
+
+  bool has_empty_segment() const {
+    return std::adjacent_find(bounds_, bounds_ + segments_ + 1) != bounds_ + segments_ + 1;
+  }
+
+  // `final`: the sums are those of the product then, and leave.
+  void sum_segment(const GemmTile& tile, std::size_t segment, float* sums, std::size_t neighbours,
+                   bool final) {
+    constexpr std::size_t block = pack_depth * Products::products;
+    const std::size_t first = bounds_[segment], end = bounds_[segment + 1];
+    for (std::size_t k = first; k < end; k += block) {
+      const std::size_t depth = (std::min)(block, end - k);
+      const bool last = depth == end - k;
+      add_block(
+          tile, k, depth,
+          {k == first ? nullptr : sums, sums, last ? neighbours : 0, tile_floats_, tile.stride},
+          final && last);
     }
   }
 
-  // The sums of a segment, which end in `sums`, or added to the neighbour's in their place.
-  void sum_segment(const GemmTile& tile, std::size_t first, std::size_t end, float* sums,
-                   float* neighbour) {
-    if (first == end)
-      for (std::size_t row = 0; row < tile.rows; ++row)
-        std::fill_n(sums + row * tile.stride, tile.columns, 0.0f);
-    for (std::size_t k = first; k < end; k += pack_depth) {
-      const std::size_t depth = (std::min)(pack_depth, end - k);
-      const bool last = depth == end - k && neighbour != nullptr;
-      const SumPath path{k == first ? nullptr : sums, last ? neighbour : nullptr,
-                         last ? neighbour : sums, tile.stride};
-      add_block(tile, k, depth, path);
-    }
+  // The tile behind `tiles` joins the one before it.
+  void add_last(const GemmTile& tile, std::size_t tiles) {
+    float* last = workspace_.tiles + tiles * tile_floats_;
+    for (std::size_t row = 0; row < tile.rows * tile.stride; row += tile.stride)
+      add_in_place(last + row, tile.columns, last - tile_floats_ + row);
   }
 
-  void add_block(const GemmTile& tile, std::size_t first, std::size_t depth, const SumPath& path) {
-    b_.pack<micro_columns, micro_columns>(tile.column, tile.columns, first, depth, *workspace_.pack,
-                                          workspace_.b);
+  void add_zero(const GemmTile& tile, bool nothing_else) {
+    alignas(64) static constexpr float zeros[gemm_tile_columns] = {};
+    for (std::size_t row = 0; row < tile.rows * tile.stride; row += tile.stride)
+      if (nothing_else)
+        std::fill_n(workspace_.tiles + row, tile.columns, 0.0f);
+      else
+        add_in_place(zeros, tile.columns, workspace_.tiles + row);
+  }
+
+  // Sums of rows of the tile, from its row `first` on, leave for c.
+  void finish_rows(const GemmTile& tile, std::size_t first, std::size_t rows) {
+    float* sums = workspace_.tiles + first * tile.stride;
+    const float factor = a_.factor() * b_.factor();  // what packing left out
+    if (factor != 1)
+      for (std::size_t row = 0; row < rows; ++row)
+        multiply(sums + row * tile.stride, tile.columns, factor);
+    evictor_.evict(tile.row + first, tile.column, rows, tile.columns, sums, tile.stride);
+  }
+
+  // Where `final`, rows leave while their sums are still in the second-level cache.
+  void add_block(const GemmTile& tile, std::size_t first, std::size_t depth, const SumPath& path,
+                 bool final) {
+    b_.template pack<micro_columns, micro_columns>(tile.column, tile.columns, first, depth,
+                                                   *buffer_, workspace_.b);
     for (std::size_t row = 0; row < tile.rows; row += gemm_block_rows) {
       const std::size_t rows = (std::min)(gemm_block_rows, tile.rows - row);
-      a_.pack<micro_rows, micro_row_width>(tile.row + row, rows, first, depth, *workspace_.pack,
-                                           workspace_.a);
+      a_.template pack<micro_rows, micro_row_width>(tile.row + row, rows, first, depth, *buffer_,
+                                                    workspace_.a);
       const std::size_t at = row * tile.stride;
-      multiply_panels(
-          rows, tile.columns, depth, workspace_.a, workspace_.b,
-          {path.from != nullptr ? path.from + at : nullptr,
-           path.addend != nullptr ? path.addend + at : nullptr, path.to + at, tile.stride});
+      multiply_panels<Products>(rows, tile.columns,
+                                (depth + Products::products - 1) / Products::products, workspace_.a,
+                                workspace_.b,
+                                {path.from != nullptr ? path.from + at : nullptr, path.sums + at,
+                                 path.addends, path.addend_distance, path.stride});
+      if (final) finish_rows(tile, row, rows);
     }
   }
 
@@ -194,8 +250,9 @@ class Gemm {
   std::size_t whole_[2];
   const std::size_t* bounds_;
   std::size_t segments_, tile_floats_ = 0;
-  PackSource a_, b_;
+  Source a_, b_;
   GemmWorkspace workspace_;
+  typename Source::Buffer* buffer_;
   Evictor evictor_;
 };
 
@@ -208,7 +265,13 @@ static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n,
 }
 
 static inline void gemm_kernel(const GemmArgs& args) noexcept {
-  if (args.m != 0 && args.n != 0) Gemm(args).run();
+  if (args.m == 0 || args.n == 0) return;
+#if SOMA_HAS_BF16_DOT
+  if (args.bf16_products == Bf16Products::dot_instruction && PairSource::takes(args.a) &&
+      PairSource::takes(args.b))
+    return Gemm<Bf16Dot>(args).run();
+#endif
+  Gemm<FusedMultiplyAdd>(args).run();
 }
 
 static constexpr GemmKernels gemm_kernels{gemm_kernel, gemm_workspace_bytes, micro_rows,

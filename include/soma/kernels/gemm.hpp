@@ -39,8 +39,41 @@ inline std::size_t border(std::size_t size, std::size_t tile, std::size_t index,
 
 }  // namespace detail
 
-// Runs a product over the context's executor; args.workspace is not read. Rows are shared out first
-// (each thread then reads its own part of a), columns where there are too few rows.
+// Into how many parts rows and columns of a result are cut.
+struct ProductGrid {
+  std::size_t row_parts, column_parts;
+};
+
+namespace detail {
+
+// The grid of at most `width` tasks whose largest is done first. A task multiplies all of its tile
+// and packs its own rows of a and columns of b.
+inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
+                                const GemmKernels& gemm, std::size_t width) {
+  // An element is packed in the time of about so many multiply-adds (a load, a turn and a store of
+  // what often comes from memory).
+  constexpr double packing = 24;
+  ProductGrid best{1, 1};
+  double best_cost = 0;
+  for (std::size_t row_parts = 1; row_parts <= (std::min)(width, row_tiles); ++row_parts) {
+    const std::size_t column_parts = (std::min)(width / row_parts, column_tiles);
+    const auto largest = [](std::size_t tiles, std::size_t parts, std::size_t tile) {
+      return static_cast<double>((tiles + parts - 1) / parts * tile);
+    };
+    const double rows = largest(row_tiles, row_parts, gemm.tile_rows);
+    const double columns = largest(column_tiles, column_parts, gemm.tile_columns);
+    const double cost = rows * columns + packing * (rows + columns);
+    if (row_parts == 1 || cost < best_cost) {
+      best = {row_parts, column_parts};
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+}  // namespace detail
+
+// Runs a product over the context's executor; args.workspace is not read.
 inline void multiply(Context& context, const GemmArgs& args) {
   if (args.m == 0 || args.n == 0) return;
   const GemmKernels& gemm = context.kernels().gemm;
@@ -53,8 +86,8 @@ inline void multiply(Context& context, const GemmArgs& args) {
   const auto most = static_cast<std::size_t>((std::min)(products / worth_a_task + 1, 1e6));
   const std::size_t width = (std::min)(
       most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
-  const std::size_t row_parts = (std::min)(width, row_tiles);
-  const std::size_t column_parts = (std::min)((width + row_parts - 1) / row_parts, column_tiles);
+  const ProductGrid grid = detail::product_grid(row_tiles, column_tiles, gemm, width);
+  const std::size_t row_parts = grid.row_parts, column_parts = grid.column_parts;
   const std::size_t tasks = row_parts * column_parts;
 
   const std::size_t task_rows = (row_tiles + row_parts - 1) / row_parts * gemm.tile_rows;
@@ -76,6 +109,7 @@ inline void multiply(Context& context, const GemmArgs& args) {
     GemmArgs own = detail::part(
         args, row, detail::border(args.m, gemm.tile_rows, i + 1, row_parts) - row, column,
         detail::border(args.n, gemm.tile_columns, j + 1, column_parts) - column);
+    own.bf16_products = context.bf16().products;
     own.workspace = memory.data() + index * workspace;
     if (args.eviction.amax != nullptr) own.eviction.amax = &amax[index];
     gemm.multiply(own);

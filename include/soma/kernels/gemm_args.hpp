@@ -5,9 +5,11 @@
 // multiply-add at a time, from zero, inside each segment of k; segments meet in the fixed tree. So
 // bits depend on the segments and on nothing else: not on blocking, tile, target (with fused
 // multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element:
-// k 2^-24 sum |a| |b|.
+// k 2^-24 sum |a| |b|. With the bf16 dot instruction bits depend on the segments and the CPU, and
+// products and sums below 2^-126 count as zero.
 
 #include <soma/kernels/operand.hpp>
+#include <soma/runtime/math.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +36,11 @@ struct GemmArgs {
   MatrixTarget c{};     // m x n; overlaps neither a nor b
   Segments segments{};  // of k
   Eviction eviction{};
+  // dot_instruction: where both operands' stored numbers are exact in bf16 (bf16 unscaled, 8-bit
+  // formats, int8 and uint8 with a zero point of at most 128) two products at a time join the sum
+  // as the instruction has it, from the first of each segment on; scales are multiplied on the way
+  // out. Only for a target and a CPU that has it.
+  Bf16Products bf16_products = Bf16Products::widened;
   std::byte* workspace = nullptr;  // GemmKernels::workspace_bytes(), aligned to 64 bytes
 };
 

@@ -15,6 +15,7 @@
 
 #include <soma/base/config.hpp>
 #include <soma/kernels/vectors-inl.hpp>
+#include <soma/simd/bf16_dot-inl.hpp>
 
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
@@ -39,27 +40,56 @@ inline constexpr std::size_t micro_row_width =
     (micro_rows + float_lanes - 1) / float_lanes * float_lanes;
 inline constexpr std::size_t line_floats = 16;  // a cache line
 
+// What joins a sum in one step through packed operands, which have one float's place for it: an
+// fp32 product, or two of bf16 numbers that are adjacent along k.
+struct FusedMultiplyAdd {
+  static constexpr std::size_t products = 1;
+  static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
+    return hn::MulAdd(a, b, sum);
+  }
+};
+#if SOMA_HAS_BF16_DOT
+struct Bf16Dot {
+  static constexpr std::size_t products = 2;
+  static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
+    return dot_pairs(a, b, sum);
+  }
+};
+#endif
+
 namespace {  // internal linkage: units with other flags have their own
 
-// Where sums of a tile come from and go to; rows lie `stride` floats apart everywhere.
+// Where sums of a tile come from and go to; rows lie `stride` floats apart everywhere. Behind the
+// last step `addends` tiles join them, one after another: the first lies `addend_distance` floats
+// before `sums`, the next that much before it, and the result goes to the last of them. Without, to
+// `sums`.
 struct SumPath {
-  const float *from, *addend;
-  float* to;
-  std::size_t stride;
+  const float* from;  // nullptr: from zero
+  float* sums;
+  std::size_t addends, addend_distance, stride;
+};
+
+// Rows of a for one step after the other, [steps][micro_row_width] in a packed panel.
+struct PackedRows {
+  const float* at;
+
+  HWY_INLINE float operator[](std::size_t row) const { return at[row]; }
+  HWY_INLINE void next() { at += micro_row_width; }
+  HWY_INLINE void fetch() const {}
 };
 
 // The arrays of vectors below never exist in memory: every index is a constant.
+template <class Products, class RowsOfA = PackedRows>
 class MicroKernel {
   using Rows = std::make_index_sequence<micro_rows>;
   using Vectors = std::make_index_sequence<micro_vectors>;
   using All = std::make_index_sequence<micro_rows * micro_vectors>;
 
  public:
-  // The block of c at `block` floats from its start: sums from `path.from` on (from zero where
-  // null), along k in ascending order, one fused multiply-add at a time; then path.addend is added
-  // (unless null), and the result goes to path.to. a is [k][micro_row_width], b [k][micro_columns].
-  // All aligned to a vector. The block `next` is fetched meanwhile.
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t k, const float* HWY_RESTRICT a,
+  // The block of c at `block` floats from its start: sums along k in ascending order, one step at a
+  // time, on their path. b is [steps][micro_columns], aligned to a vector as c is. The block `next`
+  // is fetched meanwhile.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const SumPath& path,
                                                 std::size_t block, std::size_t next) {
     FloatVector sums[micro_rows * micro_vectors];
@@ -68,19 +98,22 @@ class MicroKernel {
       clear(All(), sums);
     else
       load(All(), sums, path.from + block, stride);
-    const float* fetched = (path.addend != nullptr ? path.addend : path.to) + next;
+    const float* fetched = path.sums - (path.addends != 0 ? path.addend_distance : 0) + next;
     for (std::size_t i = 0; i < micro_rows; ++i)
       for (std::size_t j = 0; j < micro_columns; j += line_floats)
         hwy::Prefetch(fetched + i * stride + j);
-    for (std::size_t i = 0; i < k; ++i) {
+    for (std::size_t i = 0; i < steps; ++i) {
+      if (i % line_floats == 0) a.fetch();
       FloatVector row[micro_vectors];
       load(Vectors(), row, b, 0);
       step(Rows(), sums, a, row);
-      a += micro_row_width;
+      a.next();
       b += micro_columns;
     }
-    if (path.addend != nullptr) add(All(), sums, path.addend + block, stride);
-    store(All(), sums, path.to + block, stride);
+    float* to = path.sums + block;
+    for (std::size_t i = 0; i < path.addends; ++i)
+      add(All(), sums, to -= path.addend_distance, stride);
+    store(All(), sums, to, stride);
   }
 
  private:
@@ -110,23 +143,24 @@ class MicroKernel {
      ...);
   }
   template <std::size_t... i>
-  HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, const float* a,
+  HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, const RowsOfA& a,
                               const FloatVector* row) {
     (multiply_add(Vectors(), sums + i * micro_vectors, hn::Set(Floats(), a[i]), row), ...);
   }
   template <std::size_t... j>
   HWY_INLINE static void multiply_add(std::index_sequence<j...>, FloatVector* sums, FloatVector a,
                                       const FloatVector* row) {
-    ((sums[j] = hn::MulAdd(a, row[j], sums[j])), ...);
+    ((sums[j] = Products::add(a, row[j], sums[j])), ...);
   }
 };
 
 }  // namespace
 
 // A product of packed panels, with sums on their path: `rows` and `columns` are rounded up to whole
-// micro-tiles, which the path has room for. Panels lie `depth` steps of k apart.
+// micro-tiles, which the path has room for. Panels lie `steps` apart.
+template <class Products = FusedMultiplyAdd>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panels(std::size_t rows, std::size_t columns,
-                                                          std::size_t depth, const float* a,
+                                                          std::size_t steps, const float* a,
                                                           const float* b, const SumPath& path) {
   // A panel of b stays in the first-level cache while the panels of a pass.
   for (std::size_t j = 0; j < columns; j += micro_columns) {
@@ -135,8 +169,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panels(std::size_t rows, std:
       const std::size_t block = i * path.stride + j;
       const std::size_t next =
           i + micro_rows < rows ? block + micro_rows * path.stride : j + micro_columns;
-      MicroKernel::run(depth, panel, b + j * depth, path, block, next);
-      panel += depth * micro_row_width;
+      MicroKernel<Products>::run(steps, {panel}, b + j * steps, path, block, next);
+      panel += steps * micro_row_width;
     }
   }
 }

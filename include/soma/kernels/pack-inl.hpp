@@ -27,7 +27,7 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Most steps of k in a panel.
+// Most steps in a panel.
 inline constexpr std::size_t pack_depth = 192;
 // Most lines (rows of a, columns of b) in a call.
 inline constexpr std::size_t pack_lines = row_chunk;
@@ -163,6 +163,8 @@ static_assert(PackBuffer::rows * PackBuffer::row_stride <=
 // and kWidth floats for a step of k.
 class PackSource {
  public:
+  using Buffer = PackBuffer;
+
   PackSource(const MatrixOperand& operand, std::size_t lines, std::size_t line_stride,
              std::size_t depth_stride)
       : lines_(lines), along_depth_(depth_stride <= line_stride), operand_(operand) {
@@ -171,6 +173,9 @@ class PackSource {
     reader_ = RowReader(operand_);
     plain_bf16_ = operand.dtype == DType::bf16 && operand_.column_stride == 1 && operand.scale == 1;
   }
+
+  // What sums of these elements are multiplied by: nothing is left out.
+  static constexpr float factor() { return 1; }
 
   // Lines first_line ... and steps first ... of k, at most pack_lines and pack_depth of them.
   template <std::size_t kLines, std::size_t kWidth>

@@ -149,7 +149,7 @@ class RowReader {
   bool plain_ = false, direct_ = false;
 };
 
-// Writes a target: compute into place(), then finish().
+// Writes a target: compute into place(), then finish(); or write() what lies somewhere else.
 class RowWriter {
  public:
   explicit RowWriter(const MatrixTarget& target)
@@ -166,15 +166,24 @@ class RowWriter {
 
   // After `count` values were written to place(row, column).
   void finish(std::size_t row, std::size_t column, std::size_t count) {
-    if (!direct()) encode(row, column, count);
+    if (!direct()) encode(row, column, buffers_.values, count);
+  }
+
+  // At most a row chunk.
+  void write(std::size_t row, std::size_t column, const float* values, std::size_t count) {
+    if (!direct() && count % float_lanes == 0) return encode(row, column, values, count);
+    std::memcpy(place(row, column), values, count * sizeof(float));
+    finish(row, column, count);
   }
 
  private:
-  HWY_NOINLINE void encode(std::size_t row, std::size_t column, std::size_t count) {
+  // Reads whole vectors.
+  HWY_NOINLINE void encode(std::size_t row, std::size_t column, const float* values,
+                           std::size_t count) {
     Draw draw = target_.draw;
     draw.index = draw_index(draw, target_.draw_row_stride, target_.row_indices, row, column);
-    encode_chunk(params_, reinterpret_cast<const std::byte*>(buffers_.values), count,
-                 at(row, column), draw, buffers_);
+    encode_chunk(params_, reinterpret_cast<const std::byte*>(values), count, at(row, column), draw,
+                 buffers_);
   }
 
   std::byte* at(std::size_t row, std::size_t column) const {

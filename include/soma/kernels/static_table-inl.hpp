@@ -19,6 +19,7 @@
 #include <soma/kernels/rate-inl.hpp>
 #include <soma/kernels/reduce-inl.hpp>
 #include <soma/kernels/table.hpp>
+#include <soma/runtime/bf16_products.hpp>
 #include <soma/runtime/context.hpp>
 #include <soma/simd/fused-inl.hpp>
 
@@ -54,9 +55,12 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
         .image = HWY_NAMESPACE::image_kernels,
         .optimizer = HWY_NAMESPACE::optimizer_kernels,
     };
-    static const Target target{hwy::TargetName(HWY_TARGET), &kernels,
+    static const Target target{hwy::TargetName(HWY_TARGET),
+                               &kernels,
                                HWY_NAMESPACE::has_fused_multiply_add,
-                               HWY_NAMESPACE::multiply_add_rate};
+                               HWY_NAMESPACE::multiply_add_rate,
+                               HWY_NAMESPACE::bf16_dot_rate,
+                               bf16_choice(cpu_identity(), HWY_NAMESPACE::has_bf16_dot)};
     return {{&target, 1}, false, nullptr};
   }
 

@@ -9,6 +9,7 @@
 #include <soma/runtime/executor.hpp>
 #include <soma/runtime/heap.hpp>
 #include <soma/runtime/log.hpp>
+#include <soma/runtime/math.hpp>
 #include <soma/runtime/memory.hpp>
 #include <soma/runtime/mutex.hpp>
 
@@ -24,11 +25,6 @@ struct Kernels;           // kernels/table.hpp
 struct BuiltInOperators;  // ops/built_in.hpp
 class OperatorRegistry;   // ops/registry.hpp
 class Device;             // ops/device.hpp
-
-// What may differ between CPUs. fast: a bf16 dot instruction may be used where this CPU is listed
-// as faster with it. portable: the same bits on every target with fused multiply-add; refused on a
-// target without.
-enum class Math : std::uint8_t { fast, portable };
 
 struct ContextOptions {
   Executor executor{};      // empty: a ThreadPool, made on first use
@@ -47,6 +43,10 @@ struct Target {
   // Does that many rounds of multiply-adds in registers; returns how many floating-point operations
   // those were.
   double (*multiply_add_rate)(std::uint64_t rounds) noexcept;
+  // The same with the bf16 dot instruction; nullptr where the target was compiled without it. Only
+  // for a CPU that has it.
+  double (*bf16_dot_rate)(std::uint64_t rounds) noexcept = nullptr;
+  Bf16Choice bf16{};  // on this CPU, with Math::fast
 };
 
 // What a program was compiled with: the targets to choose from, best first, the operators, and the
@@ -94,6 +94,10 @@ class Context {
   const Target& target() const { return *target_; }
   TargetList targets() const { return list_; }
   Math math() const { return math_; }
+  Bf16Choice bf16() const {
+    return math_ == Math::fast ? target_->bf16
+                               : Bf16Choice{Bf16Products::widened, "Math::portable"};
+  }
 
   // The host's executor, or the default pool, whose threads start with the first parallel work.
   // Thread-safe.

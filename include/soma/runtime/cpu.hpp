@@ -29,6 +29,7 @@ namespace soma {
 struct CpuIdentity {
   std::string vendor, name;  // "AuthenticAMD", "AMD EPYC ..."
   int family = 0, model = 0;
+  bool bf16_dot = false;  // has AVX512_BF16
 };
 
 struct CpuCaches {
@@ -165,6 +166,8 @@ inline CpuIdentity cpu_identity() {
     identity.family = static_cast<int>(base == 15 ? base + ((r[0] >> 20) & 255) : base);
     identity.model = static_cast<int>(((r[0] >> 4) & 15) | ((r[0] >> 12) & 0xF0));
   }
+  if (__get_cpuid_count(7, 1, &r[0], &r[1], &r[2], &r[3]) != 0)
+    identity.bf16_dot = (r[0] >> 5 & 1) != 0;
   for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; ++leaf)
     if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]) != 0)
       identity.name += text(r[0], r[1], r[2], r[3]);

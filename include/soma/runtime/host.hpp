@@ -18,44 +18,6 @@
 
 namespace soma {
 
-// How products of bf16 numbers are formed where matrices are multiplied.
-enum class Bf16Products : std::uint8_t {
-  widened,          // to fp32 while loading, then fp32 multiply-adds: portable bits
-  dot_instruction,  // the CPU's bf16 dot product
-};
-
-struct Bf16Choice {
-  Bf16Products products;
-  std::string_view reason;
-};
-
-// Decided from a table of CPU identities, never from a timing: presence of the instruction is no
-// reason to use it. Listed are parts where the rates of both were measured.
-inline Bf16Choice bf16_choice(const CpuIdentity& cpu, Math math) {
-  if (math == Math::portable) return {Bf16Products::widened, "Math::portable"};
-  struct Listed {
-    std::string_view vendor;
-    int family, first_model, last_model;
-    Bf16Products products;
-    std::string_view reason;
-  };
-  static constexpr Listed listed[] = {
-      {"GenuineIntel", 6, 143, 143, Bf16Products::widened,
-       "Sapphire Rapids: same core as Emerald Rapids, whose dot instruction has half the fp32 "
-       "rate"},
-      {"GenuineIntel", 6, 207, 207, Bf16Products::widened,
-       "Emerald Rapids: the dot instruction was measured at half the fp32 multiply-add rate"},
-      {"AuthenticAMD", 26, 0, 255, Bf16Products::dot_instruction,
-       "Zen 5: the dot instruction was measured at twice the fp32 multiply-add rate"},
-  };
-  for (const Listed& entry : listed)
-    if (entry.vendor == cpu.vendor && entry.family == cpu.family &&
-        entry.first_model <= cpu.model && cpu.model <= entry.last_model)
-      return {entry.products, entry.reason};
-  return {Bf16Products::widened,
-          "this CPU is not in the list of parts where the dot instruction was measured"};
-}
-
 struct HostDescription {
   CpuIdentity cpu;
   CpuShare share;
@@ -67,7 +29,8 @@ struct HostDescription {
   Math math = Math::fast;
   Bf16Choice bf16{};
   int threads = 1;
-  double gflops_per_core = 0;     // fp32 multiply-adds in registers, one thread; 0: not measured
+  double gflops_per_core = 0;       // fp32 multiply-adds in registers, one thread; 0: not measured
+  double bf16_gflops_per_core = 0;  // dot instruction in registers; 0: not in use or not measured
   double copy_gb_per_second = 0;  // memory read and written by one copying thread; 0: not measured
   std::vector<std::string> remedies;  // what would make this program faster
 };
@@ -89,10 +52,10 @@ double best_seconds(int runs, Work&& work) {
   return best;
 }
 
-inline double measured_gflops(const Target& target) {
+inline double measured_gflops(double (*rate)(std::uint64_t rounds) noexcept) {
   const FloatEnvironment environment;
   double operations = 0;
-  const double seconds = best_seconds(5, [&] { operations = target.multiply_add_rate(400'000); });
+  const double seconds = best_seconds(5, [&] { operations = rate(400'000); });
   return seconds > 0 ? operations / seconds * 1e-9 : 0;
 }
 
@@ -122,10 +85,12 @@ inline HostDescription describe_host(Context& context, Measure measure = Measure
   host.fused_multiply_add = context.target().fused_multiply_add;
   host.dispatched = context.targets().dispatched;
   host.math = context.math();
-  host.bf16 = bf16_choice(host.cpu, host.math);
+  host.bf16 = context.bf16();
   host.threads = context.executor().width;
   if (measure == Measure::yes) {
-    host.gflops_per_core = detail::measured_gflops(context.target());
+    host.gflops_per_core = detail::measured_gflops(context.target().multiply_add_rate);
+    if (host.bf16.products == Bf16Products::dot_instruction)
+      host.bf16_gflops_per_core = detail::measured_gflops(context.target().bf16_dot_rate);
     host.copy_gb_per_second = detail::measured_copy_rate(context);
   }
   if (!host.dispatched && !host.fused_multiply_add) {
@@ -181,8 +146,11 @@ inline std::string to_string(const HostDescription& host) {
                                                                : "dot instruction") +
            " (" + std::string(host.bf16.reason) + ")");
   if (host.gflops_per_core > 0)
-    line("measured", number(host.gflops_per_core, 0) + " GFLOP/s fp32 multiply-add a core, copy " +
-                         number(host.copy_gb_per_second, 1) +
+    line("measured", number(host.gflops_per_core, 0) + " GFLOP/s fp32 multiply-add a core, " +
+                         (host.bf16_gflops_per_core > 0
+                              ? number(host.bf16_gflops_per_core, 0) + " bf16 dot instruction, "
+                              : std::string()) +
+                         "copy " + number(host.copy_gb_per_second, 1) +
                          " GB/s read and written (for information)");
   for (const std::string& remedy : host.remedies) line("remedy", remedy);
   return text;

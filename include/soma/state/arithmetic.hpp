@@ -2,7 +2,7 @@
 // The part of a checkpoint's identity that a run does not choose itself.
 
 #include <soma/base/version.hpp>
-#include <soma/runtime/host.hpp>
+#include <soma/runtime/context.hpp>
 #include <soma/state/record.hpp>
 
 #include <string>
@@ -17,7 +17,7 @@ inline void add_arithmetic(Record& identity, const Context& context) {
                                    "." + std::to_string(version.patch));
   identity.set("soma.math", context.math() == Math::portable ? "portable" : "fast");
   identity.set("soma.fused_multiply_add", context.target().fused_multiply_add);
-  const Bf16Products products = bf16_choice(cpu_identity(), context.math()).products;
+  const Bf16Products products = context.bf16().products;
   identity.set("soma.bf16_products",
                products == Bf16Products::dot_instruction ? "dot_instruction" : "widened");
 }

@@ -1,0 +1,196 @@
+// Packing for the bf16 dot instruction: as in pack-inl.hpp, but a panel has two bf16 numbers that
+// are adjacent along k in each float's place, [k / 2][width]. An odd last one has a zero beside it.
+
+#if defined(SOMA_KERNELS_PACK_PAIRS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_PACK_PAIRS_INL_HPP
+#undef SOMA_KERNELS_PACK_PAIRS_INL_HPP
+#else
+#define SOMA_KERNELS_PACK_PAIRS_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/pack-inl.hpp>
+#include <soma/kernels/rows-inl.hpp>
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The upper halves of numbers that bf16 holds exactly. Writes whole vectors.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void upper_halves(const float* values, std::size_t count,
+                                                       Bf16Code* codes) {
+  const Floats d;
+  const hn::RebindToUnsigned<Floats> du;
+  const hn::Rebind<Bf16Code, Floats> narrow;
+  for (std::size_t i = 0; i < count; i += float_lanes)
+    hn::StoreU(
+        hn::TruncateTo(narrow, hn::ShiftRight<16>(hn::BitCast(du, hn::LoadU(d, values + i)))),
+        narrow, codes + i);
+}
+
+// One panel from lines that are adjacent along k: pairs lie side by side already, so they are
+// turned as floats are.
+template <std::size_t kWidth>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_pair_lines_panel(const Bf16Code* const* lines,
+                                                                std::size_t depth, float* out) {
+  const float* pairs[kWidth];  // only read as vectors, wherever they start
+  for (std::size_t line = 0; line < kWidth; ++line)
+    pairs[line] = reinterpret_cast<const float*>(lines[line]);
+  const std::size_t whole = depth / 8 * 4;
+  pack_lines_panel<kWidth>(pairs, whole, out);
+  for (std::size_t k = 2 * whole; k < depth; k += 2)
+    for (std::size_t line = 0; line < kWidth; ++line) {
+      float* const to = out + k / 2 * kWidth + line;
+      *to = 0;
+      std::memcpy(to, lines[line] + k, (std::min)(depth - k, std::size_t{2}) * sizeof(Bf16Code));
+    }
+}
+
+// One step of a panel, from two rows of lines of which `readable` may be read.
+template <std::size_t kWidth>
+HWY_INLINE void pack_pair_rows(const Bf16Code* even, const Bf16Code* odd, std::size_t readable,
+                               float* out) {
+  const hn::Rebind<Bf16Code, Floats> stored;
+  const hn::RebindToUnsigned<Floats> du;
+  alignas(64) Bf16Code edges[2][kWidth] = {};
+  if (readable < kWidth) {
+    std::memcpy(edges[0], even, readable * sizeof(Bf16Code));
+    std::memcpy(edges[1], odd, readable * sizeof(Bf16Code));
+    even = edges[0];
+    odd = edges[1];
+  }
+  for (std::size_t at = 0; at < kWidth; at += float_lanes) {
+    const auto low = hn::PromoteTo(du, hn::LoadU(stored, even + at));
+    const auto high = hn::PromoteTo(du, hn::LoadU(stored, odd + at));
+    hn::Store(hn::BitCast(Floats(), hn::Or(low, hn::ShiftLeft<16>(high))), Floats(), out + at);
+  }
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Codes that packing decodes into.
+struct PairBuffer {
+  static constexpr std::size_t rows = 8;  // of lines, at a time
+  static constexpr std::size_t row_stride = pack_lines + lane_padding;
+  static constexpr std::size_t line_stride = 2 * pack_depth + lane_padding;
+  static constexpr std::size_t most_width = 32;
+  alignas(64) Bf16Code codes[most_width * line_stride];
+  alignas(64) Bf16Code zeros[(std::max)(row_stride, line_stride)] = {};
+  ChunkBuffer values;
+};
+static_assert(PairBuffer::rows * PairBuffer::row_stride <=
+              PairBuffer::most_width * PairBuffer::line_stride);
+static_assert(2 * pack_depth <= row_chunk && pack_lines <= row_chunk);
+
+// As PackSource, of operands whose stored numbers are exact in bf16.
+class PairSource {
+ public:
+  using Buffer = PairBuffer;
+
+  static bool takes(const MatrixOperand& operand) {
+    switch (operand.dtype) {
+      case DType::bf16:
+        return operand.scale == 1;
+      case DType::int8:
+      case DType::uint8:
+        return -128 <= operand.zero_point && operand.zero_point <= 128;
+      default:
+        return is_floating(operand.dtype) && size_of(operand.dtype) == 1;
+    }
+  }
+
+  PairSource(const MatrixOperand& operand, std::size_t lines, std::size_t line_stride,
+             std::size_t depth_stride)
+      : lines_(lines),
+        along_depth_(depth_stride <= line_stride),
+        operand_(operand),
+        factor_(operand.scale) {
+    operand_.row_stride = along_depth_ ? line_stride : depth_stride;
+    operand_.column_stride = along_depth_ ? depth_stride : line_stride;
+    operand_.scale = 1;
+    reader_ = RowReader(operand_);
+    direct_ = operand.dtype == DType::bf16 && operand_.column_stride == 1;
+  }
+
+  float factor() const { return factor_; }
+
+  // Lines first_line ... and steps first ... of k, at most pack_lines and 2 pack_depth of them.
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+            PairBuffer& buffer, float* out) const {
+    static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
+    if (along_depth_)
+      pack_along_depth<kLines, kWidth>(first_line, lines, first, depth, buffer, out);
+    else
+      pack_along_lines<kLines, kWidth>(first_line, lines, first, depth, buffer, out);
+  }
+
+ private:
+  // Codes of a row, where they lie or decoded.
+  const Bf16Code* read(std::size_t row, std::size_t column, std::size_t count, PairBuffer& buffer,
+                       Bf16Code* codes) const {
+    if (direct_)
+      return static_cast<const Bf16Code*>(operand_.data) + row * operand_.row_stride + column;
+    upper_halves(reader_.read(row, column, count, buffer.values.values), count, codes);
+    return codes;
+  }
+
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack_along_depth(std::size_t first_line, std::size_t lines, std::size_t first,
+                        std::size_t depth, PairBuffer& buffer, float* out) const {
+    for (std::size_t at = 0; at < lines; at += kLines, out += (depth + 1) / 2 * kWidth) {
+      const Bf16Code* from[kWidth];
+      const std::size_t present = (std::min)(kLines, lines - at);
+      for (std::size_t line = 0; line < present; ++line)
+        from[line] = read(first_line + at + line, first, depth, buffer,
+                          buffer.codes + line * PairBuffer::line_stride);
+      for (std::size_t line = present; line < kWidth; ++line) from[line] = buffer.zeros;
+      pack_pair_lines_panel<kWidth>(from, depth, out);
+    }
+  }
+
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack_along_lines(std::size_t first_line, std::size_t lines, std::size_t first,
+                        std::size_t depth, PairBuffer& buffer, float* out) const {
+    // Lines behind those asked for may be read too: they fill places that nothing is made of.
+    const std::size_t readable = direct_ ? lines_ - first_line : lines;
+    const std::size_t pairs = (depth + 1) / 2;
+    for (std::size_t k = 0; k < depth; k += PairBuffer::rows) {
+      const std::size_t rows = (std::min)(PairBuffer::rows, depth - k);
+      const Bf16Code* from[PairBuffer::rows + 1];
+      for (std::size_t row = 0; row < rows; ++row)
+        from[row] = read(first + k + row, first_line, lines, buffer,
+                         buffer.codes + row * PairBuffer::row_stride);
+      from[rows] = nullptr;  // beside an odd last one
+      float* to = out + k / 2 * kWidth;
+      for (std::size_t at = 0; at < lines; at += kLines, to += pairs * kWidth)
+        for (std::size_t row = 0; row < rows; row += 2) {
+          const Bf16Code* odd = from[row + 1] != nullptr ? from[row + 1] + at : buffer.zeros;
+          pack_pair_rows<kWidth>(from[row] + at, odd, readable - at, to + row / 2 * kWidth);
+        }
+    }
+  }
+
+  std::size_t lines_;
+  bool along_depth_, direct_;
+  MatrixOperand operand_;
+  float factor_;
+  RowReader reader_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,45 @@
+#pragma once
+// How products of bf16 numbers are formed where matrices are multiplied, and which CPUs are listed
+// for which way.
+
+#include <soma/runtime/cpu.hpp>
+#include <soma/runtime/math.hpp>
+
+#include <string_view>
+
+namespace soma {
+
+// Decided from a table of CPU identities, never from a timing: presence of the instruction is no
+// reason to use it. Listed are parts where the rates of both were measured. `has_loop`: whether the
+// target in use was compiled with the instruction.
+inline Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
+  struct Listed {
+    std::string_view vendor;
+    int family, first_model, last_model;
+    Bf16Products products;
+    std::string_view reason;
+  };
+  static constexpr Listed listed[] = {
+      {"GenuineIntel", 6, 143, 143, Bf16Products::widened,
+       "Sapphire Rapids: same core as Emerald Rapids, whose dot instruction has half the fp32 "
+       "rate"},
+      {"GenuineIntel", 6, 207, 207, Bf16Products::widened,
+       "Emerald Rapids: the dot instruction was measured at half the fp32 multiply-add rate"},
+      {"AuthenticAMD", 26, 0, 255, Bf16Products::dot_instruction,
+       "Zen 5: the dot instruction was measured at twice the fp32 multiply-add rate"},
+  };
+  for (const Listed& entry : listed) {
+    if (entry.vendor != cpu.vendor || entry.family != cpu.family || cpu.model < entry.first_model ||
+        entry.last_model < cpu.model)
+      continue;
+    if (entry.products == Bf16Products::dot_instruction && !cpu.bf16_dot)
+      return {Bf16Products::widened, "the machine hides this CPU's bf16 dot instruction"};
+    if (entry.products == Bf16Products::dot_instruction && !has_loop)
+      return {Bf16Products::widened, "this target has no bf16 dot instruction"};
+    return {entry.products, entry.reason};
+  }
+  return {Bf16Products::widened,
+          "this CPU is not in the list of parts where the dot instruction was measured"};
+}
+
+}  // namespace soma

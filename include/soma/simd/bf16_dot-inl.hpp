@@ -1,0 +1,41 @@
+// The bf16 dot instruction of x86 (AVX512_BF16): two products of bf16 numbers join an fp32 sum.
+// Subnormal inputs and results count as zero, whatever the floating-point environment, and the two
+// products need not be rounded one by one; so its bits are its own. Which CPUs are faster with it
+// is in runtime/bf16_products.hpp.
+
+#if defined(SOMA_SIMD_BF16_DOT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_BF16_DOT_INL_HPP
+#undef SOMA_SIMD_BF16_DOT_INL_HPP
+#else
+#define SOMA_SIMD_BF16_DOT_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Whether the code of the target at hand may hold the instruction. Who runs it asks the CPU first.
+#define SOMA_HAS_BF16_DOT (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
+inline constexpr bool has_bf16_dot = SOMA_HAS_BF16_DOT;
+
+#if SOMA_HAS_BF16_DOT
+// sum + a[2i] b[2i] + a[2i+1] b[2i+1] in lane i, of bf16 numbers in the places of floats, the even
+// one in the lower half. Highway 1.0.3 lacks it, and the compiler's intrinsic would want a target
+// of its own on every function that it is inlined into: the instruction itself needs neither.
+template <class V>
+HWY_INLINE V dot_pairs(V a, V b, V sum) {
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+  return sum;
+}
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
