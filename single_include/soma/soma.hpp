@@ -4578,16 +4578,23 @@ struct StateRun {
   Draw draw{};
 };
 
+// data nullptr: zeros.
 struct GradientRun {
   const void* data = nullptr;
   DType dtype = DType::fp32;
   float factor = 1;  // clipping and loss scale: the gradient is multiplied by it first
 };
 
+// What a step covers: adjacent rows, whose draws begin `draw_stride` apart.
+struct StepRows {
+  std::size_t rows = 1, columns = 0;
+  std::uint64_t draw_stride = 0;
+};
+
 // SGD: g += weight_decay * w; b = momentum * b + (1 - dampening) * g (b = g in the first step);
 // g = nesterov ? g + momentum * b : b; w -= rate * g. Without momentum no state.
 struct SgdArgs {
-  std::size_t count = 0;
+  StepRows rows{};
   StateRun weight{}, momentum_state{};  // momentum_state.data nullptr: momentum 0
   GradientRun gradient{};
   float rate = 0, momentum = 0, dampening = 0, weight_decay = 0;
@@ -4598,7 +4605,7 @@ struct SgdArgs {
 // v = b2 v + (1 - b2) g^2; w -= rate / correction1 * m / (sqrt(v) / sqrt(correction2) + epsilon),
 // with correction1 = 1 - b1^t and correction2 = 1 - b2^t.
 struct AdamArgs {
-  std::size_t count = 0;
+  StepRows rows{};
   StateRun weight{}, m{}, v{};
   GradientRun gradient{};
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
@@ -10590,44 +10597,67 @@ HWY_INLINE V64 multiply_low_words(D64 d, V64 a, std::uint32_t b) {
 #endif
 }
 
-// Words beyond the last block that may be written: one vector's worth of blocks, at most 8 (512-bit
-// vectors).
-inline constexpr std::size_t philox_padding = 4 * 8;
+// Vectors of blocks that are computed side by side: a round waits for its products, and keys are
+// the same for all.
+inline constexpr std::size_t philox_vectors = 2;
+// Words beyond the last block that may be written: those of so many vectors of at most 8 blocks.
+inline constexpr std::size_t philox_padding = philox_vectors * 4 * 8;
+
+// Blocks in the making, one a lane.
+template <class V64>
+struct PhiloxLanes {
+  V64 c0, c1, c2, c3;
+};
+
+template <class D64, class V64 = hn::Vec<D64>>
+HWY_INLINE void philox_round(D64 d, V64 key_0, V64 key_1, PhiloxLanes<V64>& at) {
+  const V64 product_0 = multiply_low_words(d, at.c0, philox::multiplier_0);
+  const V64 product_1 = multiply_low_words(d, at.c2, philox::multiplier_1);
+  at.c0 = hn::Xor(hn::ShiftRight<32>(product_1), hn::Xor(at.c1, key_0));
+  at.c2 = hn::Xor(hn::ShiftRight<32>(product_0), hn::Xor(at.c3, key_1));
+  at.c1 = product_1;
+  at.c3 = product_0;
+}
+
+template <class D64, class V64 = hn::Vec<D64>>
+HWY_INLINE void store_blocks(D64 d, const PhiloxLanes<V64>& at, std::uint32_t* out) {
+  const V64 low_mask = hn::Set(d, 0xFFFFFFFFu);
+  const V64 words_01 = hn::Or(hn::And(at.c0, low_mask), hn::ShiftLeft<32>(at.c1));
+  const V64 words_23 = hn::Or(hn::And(at.c2, low_mask), hn::ShiftLeft<32>(at.c3));
+// Little-endian: the low half of a lane is the first word in memory.
+#if HWY_TARGET == HWY_SCALAR
+  store_bytes(d, words_01, out);
+  store_bytes(d, words_23, out + 2);
+#else
+  hn::StoreInterleaved2(words_01, words_23, d, reinterpret_cast<std::uint64_t*>(out));
+#endif
+}
 
 // Writes the words of blocks first, first + 1, ... of the stream, and up to philox_padding words
 // more.
-
 HWY_NOINLINE HWY_MAYBE_UNUSED static void philox_words(const Draw& draw, std::uint64_t first,
                                                        std::size_t blocks,
                                                        std::uint32_t* HWY_RESTRICT out) {
   const hn::CappedTag<std::uint64_t, 8> d;
   using V64 = hn::Vec<decltype(d)>;
   const std::size_t lanes = hn::Lanes(d);
-  const V64 low_mask = hn::Set(d, 0xFFFFFFFFu);
-  for (std::size_t block = 0; block < blocks; block += lanes) {
+  const auto start = [&](std::size_t block) HWY_ATTR {
     const V64 number = hn::Add(hn::Set(d, first + block), hn::Iota(d, std::uint64_t{0}));
-    V64 c0 = number, c1 = hn::ShiftRight<32>(number);
-    V64 c2 = hn::Set(d, draw.stream), c3 = hn::Set(d, draw.step);
+    return PhiloxLanes<V64>{number, hn::ShiftRight<32>(number), hn::Set(d, draw.stream),
+                            hn::Set(d, draw.step)};
+  };
+  for (std::size_t block = 0; block < blocks; block += philox_vectors * lanes) {
+    PhiloxLanes<V64> even = start(block), odd = start(block + lanes);
     PhiloxKey key = philox_key(draw);
     for (int round = 0; round < philox::rounds; ++round) {
-      const V64 product_0 = multiply_low_words(d, c0, philox::multiplier_0);
-      const V64 product_1 = multiply_low_words(d, c2, philox::multiplier_1);
-      c0 = hn::Xor(hn::ShiftRight<32>(product_1), hn::Xor(c1, hn::Set(d, key[0])));
-      c2 = hn::Xor(hn::ShiftRight<32>(product_0), hn::Xor(c3, hn::Set(d, key[1])));
-      c1 = product_1;
-      c3 = product_0;
+      const V64 key_0 = hn::Set(d, key[0]), key_1 = hn::Set(d, key[1]);
+      philox_round(d, key_0, key_1, even);
+      philox_round(d, key_0, key_1, odd);
       key[0] += philox::weyl_0;
       key[1] += philox::weyl_1;
     }
-    const V64 words_01 = hn::Or(hn::And(c0, low_mask), hn::ShiftLeft<32>(c1));
-    const V64 words_23 = hn::Or(hn::And(c2, low_mask), hn::ShiftLeft<32>(c3));
-// Little-endian: the low half of a lane is the first word in memory.
-#if HWY_TARGET == HWY_SCALAR
-    store_bytes(d, words_01, out + 4 * block);
-    store_bytes(d, words_23, out + 4 * block + 2);
-#else
-    hn::StoreInterleaved2(words_01, words_23, d, reinterpret_cast<std::uint64_t*>(out + 4 * block));
-#endif
+    store_blocks(d, even, out + 4 * block);
+    store_blocks(d, odd, out + 4 * (block + lanes));
   }
 }
 
@@ -10768,16 +10798,22 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_loop(const CodecParams& params,
   }
 }
 
-// bf16 to nearest even, the conversion that has to keep up with memory.
+// bf16 itself, to nearest even or with 16 random bits: the conversion that has to keep up with
+// memory. The bits that go are the lower half, so rounding is one addition.
+template <bool kStochastic>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_bf16(const std::byte* from, std::size_t count,
-                                                      std::byte* to) {
+                                                      std::byte* to, const std::byte* words) {
   const Lanes32 d;
   const hn::Rebind<std::uint16_t, decltype(d)> half;
 
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
     const auto bits = load_bytes(d, from + 4 * i);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
-    auto code = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFFu))));
+    auto addend = hn::Set(d, 0x7FFFu);
+    if constexpr (kStochastic)
+      addend = hn::PromoteTo(d, load_bytes(half, words + 2 * i));
+    else
+      addend = hn::Add(addend, hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u)));
+    auto code = hn::ShiftRight<16>(hn::Add(bits, addend));
     const auto is_nan = hn::Gt(hn::And(bits, hn::Set(d, 0x7FFFFFFFu)), hn::Set(d, 0x7F800000u));
     if (HWY_UNLIKELY(!hn::AllFalse(d, is_nan))) {
       const auto cut = hn::ShiftRight<16>(bits);
@@ -10805,7 +10841,10 @@ static inline void encode_width(const CodecParams& p, const std::byte* from, std
 
 static inline void encode_whole_vectors(const CodecParams& p, const std::byte* from,
                                         std::size_t count, std::byte* to, const std::byte* words) {
-  if (p.plain_bf16 && p.mode == RoundingMode::nearest_even) return encode_bf16(from, count, to);
+  if (p.plain_bf16 && p.mode == RoundingMode::nearest_even)
+    return encode_bf16<false>(from, count, to, words);
+  if (p.plain_bf16 && p.mode == RoundingMode::stochastic && p.random_mask == 0xFFFF0000u)
+    return encode_bf16<true>(from, count, to, words);
   if (p.width == 1) return encode_width<1>(p, from, count, to, words);
   if (p.width == 2) return encode_width<2>(p, from, count, to, words);
   return encode_width<4>(p, from, count, to, words);
@@ -15339,6 +15378,34 @@ static inline void open_run(const StateRun& state, StepRun& run) {
   run.source = run_source(state.data, state.dtype);
   run.target = run_target(state.data, state.dtype, state.rounding, state.draw);
 }
+// A gradient's source; of one that is not there, `zeros` for every chunk.
+struct GradientSource {
+  RunSource source;
+  bool zero;
+  RunBuffer buffer;
+};
+static inline void open_gradient(const GradientRun& gradient, GradientSource& run) {
+  run.zero = gradient.data == nullptr;
+  if (run.zero)
+    std::fill_n(run.buffer.values, run_chunk, 0.0f);
+  else
+    run.source = run_source(gradient.data, gradient.dtype);
+}
+static inline const float* load_gradient(GradientSource& run, std::size_t first, std::size_t count,
+                                         ConvertBuffers& scratch) {
+  return run.zero ? run.buffer.values
+                  : load_run(run.source, 0, first, count, run.buffer.values, scratch);
+}
+// Calls step(first, count) for the chunks of all rows, elements numbered through. Draws of `runs`
+// follow the rows.
+template <class Step, class... Runs>
+HWY_INLINE void for_step_chunks(const StepRows& rows, const Step& step, Runs&... runs) {
+  for (std::size_t row = 0; row < rows.rows; ++row) {
+    for (std::size_t at = 0; at < rows.columns; at += run_chunk)
+      step(row * rows.columns + at, (std::min)(run_chunk, rows.columns - at));
+    ((runs.target.draw.index += rows.draw_stride - rows.columns), ...);
+  }
+}
 static inline void load_chunk(StepRun& run, std::size_t first, std::size_t count,
                               ConvertBuffers& scratch) {
   run.values = load_run(run.source, 0, first, count, run.buffer.values, scratch);
@@ -15378,21 +15445,24 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void sgd_chunk(const SgdArgs& args, const f
 
 static inline void sgd(const SgdArgs& args) noexcept {
   const bool has_state = args.momentum_state.data != nullptr;
-  const RunSource gradient = run_source(args.gradient.data, args.gradient.dtype);
-  RunBuffer gradient_buffer;
+  GradientSource gradient;
   StepRun weight, state;
+  open_gradient(args.gradient, gradient);
   open_run(args.weight, weight);
   if (has_state) open_run(args.momentum_state, state);
   ConvertBuffers scratch;
-  for (std::size_t first = 0; first < args.count; first += run_chunk) {
-    const std::size_t count = (std::min)(run_chunk, args.count - first);
-    const float* g = load_run(gradient, 0, first, count, gradient_buffer.values, scratch);
+  const auto step = [&](std::size_t first, std::size_t count) {
+    const float* g = load_gradient(gradient, first, count, scratch);
     load_chunk(weight, first, count, scratch);
     if (has_state) load_chunk(state, first, count, scratch);
     sgd_chunk(args, g, weight, has_state ? &state : nullptr, whole_groups(count));
     store_chunk(weight, first, count, scratch);
     if (has_state) store_chunk(state, first, count, scratch);
-  }
+  };
+  if (has_state)
+    for_step_chunks(args.rows, step, weight, state);
+  else
+    for_step_chunks(args.rows, step, weight);
 }
 
 // ---- moments, of AdamW and LAMB:  g = gradient * factor
@@ -15439,16 +15509,15 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void adam_chunk(const AdamArgs& args, const
 }
 
 static inline void adam(const AdamArgs& args) noexcept {
-  const RunSource gradient = run_source(args.gradient.data, args.gradient.dtype);
-  RunBuffer gradient_buffer;
+  GradientSource gradient;
   StepRun weight, m, v;
+  open_gradient(args.gradient, gradient);
   open_run(args.weight, weight);
   open_run(args.m, m);
   open_run(args.v, v);
   ConvertBuffers scratch;
-  for (std::size_t first = 0; first < args.count; first += run_chunk) {
-    const std::size_t count = (std::min)(run_chunk, args.count - first);
-    const float* g = load_run(gradient, 0, first, count, gradient_buffer.values, scratch);
+  const auto step = [&](std::size_t first, std::size_t count) {
+    const float* g = load_gradient(gradient, first, count, scratch);
     load_chunk(weight, first, count, scratch);
     load_chunk(m, first, count, scratch);
     load_chunk(v, first, count, scratch);
@@ -15456,7 +15525,8 @@ static inline void adam(const AdamArgs& args) noexcept {
     store_chunk(weight, first, count, scratch);
     store_chunk(m, first, count, scratch);
     store_chunk(v, first, count, scratch);
-  }
+  };
+  for_step_chunks(args.rows, step, weight, m, v);
 }
 
 // ---- LAMB:  u = fma(weight_decay, w, m / correction1 / fma(sqrt(v), 1 / sqrt(correction2),
@@ -18888,12 +18958,13 @@ namespace detail {
 // Sites of a parameter's draws.
 enum class StepSite : std::uint32_t { weight = 0, first = 1, second = 2 };
 
-// Runs of a parameter that one kernel call updates: whole rows where draws or a sparse gradient ask
-// for rows, else any run of elements.
+// Adjacent rows of a parameter that one kernel call updates. Where nothing asks for rows they are
+// one, of any run of elements.
 struct StepRun {
-  std::size_t begin, count;   // elements
-  const std::byte* gradient;  // of the first
-  std::uint64_t draw_index;   // of the first
+  std::size_t begin = 0;  // element
+  StepRows rows{};
+  const std::byte* gradient = nullptr;  // of the first; nullptr: zero
+  std::uint64_t draw_index = 0;         // of the first
 };
 
 template <class Setting>
@@ -18934,34 +19005,37 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const Step&
   const std::size_t elements = weight.elements();
   const std::size_t columns =
       weight.rank() == 0 ? 1 : weight.elements() / (std::max)(weight.size(0), std::size_t{1});
-  const bool by_row = rows.defined() || draws(setting.weight) || draws(setting.state);
-  if (!by_row) {
+  const bool random = draws(setting.weight) || draws(setting.state);
+  if (!rows.defined() && !random) {
     for_ranges(context, elements, 16, [&](std::size_t begin, std::size_t end) {
-      step(StepRun{begin, end - begin, gradient.raw() + begin * width, 0});
+      step(StepRun{begin, {1, end - begin, 0}, gradient.raw() + begin * width, 0});
     });
     return;
   }
-  if (columns != 0) static_cast<void>(parameter_index(elements / columns, columns));
-  const Tensor zeros =
-      rows.defined() ? Tensor::zeros(context, Shape{columns}, gradient.dtype()) : Tensor();
+  if (columns == 0) return;
+  static_cast<void>(parameter_index(elements / columns, columns));
+  const auto step_rows = [&](std::size_t first, std::size_t end, const std::byte* from) {
+    const std::size_t count = end - first;
+    if (count == 0) return;
+    step(StepRun{
+        first * columns,
+        random ? StepRows{count, columns, parameter_index(1, 0)} : StepRows{1, count * columns, 0},
+        from, parameter_index(first, 0)});
+  };
   const std::span<const std::int64_t> touched = touched_rows(weight, rows);
-  for_ranges(context, columns == 0 ? 0 : elements / columns, columns * 16,
-             [&](std::size_t begin, std::size_t end) {
-               auto next = std::lower_bound(touched.begin(), touched.end(),
-                                            static_cast<std::int64_t>(begin));
-               for (std::size_t row = begin; row < end; ++row) {
-                 const std::byte* from = gradient.raw() + row * columns * width;
-                 if (rows.defined()) {
-                   from = zeros.raw();
-                   if (next != touched.end() && static_cast<std::size_t>(*next) == row) {
-                     const auto at = static_cast<std::size_t>(next - touched.begin());
-                     from = gradient.raw() + at * columns * width;
-                     ++next;
-                   }
-                 }
-                 step(StepRun{row * columns, columns, from, parameter_index(row, 0)});
-               }
-             });
+  for_ranges(context, elements / columns, columns * 16, [&](std::size_t begin, std::size_t end) {
+    if (!rows.defined()) return step_rows(begin, end, gradient.raw() + begin * columns * width);
+    // Rows with a gradient, one by one, and all between them.
+    auto next = std::lower_bound(touched.begin(), touched.end(), static_cast<std::int64_t>(begin));
+    for (; next != touched.end() && static_cast<std::size_t>(*next) < end; ++next) {
+      const auto row = static_cast<std::size_t>(*next);
+      step_rows(begin, row, nullptr);
+      const auto at = static_cast<std::size_t>(next - touched.begin());
+      step_rows(row, row + 1, gradient.raw() + at * columns * width);
+      begin = row + 1;
+    }
+    step_rows(begin, end, nullptr);
+  });
 }
 
 template <std::size_t states>
@@ -19000,7 +19074,7 @@ inline void sgd_host(const OperatorCall& call) {
   std::byte* weights = weight.mutable_raw();
   std::byte* momenta = momentum.defined() ? momentum.mutable_raw() : nullptr;
   for_step_runs(call, setting, [&](const StepRun& run) {
-    SgdArgs args{.count = run.count};
+    SgdArgs args{.rows = run.rows};
     args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
     if (momenta != nullptr)
       args.momentum_state =
@@ -19021,7 +19095,7 @@ inline void adam_host(const OperatorCall& call) {
   const Tensor &weight = call.inputs[0], &m = call.inputs[3], &v = call.inputs[4];
   std::byte *weights = weight.mutable_raw(), *firsts = m.mutable_raw(), *seconds = v.mutable_raw();
   for_step_runs(call, setting, [&](const StepRun& run) {
-    AdamArgs args{.count = run.count};
+    AdamArgs args{.rows = run.rows};
     args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
     args.m = state_run(m, firsts, setting.state, setting, StepSite::first, run);
     args.v = state_run(v, seconds, setting.state, setting, StepSite::second, run);
@@ -19060,10 +19134,11 @@ inline void lamb_host(const OperatorCall& call) {
   const std::size_t block = by_row ? columns : 4096;
   const std::size_t blocks = (elements + block - 1) / block;
   const auto args_of = [&](std::size_t index) {
-    const StepRun run{index * block, (std::min)(block, elements - index * block),
+    const StepRun run{index * block,
+                      {1, (std::min)(block, elements - index * block), 0},
                       gradient.raw() + index * block * size_of(gradient.dtype()),
                       by_row ? parameter_index(index, 0) : 0};
-    LambArgs args{.count = run.count};
+    LambArgs args{.count = run.rows.columns};
     args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
     args.m = state_run(m, firsts, setting.state, setting, StepSite::first, run);
     args.v = state_run(v, seconds, setting.state, setting, StepSite::second, run);

@@ -100,7 +100,7 @@ double squares_in_lanes(const Floats& x) {
 // ---- arguments for step `t`
 
 SgdArgs sgd_args(Run& run) {
-  return {.count = run.w.size(),
+  return {.rows = {1, run.w.size()},
           .weight = {.data = run.w.data()},
           .momentum_state = {.data = run.m.data()},
           .gradient = {.data = run.g.data(), .factor = 0.7f},
@@ -115,7 +115,10 @@ constexpr double rate = 0.01, beta1 = 0.9, beta2 = 0.999, decay = 0.1;
 template <class Args>
 Args moment_args(Run& run) {
   Args args{};
-  args.count = run.w.size();
+  if constexpr (requires { args.rows; })
+    args.rows.columns = run.w.size();
+  else
+    args.count = run.w.size();
   args.weight.data = run.w.data();
   args.m.data = run.m.data();
   args.v.data = run.v.data();
@@ -388,6 +391,59 @@ TEST_CASE("states are rounded in their own types with their own draws", "[unit][
           for (std::size_t i = 0; i < count; ++i) sgd_in_order(sgd, now.w[i], now.m[i], now.g[i]);
           CHECK(w.bytes == w.rounded(now.w));
           CHECK(m.bytes == m.rounded(now.m));
+        }
+  });
+}
+
+TEST_CASE("rows of one call are the calls of each row", "[unit][optimizer]") {
+  constexpr std::size_t rows = 5;
+  constexpr std::uint64_t stride = std::uint64_t{1} << 32;
+  on_every_target([&](Context& context) {
+    const OptimizerKernels& kernels = context.kernels().optimizer;
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp8_e4m3})
+      for (const std::size_t columns : std::vector<std::size_t>{1, 16, 37, 600})
+        for (const bool gradient : {true, false}) {
+          INFO(std::string(to_string(dtype))
+               << ", " << columns << " columns, gradient " << gradient);
+          Run run = some_run(rows * columns);
+          const Floats zeros(rows * columns);
+          const auto stored_as = [&](std::uint32_t stream, const Floats& values) {
+            return StoredAs(dtype, Rounding::stochastic, stream, values);
+          };
+          StoredAs w = stored_as(1, run.w), m = stored_as(2, run.m), v = stored_as(3, run.v);
+          StoredAs w2 = w, m2 = m, v2 = v;
+          const auto from = [&](const StateRun& whole, std::size_t row) {
+            StateRun part = whole;
+            part.data = static_cast<std::byte*>(part.data) + row * columns * size_of(dtype);
+            part.draw.index += row * stride;
+            return part;
+          };
+
+          AdamArgs args = adam_args(run, 4);
+          args.rows = {rows, columns, stride};
+          args.weight = w.run(), args.m = m.run(), args.v = v.run();
+          if (!gradient) args.gradient.data = nullptr;
+          kernels.adam(args);
+          SgdArgs sgd = sgd_args(run);
+          sgd.rows = args.rows;
+          sgd.weight = args.weight, sgd.momentum_state = args.m, sgd.gradient = args.gradient;
+          kernels.sgd(sgd);
+
+          for (std::size_t row = 0; row < rows; ++row) {
+            args.rows = sgd.rows = {1, columns};
+            args.gradient.data = (gradient ? run.g : zeros).data() + row * columns;
+            args.weight = from(w2.run(), row), args.m = from(m2.run(), row);
+            args.v = from(v2.run(), row);
+            kernels.adam(args);
+          }
+          for (std::size_t row = 0; row < rows; ++row) {
+            sgd.gradient.data = (gradient ? run.g : zeros).data() + row * columns;
+            sgd.weight = from(w2.run(), row), sgd.momentum_state = from(m2.run(), row);
+            kernels.sgd(sgd);
+          }
+          CHECK(w.bytes == w2.bytes);
+          CHECK(m.bytes == m2.bytes);
+          CHECK(v.bytes == v2.bytes);
         }
   });
 }

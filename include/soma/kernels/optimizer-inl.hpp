@@ -46,6 +46,34 @@ static inline void open_run(const StateRun& state, StepRun& run) {
   run.source = run_source(state.data, state.dtype);
   run.target = run_target(state.data, state.dtype, state.rounding, state.draw);
 }
+// A gradient's source; of one that is not there, `zeros` for every chunk.
+struct GradientSource {
+  RunSource source;
+  bool zero;
+  RunBuffer buffer;
+};
+static inline void open_gradient(const GradientRun& gradient, GradientSource& run) {
+  run.zero = gradient.data == nullptr;
+  if (run.zero)
+    std::fill_n(run.buffer.values, run_chunk, 0.0f);
+  else
+    run.source = run_source(gradient.data, gradient.dtype);
+}
+static inline const float* load_gradient(GradientSource& run, std::size_t first, std::size_t count,
+                                         ConvertBuffers& scratch) {
+  return run.zero ? run.buffer.values
+                  : load_run(run.source, 0, first, count, run.buffer.values, scratch);
+}
+// Calls step(first, count) for the chunks of all rows, elements numbered through. Draws of `runs`
+// follow the rows.
+template <class Step, class... Runs>
+HWY_INLINE void for_step_chunks(const StepRows& rows, const Step& step, Runs&... runs) {
+  for (std::size_t row = 0; row < rows.rows; ++row) {
+    for (std::size_t at = 0; at < rows.columns; at += run_chunk)
+      step(row * rows.columns + at, (std::min)(run_chunk, rows.columns - at));
+    ((runs.target.draw.index += rows.draw_stride - rows.columns), ...);
+  }
+}
 static inline void load_chunk(StepRun& run, std::size_t first, std::size_t count,
                               ConvertBuffers& scratch) {
   run.values = load_run(run.source, 0, first, count, run.buffer.values, scratch);
@@ -85,21 +113,24 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void sgd_chunk(const SgdArgs& args, const f
 
 static inline void sgd(const SgdArgs& args) noexcept {
   const bool has_state = args.momentum_state.data != nullptr;
-  const RunSource gradient = run_source(args.gradient.data, args.gradient.dtype);
-  RunBuffer gradient_buffer;
+  GradientSource gradient;
   StepRun weight, state;
+  open_gradient(args.gradient, gradient);
   open_run(args.weight, weight);
   if (has_state) open_run(args.momentum_state, state);
   ConvertBuffers scratch;
-  for (std::size_t first = 0; first < args.count; first += run_chunk) {
-    const std::size_t count = (std::min)(run_chunk, args.count - first);
-    const float* g = load_run(gradient, 0, first, count, gradient_buffer.values, scratch);
+  const auto step = [&](std::size_t first, std::size_t count) {
+    const float* g = load_gradient(gradient, first, count, scratch);
     load_chunk(weight, first, count, scratch);
     if (has_state) load_chunk(state, first, count, scratch);
     sgd_chunk(args, g, weight, has_state ? &state : nullptr, whole_groups(count));
     store_chunk(weight, first, count, scratch);
     if (has_state) store_chunk(state, first, count, scratch);
-  }
+  };
+  if (has_state)
+    for_step_chunks(args.rows, step, weight, state);
+  else
+    for_step_chunks(args.rows, step, weight);
 }
 
 // ---- moments, of AdamW and LAMB:  g = gradient * factor
@@ -146,16 +177,15 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void adam_chunk(const AdamArgs& args, const
 }
 
 static inline void adam(const AdamArgs& args) noexcept {
-  const RunSource gradient = run_source(args.gradient.data, args.gradient.dtype);
-  RunBuffer gradient_buffer;
+  GradientSource gradient;
   StepRun weight, m, v;
+  open_gradient(args.gradient, gradient);
   open_run(args.weight, weight);
   open_run(args.m, m);
   open_run(args.v, v);
   ConvertBuffers scratch;
-  for (std::size_t first = 0; first < args.count; first += run_chunk) {
-    const std::size_t count = (std::min)(run_chunk, args.count - first);
-    const float* g = load_run(gradient, 0, first, count, gradient_buffer.values, scratch);
+  const auto step = [&](std::size_t first, std::size_t count) {
+    const float* g = load_gradient(gradient, first, count, scratch);
     load_chunk(weight, first, count, scratch);
     load_chunk(m, first, count, scratch);
     load_chunk(v, first, count, scratch);
@@ -163,7 +193,8 @@ static inline void adam(const AdamArgs& args) noexcept {
     store_chunk(weight, first, count, scratch);
     store_chunk(m, first, count, scratch);
     store_chunk(v, first, count, scratch);
-  }
+  };
+  for_step_chunks(args.rows, step, weight, m, v);
 }
 
 // ---- LAMB:  u = fma(weight_decay, w, m / correction1 / fma(sqrt(v), 1 / sqrt(correction2),

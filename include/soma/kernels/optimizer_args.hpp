@@ -18,16 +18,23 @@ struct StateRun {
   Draw draw{};
 };
 
+// data nullptr: zeros.
 struct GradientRun {
   const void* data = nullptr;
   DType dtype = DType::fp32;
   float factor = 1;  // clipping and loss scale: the gradient is multiplied by it first
 };
 
+// What a step covers: adjacent rows, whose draws begin `draw_stride` apart.
+struct StepRows {
+  std::size_t rows = 1, columns = 0;
+  std::uint64_t draw_stride = 0;
+};
+
 // SGD: g += weight_decay * w; b = momentum * b + (1 - dampening) * g (b = g in the first step);
 // g = nesterov ? g + momentum * b : b; w -= rate * g. Without momentum no state.
 struct SgdArgs {
-  std::size_t count = 0;
+  StepRows rows{};
   StateRun weight{}, momentum_state{};  // momentum_state.data nullptr: momentum 0
   GradientRun gradient{};
   float rate = 0, momentum = 0, dampening = 0, weight_decay = 0;
@@ -38,7 +45,7 @@ struct SgdArgs {
 // v = b2 v + (1 - b2) g^2; w -= rate / correction1 * m / (sqrt(v) / sqrt(correction2) + epsilon),
 // with correction1 = 1 - b1^t and correction2 = 1 - b2^t.
 struct AdamArgs {
-  std::size_t count = 0;
+  StepRows rows{};
   StateRun weight{}, m{}, v{};
   GradientRun gradient{};
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;

@@ -25,12 +25,13 @@ namespace detail {
 // Sites of a parameter's draws.
 enum class StepSite : std::uint32_t { weight = 0, first = 1, second = 2 };
 
-// Runs of a parameter that one kernel call updates: whole rows where draws or a sparse gradient ask
-// for rows, else any run of elements.
+// Adjacent rows of a parameter that one kernel call updates. Where nothing asks for rows they are
+// one, of any run of elements.
 struct StepRun {
-  std::size_t begin, count;   // elements
-  const std::byte* gradient;  // of the first
-  std::uint64_t draw_index;   // of the first
+  std::size_t begin = 0;  // element
+  StepRows rows{};
+  const std::byte* gradient = nullptr;  // of the first; nullptr: zero
+  std::uint64_t draw_index = 0;         // of the first
 };
 
 template <class Setting>
@@ -71,34 +72,37 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const Step&
   const std::size_t elements = weight.elements();
   const std::size_t columns =
       weight.rank() == 0 ? 1 : weight.elements() / (std::max)(weight.size(0), std::size_t{1});
-  const bool by_row = rows.defined() || draws(setting.weight) || draws(setting.state);
-  if (!by_row) {
+  const bool random = draws(setting.weight) || draws(setting.state);
+  if (!rows.defined() && !random) {
     for_ranges(context, elements, 16, [&](std::size_t begin, std::size_t end) {
-      step(StepRun{begin, end - begin, gradient.raw() + begin * width, 0});
+      step(StepRun{begin, {1, end - begin, 0}, gradient.raw() + begin * width, 0});
     });
     return;
   }
-  if (columns != 0) static_cast<void>(parameter_index(elements / columns, columns));
-  const Tensor zeros =
-      rows.defined() ? Tensor::zeros(context, Shape{columns}, gradient.dtype()) : Tensor();
+  if (columns == 0) return;
+  static_cast<void>(parameter_index(elements / columns, columns));
+  const auto step_rows = [&](std::size_t first, std::size_t end, const std::byte* from) {
+    const std::size_t count = end - first;
+    if (count == 0) return;
+    step(StepRun{
+        first * columns,
+        random ? StepRows{count, columns, parameter_index(1, 0)} : StepRows{1, count * columns, 0},
+        from, parameter_index(first, 0)});
+  };
   const std::span<const std::int64_t> touched = touched_rows(weight, rows);
-  for_ranges(context, columns == 0 ? 0 : elements / columns, columns * 16,
-             [&](std::size_t begin, std::size_t end) {
-               auto next = std::lower_bound(touched.begin(), touched.end(),
-                                            static_cast<std::int64_t>(begin));
-               for (std::size_t row = begin; row < end; ++row) {
-                 const std::byte* from = gradient.raw() + row * columns * width;
-                 if (rows.defined()) {
-                   from = zeros.raw();
-                   if (next != touched.end() && static_cast<std::size_t>(*next) == row) {
-                     const auto at = static_cast<std::size_t>(next - touched.begin());
-                     from = gradient.raw() + at * columns * width;
-                     ++next;
-                   }
-                 }
-                 step(StepRun{row * columns, columns, from, parameter_index(row, 0)});
-               }
-             });
+  for_ranges(context, elements / columns, columns * 16, [&](std::size_t begin, std::size_t end) {
+    if (!rows.defined()) return step_rows(begin, end, gradient.raw() + begin * columns * width);
+    // Rows with a gradient, one by one, and all between them.
+    auto next = std::lower_bound(touched.begin(), touched.end(), static_cast<std::int64_t>(begin));
+    for (; next != touched.end() && static_cast<std::size_t>(*next) < end; ++next) {
+      const auto row = static_cast<std::size_t>(*next);
+      step_rows(begin, row, nullptr);
+      const auto at = static_cast<std::size_t>(next - touched.begin());
+      step_rows(row, row + 1, gradient.raw() + at * columns * width);
+      begin = row + 1;
+    }
+    step_rows(begin, end, nullptr);
+  });
 }
 
 template <std::size_t states>
@@ -137,7 +141,7 @@ inline void sgd_host(const OperatorCall& call) {
   std::byte* weights = weight.mutable_raw();
   std::byte* momenta = momentum.defined() ? momentum.mutable_raw() : nullptr;
   for_step_runs(call, setting, [&](const StepRun& run) {
-    SgdArgs args{.count = run.count};
+    SgdArgs args{.rows = run.rows};
     args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
     if (momenta != nullptr)
       args.momentum_state =
@@ -158,7 +162,7 @@ inline void adam_host(const OperatorCall& call) {
   const Tensor &weight = call.inputs[0], &m = call.inputs[3], &v = call.inputs[4];
   std::byte *weights = weight.mutable_raw(), *firsts = m.mutable_raw(), *seconds = v.mutable_raw();
   for_step_runs(call, setting, [&](const StepRun& run) {
-    AdamArgs args{.count = run.count};
+    AdamArgs args{.rows = run.rows};
     args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
     args.m = state_run(m, firsts, setting.state, setting, StepSite::first, run);
     args.v = state_run(v, seconds, setting.state, setting, StepSite::second, run);
@@ -197,10 +201,11 @@ inline void lamb_host(const OperatorCall& call) {
   const std::size_t block = by_row ? columns : 4096;
   const std::size_t blocks = (elements + block - 1) / block;
   const auto args_of = [&](std::size_t index) {
-    const StepRun run{index * block, (std::min)(block, elements - index * block),
+    const StepRun run{index * block,
+                      {1, (std::min)(block, elements - index * block), 0},
                       gradient.raw() + index * block * size_of(gradient.dtype()),
                       by_row ? parameter_index(index, 0) : 0};
-    LambArgs args{.count = run.count};
+    LambArgs args{.count = run.rows.columns};
     args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
     args.m = state_run(m, firsts, setting.state, setting, StepSite::first, run);
     args.v = state_run(v, seconds, setting.state, setting, StepSite::second, run);

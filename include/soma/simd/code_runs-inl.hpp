@@ -151,16 +151,22 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_loop(const CodecParams& params,
   }
 }
 
-// bf16 to nearest even, the conversion that has to keep up with memory.
+// bf16 itself, to nearest even or with 16 random bits: the conversion that has to keep up with
+// memory. The bits that go are the lower half, so rounding is one addition.
+template <bool kStochastic>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_bf16(const std::byte* from, std::size_t count,
-                                                      std::byte* to) {
+                                                      std::byte* to, const std::byte* words) {
   const Lanes32 d;
   const hn::Rebind<std::uint16_t, decltype(d)> half;
 
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
     const auto bits = load_bytes(d, from + 4 * i);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
-    auto code = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFFu))));
+    auto addend = hn::Set(d, 0x7FFFu);
+    if constexpr (kStochastic)
+      addend = hn::PromoteTo(d, load_bytes(half, words + 2 * i));
+    else
+      addend = hn::Add(addend, hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u)));
+    auto code = hn::ShiftRight<16>(hn::Add(bits, addend));
     const auto is_nan = hn::Gt(hn::And(bits, hn::Set(d, 0x7FFFFFFFu)), hn::Set(d, 0x7F800000u));
     if (HWY_UNLIKELY(!hn::AllFalse(d, is_nan))) {
       const auto cut = hn::ShiftRight<16>(bits);
@@ -188,7 +194,10 @@ static inline void encode_width(const CodecParams& p, const std::byte* from, std
 
 static inline void encode_whole_vectors(const CodecParams& p, const std::byte* from,
                                         std::size_t count, std::byte* to, const std::byte* words) {
-  if (p.plain_bf16 && p.mode == RoundingMode::nearest_even) return encode_bf16(from, count, to);
+  if (p.plain_bf16 && p.mode == RoundingMode::nearest_even)
+    return encode_bf16<false>(from, count, to, words);
+  if (p.plain_bf16 && p.mode == RoundingMode::stochastic && p.random_mask == 0xFFFF0000u)
+    return encode_bf16<true>(from, count, to, words);
   if (p.width == 1) return encode_width<1>(p, from, count, to, words);
   if (p.width == 2) return encode_width<2>(p, from, count, to, words);
   return encode_width<4>(p, from, count, to, words);

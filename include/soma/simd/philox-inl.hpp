@@ -35,44 +35,67 @@ HWY_INLINE V64 multiply_low_words(D64 d, V64 a, std::uint32_t b) {
 #endif
 }
 
-// Words beyond the last block that may be written: one vector's worth of blocks, at most 8 (512-bit
-// vectors).
-inline constexpr std::size_t philox_padding = 4 * 8;
+// Vectors of blocks that are computed side by side: a round waits for its products, and keys are
+// the same for all.
+inline constexpr std::size_t philox_vectors = 2;
+// Words beyond the last block that may be written: those of so many vectors of at most 8 blocks.
+inline constexpr std::size_t philox_padding = philox_vectors * 4 * 8;
+
+// Blocks in the making, one a lane.
+template <class V64>
+struct PhiloxLanes {
+  V64 c0, c1, c2, c3;
+};
+
+template <class D64, class V64 = hn::Vec<D64>>
+HWY_INLINE void philox_round(D64 d, V64 key_0, V64 key_1, PhiloxLanes<V64>& at) {
+  const V64 product_0 = multiply_low_words(d, at.c0, philox::multiplier_0);
+  const V64 product_1 = multiply_low_words(d, at.c2, philox::multiplier_1);
+  at.c0 = hn::Xor(hn::ShiftRight<32>(product_1), hn::Xor(at.c1, key_0));
+  at.c2 = hn::Xor(hn::ShiftRight<32>(product_0), hn::Xor(at.c3, key_1));
+  at.c1 = product_1;
+  at.c3 = product_0;
+}
+
+template <class D64, class V64 = hn::Vec<D64>>
+HWY_INLINE void store_blocks(D64 d, const PhiloxLanes<V64>& at, std::uint32_t* out) {
+  const V64 low_mask = hn::Set(d, 0xFFFFFFFFu);
+  const V64 words_01 = hn::Or(hn::And(at.c0, low_mask), hn::ShiftLeft<32>(at.c1));
+  const V64 words_23 = hn::Or(hn::And(at.c2, low_mask), hn::ShiftLeft<32>(at.c3));
+// Little-endian: the low half of a lane is the first word in memory.
+#if HWY_TARGET == HWY_SCALAR
+  store_bytes(d, words_01, out);
+  store_bytes(d, words_23, out + 2);
+#else
+  hn::StoreInterleaved2(words_01, words_23, d, reinterpret_cast<std::uint64_t*>(out));
+#endif
+}
 
 // Writes the words of blocks first, first + 1, ... of the stream, and up to philox_padding words
 // more.
-
 HWY_NOINLINE HWY_MAYBE_UNUSED static void philox_words(const Draw& draw, std::uint64_t first,
                                                        std::size_t blocks,
                                                        std::uint32_t* HWY_RESTRICT out) {
   const hn::CappedTag<std::uint64_t, 8> d;
   using V64 = hn::Vec<decltype(d)>;
   const std::size_t lanes = hn::Lanes(d);
-  const V64 low_mask = hn::Set(d, 0xFFFFFFFFu);
-  for (std::size_t block = 0; block < blocks; block += lanes) {
+  const auto start = [&](std::size_t block) HWY_ATTR {
     const V64 number = hn::Add(hn::Set(d, first + block), hn::Iota(d, std::uint64_t{0}));
-    V64 c0 = number, c1 = hn::ShiftRight<32>(number);
-    V64 c2 = hn::Set(d, draw.stream), c3 = hn::Set(d, draw.step);
+    return PhiloxLanes<V64>{number, hn::ShiftRight<32>(number), hn::Set(d, draw.stream),
+                            hn::Set(d, draw.step)};
+  };
+  for (std::size_t block = 0; block < blocks; block += philox_vectors * lanes) {
+    PhiloxLanes<V64> even = start(block), odd = start(block + lanes);
     PhiloxKey key = philox_key(draw);
     for (int round = 0; round < philox::rounds; ++round) {
-      const V64 product_0 = multiply_low_words(d, c0, philox::multiplier_0);
-      const V64 product_1 = multiply_low_words(d, c2, philox::multiplier_1);
-      c0 = hn::Xor(hn::ShiftRight<32>(product_1), hn::Xor(c1, hn::Set(d, key[0])));
-      c2 = hn::Xor(hn::ShiftRight<32>(product_0), hn::Xor(c3, hn::Set(d, key[1])));
-      c1 = product_1;
-      c3 = product_0;
+      const V64 key_0 = hn::Set(d, key[0]), key_1 = hn::Set(d, key[1]);
+      philox_round(d, key_0, key_1, even);
+      philox_round(d, key_0, key_1, odd);
       key[0] += philox::weyl_0;
       key[1] += philox::weyl_1;
     }
-    const V64 words_01 = hn::Or(hn::And(c0, low_mask), hn::ShiftLeft<32>(c1));
-    const V64 words_23 = hn::Or(hn::And(c2, low_mask), hn::ShiftLeft<32>(c3));
-// Little-endian: the low half of a lane is the first word in memory.
-#if HWY_TARGET == HWY_SCALAR
-    store_bytes(d, words_01, out + 4 * block);
-    store_bytes(d, words_23, out + 4 * block + 2);
-#else
-    hn::StoreInterleaved2(words_01, words_23, d, reinterpret_cast<std::uint64_t*>(out + 4 * block));
-#endif
+    store_blocks(d, even, out + 4 * block);
+    store_blocks(d, odd, out + 4 * (block + lanes));
   }
 }
 
