@@ -3919,6 +3919,8 @@ struct Operator {
   const Program* program = nullptr;
   void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
   OperatorSamples (*samples)() = nullptr;
+  // Multiplications and additions of a call's matrix products, for profiles; nullptr: it has none.
+  double (*operations)(const OperatorCall&) = nullptr;
   const void* state = nullptr;  // what its functions are given, if they need more than a call
   const Registration* registration = nullptr;  // of one that a registry owns
 };
@@ -17158,6 +17160,22 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
   });
 }
 
+// Of so many products of a sequence's queries and keys.
+inline double attention_operations(const OperatorCall& call, double products) {
+  double pairs = 0;
+  for (std::size_t i = 0; i < call.sequences.count(); ++i) {
+    const auto length = static_cast<double>(call.sequences.length(i));
+    pairs += length * length;
+  }
+  return products * 2.0 * pairs * static_cast<double>(call.inputs[0].size(1)) / 3;
+}
+inline double attention_forward_operations(const OperatorCall& call) {
+  return attention_operations(call, 2);
+}
+inline double attention_backward_operations(const OperatorCall& call) {
+  return attention_operations(call, 5);  // the scores once more
+}
+
 inline void attention_host(const OperatorCall& call) {
   const Tensor& qkv = call.inputs[0];
   const MatrixTarget out = target(call.outputs[0]);
@@ -17271,7 +17289,8 @@ inline constexpr Operator attention_backward{.name = "attention backward",
                                              .min_inputs = 4,
                                              .max_inputs = 4,
                                              .shape = &detail::attention_backward_shape,
-                                             .host = &detail::attention_backward_host};
+                                             .host = &detail::attention_backward_host,
+                                             .operations = &detail::attention_backward_operations};
 
 inline constexpr Operator attention{.name = "attention",
                                     .outputs = 2,
@@ -17280,7 +17299,8 @@ inline constexpr Operator attention{.name = "attention",
                                     .shape = &detail::attention_shape,
                                     .host = &detail::attention_host,
                                     .gradient = &detail::attention_gradient,
-                                    .samples = &detail::attention_samples};
+                                    .samples = &detail::attention_samples,
+                                    .operations = &detail::attention_forward_operations};
 
 }  // namespace ops
 
@@ -17332,6 +17352,19 @@ inline Window window_of(std::string_view operation, const Shape& x, std::size_t 
 inline Window convolution_window(const Tensor& x, const Tensor& weight,
                                  const ConvolutionSetting& setting) {
   return window_of("convolution", x.shape(), weight.size(2), weight.size(3), setting);
+}
+
+inline double convolution_operations(const OperatorCall& call) {
+  const Shape& weight = call.inputs[1].shape();
+  return 2.0 * static_cast<double>(call.outputs[0].elements()) *
+         static_cast<double>(weight.elements() / (std::max)(weight[0], std::size_t{1}));
+}
+
+// Of the images and of the weight; inputs x, weight, dy.
+inline double convolution_backward_operations(const OperatorCall& call) {
+  const Shape& weight = call.inputs[1].shape();
+  return 4.0 * static_cast<double>(call.inputs[2].elements()) *
+         static_cast<double>(weight.elements() / (std::max)(weight[0], std::size_t{1}));
 }
 
 inline void convolution_shape(const ShapeCall& call) {
@@ -17542,12 +17575,14 @@ inline OperatorSamples convolution_samples() {
 
 namespace ops {
 
-inline constexpr Operator convolution_backward{.name = "convolution backward",
-                                               .min_inputs = 3,
-                                               .max_inputs = 3,
-                                               .outputs = 3,
-                                               .shape = &detail::convolution_backward_shape,
-                                               .host = &detail::convolution_backward_host};
+inline constexpr Operator convolution_backward{
+    .name = "convolution backward",
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .outputs = 3,
+    .shape = &detail::convolution_backward_shape,
+    .host = &detail::convolution_backward_host,
+    .operations = &detail::convolution_backward_operations};
 
 inline constexpr Operator convolution{.name = "convolution",
                                       .min_inputs = 2,
@@ -17556,7 +17591,8 @@ inline constexpr Operator convolution{.name = "convolution",
                                       .shape = &detail::convolution_shape,
                                       .host = &detail::convolution_host,
                                       .gradient = &detail::convolution_gradient,
-                                      .samples = &detail::convolution_samples};
+                                      .samples = &detail::convolution_samples,
+                                      .operations = &detail::convolution_operations};
 
 }  // namespace ops
 
@@ -18325,6 +18361,11 @@ inline void matmul_shape(const ShapeCall& call) {
                      is_floating(call.inputs[0].dtype()) ? call.inputs[0].dtype() : DType::fp32};
 }
 
+inline double matmul_operations(const OperatorCall& call) {
+  const MatmulSizes sizes = matmul_sizes(call.inputs, call.attributes.as<MatmulSetting>());
+  return 2.0 * static_cast<double>(call.outputs[0].elements()) * static_cast<double>(sizes.k);
+}
+
 inline void matmul_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<MatmulSetting>();
   const MatmulSizes sizes = matmul_sizes(call.inputs, setting);
@@ -18432,7 +18473,8 @@ inline constexpr Operator matmul{.name = "matmul",
                                  .shape = &detail::matmul_shape,
                                  .host = &detail::matmul_host,
                                  .gradient = &detail::matmul_gradient,
-                                 .samples = &detail::matmul_samples};
+                                 .samples = &detail::matmul_samples,
+                                 .operations = &detail::matmul_operations};
 
 }  // namespace ops
 
@@ -18508,6 +18550,11 @@ inline void linear_host(const OperatorCall& call) {
   if (setting.activation != Activation::none)
     args.eviction.pre_activation = target(call.outputs[1]);
   multiply(context, args);
+}
+
+inline double linear_operations(const OperatorCall& call) {
+  return 2.0 * static_cast<double>(call.outputs[0].elements()) *
+         static_cast<double>(call.inputs[1].size(1));
 }
 
 inline Tensor activation_gradient(Context& context, Activation activation, const Tensor& x,
@@ -18627,7 +18674,8 @@ inline constexpr Operator linear{.name = "linear",
                                  .shape = &detail::linear_shape,
                                  .host = &detail::linear_host,
                                  .gradient = &detail::linear_gradient,
-                                 .samples = &detail::linear_samples};
+                                 .samples = &detail::linear_samples,
+                                 .operations = &detail::linear_operations};
 
 }  // namespace ops
 }  // namespace soma

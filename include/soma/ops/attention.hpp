@@ -98,6 +98,22 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
   });
 }
 
+// Of so many products of a sequence's queries and keys.
+inline double attention_operations(const OperatorCall& call, double products) {
+  double pairs = 0;
+  for (std::size_t i = 0; i < call.sequences.count(); ++i) {
+    const auto length = static_cast<double>(call.sequences.length(i));
+    pairs += length * length;
+  }
+  return products * 2.0 * pairs * static_cast<double>(call.inputs[0].size(1)) / 3;
+}
+inline double attention_forward_operations(const OperatorCall& call) {
+  return attention_operations(call, 2);
+}
+inline double attention_backward_operations(const OperatorCall& call) {
+  return attention_operations(call, 5);  // the scores once more
+}
+
 inline void attention_host(const OperatorCall& call) {
   const Tensor& qkv = call.inputs[0];
   const MatrixTarget out = target(call.outputs[0]);
@@ -211,7 +227,8 @@ inline constexpr Operator attention_backward{.name = "attention backward",
                                              .min_inputs = 4,
                                              .max_inputs = 4,
                                              .shape = &detail::attention_backward_shape,
-                                             .host = &detail::attention_backward_host};
+                                             .host = &detail::attention_backward_host,
+                                             .operations = &detail::attention_backward_operations};
 
 inline constexpr Operator attention{.name = "attention",
                                     .outputs = 2,
@@ -220,7 +237,8 @@ inline constexpr Operator attention{.name = "attention",
                                     .shape = &detail::attention_shape,
                                     .host = &detail::attention_host,
                                     .gradient = &detail::attention_gradient,
-                                    .samples = &detail::attention_samples};
+                                    .samples = &detail::attention_samples,
+                                    .operations = &detail::attention_forward_operations};
 
 }  // namespace ops
 

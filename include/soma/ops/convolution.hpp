@@ -53,6 +53,19 @@ inline Window convolution_window(const Tensor& x, const Tensor& weight,
   return window_of("convolution", x.shape(), weight.size(2), weight.size(3), setting);
 }
 
+inline double convolution_operations(const OperatorCall& call) {
+  const Shape& weight = call.inputs[1].shape();
+  return 2.0 * static_cast<double>(call.outputs[0].elements()) *
+         static_cast<double>(weight.elements() / (std::max)(weight[0], std::size_t{1}));
+}
+
+// Of the images and of the weight; inputs x, weight, dy.
+inline double convolution_backward_operations(const OperatorCall& call) {
+  const Shape& weight = call.inputs[1].shape();
+  return 4.0 * static_cast<double>(call.inputs[2].elements()) *
+         static_cast<double>(weight.elements() / (std::max)(weight[0], std::size_t{1}));
+}
+
 inline void convolution_shape(const ShapeCall& call) {
   const Tensor &x = call.inputs[0], &weight = call.inputs[1];
   check_rank("convolution", "x", x, 4);
@@ -261,12 +274,14 @@ inline OperatorSamples convolution_samples() {
 
 namespace ops {
 
-inline constexpr Operator convolution_backward{.name = "convolution backward",
-                                               .min_inputs = 3,
-                                               .max_inputs = 3,
-                                               .outputs = 3,
-                                               .shape = &detail::convolution_backward_shape,
-                                               .host = &detail::convolution_backward_host};
+inline constexpr Operator convolution_backward{
+    .name = "convolution backward",
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .outputs = 3,
+    .shape = &detail::convolution_backward_shape,
+    .host = &detail::convolution_backward_host,
+    .operations = &detail::convolution_backward_operations};
 
 inline constexpr Operator convolution{.name = "convolution",
                                       .min_inputs = 2,
@@ -275,7 +290,8 @@ inline constexpr Operator convolution{.name = "convolution",
                                       .shape = &detail::convolution_shape,
                                       .host = &detail::convolution_host,
                                       .gradient = &detail::convolution_gradient,
-                                      .samples = &detail::convolution_samples};
+                                      .samples = &detail::convolution_samples,
+                                      .operations = &detail::convolution_operations};
 
 }  // namespace ops
 

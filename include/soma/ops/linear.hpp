@@ -62,6 +62,11 @@ inline void linear_host(const OperatorCall& call) {
   multiply(context, args);
 }
 
+inline double linear_operations(const OperatorCall& call) {
+  return 2.0 * static_cast<double>(call.outputs[0].elements()) *
+         static_cast<double>(call.inputs[1].size(1));
+}
+
 inline Tensor activation_gradient(Context& context, Activation activation, const Tensor& x,
                                   const Tensor& dy) {
   switch (activation) {
@@ -179,7 +184,8 @@ inline constexpr Operator linear{.name = "linear",
                                  .shape = &detail::linear_shape,
                                  .host = &detail::linear_host,
                                  .gradient = &detail::linear_gradient,
-                                 .samples = &detail::linear_samples};
+                                 .samples = &detail::linear_samples,
+                                 .operations = &detail::linear_operations};
 
 }  // namespace ops
 }  // namespace soma

@@ -61,6 +61,11 @@ inline void matmul_shape(const ShapeCall& call) {
                      is_floating(call.inputs[0].dtype()) ? call.inputs[0].dtype() : DType::fp32};
 }
 
+inline double matmul_operations(const OperatorCall& call) {
+  const MatmulSizes sizes = matmul_sizes(call.inputs, call.attributes.as<MatmulSetting>());
+  return 2.0 * static_cast<double>(call.outputs[0].elements()) * static_cast<double>(sizes.k);
+}
+
 inline void matmul_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<MatmulSetting>();
   const MatmulSizes sizes = matmul_sizes(call.inputs, setting);
@@ -168,7 +173,8 @@ inline constexpr Operator matmul{.name = "matmul",
                                  .shape = &detail::matmul_shape,
                                  .host = &detail::matmul_host,
                                  .gradient = &detail::matmul_gradient,
-                                 .samples = &detail::matmul_samples};
+                                 .samples = &detail::matmul_samples,
+                                 .operations = &detail::matmul_operations};
 
 }  // namespace ops
 

@@ -135,6 +135,8 @@ struct Operator {
   const Program* program = nullptr;
   void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
   OperatorSamples (*samples)() = nullptr;
+  // Multiplications and additions of a call's matrix products, for profiles; nullptr: it has none.
+  double (*operations)(const OperatorCall&) = nullptr;
   const void* state = nullptr;  // what its functions are given, if they need more than a call
   const Registration* registration = nullptr;  // of one that a registry owns
 };

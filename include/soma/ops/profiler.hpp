@@ -1,0 +1,172 @@
+#pragma once
+// Profiler: where the time of a program goes, operator by operator. It is a device that lets the
+// present one, or the host's kernels, run everything, and keeps when each call began and ended. So
+// nothing that is computed changes.
+//
+//   {
+//     soma::Profiler profiler(context);
+//     ... a few steps ...
+//     std::cout << profiler.table();
+//   }
+//
+// Gradients of operators are operators. What a program does between them, as looking at gradient
+// norms, is in no row. Opt-in: <soma/io/trace.hpp> writes what was kept for a viewer.
+
+#include <soma/ops/device.hpp>
+#include <soma/runtime/clock.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma {
+
+// One call of an operator. Times as monotonic_nanoseconds().
+struct ProfileEvent {
+  std::string_view name;  // the operator's, which has to live as long
+  std::int64_t begin = 0, end = 0;
+  double operations = 0;  // of its matrix products
+  // Of inputs and outputs, each counted once, twice where it is updated; of a table that is looked
+  // up in, all of it.
+  double bytes = 0;
+  std::string shapes;  // of the inputs: "[720, 128] fp32, [512, 128] fp32"
+
+  double seconds() const { return static_cast<double>(end - begin) * 1e-9; }
+};
+
+// All calls of one operator.
+struct ProfileRow {
+  std::string_view name;
+  std::size_t calls = 0;
+  double seconds = 0, operations = 0, bytes = 0;
+};
+
+// Not for several threads at once, as the context's other devices. `most_events` calls are kept,
+// and later ones only counted.
+class Profiler final : public Device {
+ public:
+  // From now on until its end the context's device.
+  explicit Profiler(Context& context, std::size_t most_events = std::size_t{1} << 20)
+      : context_(context),
+        inner_(context.device()),
+        most_events_(most_events),
+        began_(monotonic_nanoseconds()) {
+    context_.set_device(this);
+  }
+  ~Profiler() override { context_.set_device(inner_); }
+  Profiler(const Profiler&) = delete;
+  Profiler& operator=(const Profiler&) = delete;
+
+  void run(const Operator& op, const OperatorCall& call) override {
+    ProfileEvent event;
+    event.name = op.name;
+    event.begin = monotonic_nanoseconds();
+    ++depth_;
+    if (inner_ != nullptr)
+      inner_->run(op, call);
+    else
+      op.host(call);
+    --depth_;
+    event.end = monotonic_nanoseconds();
+    // Views cost nothing and would be in the way; what an operator runs is part of it.
+    if (op.makes_views || depth_ != 0) return;
+    if (op.operations != nullptr) event.operations = op.operations(call);
+    event.bytes = bytes_of(op, call);
+    count(event);
+    if (events_.size() == most_events_) return;
+    for (const Tensor& input : call.inputs)
+      if (input.defined())
+        event.shapes.append(event.shapes.empty() ? "" : ", ").append(input.describe());
+    events_.push_back(std::move(event));
+  }
+
+  std::span<const ProfileEvent> events() const { return events_; }
+  // When it began to look.
+  std::int64_t began() const { return began_; }
+  double seconds_so_far() const {
+    return static_cast<double>(monotonic_nanoseconds() - began_) * 1e-9;
+  }
+
+  // The operators, those that took longest first.
+  std::vector<ProfileRow> rows() const {
+    std::vector<ProfileRow> sorted = rows_;
+    std::sort(sorted.begin(), sorted.end(), [](const ProfileRow& a, const ProfileRow& b) {
+      return a.seconds != b.seconds ? a.seconds > b.seconds : a.name < b.name;
+    });
+    return sorted;
+  }
+
+  // They as text: calls, time, share of the time since it began to look, GFLOP/s, GB/s.
+  std::string table() const {
+    const double all = seconds_so_far();
+    std::string text = line("operator", "calls", "ms", "%", "GFLOP/s", "GB/s");
+    double known = 0;
+    for (const ProfileRow& row : rows()) {
+      known += row.seconds;
+      text += line(row.name, std::to_string(row.calls), number(row.seconds * 1e3, 2),
+                   number(100 * row.seconds / all, 1),
+                   row.operations == 0 ? "-" : number(row.operations / row.seconds * 1e-9, 0),
+                   number(row.bytes / row.seconds * 1e-9, 1));
+    }
+    text += line("between operators", "", number((all - known) * 1e3, 2),
+                 number(100 * (all - known) / all, 1), "", "");
+    return text + line("all", "", number(all * 1e3, 2), "100.0", "", "");
+  }
+
+ private:
+  static double bytes_of(const Operator& op, const OperatorCall& call) {
+    const auto bytes = [](const Tensor& tensor) {
+      return tensor.defined() ? static_cast<double>(tensor.elements() * size_of(tensor.dtype()))
+                              : 0.0;
+    };
+    double sum = 0;
+    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+      // An operator without outputs writes its inputs, all but a gradient's values and rows.
+      const bool updated = op.outputs == 0 ? i == 0 || i > 2 : (op.writes_inputs >> i & 1) != 0;
+      sum += bytes(call.inputs[i]) * (updated ? 2 : 1);
+    }
+    for (const Tensor& output : call.outputs) sum += bytes(output);
+    return sum;
+  }
+
+  void count(const ProfileEvent& event) {
+    auto row = std::find_if(rows_.begin(), rows_.end(),
+                            [&](const ProfileRow& other) { return other.name == event.name; });
+    if (row == rows_.end()) row = rows_.insert(row, ProfileRow{event.name});
+    ++row->calls;
+    row->seconds += event.seconds();
+    row->operations += event.operations;
+    row->bytes += event.bytes;
+  }
+
+  static std::string number(double value, int digits) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%.*f", digits, value);
+    return text;
+  }
+  static std::string line(std::string_view name, const std::string& calls, const std::string& time,
+                          const std::string& share, const std::string& gflops,
+                          const std::string& rate) {
+    char text[160];
+    std::snprintf(text, sizeof text, "%-26.*s %7s %10s %6s %8s %7s\n",
+                  static_cast<int>((std::min)(name.size(), std::size_t{60})), name.data(),
+                  calls.c_str(), time.c_str(), share.c_str(), gflops.c_str(), rate.c_str());
+    return text;
+  }
+
+  Context& context_;
+  Device* inner_;
+  std::size_t most_events_;
+  std::int64_t began_;
+  int depth_ = 0;
+  std::vector<ProfileEvent> events_;
+  std::vector<ProfileRow> rows_;
+};
+
+}  // namespace soma
