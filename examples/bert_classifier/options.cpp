@@ -137,6 +137,10 @@ void add_options(CLI::App& command, TrainOptions& options) {
   real("--dropout", options.dropout,
        "of hidden states and attention; default: the pretrained model's, 0 from nothing", 0, 0.99,
        model_group);
+  command
+      .add_flag("--recompute", options.recompute,
+                "keep only each layer's input for backward: less memory, more time, the same bits")
+      ->group(model_group);
 
   number("--epochs", options.epochs,
          "passes over the rows; default: 1 with --pretrained and of made-up reviews, 6 of "
@@ -207,7 +211,8 @@ void add_options(CLI::App& command, TrainOptions& options) {
   path("--tensorboard", options.tensorboard, "event files", "DIR");
   path("--log-json", options.log_json, "an object a step, one at the end", "FILE");
   path("--confusion", options.confusion, "held-out rows by class and prediction, as CSV", "FILE");
-  path("--profile", options.profile, "where the time of a step goes", "FILE");
+  path("--profile", options.profile,
+       "print where the time of a step goes, write its trace for ui.perfetto.dev", "FILE");
   real("--price-per-hour", options.price_per_hour, "of the machine, for the cost in the report", 0,
        1e6, output_group);
   command.add_flag("--quiet", options.quiet, "no progress")->group(output_group);

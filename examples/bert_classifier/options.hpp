@@ -32,6 +32,7 @@ struct TrainOptions {
   double weight_decay = 0.01, clip = 1;
   bool decay_all = false, no_shuffle = false;
   float dropout = -1;
+  bool recompute = false;
   std::uint64_t seed = 1;
   std::string precision = "fp32";
   std::uint64_t evaluate_every = 0, patience = 0;

@@ -4,6 +4,7 @@
 #include "commands.hpp"
 #include "compute.hpp"
 #include "logs.hpp"
+#include "profile.hpp"
 #include "rows.hpp"
 
 #include <soma/data/prefetch.hpp>
@@ -46,7 +47,8 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
   const soma::models::TextClassifierOptions settings{.labels = rows.labels,
                                                      .max_length = options.max_length,
                                                      .seed = options.seed,
-                                                     .dropout = options.dropout};
+                                                     .dropout = options.dropout,
+                                                     .recompute = options.recompute};
   if (!options.pretrained.empty()) {
     std::unique_ptr<TextClassifier> model(
         new TextClassifier(TextClassifier::from_pretrained(context, options.pretrained, settings)));
@@ -126,22 +128,16 @@ std::uint64_t steps_of(const soma::data::BatchSource& source, const Rows& rows,
                                                                            : all;
 }
 
-void refuse_what_is_not_built(const TrainOptions& options) {
-  if (!options.profile.empty())
-    soma::fail(soma::ErrorId{"cli.not_built"}, "train", "--profile", soma::quoted(options.profile),
-               "no profile: that part does not exist yet");
-}
-
 // What cannot be written at the end should end the run before it costs anything.
 void try_outputs(const TrainOptions& options) {
   if (!options.output.empty()) soma::AtomicFolder model("train", options.output);
   if (!options.confusion.empty()) soma::AtomicFile table("train", options.confusion);
+  if (!options.profile.empty()) soma::AtomicFile trace("train", options.profile);
 }
 
 }  // namespace
 
 int train(const TrainOptions& options) {
-  refuse_what_is_not_built(options);
   soma::train::TrainerOptions settings = trainer_options(options);  // before anything is read
   try_outputs(options);
   Compute compute(options.compute);
@@ -174,11 +170,16 @@ int train(const TrainOptions& options) {
   std::optional<soma::train::ConsoleProgress> progress;
   if (!options.quiet) {
     const soma::HostDescription host = describe_host(context);
-    progress.emplace(std::cerr, soma::train::ConsoleProgressOptions{
-                                    .terminal = isatty(STDERR_FILENO) != 0,
-                                    .peak_gflops = host.gflops_per_core * host.threads});
+    const bool narrow = settings.precision.weights == soma::DType::bf16;
+    const double peak =
+        narrow && host.bf16_gflops_per_core > 0 ? host.bf16_gflops_per_core : host.gflops_per_core;
+    progress.emplace(std::cerr,
+                     soma::train::ConsoleProgressOptions{.terminal = isatty(STDERR_FILENO) != 0,
+                                                         .peak_gflops = peak * host.threads});
     trainer.add(*progress);
   }
+  std::optional<StepProfile> profile;
+  if (!options.profile.empty()) trainer.add(profile.emplace(context, options.profile, std::cerr));
   std::optional<JsonLog> json_log;
   if (!options.log_json.empty()) trainer.add(json_log.emplace(options.log_json, options.resume));
   std::optional<TensorBoardLog> tensorboard;

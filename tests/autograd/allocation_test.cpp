@@ -26,6 +26,12 @@ constexpr models::BertConfig config{.vocabulary = 101,
                                     .dropout = 0.1f,
                                     .attention_dropout = 0.1f};
 
+models::BertConfig recomputing(bool recompute) {
+  models::BertConfig result = config;
+  result.recompute = recompute;
+  return result;
+}
+
 struct Asked {
   std::uint64_t calls, blocks;
   friend bool operator==(const Asked&, const Asked&) = default;
@@ -34,8 +40,9 @@ struct Asked {
 // A training loop as a user writes one, with batches made here.
 class Training {
  public:
-  explicit Training(int threads, bool checkpoints = false)
-      : context_(make_context({.threads = threads})), checkpoints_(checkpoints) {}
+  explicit Training(int threads, bool recompute = false)
+      : context_(make_context({.threads = threads})),
+        model_(nn::Scope{context_, 3}, recomputing(recompute), 3) {}
 
   void step(std::span<const std::size_t> lengths) {
     tape_.reset(step_);
@@ -48,8 +55,7 @@ class Training {
     const Tensor labels = Tensor::zeros(context_, Shape{lengths.size()}, DType::int32);
 
     const Var tokens = tape_.constant(ids, sequences);
-    const Var hidden =
-        checkpoints_ ? model_.bert.checkpointed(tape_, tokens) : model_.bert(tape_, tokens);
+    const Var hidden = model_.bert(tape_, tokens);
     const Var logits =
         model_.classifier(tape_, model_.dropout(tape_, model_.bert.pool(tape_, hidden)));
     tape_.backward(cross_entropy(tape_, logits, tape_.constant(labels)));
@@ -63,8 +69,7 @@ class Training {
 
  private:
   Context context_;
-  bool checkpoints_;
-  models::BertClassifier model_{nn::Scope{context_, 3}, config, 3};
+  models::BertClassifier model_;
   Parameters parameters_ = nn::parameters(model_);
   optim::AdamW optimizer_{context_, optim::decay_groups(parameters_, 0.01f)};
   optim::Schedule schedule_{

@@ -213,7 +213,7 @@ usage("checkpoint-every without checkpoint", [*TRAIN, "--checkpoint-every=3"])
 usage("evaluate without model", [*EVALUATE, *GOOD])
 usage("evaluate without data", [*EVALUATE, "--model=../base/model"])
 usage("predict without model", PREDICT)
-case("profile not built", [*TRAIN, *GOOD, "--profile=profile.txt"], 1, "cli.not_built")
+case("profile that cannot be written", [*TRAIN, *GOOD, "--profile=nowhere/trace.json"], 1, "file.write")
 case("precision unknown", [*TRAIN, *GOOD, "--precision=fp12"], 1, "train.precision")
 case("shards no power of two", [*TRAIN, *GOOD, "--shards=3"], 1, "ragged.shards")
 case("loss not finite", [*TRAIN, *GOOD, "--learning-rate=1000", "--clip=0", "--epochs=99",

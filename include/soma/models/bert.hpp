@@ -20,6 +20,9 @@ struct BertConfig {
   float epsilon = 1e-12f, deviation = 0.02f;
   Activation activation = Activation::gelu;
   std::optional<float> classifier_dropout{};  // none: as dropout
+  // Backward keeps only the input of each layer and computes the rest once more: less memory, about
+  // a third more products, the same bits.
+  bool recompute = false;
 
   static BertConfig base() { return {}; }
   static BertConfig minilm() { return {.width = 384, .layers = 6, .inner = 1536}; }
@@ -71,11 +74,8 @@ class BertModel {
   // Errors operator.inputs, operator.sequences, models.sequence_length, operator.value (an id
   // outside the vocabulary).
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    return encoder(tape, embed(tape, ids, token_types));
-  }
-  // The same, keeping only the input of each layer for backward.
-  Var checkpointed(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    return encoder.checkpointed(tape, embed(tape, ids, token_types));
+    const Var embedded = embed(tape, ids, token_types);
+    return config.recompute ? encoder.checkpointed(tape, embedded) : encoder(tape, embedded);
   }
 
   // tanh of a linear function of each sequence's first hidden state: [sequences, width]. Error

@@ -44,6 +44,7 @@ struct TextClassifierOptions {
   std::size_t max_length = 0;
   std::uint64_t seed = 0;  // of what is initialised
   float dropout = -1;      // everywhere; below 0: what the configuration says
+  bool recompute = false;  // BertConfig::recompute
 };
 
 class TextClassifier final : public nn::Task {
@@ -189,6 +190,7 @@ class TextClassifier final : public nn::Task {
            "at most the model's positions, " + std::to_string(config.positions));
     // Weights of files may have more rows than the tokenizer has pieces, never fewer.
     config.vocabulary = (std::max)(config.vocabulary, vocabulary);
+    config.recompute = options.recompute;
     if (options.dropout >= 0) {
       config.dropout = config.attention_dropout = options.dropout;
       config.classifier_dropout.reset();

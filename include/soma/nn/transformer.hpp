@@ -127,13 +127,15 @@ class TransformerEncoder {
     for (const TransformerEncoderLayer& layer : layers) x = layer(tape, x);
     return x;
   }
-  // Keeps only the input of each layer and computes the rest again in backward.
+  // Keeps only the input of each layer and computes the rest again in backward; not of the last
+  // one, whose backward comes at once.
   Var checkpointed(Tape& tape, Var x) const {
-    for (const TransformerEncoderLayer& layer : layers)
-      x = checkpoint(
-          tape, std::span<const Var>(&x, 1),
-          [layer](Tape& inner, std::span<const Var> inputs) { return layer(inner, inputs[0]); });
-    return x;
+    for (std::size_t i = 0; i + 1 < layers.size(); ++i)
+      x = checkpoint(tape, std::span<const Var>(&x, 1),
+                     [layer = layers[i]](Tape& inner, std::span<const Var> inputs) {
+                       return layer(inner, inputs[0]);
+                     });
+    return layers.empty() ? x : layers.back()(tape, x);
   }
   void collect(Collector& collector) const {
     for (std::size_t i = 0; i < layers.size(); ++i)
