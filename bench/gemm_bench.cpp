@@ -53,10 +53,11 @@ double seconds(const Work& work) {
 
 // Times work() of that many operations against the multiply-add rate.
 template <class Work>
-void race(benchmark::State& state, const soma::Context& context, double operations,
+void race(benchmark::State& state, const soma::Context& context, bool dot, double operations,
           const Work& work) {
   // The rate has internal linkage and no effects: through a volatile, so that every call is made.
-  double (*volatile rate)(std::uint64_t) noexcept = context.target().multiply_add_rate;
+  double (*volatile rate)(std::uint64_t) noexcept =
+      dot ? context.target().bf16_dot_rate : context.target().multiply_add_rate;
   const soma::FloatEnvironment environment;
   std::vector<double> shares;
   work();
@@ -128,7 +129,10 @@ void gemm(benchmark::State& state, const Product& shape, const std::string& targ
   args.c.row_stride = n;
   if (segments > 1) args.segments = {bounds.data(), segments};
   args.workspace = workspace.data();
-  race(state, context,
+  const bool dot =
+      dtype != soma::DType::fp32 && context.bf16().products == soma::Bf16Products::dot_instruction;
+  args.bf16_products = context.bf16().products;
+  race(state, context, dot,
        2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
        [&] { context.kernels().gemm.multiply(args); });
 }
@@ -164,7 +168,8 @@ void attention(benchmark::State& state, std::size_t length, bool backward, float
   args.workspace = workspace.data();
   kernels.forward(args);
   const auto products = backward ? 5.0 : 2.0;
-  race(state, context, products * 2 * static_cast<double>(length) * static_cast<double>(count),
+  race(state, context, false,
+       products * 2 * static_cast<double>(length) * static_cast<double>(count),
        [&] { (backward ? kernels.backward : kernels.forward)(args); });
 }
 
@@ -176,7 +181,9 @@ const int registered = [] {
   for (const std::string target : {"AVX2", "SSE4"})
     add(shapes[0].name + ("/" + target), gemm, shapes[0], target, soma::DType::fp32);
   for (const Product& shape : {shapes[0], shapes[4], shapes[6]})
-    add(std::string(shape.name) + "/bf16", gemm, shape, "", soma::DType::bf16);
+    for (const soma::DType dtype : {soma::DType::bf16, soma::DType::fp8_e4m3})
+      add(std::string(shape.name) + "/" + std::string(soma::to_string(dtype)), gemm, shape, "",
+          dtype);
   for (const std::size_t length : {std::size_t{23}, std::size_t{128}, std::size_t{512}})
     for (const bool backward : {false, true})
       for (const float drop : {0.0f, 0.1f})

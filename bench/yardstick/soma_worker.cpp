@@ -1,12 +1,15 @@
 // One case of the comparison with PyTorch (compare.py), measured again and again: each line on
 // standard input makes one measurement, each answer is one line of JSON.
 //
-//   soma_yardstick step   MODEL PRECISION BATCH MAX_LENGTH THREADS LENGTHS|full
+//   soma_yardstick step   MODEL[+recompute] PRECISION BATCH MAX_LENGTH THREADS LENGTHS|full
 //   soma_yardstick linear M N K DTYPE THREADS forward|dx|dw
 //   soma_yardstick infer  MODEL TOKENS THREADS
+//
+// and `soma_yardstick profile` with the words of a step prints where the time of ten of them goes.
 
 #include <soma/data/token_source.hpp>
 #include <soma/models/bert.hpp>
+#include <soma/ops/profiler.hpp>
 #include <soma/runtime/parallel.hpp>
 #include <soma/runtime/usage.hpp>
 #include <soma/soma.hpp>
@@ -20,6 +23,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +37,9 @@ double now() {
 }
 
 BertConfig config_of(std::string_view model) {
+  constexpr std::string_view recompute = "+recompute";
+  const bool again = model.ends_with(recompute);
+  if (again) model.remove_suffix(recompute.size());
   BertConfig config = model == "base"     ? BertConfig::base()
                       : model == "minilm" ? BertConfig::minilm()
                       : model == "tiny"   ? BertConfig::tiny()
@@ -41,13 +48,17 @@ BertConfig config_of(std::string_view model) {
     std::cerr << "model " << model << ": base, minilm or tiny\n";
     std::exit(2);
   }
+  config.recompute = again;
   return config;
 }
 
-// Multiply-adds in registers, all threads at once: the peak at this moment, GFLOP/s.
-double peak(soma::Context& context) {
+// Multiply-adds in registers, all threads at once: the peak at this moment, GFLOP/s. Of the bf16
+// dot instruction where products of that type use it.
+double peak(soma::Context& context, bool bf16) {
   const int threads = context.executor().width;
-  double (*volatile rate)(std::uint64_t) noexcept = context.target().multiply_add_rate;
+  const bool dot = bf16 && context.bf16().products == soma::Bf16Products::dot_instruction;
+  double (*volatile rate)(std::uint64_t) noexcept =
+      dot ? context.target().bf16_dot_rate : context.target().multiply_add_rate;
   std::vector<double> done(static_cast<std::size_t>(threads));
   const double start = now();
   soma::parallel(context, threads,
@@ -58,11 +69,11 @@ double peak(soma::Context& context) {
   return total / elapsed * 1e-9;
 }
 
-void answer(soma::Context& context, double seconds, double tokens, double flops) {
+void answer(soma::Context& context, double seconds, double tokens, double flops, bool bf16) {
   std::printf(
       "{\"seconds\": %.6f, \"tokens\": %.0f, \"gflops\": %.2f, \"peak\": %.1f, "
       "\"rss\": %llu}\n",
-      seconds, tokens, flops / seconds * 1e-9, peak(context),
+      seconds, tokens, flops / seconds * 1e-9, peak(context, bf16),
       static_cast<unsigned long long>(soma::peak_resident_bytes()));
   std::fflush(stdout);
 }
@@ -88,6 +99,7 @@ template <class Work, class Report>
 struct StepCase {
   BertConfig config;
   std::size_t batch, max_length;
+  bool bf16;                         // operands of products
   std::vector<std::size_t> lengths;  // of one sequence after the other, from the first again
 
   // Whole batches, at least one.
@@ -120,7 +132,7 @@ class Measure final : public soma::train::Callback {
       ++steps_;
     }
     if (info.step > 1 && steps_ < wanted_) return;
-    if (steps_ != 0) answer(context_, seconds_, tokens_, flops_);
+    if (steps_ != 0) answer(context_, seconds_, tokens_, flops_, test_.bf16);
     std::string line;
     if (!std::getline(std::cin, line)) std::exit(0);
     wanted_ = static_cast<std::size_t>(std::atoi(line.c_str()));
@@ -152,9 +164,26 @@ class Measure final : public soma::train::Callback {
   std::size_t steps_ = 0, wanted_ = 0;
 };
 
-int step(char** arguments) {
+// Prints the operators of ten steps, and ends.
+class PrintProfile final : public soma::train::Callback {
+ public:
+  explicit PrintProfile(soma::Context& context) : context_(context) {}
+  void on_step(const soma::train::StepInfo& info) override {
+    if (info.step == 3) profiler_.emplace(context_);
+    if (info.step != 13) return;
+    std::cout << profiler_->table() << std::flush;
+    std::exit(0);
+  }
+
+ private:
+  soma::Context& context_;
+  std::optional<soma::Profiler> profiler_;
+};
+
+int step(char** arguments, bool profile) {
   const StepCase test{config_of(arguments[0]), std::strtoul(arguments[2], nullptr, 10),
                       std::strtoul(arguments[3], nullptr, 10),
+                      std::string_view(arguments[1]) != "fp32",
                       read_lengths(arguments[5], std::strtoul(arguments[3], nullptr, 10))};
   auto context = soma::make_context({.threads = std::atoi(arguments[4])});
   const soma::models::BertClassifier model({context}, test.config, 2);
@@ -173,7 +202,11 @@ int step(char** arguments) {
                                     .schedule = soma::optim::Decay::constant,
                                     .precision = soma::Precision::named(arguments[1])});
   Measure measure(context, test);
-  trainer.add(measure);
+  PrintProfile print(context);
+  if (profile)
+    trainer.add(print);
+  else
+    trainer.add(measure);
   trainer.fit(source);
   return 0;
 }
@@ -205,7 +238,8 @@ int linear(char** arguments) {
   };
   const double operations =
       2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  repeat(work, [&](double each) { answer(context, each, 0, operations); });
+  repeat(work,
+         [&](double each) { answer(context, each, 0, operations, dtype != soma::DType::fp32); });
 }
 
 // ---- inference of one sentence
@@ -221,14 +255,15 @@ int infer(char** arguments) {
     tape.reset(0);
     model(tape, tape.constant(soma::make_ragged<std::int32_t>(context, lists)));
   };
-  repeat(work, [&](double each) { answer(context, each, static_cast<double>(tokens), 0); });
+  repeat(work, [&](double each) { answer(context, each, static_cast<double>(tokens), 0, false); });
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
   const std::string_view kind = count > 1 ? arguments[1] : "";
-  if (kind == "step" && count == 8) return step(arguments + 2);
+  if (kind == "step" && count == 8) return step(arguments + 2, false);
+  if (kind == "profile" && count == 8) return step(arguments + 2, true);
   if (kind == "linear" && count == 8) return linear(arguments + 2);
   if (kind == "infer" && count == 5) return infer(arguments + 2);
   std::cerr << "usage: see the first lines of soma_worker.cpp\n";

@@ -3,6 +3,10 @@
     torch_worker.py step MODEL fp32|bf16 BATCH MAX_LENGTH THREADS LENGTHS|full max|batch|sorted
     torch_worker.py linear M N K fp32|bf16 THREADS forward|dx|dw
     torch_worker.py infer MODEL TOKENS THREADS
+
+And once, for a whole epoch of fine-tuning a pretrained model (a folder) on labelled rows:
+
+    torch_worker.py epoch MODEL_FOLDER TRAIN.tsv HELD_OUT.tsv THREADS batch|sorted
 """
 
 import json
@@ -115,6 +119,58 @@ def infer(model, tokens, threads):
             answer(seconds / rounds, int(tokens), 0)
 
 
+def read_rows(path, tokenizer):
+    """Token ids and label of each row, text<TAB>label."""
+    with open(path, encoding="utf-8") as file:
+        fields = [line.rstrip("\n").rsplit("\t", 1) for line in file]
+    encoded = tokenizer.encode_batch([text for text, _ in fields])
+    return [(tokens.ids, int(label)) for tokens, (_, label) in zip(encoded, fields)]
+
+
+def padded(rows):
+    columns = max(len(ids) for ids, _ in rows)
+    ids, mask = torch.zeros(len(rows), columns, dtype=torch.long), torch.zeros(len(rows), columns, dtype=torch.long)
+    for i, (tokens, _) in enumerate(rows):
+        ids[i, :len(tokens)], mask[i, :len(tokens)] = torch.tensor(tokens), 1
+    return {"input_ids": ids, "attention_mask": mask, "labels": torch.tensor([label for _, label in rows])}
+
+
+def epoch(folder, train, held_out, threads, padding):
+    """Batches of 32, AdamW at 1e-4 falling to 0, decay 0.01 of matrices, clipping at 1, texts cut at 128 tokens."""
+    from tokenizers import BertWordPieceTokenizer
+    from transformers import BertForSequenceClassification
+    torch.set_num_threads(int(threads))
+    tokenizer = BertWordPieceTokenizer(folder + "/vocab.txt", lowercase=True)
+    tokenizer.enable_truncation(128)
+    rows, dev = read_rows(train, tokenizer), read_rows(held_out, tokenizer)
+    network = BertForSequenceClassification.from_pretrained(folder).train()
+    matrices = [p for p in network.parameters() if p.dim() > 1]
+    vectors = [p for p in network.parameters() if p.dim() <= 1]
+    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.01},
+                                   {"params": vectors, "weight_decay": 0.0}], lr=1e-4, fused=True)
+    shuffle = random.Random(1)
+    shuffle.shuffle(rows)
+    if padding == "sorted":
+        rows.sort(key=lambda row: len(row[0]))
+    groups = [rows[i:i + 32] for i in range(0, len(rows), 32)]
+    shuffle.shuffle(groups)
+    rate = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: 1 - done / len(groups))
+    start = time.perf_counter()
+    for group in groups:
+        network(**padded(group)).loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+        rate.step()
+        optimizer.zero_grad()
+    seconds = time.perf_counter() - start
+    network.eval()
+    with torch.no_grad():
+        parts = [padded(dev[i:i + 64]) for i in range(0, len(dev), 64)]
+        hits = sum(int((network(**part).logits.argmax(1) == part["labels"]).sum()) for part in parts)
+    print(json.dumps({"seconds": seconds, "accuracy": hits / len(dev),
+                      "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}), flush=True)
+
+
 if __name__ == "__main__":
     torch.manual_seed(1)
-    {"step": step, "linear": linear, "infer": infer}[sys.argv[1]](*sys.argv[2:])
+    {"step": step, "linear": linear, "infer": infer, "epoch": epoch}[sys.argv[1]](*sys.argv[2:])
