@@ -13962,7 +13962,6 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_PACK_PAIRS_INL_HPP
 #endif
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -15424,7 +15423,7 @@ static inline void open_run(const StateRun& state, StepRun& run) {
   run.source = run_source(state.data, state.dtype);
   run.target = run_target(state.data, state.dtype, state.rounding, state.draw);
 }
-// A gradient's source; of one that is not there, `zeros` for every chunk.
+// A gradient's source. Of one that is not there the buffer is zeros, which every chunk gets.
 struct GradientSource {
   RunSource source;
   bool zero;

@@ -75,6 +75,19 @@ TEST_CASE("operands of every type", "[unit][gemm]") {
     }
 }
 
+TEST_CASE("an empty segment is a term of zeros", "[unit][gemm]") {
+  // The product is less than half of the smallest number, and negative: -0. Adding 0 makes it 0.
+  const auto tiny = [](float sign) {
+    return store_matrix(1, 1, DType::fp32, Layout::contiguous, [=] { return sign * 1e-30f; });
+  };
+  for (const std::vector<std::size_t>& bounds :
+       {std::vector<std::size_t>{0, 1}, {0, 1, 1}, {0, 0, 1}, {0, 0, 0, 1, 1}, {0, 0, 1, 1, 1}})
+    check_product(Product(1, 1, 1, bounds, tiny(-1), tiny(1)));
+  // And any of eight.
+  const std::vector<std::size_t> some{0, 0, 5, 5, 5, 6, 11, 11, 20};
+  check_product(random_product(16, 40, 20, some));
+}
+
 TEST_CASE("scales of floating operands", "[unit][gemm]") {
   StoredMatrix a = store_matrix(9, 30, DType::fp8_e4m3, Layout::contiguous, RandomFloats(3), 0.3f);
   StoredMatrix b = store_matrix(30, 11, DType::fp32, Layout::transposed, RandomFloats(4), 1.7f);

@@ -30,7 +30,6 @@ struct TargetFamily<HWY_TARGET> {
     target.fused_multiply_add = HWY_NAMESPACE::has_fused_multiply_add;
     target.multiply_add_rate = HWY_NAMESPACE::multiply_add_rate;
     target.bf16_dot_rate = HWY_NAMESPACE::bf16_dot_rate;
-    target.bf16 = bf16_choice(cpu_identity(), HWY_NAMESPACE::has_bf16_dot);
   }
 };
 }  // namespace soma::dispatch
@@ -53,6 +52,7 @@ struct Tables {
   std::size_t count = 0;
 
   Tables() {
+    const CpuIdentity cpu = cpu_identity();
     // A better target has a lower bit.
     for (std::int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0; left &= left - 1) {
       const std::int64_t target = left & -left;
@@ -69,6 +69,7 @@ struct Tables {
       fill_image(target, table);
       fill_optimizer(target, table);
       fill_for<HWY_TARGETS, TargetFamily>(target, targets[count]);
+      targets[count].bf16 = bf16_choice(cpu, targets[count].bf16_dot_rate != nullptr);
       targets[count++].kernels = &table;
     }
   }

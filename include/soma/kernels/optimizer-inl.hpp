@@ -46,7 +46,7 @@ static inline void open_run(const StateRun& state, StepRun& run) {
   run.source = run_source(state.data, state.dtype);
   run.target = run_target(state.data, state.dtype, state.rounding, state.draw);
 }
-// A gradient's source; of one that is not there, `zeros` for every chunk.
+// A gradient's source. Of one that is not there the buffer is zeros, which every chunk gets.
 struct GradientSource {
   RunSource source;
   bool zero;

@@ -12,7 +12,6 @@
 #include <soma/kernels/pack-inl.hpp>
 #include <soma/kernels/rows-inl.hpp>
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
