@@ -7,12 +7,12 @@
 
 #include <soma/plugin.h>
 #include <soma/autograd/custom.hpp>
+#include <soma/runtime/shared.hpp>
 
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,12 +31,10 @@ static_assert(static_cast<int>(DType::boolean) == SOMA_BOOL && dtypes.size() == 
               max_rank == SOMA_PLUGIN_MAX_RANK);
 
 // A library as long as somebody uses what is in it.
-class Library {
+class Library : public Counted {
  public:
-  explicit Library(void* handle) : handle_(handle) {}
+  Library(Heap& heap, void* handle) : Counted(heap), handle_(handle) {}
   ~Library() { dlclose(handle_); }
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
   void* find(const char* symbol) const { return dlsym(handle_, symbol); }
 
  private:
@@ -45,7 +43,7 @@ class Library {
 
 // The state of an operator from a library.
 struct PluginOperator {
-  std::shared_ptr<Library> library;
+  Shared<Library> library;
   std::string name;
   soma_operator record;
   std::vector<std::byte> default_attributes;
@@ -188,7 +186,7 @@ inline void plugin_gradient(const GradientCall& call) {
 
 // Collects what a library registers; says what is wrong with it, once.
 struct PluginRegistrar {
-  std::shared_ptr<Library> library;
+  Shared<Library> library;
   std::vector<NewOperator> operators{};
   std::string problem{};
 
@@ -274,7 +272,7 @@ inline std::vector<const Operator*> load_operators(Context& context, std::string
            std::string("which the loader refuses: ").append(reason == nullptr ? "" : reason),
            "a shared library for this machine");
   }
-  detail::PluginRegistrar collected{std::make_shared<detail::Library>(handle)};
+  detail::PluginRegistrar collected{Shared<detail::Library>::make(context.heap(), handle)};
   const auto* info = static_cast<const soma_plugin_info*>(collected.library->find("soma_plugin"));
   if (info == nullptr)
     refuse(error_id::plugin_symbol, "without the symbol soma_plugin", "one of soma/plugin.h");
