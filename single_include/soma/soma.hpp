@@ -4379,6 +4379,415 @@ struct EmbeddingKernels {
 // k 2^-24 sum |a| |b|. With the bf16 dot instruction bits depend on the segments and the CPU, and
 // products and sums below 2^-126 count as zero.
 
+// ---- soma/numeric/quantizer.hpp
+// Quantizer: format, rounding and scale together, as one role of a training run has them.
+// Accumulation: how the products of a sum are added up.
+
+// ---- soma/numeric/scaling.hpp
+// Scaling: the scale that goes with a narrow format, as a value. One scale serves a granule (a
+// tensor, a row, a block).
+//
+// The stored scale says all: elements are encode(x * inverse) with inverse = 1 / scale, and read as
+// decode(code) * scale. Each of these operations is rounded once by IEEE nearest-even, so bits do
+// not depend on the target. A finite product beyond the format's largest number (a rounding of
+// scale or inverse, a delayed scale that is behind, the MX rule) saturates, whatever
+// FloatFormat::overflow says: that is what a scale is for. Infinities and NaN keep their rules.
+
+// ---- soma/numeric/codec.hpp
+// Encoding and decoding of one value, for any format and rounding: constexpr integer arithmetic, so
+// that neither the compiler's floating-point flags nor the machine's modes can change a bit. The
+// vector kernels (simd/) compute the same function many lanes at a time; tests compare the two.
+//
+// Rules (docs/numerics.md has them with examples):
+//   NaN       keeps its sign and the top mantissa_bits of its payload where the target is ieee; if
+//             those are all zero, the quiet bit is set. Elsewhere it becomes the format's NaN, with
+//             its sign where NaN has one. A format without NaN takes its largest positive number.
+//   overflow  a magnitude that rounds beyond the largest finite number, and infinity, follow
+//             FloatFormat::overflow. Finite values rounded toward zero (also up or down, on the
+//             side where that is toward zero) stop at the largest, as in IEEE 754 section 7.4.
+//   zero      keeps its sign where the format has signed zeros; without a zero (e8m0) it becomes
+//             the smallest number.
+//   negative  values below zero become NaN in a format without sign (its smallest number where it
+//             has no NaN).
+
+namespace soma {
+
+// A finite nonzero magnitude as an integer times a power of two: significand * 2^exponent, top bit
+// of it at bit 52.
+struct ExactMagnitude {
+  std::uint64_t significand;
+  int exponent;
+};
+
+// One fp32 or fp64 value taken apart.
+struct Unpacked {
+  enum class Kind : std::uint8_t { zero, finite, infinity, nan } kind;
+  bool negative;
+  ExactMagnitude magnitude;   // where finite
+  std::uint64_t nan_payload;  // where NaN: the mantissa field, its top bit at bit 51
+};
+
+constexpr Unpacked unpack(double value) {
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  const bool negative = (bits >> 63) != 0;
+  const int field = static_cast<int>((bits >> 52) & 0x7FF);
+  const std::uint64_t fraction = bits & 0xFFFFFFFFFFFFFu;
+  if (field == 0x7FF)
+    return {fraction != 0 ? Unpacked::Kind::nan : Unpacked::Kind::infinity, negative, {}, fraction};
+  if (field == 0 && fraction == 0) return {Unpacked::Kind::zero, negative, {}, 0};
+  if (field == 0) {  // subnormal: bring its top bit up to bit 52
+    const int shift = std::countl_zero(fraction) - 11;
+    return {Unpacked::Kind::finite, negative, {fraction << shift, -1074 - shift}, 0};
+  }
+  return {Unpacked::Kind::finite, negative, {fraction | (std::uint64_t{1} << 52), field - 1075}, 0};
+}
+
+// By its bits, not by conversion to double, which would make a signalling NaN quiet.
+constexpr Unpacked unpack(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const bool negative = (bits >> 31) != 0;
+  const int field = static_cast<int>((bits >> 23) & 0xFF);
+  const std::uint64_t fraction = std::uint64_t{bits & 0x7FFFFFu} << 29;
+  if (field == 0xFF)
+    return {fraction != 0 ? Unpacked::Kind::nan : Unpacked::Kind::infinity, negative, {}, fraction};
+  if (field == 0 && fraction == 0) return {Unpacked::Kind::zero, negative, {}, 0};
+  if (field == 0) {
+    const int shift = std::countl_zero(fraction) - 11;
+    return {Unpacked::Kind::finite, negative, {fraction << shift, -178 - shift}, 0};
+  }
+  return {Unpacked::Kind::finite, negative, {fraction | (std::uint64_t{1} << 52), field - 179}, 0};
+}
+
+namespace detail {
+
+// 2^exponent as fp32, for -149 to 127.
+constexpr float two_to(int exponent) {
+  return exponent < -126 ? std::bit_cast<float>(std::uint32_t{1} << (exponent + 149))
+                         : std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
+}
+
+// How much to add to the kept part: 0 or 1. `rest` is the discarded field, `field_bits` wide (1 to
+// 63). `random` holds random bits at its top; the lower ones are 0.
+constexpr std::uint64_t round_increment(RoundingMode mode, bool negative, std::uint64_t kept,
+                                        std::uint64_t rest, int field_bits, std::uint32_t random) {
+  const std::uint64_t half = std::uint64_t{1} << (field_bits - 1);
+  switch (mode) {
+    case RoundingMode::nearest_even:
+      return rest > half || (rest == half && (kept & 1) != 0);
+    case RoundingMode::nearest_away:
+      return rest >= half;
+    case RoundingMode::toward_zero:
+      return 0;
+    case RoundingMode::up:
+      return rest != 0 && !negative;
+    case RoundingMode::down:
+      return rest != 0 && negative;
+    case RoundingMode::stochastic: {
+      const std::uint64_t
+          top =  // the field's top 32 bits, or the whole field aligned to the top of 32
+          field_bits >= 32 ? rest >> (field_bits - 32) : rest << (32 - field_bits);
+      return (top + random) >> 32;
+    }
+  }
+  return 0;
+}
+
+// Whether a finite overflow in that direction goes to the largest finite number whatever the
+// policy.
+constexpr bool overflow_stops_at_max(RoundingMode mode, bool negative) {
+  return mode == RoundingMode::toward_zero || (mode == RoundingMode::up && negative) ||
+         (mode == RoundingMode::down && !negative);
+}
+
+constexpr std::uint32_t overflow_code(const FloatFormat& format, bool negative) {
+  const std::uint32_t sign = negative ? format.sign_mask() : 0;
+  switch (format.resolved_overflow()) {
+    case Overflow::infinity:
+      return format.infinity_code() | sign;
+    case Overflow::nan:
+      return format.quiet_nan_code() | sign;
+    default:
+      return format.max_finite_code() | sign;
+  }
+}
+
+constexpr std::uint32_t nan_code(const FloatFormat& format, const Unpacked& value) {
+  if (!format.has_nan()) return format.max_finite_code();
+  const std::uint32_t sign = value.negative ? format.sign_mask() : 0;
+  if (format.specials != Specials::ieee) return format.quiet_nan_code() | sign;
+  const auto payload = static_cast<std::uint32_t>(value.nan_payload >> (52 - format.mantissa_bits));
+  return (payload != 0 ? format.infinity_code() | payload : format.quiet_nan_code()) | sign;
+}
+
+}  // namespace detail
+
+// The code of a value that was taken apart. `random`: for stochastic rounding, a random word whose
+// top random_bits(rounding, format) bits are used.
+constexpr std::uint32_t encode(const FloatFormat& format, const Unpacked& value,
+                               const Rounding& rounding, std::uint32_t random = 0) {
+  using Kind = Unpacked::Kind;
+  if (value.kind == Kind::nan) return detail::nan_code(format, value);
+  if (value.negative && !format.is_signed && value.kind != Kind::zero)
+    return format.has_nan() ? format.quiet_nan_code() : 0;
+
+  const bool signed_zero = format.specials != Specials::nan_negative_zero;
+  const std::uint32_t sign = value.negative ? format.sign_mask() : 0;
+  if (value.kind == Kind::zero) return signed_zero ? sign : 0;
+  if (value.kind == Kind::infinity) return detail::overflow_code(format, value.negative);
+
+  // Without a zero, exponent field 0 is an ordinary one: count codes as if one more field lay below
+  // it.
+  const int below = format.has_zero() ? 0 : 1;
+  const int field = value.magnitude.exponent + 52 + format.bias + below;
+  const int deficit = field < 1 ? 1 - field : 0;  // how far below the smallest normal number
+  const int wide_shift = 52 - format.mantissa_bits + deficit;
+  const int shift =
+      wide_shift < 63 ? wide_shift : 63;  // beyond 63 the value is below any tie or random word
+  const std::uint64_t significand =
+      value.magnitude.significand >> (wide_shift - shift < 63 ? wide_shift - shift : 63);
+
+  const std::uint64_t kept = significand >> shift;
+  const std::uint64_t rest = significand & ((std::uint64_t{1} << shift) - 1);
+  std::uint32_t usable = 0;
+  if (rounding.mode == RoundingMode::stochastic) {
+    const int bits = random_bits(rounding, format);
+    if (bits > 32)
+      fail(error_id::random_bits, "encode", "rounding.random_bits", std::to_string(bits),
+           "0 (automatic) to 32");
+    usable = ~std::uint32_t{0} << (32 - bits);
+  }
+  std::uint64_t code = kept;
+  if (deficit == 0) code += static_cast<std::uint64_t>(field - 1) << format.mantissa_bits;
+  code += rest != 0 || wide_shift > shift
+              ? detail::round_increment(rounding.mode, value.negative, kept, rest != 0 ? rest : 1,
+                                        shift, random & usable)
+              : 0;
+
+  const std::uint64_t lowest = std::uint64_t{1} << format.mantissa_bits;
+  if (!format.has_zero()) code = code < lowest ? 0 : code - lowest;
+  if (format.subnormals == Subnormals::flushed && code < lowest) code = 0;
+  if (code > format.max_finite_code()) {
+    if (detail::overflow_stops_at_max(rounding.mode, value.negative))
+      return format.max_finite_code() | sign;
+    return detail::overflow_code(format, value.negative);
+  }
+  if (code == 0 && !signed_zero) return 0;
+  return static_cast<std::uint32_t>(code) | sign;
+}
+
+constexpr std::uint32_t encode(const FloatFormat& format, float value,
+                               const Rounding& rounding = {}, std::uint32_t random = 0) {
+  return encode(format, unpack(value), rounding, random);
+}
+// From double in one rounding.
+constexpr std::uint32_t encode(const FloatFormat& format, double value,
+                               const Rounding& rounding = {}, std::uint32_t random = 0) {
+  return encode(format, unpack(value), rounding, random);
+}
+
+// The value of a code, exactly. NaN payloads come out where they went in; bits above the format's
+// are ignored.
+constexpr float decode(const FloatFormat& format, std::uint32_t code) {
+  const std::uint32_t magnitude = code & format.magnitude_mask();
+  const std::uint32_t sign = (code & format.sign_mask()) != 0 ? 0x80000000u : 0;
+  if (format.specials == Specials::nan_negative_zero && sign != 0 && magnitude == 0)
+    return std::bit_cast<float>(0x7FC00000u);
+  if (magnitude > format.max_finite_code()) {
+    const std::uint32_t payload = format.specials == Specials::ieee
+                                      ? (magnitude & format.mantissa_mask())
+                                            << (23 - format.mantissa_bits)
+                                      : 0x400000u;
+    return std::bit_cast<float>(sign | 0x7F800000u | payload);
+  }
+
+  const int field = static_cast<int>(magnitude >> format.mantissa_bits);
+  const bool subnormal = field == 0 && format.has_zero();
+  std::uint32_t significand = magnitude & format.mantissa_mask();
+  if (!subnormal) significand |= std::uint32_t{1} << format.mantissa_bits;
+  if (significand == 0 || (subnormal && format.subnormals == Subnormals::flushed))
+    return format.specials == Specials::nan_negative_zero ? 0.0f : std::bit_cast<float>(sign);
+
+  // significand * 2^unit, put into fp32's fields; its top bit stands for 2^top.
+  const int unit = (subnormal ? 1 : field) - format.bias - format.mantissa_bits;
+  const auto width = static_cast<int>(std::bit_width(significand));
+  const int top = unit + width - 1;
+  if (top < -126) return std::bit_cast<float>(sign | (significand << (unit + 149)));
+  const std::uint32_t fraction = (significand << (24 - width)) & 0x7FFFFFu;
+  return std::bit_cast<float>(sign | (static_cast<std::uint32_t>(top + 127) << 23) | fraction);
+}
+
+}  // namespace soma
+
+namespace soma {
+
+enum class Granularity : std::uint8_t { tensor, row, block_1x128, block_128x128, group_32 };
+enum class ScaleFormat : std::uint8_t {
+  fp32,
+  power_of_two,
+  mx,  // an e8m0 exponent by the rule of OCP Microscaling
+};
+enum class ScalePolicy : std::uint8_t {
+  none,     // no scale
+  current,  // from the amax of the values being encoded
+  delayed,  // given, from the amax history of earlier steps (AmaxHistory)
+};
+
+struct Scaling {
+  ScalePolicy policy = ScalePolicy::none;
+  Granularity granularity = Granularity::tensor;
+  ScaleFormat format = ScaleFormat::fp32;
+  int history = 16;  // delayed: how many amax values are remembered, 1 to 4096
+  int margin = 0;    // headroom: the scale is 2^margin times larger than needed, 0 to 64
+
+  friend constexpr bool operator==(const Scaling&, const Scaling&) = default;
+};
+
+// Columns and rows that one scale covers; 0 means all of them.
+struct Granule {
+  std::size_t rows, columns;
+};
+
+constexpr Granule granule(Granularity granularity) {
+  switch (granularity) {
+    case Granularity::tensor:
+      return {0, 0};
+    case Granularity::row:
+      return {1, 0};
+    case Granularity::block_1x128:
+      return {1, 128};
+    case Granularity::block_128x128:
+      return {128, 128};
+    case Granularity::group_32:
+      return {1, 32};
+  }
+  return {0, 0};
+}
+
+// How many scales a matrix has: `rows` x `columns` of them, row-major. A tensor has one
+// even if it is empty; the others have none where there is nothing to cover.
+struct ScaleGrid {
+  std::size_t rows, columns;
+  constexpr std::size_t size() const { return rows * columns; }
+};
+
+constexpr ScaleGrid scale_grid(Granularity granularity, std::size_t rows, std::size_t columns) {
+  const Granule g = granule(granularity);
+  const auto parts = [](std::size_t extent, std::size_t each) {
+    return each == 0 ? 1 : extent / each + (extent % each != 0 ? 1 : 0);
+  };
+  return {parts(rows, g.rows), parts(columns, g.columns)};
+}
+
+// Error scaling.invalid where a field is out of its range.
+inline const Scaling& validate(const Scaling& scaling, std::string_view operation) {
+  if (scaling.history < 1 || scaling.history > 4096)
+    fail(error_id::bad_scaling, operation, "scaling.history", std::to_string(scaling.history),
+         "1 to 4096");
+  if (scaling.margin < 0 || scaling.margin > 64)
+    fail(error_id::bad_scaling, operation, "scaling.margin", std::to_string(scaling.margin),
+         "0 to 64");
+  return scaling;
+}
+
+namespace detail {
+
+// floor(log2(value)) of a positive finite number.
+constexpr int exponent_of(float value) { return unpack(value).magnitude.exponent + 52; }
+
+}  // namespace detail
+
+// The scale for a granule whose largest finite magnitude is `amax`: 1 where that is 0, and from
+// 2^-126 to 2^126, so that it and its inverse are normal numbers.
+//   fp32          amax / largest * 2^margin, rounded to nearest
+//   power_of_two  the smallest power of two that brings amax to the largest number or below, times
+//                 2^margin
+//   mx            2^(floor(log2(amax)) - emax + margin), the rule of OCP Microscaling 1.0 section
+//                 6.3; values of up to twice 2^emax then meet a smaller largest number and saturate
+inline float scale_for(const Scaling& scaling, const FloatFormat& format, float amax) {
+  if (!(amax > 0)) return 1.0f;
+  const float largest = decode(format, format.max_finite_code());
+  int exponent = 0;
+  switch (scaling.format) {
+    case ScaleFormat::fp32: {
+      // The quotient of two fp32 numbers in fp64 is never within 2^-53 of a tie of fp32, so the
+      // second rounding is exact.
+      const double margin = detail::two_to(scaling.margin);
+      const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
+      return static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126));
+    }
+    case ScaleFormat::power_of_two:
+      exponent = detail::exponent_of(amax) - detail::exponent_of(largest);
+      if (unpack(amax).magnitude.significand > unpack(largest).magnitude.significand) ++exponent;
+      break;
+    case ScaleFormat::mx:
+      exponent = detail::exponent_of(amax) - format.max_exponent();
+      break;
+  }
+  return detail::two_to((std::clamp)(exponent + scaling.margin, -126, 126));
+}
+
+// amax of the last `scaling.history` steps for one granule, and the scale it gives: the delayed
+// policy. Starts empty, with scale 1.
+class AmaxHistory {
+ public:
+  explicit AmaxHistory(const Scaling& scaling, const FloatFormat& format)
+      : scaling_(validate(scaling, "AmaxHistory")), format_(validate(format, "AmaxHistory")) {
+    values_.reserve(static_cast<std::size_t>(scaling.history));
+  }
+
+  // Takes the amax of the step that ended. The oldest one is forgotten when the window is full.
+  void push(float amax) {
+    const auto window = static_cast<std::size_t>(scaling_.history);
+    if (values_.size() < window)
+      values_.push_back(amax);
+    else
+      values_[next_ % window] = amax;
+    ++next_;
+  }
+
+  // The largest remembered magnitude, 0 where nothing is remembered.
+  float amax() const {
+    float largest = 0;
+    for (const float value : values_) largest = (std::max)(largest, value);
+    return largest;
+  }
+  float scale() const { return scale_for(scaling_, format_, amax()); }
+
+  const std::vector<float>& values() const { return values_; }
+
+ private:
+  Scaling scaling_;
+  FloatFormat format_;
+  std::vector<float> values_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace soma
+
+namespace soma {
+
+// How numbers become those of a narrow format.
+struct Quantizer {
+  FloatFormat format = formats::fp32;
+  Rounding rounding{};
+  Scaling scaling{};
+
+  friend constexpr bool operator==(const Quantizer&, const Quantizer&) = default;
+};
+
+// How a matrix product adds up. The hardware's way is fp32; others are for study, and slow.
+struct Accumulation {
+  FloatFormat format = formats::fp32;  // of the running sum, which is rounded to nearest even
+  std::size_t chunk = 1;    // products that are added in fp32 between two roundings, from 1
+  std::size_t promote = 0;  // products after which the sum joins an fp32 total; 0: none
+
+  // Whether it is the hardware's.
+  constexpr bool plain() const { return format == formats::fp32; }
+  friend constexpr bool operator==(const Accumulation&, const Accumulation&) = default;
+};
+
+}  // namespace soma
+
 namespace soma {
 
 // What happens to an element of the product on its way out, in this order: (1) + the old value of c
@@ -4401,6 +4810,7 @@ struct GemmArgs {
   MatrixTarget c{};     // m x n; overlaps neither a nor b
   Segments segments{};  // of k
   Eviction eviction{};
+  Accumulation accumulation{};  // of each segment; segments meet in fp32
   // dot_instruction: where both operands' stored numbers are exact in bf16 (bf16 unscaled, 8-bit
   // formats, int8 and uint8 with a zero point of at most 128) two products at a time join the sum
   // as the instruction has it, from the first of each segment on; scales are multiplied on the way
@@ -4695,231 +5105,6 @@ struct ReduceKernels {
 // What the vector loops need to know of a format and a rounding, worked out once per call: every
 // mask, shift and special code as a plain integer. The loops take any format this way, so a format
 // chosen at run time is as fast as a named one.
-
-// ---- soma/numeric/codec.hpp
-// Encoding and decoding of one value, for any format and rounding: constexpr integer arithmetic, so
-// that neither the compiler's floating-point flags nor the machine's modes can change a bit. The
-// vector kernels (simd/) compute the same function many lanes at a time; tests compare the two.
-//
-// Rules (docs/numerics.md has them with examples):
-//   NaN       keeps its sign and the top mantissa_bits of its payload where the target is ieee; if
-//             those are all zero, the quiet bit is set. Elsewhere it becomes the format's NaN, with
-//             its sign where NaN has one. A format without NaN takes its largest positive number.
-//   overflow  a magnitude that rounds beyond the largest finite number, and infinity, follow
-//             FloatFormat::overflow. Finite values rounded toward zero (also up or down, on the
-//             side where that is toward zero) stop at the largest, as in IEEE 754 section 7.4.
-//   zero      keeps its sign where the format has signed zeros; without a zero (e8m0) it becomes
-//             the smallest number.
-//   negative  values below zero become NaN in a format without sign (its smallest number where it
-//             has no NaN).
-
-namespace soma {
-
-// A finite nonzero magnitude as an integer times a power of two: significand * 2^exponent, top bit
-// of it at bit 52.
-struct ExactMagnitude {
-  std::uint64_t significand;
-  int exponent;
-};
-
-// One fp32 or fp64 value taken apart.
-struct Unpacked {
-  enum class Kind : std::uint8_t { zero, finite, infinity, nan } kind;
-  bool negative;
-  ExactMagnitude magnitude;   // where finite
-  std::uint64_t nan_payload;  // where NaN: the mantissa field, its top bit at bit 51
-};
-
-constexpr Unpacked unpack(double value) {
-  const auto bits = std::bit_cast<std::uint64_t>(value);
-  const bool negative = (bits >> 63) != 0;
-  const int field = static_cast<int>((bits >> 52) & 0x7FF);
-  const std::uint64_t fraction = bits & 0xFFFFFFFFFFFFFu;
-  if (field == 0x7FF)
-    return {fraction != 0 ? Unpacked::Kind::nan : Unpacked::Kind::infinity, negative, {}, fraction};
-  if (field == 0 && fraction == 0) return {Unpacked::Kind::zero, negative, {}, 0};
-  if (field == 0) {  // subnormal: bring its top bit up to bit 52
-    const int shift = std::countl_zero(fraction) - 11;
-    return {Unpacked::Kind::finite, negative, {fraction << shift, -1074 - shift}, 0};
-  }
-  return {Unpacked::Kind::finite, negative, {fraction | (std::uint64_t{1} << 52), field - 1075}, 0};
-}
-
-// By its bits, not by conversion to double, which would make a signalling NaN quiet.
-constexpr Unpacked unpack(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const bool negative = (bits >> 31) != 0;
-  const int field = static_cast<int>((bits >> 23) & 0xFF);
-  const std::uint64_t fraction = std::uint64_t{bits & 0x7FFFFFu} << 29;
-  if (field == 0xFF)
-    return {fraction != 0 ? Unpacked::Kind::nan : Unpacked::Kind::infinity, negative, {}, fraction};
-  if (field == 0 && fraction == 0) return {Unpacked::Kind::zero, negative, {}, 0};
-  if (field == 0) {
-    const int shift = std::countl_zero(fraction) - 11;
-    return {Unpacked::Kind::finite, negative, {fraction << shift, -178 - shift}, 0};
-  }
-  return {Unpacked::Kind::finite, negative, {fraction | (std::uint64_t{1} << 52), field - 179}, 0};
-}
-
-namespace detail {
-
-// 2^exponent as fp32, for -149 to 127.
-constexpr float two_to(int exponent) {
-  return exponent < -126 ? std::bit_cast<float>(std::uint32_t{1} << (exponent + 149))
-                         : std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
-}
-
-// How much to add to the kept part: 0 or 1. `rest` is the discarded field, `field_bits` wide (1 to
-// 63). `random` holds random bits at its top; the lower ones are 0.
-constexpr std::uint64_t round_increment(RoundingMode mode, bool negative, std::uint64_t kept,
-                                        std::uint64_t rest, int field_bits, std::uint32_t random) {
-  const std::uint64_t half = std::uint64_t{1} << (field_bits - 1);
-  switch (mode) {
-    case RoundingMode::nearest_even:
-      return rest > half || (rest == half && (kept & 1) != 0);
-    case RoundingMode::nearest_away:
-      return rest >= half;
-    case RoundingMode::toward_zero:
-      return 0;
-    case RoundingMode::up:
-      return rest != 0 && !negative;
-    case RoundingMode::down:
-      return rest != 0 && negative;
-    case RoundingMode::stochastic: {
-      const std::uint64_t
-          top =  // the field's top 32 bits, or the whole field aligned to the top of 32
-          field_bits >= 32 ? rest >> (field_bits - 32) : rest << (32 - field_bits);
-      return (top + random) >> 32;
-    }
-  }
-  return 0;
-}
-
-// Whether a finite overflow in that direction goes to the largest finite number whatever the
-// policy.
-constexpr bool overflow_stops_at_max(RoundingMode mode, bool negative) {
-  return mode == RoundingMode::toward_zero || (mode == RoundingMode::up && negative) ||
-         (mode == RoundingMode::down && !negative);
-}
-
-constexpr std::uint32_t overflow_code(const FloatFormat& format, bool negative) {
-  const std::uint32_t sign = negative ? format.sign_mask() : 0;
-  switch (format.resolved_overflow()) {
-    case Overflow::infinity:
-      return format.infinity_code() | sign;
-    case Overflow::nan:
-      return format.quiet_nan_code() | sign;
-    default:
-      return format.max_finite_code() | sign;
-  }
-}
-
-constexpr std::uint32_t nan_code(const FloatFormat& format, const Unpacked& value) {
-  if (!format.has_nan()) return format.max_finite_code();
-  const std::uint32_t sign = value.negative ? format.sign_mask() : 0;
-  if (format.specials != Specials::ieee) return format.quiet_nan_code() | sign;
-  const auto payload = static_cast<std::uint32_t>(value.nan_payload >> (52 - format.mantissa_bits));
-  return (payload != 0 ? format.infinity_code() | payload : format.quiet_nan_code()) | sign;
-}
-
-}  // namespace detail
-
-// The code of a value that was taken apart. `random`: for stochastic rounding, a random word whose
-// top random_bits(rounding, format) bits are used.
-constexpr std::uint32_t encode(const FloatFormat& format, const Unpacked& value,
-                               const Rounding& rounding, std::uint32_t random = 0) {
-  using Kind = Unpacked::Kind;
-  if (value.kind == Kind::nan) return detail::nan_code(format, value);
-  if (value.negative && !format.is_signed && value.kind != Kind::zero)
-    return format.has_nan() ? format.quiet_nan_code() : 0;
-
-  const bool signed_zero = format.specials != Specials::nan_negative_zero;
-  const std::uint32_t sign = value.negative ? format.sign_mask() : 0;
-  if (value.kind == Kind::zero) return signed_zero ? sign : 0;
-  if (value.kind == Kind::infinity) return detail::overflow_code(format, value.negative);
-
-  // Without a zero, exponent field 0 is an ordinary one: count codes as if one more field lay below
-  // it.
-  const int below = format.has_zero() ? 0 : 1;
-  const int field = value.magnitude.exponent + 52 + format.bias + below;
-  const int deficit = field < 1 ? 1 - field : 0;  // how far below the smallest normal number
-  const int wide_shift = 52 - format.mantissa_bits + deficit;
-  const int shift =
-      wide_shift < 63 ? wide_shift : 63;  // beyond 63 the value is below any tie or random word
-  const std::uint64_t significand =
-      value.magnitude.significand >> (wide_shift - shift < 63 ? wide_shift - shift : 63);
-
-  const std::uint64_t kept = significand >> shift;
-  const std::uint64_t rest = significand & ((std::uint64_t{1} << shift) - 1);
-  std::uint32_t usable = 0;
-  if (rounding.mode == RoundingMode::stochastic) {
-    const int bits = random_bits(rounding, format);
-    if (bits > 32)
-      fail(error_id::random_bits, "encode", "rounding.random_bits", std::to_string(bits),
-           "0 (automatic) to 32");
-    usable = ~std::uint32_t{0} << (32 - bits);
-  }
-  std::uint64_t code = kept;
-  if (deficit == 0) code += static_cast<std::uint64_t>(field - 1) << format.mantissa_bits;
-  code += rest != 0 || wide_shift > shift
-              ? detail::round_increment(rounding.mode, value.negative, kept, rest != 0 ? rest : 1,
-                                        shift, random & usable)
-              : 0;
-
-  const std::uint64_t lowest = std::uint64_t{1} << format.mantissa_bits;
-  if (!format.has_zero()) code = code < lowest ? 0 : code - lowest;
-  if (format.subnormals == Subnormals::flushed && code < lowest) code = 0;
-  if (code > format.max_finite_code()) {
-    if (detail::overflow_stops_at_max(rounding.mode, value.negative))
-      return format.max_finite_code() | sign;
-    return detail::overflow_code(format, value.negative);
-  }
-  if (code == 0 && !signed_zero) return 0;
-  return static_cast<std::uint32_t>(code) | sign;
-}
-
-constexpr std::uint32_t encode(const FloatFormat& format, float value,
-                               const Rounding& rounding = {}, std::uint32_t random = 0) {
-  return encode(format, unpack(value), rounding, random);
-}
-// From double in one rounding.
-constexpr std::uint32_t encode(const FloatFormat& format, double value,
-                               const Rounding& rounding = {}, std::uint32_t random = 0) {
-  return encode(format, unpack(value), rounding, random);
-}
-
-// The value of a code, exactly. NaN payloads come out where they went in; bits above the format's
-// are ignored.
-constexpr float decode(const FloatFormat& format, std::uint32_t code) {
-  const std::uint32_t magnitude = code & format.magnitude_mask();
-  const std::uint32_t sign = (code & format.sign_mask()) != 0 ? 0x80000000u : 0;
-  if (format.specials == Specials::nan_negative_zero && sign != 0 && magnitude == 0)
-    return std::bit_cast<float>(0x7FC00000u);
-  if (magnitude > format.max_finite_code()) {
-    const std::uint32_t payload = format.specials == Specials::ieee
-                                      ? (magnitude & format.mantissa_mask())
-                                            << (23 - format.mantissa_bits)
-                                      : 0x400000u;
-    return std::bit_cast<float>(sign | 0x7F800000u | payload);
-  }
-
-  const int field = static_cast<int>(magnitude >> format.mantissa_bits);
-  const bool subnormal = field == 0 && format.has_zero();
-  std::uint32_t significand = magnitude & format.mantissa_mask();
-  if (!subnormal) significand |= std::uint32_t{1} << format.mantissa_bits;
-  if (significand == 0 || (subnormal && format.subnormals == Subnormals::flushed))
-    return format.specials == Specials::nan_negative_zero ? 0.0f : std::bit_cast<float>(sign);
-
-  // significand * 2^unit, put into fp32's fields; its top bit stands for 2^top.
-  const int unit = (subnormal ? 1 : field) - format.bias - format.mantissa_bits;
-  const auto width = static_cast<int>(std::bit_width(significand));
-  const int top = unit + width - 1;
-  if (top < -126) return std::bit_cast<float>(sign | (significand << (unit + 149)));
-  const std::uint32_t fraction = (significand << (24 - width)) & 0x7FFFFFu;
-  return std::bit_cast<float>(sign | (static_cast<std::uint32_t>(top + 127) << 23) | fraction);
-}
-
-}  // namespace soma
 
 namespace soma {
 
@@ -6102,6 +6287,19 @@ struct CastSetting {
   DType dtype = DType::fp32;
   Rounding rounding{};
   Draw draw{};  // of stochastic rounding: element i, row-major, draws at draw.index + i
+};
+
+// Numbers of a narrow format with their scales, as an operand of a matrix product: ops/quantize.hpp.
+struct QuantizeSetting {
+  Quantizer quantizer{};
+  // The sum runs down the columns: groups of a scale lie along the rows, and begin anew at each
+  // shard.
+  bool along_rows = false;
+  // x is a parameter: stochastic rounding draws at parameter_index(row, column), else at the
+  // token_index of its sequences.
+  bool parameter = false;
+  float scale = 1;  // ScalePolicy::delayed
+  Draw draw{};      // of stochastic rounding; the index is the element's own
 };
 
 // Optimizer steps. Stochastic rounding of a stored number draws at parameter_index(row, column) of
@@ -8719,161 +8917,6 @@ constexpr fp8_e4m3fn operator""_e4m3fn(long double value) {
 }
 
 }  // namespace literals
-
-}  // namespace soma
-// ---- soma/numeric/scaling.hpp
-// Scaling: the scale that goes with a narrow format, as a value. One scale serves a granule (a
-// tensor, a row, a block).
-//
-// The stored scale says all: elements are encode(x * inverse) with inverse = 1 / scale, and read as
-// decode(code) * scale. Each of these operations is rounded once by IEEE nearest-even, so bits do
-// not depend on the target. A finite product beyond the format's largest number (a rounding of
-// scale or inverse, a delayed scale that is behind, the MX rule) saturates, whatever
-// FloatFormat::overflow says: that is what a scale is for. Infinities and NaN keep their rules.
-
-namespace soma {
-
-enum class Granularity : std::uint8_t { tensor, row, block_1x128, block_128x128, group_32 };
-enum class ScaleFormat : std::uint8_t {
-  fp32,
-  power_of_two,
-  mx,  // an e8m0 exponent by the rule of OCP Microscaling
-};
-enum class ScalePolicy : std::uint8_t {
-  none,     // no scale
-  current,  // from the amax of the values being encoded
-  delayed,  // given, from the amax history of earlier steps (AmaxHistory)
-};
-
-struct Scaling {
-  ScalePolicy policy = ScalePolicy::none;
-  Granularity granularity = Granularity::tensor;
-  ScaleFormat format = ScaleFormat::fp32;
-  int history = 16;  // delayed: how many amax values are remembered, 1 to 4096
-  int margin = 0;    // headroom: the scale is 2^margin times larger than needed, 0 to 64
-
-  friend constexpr bool operator==(const Scaling&, const Scaling&) = default;
-};
-
-// Columns and rows that one scale covers; 0 means all of them.
-struct Granule {
-  std::size_t rows, columns;
-};
-
-constexpr Granule granule(Granularity granularity) {
-  switch (granularity) {
-    case Granularity::tensor:
-      return {0, 0};
-    case Granularity::row:
-      return {1, 0};
-    case Granularity::block_1x128:
-      return {1, 128};
-    case Granularity::block_128x128:
-      return {128, 128};
-    case Granularity::group_32:
-      return {1, 32};
-  }
-  return {0, 0};
-}
-
-// How many scales a matrix has: `rows` x `columns` of them, row-major. A tensor has one
-// even if it is empty; the others have none where there is nothing to cover.
-struct ScaleGrid {
-  std::size_t rows, columns;
-  constexpr std::size_t size() const { return rows * columns; }
-};
-
-constexpr ScaleGrid scale_grid(Granularity granularity, std::size_t rows, std::size_t columns) {
-  const Granule g = granule(granularity);
-  const auto parts = [](std::size_t extent, std::size_t each) {
-    return each == 0 ? 1 : extent / each + (extent % each != 0 ? 1 : 0);
-  };
-  return {parts(rows, g.rows), parts(columns, g.columns)};
-}
-
-// Error scaling.invalid where a field is out of its range.
-inline const Scaling& validate(const Scaling& scaling, std::string_view operation) {
-  if (scaling.history < 1 || scaling.history > 4096)
-    fail(error_id::bad_scaling, operation, "scaling.history", std::to_string(scaling.history),
-         "1 to 4096");
-  if (scaling.margin < 0 || scaling.margin > 64)
-    fail(error_id::bad_scaling, operation, "scaling.margin", std::to_string(scaling.margin),
-         "0 to 64");
-  return scaling;
-}
-
-namespace detail {
-
-// floor(log2(value)) of a positive finite number.
-constexpr int exponent_of(float value) { return unpack(value).magnitude.exponent + 52; }
-
-}  // namespace detail
-
-// The scale for a granule whose largest finite magnitude is `amax`: 1 where that is 0, and from
-// 2^-126 to 2^126, so that it and its inverse are normal numbers.
-//   fp32          amax / largest * 2^margin, rounded to nearest
-//   power_of_two  the smallest power of two that brings amax to the largest number or below, times
-//                 2^margin
-//   mx            2^(floor(log2(amax)) - emax + margin), the rule of OCP Microscaling 1.0 section
-//                 6.3; values of up to twice 2^emax then meet a smaller largest number and saturate
-inline float scale_for(const Scaling& scaling, const FloatFormat& format, float amax) {
-  if (!(amax > 0)) return 1.0f;
-  const float largest = decode(format, format.max_finite_code());
-  int exponent = 0;
-  switch (scaling.format) {
-    case ScaleFormat::fp32: {
-      // The quotient of two fp32 numbers in fp64 is never within 2^-53 of a tie of fp32, so the
-      // second rounding is exact.
-      const double margin = detail::two_to(scaling.margin);
-      const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
-      return static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126));
-    }
-    case ScaleFormat::power_of_two:
-      exponent = detail::exponent_of(amax) - detail::exponent_of(largest);
-      if (unpack(amax).magnitude.significand > unpack(largest).magnitude.significand) ++exponent;
-      break;
-    case ScaleFormat::mx:
-      exponent = detail::exponent_of(amax) - format.max_exponent();
-      break;
-  }
-  return detail::two_to((std::clamp)(exponent + scaling.margin, -126, 126));
-}
-
-// amax of the last `scaling.history` steps for one granule, and the scale it gives: the delayed
-// policy. Starts empty, with scale 1.
-class AmaxHistory {
- public:
-  explicit AmaxHistory(const Scaling& scaling, const FloatFormat& format)
-      : scaling_(validate(scaling, "AmaxHistory")), format_(validate(format, "AmaxHistory")) {
-    values_.reserve(static_cast<std::size_t>(scaling.history));
-  }
-
-  // Takes the amax of the step that ended. The oldest one is forgotten when the window is full.
-  void push(float amax) {
-    const auto window = static_cast<std::size_t>(scaling_.history);
-    if (values_.size() < window)
-      values_.push_back(amax);
-    else
-      values_[next_ % window] = amax;
-    ++next_;
-  }
-
-  // The largest remembered magnitude, 0 where nothing is remembered.
-  float amax() const {
-    float largest = 0;
-    for (const float value : values_) largest = (std::max)(largest, value);
-    return largest;
-  }
-  float scale() const { return scale_for(scaling_, format_, amax()); }
-
-  const std::vector<float>& values() const { return values_; }
-
- private:
-  Scaling scaling_;
-  FloatFormat format_;
-  std::vector<float> values_;
-  std::size_t next_ = 0;
-};
 
 }  // namespace soma
 

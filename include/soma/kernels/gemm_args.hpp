@@ -9,6 +9,7 @@
 // products and sums below 2^-126 count as zero.
 
 #include <soma/kernels/operand.hpp>
+#include <soma/numeric/quantizer.hpp>
 #include <soma/runtime/math.hpp>
 
 #include <cstddef>
@@ -36,6 +37,7 @@ struct GemmArgs {
   MatrixTarget c{};     // m x n; overlaps neither a nor b
   Segments segments{};  // of k
   Eviction eviction{};
+  Accumulation accumulation{};  // of each segment; segments meet in fp32
   // dot_instruction: where both operands' stored numbers are exact in bf16 (bf16 unscaled, 8-bit
   // formats, int8 and uint8 with a zero point of at most 128) two products at a time join the sum
   // as the instruction has it, from the first of each segment on; scales are multiplied on the way

@@ -5,6 +5,7 @@
 #include <soma/kernels/loss_args.hpp>
 #include <soma/kernels/operand.hpp>
 #include <soma/numeric/draw.hpp>
+#include <soma/numeric/quantizer.hpp>
 #include <soma/numeric/rounding.hpp>
 #include <soma/tensor/dtype.hpp>
 #include <soma/tensor/tensor.hpp>
@@ -105,6 +106,19 @@ struct CastSetting {
   DType dtype = DType::fp32;
   Rounding rounding{};
   Draw draw{};  // of stochastic rounding: element i, row-major, draws at draw.index + i
+};
+
+// Numbers of a narrow format with their scales, as an operand of a matrix product: ops/quantize.hpp.
+struct QuantizeSetting {
+  Quantizer quantizer{};
+  // The sum runs down the columns: groups of a scale lie along the rows, and begin anew at each
+  // shard.
+  bool along_rows = false;
+  // x is a parameter: stochastic rounding draws at parameter_index(row, column), else at the
+  // token_index of its sequences.
+  bool parameter = false;
+  float scale = 1;  // ScalePolicy::delayed
+  Draw draw{};      // of stochastic rounding; the index is the element's own
 };
 
 // Optimizer steps. Stochastic rounding of a stored number draws at parameter_index(row, column) of
