@@ -35,6 +35,7 @@ set(soma_dispatch_sources
   norm.cpp
   optimizer.cpp
   programs.cpp
+  quantize.cpp
   random.cpp
   reduce.cpp)
 list(TRANSFORM soma_dispatch_sources PREPEND "${PROJECT_SOURCE_DIR}/include/soma/dispatch/")

@@ -12,6 +12,7 @@ Builds an example and runs it with the arguments given.
                     `bert_classifier train`, for example: bash examples/run.sh --data reviews.tsv --output model
   digits            trains two networks to read digits (bash examples/run.sh digits --help)
   custom_operator   three operators of one's own in a classifier of digits
+  precision_study   trains one task in several number formats and compares (bash examples/run.sh precision_study --help)
   numeric_tour      formats, stochastic rounding, this machine
 
   1. installs the packages that are missing (as root on Debian or a relative; otherwise it says which)
@@ -24,7 +25,7 @@ fi
 
 example=bert_classifier
 case ${1:-} in
-  bert_classifier | numeric_tour | digits | custom_operator)
+  bert_classifier | numeric_tour | digits | custom_operator | precision_study)
     example=$1
     shift
     ;;
@@ -38,6 +39,9 @@ packages=(g++ cmake ninja-build libhwy-dev libmsgsl-dev)
 if [ "$example" = bert_classifier ]; then
   packages+=(nlohmann-json3-dev libxxhash-dev libutf8proc-dev zlib1g-dev libprotozero-dev libcli11-dev
     libcpp-httplib-dev pkg-config)
+fi
+if [ "$example" = precision_study ]; then
+  packages+=(nlohmann-json3-dev libxxhash-dev libutf8proc-dev zlib1g-dev libcli11-dev)
 fi
 soma_require "${packages[@]}"
 soma_say "[2/3] building $example into build/release"

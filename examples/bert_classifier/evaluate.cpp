@@ -5,6 +5,7 @@
 #include "rows.hpp"
 
 #include <soma/io/confusion_csv.hpp>
+#include <soma/io/precision_json.hpp>
 #include <soma/io/record_json.hpp>
 #include <soma/models/text_classifier.hpp>
 #include <soma/runtime/host.hpp>
@@ -117,12 +118,18 @@ int predict(const PredictOptions& options) {
 }
 
 int describe(const DescribeOptions& options) {
+  if (!options.precision.empty()) {
+    std::cout << to_json(soma::find_precision(options.precision)) << '\n';
+    return 0;
+  }
   Compute compute(options.compute);
   soma::Context& context = compute.context();
   std::cout << to_string(describe_host(context));
   std::cout << "formats          ";
   for (const soma::NamedFormat& format : soma::named_formats) std::cout << ' ' << format.name;
-  std::cout << "\nprecisions        fp32 bf16 bf16_sr\nversion           " << soma::version.major
-            << '.' << soma::version.minor << '.' << soma::version.patch << '\n';
+  std::cout << "\nprecisions       ";
+  for (const soma::Precision& preset : soma::precision_presets()) std::cout << ' ' << preset.name;
+  std::cout << "\nversion           " << soma::version.major << '.' << soma::version.minor << '.'
+            << soma::version.patch << '\n';
   return 0;
 }

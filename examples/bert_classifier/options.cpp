@@ -182,10 +182,11 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->group(loop_group);
 
   command
-      .add_option("--precision", options.precision,
-                  "fp32; bf16: activations in bf16; bf16_sr: weights and moments too, with "
-                  "stochastic rounding")
-      ->type_name("fp32|bf16|bf16_sr|FILE.json")
+      .add_option(
+          "--precision", options.precision,
+          "formats of weights, activations and what products read: a preset, or a file of "
+          "one's own (docs/precision.md; describe --precision NAME prints one to begin with)")
+      ->type_name("NAME|FILE.json")
       ->capture_default_str()
       ->group(compute_group);
   number("--shards", options.shards,
@@ -268,5 +269,9 @@ void add_options(CLI::App& command, ServeOptions& options) {
 }
 
 void add_options(CLI::App& command, DescribeOptions& options) {
+  command
+      .add_option("--precision", options.precision,
+                  "print a precision as JSON, to begin one's own with, and nothing else")
+      ->type_name("NAME|FILE.json");
   add_compute(command, options.compute);
 }

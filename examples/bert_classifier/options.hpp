@@ -73,6 +73,7 @@ struct ServeOptions {
 
 struct DescribeOptions {
   ComputeOptions compute;
+  std::string precision;  // empty: the host is described
 };
 
 void add_options(CLI::App& command, TrainOptions& options);

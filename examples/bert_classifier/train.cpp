@@ -12,6 +12,7 @@
 #include <soma/io/atomic_folder.hpp>
 #include <soma/io/checkpoint_folder.hpp>
 #include <soma/io/confusion_csv.hpp>
+#include <soma/io/precision_json.hpp>
 #include <soma/io/state_hash.hpp>
 #include <soma/models/text_classifier.hpp>
 #include <soma/runtime/host.hpp>
@@ -92,7 +93,7 @@ soma::train::TrainerOptions trainer_options(const TrainOptions& options) {
   result.decay_all = options.decay_all;
   result.clip = options.clip;
   result.seed = options.seed;
-  result.precision = soma::Precision::named(options.precision);
+  result.precision = soma::find_precision(options.precision);
   result.evaluate_every = options.evaluate_every;
   result.patience = options.patience;
   result.keep_best = options.keep_best;
@@ -170,7 +171,7 @@ int train(const TrainOptions& options) {
   std::optional<soma::train::ConsoleProgress> progress;
   if (!options.quiet) {
     const soma::HostDescription host = describe_host(context);
-    const bool narrow = settings.precision.weights == soma::DType::bf16;
+    const bool narrow = settings.precision.gemm_weights.format.mantissa_bits <= 7;
     const double peak =
         narrow && host.bf16_gflops_per_core > 0 ? host.bf16_gflops_per_core : host.gflops_per_core;
     progress.emplace(std::cerr,

@@ -6,6 +6,7 @@
 #include <soma/io/confusion_csv.hpp>
 #include <soma/io/json_lines.hpp>
 #include <soma/io/npy.hpp>
+#include <soma/io/precision_json.hpp>
 #include <soma/io/record_json.hpp>
 #include <soma/io/safetensors.hpp>
 #include <soma/io/state_hash.hpp>

@@ -7122,11 +7122,21 @@ inline void embedding_backward(Core& core, const OperatorCall& call) {
 // linear: a product whose bias, activation, dropout and residual are applied to each block on its
 // way out of PSUM.
 
+// ---- soma/ops/programs/matmul.hpp
+// Matrix products: whatever is transposed is a choice of how operands are loaded.
+
 // ---- soma/ops/programs/product.hpp
 // The product of two matrices of any size on the Tensor engine: blocks of 128 x 512 of the result,
 // each summed in PSUM over all of the inner dimension, then handed to whoever asked for them.
 
 namespace soma::programs {
+
+// Error neuroncore.rule_broken: PSUM adds in fp32, whatever the operands are.
+inline void check_accumulation(std::string_view operation, const Accumulation& accumulation) {
+  if (!accumulation.plain())
+    neuroncore::rule_broken(operation, "accumulation", to_string(accumulation.format),
+                            "fp32, which PSUM adds in");
+}
 
 // How a product is cut, so that it fits: `columns` of the right operand and `inner` of the inner
 // dimension stay in SBUF while rows pass by.
@@ -7219,6 +7229,63 @@ void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evi
 
 namespace soma::programs {
 
+namespace detail {
+
+// An operand of matmul as the product sees it, in tiles that pair with the other's.
+inline InnerOperand matmul_operand(const HbmView& view, bool inner_rows,
+                                   const Quantization& quantization, DType other,
+                                   const Quantization& others) {
+  InnerOperand operand{.view = view, .inner_rows = inner_rows, .quantization = quantization};
+  // What is scaled has more digits than its storage.
+  const auto inner_type = [](DType dtype, const Quantization& how) {
+    return how.scale != 1 || how.zero_point != 0 ? DType::fp32 : dtype;
+  };
+  operand.tile_type =
+      operand_type(inner_type(view.dtype(), quantization), inner_type(other, others));
+  return operand;
+}
+
+}  // namespace detail
+
+inline void matmul(Core& core, const OperatorCall& call) {
+  const auto& setting = call.attributes.as<MatmulSetting>();
+  check_accumulation("matmul", setting.accumulation);
+  const auto sizes = soma::detail::matmul_sizes(call.inputs, setting);
+  const bool stacks = call.inputs[1].rank() > 2;
+  // A stack as matrices behind each other.
+  const auto stack = [&](const Tensor& tensor) {
+    if (!stacks) return tensor;
+    const std::size_t rank = tensor.rank();
+    return contiguous(call.context, tensor)
+        .reshape(Shape{sizes.batch, tensor.size(rank - 2), tensor.size(rank - 1)});
+  };
+  const Tensor all_a = stack(call.inputs[0]), all_b = stack(call.inputs[1]);
+  const Tensor y = call.outputs[0].reshape(Shape{sizes.batch * sizes.m, sizes.n});
+  const HbmView target = hbm_target(y);
+  for (std::size_t i = 0; i < sizes.batch; ++i) {
+    const Core::Scope scope(core);
+    const Rows a(call.context, stacks ? all_a.select(0, i) : all_a);
+    const Rows b(call.context, stacks ? all_b.select(0, i) : all_b);
+    Pair out(core, y.dtype(), (std::min)(sizes.m, lanes), (std::min)(sizes.n, bank_columns));
+    product(core,
+            detail::matmul_operand(a.view(), setting.transpose_a, setting.a, b.dtype(), setting.b),
+            detail::matmul_operand(b.view(), !setting.transpose_b, setting.b, a.dtype(), setting.a),
+            [&](const Tile& sums, std::size_t row, std::size_t column) {
+              const Tile rounded = out.next(sums.partitions(), sums.free_size());
+              core.scalar.copy(rounded, sums);
+              const std::size_t first = i * sizes.m + row;
+              core.dma.queue(store_queue)
+                  .store(target.rows(first, first + sums.partitions())
+                             .columns(column, column + sums.free_size()),
+                         rounded);
+            });
+  }
+}
+
+}  // namespace soma::programs
+
+namespace soma::programs {
+
 constexpr Function function_of(Activation activation) {
   switch (activation) {
     case Activation::relu:
@@ -7236,6 +7303,7 @@ constexpr Function function_of(Activation activation) {
 
 inline void linear(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<LinearSetting>();
+  check_accumulation("linear", setting.accumulation);
   Context& context = call.context;
   const Rows x(context, call.inputs[0]), weight(context, call.inputs[1]);
   const std::size_t m = x.rows(), n = weight.rows();
@@ -7260,11 +7328,11 @@ inline void linear(Core& core, const OperatorCall& call) {
   if (bias.defined())
     biases = core.sbuf.tile(DType::fp32, rows, (std::min)(n, ProductCut::most_columns));
 
-  const InnerOperand a{
-      .view = x.view(), .inner_rows = false, .tile_type = operand_type(x.dtype(), weight.dtype())};
-  const InnerOperand b{.view = weight.view(),
-                       .inner_rows = false,
-                       .tile_type = operand_type(weight.dtype(), x.dtype())};
+  const Quantization x_scale{.scale = setting.x_scale}, weight_scale{.scale = setting.weight_scale};
+  const InnerOperand a =
+      detail::matmul_operand(x.view(), false, x_scale, weight.dtype(), weight_scale);
+  const InnerOperand b =
+      detail::matmul_operand(weight.view(), false, weight_scale, x.dtype(), x_scale);
   product(core, a, b, [&](const Tile& sums, std::size_t row, std::size_t column) {
     const std::size_t height = sums.partitions(), width = sums.free_size();
     const auto block = [&](const HbmView& view) {
@@ -7317,64 +7385,6 @@ inline void linear(Core& core, const OperatorCall& call) {
     }
     core.dma.queue(store_queue).store(block(y), result);
   });
-}
-
-}  // namespace soma::programs
-// ---- soma/ops/programs/matmul.hpp
-// Matrix products: whatever is transposed is a choice of how operands are loaded.
-
-namespace soma::programs {
-
-namespace detail {
-
-// An operand of matmul as the product sees it, in tiles that pair with the other's.
-inline InnerOperand matmul_operand(const HbmView& view, bool inner_rows,
-                                   const Quantization& quantization, DType other,
-                                   const Quantization& others) {
-  InnerOperand operand{.view = view, .inner_rows = inner_rows, .quantization = quantization};
-  // What is scaled has more digits than its storage.
-  const auto inner_type = [](DType dtype, const Quantization& how) {
-    return how.scale != 1 || how.zero_point != 0 ? DType::fp32 : dtype;
-  };
-  operand.tile_type =
-      operand_type(inner_type(view.dtype(), quantization), inner_type(other, others));
-  return operand;
-}
-
-}  // namespace detail
-
-inline void matmul(Core& core, const OperatorCall& call) {
-  const auto& setting = call.attributes.as<MatmulSetting>();
-  const auto sizes = soma::detail::matmul_sizes(call.inputs, setting);
-  const bool stacks = call.inputs[1].rank() > 2;
-  // A stack as matrices behind each other.
-  const auto stack = [&](const Tensor& tensor) {
-    if (!stacks) return tensor;
-    const std::size_t rank = tensor.rank();
-    return contiguous(call.context, tensor)
-        .reshape(Shape{sizes.batch, tensor.size(rank - 2), tensor.size(rank - 1)});
-  };
-  const Tensor all_a = stack(call.inputs[0]), all_b = stack(call.inputs[1]);
-  const Tensor y = call.outputs[0].reshape(Shape{sizes.batch * sizes.m, sizes.n});
-  const HbmView target = hbm_target(y);
-  for (std::size_t i = 0; i < sizes.batch; ++i) {
-    const Core::Scope scope(core);
-    const Rows a(call.context, stacks ? all_a.select(0, i) : all_a);
-    const Rows b(call.context, stacks ? all_b.select(0, i) : all_b);
-    Pair out(core, y.dtype(), (std::min)(sizes.m, lanes), (std::min)(sizes.n, bank_columns));
-    product(core,
-            detail::matmul_operand(a.view(), setting.transpose_a, setting.a, b.dtype(), setting.b),
-            detail::matmul_operand(b.view(), !setting.transpose_b, setting.b, a.dtype(), setting.a),
-            [&](const Tile& sums, std::size_t row, std::size_t column) {
-              const Tile rounded = out.next(sums.partitions(), sums.free_size());
-              core.scalar.copy(rounded, sums);
-              const std::size_t first = i * sizes.m + row;
-              core.dma.queue(store_queue)
-                  .store(target.rows(first, first + sums.partitions())
-                             .columns(column, column + sums.free_size()),
-                         rounded);
-            });
-  }
 }
 
 }  // namespace soma::programs

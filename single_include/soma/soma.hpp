@@ -26,6 +26,7 @@
 #include <iosfwd>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -1571,6 +1572,15 @@ inline DType find_dtype(std::string_view name) {
   std::string wanted = "one of";
   for (const DType dtype : dtypes) wanted.append(" ").append(to_string(dtype));
   fail(error_id::unknown_dtype, "find_dtype", "name", quoted(name), wanted);
+}
+
+// The type whose elements have that format, whatever its overflow policy. Error
+// tensor.unknown_dtype.
+inline DType find_dtype(const FloatFormat& format) {
+  for (const DType dtype : dtypes)
+    if (is_floating(dtype) && format_of(dtype) == format.with(Overflow::special)) return dtype;
+  fail(error_id::unknown_dtype, "find_dtype", "format", to_string(format),
+       "one that tensors have");
 }
 
 // dtype_of<T>: the tag of a C++ type. An undefined one is a compile error.
@@ -3411,6 +3421,7 @@ namespace soma {
 
 struct Checkpoint {
   StateDict weights{}, optimizer{};
+  StateDict precision{};         // amax histories behind scales
   Record progress{"progress"};  // step, epoch, position in the data, scale of the loss ...
   // What has to be the same for the run to go on with the same numbers: the model's shape, a hash
   // of the data, options, the library's version, the mode of arithmetic.
@@ -3913,6 +3924,8 @@ struct Operator {
   // `host` makes the outputs, because their sizes depend on the data. A shape rule then only checks
   // the inputs, and may be left out.
   bool allocates_outputs = false;
+  // `host` is made of other operators, which a device runs one by one.
+  bool composite = false;
 
   void (*shape)(const ShapeCall&) = nullptr;
   void (*host)(const OperatorCall&) = nullptr;
@@ -4377,7 +4390,8 @@ struct EmbeddingKernels {
 // bits depend on the segments and on nothing else: not on blocking, tile, target (with fused
 // multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element:
 // k 2^-24 sum |a| |b|. With the bf16 dot instruction bits depend on the segments and the CPU, and
-// products and sums below 2^-126 count as zero.
+// products and sums below 2^-126 count as zero. With another accumulator than fp32 (GemmArgs::
+// accumulation, defined in numeric/quantizer.hpp) bits depend on it and the segments only.
 
 // ---- soma/numeric/quantizer.hpp
 // Quantizer: format, rounding and scale together, as one role of a training run has them.
@@ -4632,6 +4646,44 @@ enum class ScalePolicy : std::uint8_t {
   delayed,  // given, from the amax history of earlier steps (AmaxHistory)
 };
 
+constexpr std::string_view to_string(Granularity granularity) {
+  switch (granularity) {
+    case Granularity::tensor:
+      return "tensor";
+    case Granularity::row:
+      return "row";
+    case Granularity::block_1x128:
+      return "1x128";
+    case Granularity::block_128x128:
+      return "128x128";
+    case Granularity::group_32:
+      return "32";
+  }
+  return "unknown";
+}
+constexpr std::string_view to_string(ScaleFormat format) {
+  switch (format) {
+    case ScaleFormat::fp32:
+      return "fp32";
+    case ScaleFormat::power_of_two:
+      return "power_of_two";
+    case ScaleFormat::mx:
+      return "e8m0";
+  }
+  return "unknown";
+}
+constexpr std::string_view to_string(ScalePolicy policy) {
+  switch (policy) {
+    case ScalePolicy::none:
+      return "none";
+    case ScalePolicy::current:
+      return "current";
+    case ScalePolicy::delayed:
+      return "delayed";
+  }
+  return "unknown";
+}
+
 struct Scaling {
   ScalePolicy policy = ScalePolicy::none;
   Granularity granularity = Granularity::tensor;
@@ -4753,7 +4805,16 @@ class AmaxHistory {
   }
   float scale() const { return scale_for(scaling_, format_, amax()); }
 
-  const std::vector<float>& values() const { return values_; }
+  // What is remembered, oldest first: pushed into an empty history it gives the same one.
+  std::vector<float> values() const {
+    std::vector<float> result;
+    const std::size_t first = values_.size() < static_cast<std::size_t>(scaling_.history)
+                                  ? 0
+                                  : next_ % values_.size();
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      result.push_back(values_[(first + i) % values_.size()]);
+    return result;
+  }
 
  private:
   Scaling scaling_;
@@ -4775,11 +4836,21 @@ struct Quantizer {
   friend constexpr bool operator==(const Quantizer&, const Quantizer&) = default;
 };
 
-// How a matrix product adds up. The hardware's way is fp32; others are for study, and slow.
+// How a matrix product adds up. The hardware's way is fp32, whatever chunk and promote are; other
+// formats are for study, and slow.
+//
+// Within each segment of the sum a running sum starts from 0. Products join it in ascending order,
+// one fp32 fused multiply-add each; after every `chunk` of them it is rounded to `format`, to
+// nearest even, beyond the largest number by the format's rule. After every `promote` products,
+// counted from the segment's start, the running sum joins a total by one fp32 addition and starts
+// again from 0. What is left at the end of a segment or before a promotion is a chunk too, only
+// shorter. The segment's sum is the total, or the running sum where promote is 0.
 struct Accumulation {
-  FloatFormat format = formats::fp32;  // of the running sum, which is rounded to nearest even
-  std::size_t chunk = 1;    // products that are added in fp32 between two roundings, from 1
-  std::size_t promote = 0;  // products after which the sum joins an fp32 total; 0: none
+  static constexpr std::uint64_t most_products = std::uint64_t{1} << 32;
+
+  FloatFormat format = formats::fp32;  // of the running sum: one with a sign and a zero
+  std::size_t chunk = 1;               // from 1 to most_products
+  std::size_t promote = 0;             // up to most_products; 0: never
 
   // Whether it is the hardware's.
   constexpr bool plain() const { return format == formats::fp32; }
@@ -4810,7 +4881,9 @@ struct GemmArgs {
   MatrixTarget c{};     // m x n; overlaps neither a nor b
   Segments segments{};  // of k
   Eviction eviction{};
-  Accumulation accumulation{};  // of each segment; segments meet in fp32
+  // Of each segment; segments meet in fp32. One that is not plain() takes widened products. Callers
+  // have checked it.
+  Accumulation accumulation{};
   // dot_instruction: where both operands' stored numbers are exact in bf16 (bf16 unscaled, 8-bit
   // formats, int8 and uint8 with a zero point of at most 128) two products at a time join the sum
   // as the instruction has it, from the first of each segment on; scales are multiplied on the way
@@ -5050,6 +5123,37 @@ struct OptimizerKernels {
 };
 
 }  // namespace soma
+// ---- soma/kernels/quantize_args.hpp
+// Numbers of a narrow format with a scale for each granule: what the products of low-precision
+// recipes read.
+
+namespace soma {
+
+// A matrix whose rows and columns are cut into granules of group_rows x group_columns; those at the
+// end may be smaller. By the rules of numeric/scaling.hpp: elements become encode(x / scale), and
+// are written as these codes, or as decode(code) * scale. Bits are those of convert() with the same
+// Scaling, and back with its scales. x and y lie apart.
+struct QuantizeArgs {
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand x{};  // any floating type, elements of a row adjacent or not
+  // Rounding and draws are those of x's elements, to `format`. No data: only amax is wanted.
+  MatrixTarget y{};
+  FloatFormat format{};           // with a sign and a zero
+  Scaling scaling{};              // its granularity is not read
+  std::size_t group_rows = 0;     // 0: all rows
+  std::size_t group_columns = 0;  // 1, a multiple of 32, or 0: all columns
+  // y is of type `format` and holds codes. Else it is fp32 or bf16, and holds the codes' values
+  // times their scales, which are rounded to fp32 and then, to nearest even, to its type.
+  bool codes = false;
+  // One for each granule: ScalePolicy::current writes them, delayed reads them. No scales: as
+  // ScalePolicy::none.
+  float* scales = nullptr;
+  // One for each granule, nullptr: not wanted. Becomes max(itself, largest finite magnitude of x).
+  float* amax = nullptr;
+  std::size_t group_stride = 0;  // from the scales and amax of a row of granules to the next
+};
+
+}  // namespace soma
 // ---- soma/kernels/reduce_args.hpp
 // Reductions, each in one fixed order.
 
@@ -5233,6 +5337,7 @@ struct Kernels {
   EmbeddingKernels embedding;
   ImageKernels image;
   OptimizerKernels optimizer;
+  void (*quantize)(const QuantizeArgs&) noexcept;
 };
 
 }  // namespace soma
@@ -5249,8 +5354,8 @@ struct BuiltInOperators {
   const Operator* unary[unary_count];
   const Operator* binary[binary_count];
   const Operator *attention, *cast, *concatenate, *convolution, *cross_entropy, *dropout,
-      *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *reduce, *reshape,
-      *sequence_first, *slice, *softmax, *transpose;
+      *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *quantize, *quantized_linear,
+      *reduce, *reshape, *sequence_first, *slice, *softmax, *transpose;
   const Operator *sgd_step, *adam_step, *lamb_step;
   std::span<const Operator* const> all;  // these, and those that their gradients use
 
@@ -5680,28 +5785,10 @@ inline void check_operators(const Record& record, Context& context) {
 // signal handled here. The same bits come out for any number of threads, and for a run that was
 // interrupted and resumed.
 
-// ---- soma/nn/state.hpp
-// Parameters as a StateDict, and back.
-
-namespace soma::nn {
-
-// The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
-inline StateDict state_dict(const Parameters& parameters) {
-  StateDict state;
-  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
-  return state;
-}
-
-// Copies values into the parameters; every parameter has to be there. Returns names that no
-// parameter has. Errors as copy_into: nothing is written before all is checked.
-inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
-                                     const CopyIntoOptions& options = {}) {
-  return copy_into(state, state_dict(parameters), options);
-}
-
-}  // namespace soma::nn
-// ---- soma/nn/task.hpp
-// Task: what a trainer trains: parameters, and a loss of a batch.
+// ---- soma/nn/precision_state.hpp
+// PrecisionState: a Precision at work in a model: for each linear layer the formats of its
+// operands, the amax history behind delayed scales, and statistics where they are wanted. A tape
+// that is given one (TapeOptions::precision) multiplies accordingly.
 
 // ---- soma/autograd/functions.hpp
 // What a model is written with: each function applies one operator on a tape. Shapes, errors and
@@ -5785,7 +5872,7 @@ inline Outputs run(Context& context, const Operator& op, const Attributes& attri
       outputs[i] = Tensor::empty(context, specs[i].shape, specs[i].dtype);
   const OperatorCall call{context,   attributes, inputs, std::span(outputs).first(op.outputs),
                           sequences, op.state};
-  if (context.device() != nullptr)
+  if (context.device() != nullptr && !op.composite)
     context.device()->run(op, call);
   else
     op.host(call);
@@ -5807,6 +5894,8 @@ inline Outputs run(Context& context, const Operator& op, const Attributes& attri
 
 namespace soma {
 
+class PrecisionState;  // nn/precision_state.hpp
+
 struct TapeOptions {
   bool record = true;      // false: values only; backward is an error
   bool training = true;    // what dropout asks
@@ -5817,6 +5906,8 @@ struct TapeOptions {
   bool stop_at_non_finite = false;
   // What models cast their hidden states to, once they are embedded; what follows keeps the type.
   DType activations = DType::fp32;
+  // In which numbers linear layers multiply, where that is not what is stored.
+  PrecisionState* precision = nullptr;
 };
 
 using VarOutputs = std::array<Var, max_outputs>;
@@ -6205,6 +6296,21 @@ struct DropoutSetting {
 struct LinearSetting {
   Activation activation = Activation::none;
   DropoutSetting dropout{};
+  float x_scale = 1, weight_scale = 1;  // stored elements stand for so many times themselves
+  std::optional<DType> output{};        // of the result; none: x's
+  Accumulation accumulation{};          // of the products forward and backward
+};
+
+struct LinearFormats;  // ops/linear_formats.hpp
+
+// A linear layer whose operands are converted on their way in.
+struct QuantizedLinearSetting {
+  Activation activation = Activation::none;
+  DropoutSetting dropout{};
+  LinearFormats* formats = nullptr;  // of the layer, which outlives the tape's recording
+  std::uint32_t step = 0;            // of stochastic rounding
+  bool training = false;             // amax is remembered
+  bool record = false;               // and operands for the gradient
 };
 
 // A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale.
@@ -6218,6 +6324,8 @@ struct MatmulSetting {
   // The sum runs over the rows of a batch: it follows their shards. Weight gradients.
   bool over_rows = false;
   Quantization a{}, b{};
+  std::optional<DType> output{};  // of the result; none: a's, or fp32 for integers
+  Accumulation accumulation{};    // of the gradient's products too
 };
 
 struct AttentionSetting {
@@ -6289,7 +6397,8 @@ struct CastSetting {
   Draw draw{};  // of stochastic rounding: element i, row-major, draws at draw.index + i
 };
 
-// Numbers of a narrow format with their scales, as an operand of a matrix product: ops/quantize.hpp.
+// Numbers of a narrow format with their scales, as an operand of a matrix product
+// (ops/quantize.hpp).
 struct QuantizeSetting {
   Quantizer quantizer{};
   // The sum runs down the columns: groups of a scale lie along the rows, and begin anew at each
@@ -6509,6 +6618,10 @@ inline Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding 
 }
 
 }  // namespace soma
+// ---- soma/nn/product_site.hpp
+// ProductSite: where in a model a linear layer is, for what depends on the place: the formats of
+// its operands and what is remembered of them. Copies are the same place.
+
 // ---- soma/nn/scope.hpp
 // Scope: where in a model something is. Modules are made from one: its path names the streams of
 // random numbers that initialise their parameters and drive their dropout, so that neither depends
@@ -6571,6 +6684,695 @@ Parameters parameters(const Module& module, std::string_view path = {}) {
 }
 
 }  // namespace soma::nn
+
+namespace soma::nn {
+
+class ProductSite {
+ public:
+  ProductSite() = default;  // nowhere: such a layer reads what is stored
+  // `edge`: the first or the last layer of a model, which recipes leave alone.
+  explicit ProductSite(const Scope& scope, bool edge = false)
+      : place_(Shared<Place>::make(scope.context.heap(), scope.path, edge)) {}
+
+  bool defined() const { return !(place_ == nullptr); }
+  const std::string& path() const { return place_->path; }
+  bool edge() const { return place_->edge; }
+
+ private:
+  struct Place : Counted {
+    Place(Heap& heap, std::string where, bool at_edge)
+        : Counted(heap), path(std::move(where)), edge(at_edge) {}
+    std::string path;
+    bool edge;
+  };
+  Shared<Place> place_;
+};
+
+}  // namespace soma::nn
+// ---- soma/numeric/precision_text.hpp
+// A Precision in words, and what is wrong with one that came from outside.
+
+// ---- soma/numeric/precision.hpp
+// Precision: which numbers a training run is made of. Each role (weights, activations, what a
+// matrix product reads ...) has a format, a rounding and a scale of its own; the usual recipes are
+// presets. docs/precision.md has them side by side.
+
+namespace soma {
+
+struct Precision {
+  std::string name = "fp32";
+
+  // How numbers are stored: formats that tensors have, without a scale. Of matrices; biases, the
+  // parameters of norms, their gradients and moments stay fp32.
+  Quantizer weights{}, activations{}, activation_gradients{}, weight_gradients{}, moments{};
+
+  // What the products of linear layers read: each operand is converted on its way in; fp32: read as
+  // it is stored. Groups of a scale lie along the sum, and along tokens begin anew at each shard.
+  Quantizer gemm_activations{}, gemm_weights{}, gemm_gradients{};
+  Accumulation accumulation{};
+
+  Quantizer reduction{};      // what ranks exchange of gradients
+  bool narrow_edges = false;  // the first and last layers read converted operands too
+  bool loss_scaling = false;  // dynamic (optim/loss_scaler.hpp)
+
+  friend bool operator==(const Precision&, const Precision&) = default;
+
+  // Everything fp32.
+  static Precision fp32();
+  // Products read tf32; everything is stored in fp32.
+  static Precision tf32();
+  // fp32 weights and moments; activations, and what products read, bf16.
+  static Precision bf16();
+  // bf16 everywhere, no wider copy: what a step adds survives by stochastic rounding.
+  static Precision bf16_sr();
+  // The same rounded to nearest: shows why not.
+  static Precision bf16_nearest();
+  // fp32 weights and moments, fp16 activations, dynamic loss scaling ("Mixed Precision Training",
+  // arXiv 1710.03740).
+  static Precision fp16();
+  // The FP8 recipes: as bf16, and products of all layers but the first and last read 8 bits.
+  // One fp32 scale for each tensor, e4m3fn forward and e5m2 gradients ("FP8 Formats for Deep
+  // Learning", arXiv 2209.05433): from the amax of the last 16 steps, or from the tensor's own.
+  static Precision fp8_delayed();
+  static Precision fp8_current();
+  // e4m3fn with a power of two for each row along the sum.
+  static Precision fp8_rowwise();
+  // e4m3fn with powers of two for 1 x 128 activations and gradients and 128 x 128 weights (the
+  // blocks of arXiv 2412.19437).
+  static Precision fp8_block();
+  // OCP Microscaling 1.0: e4m3fn in groups of 32 with an e8m0 exponent.
+  static Precision mxfp8();
+  // The accelerator's cFP8, e4m3 forward and e5m2 gradients, with a bias for each tensor: a power
+  // of two from its amax.
+  static Precision cfp8();
+  // The same with chosen biases and no scale.
+  static Precision cfp8(int activation_bias, int weight_bias, int gradient_bias);
+
+  // A preset by its name. Error train.precision lists them.
+  static Precision named(std::string_view name);
+};
+
+// Calls each(name, quantizer) for all roles, under the names that files and messages use.
+template <class AnyPrecision, class Each>
+void for_each_role(AnyPrecision& precision, const Each& each) {
+  each("weights", precision.weights);
+  each("activations", precision.activations);
+  each("activation_gradients", precision.activation_gradients);
+  each("weight_gradients", precision.weight_gradients);
+  each("moments", precision.moments);
+  each("gemm_activations", precision.gemm_activations);
+  each("gemm_weights", precision.gemm_weights);
+  each("gemm_gradients", precision.gemm_gradients);
+  each("reduction", precision.reduction);
+}
+
+namespace detail {
+
+// Storage of the recipes that read narrower numbers than they keep.
+inline Precision mixed_precision(std::string_view name, const FloatFormat& format) {
+  Precision p;
+  p.name = name;
+  for (Quantizer* role : {&p.activations, &p.activation_gradients, &p.gemm_activations,
+                          &p.gemm_weights, &p.gemm_gradients})
+    role->format = format;
+  return p;
+}
+
+inline Precision fp8_precision(std::string_view name, const FloatFormat& forward,
+                               const FloatFormat& gradients, const Scaling& scaling) {
+  Precision p = mixed_precision(name, formats::bf16);
+  p.gemm_activations = p.gemm_weights = {.format = forward, .scaling = scaling};
+  p.gemm_gradients = {.format = gradients, .scaling = scaling};
+  return p;
+}
+
+inline Precision all_bf16(std::string_view name, const Rounding& rounding) {
+  Precision p = mixed_precision(name, formats::bf16);
+  p.weights = p.moments = {.format = formats::bf16, .rounding = rounding};
+  p.weight_gradients.format = formats::bf16;
+  return p;
+}
+
+}  // namespace detail
+
+inline Precision Precision::fp32() { return {}; }
+inline Precision Precision::tf32() {
+  Precision p;
+  p.name = "tf32";
+  p.gemm_activations.format = p.gemm_weights.format = p.gemm_gradients.format = formats::tf32;
+  return p;
+}
+inline Precision Precision::bf16() { return detail::mixed_precision("bf16", formats::bf16); }
+inline Precision Precision::bf16_sr() { return detail::all_bf16("bf16_sr", Rounding::stochastic); }
+inline Precision Precision::bf16_nearest() { return detail::all_bf16("bf16_nearest", {}); }
+inline Precision Precision::fp16() {
+  Precision p = detail::mixed_precision("fp16", formats::fp16);
+  p.loss_scaling = true;
+  return p;
+}
+inline Precision Precision::fp8_delayed() {
+  return detail::fp8_precision("fp8_delayed", formats::fp8_e4m3fn, formats::fp8_e5m2,
+                               {.policy = ScalePolicy::delayed});
+}
+inline Precision Precision::fp8_current() {
+  return detail::fp8_precision("fp8_current", formats::fp8_e4m3fn, formats::fp8_e5m2,
+                               {.policy = ScalePolicy::current});
+}
+inline Precision Precision::fp8_rowwise() {
+  return detail::fp8_precision("fp8_rowwise", formats::fp8_e4m3fn, formats::fp8_e4m3fn,
+                               {.policy = ScalePolicy::current,
+                                .granularity = Granularity::row,
+                                .format = ScaleFormat::power_of_two});
+}
+inline Precision Precision::fp8_block() {
+  Precision p = detail::fp8_precision("fp8_block", formats::fp8_e4m3fn, formats::fp8_e4m3fn,
+                                      {.policy = ScalePolicy::current,
+                                       .granularity = Granularity::block_1x128,
+                                       .format = ScaleFormat::power_of_two});
+  p.gemm_weights.scaling.granularity = Granularity::block_128x128;
+  return p;
+}
+inline Precision Precision::mxfp8() {
+  return detail::fp8_precision("mxfp8", formats::fp8_e4m3fn, formats::fp8_e4m3fn,
+                               {.policy = ScalePolicy::current,
+                                .granularity = Granularity::group_32,
+                                .format = ScaleFormat::mx});
+}
+inline Precision Precision::cfp8() {
+  return detail::fp8_precision(
+      "cfp8", formats::fp8_e4m3, formats::fp8_e5m2,
+      {.policy = ScalePolicy::current, .format = ScaleFormat::power_of_two});
+}
+inline Precision Precision::cfp8(int activation_bias, int weight_bias, int gradient_bias) {
+  Precision p = detail::fp8_precision("cfp8_fixed", formats::fp8_e4m3, formats::fp8_e5m2, {});
+  p.gemm_activations.format.bias = activation_bias;
+  p.gemm_weights.format.bias = weight_bias;
+  p.gemm_gradients.format.bias = gradient_bias;
+  for (Quantizer* role : {&p.gemm_activations, &p.gemm_weights, &p.gemm_gradients})
+    role->format.overflow = Overflow::saturate;
+  return p;
+}
+
+// The presets, in the order of the documentation.
+inline std::array<Precision, 12> precision_presets() {
+  return {Precision::fp32(),        Precision::tf32(),         Precision::bf16(),
+          Precision::bf16_sr(),     Precision::bf16_nearest(), Precision::fp16(),
+          Precision::fp8_delayed(), Precision::fp8_current(),  Precision::fp8_rowwise(),
+          Precision::fp8_block(),   Precision::mxfp8(),        Precision::cfp8()};
+}
+
+inline Precision Precision::named(std::string_view name) {
+  std::string wanted = "one of";
+  for (Precision& preset : precision_presets()) {
+    if (preset.name == name) return std::move(preset);
+    wanted.append(wanted == "one of" ? " " : ", ").append(preset.name);
+  }
+  fail(error_id::train_precision, "Precision", "name", soma::quoted(name), wanted);
+}
+
+}  // namespace soma
+
+namespace soma {
+
+// "fp8_e4m3fn, current 1x128 power_of_two scale": what differs from fp32, rounded to nearest,
+// without a scale.
+inline std::string to_string(const Quantizer& quantizer) {
+  std::string text = to_string(quantizer.format);
+  const Rounding& rounding = quantizer.rounding;
+  if (rounding.mode != RoundingMode::nearest_even)
+    text.append(" ").append(to_string(rounding.mode));
+  if (rounding.random_bits != 0)
+    text.append(" ").append(std::to_string(rounding.random_bits)).append(" bits");
+  const Scaling& scaling = quantizer.scaling;
+  if (scaling.policy == ScalePolicy::none) return text;
+  text.append(", ").append(to_string(scaling.policy)).append(" ");
+  text.append(to_string(scaling.granularity)).append(" ").append(to_string(scaling.format));
+  text.append(" scale");
+  if (scaling.policy == ScalePolicy::delayed)
+    text.append(" over ").append(std::to_string(scaling.history)).append(" steps");
+  if (scaling.margin != 0) text.append(" margin ").append(std::to_string(scaling.margin));
+  return text;
+}
+
+inline std::string to_string(const Accumulation& accumulation) {
+  std::string text = to_string(accumulation.format);
+  if (accumulation.plain()) return text;
+  text.append(" after each ").append(std::to_string(accumulation.chunk));
+  if (accumulation.promote != 0)
+    text.append(", to fp32 after ").append(std::to_string(accumulation.promote));
+  return text;
+}
+
+// One line: the name, and each role that is not plain fp32. Two precisions that compute differently
+// have different texts.
+inline std::string to_string(const Precision& precision) {
+  std::string text = precision.name;
+  std::string_view separator = ": ";
+  const auto add = [&](std::string_view name, std::string_view value) {
+    text.append(separator).append(name).append(" ").append(value);
+    separator = "; ";
+  };
+  for_each_role(precision, [&](std::string_view name, const Quantizer& role) {
+    if (role != Quantizer{}) add(name, to_string(role));
+  });
+  if (!precision.accumulation.plain()) add("accumulation", to_string(precision.accumulation));
+  if (precision.narrow_edges) add("edges", "narrow");
+  if (precision.loss_scaling) add("loss", "scaled");
+  return text;
+}
+
+namespace detail {
+
+// Whether tensors can have elements of this format.
+constexpr bool stored_format(const FloatFormat& format) {
+  for (const FloatFormat& known :
+       {formats::fp32, formats::tf32, formats::fp16, formats::bf16, formats::fp8_e3m4,
+        formats::fp8_e4m3, formats::fp8_e5m2, formats::fp8_e4m3fn, formats::fp8_e4m3fnuz,
+        formats::fp8_e5m2fnuz})
+    if (format == known) return true;
+  return false;
+}
+
+}  // namespace detail
+
+// Returns a precision that training can have. Error train.precision names the role otherwise.
+inline const Precision& validate(const Precision& precision, std::string_view operation) {
+  const auto refuse = [&](std::string_view role, std::string_view what, std::string_view given,
+                          std::string_view wanted) {
+    fail(error_id::train_precision, operation, std::string(role).append(".").append(what), given,
+         wanted);
+  };
+  const auto check_format = [&](std::string_view role, const FloatFormat& format) {
+    if (const char* problem = format.problem()) refuse(role, "format", to_string(format), problem);
+    if (!format.is_signed || !format.has_zero())
+      refuse(role, "format", to_string(format), "a format with a sign and a zero");
+  };
+  for_each_role(precision, [&](std::string_view role, const Quantizer& quantizer) {
+    check_format(role, quantizer.format);
+    const Rounding& rounding = quantizer.rounding;
+    if (rounding.random_bits > 32)
+      refuse(role, "rounding.random_bits", std::to_string(rounding.random_bits),
+             "0 (automatic) to 32");
+    const Scaling& scaling = quantizer.scaling;
+    if (scaling.history < 1 || scaling.history > 4096)
+      refuse(role, "scaling.history", std::to_string(scaling.history), "1 to 4096");
+    if (scaling.margin < 0 || scaling.margin > 64)
+      refuse(role, "scaling.margin", std::to_string(scaling.margin), "0 to 64");
+    if (scaling.policy == ScalePolicy::delayed && scaling.granularity != Granularity::tensor)
+      refuse(role, "scaling.granularity", to_string(scaling.granularity),
+             "tensor, where the scale is a delayed one");
+    if (role.starts_with("gemm_")) return;
+    if (!detail::stored_format(quantizer.format))
+      refuse(role, "format", to_string(quantizer.format),
+             "one that tensors have: fp32, tf32, fp16, bf16 or an 8-bit format (others are for the "
+             "gemm_ roles)");
+    if (scaling.policy != ScalePolicy::none)
+      refuse(role, "scaling.policy", to_string(scaling.policy),
+             "none: scales are for what products read (the gemm_ roles)");
+    // Of weights and moments as a step writes them, of weight gradients as a product's sum leaves.
+    if (rounding != Rounding{} && role != "weights" && role != "moments")
+      refuse(role, "rounding", to_string(rounding.mode),
+             "nearest_even (others are for weights, moments and the gemm_ roles)");
+  });
+  const Accumulation& accumulation = precision.accumulation;
+  check_format("accumulation", accumulation.format);
+  constexpr std::size_t most = std::size_t{1} << 32;
+  if (accumulation.chunk < 1 || accumulation.chunk > most)
+    refuse("accumulation", "chunk", std::to_string(accumulation.chunk), "1 to 2^32");
+  if (accumulation.promote > most)
+    refuse("accumulation", "promote", std::to_string(accumulation.promote), "0 to 2^32");
+  return precision;
+}
+
+}  // namespace soma
+// ---- soma/ops/linear_formats.hpp
+// LinearFormats: in which numbers the products of one linear layer are computed, and what is
+// remembered of its operands from call to call. nn/precision_state.hpp keeps them for a model.
+
+// ---- soma/numeric/inspect.hpp
+// inspect(): what a format does to numbers: how many are lost below it, cut off above it, and how
+// far the others move. For any tensor: ops/inspect.hpp.
+
+namespace soma::numeric {
+
+// Counts of elements, and sums over the finite ones. Two of them add up.
+struct Inspection {
+  std::uint64_t count = 0, zeros = 0, infinities = 0, nans = 0;
+  std::uint64_t exact = 0;      // finite, unchanged; zeros included
+  std::uint64_t underflow = 0;  // not zero, became zero
+  std::uint64_t subnormal = 0;  // became a subnormal number of the format, not zero
+  std::uint64_t saturated = 0;  // finite, became the largest number, infinity or NaN from beyond it
+  double largest = 0, smallest = 0;  // magnitudes of finite elements that are not zero; 0: none
+  double squares = 0, error_squares = 0;  // of the numbers, and of how far they moved
+  // How many have a magnitude of 2^e to 2^(e + 1), e from -150 to 127, zeros apart.
+  static constexpr int least_exponent = -150;
+  std::array<std::uint64_t, 278> exponents{};
+
+  // Shares of all elements that are not zero.
+  double share(std::uint64_t some) const {
+    return count == zeros ? 0 : static_cast<double>(some) / static_cast<double>(count - zeros);
+  }
+  // Signal to quantization noise in decibels; infinite where nothing moved.
+  double signal_to_noise() const { return 10 * std::log10(squares / error_squares); }
+
+  Inspection& operator+=(const Inspection& other) {
+    const bool none = largest == 0;
+    for (auto member : {&Inspection::count, &Inspection::zeros, &Inspection::infinities,
+                        &Inspection::nans, &Inspection::exact, &Inspection::underflow,
+                        &Inspection::subnormal, &Inspection::saturated})
+      this->*member += other.*member;
+    largest = (std::max)(largest, other.largest);
+    if (other.largest != 0) smallest = none ? other.smallest : (std::min)(smallest, other.smallest);
+    squares += other.squares;
+    error_squares += other.error_squares;
+    for (std::size_t i = 0; i < exponents.size(); ++i) exponents[i] += other.exponents[i];
+    return *this;
+  }
+};
+
+// Of one element `from` that became `to`; `limit` and `normal` are the format's largest and
+// smallest normal number, times the scale.
+inline void inspect(Inspection& result, float from, float to, double limit, double normal) {
+  ++result.count;
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(from) & 0x7FFFFFFFu;
+  if (bits >= 0x7F800000u) {
+    ++(bits == 0x7F800000u ? result.infinities : result.nans);
+    return;
+  }
+  if (bits == 0) {
+    ++result.zeros;
+    ++result.exact;
+    return;
+  }
+  const double magnitude = std::abs(double{from}), became = std::abs(double{to});
+  result.largest = (std::max)(result.largest, magnitude);
+  result.smallest = result.smallest == 0 ? magnitude : (std::min)(result.smallest, magnitude);
+  // As a double every number is normal.
+  const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(magnitude) >> 52) - 1023;
+  ++result.exponents[static_cast<std::size_t>(exponent - Inspection::least_exponent)];
+  result.squares += magnitude * magnitude;
+  if (became <= (std::numeric_limits<float>::max)()) {
+    const double moved = double{to} - double{from};
+    result.error_squares += moved * moved;
+  }
+  if (to == from)
+    ++result.exact;
+  else if (to == 0)
+    ++result.underflow;
+  else if (magnitude > limit)
+    ++result.saturated;
+  if (to != 0 && became < normal) ++result.subnormal;
+}
+
+// What `format` does to values divided by `scale`, rounded to nearest, finite ones kept within the
+// format's numbers. One element at a time: for study.
+inline Inspection inspect(std::span<const float> values, const FloatFormat& format,
+                          float scale = 1) {
+  const double largest = decode(format, format.max_finite_code());
+  const double normal = std::ldexp(1.0, format.min_normal_exponent()) * double{scale};
+  const float inverse = 1 / scale;
+  Inspection result;
+  for (const float value : values) {
+    float scaled = value * inverse;
+    if (std::isfinite(value))
+      scaled = (std::clamp)(scaled, static_cast<float>(-largest), static_cast<float>(largest));
+    inspect(result, value, decode(format, encode(format, scaled)) * scale, largest * double{scale},
+            normal);
+  }
+  return result;
+}
+
+// How many numbers of `after` are those of `before`: what an update left where it was.
+inline std::uint64_t unmoved(std::span<const float> before, std::span<const float> after) {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < before.size() && i < after.size(); ++i)
+    count += before[i] == after[i] ? 1u : 0u;
+  return count;
+}
+
+}  // namespace soma::numeric
+
+namespace soma {
+
+struct LinearOperand {
+  Quantizer quantizer{};
+  Draw draw{};      // seed and stream of stochastic rounding
+  float scale = 0;  // delayed: the scale of this step; 0: none yet, the operand's own amax gives it
+  float amax = 0;   // the largest magnitude since the last step, of delayed operands
+  numeric::Inspection* statistics = nullptr;  // collects what conversion does, where it is wanted
+};
+
+// Maxima over all ranks of a run, in place. Where there are others, their calls match.
+struct GlobalMaximum {
+  void* self = nullptr;
+  void (*run)(void* self, std::span<float> values) = nullptr;
+};
+
+struct LinearFormats {
+  LinearOperand x{}, weight{}, gradient{};
+  std::optional<DType> input_gradient{};  // none: the input's type
+  DType weight_gradient = DType::fp32;
+  Accumulation accumulation{};
+  GlobalMaximum maximum{};
+
+  // The converted weight, until somebody writes the weight or the scale changes.
+  struct Converted {
+    const std::byte* source = nullptr;
+    std::uint64_t version = 0;
+    float wanted_scale = 0;
+    Tensor values{};
+    float scale = 1;
+  };
+  Converted forward{}, backward{};  // with groups along the inputs, and along the outputs
+};
+
+}  // namespace soma
+
+namespace soma {
+
+class PrecisionState {
+ public:
+  // The roles of a product's operands, as precisions and states name them.
+  static constexpr std::array<std::string_view, 3> roles{"gemm_activations", "gemm_weights",
+                                                         "gemm_gradients"};
+
+  // What the conversions of one layer's operands did, in the order of `roles`.
+  using Statistics = std::array<numeric::Inspection, 3>;
+
+  // `seed` of stochastic rounding. Error train.precision.
+  PrecisionState(Context& context, const Precision& precision, std::uint64_t seed)
+      : context_(context), precision_(validate(precision, "PrecisionState")), seed_(seed) {
+    const auto as_stored = [&](const Quantizer& read, const Quantizer& stored) {
+      return read.format == formats::fp32 ||
+             (read.format == stored.format && read.scaling.policy == ScalePolicy::none);
+    };
+    plain_ = as_stored(precision_.gemm_activations, precision_.activations) &&
+             as_stored(precision_.gemm_weights, precision_.weights) &&
+             as_stored(precision_.gemm_gradients, precision_.activation_gradients) &&
+             precision_.activation_gradients.format == precision_.activations.format &&
+             precision_.weight_gradients.format == precision_.activation_gradients.format &&
+             precision_.accumulation.plain();
+  }
+  PrecisionState(const PrecisionState&) = delete;
+  PrecisionState& operator=(const PrecisionState&) = delete;
+
+  const Precision& precision() const { return precision_; }
+  // What hidden states are stored as: TapeOptions::activations.
+  DType activations() const { return find_dtype(precision_.activations.format); }
+  // Whether layers multiply what is stored: the same as without a state.
+  bool plain() const { return plain_; }
+
+  // Of a layer; made when it is first asked for.
+  LinearFormats& formats(const nn::ProductSite& place) {
+    const auto found = layers_.find(place.path());
+    Layer& layer = found != layers_.end() ? found->second : add(place.path());
+    if (!layer.known) set_formats(layer, place);
+    return layer.formats;
+  }
+
+  // After each step of the optimizer: takes what was seen of operands with delayed scales.
+  void end_step() {
+    std::vector<float> seen;
+    for_each_history([&](LinearOperand& operand, AmaxHistory&) { seen.push_back(operand.amax); });
+    if (maximum_.run != nullptr && !seen.empty()) maximum_.run(maximum_.self, seen);
+    std::size_t next = 0;
+    for_each_history([&](LinearOperand& operand, AmaxHistory& history) {
+      history.push(seen[next++]);
+      operand.amax = 0;
+      operand.scale = history.scale();
+    });
+  }
+
+  // "<layer>.<role>.amax" [steps remembered], fp32, oldest first, of operands with delayed scales.
+  StateDict state() const {
+    StateDict result;
+    for (const auto& [path, layer] : layers_)
+      for (std::size_t i = 0; i < roles.size(); ++i) {
+        const std::vector<float> values = layer.histories[i].values();
+        if (!values.empty())
+          result.set(name_of(path, i),
+                     Tensor::from(context_, std::span<const float>(values), Shape{values.size()}));
+      }
+    return result;
+  }
+  // Errors state.extra_name, state.shape, state.dtype; nothing is taken then.
+  void load_state(const StateDict& state) {
+    std::map<std::string, Layer, std::less<>> loaded;
+    for (const auto& [name, tensor] : state) {
+      std::size_t role = roles.size();
+      std::string path;
+      for (std::size_t i = 0; i < roles.size(); ++i)
+        if (const std::string end = name_of("", i);
+            name.size() > end.size() && name.ends_with(end) &&
+            quantizer(i).scaling.policy == ScalePolicy::delayed) {
+          role = i;
+          path = name.substr(0, name.size() - end.size());
+        }
+      if (role == roles.size())
+        fail(error_id::extra_name, "PrecisionState::load_state", "state", soma::quoted(name),
+             "amax histories of roles with delayed scales");
+      const auto most = static_cast<std::size_t>(quantizer(role).scaling.history);
+      if (tensor.rank() != 1 || tensor.size(0) > most)
+        fail(error_id::state_shape, "PrecisionState::load_state", soma::quoted(name),
+             tensor.describe(), "[up to " + std::to_string(most) + "]");
+      if (tensor.dtype() != DType::fp32)
+        fail(error_id::state_dtype, "PrecisionState::load_state", soma::quoted(name),
+             tensor.describe(), "fp32");
+      AmaxHistory& history = loaded.try_emplace(path, precision_).first->second.histories[role];
+      for (const float amax : tensor.span<float>()) history.push(amax);
+    }
+    layers_.clear();
+    for (auto& [path, layer] : loaded) layers_.try_emplace(path, std::move(layer));
+  }
+
+  // Maxima over all ranks, for current and delayed scales of whole tensors.
+  void set_maximum(const GlobalMaximum& maximum) {
+    maximum_ = maximum;
+    for (auto& [path, layer] : layers_) layer.formats.maximum = maximum;
+  }
+
+  // Collects statistics from now on (a plain pass over each operand: for study), or no more.
+  void collect_statistics(bool wanted) {
+    collects_ = wanted;
+    for (auto& [path, layer] : layers_) point_to_statistics(layer);
+  }
+  // Of each layer since the last call of clear_statistics.
+  std::vector<std::pair<std::string, Statistics>> statistics() const {
+    std::vector<std::pair<std::string, Statistics>> result;
+    for (const auto& [path, layer] : layers_) result.emplace_back(path, layer.statistics);
+    return result;
+  }
+  void clear_statistics() {
+    for (auto& [path, layer] : layers_) layer.statistics = {};
+  }
+
+ private:
+  struct Layer {
+    explicit Layer(const Precision& p)
+        : histories{AmaxHistory(p.gemm_activations.scaling, p.gemm_activations.format),
+                    AmaxHistory(p.gemm_weights.scaling, p.gemm_weights.format),
+                    AmaxHistory(p.gemm_gradients.scaling, p.gemm_gradients.format)} {}
+    LinearOperand& operand(std::size_t role) {
+      return role == 0 ? formats.x : role == 1 ? formats.weight : formats.gradient;
+    }
+    bool known = false;  // whether formats are set: a loaded layer waits for its first use
+    LinearFormats formats{};
+    std::array<AmaxHistory, 3> histories;
+    Statistics statistics{};
+  };
+
+  const Quantizer& quantizer(std::size_t role) const {
+    return role == 0   ? precision_.gemm_activations
+           : role == 1 ? precision_.gemm_weights
+                       : precision_.gemm_gradients;
+  }
+  static std::string name_of(std::string_view path, std::size_t role) {
+    return std::string(path).append(".").append(roles[role]).append(".amax");
+  }
+  Layer& add(const std::string& path) {
+    return layers_.try_emplace(path, precision_).first->second;
+  }
+
+  void set_formats(Layer& layer, const nn::ProductSite& place) {
+    layer.known = true;
+    LinearFormats& formats = layer.formats;
+    if (!place.edge() || precision_.narrow_edges) {
+      for (std::size_t i = 0; i < roles.size(); ++i) {
+        LinearOperand& operand = layer.operand(i);
+        operand.quantizer = quantizer(i);
+        operand.draw = {.seed = seed_, .stream = stream_id(place.path(), roles[i])};
+        if (!layer.histories[i].values().empty()) operand.scale = layer.histories[i].scale();
+      }
+      formats.accumulation = precision_.accumulation;
+      formats.input_gradient = find_dtype(precision_.activation_gradients.format);
+    }
+    formats.weight_gradient = find_dtype(precision_.weight_gradients.format);
+    formats.maximum = maximum_;
+    point_to_statistics(layer);
+  }
+  void point_to_statistics(Layer& layer) {
+    for (std::size_t i = 0; i < roles.size(); ++i)
+      layer.operand(i).statistics = collects_ ? &layer.statistics[i] : nullptr;
+  }
+  template <class Each>
+  void for_each_history(const Each& each) {
+    for (auto& [path, layer] : layers_)
+      for (std::size_t i = 0; i < roles.size(); ++i)
+        if (layer.operand(i).quantizer.scaling.policy == ScalePolicy::delayed)
+          each(layer.operand(i), layer.histories[i]);
+  }
+
+  Context& context_;
+  Precision precision_;
+  std::uint64_t seed_;
+  bool plain_ = true, collects_ = false;
+  GlobalMaximum maximum_{};
+  std::map<std::string, Layer, std::less<>> layers_{};
+};
+
+namespace nn {
+
+// linear() at a place: in the formats that the tape's precision has for it.
+inline Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
+                     const Var& bias = {}, const LinearSetting& setting = {},
+                     const Var& residual = {}) {
+  PrecisionState* precision = tape.options().precision;
+  if (precision == nullptr || precision->plain() || !place.defined())
+    return linear(tape, x, weight, bias, setting, residual);
+  return tape.apply(*tape.operators().quantized_linear,
+                    QuantizedLinearSetting{.activation = setting.activation,
+                                           .dropout = setting.dropout,
+                                           .formats = &precision->formats(place),
+                                           .step = tape.options().step,
+                                           .training = tape.options().training,
+                                           .record = tape.recording()},
+                    {x, weight, bias, residual});
+}
+
+}  // namespace nn
+}  // namespace soma
+// ---- soma/nn/state.hpp
+// Parameters as a StateDict, and back.
+
+namespace soma::nn {
+
+// The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
+inline StateDict state_dict(const Parameters& parameters) {
+  StateDict state;
+  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
+  return state;
+}
+
+// Copies values into the parameters; every parameter has to be there. Returns names that no
+// parameter has. Errors as copy_into: nothing is written before all is checked.
+inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
+                                     const CopyIntoOptions& options = {}) {
+  return copy_into(state, state_dict(parameters), options);
+}
+
+}  // namespace soma::nn
+// ---- soma/nn/task.hpp
+// Task: what a trainer trains: parameters, and a loss of a batch.
 
 namespace soma::nn {
 
@@ -7037,6 +7839,56 @@ class AdamW final : public Optimizer {
 };
 
 }  // namespace soma::optim
+// ---- soma/optim/loss_scaler.hpp
+// Dynamic loss scaling ("Mixed Precision Training", arXiv 1710.03740): the loss is multiplied by a
+// power of two so that small gradients survive a narrow format; the scale halves when a gradient
+// overflows, and doubles after many steps without.
+
+namespace soma::optim {
+
+struct LossScalerOptions {
+  float initial = 65536, smallest = 1, largest = 16777216;  // powers of two
+  std::uint32_t growth_interval = 2000;
+};
+
+class LossScaler {
+ public:
+  explicit LossScaler(const LossScalerOptions& options = {})
+      : options_(options), scale_(options.initial) {}
+
+  // For Tape::backward, and its inverse for Step::gradient_factor.
+  float scale() const { return scale_; }
+  float inverse() const { return 1 / scale_; }
+
+  const LossScalerOptions& options() const { return options_; }
+  // What a resumed run goes on from.
+  std::uint64_t good_steps() const { return good_steps_; }
+  void restore(float scale, std::uint64_t good_steps) {
+    scale_ = scale;
+    good_steps_ = static_cast<std::uint32_t>(good_steps);
+  }
+
+  // After backward, with whether all gradients were finite. Whether the step is to be taken.
+  bool update(bool finite) {
+    if (!finite) {
+      scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
+      good_steps_ = 0;
+      return false;
+    }
+    if (++good_steps_ == options_.growth_interval) {
+      scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
+      good_steps_ = 0;
+    }
+    return true;
+  }
+
+ private:
+  LossScalerOptions options_;
+  float scale_;
+  std::uint32_t good_steps_ = 0;
+};
+
+}  // namespace soma::optim
 // ---- soma/optim/schedule.hpp
 // Schedules: the learning rate of each step. Computed in double with portable functions:
 // the same on every machine.
@@ -7114,13 +7966,17 @@ inline std::vector<std::int64_t> class_labels(const data::Batch& batch) {
 
 }  // namespace detail
 
-// One epoch of the source, from its beginning. Errors as the task's and the source's.
+// One epoch of the source, from its beginning, in the formats of `precision` where there is one.
+// Errors as the task's and the source's.
 inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
-                           DType activations = DType::fp32) {
+                           PrecisionState* precision = nullptr) {
   const std::int64_t start = monotonic_nanoseconds();
   Evaluation result;
   result.metrics = ClassificationMetrics(task.classes());
-  Tape tape(context, {.record = false, .training = false, .activations = activations});
+  Tape tape(context, {.record = false,
+                      .training = false,
+                      .activations = precision == nullptr ? DType::fp32 : precision->activations(),
+                      .precision = precision});
   source.seek({});
   double total = 0;
   for (data::Batch batch; source.next(batch); tape.reset()) {
@@ -7144,40 +8000,6 @@ inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& 
 }
 
 }  // namespace soma::train
-// ---- soma/train/precision.hpp
-// Precision: the number formats of a training run, by role.
-
-namespace soma {
-
-struct Precision {
-  std::string_view name = "fp32";
-  DType activations = DType::fp32;  // and their gradients
-  DType weights = DType::fp32;      // matrices; biases and norms stay fp32
-  DType moments = DType::fp32;
-  Rounding weight_rounding{}, moment_rounding{};  // as a step writes them
-
-  static constexpr Precision fp32() { return {}; }
-  // fp32 weights and moments, bf16 activations.
-  static constexpr Precision bf16() { return {.name = "bf16", .activations = DType::bf16}; }
-  // bf16 everywhere, no wider copy: what a step adds survives by stochastic rounding.
-  static constexpr Precision bf16_sr() {
-    return {.name = "bf16_sr",
-            .activations = DType::bf16,
-            .weights = DType::bf16,
-            .moments = DType::bf16,
-            .weight_rounding = Rounding::stochastic,
-            .moment_rounding = Rounding::stochastic};
-  }
-  // Error train.precision.
-  static Precision named(std::string_view name) {
-    for (const Precision& preset : {fp32(), bf16(), bf16_sr()})
-      if (preset.name == name) return preset;
-    fail(error_id::train_precision, "Precision", "name", soma::quoted(name),
-         "one of fp32, bf16, bf16_sr");
-  }
-};
-
-}  // namespace soma
 // ---- soma/train/stop_flag.hpp
 // StopFlag: asks a run to end after the step it is in. May be set from any thread and from a signal
 // handler of the host (soma installs none).
@@ -7230,9 +8052,14 @@ struct TrainerOptions {
 
 class TrainerBase {
  public:
-  // Gives the parameters the precision's types. Errors train.options, and the schedule's.
+  // Gives the parameters the precision's types. Errors train.options, train.precision,
+  // and the schedule's.
   TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options)
-      : context_(context), task_(task), options_(options), optimizer_(make_optimizer()) {
+      : context_(context),
+        task_(task),
+        options_(options),
+        precision_(context, options.precision, options.seed),
+        optimizer_(make_optimizer()) {
     check_options();
   }
 
@@ -7247,6 +8074,8 @@ class TrainerBase {
              const StopFlag* stop = nullptr);
 
   const TrainerOptions& options() const { return options_; }
+  // Formats at work: statistics of conversions, and what evaluation needs besides weights.
+  PrecisionState& precision() { return precision_; }
 
  private:
   struct Gathered {
@@ -7279,7 +8108,9 @@ class TrainerBase {
   nn::Task& task_;
   TrainerOptions options_;
   std::vector<Callback*> callbacks_;
+  PrecisionState precision_;
   optim::AdamW optimizer_;
+  optim::LossScaler scaler_{};
   Progress progress_{};
   StateDict best_{};
 };
@@ -7309,9 +8140,9 @@ inline optim::AdamW TrainerBase::make_optimizer() {
   const auto decay = static_cast<float>(options_.weight_decay);
   const Parameters& parameters = task_.parameters();
   const optim::AdamWOptions options{
-      .storage = {.state = options_.precision.moments,
-                  .state_rounding = options_.precision.moment_rounding,
-                  .weight_rounding = options_.precision.weight_rounding,
+      .storage = {.state = find_dtype(options_.precision.moments.format),
+                  .state_rounding = options_.precision.moments.rounding,
+                  .weight_rounding = options_.precision.weights.rounding,
                   .seed = options_.seed}};
   if (options_.decay_all)
     return optim::AdamW(context_, {{.parameters = parameters, .weight_decay = decay}}, options);
@@ -7319,11 +8150,12 @@ inline optim::AdamW TrainerBase::make_optimizer() {
 }
 
 inline void TrainerBase::give_precision() {
+  const DType weights = find_dtype(options_.precision.weights.format);
   for (const Parameter& parameter : task_.parameters()) {
     const Tensor& value = parameter.var.value();
-    if (value.rank() < 2 || value.dtype() == options_.precision.weights) continue;
-    parameter.var.set_value(run(context_, *context_.built_in().cast,
-                                CastSetting{.dtype = options_.precision.weights}, {value})[0]);
+    if (value.rank() < 2 || value.dtype() == weights) continue;
+    parameter.var.set_value(
+        run(context_, *context_.built_in().cast, CastSetting{.dtype = weights}, {value})[0]);
   }
 }
 
@@ -7363,7 +8195,7 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
   record.set("decay_all", options_.decay_all);
   record.set("clip", options_.clip);
   record.set("seed", options_.seed);
-  record.set("precision", options_.precision.name);
+  record.set("precision", to_string(options_.precision));
   return record;
 }
 
@@ -7371,6 +8203,7 @@ inline void TrainerBase::save(const data::BatchSource& batches) {
   Checkpoint checkpoint;
   checkpoint.weights = nn::state_dict(task_.parameters());
   checkpoint.optimizer = optimizer_.state();
+  checkpoint.precision = precision_.state();
   checkpoint.identity = identity(batches);
   Record& record = checkpoint.progress;
   const data::Position position = batches.position();
@@ -7385,6 +8218,8 @@ inline void TrainerBase::save(const data::BatchSource& batches) {
   record.set("has_best", progress_.has_best);
   record.set("best", progress_.best);
   record.set("last_loss", progress_.last_loss);
+  record.set("loss_scale", double{scaler_.scale()});
+  record.set("loss_scale_good_steps", scaler_.good_steps());
   set_operators(record, context_);
   options_.checkpoints->save(progress_.step, checkpoint);
   for (Callback* callback : callbacks_) callback->on_checkpoint(progress_.step);
@@ -7408,6 +8243,9 @@ inline void TrainerBase::resume(data::BatchSource& batches) {
   loaded.last_loss = record.number("last_loss");
   const data::Position position{record.count("epoch"), record.count("batch")};
   optimizer_.load_state(checkpoint.optimizer);
+  precision_.load_state(checkpoint.precision);
+  scaler_.restore(static_cast<float>(record.number("loss_scale")),
+                  record.count("loss_scale_good_steps"));
   nn::load(task_.parameters(), checkpoint.weights, {.extra_names_are_errors = true});
   batches.seek(position);
   progress_ = loaded;
@@ -7428,7 +8266,8 @@ inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered
     const nn::Task::Forward forward = task_.forward(tape, batch);
     const std::size_t sequences = batch.inputs.sequences.count();
     // A step's loss is the mean over its sequences: batches weigh as many as they have.
-    const auto weight = static_cast<float>(options_.accumulate == 1 ? 1 : sequences);
+    const float scale = options_.precision.loss_scaling ? scaler_.scale() : 1;
+    const float weight = scale * static_cast<float>(options_.accumulate == 1 ? 1 : sequences);
     sums.loss +=
         static_cast<double>(forward.loss.value().data<float>()[0]) * static_cast<double>(sequences);
     sums.sequences += sequences;
@@ -7452,26 +8291,34 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
                                      const optim::Schedule& schedule) {
   constexpr std::uint64_t most_skips = 25;
   const FloatEnvironment environment;
-  const double share = options_.accumulate == 1 ? 1.0 : 1.0 / static_cast<double>(sums.sequences);
+  const bool scaled = options_.precision.loss_scaling;
+  const double share =
+      (options_.accumulate == 1 ? 1.0 : 1.0 / static_cast<double>(sums.sequences)) *
+      (scaled ? double{scaler_.inverse()} : 1.0);
   info.loss = sums.loss / static_cast<double>(sums.sequences);
   info.gradient_norm = optim::gradient_norm(context_, task_.parameters()) * share;
   info.learning_rate = schedule(progress_.step);
-  if (std::isfinite(info.loss) && std::isfinite(info.gradient_norm)) {
+  const bool finite = std::isfinite(info.gradient_norm);
+  // A gradient that overflowed under a scale says that the scale was too large.
+  const bool too_large = scaled && !scaler_.update(finite) && std::isfinite(info.loss) &&
+                         scaler_.scale() > scaler_.options().smallest;
+  if (std::isfinite(info.loss) && finite) {
     const float clipping =
         options_.clip == 0 ? 1.0f : optim::clipping_factor(info.gradient_norm, options_.clip);
-    optimizer_.step({.rate = info.learning_rate,
-                     .gradient_factor = options_.accumulate == 1
-                                            ? clipping
-                                            : static_cast<float>(share * double{clipping})});
+    optimizer_.step(
+        {.rate = info.learning_rate,
+         .gradient_factor = share == 1 ? clipping : static_cast<float>(share * double{clipping})});
     progress_.skipped_in_a_row = 0;
   } else {
     info.skipped = true;
-    if (options_.non_finite == NonFinite::stop || ++progress_.skipped_in_a_row > most_skips)
+    const bool stops = !too_large && options_.non_finite == NonFinite::stop;
+    if (stops || ++progress_.skipped_in_a_row > most_skips)
       fail(error_id::train_not_finite, "Trainer::fit", "step " + std::to_string(progress_.step + 1),
            "loss " + to_text(info.loss) + ", gradient norm " + to_text(info.gradient_norm),
            "finite numbers (a smaller learning rate, or NonFinite::skip)");
     ++progress_.skipped;
   }
+  precision_.end_step();
   ++progress_.step;
   progress_.last_loss = info.loss;
   info.step = progress_.step;
@@ -7508,8 +8355,7 @@ inline void TrainerBase::load_best() {
 
 inline void TrainerBase::evaluate_now(data::BatchSource& held_out, Report& report,
                                       std::uint64_t epoch) {
-  Evaluation evaluation =
-      train::evaluate(context_, task_, held_out, options_.precision.activations);
+  Evaluation evaluation = train::evaluate(context_, task_, held_out, &precision_);
   const double score = task_.classes() != 0 ? evaluation.metrics.accuracy() : -evaluation.loss;
   const bool better = !progress_.has_best || score > progress_.best;
   progress_.stale = better ? 0 : progress_.stale + 1;
@@ -7560,7 +8406,9 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
     run_info.parameters += parameter.value().elements();
   for (Callback* callback : callbacks_) callback->on_start(run_info);
 
-  Tape tape(context_, {.seed = options_.seed, .activations = options_.precision.activations});
+  Tape tape(
+      context_,
+      {.seed = options_.seed, .activations = precision_.activations(), .precision = &precision_});
   const auto wants_more = [&] {
     return (steps == 0 || progress_.step < steps) && !report.stopped_early && !report.interrupted;
   };
@@ -7989,6 +8837,11 @@ inline void check_floating(std::string_view operation, std::string_view argument
   if (!is_floating(tensor.dtype()))
     fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "a floating type");
 }
+// Of a result whose type is chosen by the caller.
+inline void check_output(std::string_view operation, DType dtype) {
+  if (!is_floating(dtype))
+    fail(error_id::operator_value, operation, "output", to_string(dtype), "a floating type");
+}
 inline void check_fp32(std::string_view operation, std::string_view argument,
                        const Tensor& tensor) {
   if (tensor.dtype() != DType::fp32)
@@ -8015,6 +8868,23 @@ inline void check_rank(std::string_view operation, std::string_view argument, co
   if (tensor.rank() != rank)
     fail(error_id::tensor_rank, operation, argument, tensor.describe(),
          "rank " + std::to_string(rank));
+}
+// Error operator.value.
+inline void check_accumulation(std::string_view operation, const Accumulation& accumulation) {
+  const auto refuse = [&](const std::string& given, std::string_view wanted) {
+    fail(error_id::operator_value, operation, "accumulation", given, wanted);
+  };
+  const FloatFormat& format = accumulation.format;
+  if (const char* problem = format.problem()) refuse(to_string(format), problem);
+  if (!format.is_signed || !format.has_zero())
+    refuse(to_string(format), "a format with a sign and a zero");
+  constexpr std::uint64_t most = Accumulation::most_products;
+  if (accumulation.chunk == 0 || accumulation.chunk > most)
+    refuse("a chunk of " + std::to_string(accumulation.chunk),
+           "1 to " + std::to_string(most) + " products");
+  if (accumulation.promote > most)
+    refuse("promoted after " + std::to_string(accumulation.promote),
+           "at most " + std::to_string(most) + " products");
 }
 // Sequences whose rows are the rows of the tensor. Error operator.sequences.
 inline void check_sequences(std::string_view operation, const Tensor& tensor,
@@ -9428,13 +10298,15 @@ struct LinearOptions {
   bool bias = true;
   // Deviation of normal initial weights, with zero biases; none: lecun_uniform for both.
   std::optional<float> deviation{};
+  bool edge = false;  // the first or the last layer of a model (nn/product_site.hpp)
 };
 
 // [..., in] to [..., out].
 class Linear {
  public:
   Linear() = default;
-  Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {}) {
+  Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {})
+      : site(scope, options.edge) {
     Context& context = scope.context;
     const Shape shape{out, in};
     const Draw draw = scope.draw("weight");
@@ -9448,7 +10320,7 @@ class Linear {
   }
   Var operator()(Tape& tape, const Var& x, const LinearSetting& setting = {},
                  const Var& residual = {}) const {
-    return linear(tape, x, weight, bias, setting, residual);
+    return linear_at(site, tape, x, weight, bias, setting, residual);
   }
   void collect(Collector& collector) const {
     collector.add("weight", weight);
@@ -9456,6 +10328,7 @@ class Linear {
   }
 
   Var weight, bias;  // [out, in], [out]
+  ProductSite site;
 };
 
 // Ids of any shape to [..., width].
@@ -9558,6 +10431,7 @@ class MultiHeadAttention {
   // Error operator.value where heads do not divide the width.
   MultiHeadAttention(const Scope& scope, const TransformerOptions& options)
       : heads(options.heads),
+        site(scope),
         probabilities(scope / "probabilities", options.attention_dropout),
         output_dropout(scope / "output", options.dropout),
         output(scope / "output", options.width, options.width, {.deviation = options.deviation}) {
@@ -9579,7 +10453,7 @@ class MultiHeadAttention {
   // x + dropout(output(attention(x))): the residual is fused into the last product. Rows of x form
   // sequences.
   Var operator()(Tape& tape, const Var& x, const Var& residual) const {
-    const Var qkv = linear(tape, x, weight, bias);
+    const Var qkv = linear_at(site, tape, x, weight, bias);
     const Var mixed = attention(tape, qkv, {heads, probabilities.setting(tape)});
     return output(tape, mixed, {.dropout = output_dropout.setting(tape)}, residual);
   }
@@ -9598,6 +10472,7 @@ class MultiHeadAttention {
   }
 
   std::size_t heads = 1;
+  ProductSite site;  // of the projections
   Dropout probabilities, output_dropout;
   Linear output;
   Var weight, bias;  // [3 C, C], [3 C]
@@ -9734,7 +10609,7 @@ class BertModel {
                                     .epsilon = settings.epsilon,
                                     .deviation = settings.deviation}),
         pooler(scope / "pooler.dense", settings.width, settings.width,
-               {.deviation = settings.deviation}) {}
+               {.deviation = settings.deviation, .edge = true}) {}
 
   // Hidden states [rows, width] of token ids whose rows form sequences. Token types [rows] say
   // which text of a pair each token belongs to; left out, all are 0.
@@ -9820,7 +10695,8 @@ class BertClassifier {
   BertClassifier(const nn::Scope& scope, const BertConfig& config, std::size_t labels)
       : bert(scope / "bert", config),
         dropout(scope / "classifier", config.classifier_dropout.value_or(config.dropout)),
-        classifier(scope / "classifier", config.width, labels, {.deviation = config.deviation}) {}
+        classifier(scope / "classifier", config.width, labels,
+                   {.deviation = config.deviation, .edge = true}) {}
 
   // Logits [sequences, labels], fp32. Errors as BertModel.
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
@@ -9872,7 +10748,7 @@ class ConvNet {
       width /= 2;
     }
     hidden = nn::Linear(scope / "hidden", channels * height * width, config.hidden);
-    classifier = nn::Linear(scope / "classifier", config.hidden, config.labels);
+    classifier = nn::Linear(scope / "classifier", config.hidden, config.labels, {.edge = true});
   }
   // Images [N, channels, height, width] to logits [N, labels].
   Var operator()(Tape& tape, Var x) const {
@@ -9909,7 +10785,8 @@ class Mlp {
       fail(error_id::operator_value, "Mlp", "sizes", std::to_string(sizes.size()) + " numbers",
            "at least inputs and outputs");
     for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
-      layers.emplace_back(scope / "layer" / std::to_string(i), sizes[i], sizes[i + 1]);
+      layers.emplace_back(scope / "layer" / std::to_string(i), sizes[i], sizes[i + 1],
+                          nn::LinearOptions{.edge = i == 0 || i + 2 == sizes.size()});
   }
   // [..., inputs] to [..., outputs].
   Var operator()(Tape& tape, Var x) const {
@@ -10086,48 +10963,6 @@ class Lamb final : public Optimizer {
 
  private:
   LambOptions options_;
-};
-
-}  // namespace soma::optim
-// ---- soma/optim/loss_scaler.hpp
-// Dynamic loss scaling ("Mixed Precision Training", arXiv 1710.03740): the loss is multiplied by a
-// power of two so that small gradients survive a narrow format; the scale halves when a gradient
-// overflows, and doubles after many steps without.
-
-namespace soma::optim {
-
-struct LossScalerOptions {
-  float initial = 65536, smallest = 1, largest = 16777216;  // powers of two
-  std::uint32_t growth_interval = 2000;
-};
-
-class LossScaler {
- public:
-  explicit LossScaler(const LossScalerOptions& options = {})
-      : options_(options), scale_(options.initial) {}
-
-  // For Tape::backward, and its inverse for Step::gradient_factor.
-  float scale() const { return scale_; }
-  float inverse() const { return 1 / scale_; }
-
-  // After backward, with whether all gradients were finite. Whether the step is to be taken.
-  bool update(bool finite) {
-    if (!finite) {
-      scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
-      good_steps_ = 0;
-      return false;
-    }
-    if (++good_steps_ == options_.growth_interval) {
-      scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
-      good_steps_ = 0;
-    }
-    return true;
-  }
-
- private:
-  LossScalerOptions options_;
-  float scale_;
-  std::uint32_t good_steps_ = 0;
 };
 
 }  // namespace soma::optim
@@ -13994,6 +14829,28 @@ class NarrowProduct {
 HWY_AFTER_NAMESPACE();
 
 #endif
+// ---- soma/kernels/gemm_study-inl.hpp
+// Matrix products with a chosen accumulator, for study: the innermost loop of every other product
+// (gemm_micro-inl.hpp) runs for a chunk of products at a time, and a pass over the running sums
+// rounds them, while they are in the first-level cache.
+
+#if defined(SOMA_KERNELS_GEMM_STUDY_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_STUDY_INL_HPP
+#undef SOMA_KERNELS_GEMM_STUDY_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_STUDY_INL_HPP
+#endif
+
+// ---- soma/kernels/gemm_workspace-inl.hpp
+// The workspace of a matrix product, and how much of the result is in it at a time.
+
+#if defined(SOMA_KERNELS_GEMM_WORKSPACE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_WORKSPACE_INL_HPP
+#undef SOMA_KERNELS_GEMM_WORKSPACE_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_WORKSPACE_INL_HPP
+#endif
+
 // ---- soma/kernels/pack_pairs-inl.hpp
 // Packing for the bf16 dot instruction: as in pack-inl.hpp, but a panel has two bf16 numbers that
 // are adjacent along k in each float's place, [k / 2][width]. An odd last one has a zero beside it.
@@ -14229,7 +15086,6 @@ HWY_AFTER_NAMESPACE();
 HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // Rows of a that are packed together: with pack_depth steps of k 96 KiB, which stay in the
 // second-level cache while all panels of b pass.
@@ -14274,9 +15130,6 @@ static constexpr std::size_t gemm_tiles_capacity(std::size_t levels) {
                      : (std::max)(gemm_tree_floats, levels * gemm_tile_capacity(levels));
 }
 
-template <class Products>
-using PackedFrom = std::conditional_t<Products::products == 1, PackSource, PairSource>;
-
 namespace {  // internal linkage: units with other flags have their own
 
 // Where the parts of a workspace are; the same for all kinds of products.
@@ -14313,6 +15166,217 @@ struct GemmTile {
   std::size_t row, column, rows, columns;
   std::size_t stride;
 };
+
+}  // namespace
+
+static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n,
+                                               std::size_t segments) noexcept {
+  const GemmWorkspace::Sizes sizes(m, n, segments);
+  return sizes.pack + sizes.a + sizes.b + sizes.tiles;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Steps of k that are packed together, and rows of a tile: running sums find room where panels of b
+// are shorter than the workspace has them.
+inline constexpr std::size_t study_depth = 128;
+inline constexpr std::size_t study_rows = (pack_depth - study_depth) / micro_rows * micro_rows;
+static_assert(study_rows != 0 && study_rows <= gemm_block_rows);
+// Of the running sums of a micro-tile, which lie row by row.
+inline constexpr std::size_t micro_floats = micro_rows * micro_columns;
+
+using RoundSums = void (*)(const CodecParams& format, float* sums);
+
+// A format with fp32's exponents and special numbers: the lower bits of the mantissa go, at least
+// one. A sum is no signalling NaN, so what is left of its mantissa is one too.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void cut_mantissas(const CodecParams& format, float* sums) {
+  const Floats d;
+  const hn::RebindToUnsigned<Floats> du;
+  const int cut = 23 - format.mantissa_bits;
+  const auto one = hn::Set(du, 1u), kept = hn::Set(du, ~std::uint32_t{0} << cut);
+  const auto below_half = hn::Set(du, (std::uint32_t{1} << (cut - 1)) - 1);
+  for (std::size_t i = 0; i < micro_floats; i += float_lanes) {
+    const auto bits = hn::BitCast(du, hn::Load(d, sums + i));
+    const auto is_nan = hn::Gt(hn::And(bits, hn::Set(du, 0x7FFFFFFFu)), hn::Set(du, 0x7F800000u));
+    const auto addend = hn::Add(below_half, hn::And(hn::ShiftRightSame(bits, cut), one));
+    const auto rounded = hn::IfThenElse(is_nan, bits, hn::Add(bits, addend));
+    hn::Store(hn::BitCast(d, hn::And(rounded, kept)), d, sums + i);
+  }
+}
+
+// Any format: to its code and back.
+template <bool kDeep>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void round_through_codes(const CodecParams& format,
+                                                              float* sums) {
+  const Floats d;
+  const hn::RebindToUnsigned<Floats> du;
+  const CodecParams p = format;  // its address does not leave, so it can live in registers
+  for (std::size_t i = 0; i < micro_floats; i += float_lanes) {
+    const auto code = encode_lanes<RoundingClass::nearest_even, kDeep>(
+        du, p, hn::BitCast(du, hn::Load(d, sums + i)), hn::Zero(du));
+    hn::Store(hn::BitCast(d, decode_lanes<kDeep>(du, p, code)), d, sums + i);
+  }
+}
+
+static inline RoundSums rounding_to(const FloatFormat& format, const CodecParams& params) {
+  if (params.fp32_layout && format.mantissa_bits < 23 &&
+      format.resolved_overflow() == Overflow::infinity)
+    return cut_mantissas;
+  return params.deep ? round_through_codes<true> : round_through_codes<false>;
+}
+
+// Running sums join totals that lie `stride` floats apart, which are 0 where they are the first.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void join_totals(const float* sums, bool first, float* totals,
+                                                      std::size_t stride) {
+  const Floats d;
+  for (std::size_t row = 0; row < micro_rows; ++row, totals += stride)
+    for (std::size_t at = 0; at < micro_columns; at += float_lanes) {
+      const FloatVector before = first ? hn::Zero(d) : hn::Load(d, totals + at);
+      hn::Store(hn::Add(before, hn::Load(d, sums + row * micro_columns + at)), d, totals + at);
+    }
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+class GemmStudy {
+ public:
+  explicit GemmStudy(const GemmArgs& args)
+      : args_(args),
+        whole_{0, args.k},
+        bounds_(args.segments.bounds != nullptr ? args.segments.bounds : whole_),
+        segments_(args.segments.bounds != nullptr ? args.segments.count : 1),
+        a_(args.a, args.m, args.a.row_stride, args.a.column_stride),
+        b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
+        workspace_(args.workspace, args.m, args.n, segments_),
+        buffer_(new (workspace_.pack) PackBuffer),
+        evictor_(args.c, args.eviction),
+        codec_(make_codec_params(args.accumulation.format)),
+        round_(rounding_to(args.accumulation.format, codec_)) {}
+
+  void run() {
+    const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
+    const std::size_t stride = columns + gemm_tile_padding;
+    const std::size_t room =
+        gemm_tile_capacity(gemm_levels(segments_)) / stride / micro_rows * micro_rows;
+    const std::size_t rows = even_share(args_.m, (std::min)(room, study_rows), micro_rows);
+    tile_floats_ = rows * stride;
+    running_ = workspace_.b + columns * study_depth;
+    for (std::size_t column = 0; column < args_.n; column += columns)
+      for (std::size_t row = 0; row < args_.m; row += rows)
+        run_tile({row, column, (std::min)(rows, args_.m - row),
+                  (std::min)(columns, args_.n - column), stride});
+  }
+
+ private:
+  // The tree of Segments as a binary counter: one tile waits at each level until its neighbour is
+  // there. The sum of all ends in the first.
+  void run_tile(const GemmTile& tile) {
+    const std::size_t floats = tile.rows * tile.stride;
+    std::size_t waiting = 0;
+    for (std::size_t segment = 0; segment < segments_; ++segment) {
+      float* sums = workspace_.tiles + waiting * tile_floats_;
+      if (bounds_[segment] == bounds_[segment + 1])
+        std::fill_n(sums, floats, 0.0f);
+      else
+        sum_segment(tile, bounds_[segment], bounds_[segment + 1], sums);
+      ++waiting;
+      // Each trailing one of the segment's number is a neighbour that waits.
+      for (std::size_t left = segment; (left & 1) != 0; left >>= 1, sums -= tile_floats_) {
+        --waiting;
+        for (std::size_t at = 0; at < floats; at += tile.stride)
+          add_in_place(sums + at, tile.columns, sums - tile_floats_ + at);
+      }
+    }
+    evictor_.evict(tile.row, tile.column, tile.rows, tile.columns, workspace_.tiles, tile.stride);
+  }
+
+  void sum_segment(const GemmTile& tile, std::size_t first, std::size_t end, float* totals) {
+    for (std::size_t k = first; k < end; k += study_depth) {
+      const std::size_t depth = (std::min)(study_depth, end - k);
+      b_.template pack<micro_columns, micro_columns>(tile.column, tile.columns, k, depth, *buffer_,
+                                                     workspace_.b);
+      a_.template pack<micro_rows, micro_row_width>(tile.row, tile.rows, k, depth, *buffer_,
+                                                    workspace_.a);
+      float* sums = running_;
+      for (std::size_t j = 0; j < tile.columns; j += micro_columns)
+        for (std::size_t i = 0; i < tile.rows; i += micro_rows, sums += micro_floats)
+          add_products(k - first, depth, end - first,
+                       workspace_.a + i / micro_rows * micro_row_width * depth,
+                       workspace_.b + j * depth, sums, totals + i * tile.stride + j, tile.stride);
+    }
+  }
+
+  // `depth` products of a segment of `length` join the running sums of a micro-tile, from product
+  // `position` on.
+  void add_products(std::size_t position, std::size_t depth, std::size_t length, const float* a,
+                    const float* b, float* sums, float* totals, std::size_t stride) const {
+    const std::size_t chunk = args_.accumulation.chunk;
+    const bool promotes = args_.accumulation.promote != 0;
+    const std::size_t interval = promotes ? args_.accumulation.promote : length;
+    for (const std::size_t end = position + depth; position != end;) {
+      const std::size_t within = position % interval;  // what the running sums have already
+      const std::size_t until_joined = (std::min)(interval - within, length - position);
+      const std::size_t until_rounded = (std::min)(chunk - within % chunk, until_joined);
+      const std::size_t steps = (std::min)(until_rounded, end - position);
+      MicroKernel<FusedMultiplyAdd>::run(
+          steps, {a}, b, {within == 0 ? nullptr : sums, sums, 0, 0, micro_columns}, 0, 0);
+      a += steps * micro_row_width;
+      b += steps * micro_columns;
+      position += steps;
+      if (steps != until_rounded) continue;
+      round_(codec_, sums);
+      if (steps != until_joined) continue;
+      if (promotes)
+        join_totals(sums, position <= interval, totals, stride);
+      else
+        for (std::size_t row = 0; row < micro_rows; ++row)
+          std::copy_n(sums + row * micro_columns, micro_columns, totals + row * stride);
+    }
+  }
+
+  const GemmArgs& args_;
+  std::size_t whole_[2];
+  const std::size_t* bounds_;
+  std::size_t segments_, tile_floats_ = 0;
+  PackSource a_, b_;
+  GemmWorkspace workspace_;
+  PackBuffer* buffer_;
+  Evictor evictor_;
+  CodecParams codec_;
+  RoundSums round_;
+  float* running_ = nullptr;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class Products>
+using PackedFrom = std::conditional_t<Products::products == 1, PackSource, PairSource>;
+
+namespace {  // internal linkage: units with other flags have their own
 
 template <class Products>
 class Gemm {
@@ -14457,14 +15521,9 @@ class Gemm {
 
 }  // namespace
 
-static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n,
-                                               std::size_t segments) noexcept {
-  const GemmWorkspace::Sizes sizes(m, n, segments);
-  return sizes.pack + sizes.a + sizes.b + sizes.tiles;
-}
-
 static inline void gemm_kernel(const GemmArgs& args) noexcept {
   if (args.m == 0 || args.n == 0) return;
+  if (!args.accumulation.plain()) return GemmStudy(args).run();
 #if SOMA_HAS_BF16_DOT
   if (args.bf16_products == Bf16Products::dot_instruction && PairSource::takes(args.a) &&
       PairSource::takes(args.b))
@@ -15711,6 +16770,496 @@ static inline void lamb_apply(const LambArgs& args) noexcept {
 HWY_AFTER_NAMESPACE();
 
 #endif
+// ---- soma/kernels/quantize-inl.hpp
+// The quantize entry of the kernel table. A block of granules is read twice while it is in a cache:
+// for its amax, and to be rounded.
+
+#if defined(SOMA_KERNELS_QUANTIZE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_QUANTIZE_INL_HPP
+#undef SOMA_KERNELS_QUANTIZE_INL_HPP
+#else
+#define SOMA_KERNELS_QUANTIZE_INL_HPP
+#endif
+
+// ---- soma/kernels/quantize_quick-inl.hpp
+// Rounding to a narrow format on fp32 numbers, without codes between: of finite values, to nearest
+// even, in a format with subnormals.
+//
+// A magnitude a of exponent e has the spacing 2^(e - M), below the smallest normal number that
+// one's. In the sum t of a and 2^(e - M + 23) that is the last place, so the addition rounds a; t
+// less that power is the rounded number, and the difference of their bits counts its spacings. No
+// contraction can change a bit: between the product with the inverse scale and the sum stands a
+// minimum.
+
+#if defined(SOMA_KERNELS_QUANTIZE_QUICK_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_QUANTIZE_QUICK_INL_HPP
+#undef SOMA_KERNELS_QUANTIZE_QUICK_INL_HPP
+#else
+#define SOMA_KERNELS_QUANTIZE_QUICK_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using SignedLanes32 = hn::RebindToSigned<Lanes32>;
+using FloatLanes32 = hn::RebindToFloat<Lanes32>;
+
+struct QuickFormat {
+  std::int32_t lowest;      // the exponent of the smallest normal number, in fp32's field
+  std::int32_t to_spacing;  // from a number's exponent field to that of the power it is added to
+  int discarded;            // bits of fp32's mantissa that go
+  int sign_shift;           // from bit 31 to the sign bit
+  float largest;
+  std::int32_t limit;  // bits of the largest |x| that is rounded here
+};
+
+// One scale and inverse for each `group` elements, which is a multiple of 32; or for each element.
+struct QuickScales {
+  const float *scales, *inverses;
+  std::size_t group;
+};
+
+// False: a number was not finite or, without a scale, too large. Then what was written is wrong.
+using QuickLoop = bool (*)(const QuickFormat&, const std::byte* from, std::size_t count,
+                           const QuickScales&, std::byte* to);
+
+static inline bool is_quick(const FloatFormat& f, const Rounding& rounding) {
+  return rounding.mode == RoundingMode::nearest_even && f.is_signed &&
+         f.subnormals == Subnormals::kept && f.specials != Specials::nan_negative_zero &&
+         f.mantissa_bits >= 1 && f.mantissa_bits <= 10 && f.min_normal_exponent() >= -126 &&
+         f.max_exponent() + 24 - f.mantissa_bits <= 127;
+}
+
+// Of a format that is_quick(). With a scale large numbers stop at the largest; without one they
+// follow the format's rule.
+static inline QuickFormat make_quick_format(const FloatFormat& f, bool scaled) {
+  const float largest = decode(f, f.max_finite_code());
+  const int discarded = 23 - f.mantissa_bits;
+  return {(f.min_normal_exponent() + 127) * (1 << 23),
+          discarded * (1 << 23),
+          discarded,
+          31 - (f.exponent_bits + f.mantissa_bits),
+          largest,
+          scaled ? 0x7F7FFFFF : std::bit_cast<std::int32_t>(largest)};
+}
+
+// fp32 bits of a vector of bf16 or fp32.
+template <bool kFromBf16>
+HWY_INLINE hn::Vec<SignedLanes32> load_quick(const std::byte* from) {
+  const Lanes32 d;
+  const SignedLanes32 di;
+  if constexpr (kFromBf16) {
+    const hn::Rebind<std::uint16_t, Lanes32> half;
+    return hn::BitCast(di, hn::ShiftLeft<16>(hn::PromoteTo(d, load_bytes(half, from))));
+  } else {
+    return load_bytes(di, from);
+  }
+}
+
+// Width 4 stores fp32 bits, 2 rounds them to bf16, 1 stores codes.
+template <std::size_t kWidth>
+HWY_INLINE void store_quick(hn::Vec<SignedLanes32> bits, std::byte* to) {
+  const Lanes32 d;
+  const SignedLanes32 di;
+  if constexpr (kWidth == 4) {
+    store_bytes(di, bits, to);
+  } else if constexpr (kWidth == 2) {
+    const hn::Rebind<std::uint16_t, Lanes32> half;
+    const auto b = hn::BitCast(d, bits);
+    const auto odd = hn::And(hn::ShiftRight<16>(b), hn::Set(d, 1u));
+    const auto rounded = hn::Add(b, hn::Add(odd, hn::Set(d, 0x7FFFu)));
+    store_bytes(half, hn::TruncateTo(half, hn::ShiftRight<16>(rounded)), to);
+  } else {
+    const hn::Rebind<std::uint8_t, Lanes32> narrow;
+    store_bytes(narrow, hn::DemoteTo(narrow, bits), to);
+  }
+}
+
+// Returns |x|.
+template <bool kFromBf16, std::size_t kWidth>
+HWY_INLINE hn::Vec<SignedLanes32> quick_vector(const QuickFormat& f, const std::byte* from,
+                                               hn::Vec<FloatLanes32> scale,
+                                               hn::Vec<FloatLanes32> inverse, std::byte* to) {
+  const SignedLanes32 di;
+  const FloatLanes32 df;
+  const auto x = load_quick<kFromBf16>(from);
+  const auto magnitude = hn::And(x, hn::Set(di, 0x7FFFFFFF));
+  const auto sign = hn::AndNot(hn::Set(di, 0x7FFFFFFF), x);
+  const auto a = hn::Min(hn::Mul(hn::BitCast(df, magnitude), inverse), hn::Set(df, f.largest));
+  const auto exponent =
+      hn::Max(hn::And(hn::BitCast(di, a), hn::Set(di, 0x7F800000)), hn::Set(di, f.lowest));
+  const auto power = hn::Add(exponent, hn::Set(di, f.to_spacing));
+  const auto sum = hn::Add(a, hn::BitCast(df, power));
+  if constexpr (kWidth == 1) {
+    const auto spacings = hn::Sub(hn::BitCast(di, sum), power);
+    const auto field = hn::ShiftRightSame(hn::Sub(exponent, hn::Set(di, f.lowest)), f.discarded);
+    const auto sign_bit =
+        hn::BitCast(di, hn::ShiftRightSame(hn::BitCast(Lanes32(), sign), f.sign_shift));
+    store_quick<1>(hn::Or(hn::Add(spacings, field), sign_bit), to);
+  } else {
+    const auto y = hn::Mul(hn::Sub(sum, hn::BitCast(df, power)), scale);
+    store_quick<kWidth>(hn::Or(hn::BitCast(di, y), sign), to);
+  }
+  return magnitude;
+}
+
+template <bool kFromBf16, std::size_t kWidth, bool kByColumn>
+HWY_NOINLINE HWY_MAYBE_UNUSED static bool quick_loop(const QuickFormat& format,
+                                                     const std::byte* from, std::size_t count,
+                                                     const QuickScales& scales, std::byte* to) {
+  const SignedLanes32 di;
+  const FloatLanes32 df;
+  constexpr std::size_t from_width = kFromBf16 ? 2 : 4;
+  const QuickFormat f = format;  // a copy whose address does not leave: it can live in registers
+  const std::size_t lanes = hn::Lanes(di), whole = count / lanes * lanes, rest = count - whole;
+  const std::size_t group = kByColumn ? count : scales.group;
+  auto worst = hn::Zero(di);
+  for (std::size_t begin = 0, g = 0; begin < whole; begin += group, ++g) {
+    auto scale = hn::Set(df, scales.scales[g]), inverse = hn::Set(df, scales.inverses[g]);
+    const std::size_t end = (std::min)(begin + group, whole);
+    for (std::size_t i = begin; i < end; i += lanes) {
+      if constexpr (kByColumn) {
+        scale = hn::LoadU(df, scales.scales + i);
+        inverse = hn::LoadU(df, scales.inverses + i);
+      }
+      worst = hn::Max(worst, quick_vector<kFromBf16, kWidth>(f, from + i * from_width, scale,
+                                                             inverse, to + i * kWidth));
+    }
+  }
+  if (rest != 0) {
+    alignas(64) std::byte last[4 * lane_padding] = {}, result[4 * lane_padding];
+    std::memcpy(last, from + whole * from_width, rest * from_width);
+    const std::size_t at = kByColumn ? whole : whole / group;
+    auto scale = hn::Set(df, scales.scales[at]), inverse = hn::Set(df, scales.inverses[at]);
+    if constexpr (kByColumn) {  // behind the last one there is room
+      scale = hn::LoadU(df, scales.scales + at);
+      inverse = hn::LoadU(df, scales.inverses + at);
+    }
+    worst = hn::Max(worst, quick_vector<kFromBf16, kWidth>(f, last, scale, inverse, result));
+    std::memcpy(to + whole * kWidth, result, rest * kWidth);
+  }
+  return hn::AllFalse(di, hn::Gt(worst, hn::Set(di, f.limit)));
+}
+
+template <bool kFromBf16, bool kByColumn>
+static inline QuickLoop quick_loop_to(std::size_t width) {
+  return width == 1   ? quick_loop<kFromBf16, 1, kByColumn>
+         : width == 2 ? quick_loop<kFromBf16, 2, kByColumn>
+                      : quick_loop<kFromBf16, 4, kByColumn>;
+}
+
+static inline QuickLoop quick_loop_for(bool from_bf16, std::size_t width, bool by_column) {
+  if (from_bf16)
+    return by_column ? quick_loop_to<true, true>(width) : quick_loop_to<true, false>(width);
+  return by_column ? quick_loop_to<false, true>(width) : quick_loop_to<false, false>(width);
+}
+
+// ---- amax, as bits of magnitudes, which ascend with them
+
+template <class V = hn::Vec<SignedLanes32>>
+HWY_INLINE V if_finite(V magnitude) {
+  const SignedLanes32 di;
+  return hn::IfThenElseZero(hn::Lt(magnitude, hn::Set(di, 0x7F800000)), magnitude);
+}
+
+// maxima[i] = max(itself, |x[i]| where finite); `count` rounded up to whole vectors.
+template <bool kFromBf16>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_columns(const std::byte* from, std::size_t count,
+                                                        std::int32_t* maxima) {
+  const SignedLanes32 di;
+  constexpr std::size_t width = kFromBf16 ? 2 : 4;
+  const auto raise = [&](const std::byte* at, std::int32_t* to) HWY_ATTR {
+    const auto magnitude = hn::And(load_quick<kFromBf16>(at), hn::Set(di, 0x7FFFFFFF));
+    hn::StoreU(hn::Max(hn::LoadU(di, to), if_finite(magnitude)), di, to);
+  };
+  const std::size_t lanes = hn::Lanes(di), whole = count / lanes * lanes, rest = count - whole;
+  for (std::size_t i = 0; i < whole; i += lanes) raise(from + i * width, maxima + i);
+  if (rest == 0) return;
+  alignas(64) std::byte last[4 * lane_padding] = {};
+  std::memcpy(last, from + whole * width, rest * width);
+  raise(last, maxima + whole);
+}
+
+// The same for groups of a multiple of 32 elements, each of which has a vector of maxima, 16 apart.
+// Two bf16 numbers are read as one word: each half of it, moved up, is an fp32.
+template <bool kFromBf16>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_groups(const std::byte* from, std::size_t count,
+                                                       std::size_t group, std::int32_t* maxima) {
+  const SignedLanes32 di;
+  constexpr std::size_t width = kFromBf16 ? 2 : 4;
+  const auto larger = [&](auto most, const std::byte* at) HWY_ATTR {
+    const auto word = load_bytes(di, at);
+    if constexpr (kFromBf16) {
+      const auto low = hn::And(hn::ShiftLeft<16>(word), hn::Set(di, 0x7FFFFFFF));
+      const auto high = hn::And(word, hn::Set(di, 0x7FFF0000));
+      return hn::Max(hn::Max(most, if_finite(low)), if_finite(high));
+    } else {
+      return hn::Max(most, if_finite(hn::And(word, hn::Set(di, 0x7FFFFFFF))));
+    }
+  };
+  const std::size_t step = hn::Lanes(di) * (4 / width);
+  const std::size_t whole = count / step * step, rest = count - whole;
+  for (std::size_t begin = 0, g = 0; begin < whole; begin += group, ++g) {
+    auto most = hn::LoadU(di, maxima + g * lane_padding);
+    const std::size_t end = (std::min)(begin + group, whole);
+    for (std::size_t i = begin; i < end; i += step) most = larger(most, from + i * width);
+    hn::StoreU(most, di, maxima + g * lane_padding);
+  }
+  if (rest == 0) return;
+  alignas(64) std::byte last[4 * lane_padding] = {};
+  std::memcpy(last, from + whole * width, rest * width);
+  std::int32_t* at = maxima + whole / group * lane_padding;
+  hn::StoreU(larger(hn::LoadU(di, at), last), di, at);
+}
+
+// amax[g] = max(itself, all maxima of group g).
+HWY_NOINLINE HWY_MAYBE_UNUSED static void join_maxima(const std::int32_t* maxima,
+                                                      std::size_t groups, float* amax) {
+  const SignedLanes32 di;
+  for (std::size_t g = 0; g < groups; ++g) {
+    const auto most = hn::LoadU(di, maxima + g * lane_padding);
+    const std::int32_t bits = hn::GetLane(hn::MaxOfLanes(di, most));
+    amax[g] = (std::max)(amax[g], std::bit_cast<float>(bits));
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// x *= factors, one for each column. Not inlined: products must not be contracted into sums.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_columns(float* x, const float* factors,
+                                                           std::size_t count) {
+  map_vectors<2>({x, factors}, x, count,
+                 [](FloatVector a, FloatVector b) HWY_ATTR { return hn::Mul(a, b); });
+}
+
+// As multiply_within, one factor for each column.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_columns_within(float* x, const float* factors,
+                                                                  std::size_t count, float limit) {
+  const auto top = hn::Set(Floats(), limit), bottom = hn::Set(Floats(), -limit);
+  const auto infinity = hn::BitCast(Floats(), hn::Set(hn::RebindToUnsigned<Floats>(), 0x7F800000u));
+  map_vectors<2>({x, factors}, x, count, [&](FloatVector value, FloatVector factor) HWY_ATTR {
+    const auto product = hn::Mul(value, factor);
+    const auto kept = hn::Min(hn::Max(product, bottom), top);
+    return hn::IfThenElse(hn::Lt(hn::Abs(value), infinity), kept, product);
+  });
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// scale_for(), with what depends on the format found once.
+class ScaleRule {
+ public:
+  ScaleRule(const Scaling& scaling, const FloatFormat& format)
+      : scaling_(scaling), format_(format), largest_(decode(format, format.max_finite_code())) {
+    const ExactMagnitude largest = unpack(largest_).magnitude;
+    const int top = scaling.format == ScaleFormat::mx ? format.max_exponent()
+                                                      : soma::detail::exponent_of(largest_);
+    fraction_ = static_cast<std::uint32_t>(largest.significand >> 29) & 0x7FFFFFu;
+    offset_ = scaling.margin - 127 - top;
+    margin_ = static_cast<double>(soma::detail::two_to(scaling.margin));
+  }
+
+  void set(float amax, float& scale, float& inverse) const {
+    const auto bits = std::bit_cast<std::uint32_t>(amax);
+    if (bits < 0x00800000u) {
+      scale = scale_for(scaling_, format_, amax);
+      inverse = 1.0f / scale;
+    } else if (scaling_.format == ScaleFormat::fp32) {
+      const double exact = static_cast<double>(amax) / static_cast<double>(largest_) * margin_;
+      scale = static_cast<float>((std::clamp)(exact, 0x1p-126, 0x1p126));
+      inverse = 1.0f / scale;
+    } else {
+      int exponent = static_cast<int>(bits >> 23) + offset_;
+      if (scaling_.format == ScaleFormat::power_of_two && (bits & 0x7FFFFFu) > fraction_)
+        ++exponent;
+      exponent = (std::clamp)(exponent, -126, 126);
+      scale = soma::detail::two_to(exponent);
+      inverse = soma::detail::two_to(-exponent);
+    }
+  }
+
+ private:
+  Scaling scaling_;
+  FloatFormat format_;
+  float largest_;
+  std::uint32_t fraction_;
+  int offset_;
+  double margin_;
+};
+
+class QuantizePass {
+ public:
+  explicit QuantizePass(const QuantizeArgs& args)
+      : args_(args),
+        rule_(args.scaling, args.format),
+        reader_(args.x),
+        codec_(make_codec_params(args.format, args.y.rounding)),
+        carrier_(make_codec_params(format_of(args.y.dtype))),
+        width_(size_of(args.y.dtype)),
+        scaled_(args.scaling.policy != ScalePolicy::none && args.scales != nullptr),
+        from_bf16_(args.x.dtype == DType::bf16 && args.x.column_stride == 1 && args.x.scale == 1),
+        group_(args.group_columns == 0 ? args.columns : args.group_columns),
+        block_(group_ >= row_chunk ? group_ : row_chunk / group_ * group_),
+        limit_(decode(args.format, args.format.max_finite_code())) {
+    quick_format_ = make_quick_format(args.format, scaled_);
+    if (is_quick(args.format, args.y.rounding) && (!args.codes || args.format.bytes() == 1))
+      quick_ = quick_loop_for(from_bf16_, args.codes ? 1 : width_, group_ == 1);
+    std::fill_n(scales_, row_chunk, 1.0f);
+    std::fill_n(inverses_, row_chunk, 1.0f);
+  }
+
+  void run() {
+    const std::size_t step = args_.group_rows == 0 ? args_.rows : args_.group_rows;
+    std::size_t at = 0;  // among scales and amax
+    for (std::size_t row = 0; row < args_.rows; row += step, at += args_.group_stride)
+      for (std::size_t column = 0; column < args_.columns; column += block_)
+        do_block(row, (std::min)(step, args_.rows - row), column,
+                 (std::min)(block_, args_.columns - column), at + column / group_);
+  }
+
+ private:
+  // A block is whole granules, at most a chunk, or else one granule.
+  void do_block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
+                std::size_t at) {
+    const std::size_t groups = (columns + group_ - 1) / group_;
+    const bool writes = args_.y.data != nullptr;
+    const bool current = scaled_ && writes && args_.scaling.policy == ScalePolicy::current;
+    if (current || args_.amax != nullptr) find_amax(row, rows, column, columns, groups);
+    if (args_.amax != nullptr)
+      for (std::size_t g = 0; g < groups; ++g)
+        args_.amax[at + g] = (std::max)(args_.amax[at + g], amax_[g]);
+    if (!writes) return;
+    if (current)
+      for (std::size_t g = 0; g < groups; ++g) {
+        rule_.set(amax_[g], scales_[g], inverses_[g]);
+        args_.scales[at + g] = scales_[g];
+      }
+    else if (scaled_)
+      for (std::size_t g = 0; g < groups; ++g) {
+        scales_[g] = args_.scales[at + g];
+        inverses_[g] = 1.0f / scales_[g];
+      }
+    for (std::size_t first = 0; first < columns; first += row_chunk) {
+      const std::size_t count = (std::min)(row_chunk, columns - first);
+      for (std::size_t r = row; r < row + rows; ++r) write_run(r, column + first, count);
+    }
+  }
+
+  // Where a run lies as bf16 or fp32: itself if it can, else the buffer.
+  const std::byte* source(std::size_t row, std::size_t column, std::size_t count) {
+    if (from_bf16_)
+      return static_cast<const std::byte*>(args_.x.data) +
+             (row * args_.x.row_stride + column) * sizeof(std::uint16_t);
+    return reinterpret_cast<const std::byte*>(reader_.read(row, column, count, decoded_.values));
+  }
+
+  // Rows inside: one horizontal maximum for each granule of the block.
+  void find_amax(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
+                 std::size_t groups) {
+    std::fill_n(amax_, groups, 0.0f);
+    const auto raise_each = from_bf16_ ? raise_columns<true> : raise_columns<false>;
+    const auto raise = from_bf16_ ? raise_groups<true> : raise_groups<false>;
+    for (std::size_t first = 0; first < columns; first += row_chunk) {
+      const std::size_t count = (std::min)(row_chunk, columns - first);
+      std::fill_n(maxima_, group_ == 1 ? count + lane_padding : groups * lane_padding, 0);
+      for (std::size_t r = row; r < row + rows; ++r)
+        if (const std::byte* from = source(r, column + first, count); group_ == 1)
+          raise_each(from, count, maxima_);
+        else
+          raise(from, count, group_, maxima_);
+      if (group_ == 1)
+        std::memcpy(amax_, maxima_, count * sizeof(float));
+      else
+        join_maxima(maxima_, groups, amax_);
+    }
+  }
+
+  void write_run(std::size_t row, std::size_t column, std::size_t count) {
+    std::byte* to =
+        static_cast<std::byte*>(args_.y.data) + (row * args_.y.row_stride + column) * width_;
+    const QuickScales scales{scales_, inverses_, (std::min)(group_, row_chunk)};
+    if (quick_ != nullptr && quick_(quick_format_, source(row, column, count), count, scales, to))
+      return;
+    write_any(row, column, count, to);
+  }
+
+  // Any format and rounding, and what is not finite: by way of codes.
+  void write_any(std::size_t row, std::size_t column, std::size_t count, std::byte* to) {
+    float* values = buffers_.values;
+    const float* x = reader_.read(row, column, count, values);
+    if (x != values) std::memcpy(values, x, count * sizeof(float));
+    if (scaled_ && group_ == 1) multiply_columns_within(values, inverses_, count, limit_);
+    if (scaled_ && group_ != 1)
+      for_each_group(0, count, group_, [&](std::size_t first, std::size_t n, std::size_t g) {
+        multiply_within(values + first, n, inverses_[g], limit_);
+      });
+    Draw draw = args_.y.draw;
+    draw.index = draw_index(draw, args_.y.draw_row_stride, args_.y.row_indices, row, column);
+    const auto* bytes = reinterpret_cast<const std::byte*>(values);
+    if (args_.codes) return store(codec_, bytes, count, to, draw);
+    encode_chunk(codec_, bytes, count, buffers_.codes, draw, buffers_);
+    decode_chunk(codec_, buffers_.codes, count, buffers_);
+    if (scaled_ && group_ == 1) multiply_columns(values, scales_, count);
+    if (scaled_ && group_ != 1)
+      for_each_group(0, count, group_, [&](std::size_t first, std::size_t n, std::size_t g) {
+        multiply(values + first, n, scales_[g]);
+      });
+    store(carrier_, bytes, count, to, {});
+  }
+
+  void store(const CodecParams& codec, const std::byte* values, std::size_t count, std::byte* to,
+             const Draw& draw) {
+    if (codec.plain_fp32)
+      std::memcpy(to, values, count * sizeof(float));
+    else
+      encode_chunk(codec, values, count, to, draw, buffers_);
+  }
+
+  const QuantizeArgs& args_;
+  ScaleRule rule_;
+  RowReader reader_;
+  CodecParams codec_, carrier_;
+  std::size_t width_;
+  bool scaled_, from_bf16_;
+  std::size_t group_, block_;
+  float limit_;
+  QuickFormat quick_format_;
+  QuickLoop quick_ = nullptr;
+
+  // Of the granules of a block.
+  alignas(64) float scales_[row_chunk + lane_padding], inverses_[row_chunk + lane_padding],
+      amax_[row_chunk];
+  alignas(64) std::int32_t maxima_[row_chunk + lane_padding];
+  ChunkBuffer decoded_;
+  ConvertBuffers buffers_;
+};
+
+}  // namespace
+
+static inline void quantize_kernel(const QuantizeArgs& args) noexcept {
+  if (args.rows != 0 && args.columns != 0) QuantizePass(args).run();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
 // ---- soma/kernels/random-inl.hpp
 // The random entry of the kernel table: uniform, normal and Bernoulli draws, a chunk of blocks at a
 // time.
@@ -16296,6 +17845,7 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
         .embedding = HWY_NAMESPACE::embedding_kernels,
         .image = HWY_NAMESPACE::image_kernels,
         .optimizer = HWY_NAMESPACE::optimizer_kernels,
+        .quantize = HWY_NAMESPACE::quantize_kernel,
     };
     static const Target target{hwy::TargetName(HWY_TARGET),
                                &kernels,
@@ -18443,8 +19993,12 @@ inline MatmulSizes matmul_sizes(std::span<const Tensor> inputs, const MatmulSett
 }
 
 inline void matmul_shape(const ShapeCall& call) {
-  call.outputs[0] = {matmul_sizes(call.inputs, call.attributes.as<MatmulSetting>()).shape,
-                     is_floating(call.inputs[0].dtype()) ? call.inputs[0].dtype() : DType::fp32};
+  const auto& setting = call.attributes.as<MatmulSetting>();
+  check_accumulation("matmul", setting.accumulation);
+  const DType a = call.inputs[0].dtype();
+  const DType dtype = setting.output.value_or(is_floating(a) ? a : DType::fp32);
+  check_output("matmul", dtype);
+  call.outputs[0] = {matmul_sizes(call.inputs, setting).shape, dtype};
 }
 
 inline double matmul_operations(const OperatorCall& call) {
@@ -18474,6 +20028,7 @@ inline void matmul_host(const OperatorCall& call) {
   if (setting.transpose_a) args.a = transposed(args.a);
   if (setting.transpose_b) args.b = transposed(args.b);
   if (setting.over_rows) args.segments = segments.get();
+  args.accumulation = setting.accumulation;
   for (std::size_t i = 0; i < sizes.batch; ++i) {
     multiply(call.context, args);
     args.a.data = static_cast<const std::byte*>(args.a.data) + a_step;
@@ -18572,8 +20127,8 @@ inline void detail::matmul_gradient(const GradientCall& call) {
     return stacks ? tensor : as_rows(call.context, tensor);
   };
   const Tensor a = rows(call.inputs[0]), b = call.inputs[1], dy = rows(call.output_gradients[0]);
-  const auto give = [&](std::size_t input, const Tensor& x, const Tensor& z,
-                        const MatmulSetting& how) {
+  const auto give = [&](std::size_t input, const Tensor& x, const Tensor& z, MatmulSetting how) {
+    how.accumulation = setting.accumulation;
     call.input_gradients[input].values =
         run(call.context, ops::matmul, how, {x, z}, call.sequences)[0].reshape(
             call.inputs[input].shape());
@@ -18612,9 +20167,12 @@ inline void linear_shape(const ShapeCall& call) {
   if (call.inputs.size() > 3 && call.inputs[3].defined())
     check_shape("linear", "residual", call.inputs[3], shape);
   check_dropout("linear", setting.dropout);
-  call.outputs[0] = {shape, x.dtype()};
+  check_accumulation("linear", setting.accumulation);
+  const DType dtype = setting.output.value_or(x.dtype());
+  check_output("linear", dtype);
+  call.outputs[0] = {shape, dtype};
   // What the activation was given, for its gradient.
-  call.outputs[1] = {setting.activation == Activation::none ? Shape{0} : shape, x.dtype()};
+  call.outputs[1] = {setting.activation == Activation::none ? Shape{0} : shape, dtype};
 }
 
 inline void linear_host(const OperatorCall& call) {
@@ -18628,7 +20186,10 @@ inline void linear_host(const OperatorCall& call) {
   GemmArgs args{.m = x.shape().rows(), .n = weight.size(0), .k = weight.size(1)};
   args.a = operand(x);
   args.b = transposed(operand(weight));
+  args.a.scale = setting.x_scale;
+  args.b.scale = setting.weight_scale;
   args.c = target(y);
+  args.accumulation = setting.accumulation;
   args.eviction.bias = floats(bias);
   args.eviction.activation = setting.activation;
   args.eviction.dropout = dropout_args(setting.dropout, call.sequences, args.m, args.n);
@@ -18660,29 +20221,48 @@ inline Tensor activation_gradient(Context& context, Activation activation, const
   return dy;
 }
 
+// The gradient of the matrix product's result, from that of the layer's.
+inline Tensor product_gradient(const GradientCall& call, Activation activation,
+                               const DropoutSetting& dropout) {
+  Tensor d = call.output_gradients[0];
+  if (dropout.probability > 0) d = run(call.context, ops::dropout, dropout, {d}, call.sequences)[0];
+  return activation_gradient(call.context, activation, call.outputs[1], d);
+}
+
+inline bool is_wanted(const GradientCall& call, std::size_t input) {
+  return input < call.inputs.size() && call.wanted[input];
+}
+
+// Of bias and residual, given that of the product's result.
+inline void addend_gradients(const GradientCall& call, const Tensor& d) {
+  if (is_wanted(call, 2))
+    call.input_gradients[2].values =
+        sum_to(call.context, d, call.inputs[2].shape(), call.sequences);
+  if (is_wanted(call, 3)) call.input_gradients[3].values = call.output_gradients[0];
+}
+
 inline void linear_gradient(const GradientCall& call) {
   const auto& setting = call.attributes.as<LinearSetting>();
   Context& context = call.context;
-  const Tensor& dy = call.output_gradients[0];
-  const auto wanted = [&](std::size_t input) {
-    return input < call.inputs.size() && call.wanted[input];
-  };
-  if (wanted(3)) call.input_gradients[3].values = dy;
-  Tensor d = dy;
-  if (setting.dropout.probability > 0)
-    d = run(context, ops::dropout, setting.dropout, {d}, call.sequences)[0];
-  d = activation_gradient(context, setting.activation, call.outputs[1], d);
+  const Tensor d = product_gradient(call, setting.activation, setting.dropout);
   const Tensor rows = as_rows(context, d);
-  if (wanted(0))
-    call.input_gradients[0].values =
-        run(context, ops::matmul, MatmulSetting{}, {rows, call.inputs[1]}, call.sequences)[0]
-            .reshape(call.inputs[0].shape());
-  if (wanted(1))
+  if (is_wanted(call, 0))
+    call.input_gradients[0].values = run(context, ops::matmul,
+                                         MatmulSetting{.a = {.scale = setting.x_scale},
+                                                       .b = {.scale = setting.weight_scale},
+                                                       .accumulation = setting.accumulation},
+                                         {rows, call.inputs[1]}, call.sequences)[0]
+                                         .reshape(call.inputs[0].shape());
+  if (is_wanted(call, 1))
     call.input_gradients[1].values =
-        run(context, ops::matmul, MatmulSetting{.transpose_a = true, .over_rows = true},
+        run(context, ops::matmul,
+            MatmulSetting{.transpose_a = true,
+                          .over_rows = true,
+                          .a = {.scale = setting.weight_scale},
+                          .b = {.scale = setting.x_scale},
+                          .accumulation = setting.accumulation},
             {rows, as_rows(context, call.inputs[0])}, call.sequences)[0];
-  if (wanted(2))
-    call.input_gradients[2].values = sum_to(context, d, call.inputs[2].shape(), call.sequences);
+  addend_gradients(call, d);
 }
 
 inline std::vector<ReferenceTensor> linear_reference(const Sample& sample,
@@ -19342,79 +20922,415 @@ inline constexpr Operator lamb_step{.name = "lamb step",
 
 }  // namespace ops
 }  // namespace soma
-// ---- soma/ops/softmax.hpp
-// Softmax and log softmax over the last dimension.
+// ---- soma/ops/quantize.hpp
+// Quantize: numbers of a narrow format with scales, as an operand of a matrix product. All leading
+// dimensions of x are rows.
+//
+// Outputs: values (shape of x), scales (fp32, one for each granule: rows of them by columns) and
+// amax (fp32, [1]: the largest finite |x|). Values are of quantized_dtype(): codes, whose one scale
+// the product applies; or numbers times their scales, to be multiplied as they are.
+//
+// Granules lie along a row: Granularity::row, 1 x 128 and groups of 32 as the names say, 128 x 128
+// from the first row of each shard on. Where the sum runs down the columns (along_rows) the first
+// three are a column, 128 or 32 rows of one; all begin anew at each shard, by default at the even
+// cut of a sum over rows. Parameters are no batch: theirs are not cut. A shard without rows has
+// none.
+//
+// Stochastic rounding draws by logical index, whatever the granules. Costs two passes over the data
+// where a whole tensor's amax is the scale, else one.
+
+// ---- soma/ops/quantize_grid.hpp
+// QuantizeGrid: where the granules of ops::quantize begin and end, and how they are shared out.
+
+namespace soma::detail {
+
+constexpr bool has_one_scale(const Scaling& scaling) {
+  return scaling.policy == ScalePolicy::none || scaling.granularity == Granularity::tensor;
+}
+
+// How the rows and columns of x form granules.
+class QuantizeGrid {
+ public:
+  QuantizeGrid(const QuantizeSetting& setting, const Sequences& sequences, std::size_t rows,
+               std::size_t columns)
+      : shards_(sequences, rows), whole_{0, rows}, columns_(columns) {
+    const Granularity granularity = setting.quantizer.scaling.granularity;
+    const Granule along = granule(granularity);
+    one_scale_ = has_one_scale(setting.quantizer.scaling);
+    const bool turned =
+        !one_scale_ && setting.along_rows && granularity != Granularity::block_128x128;
+    group_rows_ = one_scale_ ? 1 : turned ? along.columns : along.rows;
+    group_columns_ = one_scale_ ? 0 : turned ? along.rows : along.columns;
+    const bool batch = sequences.defined() && sequences.rows() == rows;
+    const bool cut =
+        !one_scale_ && !setting.parameter && (setting.along_rows || (group_rows_ == 128 && batch));
+    segments_ = cut ? shards_.get() : Segments{whole_.data(), 1};
+    for (std::size_t i = 0; i < segments_.count; ++i) groups_ += groups_in(i);
+  }
+  QuantizeGrid(const QuantizeGrid&) = delete;
+  QuantizeGrid& operator=(const QuantizeGrid&) = delete;
+
+  bool one_scale() const { return one_scale_; }
+  // Of a granule: 0 rows, all of a shard; 0 columns, all of them.
+  std::size_t group_rows() const { return group_rows_; }
+  std::size_t group_columns() const { return group_columns_; }
+  // Rows and columns of scales.
+  ScaleGrid scales() const {
+    if (one_scale_) return {1, 1};
+    return {groups_, group_columns_ == 0 ? 1 : (columns_ + group_columns_ - 1) / group_columns_};
+  }
+
+  // Calls call(first row, rows, first column, columns, row of scales) for parts that are whole
+  // granules and lie in one shard, on all threads.
+  template <class Call>
+  void for_parts(Context& context, const Call& call) const {
+    const std::size_t width =
+        group_columns_ == 0 && !one_scale_ ? columns_ : (std::min)(columns_, part_columns);
+    if (width == 0 || groups_ == 0) return;
+    const std::size_t parts = (columns_ + width - 1) / width;
+    const std::size_t rows = whole_[1] / groups_ + 1;
+    for_ranges(context, groups_ * parts, rows * width, [&](std::size_t begin, std::size_t end) {
+      while (begin != end) {
+        const std::size_t column = begin / groups_ * width, first = begin % groups_;
+        const std::size_t last = (std::min)(groups_, first + (end - begin));
+        for_pieces(first, last, [&](std::size_t row, std::size_t count, std::size_t group) {
+          call(row, count, column, (std::min)(width, columns_ - column), group);
+        });
+        begin += last - first;
+      }
+    });
+  }
+
+ private:
+  static constexpr std::size_t part_columns = 2048;  // whole granules
+
+  std::size_t groups_in(std::size_t segment) const {
+    const std::size_t rows = segments_.bounds[segment + 1] - segments_.bounds[segment];
+    const std::size_t step = group_rows_ == 0 ? (std::max)(rows, std::size_t{1}) : group_rows_;
+    return (rows + step - 1) / step;
+  }
+
+  // Calls call(first row, rows, first group) for what groups first ... last - 1 have of each shard.
+  template <class Call>
+  void for_pieces(std::size_t first, std::size_t last, const Call& call) const {
+    std::size_t before = 0;  // groups of the shards before
+    for (std::size_t i = 0; i < segments_.count; ++i) {
+      const std::size_t start = segments_.bounds[i], end = segments_.bounds[i + 1];
+      const std::size_t step = group_rows_ == 0 ? end - start : group_rows_;
+      const std::size_t from = (std::max)(first, before), count = groups_in(i);
+      const std::size_t to = (std::min)(last, before + count);
+      if (from < to) {
+        const std::size_t row = start + (from - before) * step;
+        call(row, (std::min)(end, start + (to - before) * step) - row, from);
+      }
+      before += count;
+    }
+  }
+
+  RowSegments shards_;
+  std::array<std::size_t, 2> whole_;
+  std::size_t columns_, group_rows_ = 0, group_columns_ = 0, groups_ = 0;
+  bool one_scale_ = false;
+  Segments segments_{};
+};
+
+}  // namespace soma::detail
 
 namespace soma {
 
 namespace detail {
 
-inline void softmax_shape(const ShapeCall& call) {
-  check_min_rank("softmax", "x", call.inputs[0], 1);
-  check_floating("softmax", "x", call.inputs[0]);
-  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+// The type whose codes are numbers of the quantizer's format, -1: none, or there are many scales.
+constexpr int quantized_code_dtype(const Quantizer& quantizer) {
+  return has_one_scale(quantizer.scaling) ? dtype_index(quantizer.format.with(Overflow::special))
+                                          : -1;
 }
 
-inline void softmax_host(const OperatorCall& call) {
-  const Tensor x = regular(call.context, call.inputs[0]);
-  const MatrixTarget y = target(call.outputs[0]);
-  const std::size_t columns = x.shape().columns();
-  for_ranges(call.context, x.shape().rows(), columns * 16, [&](std::size_t begin, std::size_t end) {
-    call.context.kernels().norm.softmax(
-        {.rows = end - begin,
-         .columns = columns,
-         .logarithm = call.attributes.as<SoftmaxSetting>().logarithm,
-         .x = part(operand(x), begin, 0),
-         .y = part(y, begin, 0)});
-  });
+}  // namespace detail
+
+// The element type of what quantize gives: the format's own, where a tensor has one scale and there
+// is such a type. Else bf16 where it holds the products of all numbers with powers of two (but for
+// those that fall below its smallest), else fp32.
+constexpr DType quantized_dtype(const Quantizer& quantizer) {
+  const FloatFormat& format = quantizer.format;
+  if (const int index = detail::quantized_code_dtype(quantizer); index >= 0)
+    return static_cast<DType>(index);
+  const bool plain_scale = quantizer.scaling.policy == ScalePolicy::none ||
+                           quantizer.scaling.format != ScaleFormat::fp32;
+  return plain_scale && format.mantissa_bits <= 7 && format.min_spacing_exponent() >= -133
+             ? DType::bf16
+             : DType::fp32;
 }
 
-// Inputs y, dy; output dx.
-inline void softmax_backward_shape(const ShapeCall& call) {
-  check_shape("softmax backward", "dy", call.inputs[1], call.inputs[0].shape());
-  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
-}
-inline void softmax_backward_host(const OperatorCall& call) {
-  const Tensor y = call.inputs[0], dy = regular(call.context, call.inputs[1]);
-  const MatrixTarget dx = target(call.outputs[0]);
-  const std::size_t columns = y.shape().columns();
-  for_ranges(call.context, y.shape().rows(), columns * 4, [&](std::size_t begin, std::size_t end) {
-    call.context.kernels().norm.softmax_backward(
-        {.rows = end - begin,
-         .columns = columns,
-         .logarithm = call.attributes.as<SoftmaxSetting>().logarithm,
-         .y_in = part(operand(y), begin, 0),
-         .dy = part(operand(dy), begin, 0),
-         .dx = part(dx, begin, 0)});
-  });
+namespace detail {
+
+// Error scaling.invalid.
+inline void check_quantizer_scale(const QuantizeSetting& setting) {
+  const Scaling& scaling = validate(setting.quantizer.scaling, "quantize");
+  if (scaling.policy != ScalePolicy::delayed) return;
+  if (scaling.granularity != Granularity::tensor)
+    fail(error_id::bad_scaling, "quantize", "scaling.policy",
+         "delayed, for granules smaller than a tensor", "current, or Granularity::tensor");
+  if (!(setting.scale > 0 && setting.scale <= (std::numeric_limits<float>::max)()))
+    fail(error_id::bad_scaling, "quantize", "scale", std::to_string(setting.scale),
+         "positive and finite");
 }
 
-inline void softmax_gradient(const GradientCall& call);
+// Errors tensor.rank, tensor.dtype, format.impossible, rounding.random_bits, scaling.invalid.
+inline void quantize_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<QuantizeSetting>();
+  const Tensor& x = call.inputs[0];
+  check_min_rank("quantize", "x", x, 1);
+  check_floating("quantize", "x", x);
+  const FloatFormat& format = validate(setting.quantizer.format, "quantize");
+  if (!format.is_signed || !format.has_zero())
+    fail(error_id::impossible_format, "quantize", "format", to_string(format),
+         "one with a sign and a zero");
+  if (setting.quantizer.rounding.random_bits > 32)
+    fail(error_id::random_bits, "quantize", "rounding.random_bits",
+         std::to_string(setting.quantizer.rounding.random_bits), "0 (automatic) to 32");
+  check_quantizer_scale(setting);
+  const ScaleGrid scales =
+      QuantizeGrid(setting, call.sequences, x.shape().rows(), x.shape().columns()).scales();
+  call.outputs[0] = {x.shape(), quantized_dtype(setting.quantizer)};
+  call.outputs[1] = {Shape{scales.rows, scales.columns}, DType::fp32};
+  call.outputs[2] = {Shape{1}, DType::fp32};
+}
 
-inline OperatorSamples softmax_samples() {
-  OperatorSamples result;
-  for (const bool logarithm : {false, true})
-    for (const Shape& shape : {Shape{1}, Shape{5, 33}, Shape{3, 2, 16}, Shape{0, 4}, Shape{7, 2}})
-      result.samples.push_back(
-          {.name = to_string(shape) + (logarithm ? " logarithm" : ""),
-           .inputs = {{.shape = shape, .low = -4, .high = 4}},
-           .attributes = SoftmaxSetting{logarithm},
-           .lengths = {},
-           .error = static_cast<double>(shape.columns() + 16) * 0x1p-24,
-           .gradient_error = 4 * static_cast<double>(shape.columns() + 16) * 0x1p-24});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    ReferenceTensor y{inputs[0]};
-    const std::size_t columns = y.shape.columns();
-    for (std::size_t row = 0; row < y.values.size(); row += columns) {
-      double sum = 0;
-      for (std::size_t c = 0; c < columns; ++c) sum += std::exp(y.values[row + c]);
-      for (std::size_t c = 0; c < columns; ++c)
-        y.values[row + c] = sample.attributes.as<SoftmaxSetting>().logarithm
-                                ? y.values[row + c] - std::log(sum)
-                                : std::exp(y.values[row + c]) / sum;
-    }
-    return std::vector<ReferenceTensor>{y};
+// Draws of stochastic rounding. Error random.index_range.
+inline void set_quantize_draws(const QuantizeSetting& setting, const Sequences& sequences,
+                               std::size_t rows, std::size_t columns, MatrixTarget& y) {
+  y.rounding = setting.quantizer.rounding;
+  if (y.rounding.mode != RoundingMode::stochastic || rows == 0 || columns == 0) return;
+  y.draw = setting.draw;
+  y.draw.index = 0;
+  if (setting.parameter) {
+    static_cast<void>(parameter_index(rows - 1, columns - 1));
+    y.draw_row_stride = std::size_t{1} << 32;
+    return;
+  }
+  static_cast<void>(token_index(0, 0, columns - 1));
+  if (sequences.defined() && sequences.rows() == rows) {
+    y.row_indices = sequences.row_indices().data();
+  } else {
+    static_cast<void>(token_index(rows - 1, 0, 0));
+    y.draw_row_stride = std::size_t{1} << 40;
+  }
+}
+
+// One scale, which all parts read.
+inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, QuantizeArgs args) {
+  const auto& setting = call.attributes.as<QuantizeSetting>();
+  const Scaling& scaling = setting.quantizer.scaling;
+  const bool current = scaling.policy == ScalePolicy::current;
+  AtomicMaximum amax;
+  const auto pass = [&](QuantizeArgs all, bool measures) {
+    grid.for_parts(call.context, [&](std::size_t row, std::size_t rows, std::size_t column,
+                                     std::size_t columns, std::size_t) {
+      QuantizeArgs part_args = all;
+      float largest = 0;
+      part_args.rows = rows;
+      part_args.columns = columns;
+      part_args.x = part(all.x, row, column);
+      part_args.y = part(all.y, row, column);
+      if (measures) part_args.amax = &largest;
+      call.context.kernels().quantize(part_args);
+      if (measures) amax.include(largest);
+    });
   };
+  float& scale = *args.scales;
+  scale = scaling.policy == ScalePolicy::delayed ? setting.scale : 1.0f;
+  if (current) {
+    QuantizeArgs only_amax = args;
+    only_amax.y.data = nullptr;
+    pass(only_amax, true);
+    scale = scale_for(scaling, args.format, amax.value());
+    args.scaling.policy = ScalePolicy::delayed;
+  }
+  pass(args, !current);
+  return amax.value();
+}
+
+inline float quantize_granules(const OperatorCall& call, const QuantizeGrid& grid,
+                               const QuantizeArgs& args) {
+  const ScaleGrid scales = grid.scales();
+  if (call.inputs[0].elements() == 0)  // rows without columns
+    std::fill_n(args.scales, scales.size(), 1.0f);
+  const Tensor all_amax = Tensor::zeros(call.context, Shape{scales.rows, scales.columns});
+  float* found = all_amax.mutable_data<float>();
+  AtomicMaximum amax;
+  grid.for_parts(call.context, [&](std::size_t row, std::size_t rows, std::size_t column,
+                                   std::size_t columns, std::size_t group) {
+    const std::size_t width = grid.group_columns() == 0 ? columns : grid.group_columns();
+    const std::size_t at = group * scales.columns + column / width;
+    QuantizeArgs part_args = args;
+    part_args.rows = rows;
+    part_args.columns = columns;
+    part_args.x = part(args.x, row, column);
+    part_args.y = part(args.y, row, column);
+    part_args.group_rows = grid.group_rows();
+    part_args.group_columns = grid.group_columns();
+    part_args.group_stride = scales.columns;
+    part_args.scales = args.scales + at;
+    part_args.amax = found + at;
+    call.context.kernels().quantize(part_args);
+    const std::size_t step = grid.group_rows() == 0 ? rows : grid.group_rows();
+    for (std::size_t g = 0; g * step < rows; ++g)
+      for (std::size_t i = 0; i * width < columns; ++i)
+        amax.include(found[at + g * scales.columns + i]);
+  });
+  return amax.value();
+}
+
+inline void quantize_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<QuantizeSetting>();
+  const Tensor x = regular(call.context, call.inputs[0]);
+  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
+  const QuantizeGrid grid(setting, call.sequences, rows, columns);
+  QuantizeArgs args;
+  args.x = operand(x);
+  args.y = target(call.outputs[0]);
+  set_quantize_draws(setting, call.sequences, rows, columns, args.y);
+  args.format = setting.quantizer.format;
+  args.scaling = setting.quantizer.scaling;
+  args.codes = quantized_code_dtype(setting.quantizer) >= 0;
+  args.scales = call.outputs[1].mutable_data<float>();
+  call.outputs[2].mutable_data<float>()[0] =
+      grid.one_scale() ? quantize_whole(call, grid, args) : quantize_granules(call, grid, args);
+}
+
+// What a row's group of granules is, and the rest of the definition: element by element, by the
+// scalar codec. Not for a batch whose shards follow its sequences.
+inline std::vector<std::size_t> reference_row_groups(const QuantizeSetting& setting,
+                                                     std::size_t rows) {
+  const Scaling& scaling = setting.quantizer.scaling;
+  const Granule along = granule(scaling.granularity);
+  const bool turned = setting.along_rows && scaling.granularity != Granularity::block_128x128;
+  const std::size_t step = turned ? along.columns : along.rows;
+  std::vector<std::size_t> groups(rows, 0);
+  if (has_one_scale(scaling)) return groups;
+  const std::size_t shards = setting.along_rows && !setting.parameter ? default_shards : 1;
+  std::size_t group = 0;
+  for (std::size_t s = 0; s < shards; ++s) {
+    const std::size_t begin = rows / shards * s + rows % shards * s / shards;
+    const std::size_t end = rows / shards * (s + 1) + rows % shards * (s + 1) / shards;
+    for (std::size_t row = begin; row < end; ++row) {
+      if (row != begin && step != 0 && (row - begin) % step == 0) ++group;
+      groups[row] = group;
+    }
+    if (begin != end) ++group;
+  }
+  return groups;
+}
+
+inline std::uint32_t reference_quantize_word(const Sample& sample, std::size_t row,
+                                             std::size_t column) {
+  const auto& setting = sample.attributes.as<QuantizeSetting>();
+  Draw draw = setting.draw;
+  draw.index = setting.parameter ? parameter_index(row, column) : token_index(row, 0, column);
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < sample.lengths.size() && !setting.parameter;
+       begin += sample.lengths[i++])
+    if (row >= begin && row < begin + sample.lengths[i])
+      draw.index = token_index(i, row - begin, column);
+  const Quantizer& quantizer = setting.quantizer;
+  return rounding_word(draw, random_bits(quantizer.rounding, quantizer.format));
+}
+
+inline std::vector<ReferenceTensor> quantize_reference(const Sample& sample,
+                                                       const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<QuantizeSetting>();
+  const Quantizer& quantizer = setting.quantizer;
+  const Scaling& scaling = quantizer.scaling;
+  const bool one = has_one_scale(scaling), codes = quantized_code_dtype(quantizer) >= 0;
+  const std::size_t rows = inputs[0].shape.rows(), columns = inputs[0].shape.columns();
+  const std::vector<std::size_t> row_groups = reference_row_groups(setting, rows);
+  const bool turned = setting.along_rows && scaling.granularity != Granularity::block_128x128;
+  const Granule along = granule(scaling.granularity);
+  const std::size_t width = one ? 0 : turned ? along.rows : along.columns;
+  const std::size_t grid_columns = width == 0 ? 1 : (columns + width - 1) / width;
+  const std::size_t grid_rows = one ? 1 : rows == 0 ? 0 : row_groups.back() + 1;
+  const auto granule_of = [&](std::size_t i) {
+    return row_groups[i / columns] * grid_columns + (width == 0 ? 0 : i % columns / width);
+  };
+
+  std::vector<float> amax(grid_rows * grid_columns), scales(amax.size(), 1.0f);
+  float largest = 0;
+  const std::vector<double>& x = inputs[0].values;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (const auto size = static_cast<float>(std::fabs(x[i])); std::isfinite(size)) {
+      amax[granule_of(i)] = (std::max)(amax[granule_of(i)], size);
+      largest = (std::max)(largest, size);
+    }
+  for (std::size_t g = 0; g < scales.size(); ++g)
+    if (scaling.policy != ScalePolicy::none)
+      scales[g] = scaling.policy == ScalePolicy::delayed
+                      ? setting.scale
+                      : scale_for(scaling, quantizer.format, amax[g]);
+
+  const float limit = decode(quantizer.format, quantizer.format.max_finite_code());
+  ReferenceTensor values{inputs[0].shape, {}};
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float scale = scales[granule_of(i)];
+    auto value = static_cast<float>(x[i]);
+    if (scaling.policy != ScalePolicy::none) {
+      const float product = value * (1.0f / scale);
+      value = std::isfinite(value) ? (std::clamp)(product, -limit, limit) : product;
+    }
+    const float rounded =
+        decode(quantizer.format, encode(quantizer.format, value, quantizer.rounding,
+                                        reference_quantize_word(sample, i / columns, i % columns)));
+    values.values.push_back(static_cast<double>(codes ? rounded : rounded * scale));
+  }
+  ReferenceTensor grid{Shape{grid_rows, grid_columns}, {scales.begin(), scales.end()}};
+  return {values, grid, {Shape{1}, {static_cast<double>(largest)}}};
+}
+
+inline OperatorSamples quantize_samples() {
+  OperatorSamples result;
+  result.reference = &quantize_reference;
+  const auto add = [&](const Shape& shape, const QuantizeSetting& setting,
+                       std::vector<std::size_t> lengths = {}) {
+    result.samples.push_back(
+        {.name = to_string(shape) + " " + to_string(setting.quantizer.format) + " granularity " +
+                 std::to_string(static_cast<int>(setting.quantizer.scaling.granularity)),
+         .inputs = {{.shape = shape, .low = -3, .high = 3}},
+         .attributes = setting,
+         .lengths = std::move(lengths)});
+  };
+  const Draw draw{.seed = 5, .stream = 2, .step = 1};
+  const auto scaling = [](Granularity granularity, ScaleFormat format) {
+    return Scaling{
+        .policy = ScalePolicy::current, .granularity = granularity, .format = format, .margin = 1};
+  };
+  for (const Granularity granularity :
+       {Granularity::tensor, Granularity::row, Granularity::block_1x128, Granularity::block_128x128,
+        Granularity::group_32})
+    for (const bool along_rows : {false, true}) {
+      add({19, 150}, {.quantizer = {.format = formats::fp8_e4m3fn,
+                                    .scaling = scaling(granularity, ScaleFormat::power_of_two)},
+                      .along_rows = along_rows});
+      add({35, 7}, {.quantizer = {.format = formats::fp6_e3m2,
+                                  .rounding = Rounding::stochastic,
+                                  .scaling = scaling(granularity, ScaleFormat::fp32)},
+                    .along_rows = along_rows,
+                    .parameter = true,
+                    .draw = draw});
+    }
+  add({7}, {.quantizer = {.format = formats::fp8_e4m3.with_bias(11)}});
+  add({0, 4}, {.quantizer = {.format = formats::fp8_e5m2,
+                             .scaling = scaling(Granularity::tensor, ScaleFormat::fp32)}});
+  add({3, 0}, {.quantizer = {.format = formats::fp8_e5m2,
+                             .scaling = scaling(Granularity::group_32, ScaleFormat::mx)}});
+  add({2, 3, 5},
+      {.quantizer = {.format = formats::fp8_e5m2, .scaling = {.policy = ScalePolicy::delayed}},
+       .scale = 0.3f});
+  add({13, 40},
+      {.quantizer = {.format = formats::fp8_e4m3fn,
+                     .rounding = Rounding::stochastic,
+                     .scaling = scaling(Granularity::group_32, ScaleFormat::mx)},
+       .draw = draw},
+      {4, 0, 9});
   return result;
 }
 
@@ -19422,26 +21338,86 @@ inline OperatorSamples softmax_samples() {
 
 namespace ops {
 
-inline constexpr Operator softmax_backward{.name = "softmax backward",
-                                           .min_inputs = 2,
-                                           .max_inputs = 2,
-                                           .shape = &detail::softmax_backward_shape,
-                                           .host = &detail::softmax_backward_host};
-
-inline constexpr Operator softmax{.name = "softmax",
-                                  .keeps_outputs = 1,
-                                  .shape = &detail::softmax_shape,
-                                  .host = &detail::softmax_host,
-                                  .gradient = &detail::softmax_gradient,
-                                  .samples = &detail::softmax_samples};
+inline constexpr Operator quantize{.name = "quantize",
+                                   .outputs = 3,
+                                   .shape = &detail::quantize_shape,
+                                   .host = &detail::quantize_host,
+                                   .samples = &detail::quantize_samples};
 
 }  // namespace ops
+}  // namespace soma
+// ---- soma/ops/quantized_linear.hpp
+// QuantizedLinear: a linear layer whose three products (y = x W^T, dx = dy W, dW = dy^T x) read
+// converted operands. Composed of quantize, linear and matmul; gradients pass conversions
+// unchanged ("straight through", arXiv 1308.3432).
 
-inline void detail::softmax_gradient(const GradientCall& call) {
-  call.input_gradients[0].values = run(call.context, ops::softmax_backward, call.attributes,
-                                       {call.outputs[0], call.output_gradients[0]})[0];
+// ---- soma/ops/inspect.hpp
+// numeric::inspect() of tensors: what a quantizer does to one, or has done. An element at a time,
+// on all threads: for study, not for the hot path.
+
+namespace soma {
+
+namespace detail {
+
+// What ops::quantize made of x.
+inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
+                                              const Outputs& made, const QuantizeSetting& setting) {
+  const auto plain = [&](const Tensor& tensor) {
+    return plain_fp32(context, as_rows(context, tensor));
+  };
+  const Tensor before = plain(x), after = plain(made[0]), scales = made[1];
+  const Quantizer& quantizer = setting.quantizer;
+  const bool codes = quantized_code_dtype(quantizer) >= 0;
+  const bool scaled = quantizer.scaling.policy != ScalePolicy::none;
+  const Granule granule =
+      soma::granule(scaled ? quantizer.scaling.granularity : Granularity::tensor);
+  const std::size_t rows = before.shape().rows(), columns = before.shape().columns();
+  const ScaleGrid grid =
+      scale_grid(scaled ? quantizer.scaling.granularity : Granularity::tensor, rows, columns);
+  // Groups along tokens begin anew at shards, so their scales are not where rows alone say.
+  const bool located = scales.elements() == grid.size() && !setting.along_rows;
+  const double largest = decode(quantizer.format, quantizer.format.max_finite_code());
+  const double normal = std::ldexp(1.0, quantizer.format.min_normal_exponent());
+  const auto inspect_rows = [&](numeric::Inspection& result, std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      for (std::size_t j = 0; j < columns; ++j) {
+        const std::size_t row = granule.rows == 0 ? 0 : i / granule.rows;
+        const std::size_t column = granule.columns == 0 ? 0 : j / granule.columns;
+        const float scale = located ? scales.data<float>()[row * grid.columns + column] : 1.0f;
+        const float stored = after.data<float>()[i * columns + j];
+        numeric::inspect(
+            result, before.data<float>()[i * columns + j], codes ? stored * scale : stored,
+            located ? largest * double{scale} : std::numeric_limits<double>::infinity(),
+            located ? normal * double{scale} : 0.0);
+      }
+  };
+  // A fixed number of parts, added in order: the same sums from any number of threads.
+  constexpr std::size_t parts = 32;
+  std::vector<numeric::Inspection> found(parts);
+  for_ranges(context, parts, rows * columns / parts, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t part = begin; part < end; ++part)
+      inspect_rows(found[part], rows * part / parts, rows * (part + 1) / parts);
+  });
+  numeric::Inspection result;
+  for (const numeric::Inspection& part : found) result += part;
+  return result;
 }
 
+}  // namespace detail
+
+namespace numeric {
+
+// What the quantizer does to a tensor of a floating type. A delayed scale is taken from the
+// tensor's own amax. Error tensor.dtype, and those of ops::quantize.
+inline Inspection inspect(Context& context, const Tensor& x, const Quantizer& quantizer) {
+  QuantizeSetting setting{.quantizer = quantizer};
+  if (setting.quantizer.scaling.policy == ScalePolicy::delayed)
+    setting.quantizer.scaling.policy = ScalePolicy::current;
+  return soma::detail::inspect_conversion(context, x, run(context, ops::quantize, setting, {x}),
+                                          setting);
+}
+
+}  // namespace numeric
 }  // namespace soma
 // ---- soma/ops/views.hpp
 // Operators that choose or rearrange elements without computing: reshape, transpose, slice, select
@@ -19769,6 +21745,333 @@ namespace soma {
 
 namespace detail {
 
+// An operand as a product reads it: stored numbers, each so many times itself.
+struct ConvertedOperand {
+  Tensor values;
+  float scale = 1;
+};
+
+// Whether one and the same conversion serves sums in both directions.
+constexpr bool has_direction(const Quantizer& quantizer) {
+  return quantizer.scaling.policy != ScalePolicy::none &&
+         quantizer.scaling.granularity != Granularity::tensor &&
+         quantizer.scaling.granularity != Granularity::block_128x128;
+}
+
+constexpr bool leaves_alone(const Quantizer& quantizer, DType stored) {
+  return quantizer.format == formats::fp32 ||
+         (quantizer.format == format_of(stored) && quantizer.scaling.policy == ScalePolicy::none);
+}
+
+// Whether a cast does the same, which devices have a program for.
+constexpr bool is_cast(const Quantizer& quantizer) {
+  return quantizer.scaling.policy == ScalePolicy::none &&
+         quantizer.rounding == Rounding::nearest_even && dtype_index(quantizer.format) >= 0;
+}
+
+// As ops::quantize, but without amax, which is for scales.
+inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const Tensor& x) {
+  const CastSetting setting{.dtype = find_dtype(quantizer.format)};
+  return {run(context, ops::cast, setting, {x})[0], Tensor::full(context, Shape{1, 1}, 1.0f)};
+}
+
+struct OperandUse {
+  bool along_rows = false, parameter = false, training = false, record = false;
+  std::uint32_t step = 0;
+};
+
+inline float largest_magnitude(Context& context, const Tensor& x) {
+  const Tensor all = regular(context, x);
+  const std::size_t rows = all.shape().rows(), columns = all.shape().columns();
+  AtomicMaximum amax;
+  for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {
+    float largest = 0;
+    context.kernels().quantize({.rows = end - begin,
+                                .columns = columns,
+                                .x = part(operand(all), begin, 0),
+                                .amax = &largest});
+    amax.include(largest);
+  });
+  return amax.value();
+}
+
+inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand,
+                                        const GlobalMaximum& maximum, const Tensor& x,
+                                        const Sequences& sequences, const OperandUse& use) {
+  QuantizeSetting setting{.quantizer = operand.quantizer,
+                          .along_rows = use.along_rows,
+                          .parameter = use.parameter,
+                          .draw = operand.draw};
+  setting.draw.step = use.step;
+  if (leaves_alone(setting.quantizer, x.dtype())) return {x, 1};
+  Scaling& scaling = setting.quantizer.scaling;
+  const bool remembers = scaling.policy == ScalePolicy::delayed;
+  if (remembers && operand.scale == 0) scaling.policy = ScalePolicy::current;
+  setting.scale = operand.scale;
+  const bool global = maximum.run != nullptr && !use.parameter;
+  if (global && scaling.policy == ScalePolicy::current &&
+      scaling.granularity == Granularity::tensor) {
+    float amax = largest_magnitude(context, x);
+    maximum.run(maximum.self, {&amax, 1});
+    setting.scale = scale_for(scaling, setting.quantizer.format, amax);
+    scaling.policy = ScalePolicy::delayed;
+  }
+  const Outputs made = is_cast(setting.quantizer)
+                           ? cast_operand(context, setting.quantizer, x)
+                           : run(context, ops::quantize, setting, {x}, sequences);
+  if (remembers && use.training) operand.amax = (std::max)(operand.amax, made[2].data<float>()[0]);
+  if (operand.statistics != nullptr && use.training && use.record &&
+      !(use.along_rows && !use.parameter))
+    *operand.statistics += inspect_conversion(context, x, made, setting);
+  const bool codes = quantized_code_dtype(operand.quantizer) >= 0;
+  return {made[0], codes ? made[1].data<float>()[0] : 1};
+}
+
+inline ConvertedOperand converted_weight(Context& context, LinearFormats& formats,
+                                         const Tensor& weight, bool along_rows,
+                                         const QuantizedLinearSetting& setting) {
+  const Quantizer& quantizer = formats.weight.quantizer;
+  if (leaves_alone(quantizer, weight.dtype())) return {weight, 1};
+  LinearFormats::Converted& kept =
+      along_rows && has_direction(quantizer) ? formats.backward : formats.forward;
+  const bool fresh = kept.source == weight.raw() && kept.version == weight.version() &&
+                     kept.wanted_scale == formats.weight.scale;
+  if (!fresh) {
+    const ConvertedOperand made =
+        convert_operand(context, formats.weight, formats.maximum, weight, {},
+                        {.along_rows = along_rows,
+                         .parameter = true,
+                         .training = setting.training,
+                         .record = setting.record,
+                         .step = setting.step});
+    kept = {weight.raw(), weight.version(), formats.weight.scale, made.values, made.scale};
+  }
+  return {kept.values, kept.scale};
+}
+
+// Inputs as linear's; outputs y, what the activation was given, x for the gradient of the weight,
+// and its scale.
+inline void quantized_linear_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
+  LinearFormats& formats = *setting.formats;
+  Context& context = call.context;
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  const auto convert = [&](bool along_rows) {
+    return convert_operand(context, formats.x, formats.maximum, x, call.sequences,
+                           {.along_rows = along_rows,
+                            .training = setting.training,
+                            .record = setting.record,
+                            .step = setting.step});
+  };
+  const ConvertedOperand input = convert(false);
+  const ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
+  const Outputs made = run(
+      context, ops::linear,
+      LinearSetting{.activation = setting.activation,
+                    .dropout = setting.dropout,
+                    .x_scale = input.scale,
+                    .weight_scale = kernel.scale,
+                    .output = x.dtype(),
+                    .accumulation = formats.accumulation},
+      {input.values, kernel.values, input_or_none(call.inputs, 2), input_or_none(call.inputs, 3)},
+      call.sequences);
+  ConvertedOperand kept{Tensor::empty(context, Shape{0}), 1};
+  if (setting.record) kept = has_direction(formats.x.quantizer) ? convert(true) : input;
+  call.outputs[0] = made[0];
+  call.outputs[1] = made[1];
+  call.outputs[2] = kept.values;
+  call.outputs[3] = Tensor::scalar(context, kept.scale);
+}
+
+inline void quantized_linear_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
+  LinearFormats& formats = *setting.formats;
+  Context& context = call.context;
+  const Tensor d = product_gradient(call, setting.activation, setting.dropout);
+  const Tensor rows = as_rows(context, d);
+  const auto convert = [&](bool along_rows) {
+    return convert_operand(context, formats.gradient, formats.maximum, rows, call.sequences,
+                           {.along_rows = along_rows,
+                            .training = setting.training,
+                            .record = true,
+                            .step = setting.step});
+  };
+  ConvertedOperand dy;
+  if (is_wanted(call, 0) || !has_direction(formats.gradient.quantizer)) dy = convert(false);
+  if (is_wanted(call, 0)) {
+    const ConvertedOperand kernel =
+        converted_weight(context, formats, call.inputs[1], true, setting);
+    call.input_gradients[0].values =
+        run(context, ops::matmul,
+            MatmulSetting{.a = {.scale = dy.scale},
+                          .b = {.scale = kernel.scale},
+                          .output = formats.input_gradient.value_or(call.inputs[0].dtype()),
+                          .accumulation = formats.accumulation},
+            {dy.values, kernel.values}, call.sequences)[0]
+            .reshape(call.inputs[0].shape());
+  }
+  if (is_wanted(call, 1)) {
+    if (has_direction(formats.gradient.quantizer)) dy = convert(true);
+    call.input_gradients[1].values =
+        run(context, ops::matmul,
+            MatmulSetting{.transpose_a = true,
+                          .over_rows = true,
+                          .a = {.scale = dy.scale},
+                          .b = {.scale = call.outputs[3].data<float>()[0]},
+                          .output = formats.weight_gradient,
+                          .accumulation = formats.accumulation},
+            {dy.values, as_rows(context, call.outputs[2])}, call.sequences)[0];
+  }
+  addend_gradients(call, d);
+}
+
+inline std::vector<ReferenceTensor> quantized_linear_reference(
+    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<QuantizedLinearSetting>();
+  Sample plain = sample;
+  plain.attributes = LinearSetting{.activation = setting.activation, .dropout = setting.dropout};
+  return linear_reference(plain, inputs);
+}
+
+// With nothing converted it is a linear layer.
+inline OperatorSamples quantized_linear_samples() {
+  static LinearFormats wide;
+  OperatorSamples result = linear_samples();
+  for (Sample& sample : result.samples) {
+    const auto setting = sample.attributes.as<LinearSetting>();
+    sample.attributes = QuantizedLinearSetting{.activation = setting.activation,
+                                               .dropout = setting.dropout,
+                                               .formats = &wide,
+                                               .record = true};
+  }
+  result.reference = &quantized_linear_reference;
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator quantized_linear{.name = "quantized_linear",
+                                           .min_inputs = 2,
+                                           .max_inputs = 4,
+                                           .outputs = 4,
+                                           .keeps_inputs = 2,
+                                           .keeps_outputs = 14,
+                                           .allocates_outputs = true,
+                                           .composite = true,
+                                           .host = &detail::quantized_linear_host,
+                                           .gradient = &detail::quantized_linear_gradient,
+                                           .samples = &detail::quantized_linear_samples};
+
+}  // namespace ops
+}  // namespace soma
+// ---- soma/ops/softmax.hpp
+// Softmax and log softmax over the last dimension.
+
+namespace soma {
+
+namespace detail {
+
+inline void softmax_shape(const ShapeCall& call) {
+  check_min_rank("softmax", "x", call.inputs[0], 1);
+  check_floating("softmax", "x", call.inputs[0]);
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+
+inline void softmax_host(const OperatorCall& call) {
+  const Tensor x = regular(call.context, call.inputs[0]);
+  const MatrixTarget y = target(call.outputs[0]);
+  const std::size_t columns = x.shape().columns();
+  for_ranges(call.context, x.shape().rows(), columns * 16, [&](std::size_t begin, std::size_t end) {
+    call.context.kernels().norm.softmax(
+        {.rows = end - begin,
+         .columns = columns,
+         .logarithm = call.attributes.as<SoftmaxSetting>().logarithm,
+         .x = part(operand(x), begin, 0),
+         .y = part(y, begin, 0)});
+  });
+}
+
+// Inputs y, dy; output dx.
+inline void softmax_backward_shape(const ShapeCall& call) {
+  check_shape("softmax backward", "dy", call.inputs[1], call.inputs[0].shape());
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+inline void softmax_backward_host(const OperatorCall& call) {
+  const Tensor y = call.inputs[0], dy = regular(call.context, call.inputs[1]);
+  const MatrixTarget dx = target(call.outputs[0]);
+  const std::size_t columns = y.shape().columns();
+  for_ranges(call.context, y.shape().rows(), columns * 4, [&](std::size_t begin, std::size_t end) {
+    call.context.kernels().norm.softmax_backward(
+        {.rows = end - begin,
+         .columns = columns,
+         .logarithm = call.attributes.as<SoftmaxSetting>().logarithm,
+         .y_in = part(operand(y), begin, 0),
+         .dy = part(operand(dy), begin, 0),
+         .dx = part(dx, begin, 0)});
+  });
+}
+
+inline void softmax_gradient(const GradientCall& call);
+
+inline OperatorSamples softmax_samples() {
+  OperatorSamples result;
+  for (const bool logarithm : {false, true})
+    for (const Shape& shape : {Shape{1}, Shape{5, 33}, Shape{3, 2, 16}, Shape{0, 4}, Shape{7, 2}})
+      result.samples.push_back(
+          {.name = to_string(shape) + (logarithm ? " logarithm" : ""),
+           .inputs = {{.shape = shape, .low = -4, .high = 4}},
+           .attributes = SoftmaxSetting{logarithm},
+           .lengths = {},
+           .error = static_cast<double>(shape.columns() + 16) * 0x1p-24,
+           .gradient_error = 4 * static_cast<double>(shape.columns() + 16) * 0x1p-24});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    ReferenceTensor y{inputs[0]};
+    const std::size_t columns = y.shape.columns();
+    for (std::size_t row = 0; row < y.values.size(); row += columns) {
+      double sum = 0;
+      for (std::size_t c = 0; c < columns; ++c) sum += std::exp(y.values[row + c]);
+      for (std::size_t c = 0; c < columns; ++c)
+        y.values[row + c] = sample.attributes.as<SoftmaxSetting>().logarithm
+                                ? y.values[row + c] - std::log(sum)
+                                : std::exp(y.values[row + c]) / sum;
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator softmax_backward{.name = "softmax backward",
+                                           .min_inputs = 2,
+                                           .max_inputs = 2,
+                                           .shape = &detail::softmax_backward_shape,
+                                           .host = &detail::softmax_backward_host};
+
+inline constexpr Operator softmax{.name = "softmax",
+                                  .keeps_outputs = 1,
+                                  .shape = &detail::softmax_shape,
+                                  .host = &detail::softmax_host,
+                                  .gradient = &detail::softmax_gradient,
+                                  .samples = &detail::softmax_samples};
+
+}  // namespace ops
+
+inline void detail::softmax_gradient(const GradientCall& call) {
+  call.input_gradients[0].values = run(call.context, ops::softmax_backward, call.attributes,
+                                       {call.outputs[0], call.output_gradients[0]})[0];
+}
+
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
 template <std::size_t... unary, std::size_t... binary>
 constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence<binary...>) {
   return std::array{&ops::unary<static_cast<Unary>(unary)>...,
@@ -19795,6 +22098,8 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::max_pool_backward,
                     &ops::norm,
                     &ops::norm_backward,
+                    &ops::quantize,
+                    &ops::quantized_linear,
                     &ops::reduce,
                     &ops::reshape,
                     &ops::sequence_first,
@@ -19826,6 +22131,8 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .matmul = &ops::matmul,
           .max_pool = &ops::max_pool,
           .norm = &ops::norm,
+          .quantize = &ops::quantize,
+          .quantized_linear = &ops::quantized_linear,
           .reduce = &ops::reduce,
           .reshape = &ops::reshape,
           .sequence_first = &ops::sequence_first,

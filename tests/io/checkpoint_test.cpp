@@ -92,7 +92,7 @@ TEST_CASE("the newest checkpoints are kept, and the newest is loaded", "[unit][c
   CHECK(names_in(path) == std::vector<std::string>{"lock", "step-0000000020", "step-0000000300"});
   CHECK(names_in(path + "/step-0000000300") ==
         std::vector<std::string>{"checksums.txt", "identity.json", "optimizer.safetensors",
-                                 "progress.json", "weights.safetensors"});
+                                 "precision.safetensors", "progress.json", "weights.safetensors"});
   CHECK(read_text(path + "/step-0000000300/progress.json") == "{\"step\": 300}\n");
   store.save(300, sample(context, 300, 7));  // again
   REQUIRE(store.load_latest(context, checkpoint));

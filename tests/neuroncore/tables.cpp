@@ -98,7 +98,8 @@ void programs(std::ostream& out) {
   after("images");
   for (const soma::Operator* op : context.operators().all()) {
     const auto seen = [&](const Count& count) { return count.name == op->name; };
-    if (op->samples == nullptr || op->makes_views ||
+    if (op->samples == nullptr || op->makes_views || op->composite ||
+        op->name == "quantize" ||  // has no program
         std::any_of(device.counts().begin(), device.counts().end(), seen))
       continue;
     for (const soma::Sample& sample : op->samples().samples)

@@ -19,7 +19,7 @@ TEST_CASE("every operator meets its reference, its gradient and the invariances"
     if (op->samples != nullptr) CHECK(report.checks > 0);
     checked += report.checks;
     // What has a gradient has samples that prove it.
-    CHECK((op->gradient == nullptr) == (op->samples == nullptr));
+    CHECK((op->gradient == nullptr || op->samples != nullptr));
   }
   CHECK(checked > 5000);
 }

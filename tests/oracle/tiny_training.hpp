@@ -15,12 +15,16 @@ namespace soma_test {
 
 class TinyTraining {
  public:
-  explicit TinyTraining(soma::Context& context)
+  // Products read what `precision` says; nullptr: what is stored.
+  explicit TinyTraining(soma::Context& context, soma::PrecisionState* precision = nullptr)
       : context_(context),
         model_({context}, config(), 3),
         parameters_(sorted(soma::nn::parameters(model_))),
         optimizer_(context, parameters_, 0.01f),
-        tape_(context) {
+        precision_(precision),
+        tape_(context,
+              {.activations = precision == nullptr ? soma::DType::fp32 : precision->activations(),
+               .precision = precision}) {
     for (std::size_t p = 0; p < parameters_.size(); ++p) {
       const soma::Tensor value = parameters_[p].value();
       const std::span<float> elements = value.mutable_span<float>();
@@ -51,6 +55,7 @@ class TinyTraining {
     const double norm = soma::optim::gradient_norm(context_, parameters_);
     look(logits.value(), loss.value().item<float>(), norm);
     optimizer_.step({.rate = 1e-3, .gradient_factor = soma::optim::clipping_factor(norm, 1.0)});
+    if (precision_ != nullptr) precision_->end_step();
     soma::clear_gradients(parameters_);
     ++step_;
   }
@@ -90,6 +95,7 @@ class TinyTraining {
   soma::models::BertClassifier model_;
   soma::Parameters parameters_;
   soma::optim::AdamW optimizer_;
+  soma::PrecisionState* precision_;
   soma::Tape tape_;
   std::size_t step_ = 0;
 };

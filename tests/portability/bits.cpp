@@ -84,6 +84,15 @@ void training() {
   soma_test::TinyTraining run(context);
   run.steps(20);
   print("training", run.weights_hash());
+  Precision stochastic = Precision::fp8_block();
+  stochastic.name = "fp8_block, gradients stochastic";
+  stochastic.gemm_gradients.rounding = Rounding::stochastic;
+  for (const Precision& precision : {Precision::mxfp8(), Precision::fp8_delayed(), stochastic}) {
+    PrecisionState state(context, precision, 11);
+    soma_test::TinyTraining narrow(context, &state);
+    narrow.steps(20);
+    print("training " + precision.name, narrow.weights_hash());
+  }
 }
 
 // The scalar types, in arithmetic that a compiler might want to contract.

@@ -83,8 +83,8 @@ class MemoryStore final : public soma::CheckpointStore {
     return copied;
   }
   soma::Checkpoint copy(const soma::Checkpoint& checkpoint) {
-    return {copy(checkpoint.weights), copy(checkpoint.optimizer), checkpoint.progress,
-            checkpoint.identity};
+    return {copy(checkpoint.weights), copy(checkpoint.optimizer), copy(checkpoint.precision),
+            checkpoint.progress, checkpoint.identity};
   }
   soma::Context& context_;
   soma::Checkpoint latest_{}, best_{};

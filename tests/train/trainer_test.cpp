@@ -67,8 +67,8 @@ TEST_CASE("a run learns, evaluates after each epoch and reports", "[unit]") {
     CHECK(follower.steps[2].learning_rate == 2e-3);
     CHECK(std::abs(follower.steps[79].learning_rate - 2e-3 / 77) < 1e-15);
     for (const Parameter& parameter : small.task.parameters())
-      CHECK(parameter.value().dtype() ==
-            (parameter.value().rank() >= 2 ? precision.weights : DType::fp32));
+      CHECK(format_of(parameter.value().dtype()) ==
+            (parameter.value().rank() >= 2 ? precision.weights.format : formats::fp32));
   }
 }
 
@@ -232,5 +232,5 @@ TEST_CASE("options that make no sense are refused", "[unit]") {
   CHECK(refused({.checkpoint_every = 5}) == "train.options");
   CHECK(refused({.resume = true}) == "train.options");
   CHECK(id_of([] { Precision::named("fp4"); }) == "train.precision");
-  CHECK(Precision::named("bf16_sr").weights == DType::bf16);
+  CHECK(Precision::named("bf16_sr").weights.format == formats::bf16);
 }

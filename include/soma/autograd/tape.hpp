@@ -31,6 +31,8 @@
 
 namespace soma {
 
+class PrecisionState;  // nn/precision_state.hpp
+
 struct TapeOptions {
   bool record = true;      // false: values only; backward is an error
   bool training = true;    // what dropout asks
@@ -41,6 +43,8 @@ struct TapeOptions {
   bool stop_at_non_finite = false;
   // What models cast their hidden states to, once they are embedded; what follows keeps the type.
   DType activations = DType::fp32;
+  // In which numbers linear layers multiply, where that is not what is stored.
+  PrecisionState* precision = nullptr;
 };
 
 using VarOutputs = std::array<Var, max_outputs>;

@@ -1,7 +1,7 @@
 #pragma once
 // Checkpoints in a folder: each is a folder of its own, which appears in whole or not at all.
-//   step-0000000123/weights.safetensors optimizer.safetensors progress.json identity.json
-//                   checksums.txt
+//   step-0000000123/weights.safetensors optimizer.safetensors precision.safetensors
+//                   progress.json identity.json checksums.txt
 //   best/           the same
 //   lock            held by whoever writes
 // A folder whose name ends in ".partial" is one that was not finished, or is being deleted; one
@@ -37,8 +37,9 @@ namespace soma {
 
 namespace detail {
 
-inline constexpr std::array<std::string_view, 4> checkpoint_files{
-    "weights.safetensors", "optimizer.safetensors", "progress.json", "identity.json"};
+inline constexpr std::array<std::string_view, 5> checkpoint_files{
+    "weights.safetensors", "optimizer.safetensors", "precision.safetensors", "progress.json",
+    "identity.json"};
 
 // Writes a checkpoint as the folder `path`, in whole or not at all.
 inline void write_checkpoint(std::string_view operation, const std::string& path,
@@ -46,8 +47,9 @@ inline void write_checkpoint(std::string_view operation, const std::string& path
   AtomicFolder folder(operation, path);
   save_safetensors(folder / checkpoint_files[0], checkpoint.weights);
   save_safetensors(folder / checkpoint_files[1], checkpoint.optimizer);
+  save_safetensors(folder / checkpoint_files[2], checkpoint.precision);
   const std::pair<std::string_view, const Record*> records[] = {
-      {checkpoint_files[2], &checkpoint.progress}, {checkpoint_files[3], &checkpoint.identity}};
+      {checkpoint_files[3], &checkpoint.progress}, {checkpoint_files[4], &checkpoint.identity}};
   for (const auto& [name, record] : records) {
     AtomicFile file(operation, folder / name);
     file.write(to_json(*record).append("\n"));
@@ -67,12 +69,13 @@ inline Checkpoint read_checkpoint(Context& context, std::string_view operation,
                                 mapped->bytes().size());
     return record_from_json(text, std::string(what) + " of " + soma::quoted(path));
   };
-  Record progress = record(2, "progress");
+  Record progress = record(3, "progress");
   check_operators(progress, context);
   return {.weights = load_safetensors(context, file(0)).tensors,
           .optimizer = load_safetensors(context, file(1)).tensors,
+          .precision = load_safetensors(context, file(2)).tensors,
           .progress = std::move(progress),
-          .identity = record(3, "identity")};
+          .identity = record(4, "identity")};
 }
 
 }  // namespace detail

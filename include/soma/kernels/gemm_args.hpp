@@ -6,7 +6,8 @@
 // bits depend on the segments and on nothing else: not on blocking, tile, target (with fused
 // multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element:
 // k 2^-24 sum |a| |b|. With the bf16 dot instruction bits depend on the segments and the CPU, and
-// products and sums below 2^-126 count as zero.
+// products and sums below 2^-126 count as zero. With another accumulator than fp32 (GemmArgs::
+// accumulation, defined in numeric/quantizer.hpp) bits depend on it and the segments only.
 
 #include <soma/kernels/operand.hpp>
 #include <soma/numeric/quantizer.hpp>
@@ -37,7 +38,9 @@ struct GemmArgs {
   MatrixTarget c{};     // m x n; overlaps neither a nor b
   Segments segments{};  // of k
   Eviction eviction{};
-  Accumulation accumulation{};  // of each segment; segments meet in fp32
+  // Of each segment; segments meet in fp32. One that is not plain() takes widened products. Callers
+  // have checked it.
+  Accumulation accumulation{};
   // dot_instruction: where both operands' stored numbers are exact in bf16 (bf16 unscaled, 8-bit
   // formats, int8 and uint8 with a zero point of at most 128) two products at a time join the sum
   // as the instruction has it, from the first of each segment on; scales are multiplied on the way

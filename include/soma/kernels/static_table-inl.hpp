@@ -15,6 +15,7 @@
 #include <soma/kernels/loss-inl.hpp>
 #include <soma/kernels/norm-inl.hpp>
 #include <soma/kernels/optimizer-inl.hpp>
+#include <soma/kernels/quantize-inl.hpp>
 #include <soma/kernels/random-inl.hpp>
 #include <soma/kernels/rate-inl.hpp>
 #include <soma/kernels/reduce-inl.hpp>
@@ -54,6 +55,7 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
         .embedding = HWY_NAMESPACE::embedding_kernels,
         .image = HWY_NAMESPACE::image_kernels,
         .optimizer = HWY_NAMESPACE::optimizer_kernels,
+        .quantize = HWY_NAMESPACE::quantize_kernel,
     };
     static const Target target{hwy::TargetName(HWY_TARGET),
                                &kernels,

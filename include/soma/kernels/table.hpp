@@ -13,6 +13,7 @@
 #include <soma/kernels/loss_args.hpp>
 #include <soma/kernels/norm_args.hpp>
 #include <soma/kernels/optimizer_args.hpp>
+#include <soma/kernels/quantize_args.hpp>
 #include <soma/kernels/reduce_args.hpp>
 #include <soma/numeric/draw.hpp>
 #include <soma/simd/codec_params.hpp>
@@ -68,6 +69,7 @@ struct Kernels {
   EmbeddingKernels embedding;
   ImageKernels image;
   OptimizerKernels optimizer;
+  void (*quantize)(const QuantizeArgs&) noexcept;
 };
 
 }  // namespace soma

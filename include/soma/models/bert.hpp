@@ -67,7 +67,7 @@ class BertModel {
                                     .epsilon = settings.epsilon,
                                     .deviation = settings.deviation}),
         pooler(scope / "pooler.dense", settings.width, settings.width,
-               {.deviation = settings.deviation}) {}
+               {.deviation = settings.deviation, .edge = true}) {}
 
   // Hidden states [rows, width] of token ids whose rows form sequences. Token types [rows] say
   // which text of a pair each token belongs to; left out, all are 0.
@@ -153,7 +153,8 @@ class BertClassifier {
   BertClassifier(const nn::Scope& scope, const BertConfig& config, std::size_t labels)
       : bert(scope / "bert", config),
         dropout(scope / "classifier", config.classifier_dropout.value_or(config.dropout)),
-        classifier(scope / "classifier", config.width, labels, {.deviation = config.deviation}) {}
+        classifier(scope / "classifier", config.width, labels,
+                   {.deviation = config.deviation, .edge = true}) {}
 
   // Logits [sequences, labels], fp32. Errors as BertModel.
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {

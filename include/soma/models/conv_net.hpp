@@ -36,7 +36,7 @@ class ConvNet {
       width /= 2;
     }
     hidden = nn::Linear(scope / "hidden", channels * height * width, config.hidden);
-    classifier = nn::Linear(scope / "classifier", config.hidden, config.labels);
+    classifier = nn::Linear(scope / "classifier", config.hidden, config.labels, {.edge = true});
   }
   // Images [N, channels, height, width] to logits [N, labels].
   Var operator()(Tape& tape, Var x) const {

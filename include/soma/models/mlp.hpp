@@ -21,7 +21,8 @@ class Mlp {
       fail(error_id::operator_value, "Mlp", "sizes", std::to_string(sizes.size()) + " numbers",
            "at least inputs and outputs");
     for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
-      layers.emplace_back(scope / "layer" / std::to_string(i), sizes[i], sizes[i + 1]);
+      layers.emplace_back(scope / "layer" / std::to_string(i), sizes[i], sizes[i + 1],
+                          nn::LinearOptions{.edge = i == 0 || i + 2 == sizes.size()});
   }
   // [..., inputs] to [..., outputs].
   Var operator()(Tape& tape, Var x) const {

@@ -4,6 +4,7 @@
 
 #include <soma/autograd/functions.hpp>
 #include <soma/nn/init.hpp>
+#include <soma/nn/precision_state.hpp>
 #include <soma/nn/scope.hpp>
 
 #include <cstddef>
@@ -15,13 +16,15 @@ struct LinearOptions {
   bool bias = true;
   // Deviation of normal initial weights, with zero biases; none: lecun_uniform for both.
   std::optional<float> deviation{};
+  bool edge = false;  // the first or the last layer of a model (nn/product_site.hpp)
 };
 
 // [..., in] to [..., out].
 class Linear {
  public:
   Linear() = default;
-  Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {}) {
+  Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {})
+      : site(scope, options.edge) {
     Context& context = scope.context;
     const Shape shape{out, in};
     const Draw draw = scope.draw("weight");
@@ -35,7 +38,7 @@ class Linear {
   }
   Var operator()(Tape& tape, const Var& x, const LinearSetting& setting = {},
                  const Var& residual = {}) const {
-    return linear(tape, x, weight, bias, setting, residual);
+    return linear_at(site, tape, x, weight, bias, setting, residual);
   }
   void collect(Collector& collector) const {
     collector.add("weight", weight);
@@ -43,6 +46,7 @@ class Linear {
   }
 
   Var weight, bias;  // [out, in], [out]
+  ProductSite site;
 };
 
 // Ids of any shape to [..., width].

@@ -27,6 +27,7 @@ class MultiHeadAttention {
   // Error operator.value where heads do not divide the width.
   MultiHeadAttention(const Scope& scope, const TransformerOptions& options)
       : heads(options.heads),
+        site(scope),
         probabilities(scope / "probabilities", options.attention_dropout),
         output_dropout(scope / "output", options.dropout),
         output(scope / "output", options.width, options.width, {.deviation = options.deviation}) {
@@ -48,7 +49,7 @@ class MultiHeadAttention {
   // x + dropout(output(attention(x))): the residual is fused into the last product. Rows of x form
   // sequences.
   Var operator()(Tape& tape, const Var& x, const Var& residual) const {
-    const Var qkv = linear(tape, x, weight, bias);
+    const Var qkv = linear_at(site, tape, x, weight, bias);
     const Var mixed = attention(tape, qkv, {heads, probabilities.setting(tape)});
     return output(tape, mixed, {.dropout = output_dropout.setting(tape)}, residual);
   }
@@ -67,6 +68,7 @@ class MultiHeadAttention {
   }
 
   std::size_t heads = 1;
+  ProductSite site;  // of the projections
   Dropout probabilities, output_dropout;
   Linear output;
   Var weight, bias;  // [3 C, C], [3 C]

@@ -67,6 +67,20 @@ struct Precision {
   static Precision named(std::string_view name);
 };
 
+// Calls each(name, quantizer) for all roles, under the names that files and messages use.
+template <class AnyPrecision, class Each>
+void for_each_role(AnyPrecision& precision, const Each& each) {
+  each("weights", precision.weights);
+  each("activations", precision.activations);
+  each("activation_gradients", precision.activation_gradients);
+  each("weight_gradients", precision.weight_gradients);
+  each("moments", precision.moments);
+  each("gemm_activations", precision.gemm_activations);
+  each("gemm_weights", precision.gemm_weights);
+  each("gemm_gradients", precision.gemm_gradients);
+  each("reduction", precision.reduction);
+}
+
 namespace detail {
 
 // Storage of the recipes that read narrower numbers than they keep.

@@ -7,6 +7,7 @@
 #include <soma/numeric/scaling.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace soma {
 
@@ -19,11 +20,21 @@ struct Quantizer {
   friend constexpr bool operator==(const Quantizer&, const Quantizer&) = default;
 };
 
-// How a matrix product adds up. The hardware's way is fp32; others are for study, and slow.
+// How a matrix product adds up. The hardware's way is fp32, whatever chunk and promote are; other
+// formats are for study, and slow.
+//
+// Within each segment of the sum a running sum starts from 0. Products join it in ascending order,
+// one fp32 fused multiply-add each; after every `chunk` of them it is rounded to `format`, to
+// nearest even, beyond the largest number by the format's rule. After every `promote` products,
+// counted from the segment's start, the running sum joins a total by one fp32 addition and starts
+// again from 0. What is left at the end of a segment or before a promotion is a chunk too, only
+// shorter. The segment's sum is the total, or the running sum where promote is 0.
 struct Accumulation {
-  FloatFormat format = formats::fp32;  // of the running sum, which is rounded to nearest even
-  std::size_t chunk = 1;    // products that are added in fp32 between two roundings, from 1
-  std::size_t promote = 0;  // products after which the sum joins an fp32 total; 0: none
+  static constexpr std::uint64_t most_products = std::uint64_t{1} << 32;
+
+  FloatFormat format = formats::fp32;  // of the running sum: one with a sign and a zero
+  std::size_t chunk = 1;               // from 1 to most_products
+  std::size_t promote = 0;             // up to most_products; 0: never
 
   // Whether it is the hardware's.
   constexpr bool plain() const { return format == formats::fp32; }

@@ -34,6 +34,44 @@ enum class ScalePolicy : std::uint8_t {
   delayed,  // given, from the amax history of earlier steps (AmaxHistory)
 };
 
+constexpr std::string_view to_string(Granularity granularity) {
+  switch (granularity) {
+    case Granularity::tensor:
+      return "tensor";
+    case Granularity::row:
+      return "row";
+    case Granularity::block_1x128:
+      return "1x128";
+    case Granularity::block_128x128:
+      return "128x128";
+    case Granularity::group_32:
+      return "32";
+  }
+  return "unknown";
+}
+constexpr std::string_view to_string(ScaleFormat format) {
+  switch (format) {
+    case ScaleFormat::fp32:
+      return "fp32";
+    case ScaleFormat::power_of_two:
+      return "power_of_two";
+    case ScaleFormat::mx:
+      return "e8m0";
+  }
+  return "unknown";
+}
+constexpr std::string_view to_string(ScalePolicy policy) {
+  switch (policy) {
+    case ScalePolicy::none:
+      return "none";
+    case ScalePolicy::current:
+      return "current";
+    case ScalePolicy::delayed:
+      return "delayed";
+  }
+  return "unknown";
+}
+
 struct Scaling {
   ScalePolicy policy = ScalePolicy::none;
   Granularity granularity = Granularity::tensor;
@@ -155,7 +193,16 @@ class AmaxHistory {
   }
   float scale() const { return scale_for(scaling_, format_, amax()); }
 
-  const std::vector<float>& values() const { return values_; }
+  // What is remembered, oldest first: pushed into an empty history it gives the same one.
+  std::vector<float> values() const {
+    std::vector<float> result;
+    const std::size_t first = values_.size() < static_cast<std::size_t>(scaling_.history)
+                                  ? 0
+                                  : next_ % values_.size();
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      result.push_back(values_[(first + i) % values_.size()]);
+    return result;
+  }
 
  private:
   Scaling scaling_;

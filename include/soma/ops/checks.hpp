@@ -1,9 +1,11 @@
 #pragma once
 // Checks that operators share, with good messages.
 
+#include <soma/numeric/quantizer.hpp>
 #include <soma/ops/operator.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -13,6 +15,11 @@ inline void check_floating(std::string_view operation, std::string_view argument
                            const Tensor& tensor) {
   if (!is_floating(tensor.dtype()))
     fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "a floating type");
+}
+// Of a result whose type is chosen by the caller.
+inline void check_output(std::string_view operation, DType dtype) {
+  if (!is_floating(dtype))
+    fail(error_id::operator_value, operation, "output", to_string(dtype), "a floating type");
 }
 inline void check_fp32(std::string_view operation, std::string_view argument,
                        const Tensor& tensor) {
@@ -40,6 +47,23 @@ inline void check_rank(std::string_view operation, std::string_view argument, co
   if (tensor.rank() != rank)
     fail(error_id::tensor_rank, operation, argument, tensor.describe(),
          "rank " + std::to_string(rank));
+}
+// Error operator.value.
+inline void check_accumulation(std::string_view operation, const Accumulation& accumulation) {
+  const auto refuse = [&](const std::string& given, std::string_view wanted) {
+    fail(error_id::operator_value, operation, "accumulation", given, wanted);
+  };
+  const FloatFormat& format = accumulation.format;
+  if (const char* problem = format.problem()) refuse(to_string(format), problem);
+  if (!format.is_signed || !format.has_zero())
+    refuse(to_string(format), "a format with a sign and a zero");
+  constexpr std::uint64_t most = Accumulation::most_products;
+  if (accumulation.chunk == 0 || accumulation.chunk > most)
+    refuse("a chunk of " + std::to_string(accumulation.chunk),
+           "1 to " + std::to_string(most) + " products");
+  if (accumulation.promote > most)
+    refuse("promoted after " + std::to_string(accumulation.promote),
+           "at most " + std::to_string(most) + " products");
 }
 // Sequences whose rows are the rows of the tensor. Error operator.sequences.
 inline void check_sequences(std::string_view operation, const Tensor& tensor,

@@ -36,9 +36,12 @@ inline void linear_shape(const ShapeCall& call) {
   if (call.inputs.size() > 3 && call.inputs[3].defined())
     check_shape("linear", "residual", call.inputs[3], shape);
   check_dropout("linear", setting.dropout);
-  call.outputs[0] = {shape, x.dtype()};
+  check_accumulation("linear", setting.accumulation);
+  const DType dtype = setting.output.value_or(x.dtype());
+  check_output("linear", dtype);
+  call.outputs[0] = {shape, dtype};
   // What the activation was given, for its gradient.
-  call.outputs[1] = {setting.activation == Activation::none ? Shape{0} : shape, x.dtype()};
+  call.outputs[1] = {setting.activation == Activation::none ? Shape{0} : shape, dtype};
 }
 
 inline void linear_host(const OperatorCall& call) {
@@ -52,7 +55,10 @@ inline void linear_host(const OperatorCall& call) {
   GemmArgs args{.m = x.shape().rows(), .n = weight.size(0), .k = weight.size(1)};
   args.a = operand(x);
   args.b = transposed(operand(weight));
+  args.a.scale = setting.x_scale;
+  args.b.scale = setting.weight_scale;
   args.c = target(y);
+  args.accumulation = setting.accumulation;
   args.eviction.bias = floats(bias);
   args.eviction.activation = setting.activation;
   args.eviction.dropout = dropout_args(setting.dropout, call.sequences, args.m, args.n);
@@ -84,29 +90,48 @@ inline Tensor activation_gradient(Context& context, Activation activation, const
   return dy;
 }
 
+// The gradient of the matrix product's result, from that of the layer's.
+inline Tensor product_gradient(const GradientCall& call, Activation activation,
+                               const DropoutSetting& dropout) {
+  Tensor d = call.output_gradients[0];
+  if (dropout.probability > 0) d = run(call.context, ops::dropout, dropout, {d}, call.sequences)[0];
+  return activation_gradient(call.context, activation, call.outputs[1], d);
+}
+
+inline bool is_wanted(const GradientCall& call, std::size_t input) {
+  return input < call.inputs.size() && call.wanted[input];
+}
+
+// Of bias and residual, given that of the product's result.
+inline void addend_gradients(const GradientCall& call, const Tensor& d) {
+  if (is_wanted(call, 2))
+    call.input_gradients[2].values =
+        sum_to(call.context, d, call.inputs[2].shape(), call.sequences);
+  if (is_wanted(call, 3)) call.input_gradients[3].values = call.output_gradients[0];
+}
+
 inline void linear_gradient(const GradientCall& call) {
   const auto& setting = call.attributes.as<LinearSetting>();
   Context& context = call.context;
-  const Tensor& dy = call.output_gradients[0];
-  const auto wanted = [&](std::size_t input) {
-    return input < call.inputs.size() && call.wanted[input];
-  };
-  if (wanted(3)) call.input_gradients[3].values = dy;
-  Tensor d = dy;
-  if (setting.dropout.probability > 0)
-    d = run(context, ops::dropout, setting.dropout, {d}, call.sequences)[0];
-  d = activation_gradient(context, setting.activation, call.outputs[1], d);
+  const Tensor d = product_gradient(call, setting.activation, setting.dropout);
   const Tensor rows = as_rows(context, d);
-  if (wanted(0))
-    call.input_gradients[0].values =
-        run(context, ops::matmul, MatmulSetting{}, {rows, call.inputs[1]}, call.sequences)[0]
-            .reshape(call.inputs[0].shape());
-  if (wanted(1))
+  if (is_wanted(call, 0))
+    call.input_gradients[0].values = run(context, ops::matmul,
+                                         MatmulSetting{.a = {.scale = setting.x_scale},
+                                                       .b = {.scale = setting.weight_scale},
+                                                       .accumulation = setting.accumulation},
+                                         {rows, call.inputs[1]}, call.sequences)[0]
+                                         .reshape(call.inputs[0].shape());
+  if (is_wanted(call, 1))
     call.input_gradients[1].values =
-        run(context, ops::matmul, MatmulSetting{.transpose_a = true, .over_rows = true},
+        run(context, ops::matmul,
+            MatmulSetting{.transpose_a = true,
+                          .over_rows = true,
+                          .a = {.scale = setting.weight_scale},
+                          .b = {.scale = setting.x_scale},
+                          .accumulation = setting.accumulation},
             {rows, as_rows(context, call.inputs[0])}, call.sequences)[0];
-  if (wanted(2))
-    call.input_gradients[2].values = sum_to(context, d, call.inputs[2].shape(), call.sequences);
+  addend_gradients(call, d);
 }
 
 inline std::vector<ReferenceTensor> linear_reference(const Sample& sample,

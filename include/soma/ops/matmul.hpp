@@ -57,8 +57,12 @@ inline MatmulSizes matmul_sizes(std::span<const Tensor> inputs, const MatmulSett
 }
 
 inline void matmul_shape(const ShapeCall& call) {
-  call.outputs[0] = {matmul_sizes(call.inputs, call.attributes.as<MatmulSetting>()).shape,
-                     is_floating(call.inputs[0].dtype()) ? call.inputs[0].dtype() : DType::fp32};
+  const auto& setting = call.attributes.as<MatmulSetting>();
+  check_accumulation("matmul", setting.accumulation);
+  const DType a = call.inputs[0].dtype();
+  const DType dtype = setting.output.value_or(is_floating(a) ? a : DType::fp32);
+  check_output("matmul", dtype);
+  call.outputs[0] = {matmul_sizes(call.inputs, setting).shape, dtype};
 }
 
 inline double matmul_operations(const OperatorCall& call) {
@@ -88,6 +92,7 @@ inline void matmul_host(const OperatorCall& call) {
   if (setting.transpose_a) args.a = transposed(args.a);
   if (setting.transpose_b) args.b = transposed(args.b);
   if (setting.over_rows) args.segments = segments.get();
+  args.accumulation = setting.accumulation;
   for (std::size_t i = 0; i < sizes.batch; ++i) {
     multiply(call.context, args);
     args.a.data = static_cast<const std::byte*>(args.a.data) + a_step;
@@ -186,8 +191,8 @@ inline void detail::matmul_gradient(const GradientCall& call) {
     return stacks ? tensor : as_rows(call.context, tensor);
   };
   const Tensor a = rows(call.inputs[0]), b = call.inputs[1], dy = rows(call.output_gradients[0]);
-  const auto give = [&](std::size_t input, const Tensor& x, const Tensor& z,
-                        const MatmulSetting& how) {
+  const auto give = [&](std::size_t input, const Tensor& x, const Tensor& z, MatmulSetting how) {
+    how.accumulation = setting.accumulation;
     call.input_gradients[input].values =
         run(call.context, ops::matmul, how, {x, z}, call.sequences)[0].reshape(
             call.inputs[input].shape());

@@ -129,6 +129,8 @@ struct Operator {
   // `host` makes the outputs, because their sizes depend on the data. A shape rule then only checks
   // the inputs, and may be left out.
   bool allocates_outputs = false;
+  // `host` is made of other operators, which a device runs one by one.
+  bool composite = false;
 
   void (*shape)(const ShapeCall&) = nullptr;
   void (*host)(const OperatorCall&) = nullptr;

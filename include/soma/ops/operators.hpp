@@ -16,6 +16,8 @@
 #include <soma/ops/max_pool.hpp>
 #include <soma/ops/norm.hpp>
 #include <soma/ops/optimizer_steps.hpp>
+#include <soma/ops/quantize.hpp>
+#include <soma/ops/quantized_linear.hpp>
 #include <soma/ops/reduce.hpp>
 #include <soma/ops/softmax.hpp>
 #include <soma/ops/unary.hpp>
@@ -55,6 +57,8 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::max_pool_backward,
                     &ops::norm,
                     &ops::norm_backward,
+                    &ops::quantize,
+                    &ops::quantized_linear,
                     &ops::reduce,
                     &ops::reshape,
                     &ops::sequence_first,
@@ -86,6 +90,8 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .matmul = &ops::matmul,
           .max_pool = &ops::max_pool,
           .norm = &ops::norm,
+          .quantize = &ops::quantize,
+          .quantized_linear = &ops::quantized_linear,
           .reduce = &ops::reduce,
           .reshape = &ops::reshape,
           .sequence_first = &ops::sequence_first,

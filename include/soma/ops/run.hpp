@@ -48,7 +48,7 @@ inline Outputs run(Context& context, const Operator& op, const Attributes& attri
       outputs[i] = Tensor::empty(context, specs[i].shape, specs[i].dtype);
   const OperatorCall call{context,   attributes, inputs, std::span(outputs).first(op.outputs),
                           sequences, op.state};
-  if (context.device() != nullptr)
+  if (context.device() != nullptr && !op.composite)
     context.device()->run(op, call);
   else
     op.host(call);

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace soma {
 
@@ -24,6 +25,21 @@ struct DropoutSetting {
 struct LinearSetting {
   Activation activation = Activation::none;
   DropoutSetting dropout{};
+  float x_scale = 1, weight_scale = 1;  // stored elements stand for so many times themselves
+  std::optional<DType> output{};        // of the result; none: x's
+  Accumulation accumulation{};          // of the products forward and backward
+};
+
+struct LinearFormats;  // ops/linear_formats.hpp
+
+// A linear layer whose operands are converted on their way in.
+struct QuantizedLinearSetting {
+  Activation activation = Activation::none;
+  DropoutSetting dropout{};
+  LinearFormats* formats = nullptr;  // of the layer, which outlives the tape's recording
+  std::uint32_t step = 0;            // of stochastic rounding
+  bool training = false;             // amax is remembered
+  bool record = false;               // and operands for the gradient
 };
 
 // A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale.
@@ -37,6 +53,8 @@ struct MatmulSetting {
   // The sum runs over the rows of a batch: it follows their shards. Weight gradients.
   bool over_rows = false;
   Quantization a{}, b{};
+  std::optional<DType> output{};  // of the result; none: a's, or fp32 for integers
+  Accumulation accumulation{};    // of the gradient's products too
 };
 
 struct AttentionSetting {
@@ -108,7 +126,8 @@ struct CastSetting {
   Draw draw{};  // of stochastic rounding: element i, row-major, draws at draw.index + i
 };
 
-// Numbers of a narrow format with their scales, as an operand of a matrix product: ops/quantize.hpp.
+// Numbers of a narrow format with their scales, as an operand of a matrix product
+// (ops/quantize.hpp).
 struct QuantizeSetting {
   Quantizer quantizer{};
   // The sum runs down the columns: groups of a scale lie along the rows, and begin anew at each

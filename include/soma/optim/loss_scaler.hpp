@@ -21,6 +21,14 @@ class LossScaler {
   float scale() const { return scale_; }
   float inverse() const { return 1 / scale_; }
 
+  const LossScalerOptions& options() const { return options_; }
+  // What a resumed run goes on from.
+  std::uint64_t good_steps() const { return good_steps_; }
+  void restore(float scale, std::uint64_t good_steps) {
+    scale_ = scale;
+    good_steps_ = static_cast<std::uint32_t>(good_steps);
+  }
+
   // After backward, with whether all gradients were finite. Whether the step is to be taken.
   bool update(bool finite) {
     if (!finite) {

@@ -13,6 +13,7 @@ namespace soma {
 
 struct Checkpoint {
   StateDict weights{}, optimizer{};
+  StateDict precision{};         // amax histories behind scales
   Record progress{"progress"};  // step, epoch, position in the data, scale of the loss ...
   // What has to be the same for the run to go on with the same numbers: the model's shape, a hash
   // of the data, options, the library's version, the mode of arithmetic.

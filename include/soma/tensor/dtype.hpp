@@ -99,6 +99,15 @@ inline DType find_dtype(std::string_view name) {
   fail(error_id::unknown_dtype, "find_dtype", "name", quoted(name), wanted);
 }
 
+// The type whose elements have that format, whatever its overflow policy. Error
+// tensor.unknown_dtype.
+inline DType find_dtype(const FloatFormat& format) {
+  for (const DType dtype : dtypes)
+    if (is_floating(dtype) && format_of(dtype) == format.with(Overflow::special)) return dtype;
+  fail(error_id::unknown_dtype, "find_dtype", "format", to_string(format),
+       "one that tensors have");
+}
+
 // dtype_of<T>: the tag of a C++ type. An undefined one is a compile error.
 template <class T>
 struct DTypeOf;

@@ -28,13 +28,17 @@ inline std::vector<std::int64_t> class_labels(const data::Batch& batch) {
 
 }  // namespace detail
 
-// One epoch of the source, from its beginning. Errors as the task's and the source's.
+// One epoch of the source, from its beginning, in the formats of `precision` where there is one.
+// Errors as the task's and the source's.
 inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
-                           DType activations = DType::fp32) {
+                           PrecisionState* precision = nullptr) {
   const std::int64_t start = monotonic_nanoseconds();
   Evaluation result;
   result.metrics = ClassificationMetrics(task.classes());
-  Tape tape(context, {.record = false, .training = false, .activations = activations});
+  Tape tape(context, {.record = false,
+                      .training = false,
+                      .activations = precision == nullptr ? DType::fp32 : precision->activations(),
+                      .precision = precision});
   source.seek({});
   double total = 0;
   for (data::Batch batch; source.next(batch); tape.reset()) {

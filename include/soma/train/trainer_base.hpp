@@ -6,14 +6,15 @@
 
 #include <soma/data/batch.hpp>
 #include <soma/data/batch_options.hpp>
+#include <soma/nn/precision_state.hpp>
 #include <soma/nn/state.hpp>
 #include <soma/nn/task.hpp>
 #include <soma/optim/adamw.hpp>
+#include <soma/optim/loss_scaler.hpp>
 #include <soma/optim/schedule.hpp>
 #include <soma/state/checkpoint.hpp>
 #include <soma/train/evaluate.hpp>
 #include <soma/train/events.hpp>
-#include <soma/train/precision.hpp>
 #include <soma/train/stop_flag.hpp>
 
 #include <cstddef>
@@ -54,9 +55,14 @@ struct TrainerOptions {
 
 class TrainerBase {
  public:
-  // Gives the parameters the precision's types. Errors train.options, and the schedule's.
+  // Gives the parameters the precision's types. Errors train.options, train.precision,
+  // and the schedule's.
   TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options)
-      : context_(context), task_(task), options_(options), optimizer_(make_optimizer()) {
+      : context_(context),
+        task_(task),
+        options_(options),
+        precision_(context, options.precision, options.seed),
+        optimizer_(make_optimizer()) {
     check_options();
   }
 
@@ -71,6 +77,8 @@ class TrainerBase {
              const StopFlag* stop = nullptr);
 
   const TrainerOptions& options() const { return options_; }
+  // Formats at work: statistics of conversions, and what evaluation needs besides weights.
+  PrecisionState& precision() { return precision_; }
 
  private:
   struct Gathered {
@@ -103,7 +111,9 @@ class TrainerBase {
   nn::Task& task_;
   TrainerOptions options_;
   std::vector<Callback*> callbacks_;
+  PrecisionState precision_;
   optim::AdamW optimizer_;
+  optim::LossScaler scaler_{};
   Progress progress_{};
   StateDict best_{};
 };

@@ -33,9 +33,9 @@ inline optim::AdamW TrainerBase::make_optimizer() {
   const auto decay = static_cast<float>(options_.weight_decay);
   const Parameters& parameters = task_.parameters();
   const optim::AdamWOptions options{
-      .storage = {.state = options_.precision.moments,
-                  .state_rounding = options_.precision.moment_rounding,
-                  .weight_rounding = options_.precision.weight_rounding,
+      .storage = {.state = find_dtype(options_.precision.moments.format),
+                  .state_rounding = options_.precision.moments.rounding,
+                  .weight_rounding = options_.precision.weights.rounding,
                   .seed = options_.seed}};
   if (options_.decay_all)
     return optim::AdamW(context_, {{.parameters = parameters, .weight_decay = decay}}, options);
@@ -43,11 +43,12 @@ inline optim::AdamW TrainerBase::make_optimizer() {
 }
 
 inline void TrainerBase::give_precision() {
+  const DType weights = find_dtype(options_.precision.weights.format);
   for (const Parameter& parameter : task_.parameters()) {
     const Tensor& value = parameter.var.value();
-    if (value.rank() < 2 || value.dtype() == options_.precision.weights) continue;
-    parameter.var.set_value(run(context_, *context_.built_in().cast,
-                                CastSetting{.dtype = options_.precision.weights}, {value})[0]);
+    if (value.rank() < 2 || value.dtype() == weights) continue;
+    parameter.var.set_value(
+        run(context_, *context_.built_in().cast, CastSetting{.dtype = weights}, {value})[0]);
   }
 }
 
@@ -87,7 +88,7 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
   record.set("decay_all", options_.decay_all);
   record.set("clip", options_.clip);
   record.set("seed", options_.seed);
-  record.set("precision", options_.precision.name);
+  record.set("precision", to_string(options_.precision));
   return record;
 }
 
@@ -95,6 +96,7 @@ inline void TrainerBase::save(const data::BatchSource& batches) {
   Checkpoint checkpoint;
   checkpoint.weights = nn::state_dict(task_.parameters());
   checkpoint.optimizer = optimizer_.state();
+  checkpoint.precision = precision_.state();
   checkpoint.identity = identity(batches);
   Record& record = checkpoint.progress;
   const data::Position position = batches.position();
@@ -109,6 +111,8 @@ inline void TrainerBase::save(const data::BatchSource& batches) {
   record.set("has_best", progress_.has_best);
   record.set("best", progress_.best);
   record.set("last_loss", progress_.last_loss);
+  record.set("loss_scale", double{scaler_.scale()});
+  record.set("loss_scale_good_steps", scaler_.good_steps());
   set_operators(record, context_);
   options_.checkpoints->save(progress_.step, checkpoint);
   for (Callback* callback : callbacks_) callback->on_checkpoint(progress_.step);
@@ -132,6 +136,9 @@ inline void TrainerBase::resume(data::BatchSource& batches) {
   loaded.last_loss = record.number("last_loss");
   const data::Position position{record.count("epoch"), record.count("batch")};
   optimizer_.load_state(checkpoint.optimizer);
+  precision_.load_state(checkpoint.precision);
+  scaler_.restore(static_cast<float>(record.number("loss_scale")),
+                  record.count("loss_scale_good_steps"));
   nn::load(task_.parameters(), checkpoint.weights, {.extra_names_are_errors = true});
   batches.seek(position);
   progress_ = loaded;
@@ -152,7 +159,8 @@ inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered
     const nn::Task::Forward forward = task_.forward(tape, batch);
     const std::size_t sequences = batch.inputs.sequences.count();
     // A step's loss is the mean over its sequences: batches weigh as many as they have.
-    const auto weight = static_cast<float>(options_.accumulate == 1 ? 1 : sequences);
+    const float scale = options_.precision.loss_scaling ? scaler_.scale() : 1;
+    const float weight = scale * static_cast<float>(options_.accumulate == 1 ? 1 : sequences);
     sums.loss +=
         static_cast<double>(forward.loss.value().data<float>()[0]) * static_cast<double>(sequences);
     sums.sequences += sequences;
@@ -176,26 +184,34 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
                                      const optim::Schedule& schedule) {
   constexpr std::uint64_t most_skips = 25;
   const FloatEnvironment environment;
-  const double share = options_.accumulate == 1 ? 1.0 : 1.0 / static_cast<double>(sums.sequences);
+  const bool scaled = options_.precision.loss_scaling;
+  const double share =
+      (options_.accumulate == 1 ? 1.0 : 1.0 / static_cast<double>(sums.sequences)) *
+      (scaled ? double{scaler_.inverse()} : 1.0);
   info.loss = sums.loss / static_cast<double>(sums.sequences);
   info.gradient_norm = optim::gradient_norm(context_, task_.parameters()) * share;
   info.learning_rate = schedule(progress_.step);
-  if (std::isfinite(info.loss) && std::isfinite(info.gradient_norm)) {
+  const bool finite = std::isfinite(info.gradient_norm);
+  // A gradient that overflowed under a scale says that the scale was too large.
+  const bool too_large = scaled && !scaler_.update(finite) && std::isfinite(info.loss) &&
+                         scaler_.scale() > scaler_.options().smallest;
+  if (std::isfinite(info.loss) && finite) {
     const float clipping =
         options_.clip == 0 ? 1.0f : optim::clipping_factor(info.gradient_norm, options_.clip);
-    optimizer_.step({.rate = info.learning_rate,
-                     .gradient_factor = options_.accumulate == 1
-                                            ? clipping
-                                            : static_cast<float>(share * double{clipping})});
+    optimizer_.step(
+        {.rate = info.learning_rate,
+         .gradient_factor = share == 1 ? clipping : static_cast<float>(share * double{clipping})});
     progress_.skipped_in_a_row = 0;
   } else {
     info.skipped = true;
-    if (options_.non_finite == NonFinite::stop || ++progress_.skipped_in_a_row > most_skips)
+    const bool stops = !too_large && options_.non_finite == NonFinite::stop;
+    if (stops || ++progress_.skipped_in_a_row > most_skips)
       fail(error_id::train_not_finite, "Trainer::fit", "step " + std::to_string(progress_.step + 1),
            "loss " + to_text(info.loss) + ", gradient norm " + to_text(info.gradient_norm),
            "finite numbers (a smaller learning rate, or NonFinite::skip)");
     ++progress_.skipped;
   }
+  precision_.end_step();
   ++progress_.step;
   progress_.last_loss = info.loss;
   info.step = progress_.step;
@@ -232,8 +248,7 @@ inline void TrainerBase::load_best() {
 
 inline void TrainerBase::evaluate_now(data::BatchSource& held_out, Report& report,
                                       std::uint64_t epoch) {
-  Evaluation evaluation =
-      train::evaluate(context_, task_, held_out, options_.precision.activations);
+  Evaluation evaluation = train::evaluate(context_, task_, held_out, &precision_);
   const double score = task_.classes() != 0 ? evaluation.metrics.accuracy() : -evaluation.loss;
   const bool better = !progress_.has_best || score > progress_.best;
   progress_.stale = better ? 0 : progress_.stale + 1;
@@ -284,7 +299,9 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
     run_info.parameters += parameter.value().elements();
   for (Callback* callback : callbacks_) callback->on_start(run_info);
 
-  Tape tape(context_, {.seed = options_.seed, .activations = options_.precision.activations});
+  Tape tape(
+      context_,
+      {.seed = options_.seed, .activations = precision_.activations(), .precision = &precision_});
   const auto wants_more = [&] {
     return (steps == 0 || progress_.step < steps) && !report.stopped_early && !report.interrupted;
   };

@@ -3,6 +3,7 @@
 // way out of PSUM.
 
 #include <soma/ops/linear.hpp>
+#include <soma/ops/programs/matmul.hpp>
 #include <soma/ops/programs/product.hpp>
 
 #include <cstddef>
@@ -27,6 +28,7 @@ constexpr Function function_of(Activation activation) {
 
 inline void linear(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<LinearSetting>();
+  check_accumulation("linear", setting.accumulation);
   Context& context = call.context;
   const Rows x(context, call.inputs[0]), weight(context, call.inputs[1]);
   const std::size_t m = x.rows(), n = weight.rows();
@@ -51,11 +53,11 @@ inline void linear(Core& core, const OperatorCall& call) {
   if (bias.defined())
     biases = core.sbuf.tile(DType::fp32, rows, (std::min)(n, ProductCut::most_columns));
 
-  const InnerOperand a{
-      .view = x.view(), .inner_rows = false, .tile_type = operand_type(x.dtype(), weight.dtype())};
-  const InnerOperand b{.view = weight.view(),
-                       .inner_rows = false,
-                       .tile_type = operand_type(weight.dtype(), x.dtype())};
+  const Quantization x_scale{.scale = setting.x_scale}, weight_scale{.scale = setting.weight_scale};
+  const InnerOperand a =
+      detail::matmul_operand(x.view(), false, x_scale, weight.dtype(), weight_scale);
+  const InnerOperand b =
+      detail::matmul_operand(weight.view(), false, weight_scale, x.dtype(), x_scale);
   product(core, a, b, [&](const Tile& sums, std::size_t row, std::size_t column) {
     const std::size_t height = sums.partitions(), width = sums.free_size();
     const auto block = [&](const HbmView& view) {

@@ -6,9 +6,17 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 namespace soma::programs {
+
+// Error neuroncore.rule_broken: PSUM adds in fp32, whatever the operands are.
+inline void check_accumulation(std::string_view operation, const Accumulation& accumulation) {
+  if (!accumulation.plain())
+    neuroncore::rule_broken(operation, "accumulation", to_string(accumulation.format),
+                            "fp32, which PSUM adds in");
+}
 
 // How a product is cut, so that it fits: `columns` of the right operand and `inner` of the inner
 // dimension stay in SBUF while rows pass by.

@@ -1,0 +1,180 @@
+// precision_study: trains the same task under several precisions with several seeds each, and
+// writes a table and a picture of what that did.
+//
+//   precision_study --pretrained minilm --data train.tsv --dev dev.tsv --seeds 5
+//
+// Every run is a line of runs.jsonl as soon as it is done: the same command goes on from there.
+
+#include "study.hpp"
+#include "summary.hpp"
+
+#include <soma/io/atomic_file.hpp>
+#include <soma/io/folders.hpp>
+#include <soma/io/json_lines.hpp>
+#include <soma/io/precision_json.hpp>
+#include <soma/train/report.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace {
+
+void add_options(CLI::App& app, StudyOptions& options) {
+  app.add_option(
+         "--policies", options.policies,
+         "presets (" +
+             [] {
+               std::string names;
+               for (const soma::Precision& preset : soma::precision_presets())
+                 names.append(names.empty() ? "" : ", ").append(preset.name);
+               return names;
+             }() +
+             ") and JSON files (docs/precision.md), separated by commas; the first is "
+             "what the others are compared with")
+      ->capture_default_str();
+  app.add_option("--pretrained", options.pretrained,
+                 "a BERT to fine-tune: config.json, model.safetensors, tokenizer files; without it "
+                 "a tiny one is trained from nothing")
+      ->type_name("DIR");
+  app.add_option("--data", options.data,
+                 "rows of text and label (tsv, csv, fastText, JSON lines); without it reviews are "
+                 "made up")
+      ->type_name("FILE|DIR");
+  app.add_option("--dev", options.dev, "held-out rows; without it a tenth of --data")
+      ->type_name("FILE");
+  app.add_option("--seeds", options.seeds, "runs of each policy, with seeds 1, 2 ...")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1000}))
+      ->capture_default_str();
+  app.add_option("--epochs", options.epochs, "passes over the data")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1000}))
+      ->capture_default_str();
+  app.add_option("--max-steps", options.max_steps, "0: as many as the epochs have")
+      ->capture_default_str();
+  app.add_option("--batch-size", options.batch_size, "texts of a step")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20))
+      ->capture_default_str();
+  app.add_option("--learning-rate", options.learning_rate,
+                 "1e-4 for a pretrained model, else 5e-4; falls linearly to 0");
+  app.add_option("--dropout", options.dropout, "everywhere")
+      ->check(CLI::Range(0.0f, 0.99f))
+      ->capture_default_str();
+  app.add_option("--max-length", options.max_length, "tokens that a text is cut to")
+      ->capture_default_str();
+  app.add_option("--reviews", options.reviews, "how many are made up where there is no --data")
+      ->check(CLI::Range(std::size_t{100}, std::size_t{10000000}))
+      ->capture_default_str();
+  app.add_option(
+         "--statistics-every", options.statistics_every,
+         "steps between two in which underflow, saturation and unmoved weights are counted, "
+         "in the runs of the first seed; 0: never")
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "0: one for each core")->capture_default_str();
+  app.add_option("--output", options.output,
+                 "folder of table.md, table.csv, curves.svg, runs.jsonl")
+      ->type_name("DIR")
+      ->capture_default_str();
+}
+
+std::vector<soma::Precision> find_policies(const std::string& list) {
+  std::vector<soma::Precision> found;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = (std::min)(list.find(',', begin), list.size());
+    found.push_back(soma::find_precision(list.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  for (std::size_t i = 0; i < found.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (found[i].name == found[j].name)
+        soma::fail(soma::error_id::train_precision, "precision_study", "policies",
+                   "two of the name " + soma::quoted(found[i].name), "names that differ");
+  return found;
+}
+
+// What is there already of these policies, under the same conditions.
+std::vector<RunResult> earlier_runs(const std::string& path, const std::string& conditions,
+                                    const std::vector<soma::Precision>& policies) {
+  std::vector<RunResult> results;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty()) continue;
+    const RunResult result =
+        to_result(soma::record_from_json(line, "a line of " + soma::quoted(path)));
+    const bool wanted = std::ranges::any_of(policies, [&](const soma::Precision& policy) {
+      return result.formats == to_string(policy);
+    });
+    if (wanted && result.conditions == conditions) results.push_back(result);
+  }
+  return results;
+}
+
+void write(const std::string& path, const std::string& text) {
+  soma::AtomicFile file("precision_study", path);
+  file.write(text);
+  file.commit();
+}
+
+int study(const StudyOptions& options) {
+  const std::vector<soma::Precision> policies = find_policies(options.policies);
+  std::vector<std::string> names;
+  for (const soma::Precision& policy : policies) names.push_back(policy.name);
+  const StudyData data = study_data(options);
+  soma::detail::make_folders("precision_study", options.output);
+  const std::string runs = options.output + "/runs.jsonl";
+  std::vector<RunResult> results = earlier_runs(runs, conditions_of(options, data), policies);
+  soma::JsonLines log(runs);
+  std::vector<PolicySummary> all;
+  const auto report = [&] {
+    all = summarize(names, results);
+    write(options.output + "/table.md", markdown_table(all));
+    write(options.output + "/table.csv", csv_table(all));
+    write(options.output + "/curves.svg",
+          svg_picture(all, std::to_string(data.train.size()) + " texts, " +
+                               std::to_string(data.held_out.size()) + " held out"));
+  };
+  for (std::uint64_t seed = 1; seed <= options.seeds; ++seed)
+    for (const soma::Precision& policy : policies) {
+      const bool done = std::ranges::any_of(results, [&](const RunResult& result) {
+        return result.policy == policy.name && result.seed == seed;
+      });
+      if (done) continue;
+      results.push_back(run_once(options, data, policy, seed));
+      const RunResult& result = results.back();
+      log.write(to_record(result));
+      using soma::train::detail::fixed;
+      std::cerr << policy.name << ", seed " << seed << ": accuracy " << fixed(result.accuracy, 4)
+                << ", loss " << fixed(result.train_loss, 4) << ", "
+                << fixed(result.tokens_per_second, 0) << " tokens/s\n";
+      report();
+    }
+  report();
+  std::cout << markdown_table(all) << "\nin " << options.output
+            << ": table.md, table.csv, curves.svg, runs.jsonl\n"
+            << std::flush;
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** given) {
+  CLI::App app(
+      "Trains the same task under several precisions and tells what each did: accuracy with its\n"
+      "spread, loss, memory, speed, and the share of values that were lost on the way.");
+  StudyOptions options;
+  add_options(app, options);
+  try {
+    app.parse(count, given);
+    return study(options);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::cerr << error.what() << " [cli.usage]\n";
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}

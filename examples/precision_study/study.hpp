@@ -1,0 +1,53 @@
+// A study: the same task under several precisions, with several seeds each.
+#pragma once
+
+#include <soma/numeric/precision.hpp>
+#include <soma/state/record.hpp>
+#include <soma/text/labelled_text.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+struct StudyOptions {
+  std::string pretrained, data, dev, output = "precision_study";
+  std::string policies = "fp32,bf16,bf16_sr,fp8_delayed,fp8_current,mxfp8";
+  std::size_t seeds = 3, batch_size = 32, max_length = 128, reviews = 24000;
+  std::uint64_t epochs = 1, max_steps = 0, statistics_every = 50;
+  double learning_rate = -1;  // below 0: 1e-4 for a pretrained model, else 5e-4
+  float dropout = 0.1f;
+  int threads = 0;
+};
+
+struct StudyData {
+  std::vector<soma::text::LabelledRow> train, held_out;
+  std::vector<std::string> labels;
+};
+
+// What one run came to.
+struct RunResult {
+  std::string policy, formats;  // name, and the whole of it in words
+  std::string conditions;       // what else results depend on, but for the seed
+  std::uint64_t seed = 0;
+  double accuracy = 0, evaluation_loss = 0;
+  double train_loss = 0;  // mean over the last tenth of the steps
+  double peak_bytes = 0;  // of all that soma asked for
+  double tokens_per_second = 0;
+  double skipped = 0;  // steps
+  // Of the first seed only, whose run takes more time and memory for it; below 0: not counted.
+  // Shares of what products read, over all sampled steps and layers, without zeros; and of the
+  // weights of linear layers that an update left where they were.
+  double underflow = -1, saturated = -1, signal_to_noise = -1, unmoved = -1;
+  std::vector<double> curve;  // training loss, means over equal parts of the run
+};
+
+soma::Record to_record(const RunResult& result);
+// Error record.* where it is not one of those.
+RunResult to_result(const soma::Record& record);
+
+StudyData study_data(const StudyOptions& options);
+std::string conditions_of(const StudyOptions& options, const StudyData& data);
+RunResult run_once(const StudyOptions& options, const StudyData& data,
+                   const soma::Precision& precision, std::uint64_t seed);

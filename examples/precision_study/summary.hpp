@@ -1,0 +1,33 @@
+// What a study found: a table and a picture.
+#pragma once
+
+#include "study.hpp"
+
+#include <string>
+#include <vector>
+
+// Mean and sample deviation.
+struct Spread {
+  double mean = 0, deviation = 0;
+};
+Spread spread(const std::vector<double>& values);
+
+// All runs of one policy.
+struct PolicySummary {
+  std::string policy;
+  std::size_t runs = 0;
+  Spread accuracy, train_loss, tokens_per_second;
+  double loss_gap = 0;  // of the training loss, to the first policy's
+  double peak_bytes = 0, underflow = 0, saturated = 0, signal_to_noise = 0, unmoved = 0;
+  double skipped = 0;
+  std::vector<double> curve{};  // mean over the runs
+};
+
+// In the order of `policies`; those without a run are left out.
+std::vector<PolicySummary> summarize(const std::vector<std::string>& policies,
+                                     const std::vector<RunResult>& results);
+
+std::string markdown_table(const std::vector<PolicySummary>& all);
+std::string csv_table(const std::vector<PolicySummary>& all);
+// Training loss over the run, and accuracy with its spread, side by side.
+std::string svg_picture(const std::vector<PolicySummary>& all, const std::string& title);

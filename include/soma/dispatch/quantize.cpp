@@ -1,0 +1,32 @@
+// soma::dispatch: the quantize entry, for every target.
+
+#include <soma/dispatch/family.hpp>
+#include <soma/dispatch/targets.hpp>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "soma/dispatch/quantize.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <soma/kernels/quantize-inl.hpp>
+
+#ifndef SOMA_DISPATCH_QUANTIZE_FAMILY
+#define SOMA_DISPATCH_QUANTIZE_FAMILY
+namespace soma::dispatch {
+template <std::int64_t target>
+struct QuantizeFamily;
+}
+#endif
+
+namespace soma::dispatch {
+template <>
+struct QuantizeFamily<HWY_TARGET> {
+  static void fill(Kernels& kernels) { kernels.quantize = HWY_NAMESPACE::quantize_kernel; }
+};
+}  // namespace soma::dispatch
+
+#if HWY_ONCE
+void soma::dispatch::fill_quantize(std::int64_t target, Kernels& kernels) {
+  fill_for<HWY_TARGETS, QuantizeFamily>(target, kernels);
+}
+#endif

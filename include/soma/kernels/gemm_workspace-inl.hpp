@@ -1,0 +1,117 @@
+// The workspace of a matrix product, and how much of the result is in it at a time.
+
+#if defined(SOMA_KERNELS_GEMM_WORKSPACE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_WORKSPACE_INL_HPP
+#undef SOMA_KERNELS_GEMM_WORKSPACE_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_WORKSPACE_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/gemm_micro-inl.hpp>
+#include <soma/kernels/pack-inl.hpp>
+#include <soma/kernels/pack_pairs-inl.hpp>
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// Rows of a that are packed together: with pack_depth steps of k 96 KiB, which stay in the
+// second-level cache while all panels of b pass.
+inline constexpr std::size_t gemm_block_rows = 112 / micro_rows * micro_rows;
+// Floats of a tile, and of all that wait for their neighbours in the tree. Each element that is
+// packed serves a whole side of the tile, so packing costs little only if tiles are large: 2 and 4
+// MiB. They need not stay in the second-level cache: what is read of them is fetched ahead.
+inline constexpr std::size_t gemm_tile_floats = std::size_t{1} << 19;
+inline constexpr std::size_t gemm_tree_floats = std::size_t{1} << 20;
+inline constexpr std::size_t gemm_tile_columns = pack_lines;
+// Apart from a power of two: rows of a tile would share few sets of the first-level cache.
+inline constexpr std::size_t gemm_tile_padding = 16;
+static_assert(gemm_tile_columns % micro_columns == 0);
+
+static constexpr std::size_t round_up_to(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+// How much of `total` a tile takes when all are about equal, a multiple of `unit` as `most` is.
+static constexpr std::size_t even_share(std::size_t total, std::size_t most, std::size_t unit) {
+  const std::size_t tiles = (total + most - 1) / most;
+  return round_up_to((total + tiles - 1) / tiles, unit);
+}
+
+// Tiles that are alive at once: one for each digit of the binary counter.
+static constexpr std::size_t gemm_levels(std::size_t segments) {
+  return static_cast<std::size_t>(std::bit_width((std::max)(segments, std::size_t{1})));
+}
+
+// Of any number of segments that a size can count.
+inline constexpr std::size_t gemm_most_levels = 64;
+
+// Room for one tile; at least a row of micro-tiles.
+static constexpr std::size_t gemm_tile_capacity(std::size_t levels) {
+  return (std::max)((std::min)(gemm_tile_floats, gemm_tree_floats / levels),
+                    micro_rows * (gemm_tile_columns + gemm_tile_padding));
+}
+
+// Room for the tiles of all levels; never less for more of them.
+static constexpr std::size_t gemm_tiles_capacity(std::size_t levels) {
+  return levels == 1 ? gemm_tile_capacity(1)
+                     : (std::max)(gemm_tree_floats, levels * gemm_tile_capacity(levels));
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Where the parts of a workspace are; the same for all kinds of products.
+struct GemmWorkspace {
+  float *a, *b, *tiles;
+  std::byte* pack;  // a buffer of the operands' source
+
+  // Bytes of the parts; never less for larger arguments.
+  struct Sizes {
+    std::size_t pack, a, b, tiles;
+    Sizes(std::size_t m, std::size_t n, std::size_t segments) {
+      const std::size_t rows = round_up_to(m, micro_rows), columns = round_up_to(n, micro_columns);
+      const std::size_t levels = gemm_levels(segments);
+      const std::size_t tile_columns = (std::min)(columns, gemm_tile_columns) + gemm_tile_padding;
+      pack = round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
+      a = floats((std::min)(rows, gemm_block_rows) / micro_rows * micro_row_width * pack_depth);
+      b = floats((std::min)(columns, gemm_tile_columns) * pack_depth);
+      tiles = floats((std::min)(levels * rows * tile_columns, gemm_tiles_capacity(levels)));
+    }
+    static std::size_t floats(std::size_t count) { return round_up_to(count * sizeof(float), 64); }
+  };
+
+  GemmWorkspace(std::byte* from, std::size_t m, std::size_t n, std::size_t segments) {
+    const Sizes sizes(m, n, segments);
+    pack = from;
+    a = reinterpret_cast<float*>(from += sizes.pack);
+    b = reinterpret_cast<float*>(from += sizes.a);
+    tiles = reinterpret_cast<float*>(from += sizes.b);
+  }
+};
+
+// Where a tile lies in c, and how its sums lie in the workspace.
+struct GemmTile {
+  std::size_t row, column, rows, columns;
+  std::size_t stride;
+};
+
+}  // namespace
+
+static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n,
+                                               std::size_t segments) noexcept {
+  const GemmWorkspace::Sizes sizes(m, n, segments);
+  return sizes.pack + sizes.a + sizes.b + sizes.tiles;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

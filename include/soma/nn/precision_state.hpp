@@ -1,0 +1,223 @@
+#pragma once
+// PrecisionState: a Precision at work in a model: for each linear layer the formats of its
+// operands, the amax history behind delayed scales, and statistics where they are wanted. A tape
+// that is given one (TapeOptions::precision) multiplies accordingly.
+
+#include <soma/autograd/functions.hpp>
+#include <soma/nn/product_site.hpp>
+#include <soma/numeric/precision_text.hpp>
+#include <soma/ops/linear_formats.hpp>
+#include <soma/state/state_dict.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace soma {
+
+class PrecisionState {
+ public:
+  // The roles of a product's operands, as precisions and states name them.
+  static constexpr std::array<std::string_view, 3> roles{"gemm_activations", "gemm_weights",
+                                                         "gemm_gradients"};
+
+  // What the conversions of one layer's operands did, in the order of `roles`.
+  using Statistics = std::array<numeric::Inspection, 3>;
+
+  // `seed` of stochastic rounding. Error train.precision.
+  PrecisionState(Context& context, const Precision& precision, std::uint64_t seed)
+      : context_(context), precision_(validate(precision, "PrecisionState")), seed_(seed) {
+    const auto as_stored = [&](const Quantizer& read, const Quantizer& stored) {
+      return read.format == formats::fp32 ||
+             (read.format == stored.format && read.scaling.policy == ScalePolicy::none);
+    };
+    plain_ = as_stored(precision_.gemm_activations, precision_.activations) &&
+             as_stored(precision_.gemm_weights, precision_.weights) &&
+             as_stored(precision_.gemm_gradients, precision_.activation_gradients) &&
+             precision_.activation_gradients.format == precision_.activations.format &&
+             precision_.weight_gradients.format == precision_.activation_gradients.format &&
+             precision_.accumulation.plain();
+  }
+  PrecisionState(const PrecisionState&) = delete;
+  PrecisionState& operator=(const PrecisionState&) = delete;
+
+  const Precision& precision() const { return precision_; }
+  // What hidden states are stored as: TapeOptions::activations.
+  DType activations() const { return find_dtype(precision_.activations.format); }
+  // Whether layers multiply what is stored: the same as without a state.
+  bool plain() const { return plain_; }
+
+  // Of a layer; made when it is first asked for.
+  LinearFormats& formats(const nn::ProductSite& place) {
+    const auto found = layers_.find(place.path());
+    Layer& layer = found != layers_.end() ? found->second : add(place.path());
+    if (!layer.known) set_formats(layer, place);
+    return layer.formats;
+  }
+
+  // After each step of the optimizer: takes what was seen of operands with delayed scales.
+  void end_step() {
+    std::vector<float> seen;
+    for_each_history([&](LinearOperand& operand, AmaxHistory&) { seen.push_back(operand.amax); });
+    if (maximum_.run != nullptr && !seen.empty()) maximum_.run(maximum_.self, seen);
+    std::size_t next = 0;
+    for_each_history([&](LinearOperand& operand, AmaxHistory& history) {
+      history.push(seen[next++]);
+      operand.amax = 0;
+      operand.scale = history.scale();
+    });
+  }
+
+  // "<layer>.<role>.amax" [steps remembered], fp32, oldest first, of operands with delayed scales.
+  StateDict state() const {
+    StateDict result;
+    for (const auto& [path, layer] : layers_)
+      for (std::size_t i = 0; i < roles.size(); ++i) {
+        const std::vector<float> values = layer.histories[i].values();
+        if (!values.empty())
+          result.set(name_of(path, i),
+                     Tensor::from(context_, std::span<const float>(values), Shape{values.size()}));
+      }
+    return result;
+  }
+  // Errors state.extra_name, state.shape, state.dtype; nothing is taken then.
+  void load_state(const StateDict& state) {
+    std::map<std::string, Layer, std::less<>> loaded;
+    for (const auto& [name, tensor] : state) {
+      std::size_t role = roles.size();
+      std::string path;
+      for (std::size_t i = 0; i < roles.size(); ++i)
+        if (const std::string end = name_of("", i);
+            name.size() > end.size() && name.ends_with(end) &&
+            quantizer(i).scaling.policy == ScalePolicy::delayed) {
+          role = i;
+          path = name.substr(0, name.size() - end.size());
+        }
+      if (role == roles.size())
+        fail(error_id::extra_name, "PrecisionState::load_state", "state", soma::quoted(name),
+             "amax histories of roles with delayed scales");
+      const auto most = static_cast<std::size_t>(quantizer(role).scaling.history);
+      if (tensor.rank() != 1 || tensor.size(0) > most)
+        fail(error_id::state_shape, "PrecisionState::load_state", soma::quoted(name),
+             tensor.describe(), "[up to " + std::to_string(most) + "]");
+      if (tensor.dtype() != DType::fp32)
+        fail(error_id::state_dtype, "PrecisionState::load_state", soma::quoted(name),
+             tensor.describe(), "fp32");
+      AmaxHistory& history = loaded.try_emplace(path, precision_).first->second.histories[role];
+      for (const float amax : tensor.span<float>()) history.push(amax);
+    }
+    layers_.clear();
+    for (auto& [path, layer] : loaded) layers_.try_emplace(path, std::move(layer));
+  }
+
+  // Maxima over all ranks, for current and delayed scales of whole tensors.
+  void set_maximum(const GlobalMaximum& maximum) {
+    maximum_ = maximum;
+    for (auto& [path, layer] : layers_) layer.formats.maximum = maximum;
+  }
+
+  // Collects statistics from now on (a plain pass over each operand: for study), or no more.
+  void collect_statistics(bool wanted) {
+    collects_ = wanted;
+    for (auto& [path, layer] : layers_) point_to_statistics(layer);
+  }
+  // Of each layer since the last call of clear_statistics.
+  std::vector<std::pair<std::string, Statistics>> statistics() const {
+    std::vector<std::pair<std::string, Statistics>> result;
+    for (const auto& [path, layer] : layers_) result.emplace_back(path, layer.statistics);
+    return result;
+  }
+  void clear_statistics() {
+    for (auto& [path, layer] : layers_) layer.statistics = {};
+  }
+
+ private:
+  struct Layer {
+    explicit Layer(const Precision& p)
+        : histories{AmaxHistory(p.gemm_activations.scaling, p.gemm_activations.format),
+                    AmaxHistory(p.gemm_weights.scaling, p.gemm_weights.format),
+                    AmaxHistory(p.gemm_gradients.scaling, p.gemm_gradients.format)} {}
+    LinearOperand& operand(std::size_t role) {
+      return role == 0 ? formats.x : role == 1 ? formats.weight : formats.gradient;
+    }
+    bool known = false;  // whether formats are set: a loaded layer waits for its first use
+    LinearFormats formats{};
+    std::array<AmaxHistory, 3> histories;
+    Statistics statistics{};
+  };
+
+  const Quantizer& quantizer(std::size_t role) const {
+    return role == 0   ? precision_.gemm_activations
+           : role == 1 ? precision_.gemm_weights
+                       : precision_.gemm_gradients;
+  }
+  static std::string name_of(std::string_view path, std::size_t role) {
+    return std::string(path).append(".").append(roles[role]).append(".amax");
+  }
+  Layer& add(const std::string& path) {
+    return layers_.try_emplace(path, precision_).first->second;
+  }
+
+  void set_formats(Layer& layer, const nn::ProductSite& place) {
+    layer.known = true;
+    LinearFormats& formats = layer.formats;
+    if (!place.edge() || precision_.narrow_edges) {
+      for (std::size_t i = 0; i < roles.size(); ++i) {
+        LinearOperand& operand = layer.operand(i);
+        operand.quantizer = quantizer(i);
+        operand.draw = {.seed = seed_, .stream = stream_id(place.path(), roles[i])};
+        if (!layer.histories[i].values().empty()) operand.scale = layer.histories[i].scale();
+      }
+      formats.accumulation = precision_.accumulation;
+      formats.input_gradient = find_dtype(precision_.activation_gradients.format);
+    }
+    formats.weight_gradient = find_dtype(precision_.weight_gradients.format);
+    formats.maximum = maximum_;
+    point_to_statistics(layer);
+  }
+  void point_to_statistics(Layer& layer) {
+    for (std::size_t i = 0; i < roles.size(); ++i)
+      layer.operand(i).statistics = collects_ ? &layer.statistics[i] : nullptr;
+  }
+  template <class Each>
+  void for_each_history(const Each& each) {
+    for (auto& [path, layer] : layers_)
+      for (std::size_t i = 0; i < roles.size(); ++i)
+        if (layer.operand(i).quantizer.scaling.policy == ScalePolicy::delayed)
+          each(layer.operand(i), layer.histories[i]);
+  }
+
+  Context& context_;
+  Precision precision_;
+  std::uint64_t seed_;
+  bool plain_ = true, collects_ = false;
+  GlobalMaximum maximum_{};
+  std::map<std::string, Layer, std::less<>> layers_{};
+};
+
+namespace nn {
+
+// linear() at a place: in the formats that the tape's precision has for it.
+inline Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
+                     const Var& bias = {}, const LinearSetting& setting = {},
+                     const Var& residual = {}) {
+  PrecisionState* precision = tape.options().precision;
+  if (precision == nullptr || precision->plain() || !place.defined())
+    return linear(tape, x, weight, bias, setting, residual);
+  return tape.apply(*tape.operators().quantized_linear,
+                    QuantizedLinearSetting{.activation = setting.activation,
+                                           .dropout = setting.dropout,
+                                           .formats = &precision->formats(place),
+                                           .step = tape.options().step,
+                                           .training = tape.options().training,
+                                           .record = tape.recording()},
+                    {x, weight, bias, residual});
+}
+
+}  // namespace nn
+}  // namespace soma

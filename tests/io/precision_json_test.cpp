@@ -1,0 +1,84 @@
+// Precisions as JSON.
+
+#include <soma/io/precision_json.hpp>
+
+#include "catch.hpp"
+#include "support/errors.hpp"
+
+#include <string>
+
+using namespace soma;
+using soma_test::id_of;
+using soma_test::message_of;
+
+TEST_CASE("every preset, and one of one's own, reads back from its JSON", "[unit]") {
+  for (const Precision& preset : precision_presets())
+    CHECK(precision_from_json(to_json(preset)) == preset);
+  Precision p = Precision::cfp8(9, 11, 20);
+  p.name = "mine \"\xC3\xA9\"";
+  p.weights = {.format = formats::fp16, .rounding = {RoundingMode::stochastic, 12}};
+  p.gemm_gradients.scaling = {.policy = ScalePolicy::delayed,
+                              .format = ScaleFormat::power_of_two,
+                              .history = 7,
+                              .margin = 3};
+  p.accumulation = {.format = {.exponent_bits = 8, .mantissa_bits = 13, .bias = 127},
+                    .chunk = 32,
+                    .promote = 128};
+  p.narrow_edges = p.loss_scaling = true;
+  CHECK(precision_from_json(to_json(p)) == p);
+}
+
+TEST_CASE("what a file leaves out is the preset's", "[unit]") {
+  CHECK(precision_from_json("{}") == Precision::fp32());
+  CHECK(precision_from_json(R"({"preset": "mxfp8"})") == Precision::mxfp8());
+  Precision wanted = Precision::fp8_current();
+  wanted.name = "changed fp8_current";
+  wanted.weights = {.format = formats::bf16, .rounding = Rounding::stochastic};
+  wanted.gemm_weights = {.format = formats::fp6_e3m2};
+  CHECK(precision_from_json(R"({"preset": "fp8_current", "gemm_weights": "fp6_e3m2",
+                                "weights": {"format": "bf16", "rounding": "stochastic"}})") ==
+        wanted);
+  const Precision own = precision_from_json(
+      R"({"name": "own", "gemm_weights": {"format": {"exponent_bits": 4, "mantissa_bits": 3},
+          "scaling": {"granularity": "32", "format": "e8m0"}}})");
+  CHECK(own.name == "own");
+  CHECK(own.gemm_weights.format == formats::fp8_e4m3);  // bias 7 by itself
+  CHECK(own.gemm_weights.scaling == Scaling{.policy = ScalePolicy::current,
+                                            .granularity = Granularity::group_32,
+                                            .format = ScaleFormat::mx});
+}
+
+TEST_CASE("what is wrong in a file is named", "[unit]") {
+  const auto problem = [](const char* text) {
+    return message_of([&] { precision_from_json(text); });
+  };
+  CHECK(problem("[1]") ==
+        "precision_from_json: text is [1], wanted a JSON object [train.precision]");
+  CHECK(problem("{\"weights\":") ==
+        "precision_from_json: text is 11 bytes that are no JSON, wanted a JSON object "
+        "[train.precision]");
+  CHECK(problem(R"({"wights": "bf16"})") ==
+        "precision_from_json: wights is \"bf16\", wanted a name that docs/precision.md lists "
+        "[train.precision]");
+  CHECK(problem(R"({"gemm_weights": {"scaling": {"policy": "late"}}})") ==
+        "precision_from_json: gemm_weights.scaling.policy is \"late\", wanted one of none current "
+        "delayed [train.precision]");
+  CHECK(problem(R"({"accumulation": {"chunk": 1.5}})") ==
+        "precision_from_json: accumulation.chunk is 1.5, wanted an integer from 1 to 4294967296 "
+        "[train.precision]");
+  CHECK(problem(R"({"moments": {"format": {"exponent_bits": 9}}})") ==
+        "precision_from_json: moments.format.exponent_bits is 9, wanted an integer from 1 to 8 "
+        "[train.precision]");
+  for (const char* text :
+       {R"({"weights": 3})", R"({"weights": null})", R"({"name": 1})", R"({"preset": "x"})",
+        R"({"narrow_edges": "yes"})", R"({"weights": {"format": "fp9"}})",
+        R"({"weights": {"format": "bf16", "mode": 1}})", R"({"accumulation": []})",
+        R"({"accumulation": {"chunk": 18446744073709551615}})",
+        R"({"accumulation": {"promote": -1}})", R"({"weights": {"random_bits": 300}})",
+        R"({"gemm_weights": {"format": {"exponent_bits": 4, "mantissa_bits": 3, "bias": 900}}})",
+        R"({"weights": {"format": "fp4_e2m1"}})"})
+    CHECK(id_of([&] { precision_from_json(text); }) == "train.precision");
+  CHECK(id_of([] { precision_from_json(std::string_view("{}\0", 3)); }) == "train.precision");
+  CHECK(id_of([] { find_precision("/nowhere/mine.json"); }) == "file.read");
+  CHECK(find_precision("bf16_sr") == Precision::bf16_sr());
+}
