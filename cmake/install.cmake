@@ -1,6 +1,7 @@
 # Installed layout: headers in include/soma, package files in share/cmake/soma (they do not depend on the
 # architecture), the compiled library in lib. Each component has an export file of its own, so that a
-# package without soma::dispatch, soma::xtensor, soma::io, soma::text or soma::tensorboard is complete.
+# package without soma::dispatch, soma::xtensor, soma::io, soma::text, soma::tensorboard or soma::mpi is
+# complete.
 include(CMakePackageConfigHelpers)
 
 set(soma_package_dir "${CMAKE_INSTALL_DATADIR}/cmake/soma")
@@ -43,6 +44,11 @@ if(TARGET soma_tensorboard)
   install(TARGETS soma_tensorboard EXPORT soma-tensorboard-targets)
   install(EXPORT soma-tensorboard-targets NAMESPACE soma:: DESTINATION "${soma_package_dir}")
   install(FILES cmake/soma-protozero.cmake DESTINATION "${soma_package_dir}")
+endif()
+if(TARGET soma_mpi)
+  install(TARGETS soma_mpi EXPORT soma-mpi-targets)
+  install(EXPORT soma-mpi-targets NAMESPACE soma:: DESTINATION "${soma_package_dir}")
+  install(FILES cmake/soma-mpi-library.cmake DESTINATION "${soma_package_dir}")
 endif()
 if(TARGET soma_text)
   install(TARGETS soma_text EXPORT soma-text-targets)

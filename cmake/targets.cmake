@@ -73,6 +73,13 @@ if(SOMA_WITH_TENSORBOARD AND TARGET soma::protozero)
   target_link_libraries(soma_tensorboard INTERFACE soma soma::protozero)
 endif()
 
+if(SOMA_WITH_MPI AND TARGET MPI::MPI_CXX)
+  add_library(soma_mpi INTERFACE)
+  add_library(soma::mpi ALIAS soma_mpi)
+  set_target_properties(soma_mpi PROPERTIES EXPORT_NAME mpi)
+  target_link_libraries(soma_mpi INTERFACE soma MPI::MPI_CXX)
+endif()
+
 if(SOMA_WITH_TEXT AND TARGET nlohmann_json::nlohmann_json AND TARGET soma::utf8proc AND TARGET ZLIB::ZLIB)
   add_library(soma_text INTERFACE)
   add_library(soma::text ALIAS soma_text)

@@ -289,6 +289,14 @@ inline constexpr ErrorId text_label_count{"text.label_count"};
 inline constexpr ErrorId text_one_class{"text.one_class"};
 inline constexpr ErrorId text_split{"text.split"};
 
+inline constexpr ErrorId parallel_argument{"parallel.argument"};
+inline constexpr ErrorId parallel_ranks{"parallel.ranks"};
+inline constexpr ErrorId parallel_timeout{"parallel.timeout"};
+inline constexpr ErrorId rank_lost{"parallel.rank_lost"};
+inline constexpr ErrorId message_size{"parallel.message_size"};
+inline constexpr ErrorId parallel_mismatch{"parallel.mismatch"};
+inline constexpr ErrorId parallel_transport{"parallel.transport"};
+
 inline constexpr ErrorId xtensor_layout{"xtensor.layout"};
 
 }  // namespace error_id
@@ -21419,6 +21427,319 @@ inline Inspection inspect(Context& context, const Tensor& x, const Quantizer& qu
 
 }  // namespace numeric
 }  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+// An operand as a product reads it: stored numbers, each so many times itself.
+struct ConvertedOperand {
+  Tensor values;
+  float scale = 1;
+};
+
+// Whether one and the same conversion serves sums in both directions.
+constexpr bool has_direction(const Quantizer& quantizer) {
+  return quantizer.scaling.policy != ScalePolicy::none &&
+         quantizer.scaling.granularity != Granularity::tensor &&
+         quantizer.scaling.granularity != Granularity::block_128x128;
+}
+
+constexpr bool leaves_alone(const Quantizer& quantizer, DType stored) {
+  return quantizer.format == formats::fp32 ||
+         (quantizer.format == format_of(stored) && quantizer.scaling.policy == ScalePolicy::none);
+}
+
+struct OperandUse {
+  bool along_rows = false, parameter = false, training = false, record = false;
+  std::uint32_t step = 0;
+};
+
+inline float largest_magnitude(Context& context, const Tensor& x) {
+  const Tensor all = regular(context, x);
+  const std::size_t rows = all.shape().rows(), columns = all.shape().columns();
+  AtomicMaximum amax;
+  for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {
+    float largest = 0;
+    context.kernels().quantize({.rows = end - begin,
+                                .columns = columns,
+                                .x = part(operand(all), begin, 0),
+                                .amax = &largest});
+    amax.include(largest);
+  });
+  return amax.value();
+}
+
+inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand,
+                                        const GlobalMaximum& maximum, const Tensor& x,
+                                        const Sequences& sequences, const OperandUse& use) {
+  QuantizeSetting setting{.quantizer = operand.quantizer,
+                          .along_rows = use.along_rows,
+                          .parameter = use.parameter,
+                          .draw = operand.draw};
+  setting.draw.step = use.step;
+  if (leaves_alone(setting.quantizer, x.dtype())) return {x, 1};
+  Scaling& scaling = setting.quantizer.scaling;
+  const bool remembers = scaling.policy == ScalePolicy::delayed;
+  if (remembers && operand.scale == 0) scaling.policy = ScalePolicy::current;
+  setting.scale = operand.scale;
+  const bool global = maximum.run != nullptr && !use.parameter;
+  if (global && scaling.policy == ScalePolicy::current &&
+      scaling.granularity == Granularity::tensor) {
+    float amax = largest_magnitude(context, x);
+    maximum.run(maximum.self, {&amax, 1});
+    setting.scale = scale_for(scaling, setting.quantizer.format, amax);
+    scaling.policy = ScalePolicy::delayed;
+  }
+  const Outputs made = run(context, ops::quantize, setting, {x}, sequences);
+  if (remembers && use.training) operand.amax = (std::max)(operand.amax, made[2].data<float>()[0]);
+  if (operand.statistics != nullptr && use.training && use.record &&
+      !(use.along_rows && !use.parameter))
+    *operand.statistics += inspect_conversion(context, x, made, setting);
+  const bool codes = quantized_code_dtype(operand.quantizer) >= 0;
+  return {made[0], codes ? made[1].data<float>()[0] : 1};
+}
+
+inline ConvertedOperand converted_weight(Context& context, LinearFormats& formats,
+                                         const Tensor& weight, bool along_rows,
+                                         const QuantizedLinearSetting& setting) {
+  const Quantizer& quantizer = formats.weight.quantizer;
+  if (leaves_alone(quantizer, weight.dtype())) return {weight, 1};
+  LinearFormats::Converted& kept =
+      along_rows && has_direction(quantizer) ? formats.backward : formats.forward;
+  const bool fresh = kept.source == weight.raw() && kept.version == weight.version() &&
+                     kept.wanted_scale == formats.weight.scale;
+  if (!fresh) {
+    const ConvertedOperand made =
+        convert_operand(context, formats.weight, formats.maximum, weight, {},
+                        {.along_rows = along_rows,
+                         .parameter = true,
+                         .training = setting.training,
+                         .record = setting.record,
+                         .step = setting.step});
+    kept = {weight.raw(), weight.version(), formats.weight.scale, made.values, made.scale};
+  }
+  return {kept.values, kept.scale};
+}
+
+// Inputs as linear's; outputs y, what the activation was given, x for the gradient of the weight,
+// and its scale.
+inline void quantized_linear_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
+  LinearFormats& formats = *setting.formats;
+  Context& context = call.context;
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  const auto convert = [&](bool along_rows) {
+    return convert_operand(context, formats.x, formats.maximum, x, call.sequences,
+                           {.along_rows = along_rows,
+                            .training = setting.training,
+                            .record = setting.record,
+                            .step = setting.step});
+  };
+  const ConvertedOperand input = convert(false);
+  const ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
+  const Outputs made = run(
+      context, ops::linear,
+      LinearSetting{.activation = setting.activation,
+                    .dropout = setting.dropout,
+                    .x_scale = input.scale,
+                    .weight_scale = kernel.scale,
+                    .output = x.dtype(),
+                    .accumulation = formats.accumulation},
+      {input.values, kernel.values, input_or_none(call.inputs, 2), input_or_none(call.inputs, 3)},
+      call.sequences);
+  ConvertedOperand kept{Tensor::empty(context, Shape{0}), 1};
+  if (setting.record) kept = has_direction(formats.x.quantizer) ? convert(true) : input;
+  call.outputs[0] = made[0];
+  call.outputs[1] = made[1];
+  call.outputs[2] = kept.values;
+  call.outputs[3] = Tensor::scalar(context, kept.scale);
+}
+
+inline void quantized_linear_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
+  LinearFormats& formats = *setting.formats;
+  Context& context = call.context;
+  const Tensor d = product_gradient(call, setting.activation, setting.dropout);
+  const Tensor rows = as_rows(context, d);
+  const auto convert = [&](bool along_rows) {
+    return convert_operand(context, formats.gradient, formats.maximum, rows, call.sequences,
+                           {.along_rows = along_rows,
+                            .training = setting.training,
+                            .record = true,
+                            .step = setting.step});
+  };
+  ConvertedOperand dy;
+  if (is_wanted(call, 0) || !has_direction(formats.gradient.quantizer)) dy = convert(false);
+  if (is_wanted(call, 0)) {
+    const ConvertedOperand kernel =
+        converted_weight(context, formats, call.inputs[1], true, setting);
+    call.input_gradients[0].values =
+        run(context, ops::matmul,
+            MatmulSetting{.a = {.scale = dy.scale},
+                          .b = {.scale = kernel.scale},
+                          .output = formats.input_gradient.value_or(call.inputs[0].dtype()),
+                          .accumulation = formats.accumulation},
+            {dy.values, kernel.values}, call.sequences)[0]
+            .reshape(call.inputs[0].shape());
+  }
+  if (is_wanted(call, 1)) {
+    if (has_direction(formats.gradient.quantizer)) dy = convert(true);
+    call.input_gradients[1].values =
+        run(context, ops::matmul,
+            MatmulSetting{.transpose_a = true,
+                          .over_rows = true,
+                          .a = {.scale = dy.scale},
+                          .b = {.scale = call.outputs[3].data<float>()[0]},
+                          .output = formats.weight_gradient,
+                          .accumulation = formats.accumulation},
+            {dy.values, as_rows(context, call.outputs[2])}, call.sequences)[0];
+  }
+  addend_gradients(call, d);
+}
+
+inline std::vector<ReferenceTensor> quantized_linear_reference(
+    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<QuantizedLinearSetting>();
+  Sample plain = sample;
+  plain.attributes = LinearSetting{.activation = setting.activation, .dropout = setting.dropout};
+  return linear_reference(plain, inputs);
+}
+
+// With nothing converted it is a linear layer.
+inline OperatorSamples quantized_linear_samples() {
+  static LinearFormats wide;
+  OperatorSamples result = linear_samples();
+  for (Sample& sample : result.samples) {
+    const auto setting = sample.attributes.as<LinearSetting>();
+    sample.attributes = QuantizedLinearSetting{.activation = setting.activation,
+                                               .dropout = setting.dropout,
+                                               .formats = &wide,
+                                               .record = true};
+  }
+  result.reference = &quantized_linear_reference;
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator quantized_linear{.name = "quantized_linear",
+                                           .min_inputs = 2,
+                                           .max_inputs = 4,
+                                           .outputs = 4,
+                                           .keeps_inputs = 2,
+                                           .keeps_outputs = 14,
+                                           .allocates_outputs = true,
+                                           .composite = true,
+                                           .host = &detail::quantized_linear_host,
+                                           .gradient = &detail::quantized_linear_gradient,
+                                           .samples = &detail::quantized_linear_samples};
+
+}  // namespace ops
+}  // namespace soma
+// ---- soma/ops/softmax.hpp
+// Softmax and log softmax over the last dimension.
+
+namespace soma {
+
+namespace detail {
+
+inline void softmax_shape(const ShapeCall& call) {
+  check_min_rank("softmax", "x", call.inputs[0], 1);
+  check_floating("softmax", "x", call.inputs[0]);
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+
+inline void softmax_host(const OperatorCall& call) {
+  const Tensor x = regular(call.context, call.inputs[0]);
+  const MatrixTarget y = target(call.outputs[0]);
+  const std::size_t columns = x.shape().columns();
+  for_ranges(call.context, x.shape().rows(), columns * 16, [&](std::size_t begin, std::size_t end) {
+    call.context.kernels().norm.softmax(
+        {.rows = end - begin,
+         .columns = columns,
+         .logarithm = call.attributes.as<SoftmaxSetting>().logarithm,
+         .x = part(operand(x), begin, 0),
+         .y = part(y, begin, 0)});
+  });
+}
+
+// Inputs y, dy; output dx.
+inline void softmax_backward_shape(const ShapeCall& call) {
+  check_shape("softmax backward", "dy", call.inputs[1], call.inputs[0].shape());
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+inline void softmax_backward_host(const OperatorCall& call) {
+  const Tensor y = call.inputs[0], dy = regular(call.context, call.inputs[1]);
+  const MatrixTarget dx = target(call.outputs[0]);
+  const std::size_t columns = y.shape().columns();
+  for_ranges(call.context, y.shape().rows(), columns * 4, [&](std::size_t begin, std::size_t end) {
+    call.context.kernels().norm.softmax_backward(
+        {.rows = end - begin,
+         .columns = columns,
+         .logarithm = call.attributes.as<SoftmaxSetting>().logarithm,
+         .y_in = part(operand(y), begin, 0),
+         .dy = part(operand(dy), begin, 0),
+         .dx = part(dx, begin, 0)});
+  });
+}
+
+inline void softmax_gradient(const GradientCall& call);
+
+inline OperatorSamples softmax_samples() {
+  OperatorSamples result;
+  for (const bool logarithm : {false, true})
+    for (const Shape& shape : {Shape{1}, Shape{5, 33}, Shape{3, 2, 16}, Shape{0, 4}, Shape{7, 2}})
+      result.samples.push_back(
+          {.name = to_string(shape) + (logarithm ? " logarithm" : ""),
+           .inputs = {{.shape = shape, .low = -4, .high = 4}},
+           .attributes = SoftmaxSetting{logarithm},
+           .lengths = {},
+           .error = static_cast<double>(shape.columns() + 16) * 0x1p-24,
+           .gradient_error = 4 * static_cast<double>(shape.columns() + 16) * 0x1p-24});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    ReferenceTensor y{inputs[0]};
+    const std::size_t columns = y.shape.columns();
+    for (std::size_t row = 0; row < y.values.size(); row += columns) {
+      double sum = 0;
+      for (std::size_t c = 0; c < columns; ++c) sum += std::exp(y.values[row + c]);
+      for (std::size_t c = 0; c < columns; ++c)
+        y.values[row + c] = sample.attributes.as<SoftmaxSetting>().logarithm
+                                ? y.values[row + c] - std::log(sum)
+                                : std::exp(y.values[row + c]) / sum;
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator softmax_backward{.name = "softmax backward",
+                                           .min_inputs = 2,
+                                           .max_inputs = 2,
+                                           .shape = &detail::softmax_backward_shape,
+                                           .host = &detail::softmax_backward_host};
+
+inline constexpr Operator softmax{.name = "softmax",
+                                  .keeps_outputs = 1,
+                                  .shape = &detail::softmax_shape,
+                                  .host = &detail::softmax_host,
+                                  .gradient = &detail::softmax_gradient,
+                                  .samples = &detail::softmax_samples};
+
+}  // namespace ops
+
+inline void detail::softmax_gradient(const GradientCall& call) {
+  call.input_gradients[0].values = run(call.context, ops::softmax_backward, call.attributes,
+                                       {call.outputs[0], call.output_gradients[0]})[0];
+}
+
+}  // namespace soma
 // ---- soma/ops/views.hpp
 // Operators that choose or rearrange elements without computing: reshape, transpose, slice, select
 // (views of their input), the first row of each sequence, concatenation, and cast.
@@ -21737,333 +22058,6 @@ inline void detail::cast_gradient(const GradientCall& call) {
   call.input_gradients[0].values =
       run(call.context, ops::cast, CastSetting{call.inputs[0].dtype(), {}, {}},
           {call.output_gradients[0]})[0];
-}
-
-}  // namespace soma
-
-namespace soma {
-
-namespace detail {
-
-// An operand as a product reads it: stored numbers, each so many times itself.
-struct ConvertedOperand {
-  Tensor values;
-  float scale = 1;
-};
-
-// Whether one and the same conversion serves sums in both directions.
-constexpr bool has_direction(const Quantizer& quantizer) {
-  return quantizer.scaling.policy != ScalePolicy::none &&
-         quantizer.scaling.granularity != Granularity::tensor &&
-         quantizer.scaling.granularity != Granularity::block_128x128;
-}
-
-constexpr bool leaves_alone(const Quantizer& quantizer, DType stored) {
-  return quantizer.format == formats::fp32 ||
-         (quantizer.format == format_of(stored) && quantizer.scaling.policy == ScalePolicy::none);
-}
-
-// Whether a cast does the same, which devices have a program for.
-constexpr bool is_cast(const Quantizer& quantizer) {
-  return quantizer.scaling.policy == ScalePolicy::none &&
-         quantizer.rounding == Rounding::nearest_even && dtype_index(quantizer.format) >= 0;
-}
-
-// As ops::quantize, but without amax, which is for scales.
-inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const Tensor& x) {
-  const CastSetting setting{.dtype = find_dtype(quantizer.format)};
-  return {run(context, ops::cast, setting, {x})[0], Tensor::full(context, Shape{1, 1}, 1.0f)};
-}
-
-struct OperandUse {
-  bool along_rows = false, parameter = false, training = false, record = false;
-  std::uint32_t step = 0;
-};
-
-inline float largest_magnitude(Context& context, const Tensor& x) {
-  const Tensor all = regular(context, x);
-  const std::size_t rows = all.shape().rows(), columns = all.shape().columns();
-  AtomicMaximum amax;
-  for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {
-    float largest = 0;
-    context.kernels().quantize({.rows = end - begin,
-                                .columns = columns,
-                                .x = part(operand(all), begin, 0),
-                                .amax = &largest});
-    amax.include(largest);
-  });
-  return amax.value();
-}
-
-inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand,
-                                        const GlobalMaximum& maximum, const Tensor& x,
-                                        const Sequences& sequences, const OperandUse& use) {
-  QuantizeSetting setting{.quantizer = operand.quantizer,
-                          .along_rows = use.along_rows,
-                          .parameter = use.parameter,
-                          .draw = operand.draw};
-  setting.draw.step = use.step;
-  if (leaves_alone(setting.quantizer, x.dtype())) return {x, 1};
-  Scaling& scaling = setting.quantizer.scaling;
-  const bool remembers = scaling.policy == ScalePolicy::delayed;
-  if (remembers && operand.scale == 0) scaling.policy = ScalePolicy::current;
-  setting.scale = operand.scale;
-  const bool global = maximum.run != nullptr && !use.parameter;
-  if (global && scaling.policy == ScalePolicy::current &&
-      scaling.granularity == Granularity::tensor) {
-    float amax = largest_magnitude(context, x);
-    maximum.run(maximum.self, {&amax, 1});
-    setting.scale = scale_for(scaling, setting.quantizer.format, amax);
-    scaling.policy = ScalePolicy::delayed;
-  }
-  const Outputs made = is_cast(setting.quantizer)
-                           ? cast_operand(context, setting.quantizer, x)
-                           : run(context, ops::quantize, setting, {x}, sequences);
-  if (remembers && use.training) operand.amax = (std::max)(operand.amax, made[2].data<float>()[0]);
-  if (operand.statistics != nullptr && use.training && use.record &&
-      !(use.along_rows && !use.parameter))
-    *operand.statistics += inspect_conversion(context, x, made, setting);
-  const bool codes = quantized_code_dtype(operand.quantizer) >= 0;
-  return {made[0], codes ? made[1].data<float>()[0] : 1};
-}
-
-inline ConvertedOperand converted_weight(Context& context, LinearFormats& formats,
-                                         const Tensor& weight, bool along_rows,
-                                         const QuantizedLinearSetting& setting) {
-  const Quantizer& quantizer = formats.weight.quantizer;
-  if (leaves_alone(quantizer, weight.dtype())) return {weight, 1};
-  LinearFormats::Converted& kept =
-      along_rows && has_direction(quantizer) ? formats.backward : formats.forward;
-  const bool fresh = kept.source == weight.raw() && kept.version == weight.version() &&
-                     kept.wanted_scale == formats.weight.scale;
-  if (!fresh) {
-    const ConvertedOperand made =
-        convert_operand(context, formats.weight, formats.maximum, weight, {},
-                        {.along_rows = along_rows,
-                         .parameter = true,
-                         .training = setting.training,
-                         .record = setting.record,
-                         .step = setting.step});
-    kept = {weight.raw(), weight.version(), formats.weight.scale, made.values, made.scale};
-  }
-  return {kept.values, kept.scale};
-}
-
-// Inputs as linear's; outputs y, what the activation was given, x for the gradient of the weight,
-// and its scale.
-inline void quantized_linear_host(const OperatorCall& call) {
-  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
-  LinearFormats& formats = *setting.formats;
-  Context& context = call.context;
-  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
-  const auto convert = [&](bool along_rows) {
-    return convert_operand(context, formats.x, formats.maximum, x, call.sequences,
-                           {.along_rows = along_rows,
-                            .training = setting.training,
-                            .record = setting.record,
-                            .step = setting.step});
-  };
-  const ConvertedOperand input = convert(false);
-  const ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
-  const Outputs made = run(
-      context, ops::linear,
-      LinearSetting{.activation = setting.activation,
-                    .dropout = setting.dropout,
-                    .x_scale = input.scale,
-                    .weight_scale = kernel.scale,
-                    .output = x.dtype(),
-                    .accumulation = formats.accumulation},
-      {input.values, kernel.values, input_or_none(call.inputs, 2), input_or_none(call.inputs, 3)},
-      call.sequences);
-  ConvertedOperand kept{Tensor::empty(context, Shape{0}), 1};
-  if (setting.record) kept = has_direction(formats.x.quantizer) ? convert(true) : input;
-  call.outputs[0] = made[0];
-  call.outputs[1] = made[1];
-  call.outputs[2] = kept.values;
-  call.outputs[3] = Tensor::scalar(context, kept.scale);
-}
-
-inline void quantized_linear_gradient(const GradientCall& call) {
-  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
-  LinearFormats& formats = *setting.formats;
-  Context& context = call.context;
-  const Tensor d = product_gradient(call, setting.activation, setting.dropout);
-  const Tensor rows = as_rows(context, d);
-  const auto convert = [&](bool along_rows) {
-    return convert_operand(context, formats.gradient, formats.maximum, rows, call.sequences,
-                           {.along_rows = along_rows,
-                            .training = setting.training,
-                            .record = true,
-                            .step = setting.step});
-  };
-  ConvertedOperand dy;
-  if (is_wanted(call, 0) || !has_direction(formats.gradient.quantizer)) dy = convert(false);
-  if (is_wanted(call, 0)) {
-    const ConvertedOperand kernel =
-        converted_weight(context, formats, call.inputs[1], true, setting);
-    call.input_gradients[0].values =
-        run(context, ops::matmul,
-            MatmulSetting{.a = {.scale = dy.scale},
-                          .b = {.scale = kernel.scale},
-                          .output = formats.input_gradient.value_or(call.inputs[0].dtype()),
-                          .accumulation = formats.accumulation},
-            {dy.values, kernel.values}, call.sequences)[0]
-            .reshape(call.inputs[0].shape());
-  }
-  if (is_wanted(call, 1)) {
-    if (has_direction(formats.gradient.quantizer)) dy = convert(true);
-    call.input_gradients[1].values =
-        run(context, ops::matmul,
-            MatmulSetting{.transpose_a = true,
-                          .over_rows = true,
-                          .a = {.scale = dy.scale},
-                          .b = {.scale = call.outputs[3].data<float>()[0]},
-                          .output = formats.weight_gradient,
-                          .accumulation = formats.accumulation},
-            {dy.values, as_rows(context, call.outputs[2])}, call.sequences)[0];
-  }
-  addend_gradients(call, d);
-}
-
-inline std::vector<ReferenceTensor> quantized_linear_reference(
-    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<QuantizedLinearSetting>();
-  Sample plain = sample;
-  plain.attributes = LinearSetting{.activation = setting.activation, .dropout = setting.dropout};
-  return linear_reference(plain, inputs);
-}
-
-// With nothing converted it is a linear layer.
-inline OperatorSamples quantized_linear_samples() {
-  static LinearFormats wide;
-  OperatorSamples result = linear_samples();
-  for (Sample& sample : result.samples) {
-    const auto setting = sample.attributes.as<LinearSetting>();
-    sample.attributes = QuantizedLinearSetting{.activation = setting.activation,
-                                               .dropout = setting.dropout,
-                                               .formats = &wide,
-                                               .record = true};
-  }
-  result.reference = &quantized_linear_reference;
-  return result;
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator quantized_linear{.name = "quantized_linear",
-                                           .min_inputs = 2,
-                                           .max_inputs = 4,
-                                           .outputs = 4,
-                                           .keeps_inputs = 2,
-                                           .keeps_outputs = 14,
-                                           .allocates_outputs = true,
-                                           .composite = true,
-                                           .host = &detail::quantized_linear_host,
-                                           .gradient = &detail::quantized_linear_gradient,
-                                           .samples = &detail::quantized_linear_samples};
-
-}  // namespace ops
-}  // namespace soma
-// ---- soma/ops/softmax.hpp
-// Softmax and log softmax over the last dimension.
-
-namespace soma {
-
-namespace detail {
-
-inline void softmax_shape(const ShapeCall& call) {
-  check_min_rank("softmax", "x", call.inputs[0], 1);
-  check_floating("softmax", "x", call.inputs[0]);
-  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
-}
-
-inline void softmax_host(const OperatorCall& call) {
-  const Tensor x = regular(call.context, call.inputs[0]);
-  const MatrixTarget y = target(call.outputs[0]);
-  const std::size_t columns = x.shape().columns();
-  for_ranges(call.context, x.shape().rows(), columns * 16, [&](std::size_t begin, std::size_t end) {
-    call.context.kernels().norm.softmax(
-        {.rows = end - begin,
-         .columns = columns,
-         .logarithm = call.attributes.as<SoftmaxSetting>().logarithm,
-         .x = part(operand(x), begin, 0),
-         .y = part(y, begin, 0)});
-  });
-}
-
-// Inputs y, dy; output dx.
-inline void softmax_backward_shape(const ShapeCall& call) {
-  check_shape("softmax backward", "dy", call.inputs[1], call.inputs[0].shape());
-  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
-}
-inline void softmax_backward_host(const OperatorCall& call) {
-  const Tensor y = call.inputs[0], dy = regular(call.context, call.inputs[1]);
-  const MatrixTarget dx = target(call.outputs[0]);
-  const std::size_t columns = y.shape().columns();
-  for_ranges(call.context, y.shape().rows(), columns * 4, [&](std::size_t begin, std::size_t end) {
-    call.context.kernels().norm.softmax_backward(
-        {.rows = end - begin,
-         .columns = columns,
-         .logarithm = call.attributes.as<SoftmaxSetting>().logarithm,
-         .y_in = part(operand(y), begin, 0),
-         .dy = part(operand(dy), begin, 0),
-         .dx = part(dx, begin, 0)});
-  });
-}
-
-inline void softmax_gradient(const GradientCall& call);
-
-inline OperatorSamples softmax_samples() {
-  OperatorSamples result;
-  for (const bool logarithm : {false, true})
-    for (const Shape& shape : {Shape{1}, Shape{5, 33}, Shape{3, 2, 16}, Shape{0, 4}, Shape{7, 2}})
-      result.samples.push_back(
-          {.name = to_string(shape) + (logarithm ? " logarithm" : ""),
-           .inputs = {{.shape = shape, .low = -4, .high = 4}},
-           .attributes = SoftmaxSetting{logarithm},
-           .lengths = {},
-           .error = static_cast<double>(shape.columns() + 16) * 0x1p-24,
-           .gradient_error = 4 * static_cast<double>(shape.columns() + 16) * 0x1p-24});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    ReferenceTensor y{inputs[0]};
-    const std::size_t columns = y.shape.columns();
-    for (std::size_t row = 0; row < y.values.size(); row += columns) {
-      double sum = 0;
-      for (std::size_t c = 0; c < columns; ++c) sum += std::exp(y.values[row + c]);
-      for (std::size_t c = 0; c < columns; ++c)
-        y.values[row + c] = sample.attributes.as<SoftmaxSetting>().logarithm
-                                ? y.values[row + c] - std::log(sum)
-                                : std::exp(y.values[row + c]) / sum;
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator softmax_backward{.name = "softmax backward",
-                                           .min_inputs = 2,
-                                           .max_inputs = 2,
-                                           .shape = &detail::softmax_backward_shape,
-                                           .host = &detail::softmax_backward_host};
-
-inline constexpr Operator softmax{.name = "softmax",
-                                  .keeps_outputs = 1,
-                                  .shape = &detail::softmax_shape,
-                                  .host = &detail::softmax_host,
-                                  .gradient = &detail::softmax_gradient,
-                                  .samples = &detail::softmax_samples};
-
-}  // namespace ops
-
-inline void detail::softmax_gradient(const GradientCall& call) {
-  call.input_gradients[0].values = run(call.context, ops::softmax_backward, call.attributes,
-                                       {call.outputs[0], call.output_gradients[0]})[0];
 }
 
 }  // namespace soma

@@ -45,10 +45,13 @@ MOST_WITH_TEXT = {"soma/text/train_vocabulary.hpp": 4.0, "soma/text/tokenizer_se
 MOST_WITH_MODELS = {"soma/models/text_classifier.hpp": 13.0, "soma/models.hpp": 18.0}
 TENSORBOARD = "#include <protozero/pbf_writer.hpp>\n"
 WITH_TENSORBOARD = {"soma/tensorboard.hpp", "soma/io/tensorboard.hpp"}
+MPI = "#include <mpi.h>\n"
+WITH_MPI = {"soma/mpi.hpp", "soma/parallel/mpi.hpp"}
 MOST_SOMA_DISPATCHED = 3.0
 # What programs include; the others are inside these.
 FRONT = {"soma/api.hpp", "soma/soma.hpp", "soma/testing.hpp", "soma/plugin.hpp", "soma/train.hpp", "soma/io.hpp", "soma/text.hpp",
-         "soma/models.hpp", "soma/models/text_classifier.hpp", "soma/tensorboard.hpp", "soma/xtensor.hpp"}
+         "soma/parallel.hpp", "soma/mpi.hpp", "soma/models.hpp", "soma/models/text_classifier.hpp",
+         "soma/tensorboard.hpp", "soma/xtensor.hpp"}
 # What stands behind the tables: only whoever makes contexts includes operators, only tests the references.
 NOT_PUBLIC = ("soma/ops/", "soma/kernels/reference/")
 
@@ -120,7 +123,7 @@ def reached(root, header):
     return found
 
 
-def cases(root, every, has_xtensor, has_io, has_text, has_tensorboard):
+def cases(root, every, has_xtensor, has_io, has_text, has_tensorboard, has_mpi):
     """(label, text, flags, most)"""
     interface = reached(root, "soma/api.hpp")
     for header in house.headers(root):
@@ -135,6 +138,8 @@ def cases(root, every, has_xtensor, has_io, has_text, has_tensorboard):
         if header in MOST_WITH_MODELS and not (has_io and has_text):
             continue
         if header in WITH_TENSORBOARD and not has_tensorboard:
+            continue
+        if header in WITH_MPI and not has_mpi:
             continue
         most = {**MOST_BY_NAME, **MOST_WITH_IO, **MOST_WITH_TEXT, **MOST_WITH_MODELS}.get(header, MOST)
         yield header, include(header), [], most
@@ -156,7 +161,7 @@ def main():
 
     problems = []
     print(f"{'ratio':>6} {'most':>6} {'seconds':>8}  header")
-    has = (found(XTENSOR), found(IO), found(TEXT), found(TENSORBOARD))
+    has = (found(XTENSOR), found(IO), found(TEXT), found(TENSORBOARD), found(MPI))
     for label, text, flags, most in cases(options.root, options.all, *has):
         if most is None:
             most, time, plain = compiler.beside_xtensor(text)

@@ -157,6 +157,14 @@ inline constexpr ErrorId text_label_count{"text.label_count"};
 inline constexpr ErrorId text_one_class{"text.one_class"};
 inline constexpr ErrorId text_split{"text.split"};
 
+inline constexpr ErrorId parallel_argument{"parallel.argument"};
+inline constexpr ErrorId parallel_ranks{"parallel.ranks"};
+inline constexpr ErrorId parallel_timeout{"parallel.timeout"};
+inline constexpr ErrorId rank_lost{"parallel.rank_lost"};
+inline constexpr ErrorId message_size{"parallel.message_size"};
+inline constexpr ErrorId parallel_mismatch{"parallel.mismatch"};
+inline constexpr ErrorId parallel_transport{"parallel.transport"};
+
 inline constexpr ErrorId xtensor_layout{"xtensor.layout"};
 
 }  // namespace error_id

@@ -12,6 +12,7 @@ has() {
 }
 has_xtensor=$(has '__has_include(<xtensor/xarray.hpp>) || __has_include(<xtensor/containers/xarray.hpp>)')
 has_protozero=$(has '__has_include(<protozero/pbf_writer.hpp>)')
+has_mpi=$(has '__has_include(<mpi.h>)')
 has_io=$(has '__has_include(<nlohmann/json.hpp>) && __has_include(<xxhash.h>)')
 has_text=$(has '__has_include(<nlohmann/json.hpp>) && __has_include(<utf8proc.h>) && __has_include(<zlib.h>)')
 
@@ -35,6 +36,7 @@ while read -r header; do
     soma/tensorboard.hpp | soma/io/tensorboard.hpp)
       [ "$has_protozero" = yes ] || { echo "SKIPPED: $header (no protozero)"; continue; }
       ;;
+    soma/mpi.hpp | soma/parallel/mpi.hpp) [ "$has_mpi" = yes ] || { echo "SKIPPED: $header (no mpi.h)"; continue; } ;;
     soma/io.hpp | soma/io/safetensors*.hpp | soma/io/state_hash.hpp | soma/io/json*.hpp | \
       soma/io/record_json.hpp | soma/io/check*.hpp | soma/models/bert_config_json.hpp | soma/models/pretrained.hpp)
       [ "$has_io" = yes ] || { echo "SKIPPED: $header (no nlohmann-json or xxHash)"; continue; }

@@ -1,0 +1,233 @@
+#pragma once
+// Ranks that are processes, on one machine or many, over MPI (version 3 or later).
+//
+//   int main() {
+//     soma::mpi::Environment environment;
+//     soma::mpi::Communicator communicator;  // of all processes that mpirun has started
+//     ...
+//   }
+
+#include <soma/base/error.hpp>
+#include <soma/parallel/communicator.hpp>
+#include <soma/runtime/log.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// Only MPI's C functions are used. Its old C++ classes would have to be linked, and warn.
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
+#include <mpi.h>
+
+namespace soma::mpi {
+
+namespace detail {
+
+// MPI's own text for a code.
+inline std::string text_of(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS)
+    return "code " + std::to_string(code);
+  return std::string(text.data(), static_cast<std::size_t>(length));
+}
+
+// Error parallel.transport unless the call that returned `code` succeeded.
+inline void check(std::string_view call, int code) {
+  if (code != MPI_SUCCESS)
+    fail(error_id::parallel_transport, call, "result", quoted(text_of(code)), "MPI_SUCCESS");
+}
+
+}  // namespace detail
+
+// MPI from here to the end of the object, unless the host has initialised it already: then nothing.
+// Left by an exception it ends all processes (MPI_Abort): who is inside MPI_Finalize waits for
+// ranks that may be waiting for this one. Where MPI offers no more than MPI_THREAD_FUNNELED,
+// communicators belong to the thread that made this. Error parallel.transport.
+class Environment {
+ public:
+  Environment() : exceptions_(std::uncaught_exceptions()) {
+    int initialised = 0, provided = 0;
+    detail::check("MPI_Initialized", MPI_Initialized(&initialised));
+    if (initialised != 0) return;
+    // One thread at a time, as a Communicator promises.
+    detail::check("MPI_Init_thread",
+                  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
+    owner_ = true;
+    if (provided < MPI_THREAD_FUNNELED) {
+      MPI_Finalize();
+      fail(error_id::parallel_transport, "MPI_Init_thread", "level of thread support",
+           std::to_string(provided), "MPI_THREAD_FUNNELED or more");
+    }
+  }
+  ~Environment() {
+    if (!owner_) return;
+    int finalised = 0;
+    if (MPI_Finalized(&finalised) != MPI_SUCCESS || finalised != 0) return;
+    if (std::uncaught_exceptions() > exceptions_)
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    else
+      MPI_Finalize();
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  int exceptions_;  // that were on their way when this was made
+  bool owner_ = false;
+};
+
+struct Options {
+  MPI_Comm group = MPI_COMM_WORLD;
+  LogSink log{};  // gets the reason of abort(): nobody else prints it
+  // Larger messages are sent in pieces: MPI counts bytes in an int.
+  std::size_t piece_bytes = std::size_t{1} << 30;
+};
+
+// Over a duplicate of the group, so that no message of the host's own is mistaken for one of these.
+// Made and destroyed by all ranks of the group together, between MPI's begin and end. MPI calls
+// move messages on; there is no thread behind it: who has several on their way tests them now and
+// then. After an error call abort(): MPI promises nothing about a job that has lost a rank (most
+// launchers end it themselves), and may still use the buffers of messages that had begun to arrive.
+class Communicator final : public soma::Communicator {
+ public:
+  // Errors parallel.transport, parallel.argument (the options).
+  explicit Communicator(const Options& options = {})
+      : log_(options.log), piece_bytes_(options.piece_bytes) {
+    constexpr std::size_t most = std::size_t{1} << 30;
+    if (piece_bytes_ == 0 || piece_bytes_ > most)
+      fail(error_id::parallel_argument, "mpi::Communicator", "piece_bytes",
+           std::to_string(piece_bytes_), "1 to " + std::to_string(most));
+    if (options.group == MPI_COMM_NULL)
+      fail(error_id::parallel_argument, "mpi::Communicator", "group", "MPI_COMM_NULL",
+           "a group of processes");
+    detail::check("MPI_Comm_dup", MPI_Comm_dup(options.group, &group_));
+    // Without this a failed call would end the process.
+    detail::check("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN));
+    detail::check("MPI_Comm_rank", MPI_Comm_rank(group_, &rank_));
+    detail::check("MPI_Comm_size", MPI_Comm_size(group_, &size_));
+  }
+  ~Communicator() override {
+    int finalised = 0;
+    // While an exception is on its way the others may not come here, and freeing waits for them.
+    if (MPI_Finalized(&finalised) == MPI_SUCCESS && finalised == 0 &&
+        std::uncaught_exceptions() == exceptions_)
+      MPI_Comm_free(&group_);
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  // MPI_Abort: ends the processes of all ranks, this one too.
+  void abort(std::string_view reason) override {
+    log_(LogLevel::error,
+         "rank " + std::to_string(rank_) + " ends all ranks: " + std::string(reason));
+    MPI_Abort(group_, 1);
+  }
+
+ protected:
+  std::uint64_t begin_send(int to, int tag, std::span<const std::byte> bytes) override {
+    Message message{rank_, to, tag, false, bytes.size(), {}, 0};
+    for_pieces(bytes.size(), [&](std::size_t begin, int count) {
+      const int code = MPI_Isend(bytes.data() + begin, count, MPI_BYTE, to, tag, group_,
+                                 &message.requests.emplace_back(MPI_REQUEST_NULL));
+      detail::check("MPI_Isend", code);
+    });
+    return keep(std::move(message));
+  }
+  std::uint64_t begin_receive(int from, int tag, std::span<std::byte> bytes) override {
+    Message message{from, rank_, tag, true, bytes.size(), {}, 0};
+    for_pieces(bytes.size(), [&](std::size_t begin, int count) {
+      const int code = MPI_Irecv(bytes.data() + begin, count, MPI_BYTE, from, tag, group_,
+                                 &message.requests.emplace_back(MPI_REQUEST_NULL));
+      detail::check("MPI_Irecv", code);
+    });
+    return keep(std::move(message));
+  }
+  bool poll(std::uint64_t number) override {
+    const auto found = messages_.find(number);
+    Message& message = found->second;
+    for (; message.over < message.requests.size(); ++message.over) {
+      int over = 0;
+      MPI_Status status{};
+      const int code = MPI_Test(&message.requests[message.over], &over, &status);
+      if (code != MPI_SUCCESS) failed(message, code);
+      if (over == 0) return false;
+      if (message.receives) check_count(message, status);
+    }
+    messages_.erase(found);
+    return true;
+  }
+  // What has begun to move cannot be taken back; MPI keeps it.
+  void cancel(std::uint64_t number) noexcept override {
+    const auto found = messages_.find(number);
+    for (MPI_Request& request : found->second.requests) {
+      if (request == MPI_REQUEST_NULL) continue;
+      if (found->second.receives) MPI_Cancel(&request);
+      MPI_Request_free(&request);
+    }
+    messages_.erase(found);
+  }
+
+ private:
+  struct Message {
+    int from, to, tag;
+    bool receives;
+    std::size_t bytes;
+    std::vector<MPI_Request> requests;  // one for each piece
+    std::size_t over;                   // so many of them are
+  };
+
+  // The last piece is smaller than the others, if only empty: so a message that is longer or
+  // shorter than its receiver expects shows in one of the pieces.
+  template <class Start>
+  void for_pieces(std::size_t bytes, const Start& start) {
+    for (std::size_t begin = 0; begin <= bytes; begin += piece_bytes_)
+      start(begin, static_cast<int>((std::min)(piece_bytes_, bytes - begin)));
+  }
+  std::uint64_t keep(Message message) {
+    messages_.emplace(++last_number_, std::move(message));
+    return last_number_;
+  }
+  void check_count(const Message& message, const MPI_Status& status) const {
+    int count = 0;
+    detail::check("MPI_Get_count", MPI_Get_count(&status, MPI_BYTE, &count));
+    const std::size_t before = message.over * piece_bytes_;
+    const std::size_t expected = (std::min)(piece_bytes_, message.bytes - before);
+    const auto sent = static_cast<std::size_t>(count);
+    if (sent != expected)
+      wrong_size(message.from, message.to, message.tag, before + sent, message.bytes);
+  }
+  [[noreturn]] void failed(const Message& message, int code) const {
+    int kind = 0;
+    MPI_Error_class(code, &kind);
+    const std::string name = name_of(message.from, message.to, message.tag);
+    if (kind == MPI_ERR_TRUNCATE)
+      fail(error_id::message_size, "MPI_Test", name, "longer than its receiver expects",
+           std::to_string(message.bytes) + " bytes");
+    fail(error_id::parallel_transport, "MPI_Test", name, quoted(detail::text_of(code)),
+         "MPI_SUCCESS");
+  }
+
+  LogSink log_;
+  std::size_t piece_bytes_;
+  MPI_Comm group_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1;
+  int exceptions_ = std::uncaught_exceptions();
+  std::uint64_t last_number_ = 0;
+  std::map<std::uint64_t, Message> messages_;
+};
+
+}  // namespace soma::mpi

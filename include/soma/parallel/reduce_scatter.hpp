@@ -1,0 +1,186 @@
+#pragma once
+// The two halves of an all-reduce, as objects that never wait, so that sums of several buffers are
+// on their way while a program computes.
+//
+// ReduceScatter goes through distances 1, 2, 4, ... At each, a rank exchanges half of what it still
+// works on with rank ^ distance and adds the half that it keeps. Neighbours meet first, then pairs
+// of neighbours: element by element this is the fixed tree in which shards meet
+// (tensor/ragged.hpp), so the sum has the same bits for any power of two of ranks. AllGather is the
+// way back.
+//
+// n elements, R ranks: each log2(R) messages and n (R - 1) / R elements sent and received a rank,
+// which is the least possible.
+
+#include <soma/base/error.hpp>
+#include <soma/parallel/communicator.hpp>
+#include <soma/parallel/partition.hpp>
+#include <soma/parallel/scratch.hpp>
+#include <soma/runtime/float_environment.hpp>
+
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace soma {
+
+namespace detail {
+
+// own += theirs. Which of two comes first cannot be seen (but for the payload of two NaNs); which
+// sums are added to which is what the distances decide. In blocks of a known size, because at -O2
+// g++ turns only those into vectors.
+inline void add(float* __restrict own, const float* __restrict theirs, std::size_t count) {
+  constexpr std::size_t block = 16;
+  const FloatEnvironment environment;
+  const std::size_t whole = count - count % block;
+  for (std::size_t i = 0; i < whole; i += block)
+    for (std::size_t j = 0; j < block; ++j) own[i + j] += theirs[i + j];
+  for (std::size_t i = whole; i < count; ++i) own[i] += theirs[i];
+}
+
+[[noreturn]] inline void still_on_its_way(std::string_view operation) {
+  fail(error_id::parallel_argument, operation, "the buffer before", "still on its way", "done");
+}
+
+inline constexpr std::size_t any_number_of_shards = (std::numeric_limits<std::size_t>::max)();
+
+}  // namespace detail
+
+// After it, each rank has the sum over all ranks of its owned_range(); the rest of the buffer holds
+// partial sums of no use. Every rank starts it with the same number of elements and the same tag.
+// Several may be on their way at once, with different tags, started and advanced in any order. One
+// object is used for one buffer after the other and keeps its scratch of half the largest.
+// Destroyed while on its way: the messages are taken back; the other ranks' waits fail in the end.
+class ReduceScatter {
+ public:
+  // Error parallel.ranks.
+  ReduceScatter(Communicator& communicator, Heap& heap, int tag)
+      : communicator_(communicator), scratch_(heap), tag_(tag), distance_(communicator.size()) {
+    check_ranks(communicator.size(), detail::any_number_of_shards);
+  }
+
+  // The values are this object's until done(). Errors memory.exhausted, parallel.argument (the tag;
+  // the one before is not done, perhaps for an error).
+  void start(std::span<float> values) {
+    if (!done()) detail::still_on_its_way("ReduceScatter::start");
+    values_ = values;
+    distance_ = 1;
+    if (!done()) start_round();
+  }
+  // Does what can be done without waiting, and returns done(). Adds what has arrived. Errors as
+  // Communicator::test().
+  bool advance() {
+    while (!done()) {
+      const bool received = communicator_.test(receive_), sent = communicator_.test(send_);
+      if (!received || !sent) return false;
+      end_round();
+    }
+    return true;
+  }
+  bool done() const { return distance_ >= communicator_.size(); }
+  // Waits until done; returns this rank's part of the values. Only this one moves on: of several on
+  // their way, every rank finishes them in the same order, or advances all in a loop. Errors as
+  // Communicator::wait().
+  std::span<float> finish() {
+    while (!done()) {
+      communicator_.wait(receive_);
+      communicator_.wait(send_);
+      end_round();
+    }
+    const Part own = owned_range(values_.size(), communicator_.rank(), communicator_.size());
+    return values_.subspan(own.begin, own.count);
+  }
+
+ private:
+  int peer() const { return communicator_.rank() ^ distance_; }
+  std::span<float> part_of(int rank) const {  // after this round
+    const Part part = owned_range(values_.size(), rank, 2 * distance_);
+    return values_.subspan(part.begin, part.count);
+  }
+  void start_round() {
+    const std::span<float> arriving = scratch_.get(part_of(communicator_.rank()).size());
+    receive_ = communicator_.start_receive(peer(), tag_, std::as_writable_bytes(arriving));
+    send_ = communicator_.start_send(peer(), tag_, std::as_bytes(part_of(peer())));
+  }
+  void end_round() {
+    const std::span<float> own = part_of(communicator_.rank());
+    detail::add(own.data(), scratch_.get(own.size()).data(), own.size());
+    distance_ *= 2;
+    if (!done()) start_round();
+  }
+
+  Communicator& communicator_;
+  detail::Scratch<float> scratch_;  // outlives the requests
+  int tag_;
+  int distance_;  // of this round; the number of ranks: done
+  std::span<float> values_;
+  Request receive_, send_;
+};
+
+// From each rank its owned_range(), to all the whole buffer. The rest as ReduceScatter, but without
+// scratch. The elements may be of any type, of which memory is copied.
+class AllGather {
+ public:
+  // Error parallel.ranks.
+  AllGather(Communicator& communicator, int tag) : communicator_(communicator), tag_(tag) {
+    check_ranks(communicator.size(), detail::any_number_of_shards);
+  }
+
+  template <class T>
+  void start(std::span<T> values) {
+    start(std::as_writable_bytes(values), sizeof(T));
+  }
+  // For elements whose size is known at run time: bytes is `element_bytes` times their number.
+  // Errors parallel.argument (that, the tag; the one before is not done, perhaps for an error).
+  void start(std::span<std::byte> bytes, std::size_t element_bytes) {
+    if (!done()) detail::still_on_its_way("AllGather::start");
+    if (element_bytes == 0 || bytes.size() % element_bytes != 0)
+      fail(error_id::parallel_argument, "AllGather::start", "bytes", std::to_string(bytes.size()),
+           "a multiple of the size of an element, " + std::to_string(element_bytes));
+    bytes_ = bytes;
+    element_bytes_ = element_bytes;
+    distance_ = communicator_.size() / 2;
+    if (!done()) start_round();
+  }
+  bool advance() {
+    while (!done()) {
+      const bool received = communicator_.test(receive_), sent = communicator_.test(send_);
+      if (!received || !sent) return false;
+      end_round();
+    }
+    return true;
+  }
+  bool done() const { return distance_ == 0; }
+  void finish() {
+    while (!done()) {
+      communicator_.wait(receive_);
+      communicator_.wait(send_);
+      end_round();
+    }
+  }
+
+ private:
+  int peer() const { return communicator_.rank() ^ distance_; }
+  std::span<std::byte> part_of(int rank) const {  // before this round
+    const Part part = owned_range(bytes_.size() / element_bytes_, rank, 2 * distance_);
+    return bytes_.subspan(part.begin * element_bytes_, part.count * element_bytes_);
+  }
+  void start_round() {
+    receive_ = communicator_.start_receive(peer(), tag_, part_of(peer()));
+    send_ = communicator_.start_send(peer(), tag_, part_of(communicator_.rank()));
+  }
+  void end_round() {
+    distance_ /= 2;
+    if (!done()) start_round();
+  }
+
+  Communicator& communicator_;
+  int tag_;
+  int distance_ = 0;  // of this round; 0: done
+  std::span<std::byte> bytes_;
+  std::size_t element_bytes_ = 1;
+  Request receive_, send_;
+};
+
+}  // namespace soma
