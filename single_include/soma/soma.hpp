@@ -34,6 +34,7 @@
 #include <optional>
 #include <ostream>
 #include <pthread.h>
+#include <sched.h>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -291,6 +292,7 @@ inline constexpr ErrorId text_split{"text.split"};
 
 inline constexpr ErrorId parallel_argument{"parallel.argument"};
 inline constexpr ErrorId parallel_ranks{"parallel.ranks"};
+inline constexpr ErrorId parallel_gradient{"parallel.gradient"};
 inline constexpr ErrorId parallel_timeout{"parallel.timeout"};
 inline constexpr ErrorId rank_lost{"parallel.rank_lost"};
 inline constexpr ErrorId message_size{"parallel.message_size"};
@@ -2321,6 +2323,37 @@ class Sequences {
     return Sequences(std::move(data));
   }
 
+  // Some of the shards, a power of two of them from `first` on, as sequences of their own: with the
+  // same borders and the ordinals of the whole batch. May be without any sequence. Error
+  // ragged.shards.
+  Sequences part(Context& context, std::size_t first, std::size_t shard_count) const {
+    if (shard_count == 0 || (shard_count & (shard_count - 1)) != 0 || first > shards() ||
+        shard_count > shards() - first)
+      fail(error_id::ragged_shards, "Sequences::part", "shards",
+           std::to_string(shard_count) + " from " + std::to_string(first) + " on",
+           "a power of two of " + std::to_string(shards()));
+    const std::size_t end_shard = first + shard_count;
+    const std::size_t row = row_bounds()[first], sequence = sequence_bounds()[first];
+    auto data = make(context);
+    data->rows = row_bounds()[end_shard] - row;
+    const std::size_t sequences = sequence_bounds()[end_shard] - sequence;
+    data->offsets.reserve(sequences + 1);
+    data->ordinals.reserve(sequences);
+    data->row_indices.reserve(data->rows);
+    for (std::size_t i = sequence; i < sequence + sequences; ++i) {
+      data->offsets.push_back(end(i) - row);
+      data->ordinals.push_back(ordinal(i));
+      data->longest = (std::max)(data->longest, length(i));
+    }
+    for (std::size_t i = row; i < row + data->rows; ++i)
+      data->row_indices.push_back(row_indices()[i]);
+    for (std::size_t i = first; i <= end_shard; ++i) {
+      data->row_bounds.push_back(row_bounds()[i] - row);
+      data->sequence_bounds.push_back(sequence_bounds()[i] - sequence);
+    }
+    return Sequences(std::move(data));
+  }
+
   bool defined() const { return data_ != nullptr; }
   std::size_t count() const { return data_->ordinals.size(); }
   std::size_t rows() const { return data_->rows; }
@@ -2415,6 +2448,8 @@ struct Batch {
   Tensor labels;            // [sequences]: int64 classes, or what the source was given; may lack
   std::uint64_t epoch = 0;  // from 0
   std::uint64_t index = 0;  // in its epoch, from 0
+  // Some shards of a batch (part_of): a task's loss is the sum then, not the mean.
+  bool part = false;
 };
 
 // The batch that comes next. After the last one of an epoch it names a batch that is not there:
@@ -3644,7 +3679,8 @@ struct RunInfo {
   std::uint64_t steps = 0;       // of the whole run; 0: not known
   std::uint64_t parameters = 0;  // numbers that are trained
   std::uint64_t epochs = 0;
-  int threads = 1;
+  int threads = 1;  // of this rank
+  int ranks = 1;
 };
 
 struct StepInfo {
@@ -3656,8 +3692,11 @@ struct StepInfo {
   std::uint64_t tokens = 0, sequences = 0, correct = 0;
   double seconds = 0;       // of the whole step, waiting included
   double wait_seconds = 0;  // for the batch
-  double useful_flops = 0;  // 0: not known
-  bool skipped = false;     // its gradients were not finite
+  double useful_flops = 0;  // 0: not known; of all ranks
+  // In which sums of gradients were on their way between ranks, and of these the seconds in which
+  // this rank had nothing else to do: the others were hidden behind backward.
+  double reduction_seconds = 0, reduction_wait_seconds = 0;
+  bool skipped = false;  // its gradients were not finite
 };
 
 struct EvaluationInfo {
@@ -3675,7 +3714,8 @@ struct Report {
   double total_seconds = 0;  // with evaluations and checkpoints
   double wait_seconds = 0;   // for batches
   double useful_flops = 0;
-  double loss = 0;  // of the last step
+  double reduction_seconds = 0, reduction_wait_seconds = 0;  // as in StepInfo
+  double loss = 0;                                           // of the last step
   bool interrupted = false, stopped_early = false;
   std::uint64_t skipped_steps = 0;
   bool evaluated = false;
@@ -3688,6 +3728,10 @@ struct Report {
   double tokens_per_second() const { return per_second(static_cast<double>(tokens)); }
   double sequences_per_second() const { return per_second(static_cast<double>(sequences)); }
   double useful_gflops() const { return per_second(useful_flops * 1e-9); }
+  // The share of the reduction that was hidden behind backward.
+  double reduction_hidden() const {
+    return reduction_seconds > 0 ? 1 - reduction_wait_seconds / reduction_seconds : 0;
+  }
   double cost() const { return price_per_hour * total_seconds / 3600; }
 
  private:
@@ -3775,6 +3819,11 @@ inline std::string to_string(const Report& report) {
            fixed(report.train_seconds > 0 ? 100 * report.wait_seconds / report.train_seconds : 0,
                  2) +
            " %)");
+  if (report.reduction_seconds > 0)
+    line("reduction", fixed(1e3 * report.reduction_seconds /
+                                static_cast<double>(report.steps - report.first_step),
+                            1) +
+                          " ms a step, " + fixed(100 * report.reduction_hidden(), 0) + " % hidden");
   line("total time", detail::duration(report.total_seconds));
   line("peak memory", detail::bytes(report.peak_resident_bytes));
   if (report.price_per_hour > 0)
@@ -3893,6 +3942,10 @@ struct OperatorCall {
 struct Gradient {
   Tensor values;
   Tensor rows;  // int64, ascending, each once; not defined(): all rows
+  // Of a part of a batch (LinearFormats::part): what is left to do with the sum of all parts. It is
+  // multiplied by `factor`, then rounded to that type; none: nothing.
+  float factor = 1;
+  std::optional<DType> stored{};
 
   bool defined() const { return values.defined(); }
   bool sparse() const { return rows.defined(); }
@@ -4021,6 +4074,7 @@ class Var {
     Tensor value;
     Sequences sequences;
     bool requires_gradient = false;
+    bool stands_in = false;         // for a result, while a checkpoint runs again
     Gradient gradient;              // of a leaf
     const void* tape = nullptr;     // whose result this is; nullptr: a leaf's
     const Context* home = nullptr;  // that tape's context, which counts recordings
@@ -4036,6 +4090,19 @@ class Var {
   }
   explicit Var(Shared<State> state) : state_(std::move(state)) {}
   Shared<State> state_;
+};
+
+// Takes what backward would add to the gradients of parameters, addend by addend, in its order:
+// TapeOptions::receiver. Whoever needs sums over more than this tape adds them itself.
+class GradientReceiver {
+ public:
+  virtual ~GradientReceiver() = default;
+  virtual void receive(const Var& parameter, Gradient addend) = 0;
+
+ protected:
+  GradientReceiver() = default;
+  GradientReceiver(const GradientReceiver&) = default;
+  GradientReceiver& operator=(const GradientReceiver&) = default;
 };
 
 }  // namespace soma
@@ -4897,6 +4964,9 @@ struct GemmArgs {
   // as the instruction has it, from the first of each segment on; scales are multiplied on the way
   // out. Only for a target and a CPU that has it.
   Bf16Products bf16_products = Bf16Products::widened;
+  // Where there is a place: scales that would be multiplied on the way out are stored there instead
+  // (1: none), and c is the sum without them. For sums that go on elsewhere.
+  float* factor = nullptr;
   std::byte* workspace = nullptr;  // GemmKernels::workspace_bytes(), aligned to 64 bytes
 };
 
@@ -5790,8 +5860,8 @@ inline void check_operators(const Record& record, Context& context) {
 // ---- soma/train/trainer_base.hpp
 // TrainerBase: the loop around a task: batches, gradients, clipping, steps, schedule, evaluation,
 // checkpoints. It knows data, checkpoints and progress as interfaces; nothing is printed and no
-// signal handled here. The same bits come out for any number of threads, and for a run that was
-// interrupted and resumed.
+// signal handled here. The same bits come out for any number of threads and of ranks, and for a run
+// that was interrupted and resumed.
 
 // ---- soma/nn/precision_state.hpp
 // PrecisionState: a Precision at work in a model: for each linear layer the formats of its
@@ -5916,6 +5986,8 @@ struct TapeOptions {
   DType activations = DType::fp32;
   // In which numbers linear layers multiply, where that is not what is stored.
   PrecisionState* precision = nullptr;
+  // Gets the gradients of parameters; without one they are added to the parameters.
+  GradientReceiver* receiver = nullptr;
 };
 
 using VarOutputs = std::array<Var, max_outputs>;
@@ -6193,6 +6265,15 @@ class Tape {
       if (!target.wanted || !gradients[i].defined()) continue;
       if (options_.stop_at_non_finite)
         check_finite(node.op->name, " (backward)", {&gradients[i].values, 1});
+      const bool parameter = target.leaf != nullptr && !target.leaf->stands_in;
+      if (parameter && options_.receiver != nullptr) {
+        options_.receiver->receive(Var(target.leaf), std::move(gradients[i]));
+        continue;
+      }
+      if (gradients[i].stored)
+        fail(error_id::parallel_gradient, node.op->name, detail::input_name(i),
+             parameter ? "a parameter, without TapeOptions::receiver" : "the result of an operator",
+             "a parameter whose gradient ranks add up");
       operators().accumulate(context_,
                              target.leaf != nullptr ? target.leaf->gradient : slots_[target.slot],
                              std::move(gradients[i]));
@@ -6226,6 +6307,7 @@ class Tape {
           other.wanted && other.leaf == nullptr && other.slot == target.slot)
         return before[j];
     Var leaf(context_, node.tensors[i], target.wanted, node.recompute->sequences[i]);
+    leaf.state_->stands_in = true;
     if (target.wanted) leaf.state_->gradient = std::move(slots_[target.slot]);
     return leaf;
   }
@@ -6333,7 +6415,10 @@ struct MatmulSetting {
   bool over_rows = false;
   Quantization a{}, b{};
   std::optional<DType> output{};  // of the result; none: a's, or fp32 for integers
-  Accumulation accumulation{};    // of the gradient's products too
+  // Where there is a place: a factor that scales give the whole product (see GemmArgs) is stored
+  // there and not applied. It holds 1 before.
+  float* factor = nullptr;
+  Accumulation accumulation{};  // of the gradient's products too
 };
 
 struct AttentionSetting {
@@ -6424,6 +6509,7 @@ struct QuantizeSetting {
 struct SgdSetting {
   float rate = 0, momentum = 0, dampening = 0, weight_decay = 0, gradient_factor = 1;
   bool nesterov = false, first_step = false;
+  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
   Rounding weight{}, state{};
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
@@ -6433,6 +6519,7 @@ struct AdamSetting {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
   float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
   float decay_factor = 1, step_size = 0, inverse_root_correction2 = 1, gradient_factor = 1;
+  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
   Rounding weight{}, state{};
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
@@ -7138,8 +7225,11 @@ struct GlobalMaximum {
 
 struct LinearFormats {
   LinearOperand x{}, weight{}, gradient{};
-  std::optional<DType> input_gradient{};  // none: the input's type
-  DType weight_gradient = DType::fp32;
+  std::optional<DType> input_gradient{};               // none: the input's type
+  std::optional<DType> weight_gradient = DType::fp32;  // none: the output gradient's type
+  // The batch is a part of a larger one: weight gradients stay unrounded fp32 sums, and say what is
+  // left to do with them (Gradient::stored).
+  bool part = false;
   Accumulation accumulation{};
   GlobalMaximum maximum{};
 
@@ -7185,6 +7275,17 @@ class PrecisionState {
   PrecisionState& operator=(const PrecisionState&) = delete;
 
   const Precision& precision() const { return precision_; }
+  // Every batch is a part of one that several ranks share: gradients of weights stay fp32 until the
+  // ranks' sums have met (LinearFormats::part), and maxima are those of all ranks. To be called
+  // before the first use.
+  void use_parts(const GlobalMaximum& maximum) {
+    part_ = true;
+    // A layer that reads what is stored, and says what is left to do with its gradient.
+    plain_everywhere_ = plain_;
+    plain_ = plain_ && activations() == DType::fp32;
+    set_maximum(maximum);
+  }
+
   // What hidden states are stored as: TapeOptions::activations.
   DType activations() const { return find_dtype(precision_.activations.format); }
   // Whether layers multiply what is stored: the same as without a state.
@@ -7304,7 +7405,7 @@ class PrecisionState {
   void set_formats(Layer& layer, const nn::ProductSite& place) {
     layer.known = true;
     LinearFormats& formats = layer.formats;
-    if (!place.edge() || precision_.narrow_edges) {
+    if (!plain_everywhere_ && (!place.edge() || precision_.narrow_edges)) {
       for (std::size_t i = 0; i < roles.size(); ++i) {
         LinearOperand& operand = layer.operand(i);
         operand.quantizer = quantizer(i);
@@ -7314,7 +7415,11 @@ class PrecisionState {
       formats.accumulation = precision_.accumulation;
       formats.input_gradient = find_dtype(precision_.activation_gradients.format);
     }
-    formats.weight_gradient = find_dtype(precision_.weight_gradients.format);
+    if (plain_everywhere_)
+      formats.weight_gradient.reset();  // as a layer without formats has it
+    else
+      formats.weight_gradient = find_dtype(precision_.weight_gradients.format);
+    formats.part = part_;
     formats.maximum = maximum_;
     point_to_statistics(layer);
   }
@@ -7334,6 +7439,7 @@ class PrecisionState {
   Precision precision_;
   std::uint64_t seed_;
   bool plain_ = true, collects_ = false;
+  bool part_ = false, plain_everywhere_ = false;
   GlobalMaximum maximum_{};
   std::map<std::string, Layer, std::less<>> layers_{};
 };
@@ -7387,7 +7493,7 @@ namespace soma::nn {
 class Task {
  public:
   struct Forward {
-    Var loss;       // one element: the mean over the batch's sequences
+    Var loss;       // one element: the mean over the batch's sequences; of a part their sum
     Tensor scores;  // [sequences, classes] logits, fp32; not defined where there are no classes
   };
 
@@ -7399,12 +7505,37 @@ class Task {
   virtual const Parameters& parameters() const = 0;
   virtual Forward forward(Tape& tape, const data::Batch& batch) = 0;
   virtual std::size_t classes() const { return 0; }
+  // Whether several ranks may share its batches: forward() of a part (data::Batch::part) gives the
+  // sum of the losses, also of a part without any sequence.
+  virtual bool takes_parts() const { return false; }
+  // What the sum over all parts of this whole batch is divided by to be its mean.
+  virtual double loss_count(const data::Batch& batch) const {
+    return static_cast<double>(batch.inputs.sequences.count());
+  }
   // Floating-point operations of forward and backward that no padding or recomputation is part of;
   // 0: not known.
   virtual double useful_flops(const data::Batch&) const { return 0; }
   // What a checkpoint has to agree with beside names and shapes of the parameters.
   virtual void describe(Record&) const {}
 };
+
+// How the cross entropy of a batch, or of a part of one, becomes a number.
+inline CrossEntropySetting loss_of(const data::Batch& batch) {
+  return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
+}
+// The labels that its mean is over: those that loss_of() does not ignore.
+inline double counted_labels(const data::Batch& batch) {
+  double counted = 0;
+  const auto count = [&](const auto labels) {
+    for (const auto label : labels)
+      counted += std::int64_t{label} == CrossEntropySetting{}.ignore_index ? 0 : 1;
+  };
+  if (batch.labels.dtype() == DType::int32)
+    count(batch.labels.span<std::int32_t>());
+  else
+    count(batch.labels.span<std::int64_t>());
+  return counted;
+}
 
 // A model that is called with (tape, inputs) and gives logits, trained by cross entropy.
 template <class Model>
@@ -7417,8 +7548,11 @@ class ClassificationTask final : public Task {
   std::size_t classes() const override { return classes_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     const Var logits = model_(tape, tape.constant(batch.inputs));
-    return {cross_entropy(tape, logits, tape.constant(batch.labels)), logits.value()};
+    return {cross_entropy(tape, logits, tape.constant(batch.labels), loss_of(batch)),
+            logits.value()};
   }
+  bool takes_parts() const override { return true; }
+  double loss_count(const data::Batch& batch) const override { return counted_labels(batch); }
 
  private:
   const Model& model_;
@@ -7696,7 +7830,29 @@ struct Slot {
   float weight_decay, rate_factor;
   std::uint32_t stream;
   std::uint64_t steps = 0;
-  Tensor first{}, second{};
+  Tensor first{}, second{};  // of the rows that are stepped here
+  std::size_t first_row = 0, last_row = to_end;
+
+  bool whole() const { return first_row == 0 && last_row == to_end; }
+  // Of those rows: a view.
+  Tensor rows_of(const Tensor& tensor) const {
+    return whole() ? tensor : tensor.slice(0, first_row, last_row);
+  }
+  Gradient rows_of(Context& context, const Gradient& gradient) const {
+    if (whole() || !gradient.defined()) return gradient;
+    if (!gradient.sparse()) return {rows_of(gradient.values), {}};
+    const std::span<const std::int64_t> all = gradient.rows.span<std::int64_t>();
+    const auto place = [&](std::size_t row) {
+      return static_cast<std::size_t>(
+          std::lower_bound(all.begin(), all.end(), static_cast<std::int64_t>(row)) - all.begin());
+    };
+    const std::size_t begin = place(first_row), end = place(last_row);
+    const Tensor rows = Tensor::empty(context, Shape{end - begin}, DType::int64);
+    std::int64_t* next = rows.mutable_data<std::int64_t>();
+    for (std::size_t i = begin; i < end; ++i)
+      *next++ = all[i] - static_cast<std::int64_t>(first_row);
+    return {gradient.values.slice(0, begin, end), rows};
+  }
 };
 
 inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
@@ -7709,7 +7865,8 @@ inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
 }
 
 inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
-  if (!state.defined()) state = Tensor::zeros(context, slot.parameter.value().shape(), dtype);
+  if (!state.defined())
+    state = Tensor::zeros(context, slot.rows_of(slot.parameter.value()).shape(), dtype);
 }
 
 }  // namespace detail
@@ -7726,19 +7883,29 @@ class Optimizer {
 
   // Of each parameter that has been stepped: "<name>.steps" (int64, one element), and its moments
   // "<name>.first_moment" and "<name>.second_moment" where it has them. The tensors are shared.
+  // Where an optimizer keeps some rows only, complete(own, shape) makes the whole of them, in the
+  // same order of calls on all ranks.
   StateDict state() const {
+    return state([](const Tensor& own, const Shape&) { return own; });
+  }
+  template <class Complete>
+  StateDict state(const Complete& complete) const {
     StateDict state;
     for (const detail::Slot& slot : slots_) {
       if (slot.steps == 0) continue;
       const std::string& name = slot.parameter.name;
       state.set(name + ".steps", Tensor::scalar(context_, static_cast<std::int64_t>(slot.steps)));
-      if (slot.first.defined()) state.set(name + ".first_moment", slot.first);
-      if (slot.second.defined()) state.set(name + ".second_moment", slot.second);
+      const Shape shape = slot.parameter.value().shape();
+      const auto whole = [&](const Tensor& own) {
+        return slot.whole() ? own : complete(own, shape);
+      };
+      if (slot.first.defined()) state.set(name + ".first_moment", whole(slot.first));
+      if (slot.second.defined()) state.set(name + ".second_moment", whole(slot.second));
     }
     return state;
   }
-  // Takes a copy of such states; parameters that are not named begin anew. Errors state.extra_name
-  // (of no parameter here), state.shape, state.dtype; nothing is taken then.
+  // Takes a copy of such states, whole ones; parameters that are not named begin anew. Errors
+  // state.extra_name (of no parameter here), state.shape, state.dtype; nothing is taken then.
   void load_state(const StateDict& state) {
     std::size_t used = 0;
     std::vector<detail::Slot> loaded = slots_;
@@ -7764,6 +7931,18 @@ class Optimizer {
  protected:
   Optimizer(Context& context, const std::vector<Group>& groups, DType state)
       : context_(context), slots_(detail::make_slots(groups)), state_dtype_(state) {}
+  // From now on only some rows of each parameter are stepped, and have states: those that
+  // rows_of(number of rows) names, {begin, end}. To be called before the first step; what belongs
+  // to no row (a scalar) is stepped everywhere.
+  template <class RowsOf>
+  void keep_rows_of(const RowsOf& rows_of) {
+    for (detail::Slot& slot : slots_)
+      if (const Tensor value = slot.parameter.value(); value.rank() != 0) {
+        const auto [begin, end] = rows_of(value.size(0));
+        slot.first_row = begin;
+        slot.last_row = end;
+      }
+  }
   Context& context_;
   std::vector<detail::Slot> slots_;
 
@@ -7782,7 +7961,7 @@ class Optimizer {
     const Tensor* saved = state.find(name);
     if (saved == nullptr) return 0;
     check(name, *saved, slot.parameter.value().shape(), state_dtype_);
-    moment = clone(context_, *saved);
+    moment = clone(context_, slot.rows_of(*saved));
     return 1;
   }
   DType state_dtype_;
@@ -7808,13 +7987,20 @@ class AdamW final : public Optimizer {
             std::vector<Group>{{.parameters = std::move(parameters), .weight_decay = weight_decay}},
             options) {}
 
+  // For an optimizer whose states several ranks share: see Optimizer::keep_rows_of().
+  template <class RowsOf>
+  void keep_rows(const RowsOf& rows_of) {
+    keep_rows_of(rows_of);
+  }
+
   // Updates the parameters that have a gradient; gradients stay. Bias corrections and the like are
   // computed in double, the same on every machine, and rounded to fp32 once.
   void step(const Step& step) override {
     const FloatEnvironment environment;
     for (detail::Slot& slot : slots_) {
-      const Gradient gradient = slot.parameter.gradient();
+      const Gradient gradient = slot.rows_of(context_, slot.parameter.gradient());
       if (!gradient.defined()) continue;
+      const Tensor weight = slot.rows_of(slot.parameter.value());
       detail::ensure_state(context_, slot.first, slot, options_.storage.state);
       detail::ensure_state(context_, slot.second, slot, options_.storage.state);
       const double rate = step.rate * static_cast<double>(slot.rate_factor);
@@ -7831,13 +8017,15 @@ class AdamW final : public Optimizer {
           .step_size = static_cast<float>(rate / correction1),
           .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
           .gradient_factor = step.gradient_factor,
+          .first_row = slot.first_row,
           .weight = options_.storage.weight_rounding,
           .state = options_.storage.state_rounding,
           .seed = options_.storage.seed,
           .stream = slot.stream,
           .step = static_cast<std::uint32_t>(slot.steps)};
-      run(context_, *context_.built_in().adam_step, setting,
-          {slot.parameter.value(), gradient.values, gradient.rows, slot.first, slot.second});
+      if (weight.elements() != 0)
+        run(context_, *context_.built_in().adam_step, setting,
+            {weight, gradient.values, gradient.rows, slot.first, slot.second});
       ++slot.steps;
     }
   }
@@ -7972,40 +8160,1287 @@ inline std::vector<std::int64_t> class_labels(const data::Batch& batch) {
   return {labels.begin(), labels.end()};
 }
 
+// An evaluation in the making: batches are computed, and counted in their order.
+class Evaluator {
+ public:
+  struct Scored {
+    float loss = 0;
+    Tensor scores{};  // contiguous; not defined where there are none
+
+    std::span<const float> list() const {
+      return scores.defined() ? scores.span<float>() : std::span<const float>();
+    }
+  };
+
+  Evaluator(Context& context, nn::Task& task, PrecisionState* precision)
+      : context_(context),
+        task_(task),
+        tape_(context,
+              {.record = false,
+               .training = false,
+               .activations = precision == nullptr ? DType::fp32 : precision->activations(),
+               .precision = precision}) {
+    result_.metrics = ClassificationMetrics(task.classes());
+  }
+
+  Scored compute(const data::Batch& batch) {
+    tape_.reset();
+    const nn::Task::Forward forward = task_.forward(tape_, batch);
+    Scored scored{forward.loss.value().data<float>()[0]};
+    if (forward.scores.defined() && task_.classes() != 0)
+      scored.scores = contiguous(context_, forward.scores);
+    return scored;
+  }
+  // Labels are not read where there are no scores.
+  void count(std::size_t sequences, std::span<const std::int64_t> labels, float loss,
+             std::span<const float> scores) {
+    const double sum = static_cast<double>(loss) * static_cast<double>(sequences);
+    total_ += sum;
+    result_.sequences += sequences;
+    if (scores.empty()) return;
+    const std::size_t classes = task_.classes();
+    for (std::size_t i = 0; i < labels.size(); ++i)
+      result_.metrics.add(scores.subspan(i * classes, classes), labels[i]);
+    result_.metrics.add_loss(sum);
+  }
+  Evaluation finish() {
+    if (result_.sequences != 0) result_.loss = total_ / static_cast<double>(result_.sequences);
+    result_.seconds = static_cast<double>(monotonic_nanoseconds() - start_) * 1e-9;
+    return std::move(result_);
+  }
+
+ private:
+  Context& context_;
+  nn::Task& task_;
+  Tape tape_;
+  Evaluation result_{};
+  double total_ = 0;
+  std::int64_t start_ = monotonic_nanoseconds();
+};
+
 }  // namespace detail
 
 // One epoch of the source, from its beginning, in the formats of `precision` where there is one.
 // Errors as the task's and the source's.
 inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
                            PrecisionState* precision = nullptr) {
-  const std::int64_t start = monotonic_nanoseconds();
-  Evaluation result;
-  result.metrics = ClassificationMetrics(task.classes());
-  Tape tape(context, {.record = false,
-                      .training = false,
-                      .activations = precision == nullptr ? DType::fp32 : precision->activations(),
-                      .precision = precision});
+  detail::Evaluator evaluator(context, task, precision);
   source.seek({});
-  double total = 0;
-  for (data::Batch batch; source.next(batch); tape.reset()) {
-    const nn::Task::Forward forward = task.forward(tape, batch);
-    const std::size_t sequences = batch.inputs.sequences.count();
-    const double sum =
-        static_cast<double>(forward.loss.value().data<float>()[0]) * static_cast<double>(sequences);
-    total += sum;
-    result.sequences += sequences;
-    if (!forward.scores.defined() || task.classes() == 0) continue;
-    const Tensor scores = contiguous(context, forward.scores);
-    const std::span<const float> all = scores.span<float>();
-    const std::vector<std::int64_t> labels = detail::class_labels(batch);
-    for (std::size_t i = 0; i < labels.size(); ++i)
-      result.metrics.add(all.subspan(i * task.classes(), task.classes()), labels[i]);
-    result.metrics.add_loss(sum);
+  for (data::Batch batch; source.next(batch);) {
+    const detail::Evaluator::Scored scored = evaluator.compute(batch);
+    const bool labelled = scored.scores.defined();
+    evaluator.count(batch.inputs.sequences.count(),
+                    labelled ? detail::class_labels(batch) : std::vector<std::int64_t>(),
+                    scored.loss, scored.list());
   }
-  if (result.sequences != 0) result.loss = total / static_cast<double>(result.sequences);
-  result.seconds = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
+  return evaluator.finish();
+}
+
+}  // namespace soma::train
+// ---- soma/train/ranks.hpp
+// Ranks: the other ranks of a run, as a trainer sees them. Without a communicator there are none,
+// and every member does what one rank needs: mostly nothing.
+
+// ---- soma/data/part.hpp
+// part_of(): what one rank computes of a batch that all ranks read.
+
+namespace soma::data {
+
+// The shards from `first` on, `count` of them, with their rows, types and labels: views, nothing is
+// copied. Sequences keep the ordinals that they have in the batch. A part without any sequence has
+// tensors without rows. Error ragged.shards.
+inline Batch part_of(Context& context, const Batch& batch, std::size_t first, std::size_t count) {
+  const Sequences& whole = batch.inputs.sequences;
+  Batch part = batch;
+  part.part = true;
+  part.inputs.sequences = whole.part(context, first, count);
+  const std::size_t row = whole.row_bounds()[first], end = whole.row_bounds()[first + count];
+  part.inputs.rows = batch.inputs.rows.slice(0, row, end);
+  if (batch.types.defined()) part.types = batch.types.slice(0, row, end);
+  if (batch.labels.defined())
+    part.labels = batch.labels.slice(0, whole.sequence_bounds()[first],
+                                     whole.sequence_bounds()[first + count]);
+  return part;
+}
+
+}  // namespace soma::data
+// ---- soma/parallel/agreement.hpp
+// Before ranks train together: do all of them have the same settings, the same data, the same
+// weights? A difference is refused on all of them, with the same words.
+
+// ---- soma/parallel/collectives.hpp
+// What all ranks do together. Every rank calls the same function, in the same order, with buffers
+// of the same size, on the thread that uses the communicator. Each returns when this rank's part is
+// done. Scratch comes from `heap`, a context's (Context::heap()).
+//
+// Errors, of all: parallel.ranks (not a power of two; broadcast() takes any number), and those of
+// Communicator. After one the buffers hold nothing of use.
+
+// ---- soma/parallel/communicator.hpp
+// Communicator: how the ranks of one training send each other bytes. An abstract class: soma brings
+// one for threads of a process (in_process.hpp) and one over MPI (mpi.hpp), and a host with a
+// transport of its own derives from it. Collectives (collectives.hpp) need nothing else.
+//
+// What a host writes: rank(), size(), abort(), and the four protected functions begin_send(),
+// begin_receive(), poll(), cancel(). tests/parallel/socket_communicator.hpp is one over sockets.
+
+namespace soma {
+
+class Communicator;
+
+// Tags tell messages between the same two ranks apart. The last two are taken: a program uses those
+// below. (MPI promises no more than 32767.)
+inline constexpr int max_tag = 32767;
+inline constexpr int collective_tag = max_tag;
+inline constexpr int barrier_tag = max_tag - 1;
+
+// One message on its way. Moved, never copied; it ends before its communicator. Destroyed before
+// the message is over, it takes it back, so its buffer may go as well.
+class Request {
+ public:
+  Request() = default;  // none: over
+  Request(Request&& other) noexcept { *this = std::move(other); }
+  Request& operator=(Request&& other) noexcept {
+    std::swap(communicator_, other.communicator_);
+    std::swap(number_, other.number_);
+    std::swap(peer_, other.peer_);
+    std::swap(tag_, other.tag_);
+    std::swap(receives_, other.receives_);
+    return *this;
+  }
+  ~Request() { cancel(); }
+
+  bool pending() const { return communicator_ != nullptr; }
+  inline void cancel() noexcept;
+
+ private:
+  friend class Communicator;
+  Request(Communicator& communicator, std::uint64_t number, int peer, int tag, bool receives)
+      : communicator_(&communicator),
+        number_(number),
+        peer_(peer),
+        tag_(tag),
+        receives_(receives) {}
+
+  Communicator* communicator_ = nullptr;
+  std::uint64_t number_ = 0;
+  int peer_ = 0, tag_ = 0;
+  bool receives_ = false;
+};
+
+// Used by one thread at a time. Messages with the same sender, receiver and tag arrive in the order
+// in which they were started; others may be started and finished in any order. A message of any
+// size, 0 included, is received into a buffer of exactly that size.
+//
+// Nothing waits for ever: errors parallel.rank_lost (the other rank is gone), parallel.timeout (it
+// did not answer within the time limit), parallel.message_size, and what else a transport reports.
+// After an error the communicator is of no use but for abort(), which tells the other ranks.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  virtual int rank() const = 0;  // 0 ... size() - 1
+  virtual int size() const = 0;
+
+  // Gives up for all: the others' waits end with parallel.rank_lost and the reason, or their
+  // processes end. May not return.
+  virtual void abort(std::string_view reason) = 0;
+
+  // The buffer stays untouched (a sent one) or unread (a received one) until the request is over.
+  // Errors parallel.argument.
+  Request start_send(int to, int tag, std::span<const std::byte> bytes) {
+    check("start_send", to, tag);
+    return Request(*this, begin_send(to, tag, bytes), to, tag, false);
+  }
+  Request start_receive(int from, int tag, std::span<std::byte> bytes) {
+    check("start_receive", from, tag);
+    return Request(*this, begin_receive(from, tag, bytes), from, tag, true);
+  }
+
+  // Whether the message is over; never waits. A sent one is over when its buffer is free again.
+  bool test(Request& request) {
+    if (!request.pending()) return true;
+    if (!poll(request.number_)) return false;
+    request.communicator_ = nullptr;
+    return true;
+  }
+  // Until it is over, but no longer than the time limit.
+  void wait(Request& request) {
+    const std::int64_t start = monotonic_nanoseconds();
+    for (std::uint64_t round = 0; !test(request); ++round) {
+      const std::int64_t waited = monotonic_nanoseconds() - start;
+      if (time_limit_ > 0 && waited > time_limit_) timed_out(request, waited);
+      idle(round);
+    }
+  }
+
+  void send(int to, int tag, std::span<const std::byte> bytes) {
+    Request request = start_send(to, tag, bytes);
+    wait(request);
+  }
+  void receive(int from, int tag, std::span<std::byte> bytes) {
+    Request request = start_receive(from, tag, bytes);
+    wait(request);
+  }
+  // Both ways at once; the buffers do not overlap.
+  void exchange(int peer, int tag, std::span<const std::byte> sent, std::span<std::byte> received) {
+    Request in = start_receive(peer, tag, received);
+    Request out = start_send(peer, tag, sent);
+    wait(in);
+    wait(out);
+  }
+
+  // Returns when every rank has called it. Any number of ranks, ceil(log2(size)) rounds: in each a
+  // rank hears, through one twice as far away, from twice as many.
+  virtual void barrier() {
+    for (int distance = 1; distance < size(); distance *= 2) {
+      Request in = start_receive((rank() + size() - distance) % size(), barrier_tag, {});
+      Request out = start_send((rank() + distance) % size(), barrier_tag, {});
+      wait(in);
+      wait(out);
+    }
+  }
+
+  // How long one wait may last, in seconds; 0: for ever. Error parallel.argument.
+  double time_limit() const { return static_cast<double>(time_limit_) * 1e-9; }
+  void set_time_limit(double seconds) {
+    if (!(seconds >= 0 && seconds <= longest_limit))
+      fail(error_id::parallel_argument, "Communicator", "time_limit", "out of range",
+           "0 (none) to 1000000000 seconds");
+    time_limit_ = static_cast<std::int64_t>(seconds * 1e9);
+  }
+
+ protected:
+  Communicator() = default;
+
+  // Starts to move bytes and returns at once, with a number for the message that no other has while
+  // it is not over. It must not matter whether the receiver has called begin_receive() yet.
+  virtual std::uint64_t begin_send(int to, int tag, std::span<const std::byte> bytes) = 0;
+  virtual std::uint64_t begin_receive(int from, int tag, std::span<std::byte> bytes) = 0;
+  // Moves what can be moved, of all messages, and returns whether this one is over; then its number
+  // is forgotten. Where it fails (lost(), wrong_size()), cancel() follows.
+  virtual bool poll(std::uint64_t number) = 0;
+  // Forgets a message that is not over: its buffer is not touched any more.
+  virtual void cancel(std::uint64_t number) noexcept = 0;
+  // Between two polls of a wait, of which this is the round-th: may sleep until something arrives,
+  // but not for much longer than a millisecond. By default the core is given away at first, then
+  // there are short sleeps.
+  virtual void idle(std::uint64_t round) {
+    constexpr std::uint64_t busy_rounds = 1000;  // some milliseconds: longer than most waits
+    constexpr timespec nap{0, 50'000};
+    if (round < busy_rounds)
+      ::sched_yield();
+    else
+      ::nanosleep(&nap, nullptr);
+  }
+
+  // What poll() ends in: errors parallel.rank_lost and parallel.message_size.
+  [[noreturn]] void lost(int lost_rank, std::string_view reason) const {
+    fail(error_id::rank_lost, "Communicator", "rank " + std::to_string(lost_rank),
+         "lost (" + std::string(reason) + ")",
+         "alive as long as rank " + std::to_string(rank()) + " waits for messages");
+  }
+  [[noreturn]] void wrong_size(int from, int to, int tag, std::size_t sent,
+                               std::size_t expected) const {
+    fail(error_id::message_size, "Communicator", name_of(from, to, tag),
+         std::to_string(sent) + " bytes",
+         std::to_string(expected) + " bytes, as the receiver said");
+  }
+  // "the message from rank 0 to rank 3 with tag 7".
+  static std::string name_of(int from, int to, int tag) {
+    return "the message from rank " + std::to_string(from) + " to rank " + std::to_string(to) +
+           " with tag " + std::to_string(tag);
+  }
+
+ private:
+  friend class Request;
+  static constexpr double longest_limit = 1e9;
+
+  void check(std::string_view operation, int peer, int tag) const {
+    if (peer < 0 || peer >= size() || peer == rank())
+      fail(error_id::parallel_argument, operation, "rank", std::to_string(peer),
+           "one of " + std::to_string(size()) + ", and not this one, " + std::to_string(rank()));
+    if (tag < 0 || tag > max_tag)
+      fail(error_id::parallel_argument, operation, "tag", std::to_string(tag),
+           "0 to " + std::to_string(max_tag));
+  }
+  [[noreturn]] void timed_out(Request& request, std::int64_t waited) {
+    const int from = request.receives_ ? request.peer_ : rank();
+    const int to = request.receives_ ? rank() : request.peer_;
+    request.cancel();
+    fail(error_id::parallel_timeout, "Communicator", name_of(from, to, request.tag_),
+         "not over after " + std::to_string(waited / 1'000'000) + " ms",
+         "a rank " + std::to_string(request.peer_) + " that answers within the time limit");
+  }
+
+  std::int64_t time_limit_ = 600'000'000'000;  // ten minutes: longer than any evaluation pause
+};
+
+inline void Request::cancel() noexcept {
+  if (communicator_ != nullptr) std::exchange(communicator_, nullptr)->cancel(number_);
+}
+
+}  // namespace soma
+// ---- soma/parallel/partition.hpp
+// Who has what: which shards of a batch a rank computes, and which part of a buffer it owns after a
+// reduce-scatter.
+
+namespace soma {
+
+struct Part {
+  std::size_t begin = 0, count = 0;
+
+  std::size_t end() const { return begin + count; }
+  friend bool operator==(Part, Part) = default;
+};
+
+// A sum in the order of the tree needs a power of two of ranks, with at least one shard each. Error
+// parallel.ranks.
+inline void check_ranks(int ranks, std::size_t shards) {
+  if (ranks < 1 || !std::has_single_bit(static_cast<unsigned>(ranks)) ||
+      static_cast<std::size_t>(ranks) > shards)
+    fail(error_id::parallel_ranks, "check_ranks", "number of ranks", std::to_string(ranks),
+         "a power of two up to the number of shards, " + std::to_string(shards));
+}
+
+// The shards (a power of two of them) of one rank: neighbours, hence a subtree of the tree in which
+// shards meet. Errors parallel.ranks, parallel.argument.
+inline Part owned_shards(std::size_t shards, int rank, int ranks) {
+  if (!std::has_single_bit(shards))
+    fail(error_id::parallel_argument, "owned_shards", "shards", std::to_string(shards),
+         "a power of two");
+  check_ranks(ranks, shards);
+  if (rank < 0 || rank >= ranks)
+    fail(error_id::parallel_argument, "owned_shards", "rank", std::to_string(rank),
+         "one of " + std::to_string(ranks));
+  const std::size_t each = shards / static_cast<std::size_t>(ranks);
+  return {static_cast<std::size_t>(rank) * each, each};
+}
+
+// The elements of a buffer that a rank has the sum of after reduce_scatter(): the buffer is halved
+// once for each bit of the rank, the lowest first, and a bit of 0 keeps the lower half, which has
+// one element more if their number is odd. So the parts lie in the order of the ranks' reversed
+// bits:
+//
+//   part of 16 elements   0-3     4-7     8-11    12-15
+//   its owner among 4     rank 0  rank 2  rank 1  rank 3
+//
+// Together they are the buffer, without overlap; those of small buffers may be empty. `ranks` is a
+// power of two. Of the rank's bits only the lowest log2(ranks) count, so owned_range(count, rank,
+// distance) is what a rank still works on before the round at that distance.
+inline Part owned_range(std::size_t count, int rank, int ranks) {
+  Part part{0, count};
+  for (int bit = 1; bit < ranks; bit *= 2) {
+    const std::size_t lower = part.count - part.count / 2;
+    if ((rank & bit) == 0)
+      part.count = lower;
+    else
+      part = {part.begin + lower, part.count - lower};
+  }
+  return part;
+}
+
+}  // namespace soma
+// ---- soma/parallel/reduce_scatter.hpp
+// The two halves of an all-reduce, as objects that never wait, so that sums of several buffers are
+// on their way while a program computes.
+//
+// ReduceScatter goes through distances 1, 2, 4, ... At each, a rank exchanges half of what it still
+// works on with rank ^ distance and adds the half that it keeps. Neighbours meet first, then pairs
+// of neighbours: element by element this is the fixed tree in which shards meet
+// (tensor/ragged.hpp), so the sum has the same bits for any power of two of ranks. AllGather is the
+// way back.
+//
+// n elements, R ranks: each log2(R) messages and n (R - 1) / R elements sent and received a rank,
+// which is the least possible.
+
+// ---- soma/parallel/scratch.hpp
+// Scratch: memory for messages that arrive beside what they are added to.
+
+namespace soma::detail {
+
+// Uninitialised numbers on a heap. Grows, never shrinks: work that repeats asks for nothing.
+template <class T>
+class Scratch {
+ public:
+  explicit Scratch(Heap& heap) : heap_(heap) {}
+  ~Scratch() { release(); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  // What it held is lost if it has to grow. Error memory.exhausted.
+  std::span<T> get(std::size_t count) {
+    if (count > capacity_) {
+      release();
+      data_ = static_cast<T*>(heap_.allocate(checked_multiply(count, sizeof(T), "Scratch")));
+      capacity_ = count;
+    }
+    return {data_, count};
+  }
+
+ private:
+  void release() {
+    if (data_ != nullptr) heap_.deallocate(data_);
+    data_ = nullptr;
+    capacity_ = 0;
+  }
+
+  Heap& heap_;
+  T* data_ = nullptr;
+  std::size_t capacity_ = 0;
+};
+
+}  // namespace soma::detail
+
+namespace soma {
+
+namespace detail {
+
+// own += theirs. Which of two comes first cannot be seen (but for the payload of two NaNs); which
+// sums are added to which is what the distances decide. In blocks of a known size, because at -O2
+// g++ turns only those into vectors.
+inline void add(float* __restrict own, const float* __restrict theirs, std::size_t count) {
+  constexpr std::size_t block = 16;
+  const FloatEnvironment environment;
+  const std::size_t whole = count - count % block;
+  for (std::size_t i = 0; i < whole; i += block)
+    for (std::size_t j = 0; j < block; ++j) own[i + j] += theirs[i + j];
+  for (std::size_t i = whole; i < count; ++i) own[i] += theirs[i];
+}
+
+[[noreturn]] inline void still_on_its_way(std::string_view operation) {
+  fail(error_id::parallel_argument, operation, "the buffer before", "still on its way", "done");
+}
+
+inline constexpr std::size_t any_number_of_shards = (std::numeric_limits<std::size_t>::max)();
+
+}  // namespace detail
+
+// After it, each rank has the sum over all ranks of its owned_range(); the rest of the buffer holds
+// partial sums of no use. Every rank starts it with the same number of elements and the same tag.
+// Several may be on their way at once, with different tags, started and advanced in any order. One
+// object is used for one buffer after the other and keeps its scratch of half the largest.
+// Destroyed while on its way: the messages are taken back; the other ranks' waits fail in the end.
+class ReduceScatter {
+ public:
+  // Error parallel.ranks.
+  ReduceScatter(Communicator& communicator, Heap& heap, int tag)
+      : communicator_(communicator), scratch_(heap), tag_(tag), distance_(communicator.size()) {
+    check_ranks(communicator.size(), detail::any_number_of_shards);
+  }
+
+  // The values are this object's until done(). Errors memory.exhausted, parallel.argument (the tag;
+  // the one before is not done, perhaps for an error).
+  void start(std::span<float> values) {
+    if (!done()) detail::still_on_its_way("ReduceScatter::start");
+    values_ = values;
+    distance_ = 1;
+    if (!done()) start_round();
+  }
+  // Does what can be done without waiting, and returns done(). Adds what has arrived. Errors as
+  // Communicator::test().
+  bool advance() {
+    while (!done()) {
+      const bool received = communicator_.test(receive_), sent = communicator_.test(send_);
+      if (!received || !sent) return false;
+      end_round();
+    }
+    return true;
+  }
+  bool done() const { return distance_ >= communicator_.size(); }
+  // Waits until done; returns this rank's part of the values. Only this one moves on: of several on
+  // their way, every rank finishes them in the same order, or advances all in a loop. Errors as
+  // Communicator::wait().
+  std::span<float> finish() {
+    while (!done()) {
+      communicator_.wait(receive_);
+      communicator_.wait(send_);
+      end_round();
+    }
+    const Part own = owned_range(values_.size(), communicator_.rank(), communicator_.size());
+    return values_.subspan(own.begin, own.count);
+  }
+
+ private:
+  int peer() const { return communicator_.rank() ^ distance_; }
+  std::span<float> part_of(int rank) const {  // after this round
+    const Part part = owned_range(values_.size(), rank, 2 * distance_);
+    return values_.subspan(part.begin, part.count);
+  }
+  void start_round() {
+    const std::span<float> arriving = scratch_.get(part_of(communicator_.rank()).size());
+    receive_ = communicator_.start_receive(peer(), tag_, std::as_writable_bytes(arriving));
+    send_ = communicator_.start_send(peer(), tag_, std::as_bytes(part_of(peer())));
+  }
+  void end_round() {
+    const std::span<float> own = part_of(communicator_.rank());
+    detail::add(own.data(), scratch_.get(own.size()).data(), own.size());
+    distance_ *= 2;
+    if (!done()) start_round();
+  }
+
+  Communicator& communicator_;
+  detail::Scratch<float> scratch_;  // outlives the requests
+  int tag_;
+  int distance_;  // of this round; the number of ranks: done
+  std::span<float> values_;
+  Request receive_, send_;
+};
+
+// From each rank its owned_range(), to all the whole buffer. The rest as ReduceScatter, but without
+// scratch. The elements may be of any type, of which memory is copied.
+class AllGather {
+ public:
+  // Error parallel.ranks.
+  AllGather(Communicator& communicator, int tag) : communicator_(communicator), tag_(tag) {
+    check_ranks(communicator.size(), detail::any_number_of_shards);
+  }
+
+  template <class T>
+  void start(std::span<T> values) {
+    start(std::as_writable_bytes(values), sizeof(T));
+  }
+  // For elements whose size is known at run time: bytes is `element_bytes` times their number.
+  // Errors parallel.argument (that, the tag; the one before is not done, perhaps for an error).
+  void start(std::span<std::byte> bytes, std::size_t element_bytes) {
+    if (!done()) detail::still_on_its_way("AllGather::start");
+    if (element_bytes == 0 || bytes.size() % element_bytes != 0)
+      fail(error_id::parallel_argument, "AllGather::start", "bytes", std::to_string(bytes.size()),
+           "a multiple of the size of an element, " + std::to_string(element_bytes));
+    bytes_ = bytes;
+    element_bytes_ = element_bytes;
+    distance_ = communicator_.size() / 2;
+    if (!done()) start_round();
+  }
+  bool advance() {
+    while (!done()) {
+      const bool received = communicator_.test(receive_), sent = communicator_.test(send_);
+      if (!received || !sent) return false;
+      end_round();
+    }
+    return true;
+  }
+  bool done() const { return distance_ == 0; }
+  void finish() {
+    while (!done()) {
+      communicator_.wait(receive_);
+      communicator_.wait(send_);
+      end_round();
+    }
+  }
+
+ private:
+  int peer() const { return communicator_.rank() ^ distance_; }
+  std::span<std::byte> part_of(int rank) const {  // before this round
+    const Part part = owned_range(bytes_.size() / element_bytes_, rank, 2 * distance_);
+    return bytes_.subspan(part.begin * element_bytes_, part.count * element_bytes_);
+  }
+  void start_round() {
+    receive_ = communicator_.start_receive(peer(), tag_, part_of(peer()));
+    send_ = communicator_.start_send(peer(), tag_, part_of(communicator_.rank()));
+  }
+  void end_round() {
+    distance_ /= 2;
+    if (!done()) start_round();
+  }
+
+  Communicator& communicator_;
+  int tag_;
+  int distance_ = 0;  // of this round; 0: done
+  std::span<std::byte> bytes_;
+  std::size_t element_bytes_ = 1;
+  Request receive_, send_;
+};
+
+}  // namespace soma
+
+namespace soma {
+
+// Sums over the ranks in the order of the shard tree, in fp32. Each rank gets its owned_range() of
+// the result, which is returned; what else is in the buffer is lost.
+inline std::span<float> reduce_scatter(Communicator& communicator, Heap& heap,
+                                       std::span<float> values) {
+  ReduceScatter reduction(communicator, heap, collective_tag);
+  reduction.start(values);
+  return reduction.finish();
+}
+
+// From each rank its owned_range() of the buffer, to all the whole. Of any type, of which memory is
+// copied.
+template <class T>
+void all_gather(Communicator& communicator, std::span<T> values) {
+  AllGather gathering(communicator, collective_tag);
+  gathering.start(values);
+  gathering.finish();
+}
+
+namespace detail {
+
+// Recursive doubling: at distances 1, 2, 4, ... the whole buffer is exchanged with rank ^ distance,
+// and combine(own, theirs, count) makes one of two, in `own`. The same tree as reduce_scatter(), in
+// half as many rounds as that and all_gather(), but with log2(ranks) / 2 times the bytes or more.
+template <class T, class Combine>
+void all_reduce_by_doubling(Communicator& communicator, Heap& heap, std::span<T> values,
+                            const Combine& combine) {
+  check_ranks(communicator.size(), any_number_of_shards);
+  Scratch<T> scratch(heap);
+  const std::span<T> arriving = scratch.get(values.size());
+  for (int distance = 1; distance < communicator.size(); distance *= 2) {
+    communicator.exchange(communicator.rank() ^ distance, collective_tag, std::as_bytes(values),
+                          std::as_writable_bytes(arriving));
+    combine(values.data(), arriving.data(), values.size());
+  }
+}
+
+// The same with a function of two values, whose order must not matter.
+template <class T, class Combine>
+void all_reduce_each(Communicator& communicator, Heap& heap, std::span<T> values,
+                     const Combine& combine) {
+  all_reduce_by_doubling(communicator, heap, values,
+                         [&](T* own, const T* theirs, std::size_t count) {
+                           for (std::size_t i = 0; i < count; ++i)
+                             own[i] = combine(own[i], theirs[i]);
+                         });
+}
+
+}  // namespace detail
+
+// Up to this number of floats all_reduce() takes the way with fewer messages, above it the one with
+// fewer bytes: about where both take the same time, between threads as between processes of one
+// machine (bench/yardstick/transport.cpp).
+inline constexpr std::size_t few_floats = 16384;
+
+// Sums over the ranks in the order of the shard tree, in fp32; every rank gets all of them, with
+// the same bits whichever way they went.
+inline void all_reduce(Communicator& communicator, Heap& heap, std::span<float> values) {
+  if (values.size() <= few_floats) {
+    detail::all_reduce_by_doubling(communicator, heap, values, detail::add);
+  } else {
+    reduce_scatter(communicator, heap, values);
+    all_gather(communicator, values);
+  }
+}
+
+// Largest values; 0 is larger than -0, and a NaN on any rank makes a NaN on all.
+inline void all_reduce_max(Communicator& communicator, Heap& heap, std::span<float> values) {
+  detail::all_reduce_each(communicator, heap, values, [](float a, float b) {
+    if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<float>::quiet_NaN();
+    if (a == b) return std::signbit(a) ? b : a;
+    return a > b ? a : b;
+  });
+}
+
+// Bits that any rank has set, such as "a gradient was not finite".
+inline void all_reduce_or(Communicator& communicator, Heap& heap, std::span<std::uint64_t> bits) {
+  detail::all_reduce_each(communicator, heap, bits,
+                          [](std::uint64_t a, std::uint64_t b) { return a | b; });
+}
+
+// Sums modulo 2^64, such as numbers of tokens.
+inline void all_reduce_sum(Communicator& communicator, Heap& heap,
+                           std::span<std::uint64_t> counts) {
+  detail::all_reduce_each(communicator, heap, counts,
+                          [](std::uint64_t a, std::uint64_t b) { return a + b; });
+}
+
+// The root's bytes to all, through a binomial tree: ceil(log2(ranks)) rounds of the whole. Any
+// number of ranks. Error parallel.argument: no such root.
+inline void broadcast(Communicator& communicator, std::span<std::byte> bytes, int root = 0) {
+  const int size = communicator.size();
+  if (root < 0 || root >= size)
+    fail(error_id::parallel_argument, "broadcast", "root", std::to_string(root),
+         "one of " + std::to_string(size) + " ranks");
+  // Counted from the root, a rank hears from the one without its highest bit, and then tells those
+  // with one more bit above.
+  const int place = (communicator.rank() - root + size) % size;
+  const auto at = [&](int other) { return (other + root) % size; };
+  int distance = 1;
+  for (; distance <= place; distance *= 2) {
+  }
+  if (place != 0) communicator.receive(at(place - distance / 2), collective_tag, bytes);
+  for (; distance < size - place; distance *= 2)
+    communicator.send(at(place + distance), collective_tag, bytes);
+}
+
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+// A text from the root to all, who do not know its length. Longer ones are refused by whoever sends
+// or receives them.
+inline std::string broadcast_text(Communicator& communicator, std::string text, int root) {
+  constexpr std::uint64_t longest = std::uint64_t{1} << 24;
+  std::uint64_t length = text.size();
+  broadcast(communicator, std::as_writable_bytes(std::span(&length, 1)), root);
+  if (length > longest)
+    fail(error_id::message_size, "agree", "record of rank " + std::to_string(root),
+         std::to_string(length) + " bytes", "at most " + std::to_string(longest));
+  text.resize(length);
+  broadcast(communicator, std::as_writable_bytes(std::span(text)), root);
+  return text;
+}
+
+// Texts, one after the other, each behind its length and a colon; and back. What is no such list
+// ends where it goes wrong.
+inline std::string join(const std::vector<std::string>& texts) {
+  std::string joined;
+  for (const std::string& text : texts)
+    joined.append(std::to_string(text.size())).append(":").append(text);
+  return joined;
+}
+inline std::vector<std::string> split(std::string_view joined) {
+  std::vector<std::string> texts;
+  while (!joined.empty()) {
+    std::size_t length = 0;
+    const auto [end, problem] =
+        std::from_chars(joined.data(), joined.data() + joined.size(), length);
+    const auto used = static_cast<std::size_t>(end - joined.data());
+    if (problem != std::errc() || used == joined.size() || length > joined.size() - used - 1) break;
+    texts.emplace_back(joined.substr(used + 1, length));
+    joined.remove_prefix(used + 1 + length);
+  }
+  return texts;
+}
+
+struct Difference {
+  std::string item, given, wanted;
+};
+
+// The first item of rank 0's record (names and values in turn) that is not the same in this one, or
+// else the first that only this one has; an empty name: none.
+inline Difference difference(const std::vector<std::string>& first, const Record& own) {
+  for (std::size_t i = 0; i + 1 < first.size(); i += 2) {
+    const RecordValue* value = own.find(first[i]);
+    const std::string given = value == nullptr ? "missing" : to_text(*value);
+    if (given != first[i + 1]) return {first[i], given, first[i + 1]};
+  }
+  for (const auto& [name, value] : own.entries()) {
+    bool known = false;
+    for (std::size_t i = 0; i < first.size(); i += 2) known = known || first[i] == name;
+    if (!known) return {name, to_text(value), "missing"};
+  }
+  return {};
+}
+
+// The lowest rank that says so, or -1.
+inline int lowest_rank(Communicator& communicator, bool mine) {
+  std::uint8_t flag = mine ? 1 : 0;
+  std::int32_t lowest = communicator.rank() == 0 && mine ? 0 : -1;
+  if (communicator.rank() == 0) {
+    for (int rank = 1; rank < communicator.size(); ++rank) {
+      communicator.receive(rank, collective_tag, std::as_writable_bytes(std::span(&flag, 1)));
+      if (flag != 0 && lowest < 0) lowest = rank;
+    }
+  } else {
+    communicator.send(0, collective_tag, std::as_bytes(std::span(&flag, 1)));
+  }
+  broadcast(communicator, std::as_writable_bytes(std::span(&lowest, 1)));
+  return lowest;
+}
+
+}  // namespace detail
+
+// Every rank gives the same names and values, in any order; numbers are compared exactly. Otherwise
+// all ranks get error parallel.mismatch, which names the lowest rank that differs from rank 0, the
+// item and both values. Any number of ranks; a message to rank 0 from each, so for the start of a
+// run. Other errors as Communicator; parallel.message_size for a record above 16 MiB.
+inline void agree(Communicator& communicator, const Record& record) {
+  std::vector<std::string> items;
+  for (const auto& [name, value] : record.entries()) {
+    items.push_back(name);
+    items.push_back(to_text(value));
+  }
+  const std::string first = detail::broadcast_text(communicator, detail::join(items), 0);
+  const detail::Difference own = detail::difference(detail::split(first), record);
+  const bool differs = !own.item.empty() || !own.given.empty();
+  const int rank = detail::lowest_rank(communicator, differs);
+  if (rank < 0) return;
+  const std::vector<std::string> words = detail::split(
+      detail::broadcast_text(communicator, detail::join({own.item, own.given, own.wanted}), rank));
+  const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string("?"); };
+  fail(error_id::parallel_mismatch, record.purpose(),
+       soma::quoted(word(0)) + " of rank " + std::to_string(rank), word(1),
+       word(2) + " as on rank 0");
+}
+
+// broadcast(), after which all ranks compare a hash of what they have. Error parallel.mismatch,
+// which names `what` and the lowest rank that has received something else.
+inline void broadcast_checked(Communicator& communicator, std::span<std::byte> bytes,
+                              std::string_view what, int root = 0) {
+  broadcast(communicator, bytes, root);
+  data::ContentHash hash;
+  hash.add_bytes(bytes);
+  Record record("broadcast_checked");
+  record.set("hash of " + std::string(what), hash.value());
+  agree(communicator, record);
+}
+
+}  // namespace soma
+// ---- soma/parallel/broadcast_checkpoint.hpp
+// A checkpoint from the rank that has the files to all others.
+
+namespace soma {
+
+namespace detail {
+
+inline std::uint64_t count_of(std::string_view text) {
+  std::uint64_t count = 0;
+  std::from_chars(text.data(), text.data() + text.size(), count);
+  return count;
+}
+
+// Names, types and shapes first, then the elements.
+inline StateDict broadcast_state(Communicator& communicator, Context& context,
+                                 const StateDict& state) {
+  std::vector<std::string> outlines;
+  for (const auto& [name, tensor] : state) {
+    outlines.push_back(name);
+    outlines.push_back(std::to_string(static_cast<unsigned>(tensor.dtype())));
+    std::vector<std::string> sizes;
+    for (const std::size_t size : tensor.shape()) sizes.push_back(std::to_string(size));
+    outlines.push_back(join(sizes));
+  }
+  outlines = split(broadcast_text(communicator, join(outlines), 0));
+  StateDict result;
+  for (std::size_t i = 0; i + 2 < outlines.size(); i += 3) {
+    std::vector<std::size_t> sizes;
+    for (const std::string& size : split(outlines[i + 2])) sizes.push_back(count_of(size));
+    const Tensor tensor = Tensor::empty(context, Shape(std::span<const std::size_t>(sizes)),
+                                        static_cast<DType>(count_of(outlines[i + 1])));
+    if (communicator.rank() == 0) copy(state.at(outlines[i]), tensor);
+    if (tensor.bytes() != 0) broadcast(communicator, {tensor.mutable_raw(), tensor.bytes()});
+    result.set(outlines[i], tensor);
+  }
   return result;
 }
+
+inline Record broadcast_record(Communicator& communicator, const Record& record) {
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : record.entries()) {
+    entries.push_back(name);
+    entries.push_back(std::to_string(static_cast<unsigned>(value.kind)));
+    switch (value.kind) {
+      case RecordValue::Kind::boolean:
+        entries.push_back(value.boolean ? "1" : "0");
+        break;
+      case RecordValue::Kind::integer:
+        entries.push_back(std::to_string(static_cast<std::uint64_t>(value.integer)));
+        break;
+      case RecordValue::Kind::count:
+        entries.push_back(std::to_string(value.count));
+        break;
+      case RecordValue::Kind::number:
+        entries.push_back(std::to_string(std::bit_cast<std::uint64_t>(value.number)));
+        break;
+      case RecordValue::Kind::text:
+        entries.push_back(value.text);
+        break;
+    }
+  }
+  entries = split(broadcast_text(communicator, join(entries), 0));
+  Record result(record.purpose());
+  for (std::size_t i = 0; i + 2 < entries.size(); i += 3) {
+    const std::string& text = entries[i + 2];
+    const std::uint64_t bits = count_of(text);
+    switch (static_cast<RecordValue::Kind>(count_of(entries[i + 1]))) {
+      case RecordValue::Kind::boolean:
+        result.set(entries[i], bits != 0);
+        break;
+      case RecordValue::Kind::integer:
+        result.set(entries[i], static_cast<std::int64_t>(bits));
+        break;
+      case RecordValue::Kind::count:
+        result.set(entries[i], bits);
+        break;
+      case RecordValue::Kind::number:
+        result.set(entries[i], std::bit_cast<double>(bits));
+        break;
+      case RecordValue::Kind::text:
+        result.set(entries[i], text);
+        break;
+    }
+  }
+  return result;
+}
+
+}  // namespace detail
+
+// Rank 0's checkpoint, on all ranks: what a rank gives is read on rank 0 only. Errors as broadcast.
+inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
+                                       const Checkpoint& checkpoint) {
+  return {.weights = detail::broadcast_state(communicator, context, checkpoint.weights),
+          .optimizer = detail::broadcast_state(communicator, context, checkpoint.optimizer),
+          .precision = detail::broadcast_state(communicator, context, checkpoint.precision),
+          .progress = detail::broadcast_record(communicator, checkpoint.progress),
+          .identity = detail::broadcast_record(communicator, checkpoint.identity)};
+}
+
+}  // namespace soma
+// ---- soma/parallel/gradient_reducer.hpp
+// GradientReducer: adds the gradients of all ranks up while backward goes on.
+//
+// Each rank differentiates its own shards of a batch. What its tape would add to the gradient of a
+// parameter comes here instead (TapeOptions::receiver), addend by addend, in the same order on all
+// ranks. An addend is summed over the ranks in the fixed tree of the shards, rounded to its type
+// once, and only then added to the parameter: exactly what one rank does that has all shards, also
+// where a parameter is used several times or a step gathers several batches.
+//
+// Dense addends are collected into buckets, in the order in which backward makes them. A full
+// bucket leaves at once and moves on whenever the next addend comes; nothing waits before finish().
+// Sparse ones (embeddings, the last that backward makes) are summed in finish(): row lists first,
+// then values on the union of all ranks' rows.
+
+namespace soma {
+
+struct GradientReducerOptions {
+  std::size_t bucket_bytes = std::size_t{4} << 20;
+  bool overlap = true;  // buckets leave while backward goes on; false: all in finish()
+};
+
+// Seconds, of all steps so far.
+struct ReductionTimes {
+  double total = 0;   // in which sums were on their way
+  double waited = 0;  // of these in finish(), when there was nothing else to do
+};
+
+class GradientReducer final : public GradientReceiver {
+ public:
+  // Error parallel.ranks.
+  GradientReducer(Context& context, Communicator& communicator,
+                  const GradientReducerOptions& options = {})
+      : context_(context),
+        communicator_(communicator),
+        options_(options),
+        items_(context.heap()),
+        buckets_(context.heap()),
+        addends_(context.heap()) {
+    check_ranks(communicator.size(), detail::any_number_of_shards);
+  }
+  ~GradientReducer() override = default;
+
+  // Errors parallel.gradient (an addend that was rounded before the ranks' sums have met), and
+  // those of Communicator.
+  void receive(const Var& parameter, Gradient addend) override {
+    if (addend.values.dtype() != DType::fp32)
+      fail(error_id::parallel_gradient, "GradientReducer", "gradient of a parameter",
+           addend.values.describe(), "fp32: it is rounded once, after the sum over all ranks");
+    Item item{.parameter = parameter,
+              .shape = addend.values.shape(),
+              .factor = addend.factor,
+              .stored = addend.stored.value_or(DType::fp32),
+              .bucket = buckets_.size(),
+              .begin = gathered_};
+    if (addend.sparse()) {
+      item.values = std::move(addend.values);
+      item.rows = std::move(addend.rows);
+    } else {
+      gathered_ += addend.values.elements();
+      addends_.push_back(std::move(addend.values));
+    }
+    items_.push_back(std::move(item));
+    if (gathered_ * sizeof(float) >= options_.bucket_bytes) close_bucket();
+    if (options_.overlap) advance();
+  }
+
+  // Waits for what is on its way and adds all to the parameters. Every rank calls it after the same
+  // addends. Errors as Communicator.
+  void finish() {
+    if (items_.empty()) return;
+    const FloatEnvironment environment;
+    close_bucket();
+    const std::int64_t start = monotonic_nanoseconds();
+    if (under_way_since_ == 0) under_way_since_ = start;
+    for (; finished_ < buckets_.size(); ++finished_) {  // every rank waits for the same one
+      if (!options_.overlap) buckets_[finished_].start();
+      buckets_[finished_].finish();
+    }
+    reduce_sparse();
+    const std::int64_t end = monotonic_nanoseconds();
+    times_.waited += static_cast<double>(end - start) * 1e-9;
+    count_time(end);
+    for (Item& item : items_) give(item);
+    items_.clear();
+    buckets_.clear();
+    finished_ = 0;
+  }
+
+  const ReductionTimes& times() const { return times_; }
+
+ private:
+  struct Item {
+    Var parameter;
+    Shape shape;
+    float factor = 1;
+    DType stored = DType::fp32;
+    std::size_t bucket = 0, begin = 0;
+    Tensor values{}, rows{};  // of a sparse one
+    bool sparse() const { return rows.defined(); }
+  };
+
+  // An all-reduce that is advanced now and then.
+  class Bucket {
+   public:
+    Bucket(Context& context, Communicator& communicator, int tag, Tensor values)
+        : values_(std::move(values)),
+          state_(Shared<State>::make(context.heap(), communicator, tag)) {}
+    void start() { state_->sums.start(values_.mutable_span<float>()); }
+    // Whether it is done; never waits.
+    bool advance() {
+      if (!state_->sums.advance()) return false;
+      gather();
+      return state_->whole.advance();
+    }
+    void finish() {
+      state_->sums.finish();
+      gather();
+      state_->whole.finish();
+    }
+    const Tensor& values() const { return values_; }
+
+   private:
+    struct State : Counted {  // stays where it is: messages on their way belong to it
+      State(Heap& heap, Communicator& communicator, int tag)
+          : Counted(heap), sums(communicator, heap, tag), whole(communicator, tag) {}
+      ReduceScatter sums;
+      AllGather whole;
+      bool gathering = false;
+    };
+    void gather() {
+      if (std::exchange(state_->gathering, true)) return;
+      state_->whole.start(values_.mutable_span<float>());
+    }
+    Tensor values_;  // outlives the messages
+    Shared<State> state_;
+  };
+
+  void close_bucket() {
+    if (addends_.empty()) return;
+    constexpr std::size_t tags = 16384;  // messages of one tag between two ranks keep their order
+    Tensor values = Tensor::empty(context_, Shape{gathered_});
+    float* next = values.mutable_data<float>();
+    for (const Tensor& addend : addends_) {
+      const Tensor whole = contiguous(context_, addend);
+      if (whole.bytes() != 0) std::memcpy(next, whole.raw(), whole.bytes());
+      next += whole.elements();
+    }
+    addends_.clear();
+    gathered_ = 0;
+    buckets_.push_back(Bucket(context_, communicator_, static_cast<int>(buckets_.size() % tags),
+                              std::move(values)));
+    if (!options_.overlap) return;
+    if (under_way_since_ == 0) under_way_since_ = monotonic_nanoseconds();
+    buckets_.back().start();
+  }
+
+  void advance() {
+    bool all = true;
+    for (std::size_t i = finished_; i < buckets_.size(); ++i) {
+      const bool done = buckets_[i].advance();
+      if (done && all) finished_ = i + 1;
+      all = all && done;
+    }
+    if (all) count_time(monotonic_nanoseconds());
+  }
+  void count_time(std::int64_t end) {
+    if (under_way_since_ == 0) return;
+    times_.total += static_cast<double>(end - std::exchange(under_way_since_, 0)) * 1e-9;
+  }
+
+  // Each rank's part of a list, at its place among zeros: their sum is the list of all.
+  void reduce_sparse() {
+    const auto ranks = static_cast<std::size_t>(communicator_.size());
+    const auto own = static_cast<std::size_t>(communicator_.rank());
+    for (Item& item : items_) {
+      if (!item.sparse()) continue;
+      const std::span<const std::int64_t> mine = item.rows.span<std::int64_t>();
+      HeapVector<std::uint64_t> counts(ranks, context_.heap());
+      counts[own] = mine.size();
+      all_reduce_sum(communicator_, context_.heap(), counts);
+      std::size_t total = 0, before = 0;
+      for (std::size_t i = 0; i < ranks; ++i) {
+        if (i == own) before = total;
+        total += counts[i];
+      }
+      HeapVector<std::uint64_t> rows(total, context_.heap());
+      for (std::size_t i = 0; i < mine.size(); ++i)
+        rows[before + i] = static_cast<std::uint64_t>(mine[i]);
+      all_reduce_sum(communicator_, context_.heap(), rows);
+      std::sort(rows.begin(), rows.end());
+      const auto count =
+          static_cast<std::size_t>(std::unique(rows.begin(), rows.end()) - rows.begin());
+
+      const Tensor numbers = Tensor::empty(context_, Shape{count}, DType::int64);
+      std::int64_t* number = numbers.mutable_data<std::int64_t>();
+      for (std::size_t i = 0; i < count; ++i) number[i] = static_cast<std::int64_t>(rows[i]);
+      // A rank that lacks a row adds zeros, as a shard without it does.
+      const Tensor values = Tensor::zeros(context_, item.shape.with(0, count));
+      const Tensor source = contiguous(context_, item.values);
+      const std::size_t width = mine.empty() ? 0 : source.bytes() / mine.size();
+      std::byte* target = values.mutable_raw();
+      for (std::size_t i = 0, at = 0; i < mine.size(); ++i) {
+        while (number[at] != mine[i]) ++at;
+        std::memcpy(target + at * width, source.raw() + i * width, width);
+      }
+      all_reduce(communicator_, context_.heap(), values.mutable_span<float>());
+      item.values = values;
+      item.rows = numbers;
+    }
+  }
+
+  // What is left to do with a sum of all ranks.
+  void give(Item& item) {
+    Tensor values = item.values;
+    if (!item.sparse()) {
+      const Tensor& all = buckets_[item.bucket].values();
+      values = all.slice(0, item.begin, item.begin + item.shape.elements()).reshape(item.shape);
+    }
+    if (item.factor != 1)
+      for (float& value : values.mutable_span<float>()) value *= item.factor;
+    if (item.stored != DType::fp32)
+      values =
+          run(context_, *context_.built_in().cast, CastSetting{.dtype = item.stored}, {values})[0];
+    Gradient total = item.parameter.gradient();
+    item.parameter.clear_gradient();  // so that the sum may be made in place
+    context_.built_in().accumulate(context_, total, {std::move(values), std::move(item.rows)});
+    item.parameter.set_gradient(std::move(total));
+  }
+
+  Context& context_;
+  Communicator& communicator_;
+  GradientReducerOptions options_;
+  HeapVector<Item> items_;
+  HeapVector<Bucket> buckets_;
+  HeapVector<Tensor> addends_;  // of the bucket that is being filled
+  std::size_t gathered_ = 0;    // elements of them
+  std::size_t finished_ = 0;    // buckets at the front that are done
+  std::int64_t under_way_since_ = 0;
+  ReductionTimes times_{};
+};
+
+}  // namespace soma
+
+namespace soma::train {
+
+class Ranks {
+ public:
+  // Error parallel.ranks.
+  Ranks(Context& context, Communicator* communicator, const GradientReducerOptions& options)
+      : context_(context), communicator_(communicator) {
+    if (communicator != nullptr) reducer_.emplace(context, *communicator, options);
+  }
+
+  Ranks(const Ranks&) = delete;  // maximum() points here
+  Ranks& operator=(const Ranks&) = delete;
+
+  bool alone() const { return communicator_ == nullptr; }
+  bool first() const { return alone() || communicator_->rank() == 0; }
+  int count() const { return alone() ? 1 : communicator_->size(); }
+  Communicator* communicator() const { return communicator_; }
+  void barrier() {
+    if (!alone()) communicator_->barrier();
+  }
+  void abort(std::string_view reason) { communicator_->abort(reason); }
+
+  // ---- a step
+
+  // This rank's shards of a batch. Error parallel.ranks (fewer shards than ranks).
+  data::Batch part_of(const data::Batch& batch) {
+    const Part own = owned_shards(batch.inputs.sequences.shards(), communicator_->rank(), count());
+    return data::part_of(context_, batch, own.begin, own.count);
+  }
+  // TapeOptions::receiver.
+  GradientReceiver* receiver() { return alone() ? nullptr : &*reducer_; }
+  // Waits until the gradients of all ranks have met.
+  void finish_gradients() {
+    if (!alone()) reducer_->finish();
+  }
+  ReductionTimes reduction_times() const { return alone() ? ReductionTimes{} : reducer_->times(); }
+  // In the order of the shards.
+  void sum(std::span<float> values) {
+    if (!alone()) all_reduce(*communicator_, context_.heap(), values);
+  }
+  std::uint64_t sum(std::uint64_t number) {
+    if (!alone()) all_reduce_sum(*communicator_, context_.heap(), {&number, 1});
+    return number;
+  }
+  bool any(bool mine) {
+    if (alone()) return mine;
+    std::uint64_t bit = mine ? 1 : 0;
+    all_reduce_or(*communicator_, context_.heap(), {&bit, 1});
+    return bit != 0;
+  }
+  // Of what decides scales.
+  GlobalMaximum maximum() {
+    return {this, [](void* self, std::span<float> values) {
+              auto& ranks = *static_cast<Ranks*>(self);
+              all_reduce_max(*ranks.communicator_, ranks.context_.heap(), values);
+            }};
+  }
+
+  // ---- rows that each rank has some of: owned_range() of them
+
+  std::pair<std::size_t, std::size_t> own_rows(std::size_t rows) const {
+    const Part own = owned_range(rows, communicator_->rank(), count());
+    return {own.begin, own.end()};
+  }
+  // From each rank its rows of every parameter, to all.
+  void gather_rows(const Parameters& parameters) {
+    constexpr std::size_t at_once = 16;
+    for (std::size_t begin = 0; begin < parameters.size(); begin += at_once) {
+      std::vector<AllGather> gathers;
+      gathers.reserve(at_once);  // they stay where they are
+      const std::size_t end = (std::min)(parameters.size(), begin + at_once);
+      for (std::size_t i = begin; i < end; ++i) {
+        const Tensor value = parameters[i].value();
+        if (value.rank() == 0 || value.bytes() == 0) continue;
+        gathers.emplace_back(*communicator_, static_cast<int>(i - begin));
+        gathers.back().start({value.mutable_raw(), value.bytes()}, value.bytes() / value.size(0));
+      }
+      for (AllGather& gather : gathers) gather.finish();
+    }
+  }
+  // The whole of a tensor of that shape.
+  Tensor gather_rows(const Tensor& own, const Shape& shape) {
+    const Tensor whole = Tensor::empty(context_, shape, own.dtype());
+    if (whole.bytes() == 0) return whole;
+    const auto [begin, end] = own_rows(shape[0]);
+    copy(own, whole.slice(0, begin, end));
+    AllGather gather(*communicator_, collective_tag);
+    gather.start({whole.mutable_raw(), whole.bytes()}, whole.bytes() / shape[0]);
+    gather.finish();
+    return whole;
+  }
+
+  // ---- beginning and resuming
+
+  // Whether all ranks are about to do the same; then they get rank 0's weights. Error
+  // parallel.mismatch.
+  void begin(const Record& run, const Parameters& parameters) {
+    agree(*communicator_, run);
+    for (const Parameter& parameter : parameters) {
+      const Tensor value = parameter.value();
+      if (value.bytes() != 0)
+        broadcast_checked(*communicator_, {value.mutable_raw(), value.bytes()}, parameter.name);
+    }
+  }
+  bool from_first(bool mine) {
+    std::uint8_t flag = mine ? 1 : 0;
+    if (!alone()) broadcast(*communicator_, std::as_writable_bytes(std::span(&flag, 1)));
+    return flag != 0;
+  }
+  Checkpoint from_first(const Checkpoint& checkpoint) {
+    return broadcast_checkpoint(*communicator_, context_, checkpoint);
+  }
+
+ private:
+  Context& context_;
+  Communicator* communicator_;
+  std::optional<GradientReducer> reducer_{};
+};
 
 }  // namespace soma::train
 // ---- soma/train/stop_flag.hpp
@@ -8056,19 +9491,29 @@ struct TrainerOptions {
   std::uint64_t checkpoint_every = 0;  // steps; 0: at the end and when stopped
   bool resume = false;  // from the newest checkpoint; from the beginning where there is none
   double price_per_hour = 0;
+
+  // The ranks of a run that several train together (docs/scaling.md), a power of two up to the
+  // shards of a batch. Each has a trainer with the same options and a source of the same batches,
+  // of which it computes its shards; only rank 0 needs a store of checkpoints. nullptr: alone.
+  Communicator* communicator = nullptr;
+  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
+  bool overlap = true;           // gradients travel while backward goes on
+  bool shard_optimizer = false;  // each rank keeps its part of the moments (ZeRO stage 1)
 };
 
 class TrainerBase {
  public:
   // Gives the parameters the precision's types. Errors train.options, train.precision,
-  // and the schedule's.
+  // parallel.ranks, and the schedule's.
   TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options)
       : context_(context),
         task_(task),
         options_(options),
         precision_(context, options.precision, options.seed),
-        optimizer_(make_optimizer()) {
+        optimizer_(make_optimizer()),
+        ranks_(context, options.communicator, {options.reduce_bucket_bytes, options.overlap}) {
     check_options();
+    join_ranks();
   }
 
   // Follows the run; stays with the caller.
@@ -8077,7 +9522,9 @@ class TrainerBase {
   // Trains; evaluates on `held_out` where there is one. Ends early when `stop` is requested: after
   // the step that runs, with a checkpoint. Errors train.steps_unknown (a falling schedule over a
   // source that does not know its length), train.not_finite, train.checkpoint_needed,
-  // checkpoint.identity, checkpoint.operator, and those of the task, the source and the store.
+  // checkpoint.identity, checkpoint.operator, and those of the task, the source and the store. With
+  // ranks, what ends one ends all: the others get parallel.rank_lost. parallel.mismatch: they were
+  // not given the same.
   Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
              const StopFlag* stop = nullptr);
 
@@ -8090,6 +9537,13 @@ class TrainerBase {
     double loss = 0;  // sum over sequences
     std::uint64_t sequences = 0, tokens = 0, correct = 0, batches = 0;
     double wait = 0, flops = 0;
+    ReductionTimes reduction{};
+  };
+  // Of a batch of which this rank computed a part.
+  struct PartLoss {
+    float sum = 0;
+    double count = 0;  // what the sum over all ranks is divided by
+    std::uint64_t sequences = 0;
   };
   // All that a checkpoint remembers beside weights and moments.
   struct Progress {
@@ -8106,6 +9560,14 @@ class TrainerBase {
   Record identity(const data::BatchSource& batches) const;
   void save(const data::BatchSource& batches);
   void resume(data::BatchSource& batches);
+  void load(const Checkpoint& checkpoint, data::BatchSource& batches);
+  Report train(data::BatchSource& batches, data::BatchSource* held_out, const StopFlag* stop);
+  void join_ranks();
+  void begin_ranks(const data::BatchSource& batches, const data::BatchSource* held_out,
+                   std::uint64_t steps);
+  StateDict optimizer_state();
+  Evaluation evaluate_all(data::BatchSource& held_out);
+  void add_losses(std::span<PartLoss> losses, Gathered& sums);
   bool gather(data::BatchSource& batches, Tape& tape, Gathered& sums);
   void finish_step(const Gathered& sums, StepInfo& info, const optim::Schedule& schedule);
   void evaluate_now(data::BatchSource& held_out, Report& report, std::uint64_t epoch);
@@ -8118,10 +9580,152 @@ class TrainerBase {
   std::vector<Callback*> callbacks_;
   PrecisionState precision_;
   optim::AdamW optimizer_;
+  Ranks ranks_;
+  bool has_store_ = false;  // rank 0 has one
   optim::LossScaler scaler_{};
   Progress progress_{};
   StateDict best_{};
 };
+
+}  // namespace soma::train
+// ---- soma/train/trainer_parallel.hpp
+// The members of TrainerBase that several ranks need.
+
+// ---- soma/train/evaluate_ranks.hpp
+// evaluate() on several ranks: they take turns with the batches.
+
+namespace soma::train {
+
+// As evaluate(), of which every rank has the result in the end, bit by bit: rank r computes batches
+// r, r + ranks, ... of a source that all of them read, then losses and scores are exchanged and
+// counted in the order of the batches. Other errors: those of Communicator.
+inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
+                           PrecisionState* precision, Communicator& communicator) {
+  struct Whole {
+    std::size_t sequences = 0;
+    std::vector<std::int64_t> labels{};
+  };
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  const auto own = static_cast<std::size_t>(communicator.rank());
+  const std::size_t classes = task.classes();
+  // Of each batch that a rank computes: its loss, 1 where there are scores, and these (else zeros).
+  const auto numbers_of = [&](const Whole& batch) { return 2 + batch.sequences * classes; };
+
+  detail::Evaluator evaluator(context, task, precision);
+  std::vector<Whole> batches;
+  std::vector<std::vector<float>> numbers(ranks);
+  data::Batch first;
+  source.seek({});
+  for (data::Batch batch; source.next(batch);) {
+    if (batches.empty()) first = batch;
+    const std::size_t rank = batches.size() % ranks;
+    batches.push_back({batch.inputs.sequences.count()});
+    if (classes != 0) batches.back().labels = detail::class_labels(batch);
+    std::vector<float>& list = numbers[rank];
+    const std::size_t place = list.size();
+    list.resize(place + numbers_of(batches.back()));
+    if (rank != own) continue;
+    const detail::Evaluator::Scored scored = evaluator.compute(batch);
+    list[place] = scored.loss;
+    list[place + 1] = scored.scores.defined() ? 1.0f : 0.0f;
+    for (std::size_t i = 0; i < scored.list().size(); ++i) list[place + 2 + i] = scored.list()[i];
+  }
+  // What a batch leaves behind (converted weights) has to be the same on all ranks.
+  if (!batches.empty() && numbers[own].empty()) evaluator.compute(first);
+
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    broadcast(communicator, std::as_writable_bytes(std::span(numbers[rank])),
+              static_cast<int>(rank));
+  std::vector<std::size_t> next(ranks);
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const std::size_t rank = i % ranks, count = numbers_of(batches[i]);
+    const std::span<const float> list = std::span(numbers[rank]).subspan(next[rank], count);
+    next[rank] += count;
+    evaluator.count(batches[i].sequences, batches[i].labels, list[0],
+                    list[1] == 0 ? std::span<const float>() : list.subspan(2));
+  }
+  return evaluator.finish();
+}
+
+}  // namespace soma::train
+
+namespace soma::train {
+
+inline void TrainerBase::join_ranks() {
+  if (ranks_.alone()) return;
+  if (!task_.takes_parts())
+    fail(error_id::train_options, "Trainer", "task", "one whose loss is always a mean",
+         "one that several ranks can share (Task::takes_parts)");
+  if (options_.precision.reduction != Quantizer{})
+    fail(error_id::train_options, "Trainer", "precision.reduction",
+         to_string(options_.precision.reduction.format),
+         "fp32, in which ranks add up (Precision::weight_gradients rounds the sum)");
+  precision_.use_parts(ranks_.maximum());
+  if (options_.shard_optimizer)
+    optimizer_.keep_rows([&](std::size_t rows) { return ranks_.own_rows(rows); });
+}
+
+// All that has to be the same on all ranks, besides what a checkpoint remembers.
+inline void TrainerBase::begin_ranks(const data::BatchSource& batches,
+                                     const data::BatchSource* held_out, std::uint64_t steps) {
+  Record run = identity(batches);
+  run.set("steps", steps);
+  run.set("held_out", held_out == nullptr ? std::uint64_t{0} : held_out->hash());
+  run.set("non_finite", static_cast<std::uint64_t>(options_.non_finite));
+  run.set("evaluate_every", options_.evaluate_every);
+  run.set("patience", options_.patience);
+  run.set("keep_best", options_.keep_best);
+  run.set("checkpoint_every", options_.checkpoint_every);
+  run.set("resume", options_.resume);
+  run.set("reduce_bucket_bytes", options_.reduce_bucket_bytes);
+  run.set("shard_optimizer", options_.shard_optimizer);
+  ranks_.begin(run, task_.parameters());
+  has_store_ = ranks_.from_first(options_.checkpoints != nullptr);
+}
+
+inline StateDict TrainerBase::optimizer_state() {
+  return optimizer_.state(
+      [&](const Tensor& own, const Shape& shape) { return ranks_.gather_rows(own, shape); });
+}
+
+// A rank evaluates whole batches: their maxima are its own.
+inline Evaluation TrainerBase::evaluate_all(data::BatchSource& held_out) {
+  if (ranks_.alone()) return evaluate(context_, task_, held_out, &precision_);
+  precision_.set_maximum({});
+  Evaluation evaluation = evaluate(context_, task_, held_out, &precision_, *ranks_.communicator());
+  precision_.set_maximum(ranks_.maximum());
+  return evaluation;
+}
+
+// Waits for the gradients, and makes what is reported that of all ranks.
+inline void TrainerBase::add_losses(std::span<PartLoss> losses, Gathered& sums) {
+  const FloatEnvironment environment;
+  const ReductionTimes before = ranks_.reduction_times();
+  ranks_.finish_gradients();
+  const ReductionTimes after = ranks_.reduction_times();
+  sums.reduction = {after.total - before.total, after.waited - before.waited};
+  std::vector<float> totals;
+  for (const PartLoss& loss : losses) totals.push_back(loss.sum);
+  ranks_.sum(totals);
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    sums.loss += static_cast<double>(totals[i] / static_cast<float>(losses[i].count)) *
+                 static_cast<double>(losses[i].sequences);
+  sums.correct = ranks_.sum(sums.correct);
+}
+
+inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* held_out,
+                               const StopFlag* stop) {
+  if (ranks_.alone()) return train(batches, held_out, stop);
+  try {
+    return train(batches, held_out, stop);
+  } catch (const std::exception& error) {
+    ranks_.abort(error.what());
+    throw;
+  } catch (...) {
+    ranks_.abort("something that is no std::exception was thrown");
+    throw;
+  }
+}
 
 }  // namespace soma::train
 
@@ -8138,7 +9742,8 @@ inline void TrainerBase::check_options() const {
   if (!(options_.weight_decay >= 0) || std::isinf(options_.weight_decay))
     refuse("weight_decay", options_.weight_decay, "a finite number from 0");
   if (!(options_.clip >= 0)) refuse("clip", options_.clip, "a number from 0");
-  if (options_.checkpoints == nullptr && (options_.checkpoint_every != 0 || options_.resume))
+  if (options_.checkpoints == nullptr && ranks_.first() &&
+      (options_.checkpoint_every != 0 || options_.resume))
     fail(error_id::train_options, "Trainer", "checkpoints", "none",
          "a store, to save to or to resume from");
 }
@@ -8210,7 +9815,7 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
 inline void TrainerBase::save(const data::BatchSource& batches) {
   Checkpoint checkpoint;
   checkpoint.weights = nn::state_dict(task_.parameters());
-  checkpoint.optimizer = optimizer_.state();
+  checkpoint.optimizer = optimizer_state();
   checkpoint.precision = precision_.state();
   checkpoint.identity = identity(batches);
   Record& record = checkpoint.progress;
@@ -8229,13 +9834,22 @@ inline void TrainerBase::save(const data::BatchSource& batches) {
   record.set("loss_scale", double{scaler_.scale()});
   record.set("loss_scale_good_steps", scaler_.good_steps());
   set_operators(record, context_);
-  options_.checkpoints->save(progress_.step, checkpoint);
+  if (ranks_.first()) options_.checkpoints->save(progress_.step, checkpoint);
+  ranks_.barrier();
   for (Callback* callback : callbacks_) callback->on_checkpoint(progress_.step);
 }
 
 inline void TrainerBase::resume(data::BatchSource& batches) {
   Checkpoint checkpoint;
-  if (!options_.checkpoints->load_latest(context_, checkpoint)) return;
+  const bool found = ranks_.first() && options_.checkpoints->load_latest(context_, checkpoint);
+  if (!ranks_.from_first(found)) return;
+  if (ranks_.alone())
+    load(checkpoint, batches);
+  else
+    load(ranks_.from_first(checkpoint), batches);
+}
+
+inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& batches) {
   check_operators(checkpoint.progress, context_);
   check_identity(checkpoint.identity, identity(batches));
   const Record& record = checkpoint.progress;
@@ -8262,6 +9876,7 @@ inline void TrainerBase::resume(data::BatchSource& batches) {
 // Forward and backward of the batches of one step. False: the epoch had none left.
 inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered& sums) {
   clear_gradients(task_.parameters());
+  std::vector<PartLoss> losses;
   for (std::size_t part = 0; part < options_.accumulate; ++part) {
     const std::int64_t start = monotonic_nanoseconds();
     data::Batch batch;
@@ -8271,13 +9886,19 @@ inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered
     // Each batch draws its own dropout.
     tape.reset(static_cast<std::uint32_t>(progress_.batches));
     ++progress_.batches;
-    const nn::Task::Forward forward = task_.forward(tape, batch);
+    const data::Batch part_batch = ranks_.alone() ? batch : ranks_.part_of(batch);
+    const nn::Task::Forward forward = task_.forward(tape, part_batch);
     const std::size_t sequences = batch.inputs.sequences.count();
     // A step's loss is the mean over its sequences: batches weigh as many as they have.
     const float scale = options_.precision.loss_scaling ? scaler_.scale() : 1;
-    const float weight = scale * static_cast<float>(options_.accumulate == 1 ? 1 : sequences);
-    sums.loss +=
-        static_cast<double>(forward.loss.value().data<float>()[0]) * static_cast<double>(sequences);
+    float weight = scale * static_cast<float>(options_.accumulate == 1 ? 1 : sequences);
+    const float loss = forward.loss.value().data<float>()[0];
+    if (ranks_.alone()) {
+      sums.loss += static_cast<double>(loss) * static_cast<double>(sequences);
+    } else {
+      losses.push_back({loss, task_.loss_count(batch), sequences});
+      weight /= static_cast<float>(losses.back().count);
+    }
     sums.sequences += sequences;
     sums.tokens += batch.inputs.sequences.rows();
     sums.flops += task_.useful_flops(batch);
@@ -8285,13 +9906,14 @@ inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered
     if (task_.classes() != 0 && forward.scores.defined()) {
       ClassificationMetrics hits(task_.classes());
       const Tensor scores = contiguous(context_, forward.scores);
-      const std::vector<std::int64_t> labels = detail::class_labels(batch);
+      const std::vector<std::int64_t> labels = detail::class_labels(part_batch);
       for (std::size_t i = 0; i < labels.size(); ++i)
         hits.add(scores.span<float>().subspan(i * task_.classes(), task_.classes()), labels[i]);
       sums.correct += hits.correct();
     }
     tape.backward(forward.loss, weight);
   }
+  if (!ranks_.alone() && sums.batches != 0) add_losses(losses, sums);
   return sums.batches != 0;
 }
 
@@ -8316,6 +9938,7 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
     optimizer_.step(
         {.rate = info.learning_rate,
          .gradient_factor = share == 1 ? clipping : static_cast<float>(share * double{clipping})});
+    if (options_.shard_optimizer && !ranks_.alone()) ranks_.gather_rows(task_.parameters());
     progress_.skipped_in_a_row = 0;
   } else {
     info.skipped = true;
@@ -8335,17 +9958,20 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
   info.correct = sums.correct;
   info.wait_seconds = sums.wait;
   info.useful_flops = sums.flops;
+  info.reduction_seconds = sums.reduction.total;
+  info.reduction_wait_seconds = sums.reduction.waited;
 }
 
 inline void TrainerBase::keep_best() {
-  if (options_.checkpoints != nullptr) {
+  if (has_store_) {
+    if (!ranks_.first()) return ranks_.barrier();
     Checkpoint best;
     best.weights = nn::state_dict(task_.parameters());
     best.progress.set("step", progress_.step);
     best.progress.set("score", progress_.best);
     set_operators(best.progress, context_);
     options_.checkpoints->save_best(best);
-    return;
+    return ranks_.barrier();
   }
   best_ = StateDict();
   for (const auto& [name, tensor] : nn::state_dict(task_.parameters()))
@@ -8353,9 +9979,12 @@ inline void TrainerBase::keep_best() {
 }
 
 inline void TrainerBase::load_best() {
-  if (options_.checkpoints != nullptr) {
+  if (has_store_) {
     Checkpoint best;
-    if (options_.checkpoints->load_best(context_, best)) nn::load(task_.parameters(), best.weights);
+    const bool found = ranks_.first() && options_.checkpoints->load_best(context_, best);
+    if (!ranks_.from_first(found)) return;
+    if (!ranks_.alone()) best = ranks_.from_first(best);
+    nn::load(task_.parameters(), best.weights);
   } else if (!best_.empty()) {
     nn::load(task_.parameters(), best_);
   }
@@ -8363,7 +9992,7 @@ inline void TrainerBase::load_best() {
 
 inline void TrainerBase::evaluate_now(data::BatchSource& held_out, Report& report,
                                       std::uint64_t epoch) {
-  Evaluation evaluation = train::evaluate(context_, task_, held_out, &precision_);
+  Evaluation evaluation = evaluate_all(held_out);
   const double score = task_.classes() != 0 ? evaluation.metrics.accuracy() : -evaluation.loss;
   const bool better = !progress_.has_best || score > progress_.best;
   progress_.stale = better ? 0 : progress_.stale + 1;
@@ -8387,8 +10016,8 @@ inline void TrainerBase::evaluate_now(data::BatchSource& held_out, Report& repor
   }
 }
 
-inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* held_out,
-                               const StopFlag* stop) {
+inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* held_out,
+                                 const StopFlag* stop) {
   const std::int64_t start = monotonic_nanoseconds();
   progress_ = {};
   const std::uint64_t steps = count_steps(batches);
@@ -8400,6 +10029,8 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
                                  .warmup = options_.warmup_steps,
                                  .steps = steps};
   static_cast<void>(schedule(0));  // what is wrong with it shows here
+  has_store_ = options_.checkpoints != nullptr;
+  if (!ranks_.alone()) begin_ranks(batches, held_out, steps);
   batches.seek({});
   if (options_.resume) resume(batches);
 
@@ -8409,14 +10040,16 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
   RunInfo run_info{.first_step = progress_.step,
                    .steps = steps,
                    .epochs = options_.epochs,
-                   .threads = context_.executor().width};
+                   .threads = context_.executor().width,
+                   .ranks = ranks_.count()};
   for (const Parameter& parameter : task_.parameters())
     run_info.parameters += parameter.value().elements();
   for (Callback* callback : callbacks_) callback->on_start(run_info);
 
-  Tape tape(
-      context_,
-      {.seed = options_.seed, .activations = precision_.activations(), .precision = &precision_});
+  Tape tape(context_, {.seed = options_.seed,
+                       .activations = precision_.activations(),
+                       .precision = &precision_,
+                       .receiver = ranks_.receiver()});
   const auto wants_more = [&] {
     return (steps == 0 || progress_.step < steps) && !report.stopped_early && !report.interrupted;
   };
@@ -8439,6 +10072,8 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
       report.train_seconds += info.seconds;
       report.wait_seconds += info.wait_seconds;
       report.useful_flops += info.useful_flops;
+      report.reduction_seconds += info.reduction_seconds;
+      report.reduction_wait_seconds += info.reduction_wait_seconds;
       for (Callback* callback : callbacks_) callback->on_step(info);
     } else if (++empty_epochs > 1) {
       fail(error_id::train_options, "Trainer::fit", "batches", "a source without any",
@@ -8449,7 +10084,7 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
                          : any && progress_.step % options_.evaluate_every == 0;
     if (held_out != nullptr && due) evaluate_now(*held_out, report, epoch);
     report.stopped_early = options_.patience != 0 && progress_.stale >= options_.patience;
-    report.interrupted = any && stop != nullptr && stop->requested() && wants_more();
+    report.interrupted = any && ranks_.any(stop != nullptr && stop->requested()) && wants_more();
     if (options_.checkpoint_every != 0 && any && progress_.step % options_.checkpoint_every == 0 &&
         !report.interrupted) {
       save(batches);
@@ -8459,7 +10094,7 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
   clear_gradients(task_.parameters());
   if (held_out != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at)
     evaluate_now(*held_out, report, batches.position().epoch);
-  if (options_.checkpoints != nullptr && saved_at != progress_.step) save(batches);
+  if (has_store_ && saved_at != progress_.step) save(batches);
   if (options_.keep_best && !report.interrupted) load_best();
 
   report.steps = progress_.step;
@@ -8528,7 +10163,9 @@ class ConsoleProgress final : public Callback {
             << " parameters";
     if (run.steps != 0) stream_ << " for " << run.steps << " steps";
     if (run.first_step != 0) stream_ << ", resumed after step " << run.first_step;
-    stream_ << ", " << run.threads << (run.threads == 1 ? " thread\n" : " threads\n") << std::flush;
+    stream_ << ", " << run.threads << (run.threads == 1 ? " thread" : " threads");
+    if (run.ranks != 1) stream_ << " on each of " << run.ranks << " ranks";
+    stream_ << '\n' << std::flush;
   }
 
   void on_step(const StepInfo& step) override {
@@ -15492,7 +17129,9 @@ class Gemm {
   void finish_rows(const GemmTile& tile, std::size_t first, std::size_t rows) {
     float* sums = workspace_.tiles + first * tile.stride;
     const float factor = a_.factor() * b_.factor();  // what packing left out
-    if (factor != 1)
+    if (args_.factor != nullptr)
+      *args_.factor = factor;
+    else if (factor != 1)
       for (std::size_t row = 0; row < rows; ++row)
         multiply(sums + row * tile.stride, tile.columns, factor);
     evictor_.evict(tile.row + first, tile.column, rows, tile.columns, sums, tile.stride);
@@ -19946,6 +21585,8 @@ inline void multiply(Context& context, const GemmArgs& args) {
         detail::border(args.n, gemm.tile_columns, j + 1, column_parts) - column);
     own.bf16_products = context.bf16().products;
     own.workspace = memory.data() + index * workspace;
+    float same_factor = 1;  // one task writes where the caller reads
+    if (args.factor != nullptr && index != 0) own.factor = &same_factor;
     if (args.eviction.amax != nullptr) own.eviction.amax = &amax[index];
     gemm.multiply(own);
   });
@@ -20037,6 +21678,7 @@ inline void matmul_host(const OperatorCall& call) {
   if (setting.transpose_b) args.b = transposed(args.b);
   if (setting.over_rows) args.segments = segments.get();
   args.accumulation = setting.accumulation;
+  args.factor = setting.factor;
   for (std::size_t i = 0; i < sizes.batch; ++i) {
     multiply(call.context, args);
     args.a.data = static_cast<const std::byte*>(args.a.data) + a_step;
@@ -20735,14 +22377,14 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const Step&
     return;
   }
   if (columns == 0) return;
-  static_cast<void>(parameter_index(elements / columns, columns));
+  static_cast<void>(parameter_index(setting.first_row + elements / columns, columns));
   const auto step_rows = [&](std::size_t first, std::size_t end, const std::byte* from) {
     const std::size_t count = end - first;
     if (count == 0) return;
     step(StepRun{
         first * columns,
         random ? StepRows{count, columns, parameter_index(1, 0)} : StepRows{1, count * columns, 0},
-        from, parameter_index(first, 0)});
+        from, parameter_index(setting.first_row + first, 0)});
   };
   const std::span<const std::int64_t> touched = touched_rows(weight, rows);
   for_ranges(context, elements / columns, columns * 16, [&](std::size_t begin, std::size_t end) {
@@ -21427,319 +23069,6 @@ inline Inspection inspect(Context& context, const Tensor& x, const Quantizer& qu
 
 }  // namespace numeric
 }  // namespace soma
-
-namespace soma {
-
-namespace detail {
-
-// An operand as a product reads it: stored numbers, each so many times itself.
-struct ConvertedOperand {
-  Tensor values;
-  float scale = 1;
-};
-
-// Whether one and the same conversion serves sums in both directions.
-constexpr bool has_direction(const Quantizer& quantizer) {
-  return quantizer.scaling.policy != ScalePolicy::none &&
-         quantizer.scaling.granularity != Granularity::tensor &&
-         quantizer.scaling.granularity != Granularity::block_128x128;
-}
-
-constexpr bool leaves_alone(const Quantizer& quantizer, DType stored) {
-  return quantizer.format == formats::fp32 ||
-         (quantizer.format == format_of(stored) && quantizer.scaling.policy == ScalePolicy::none);
-}
-
-struct OperandUse {
-  bool along_rows = false, parameter = false, training = false, record = false;
-  std::uint32_t step = 0;
-};
-
-inline float largest_magnitude(Context& context, const Tensor& x) {
-  const Tensor all = regular(context, x);
-  const std::size_t rows = all.shape().rows(), columns = all.shape().columns();
-  AtomicMaximum amax;
-  for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {
-    float largest = 0;
-    context.kernels().quantize({.rows = end - begin,
-                                .columns = columns,
-                                .x = part(operand(all), begin, 0),
-                                .amax = &largest});
-    amax.include(largest);
-  });
-  return amax.value();
-}
-
-inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand,
-                                        const GlobalMaximum& maximum, const Tensor& x,
-                                        const Sequences& sequences, const OperandUse& use) {
-  QuantizeSetting setting{.quantizer = operand.quantizer,
-                          .along_rows = use.along_rows,
-                          .parameter = use.parameter,
-                          .draw = operand.draw};
-  setting.draw.step = use.step;
-  if (leaves_alone(setting.quantizer, x.dtype())) return {x, 1};
-  Scaling& scaling = setting.quantizer.scaling;
-  const bool remembers = scaling.policy == ScalePolicy::delayed;
-  if (remembers && operand.scale == 0) scaling.policy = ScalePolicy::current;
-  setting.scale = operand.scale;
-  const bool global = maximum.run != nullptr && !use.parameter;
-  if (global && scaling.policy == ScalePolicy::current &&
-      scaling.granularity == Granularity::tensor) {
-    float amax = largest_magnitude(context, x);
-    maximum.run(maximum.self, {&amax, 1});
-    setting.scale = scale_for(scaling, setting.quantizer.format, amax);
-    scaling.policy = ScalePolicy::delayed;
-  }
-  const Outputs made = run(context, ops::quantize, setting, {x}, sequences);
-  if (remembers && use.training) operand.amax = (std::max)(operand.amax, made[2].data<float>()[0]);
-  if (operand.statistics != nullptr && use.training && use.record &&
-      !(use.along_rows && !use.parameter))
-    *operand.statistics += inspect_conversion(context, x, made, setting);
-  const bool codes = quantized_code_dtype(operand.quantizer) >= 0;
-  return {made[0], codes ? made[1].data<float>()[0] : 1};
-}
-
-inline ConvertedOperand converted_weight(Context& context, LinearFormats& formats,
-                                         const Tensor& weight, bool along_rows,
-                                         const QuantizedLinearSetting& setting) {
-  const Quantizer& quantizer = formats.weight.quantizer;
-  if (leaves_alone(quantizer, weight.dtype())) return {weight, 1};
-  LinearFormats::Converted& kept =
-      along_rows && has_direction(quantizer) ? formats.backward : formats.forward;
-  const bool fresh = kept.source == weight.raw() && kept.version == weight.version() &&
-                     kept.wanted_scale == formats.weight.scale;
-  if (!fresh) {
-    const ConvertedOperand made =
-        convert_operand(context, formats.weight, formats.maximum, weight, {},
-                        {.along_rows = along_rows,
-                         .parameter = true,
-                         .training = setting.training,
-                         .record = setting.record,
-                         .step = setting.step});
-    kept = {weight.raw(), weight.version(), formats.weight.scale, made.values, made.scale};
-  }
-  return {kept.values, kept.scale};
-}
-
-// Inputs as linear's; outputs y, what the activation was given, x for the gradient of the weight,
-// and its scale.
-inline void quantized_linear_host(const OperatorCall& call) {
-  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
-  LinearFormats& formats = *setting.formats;
-  Context& context = call.context;
-  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
-  const auto convert = [&](bool along_rows) {
-    return convert_operand(context, formats.x, formats.maximum, x, call.sequences,
-                           {.along_rows = along_rows,
-                            .training = setting.training,
-                            .record = setting.record,
-                            .step = setting.step});
-  };
-  const ConvertedOperand input = convert(false);
-  const ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
-  const Outputs made = run(
-      context, ops::linear,
-      LinearSetting{.activation = setting.activation,
-                    .dropout = setting.dropout,
-                    .x_scale = input.scale,
-                    .weight_scale = kernel.scale,
-                    .output = x.dtype(),
-                    .accumulation = formats.accumulation},
-      {input.values, kernel.values, input_or_none(call.inputs, 2), input_or_none(call.inputs, 3)},
-      call.sequences);
-  ConvertedOperand kept{Tensor::empty(context, Shape{0}), 1};
-  if (setting.record) kept = has_direction(formats.x.quantizer) ? convert(true) : input;
-  call.outputs[0] = made[0];
-  call.outputs[1] = made[1];
-  call.outputs[2] = kept.values;
-  call.outputs[3] = Tensor::scalar(context, kept.scale);
-}
-
-inline void quantized_linear_gradient(const GradientCall& call) {
-  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
-  LinearFormats& formats = *setting.formats;
-  Context& context = call.context;
-  const Tensor d = product_gradient(call, setting.activation, setting.dropout);
-  const Tensor rows = as_rows(context, d);
-  const auto convert = [&](bool along_rows) {
-    return convert_operand(context, formats.gradient, formats.maximum, rows, call.sequences,
-                           {.along_rows = along_rows,
-                            .training = setting.training,
-                            .record = true,
-                            .step = setting.step});
-  };
-  ConvertedOperand dy;
-  if (is_wanted(call, 0) || !has_direction(formats.gradient.quantizer)) dy = convert(false);
-  if (is_wanted(call, 0)) {
-    const ConvertedOperand kernel =
-        converted_weight(context, formats, call.inputs[1], true, setting);
-    call.input_gradients[0].values =
-        run(context, ops::matmul,
-            MatmulSetting{.a = {.scale = dy.scale},
-                          .b = {.scale = kernel.scale},
-                          .output = formats.input_gradient.value_or(call.inputs[0].dtype()),
-                          .accumulation = formats.accumulation},
-            {dy.values, kernel.values}, call.sequences)[0]
-            .reshape(call.inputs[0].shape());
-  }
-  if (is_wanted(call, 1)) {
-    if (has_direction(formats.gradient.quantizer)) dy = convert(true);
-    call.input_gradients[1].values =
-        run(context, ops::matmul,
-            MatmulSetting{.transpose_a = true,
-                          .over_rows = true,
-                          .a = {.scale = dy.scale},
-                          .b = {.scale = call.outputs[3].data<float>()[0]},
-                          .output = formats.weight_gradient,
-                          .accumulation = formats.accumulation},
-            {dy.values, as_rows(context, call.outputs[2])}, call.sequences)[0];
-  }
-  addend_gradients(call, d);
-}
-
-inline std::vector<ReferenceTensor> quantized_linear_reference(
-    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<QuantizedLinearSetting>();
-  Sample plain = sample;
-  plain.attributes = LinearSetting{.activation = setting.activation, .dropout = setting.dropout};
-  return linear_reference(plain, inputs);
-}
-
-// With nothing converted it is a linear layer.
-inline OperatorSamples quantized_linear_samples() {
-  static LinearFormats wide;
-  OperatorSamples result = linear_samples();
-  for (Sample& sample : result.samples) {
-    const auto setting = sample.attributes.as<LinearSetting>();
-    sample.attributes = QuantizedLinearSetting{.activation = setting.activation,
-                                               .dropout = setting.dropout,
-                                               .formats = &wide,
-                                               .record = true};
-  }
-  result.reference = &quantized_linear_reference;
-  return result;
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator quantized_linear{.name = "quantized_linear",
-                                           .min_inputs = 2,
-                                           .max_inputs = 4,
-                                           .outputs = 4,
-                                           .keeps_inputs = 2,
-                                           .keeps_outputs = 14,
-                                           .allocates_outputs = true,
-                                           .composite = true,
-                                           .host = &detail::quantized_linear_host,
-                                           .gradient = &detail::quantized_linear_gradient,
-                                           .samples = &detail::quantized_linear_samples};
-
-}  // namespace ops
-}  // namespace soma
-// ---- soma/ops/softmax.hpp
-// Softmax and log softmax over the last dimension.
-
-namespace soma {
-
-namespace detail {
-
-inline void softmax_shape(const ShapeCall& call) {
-  check_min_rank("softmax", "x", call.inputs[0], 1);
-  check_floating("softmax", "x", call.inputs[0]);
-  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
-}
-
-inline void softmax_host(const OperatorCall& call) {
-  const Tensor x = regular(call.context, call.inputs[0]);
-  const MatrixTarget y = target(call.outputs[0]);
-  const std::size_t columns = x.shape().columns();
-  for_ranges(call.context, x.shape().rows(), columns * 16, [&](std::size_t begin, std::size_t end) {
-    call.context.kernels().norm.softmax(
-        {.rows = end - begin,
-         .columns = columns,
-         .logarithm = call.attributes.as<SoftmaxSetting>().logarithm,
-         .x = part(operand(x), begin, 0),
-         .y = part(y, begin, 0)});
-  });
-}
-
-// Inputs y, dy; output dx.
-inline void softmax_backward_shape(const ShapeCall& call) {
-  check_shape("softmax backward", "dy", call.inputs[1], call.inputs[0].shape());
-  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
-}
-inline void softmax_backward_host(const OperatorCall& call) {
-  const Tensor y = call.inputs[0], dy = regular(call.context, call.inputs[1]);
-  const MatrixTarget dx = target(call.outputs[0]);
-  const std::size_t columns = y.shape().columns();
-  for_ranges(call.context, y.shape().rows(), columns * 4, [&](std::size_t begin, std::size_t end) {
-    call.context.kernels().norm.softmax_backward(
-        {.rows = end - begin,
-         .columns = columns,
-         .logarithm = call.attributes.as<SoftmaxSetting>().logarithm,
-         .y_in = part(operand(y), begin, 0),
-         .dy = part(operand(dy), begin, 0),
-         .dx = part(dx, begin, 0)});
-  });
-}
-
-inline void softmax_gradient(const GradientCall& call);
-
-inline OperatorSamples softmax_samples() {
-  OperatorSamples result;
-  for (const bool logarithm : {false, true})
-    for (const Shape& shape : {Shape{1}, Shape{5, 33}, Shape{3, 2, 16}, Shape{0, 4}, Shape{7, 2}})
-      result.samples.push_back(
-          {.name = to_string(shape) + (logarithm ? " logarithm" : ""),
-           .inputs = {{.shape = shape, .low = -4, .high = 4}},
-           .attributes = SoftmaxSetting{logarithm},
-           .lengths = {},
-           .error = static_cast<double>(shape.columns() + 16) * 0x1p-24,
-           .gradient_error = 4 * static_cast<double>(shape.columns() + 16) * 0x1p-24});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    ReferenceTensor y{inputs[0]};
-    const std::size_t columns = y.shape.columns();
-    for (std::size_t row = 0; row < y.values.size(); row += columns) {
-      double sum = 0;
-      for (std::size_t c = 0; c < columns; ++c) sum += std::exp(y.values[row + c]);
-      for (std::size_t c = 0; c < columns; ++c)
-        y.values[row + c] = sample.attributes.as<SoftmaxSetting>().logarithm
-                                ? y.values[row + c] - std::log(sum)
-                                : std::exp(y.values[row + c]) / sum;
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator softmax_backward{.name = "softmax backward",
-                                           .min_inputs = 2,
-                                           .max_inputs = 2,
-                                           .shape = &detail::softmax_backward_shape,
-                                           .host = &detail::softmax_backward_host};
-
-inline constexpr Operator softmax{.name = "softmax",
-                                  .keeps_outputs = 1,
-                                  .shape = &detail::softmax_shape,
-                                  .host = &detail::softmax_host,
-                                  .gradient = &detail::softmax_gradient,
-                                  .samples = &detail::softmax_samples};
-
-}  // namespace ops
-
-inline void detail::softmax_gradient(const GradientCall& call) {
-  call.input_gradients[0].values = run(call.context, ops::softmax_backward, call.attributes,
-                                       {call.outputs[0], call.output_gradients[0]})[0];
-}
-
-}  // namespace soma
 // ---- soma/ops/views.hpp
 // Operators that choose or rearrange elements without computing: reshape, transpose, slice, select
 // (views of their input), the first row of each sequence, concatenation, and cast.
@@ -22058,6 +23387,336 @@ inline void detail::cast_gradient(const GradientCall& call) {
   call.input_gradients[0].values =
       run(call.context, ops::cast, CastSetting{call.inputs[0].dtype(), {}, {}},
           {call.output_gradients[0]})[0];
+}
+
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+// An operand as a product reads it: stored numbers, each so many times itself.
+struct ConvertedOperand {
+  Tensor values;
+  float scale = 1;
+};
+
+// Whether one and the same conversion serves sums in both directions.
+constexpr bool has_direction(const Quantizer& quantizer) {
+  return quantizer.scaling.policy != ScalePolicy::none &&
+         quantizer.scaling.granularity != Granularity::tensor &&
+         quantizer.scaling.granularity != Granularity::block_128x128;
+}
+
+constexpr bool leaves_alone(const Quantizer& quantizer, DType stored) {
+  return quantizer.format == formats::fp32 ||
+         (quantizer.format == format_of(stored) && quantizer.scaling.policy == ScalePolicy::none);
+}
+
+// Whether a cast does the same, which devices have a program for.
+constexpr bool is_cast(const Quantizer& quantizer) {
+  return quantizer.scaling.policy == ScalePolicy::none &&
+         quantizer.rounding == Rounding::nearest_even && dtype_index(quantizer.format) >= 0;
+}
+
+// As ops::quantize, but without amax, which is for scales.
+inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const Tensor& x) {
+  const CastSetting setting{.dtype = find_dtype(quantizer.format)};
+  return {run(context, ops::cast, setting, {x})[0], Tensor::full(context, Shape{1, 1}, 1.0f)};
+}
+
+struct OperandUse {
+  bool along_rows = false, parameter = false, training = false, record = false;
+  std::uint32_t step = 0;
+};
+
+inline float largest_magnitude(Context& context, const Tensor& x) {
+  const Tensor all = regular(context, x);
+  const std::size_t rows = all.shape().rows(), columns = all.shape().columns();
+  AtomicMaximum amax;
+  for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {
+    float largest = 0;
+    context.kernels().quantize({.rows = end - begin,
+                                .columns = columns,
+                                .x = part(operand(all), begin, 0),
+                                .amax = &largest});
+    amax.include(largest);
+  });
+  return amax.value();
+}
+
+inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand,
+                                        const GlobalMaximum& maximum, const Tensor& x,
+                                        const Sequences& sequences, const OperandUse& use) {
+  QuantizeSetting setting{.quantizer = operand.quantizer,
+                          .along_rows = use.along_rows,
+                          .parameter = use.parameter,
+                          .draw = operand.draw};
+  setting.draw.step = use.step;
+  if (leaves_alone(setting.quantizer, x.dtype())) return {x, 1};
+  Scaling& scaling = setting.quantizer.scaling;
+  const bool remembers = scaling.policy == ScalePolicy::delayed;
+  if (remembers && operand.scale == 0) scaling.policy = ScalePolicy::current;
+  setting.scale = operand.scale;
+  const bool global = maximum.run != nullptr && !use.parameter;
+  if (global && scaling.policy == ScalePolicy::current &&
+      scaling.granularity == Granularity::tensor) {
+    float amax = largest_magnitude(context, x);
+    maximum.run(maximum.self, {&amax, 1});
+    setting.scale = scale_for(scaling, setting.quantizer.format, amax);
+    scaling.policy = ScalePolicy::delayed;
+  }
+  const Outputs made = is_cast(setting.quantizer)
+                           ? cast_operand(context, setting.quantizer, x)
+                           : run(context, ops::quantize, setting, {x}, sequences);
+  if (remembers && use.training) operand.amax = (std::max)(operand.amax, made[2].data<float>()[0]);
+  if (operand.statistics != nullptr && use.training && use.record &&
+      !(use.along_rows && !use.parameter))
+    *operand.statistics += inspect_conversion(context, x, made, setting);
+  const bool codes = quantized_code_dtype(operand.quantizer) >= 0;
+  return {made[0], codes ? made[1].data<float>()[0] : 1};
+}
+
+inline ConvertedOperand converted_weight(Context& context, LinearFormats& formats,
+                                         const Tensor& weight, bool along_rows,
+                                         const QuantizedLinearSetting& setting) {
+  const Quantizer& quantizer = formats.weight.quantizer;
+  if (leaves_alone(quantizer, weight.dtype())) return {weight, 1};
+  LinearFormats::Converted& kept =
+      along_rows && has_direction(quantizer) ? formats.backward : formats.forward;
+  const bool fresh = kept.source == weight.raw() && kept.version == weight.version() &&
+                     kept.wanted_scale == formats.weight.scale;
+  if (!fresh) {
+    const ConvertedOperand made =
+        convert_operand(context, formats.weight, formats.maximum, weight, {},
+                        {.along_rows = along_rows,
+                         .parameter = true,
+                         .training = setting.training,
+                         .record = setting.record,
+                         .step = setting.step});
+    kept = {weight.raw(), weight.version(), formats.weight.scale, made.values, made.scale};
+  }
+  return {kept.values, kept.scale};
+}
+
+// Inputs as linear's; outputs y, what the activation was given, x for the gradient of the weight,
+// and its scale.
+inline void quantized_linear_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
+  LinearFormats& formats = *setting.formats;
+  Context& context = call.context;
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  const auto convert = [&](bool along_rows) {
+    return convert_operand(context, formats.x, formats.maximum, x, call.sequences,
+                           {.along_rows = along_rows,
+                            .training = setting.training,
+                            .record = setting.record,
+                            .step = setting.step});
+  };
+  const ConvertedOperand input = convert(false);
+  const ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
+  const Outputs made = run(
+      context, ops::linear,
+      LinearSetting{.activation = setting.activation,
+                    .dropout = setting.dropout,
+                    .x_scale = input.scale,
+                    .weight_scale = kernel.scale,
+                    .output = x.dtype(),
+                    .accumulation = formats.accumulation},
+      {input.values, kernel.values, input_or_none(call.inputs, 2), input_or_none(call.inputs, 3)},
+      call.sequences);
+  ConvertedOperand kept{Tensor::empty(context, Shape{0}), 1};
+  if (setting.record) kept = has_direction(formats.x.quantizer) ? convert(true) : input;
+  call.outputs[0] = made[0];
+  call.outputs[1] = made[1];
+  call.outputs[2] = kept.values;
+  call.outputs[3] = Tensor::scalar(context, kept.scale);
+}
+
+inline void quantized_linear_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
+  LinearFormats& formats = *setting.formats;
+  Context& context = call.context;
+  const Tensor d = product_gradient(call, setting.activation, setting.dropout);
+  const Tensor rows = as_rows(context, d);
+  const auto convert = [&](bool along_rows) {
+    return convert_operand(context, formats.gradient, formats.maximum, rows, call.sequences,
+                           {.along_rows = along_rows,
+                            .training = setting.training,
+                            .record = true,
+                            .step = setting.step});
+  };
+  ConvertedOperand dy;
+  if (is_wanted(call, 0) || !has_direction(formats.gradient.quantizer)) dy = convert(false);
+  if (is_wanted(call, 0)) {
+    const ConvertedOperand kernel =
+        converted_weight(context, formats, call.inputs[1], true, setting);
+    call.input_gradients[0].values =
+        run(context, ops::matmul,
+            MatmulSetting{.a = {.scale = dy.scale},
+                          .b = {.scale = kernel.scale},
+                          .output = formats.input_gradient.value_or(call.inputs[0].dtype()),
+                          .accumulation = formats.accumulation},
+            {dy.values, kernel.values}, call.sequences)[0]
+            .reshape(call.inputs[0].shape());
+  }
+  if (is_wanted(call, 1)) {
+    if (has_direction(formats.gradient.quantizer)) dy = convert(true);
+    Gradient& gradient = call.input_gradients[1];
+    const DType stored = formats.weight_gradient.value_or(d.dtype());
+    if (formats.part) gradient.stored = stored;
+    gradient.values = run(context, ops::matmul,
+                          MatmulSetting{.transpose_a = true,
+                                        .over_rows = true,
+                                        .a = {.scale = dy.scale},
+                                        .b = {.scale = call.outputs[3].data<float>()[0]},
+                                        .output = formats.part ? DType::fp32 : stored,
+                                        .factor = formats.part ? &gradient.factor : nullptr,
+                                        .accumulation = formats.accumulation},
+                          {dy.values, as_rows(context, call.outputs[2])}, call.sequences)[0];
+  }
+  addend_gradients(call, d);
+}
+
+inline std::vector<ReferenceTensor> quantized_linear_reference(
+    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<QuantizedLinearSetting>();
+  Sample plain = sample;
+  plain.attributes = LinearSetting{.activation = setting.activation, .dropout = setting.dropout};
+  return linear_reference(plain, inputs);
+}
+
+// With nothing converted it is a linear layer.
+inline OperatorSamples quantized_linear_samples() {
+  static LinearFormats wide;
+  OperatorSamples result = linear_samples();
+  for (Sample& sample : result.samples) {
+    const auto setting = sample.attributes.as<LinearSetting>();
+    sample.attributes = QuantizedLinearSetting{.activation = setting.activation,
+                                               .dropout = setting.dropout,
+                                               .formats = &wide,
+                                               .record = true};
+  }
+  result.reference = &quantized_linear_reference;
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator quantized_linear{.name = "quantized_linear",
+                                           .min_inputs = 2,
+                                           .max_inputs = 4,
+                                           .outputs = 4,
+                                           .keeps_inputs = 2,
+                                           .keeps_outputs = 14,
+                                           .allocates_outputs = true,
+                                           .composite = true,
+                                           .host = &detail::quantized_linear_host,
+                                           .gradient = &detail::quantized_linear_gradient,
+                                           .samples = &detail::quantized_linear_samples};
+
+}  // namespace ops
+}  // namespace soma
+// ---- soma/ops/softmax.hpp
+// Softmax and log softmax over the last dimension.
+
+namespace soma {
+
+namespace detail {
+
+inline void softmax_shape(const ShapeCall& call) {
+  check_min_rank("softmax", "x", call.inputs[0], 1);
+  check_floating("softmax", "x", call.inputs[0]);
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+
+inline void softmax_host(const OperatorCall& call) {
+  const Tensor x = regular(call.context, call.inputs[0]);
+  const MatrixTarget y = target(call.outputs[0]);
+  const std::size_t columns = x.shape().columns();
+  for_ranges(call.context, x.shape().rows(), columns * 16, [&](std::size_t begin, std::size_t end) {
+    call.context.kernels().norm.softmax(
+        {.rows = end - begin,
+         .columns = columns,
+         .logarithm = call.attributes.as<SoftmaxSetting>().logarithm,
+         .x = part(operand(x), begin, 0),
+         .y = part(y, begin, 0)});
+  });
+}
+
+// Inputs y, dy; output dx.
+inline void softmax_backward_shape(const ShapeCall& call) {
+  check_shape("softmax backward", "dy", call.inputs[1], call.inputs[0].shape());
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+inline void softmax_backward_host(const OperatorCall& call) {
+  const Tensor y = call.inputs[0], dy = regular(call.context, call.inputs[1]);
+  const MatrixTarget dx = target(call.outputs[0]);
+  const std::size_t columns = y.shape().columns();
+  for_ranges(call.context, y.shape().rows(), columns * 4, [&](std::size_t begin, std::size_t end) {
+    call.context.kernels().norm.softmax_backward(
+        {.rows = end - begin,
+         .columns = columns,
+         .logarithm = call.attributes.as<SoftmaxSetting>().logarithm,
+         .y_in = part(operand(y), begin, 0),
+         .dy = part(operand(dy), begin, 0),
+         .dx = part(dx, begin, 0)});
+  });
+}
+
+inline void softmax_gradient(const GradientCall& call);
+
+inline OperatorSamples softmax_samples() {
+  OperatorSamples result;
+  for (const bool logarithm : {false, true})
+    for (const Shape& shape : {Shape{1}, Shape{5, 33}, Shape{3, 2, 16}, Shape{0, 4}, Shape{7, 2}})
+      result.samples.push_back(
+          {.name = to_string(shape) + (logarithm ? " logarithm" : ""),
+           .inputs = {{.shape = shape, .low = -4, .high = 4}},
+           .attributes = SoftmaxSetting{logarithm},
+           .lengths = {},
+           .error = static_cast<double>(shape.columns() + 16) * 0x1p-24,
+           .gradient_error = 4 * static_cast<double>(shape.columns() + 16) * 0x1p-24});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    ReferenceTensor y{inputs[0]};
+    const std::size_t columns = y.shape.columns();
+    for (std::size_t row = 0; row < y.values.size(); row += columns) {
+      double sum = 0;
+      for (std::size_t c = 0; c < columns; ++c) sum += std::exp(y.values[row + c]);
+      for (std::size_t c = 0; c < columns; ++c)
+        y.values[row + c] = sample.attributes.as<SoftmaxSetting>().logarithm
+                                ? y.values[row + c] - std::log(sum)
+                                : std::exp(y.values[row + c]) / sum;
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator softmax_backward{.name = "softmax backward",
+                                           .min_inputs = 2,
+                                           .max_inputs = 2,
+                                           .shape = &detail::softmax_backward_shape,
+                                           .host = &detail::softmax_backward_host};
+
+inline constexpr Operator softmax{.name = "softmax",
+                                  .keeps_outputs = 1,
+                                  .shape = &detail::softmax_shape,
+                                  .host = &detail::softmax_host,
+                                  .gradient = &detail::softmax_gradient,
+                                  .samples = &detail::softmax_samples};
+
+}  // namespace ops
+
+inline void detail::softmax_gradient(const GradientCall& call) {
+  call.input_gradients[0].values = run(call.context, ops::softmax_backward, call.attributes,
+                                       {call.outputs[0], call.output_gradients[0]})[0];
 }
 
 }  // namespace soma

@@ -32,7 +32,7 @@ MOST_RUNS = 9
 CLEARLY = 0.6
 DISPATCH = ["-DSOMA_DISPATCH=1"]
 MOST = 2.5  # for a header that is not named below
-MOST_BY_NAME = {"soma/api.hpp": 3.0, "soma/soma.hpp": 5.0, "soma/testing.hpp": 4.0, "soma/train.hpp": 3.5}
+MOST_BY_NAME = {"soma/api.hpp": 3.0, "soma/soma.hpp": 5.0, "soma/testing.hpp": 4.0, "soma/train.hpp": 4.25}
 # The JSON library alone costs 3.5; that is why it stands in one header, and api.hpp does not reach it.
 MOST_WITH_IO = {"soma/io/json_text.hpp": 5.0, "soma/io/record_json.hpp": 6.0, "soma/io/json_lines.hpp": 6.0,
                 "soma/io/safetensors_header.hpp": 5.0, "soma/io/safetensors.hpp": 6.5, "soma/io.hpp": 8.5,

@@ -196,3 +196,53 @@ TEST_CASE("parameters, and a weight and its states, draw apart", "[unit][optim]"
   CHECK(step("a") == step("a"));
   CHECK(step("a") != step("b"));
 }
+
+TEST_CASE("optimizers that keep some rows step together like one that keeps all", "[unit][optim]") {
+  auto context = make_context();
+  const auto step_of = [](int i) { return optim::Step{.rate = 0.01 + 0.001 * i}; };
+  for (const bool sparse : {false, true})
+    for (const optim::StepStorage& storage : {optim::StepStorage{}, narrow}) {
+      INFO((sparse ? "sparse" : "dense") << ' ' << to_string(storage.state));
+      const Tensor start = weight(context, DType::bf16);
+      // The whole, two that share one weight, and two that take over in the middle.
+      const Var all = Var::parameter(context, clone(context, start));
+      const Var shared = Var::parameter(context, clone(context, start));
+      const Parameters of_all{{"table", all}}, of_shared{{"table", shared}};
+      const optim::AdamWOptions options{.storage = storage};
+      optim::AdamW one(context, of_all, 0.01f, options);
+      const auto part = [&](std::size_t begin, std::size_t end) {
+        auto made = std::make_unique<optim::AdamW>(context, of_shared, 0.01f, options);
+        made->keep_rows([=](std::size_t count) {
+          REQUIRE(count == rows);
+          return std::pair(begin, end);
+        });
+        return made;
+      };
+      std::vector<std::unique_ptr<optim::AdamW>> parts;
+      parts.push_back(part(0, 100));
+      parts.push_back(part(100, 100));  // none
+      parts.push_back(part(100, rows));
+      for (int i = 0; i < 6; ++i) {
+        Gradient gradient = sparse_gradient(context, i);
+        if (!sparse) gradient = {context.built_in().to_dense(context, gradient, start.shape()), {}};
+        all.set_gradient(gradient);
+        shared.set_gradient(gradient);
+        if (i == 3) {  // from a whole state, other rows
+          parts.clear();
+          parts.push_back(part(0, 7));
+          parts.push_back(part(7, rows));
+          for (auto& each : parts) each->load_state(one.state());
+        }
+        one.step(step_of(i));
+        for (auto& each : parts) each->step(step_of(i));
+        CHECK(bits(context, shared.value()) == bits(context, all.value()));
+      }
+      CHECK(parts[0]->state().at("table.first_moment").shape() == Shape{7, columns});
+      const StateDict whole = parts[1]->state([&](const Tensor& own, const Shape& shape) {
+        CHECK(own.shape() == Shape{rows - 7, columns});
+        CHECK(shape == Shape{rows, columns});
+        return Tensor::zeros(context, shape, own.dtype());
+      });
+      CHECK(whole.at("table.second_moment").shape() == Shape{rows, columns});
+    }
+}

@@ -221,3 +221,43 @@ TEST_CASE("lists become a ragged tensor", "[unit][ragged]") {
   CHECK(id_of([&] { make_ragged<std::int32_t>(context, lists, {.shards = 5}); }) ==
         "ragged.shards");
 }
+
+TEST_CASE("shards of a batch as sequences of their own", "[unit][ragged]") {
+  auto context = make_context();
+  const std::vector<std::uint64_t> ordinals{9, 4, 7, 1, 30};
+  const Sequences whole =
+      Sequences::from_lengths(context, Sizes{3, 5, 2, 6, 4}, {.ordinals = ordinals, .shards = 4});
+  for (const std::size_t count : {1u, 2u, 4u})
+    for (std::size_t first = 0; first < 4; first += count) {
+      const Sequences part = whole.part(context, first, count);
+      const std::size_t row = whole.row_bounds()[first];
+      const std::size_t sequence = whole.sequence_bounds()[first];
+      CHECK(part.shards() == count);
+      for (std::size_t i = 0; i <= count; ++i) {
+        CHECK(part.row_bounds()[i] + row == whole.row_bounds()[first + i]);
+        CHECK(part.sequence_bounds()[i] + sequence == whole.sequence_bounds()[first + i]);
+      }
+      REQUIRE(part.count() == whole.sequence_bounds()[first + count] - sequence);
+      REQUIRE(part.rows() == whole.row_bounds()[first + count] - row);
+      std::size_t longest = 0;
+      for (std::size_t i = 0; i < part.count(); ++i) {
+        CHECK(part.ordinal(i) == ordinals[sequence + i]);
+        CHECK(part.begin(i) + row == whole.begin(sequence + i));
+        CHECK(part.length(i) == whole.length(sequence + i));
+        longest = std::max(longest, part.length(i));
+      }
+      CHECK(part.longest() == longest);
+      for (std::size_t i = 0; i < part.rows(); ++i)
+        CHECK(part.row_indices()[i] == whole.row_indices()[row + i]);
+    }
+  // Of one sequence all but one shard are empty.
+  const Sequences one = cut(context, {5}, 4);
+  std::size_t rows = 0;
+  for (std::size_t i = 0; i < 4; ++i) rows += one.part(context, i, 1).rows();
+  CHECK(rows == 5);
+  CHECK(one.part(context, 0, 1).summary(context).shards() == 1);
+  CHECK(id_of([&] { whole.part(context, 0, 3); }) == "ragged.shards");
+  CHECK(id_of([&] { whole.part(context, 0, 0); }) == "ragged.shards");
+  CHECK(id_of([&] { whole.part(context, 3, 2); }) == "ragged.shards");
+  CHECK(id_of([&] { whole.part(context, ~std::size_t{0}, 1); }) == "ragged.shards");
+}

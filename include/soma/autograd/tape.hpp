@@ -45,6 +45,8 @@ struct TapeOptions {
   DType activations = DType::fp32;
   // In which numbers linear layers multiply, where that is not what is stored.
   PrecisionState* precision = nullptr;
+  // Gets the gradients of parameters; without one they are added to the parameters.
+  GradientReceiver* receiver = nullptr;
 };
 
 using VarOutputs = std::array<Var, max_outputs>;
@@ -322,6 +324,15 @@ class Tape {
       if (!target.wanted || !gradients[i].defined()) continue;
       if (options_.stop_at_non_finite)
         check_finite(node.op->name, " (backward)", {&gradients[i].values, 1});
+      const bool parameter = target.leaf != nullptr && !target.leaf->stands_in;
+      if (parameter && options_.receiver != nullptr) {
+        options_.receiver->receive(Var(target.leaf), std::move(gradients[i]));
+        continue;
+      }
+      if (gradients[i].stored)
+        fail(error_id::parallel_gradient, node.op->name, detail::input_name(i),
+             parameter ? "a parameter, without TapeOptions::receiver" : "the result of an operator",
+             "a parameter whose gradient ranks add up");
       operators().accumulate(context_,
                              target.leaf != nullptr ? target.leaf->gradient : slots_[target.slot],
                              std::move(gradients[i]));
@@ -355,6 +366,7 @@ class Tape {
           other.wanted && other.leaf == nullptr && other.slot == target.slot)
         return before[j];
     Var leaf(context_, node.tensors[i], target.wanted, node.recompute->sequences[i]);
+    leaf.state_->stands_in = true;
     if (target.wanted) leaf.state_->gradient = std::move(slots_[target.slot]);
     return leaf;
   }

@@ -61,6 +61,7 @@ class Var {
     Tensor value;
     Sequences sequences;
     bool requires_gradient = false;
+    bool stands_in = false;         // for a result, while a checkpoint runs again
     Gradient gradient;              // of a leaf
     const void* tape = nullptr;     // whose result this is; nullptr: a leaf's
     const Context* home = nullptr;  // that tape's context, which counts recordings
@@ -76,6 +77,19 @@ class Var {
   }
   explicit Var(Shared<State> state) : state_(std::move(state)) {}
   Shared<State> state_;
+};
+
+// Takes what backward would add to the gradients of parameters, addend by addend, in its order:
+// TapeOptions::receiver. Whoever needs sums over more than this tape adds them itself.
+class GradientReceiver {
+ public:
+  virtual ~GradientReceiver() = default;
+  virtual void receive(const Var& parameter, Gradient addend) = 0;
+
+ protected:
+  GradientReceiver() = default;
+  GradientReceiver(const GradientReceiver&) = default;
+  GradientReceiver& operator=(const GradientReceiver&) = default;
 };
 
 }  // namespace soma

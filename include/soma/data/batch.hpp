@@ -19,6 +19,8 @@ struct Batch {
   Tensor labels;            // [sequences]: int64 classes, or what the source was given; may lack
   std::uint64_t epoch = 0;  // from 0
   std::uint64_t index = 0;  // in its epoch, from 0
+  // Some shards of a batch (part_of): a task's loss is the sum then, not the mean.
+  bool part = false;
 };
 
 // The batch that comes next. After the last one of an epoch it names a batch that is not there:

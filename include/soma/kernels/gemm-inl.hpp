@@ -145,7 +145,9 @@ class Gemm {
   void finish_rows(const GemmTile& tile, std::size_t first, std::size_t rows) {
     float* sums = workspace_.tiles + first * tile.stride;
     const float factor = a_.factor() * b_.factor();  // what packing left out
-    if (factor != 1)
+    if (args_.factor != nullptr)
+      *args_.factor = factor;
+    else if (factor != 1)
       for (std::size_t row = 0; row < rows; ++row)
         multiply(sums + row * tile.stride, tile.columns, factor);
     evictor_.evict(tile.row + first, tile.column, rows, tile.columns, sums, tile.stride);

@@ -111,6 +111,8 @@ inline void multiply(Context& context, const GemmArgs& args) {
         detail::border(args.n, gemm.tile_columns, j + 1, column_parts) - column);
     own.bf16_products = context.bf16().products;
     own.workspace = memory.data() + index * workspace;
+    float same_factor = 1;  // one task writes where the caller reads
+    if (args.factor != nullptr && index != 0) own.factor = &same_factor;
     if (args.eviction.amax != nullptr) own.eviction.amax = &amax[index];
     gemm.multiply(own);
   });

@@ -46,6 +46,9 @@ struct GemmArgs {
   // as the instruction has it, from the first of each segment on; scales are multiplied on the way
   // out. Only for a target and a CPU that has it.
   Bf16Products bf16_products = Bf16Products::widened;
+  // Where there is a place: scales that would be multiplied on the way out are stored there instead
+  // (1: none), and c is the sum without them. For sums that go on elsewhere.
+  float* factor = nullptr;
   std::byte* workspace = nullptr;  // GemmKernels::workspace_bytes(), aligned to 64 bytes
 };
 

@@ -150,8 +150,11 @@ class TextClassifier final : public nn::Task {
     const Var types =
         batch.types.defined() ? tape.constant(batch.types, batch.inputs.sequences) : Var();
     const Var logits = model_(tape, tape.constant(batch.inputs), types);
-    return {cross_entropy(tape, logits, tape.constant(batch.labels)), logits.value()};
+    return {cross_entropy(tape, logits, tape.constant(batch.labels), nn::loss_of(batch)),
+            logits.value()};
   }
+  bool takes_parts() const override { return true; }
+  double loss_count(const data::Batch& batch) const override { return nn::counted_labels(batch); }
   double useful_flops(const data::Batch& batch) const override {
     return training_flops(config(), batch.inputs.sequences);
   }

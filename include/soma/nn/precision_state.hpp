@@ -47,6 +47,17 @@ class PrecisionState {
   PrecisionState& operator=(const PrecisionState&) = delete;
 
   const Precision& precision() const { return precision_; }
+  // Every batch is a part of one that several ranks share: gradients of weights stay fp32 until the
+  // ranks' sums have met (LinearFormats::part), and maxima are those of all ranks. To be called
+  // before the first use.
+  void use_parts(const GlobalMaximum& maximum) {
+    part_ = true;
+    // A layer that reads what is stored, and says what is left to do with its gradient.
+    plain_everywhere_ = plain_;
+    plain_ = plain_ && activations() == DType::fp32;
+    set_maximum(maximum);
+  }
+
   // What hidden states are stored as: TapeOptions::activations.
   DType activations() const { return find_dtype(precision_.activations.format); }
   // Whether layers multiply what is stored: the same as without a state.
@@ -166,7 +177,7 @@ class PrecisionState {
   void set_formats(Layer& layer, const nn::ProductSite& place) {
     layer.known = true;
     LinearFormats& formats = layer.formats;
-    if (!place.edge() || precision_.narrow_edges) {
+    if (!plain_everywhere_ && (!place.edge() || precision_.narrow_edges)) {
       for (std::size_t i = 0; i < roles.size(); ++i) {
         LinearOperand& operand = layer.operand(i);
         operand.quantizer = quantizer(i);
@@ -176,7 +187,11 @@ class PrecisionState {
       formats.accumulation = precision_.accumulation;
       formats.input_gradient = find_dtype(precision_.activation_gradients.format);
     }
-    formats.weight_gradient = find_dtype(precision_.weight_gradients.format);
+    if (plain_everywhere_)
+      formats.weight_gradient.reset();  // as a layer without formats has it
+    else
+      formats.weight_gradient = find_dtype(precision_.weight_gradients.format);
+    formats.part = part_;
     formats.maximum = maximum_;
     point_to_statistics(layer);
   }
@@ -196,6 +211,7 @@ class PrecisionState {
   Precision precision_;
   std::uint64_t seed_;
   bool plain_ = true, collects_ = false;
+  bool part_ = false, plain_everywhere_ = false;
   GlobalMaximum maximum_{};
   std::map<std::string, Layer, std::less<>> layers_{};
 };

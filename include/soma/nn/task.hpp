@@ -9,13 +9,14 @@
 #include <soma/state/record.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace soma::nn {
 
 class Task {
  public:
   struct Forward {
-    Var loss;       // one element: the mean over the batch's sequences
+    Var loss;       // one element: the mean over the batch's sequences; of a part their sum
     Tensor scores;  // [sequences, classes] logits, fp32; not defined where there are no classes
   };
 
@@ -27,12 +28,37 @@ class Task {
   virtual const Parameters& parameters() const = 0;
   virtual Forward forward(Tape& tape, const data::Batch& batch) = 0;
   virtual std::size_t classes() const { return 0; }
+  // Whether several ranks may share its batches: forward() of a part (data::Batch::part) gives the
+  // sum of the losses, also of a part without any sequence.
+  virtual bool takes_parts() const { return false; }
+  // What the sum over all parts of this whole batch is divided by to be its mean.
+  virtual double loss_count(const data::Batch& batch) const {
+    return static_cast<double>(batch.inputs.sequences.count());
+  }
   // Floating-point operations of forward and backward that no padding or recomputation is part of;
   // 0: not known.
   virtual double useful_flops(const data::Batch&) const { return 0; }
   // What a checkpoint has to agree with beside names and shapes of the parameters.
   virtual void describe(Record&) const {}
 };
+
+// How the cross entropy of a batch, or of a part of one, becomes a number.
+inline CrossEntropySetting loss_of(const data::Batch& batch) {
+  return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
+}
+// The labels that its mean is over: those that loss_of() does not ignore.
+inline double counted_labels(const data::Batch& batch) {
+  double counted = 0;
+  const auto count = [&](const auto labels) {
+    for (const auto label : labels)
+      counted += std::int64_t{label} == CrossEntropySetting{}.ignore_index ? 0 : 1;
+  };
+  if (batch.labels.dtype() == DType::int32)
+    count(batch.labels.span<std::int32_t>());
+  else
+    count(batch.labels.span<std::int64_t>());
+  return counted;
+}
 
 // A model that is called with (tape, inputs) and gives logits, trained by cross entropy.
 template <class Model>
@@ -45,8 +71,11 @@ class ClassificationTask final : public Task {
   std::size_t classes() const override { return classes_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     const Var logits = model_(tape, tape.constant(batch.inputs));
-    return {cross_entropy(tape, logits, tape.constant(batch.labels)), logits.value()};
+    return {cross_entropy(tape, logits, tape.constant(batch.labels), loss_of(batch)),
+            logits.value()};
   }
+  bool takes_parts() const override { return true; }
+  double loss_count(const data::Batch& batch) const override { return counted_labels(batch); }
 
  private:
   const Model& model_;

@@ -30,8 +30,11 @@ struct GlobalMaximum {
 
 struct LinearFormats {
   LinearOperand x{}, weight{}, gradient{};
-  std::optional<DType> input_gradient{};  // none: the input's type
-  DType weight_gradient = DType::fp32;
+  std::optional<DType> input_gradient{};               // none: the input's type
+  std::optional<DType> weight_gradient = DType::fp32;  // none: the output gradient's type
+  // The batch is a part of a larger one: weight gradients stay unrounded fp32 sums, and say what is
+  // left to do with them (Gradient::stored).
+  bool part = false;
   Accumulation accumulation{};
   GlobalMaximum maximum{};
 

@@ -93,6 +93,7 @@ inline void matmul_host(const OperatorCall& call) {
   if (setting.transpose_b) args.b = transposed(args.b);
   if (setting.over_rows) args.segments = segments.get();
   args.accumulation = setting.accumulation;
+  args.factor = setting.factor;
   for (std::size_t i = 0; i < sizes.batch; ++i) {
     multiply(call.context, args);
     args.a.data = static_cast<const std::byte*>(args.a.data) + a_step;

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -90,6 +91,10 @@ struct OperatorCall {
 struct Gradient {
   Tensor values;
   Tensor rows;  // int64, ascending, each once; not defined(): all rows
+  // Of a part of a batch (LinearFormats::part): what is left to do with the sum of all parts. It is
+  // multiplied by `factor`, then rounded to that type; none: nothing.
+  float factor = 1;
+  std::optional<DType> stored{};
 
   bool defined() const { return values.defined(); }
   bool sparse() const { return rows.defined(); }

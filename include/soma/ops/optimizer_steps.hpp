@@ -80,14 +80,14 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const Step&
     return;
   }
   if (columns == 0) return;
-  static_cast<void>(parameter_index(elements / columns, columns));
+  static_cast<void>(parameter_index(setting.first_row + elements / columns, columns));
   const auto step_rows = [&](std::size_t first, std::size_t end, const std::byte* from) {
     const std::size_t count = end - first;
     if (count == 0) return;
     step(StepRun{
         first * columns,
         random ? StepRows{count, columns, parameter_index(1, 0)} : StepRows{1, count * columns, 0},
-        from, parameter_index(first, 0)});
+        from, parameter_index(setting.first_row + first, 0)});
   };
   const std::span<const std::int64_t> touched = touched_rows(weight, rows);
   for_ranges(context, elements / columns, columns * 16, [&](std::size_t begin, std::size_t end) {

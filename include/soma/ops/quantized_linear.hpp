@@ -185,15 +185,18 @@ inline void quantized_linear_gradient(const GradientCall& call) {
   }
   if (is_wanted(call, 1)) {
     if (has_direction(formats.gradient.quantizer)) dy = convert(true);
-    call.input_gradients[1].values =
-        run(context, ops::matmul,
-            MatmulSetting{.transpose_a = true,
-                          .over_rows = true,
-                          .a = {.scale = dy.scale},
-                          .b = {.scale = call.outputs[3].data<float>()[0]},
-                          .output = formats.weight_gradient,
-                          .accumulation = formats.accumulation},
-            {dy.values, as_rows(context, call.outputs[2])}, call.sequences)[0];
+    Gradient& gradient = call.input_gradients[1];
+    const DType stored = formats.weight_gradient.value_or(d.dtype());
+    if (formats.part) gradient.stored = stored;
+    gradient.values = run(context, ops::matmul,
+                          MatmulSetting{.transpose_a = true,
+                                        .over_rows = true,
+                                        .a = {.scale = dy.scale},
+                                        .b = {.scale = call.outputs[3].data<float>()[0]},
+                                        .output = formats.part ? DType::fp32 : stored,
+                                        .factor = formats.part ? &gradient.factor : nullptr,
+                                        .accumulation = formats.accumulation},
+                          {dy.values, as_rows(context, call.outputs[2])}, call.sequences)[0];
   }
   addend_gradients(call, d);
 }

@@ -54,7 +54,10 @@ struct MatmulSetting {
   bool over_rows = false;
   Quantization a{}, b{};
   std::optional<DType> output{};  // of the result; none: a's, or fp32 for integers
-  Accumulation accumulation{};    // of the gradient's products too
+  // Where there is a place: a factor that scales give the whole product (see GemmArgs) is stored
+  // there and not applied. It holds 1 before.
+  float* factor = nullptr;
+  Accumulation accumulation{};  // of the gradient's products too
 };
 
 struct AttentionSetting {
@@ -145,6 +148,7 @@ struct QuantizeSetting {
 struct SgdSetting {
   float rate = 0, momentum = 0, dampening = 0, weight_decay = 0, gradient_factor = 1;
   bool nesterov = false, first_step = false;
+  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
   Rounding weight{}, state{};
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
@@ -154,6 +158,7 @@ struct AdamSetting {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
   float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
   float decay_factor = 1, step_size = 0, inverse_root_correction2 = 1, gradient_factor = 1;
+  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
   Rounding weight{}, state{};
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;

@@ -27,13 +27,20 @@ class AdamW final : public Optimizer {
             std::vector<Group>{{.parameters = std::move(parameters), .weight_decay = weight_decay}},
             options) {}
 
+  // For an optimizer whose states several ranks share: see Optimizer::keep_rows_of().
+  template <class RowsOf>
+  void keep_rows(const RowsOf& rows_of) {
+    keep_rows_of(rows_of);
+  }
+
   // Updates the parameters that have a gradient; gradients stay. Bias corrections and the like are
   // computed in double, the same on every machine, and rounded to fp32 once.
   void step(const Step& step) override {
     const FloatEnvironment environment;
     for (detail::Slot& slot : slots_) {
-      const Gradient gradient = slot.parameter.gradient();
+      const Gradient gradient = slot.rows_of(context_, slot.parameter.gradient());
       if (!gradient.defined()) continue;
+      const Tensor weight = slot.rows_of(slot.parameter.value());
       detail::ensure_state(context_, slot.first, slot, options_.storage.state);
       detail::ensure_state(context_, slot.second, slot, options_.storage.state);
       const double rate = step.rate * static_cast<double>(slot.rate_factor);
@@ -50,13 +57,15 @@ class AdamW final : public Optimizer {
           .step_size = static_cast<float>(rate / correction1),
           .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
           .gradient_factor = step.gradient_factor,
+          .first_row = slot.first_row,
           .weight = options_.storage.weight_rounding,
           .state = options_.storage.state_rounding,
           .seed = options_.storage.seed,
           .stream = slot.stream,
           .step = static_cast<std::uint32_t>(slot.steps)};
-      run(context_, *context_.built_in().adam_step, setting,
-          {slot.parameter.value(), gradient.values, gradient.rows, slot.first, slot.second});
+      if (weight.elements() != 0)
+        run(context_, *context_.built_in().adam_step, setting,
+            {weight, gradient.values, gradient.rows, slot.first, slot.second});
       ++slot.steps;
     }
   }

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,7 +68,29 @@ struct Slot {
   float weight_decay, rate_factor;
   std::uint32_t stream;
   std::uint64_t steps = 0;
-  Tensor first{}, second{};
+  Tensor first{}, second{};  // of the rows that are stepped here
+  std::size_t first_row = 0, last_row = to_end;
+
+  bool whole() const { return first_row == 0 && last_row == to_end; }
+  // Of those rows: a view.
+  Tensor rows_of(const Tensor& tensor) const {
+    return whole() ? tensor : tensor.slice(0, first_row, last_row);
+  }
+  Gradient rows_of(Context& context, const Gradient& gradient) const {
+    if (whole() || !gradient.defined()) return gradient;
+    if (!gradient.sparse()) return {rows_of(gradient.values), {}};
+    const std::span<const std::int64_t> all = gradient.rows.span<std::int64_t>();
+    const auto place = [&](std::size_t row) {
+      return static_cast<std::size_t>(
+          std::lower_bound(all.begin(), all.end(), static_cast<std::int64_t>(row)) - all.begin());
+    };
+    const std::size_t begin = place(first_row), end = place(last_row);
+    const Tensor rows = Tensor::empty(context, Shape{end - begin}, DType::int64);
+    std::int64_t* next = rows.mutable_data<std::int64_t>();
+    for (std::size_t i = begin; i < end; ++i)
+      *next++ = all[i] - static_cast<std::int64_t>(first_row);
+    return {gradient.values.slice(0, begin, end), rows};
+  }
 };
 
 inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
@@ -80,7 +103,8 @@ inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
 }
 
 inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
-  if (!state.defined()) state = Tensor::zeros(context, slot.parameter.value().shape(), dtype);
+  if (!state.defined())
+    state = Tensor::zeros(context, slot.rows_of(slot.parameter.value()).shape(), dtype);
 }
 
 }  // namespace detail
@@ -97,19 +121,29 @@ class Optimizer {
 
   // Of each parameter that has been stepped: "<name>.steps" (int64, one element), and its moments
   // "<name>.first_moment" and "<name>.second_moment" where it has them. The tensors are shared.
+  // Where an optimizer keeps some rows only, complete(own, shape) makes the whole of them, in the
+  // same order of calls on all ranks.
   StateDict state() const {
+    return state([](const Tensor& own, const Shape&) { return own; });
+  }
+  template <class Complete>
+  StateDict state(const Complete& complete) const {
     StateDict state;
     for (const detail::Slot& slot : slots_) {
       if (slot.steps == 0) continue;
       const std::string& name = slot.parameter.name;
       state.set(name + ".steps", Tensor::scalar(context_, static_cast<std::int64_t>(slot.steps)));
-      if (slot.first.defined()) state.set(name + ".first_moment", slot.first);
-      if (slot.second.defined()) state.set(name + ".second_moment", slot.second);
+      const Shape shape = slot.parameter.value().shape();
+      const auto whole = [&](const Tensor& own) {
+        return slot.whole() ? own : complete(own, shape);
+      };
+      if (slot.first.defined()) state.set(name + ".first_moment", whole(slot.first));
+      if (slot.second.defined()) state.set(name + ".second_moment", whole(slot.second));
     }
     return state;
   }
-  // Takes a copy of such states; parameters that are not named begin anew. Errors state.extra_name
-  // (of no parameter here), state.shape, state.dtype; nothing is taken then.
+  // Takes a copy of such states, whole ones; parameters that are not named begin anew. Errors
+  // state.extra_name (of no parameter here), state.shape, state.dtype; nothing is taken then.
   void load_state(const StateDict& state) {
     std::size_t used = 0;
     std::vector<detail::Slot> loaded = slots_;
@@ -135,6 +169,18 @@ class Optimizer {
  protected:
   Optimizer(Context& context, const std::vector<Group>& groups, DType state)
       : context_(context), slots_(detail::make_slots(groups)), state_dtype_(state) {}
+  // From now on only some rows of each parameter are stepped, and have states: those that
+  // rows_of(number of rows) names, {begin, end}. To be called before the first step; what belongs
+  // to no row (a scalar) is stepped everywhere.
+  template <class RowsOf>
+  void keep_rows_of(const RowsOf& rows_of) {
+    for (detail::Slot& slot : slots_)
+      if (const Tensor value = slot.parameter.value(); value.rank() != 0) {
+        const auto [begin, end] = rows_of(value.size(0));
+        slot.first_row = begin;
+        slot.last_row = end;
+      }
+  }
   Context& context_;
   std::vector<detail::Slot> slots_;
 
@@ -153,7 +199,7 @@ class Optimizer {
     const Tensor* saved = state.find(name);
     if (saved == nullptr) return 0;
     check(name, *saved, slot.parameter.value().shape(), state_dtype_);
-    moment = clone(context_, *saved);
+    moment = clone(context_, slot.rows_of(*saved));
     return 1;
   }
   DType state_dtype_;

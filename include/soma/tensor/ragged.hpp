@@ -108,6 +108,37 @@ class Sequences {
     return Sequences(std::move(data));
   }
 
+  // Some of the shards, a power of two of them from `first` on, as sequences of their own: with the
+  // same borders and the ordinals of the whole batch. May be without any sequence. Error
+  // ragged.shards.
+  Sequences part(Context& context, std::size_t first, std::size_t shard_count) const {
+    if (shard_count == 0 || (shard_count & (shard_count - 1)) != 0 || first > shards() ||
+        shard_count > shards() - first)
+      fail(error_id::ragged_shards, "Sequences::part", "shards",
+           std::to_string(shard_count) + " from " + std::to_string(first) + " on",
+           "a power of two of " + std::to_string(shards()));
+    const std::size_t end_shard = first + shard_count;
+    const std::size_t row = row_bounds()[first], sequence = sequence_bounds()[first];
+    auto data = make(context);
+    data->rows = row_bounds()[end_shard] - row;
+    const std::size_t sequences = sequence_bounds()[end_shard] - sequence;
+    data->offsets.reserve(sequences + 1);
+    data->ordinals.reserve(sequences);
+    data->row_indices.reserve(data->rows);
+    for (std::size_t i = sequence; i < sequence + sequences; ++i) {
+      data->offsets.push_back(end(i) - row);
+      data->ordinals.push_back(ordinal(i));
+      data->longest = (std::max)(data->longest, length(i));
+    }
+    for (std::size_t i = row; i < row + data->rows; ++i)
+      data->row_indices.push_back(row_indices()[i]);
+    for (std::size_t i = first; i <= end_shard; ++i) {
+      data->row_bounds.push_back(row_bounds()[i] - row);
+      data->sequence_bounds.push_back(sequence_bounds()[i] - sequence);
+    }
+    return Sequences(std::move(data));
+  }
+
   bool defined() const { return data_ != nullptr; }
   std::size_t count() const { return data_->ordinals.size(); }
   std::size_t rows() const { return data_->rows; }

@@ -31,7 +31,9 @@ class ConsoleProgress final : public Callback {
             << " parameters";
     if (run.steps != 0) stream_ << " for " << run.steps << " steps";
     if (run.first_step != 0) stream_ << ", resumed after step " << run.first_step;
-    stream_ << ", " << run.threads << (run.threads == 1 ? " thread\n" : " threads\n") << std::flush;
+    stream_ << ", " << run.threads << (run.threads == 1 ? " thread" : " threads");
+    if (run.ranks != 1) stream_ << " on each of " << run.ranks << " ranks";
+    stream_ << '\n' << std::flush;
   }
 
   void on_step(const StepInfo& step) override {

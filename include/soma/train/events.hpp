@@ -14,7 +14,8 @@ struct RunInfo {
   std::uint64_t steps = 0;       // of the whole run; 0: not known
   std::uint64_t parameters = 0;  // numbers that are trained
   std::uint64_t epochs = 0;
-  int threads = 1;
+  int threads = 1;  // of this rank
+  int ranks = 1;
 };
 
 struct StepInfo {
@@ -26,8 +27,11 @@ struct StepInfo {
   std::uint64_t tokens = 0, sequences = 0, correct = 0;
   double seconds = 0;       // of the whole step, waiting included
   double wait_seconds = 0;  // for the batch
-  double useful_flops = 0;  // 0: not known
-  bool skipped = false;     // its gradients were not finite
+  double useful_flops = 0;  // 0: not known; of all ranks
+  // In which sums of gradients were on their way between ranks, and of these the seconds in which
+  // this rank had nothing else to do: the others were hidden behind backward.
+  double reduction_seconds = 0, reduction_wait_seconds = 0;
+  bool skipped = false;  // its gradients were not finite
 };
 
 struct EvaluationInfo {
@@ -45,7 +49,8 @@ struct Report {
   double total_seconds = 0;  // with evaluations and checkpoints
   double wait_seconds = 0;   // for batches
   double useful_flops = 0;
-  double loss = 0;  // of the last step
+  double reduction_seconds = 0, reduction_wait_seconds = 0;  // as in StepInfo
+  double loss = 0;                                           // of the last step
   bool interrupted = false, stopped_early = false;
   std::uint64_t skipped_steps = 0;
   bool evaluated = false;
@@ -58,6 +63,10 @@ struct Report {
   double tokens_per_second() const { return per_second(static_cast<double>(tokens)); }
   double sequences_per_second() const { return per_second(static_cast<double>(sequences)); }
   double useful_gflops() const { return per_second(useful_flops * 1e-9); }
+  // The share of the reduction that was hidden behind backward.
+  double reduction_hidden() const {
+    return reduction_seconds > 0 ? 1 - reduction_wait_seconds / reduction_seconds : 0;
+  }
   double cost() const { return price_per_hour * total_seconds / 3600; }
 
  private:

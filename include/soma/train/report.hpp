@@ -75,6 +75,11 @@ inline std::string to_string(const Report& report) {
            fixed(report.train_seconds > 0 ? 100 * report.wait_seconds / report.train_seconds : 0,
                  2) +
            " %)");
+  if (report.reduction_seconds > 0)
+    line("reduction", fixed(1e3 * report.reduction_seconds /
+                                static_cast<double>(report.steps - report.first_step),
+                            1) +
+                          " ms a step, " + fixed(100 * report.reduction_hidden(), 0) + " % hidden");
   line("total time", detail::duration(report.total_seconds));
   line("peak memory", detail::bytes(report.peak_resident_bytes));
   if (report.price_per_hour > 0)

@@ -1,8 +1,8 @@
 #pragma once
 // TrainerBase: the loop around a task: batches, gradients, clipping, steps, schedule, evaluation,
 // checkpoints. It knows data, checkpoints and progress as interfaces; nothing is printed and no
-// signal handled here. The same bits come out for any number of threads, and for a run that was
-// interrupted and resumed.
+// signal handled here. The same bits come out for any number of threads and of ranks, and for a run
+// that was interrupted and resumed.
 
 #include <soma/data/batch.hpp>
 #include <soma/data/batch_options.hpp>
@@ -15,10 +15,12 @@
 #include <soma/state/checkpoint.hpp>
 #include <soma/train/evaluate.hpp>
 #include <soma/train/events.hpp>
+#include <soma/train/ranks.hpp>
 #include <soma/train/stop_flag.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,19 +53,29 @@ struct TrainerOptions {
   std::uint64_t checkpoint_every = 0;  // steps; 0: at the end and when stopped
   bool resume = false;  // from the newest checkpoint; from the beginning where there is none
   double price_per_hour = 0;
+
+  // The ranks of a run that several train together (docs/scaling.md), a power of two up to the
+  // shards of a batch. Each has a trainer with the same options and a source of the same batches,
+  // of which it computes its shards; only rank 0 needs a store of checkpoints. nullptr: alone.
+  Communicator* communicator = nullptr;
+  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
+  bool overlap = true;           // gradients travel while backward goes on
+  bool shard_optimizer = false;  // each rank keeps its part of the moments (ZeRO stage 1)
 };
 
 class TrainerBase {
  public:
   // Gives the parameters the precision's types. Errors train.options, train.precision,
-  // and the schedule's.
+  // parallel.ranks, and the schedule's.
   TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options)
       : context_(context),
         task_(task),
         options_(options),
         precision_(context, options.precision, options.seed),
-        optimizer_(make_optimizer()) {
+        optimizer_(make_optimizer()),
+        ranks_(context, options.communicator, {options.reduce_bucket_bytes, options.overlap}) {
     check_options();
+    join_ranks();
   }
 
   // Follows the run; stays with the caller.
@@ -72,7 +84,9 @@ class TrainerBase {
   // Trains; evaluates on `held_out` where there is one. Ends early when `stop` is requested: after
   // the step that runs, with a checkpoint. Errors train.steps_unknown (a falling schedule over a
   // source that does not know its length), train.not_finite, train.checkpoint_needed,
-  // checkpoint.identity, checkpoint.operator, and those of the task, the source and the store.
+  // checkpoint.identity, checkpoint.operator, and those of the task, the source and the store. With
+  // ranks, what ends one ends all: the others get parallel.rank_lost. parallel.mismatch: they were
+  // not given the same.
   Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
              const StopFlag* stop = nullptr);
 
@@ -85,6 +99,13 @@ class TrainerBase {
     double loss = 0;  // sum over sequences
     std::uint64_t sequences = 0, tokens = 0, correct = 0, batches = 0;
     double wait = 0, flops = 0;
+    ReductionTimes reduction{};
+  };
+  // Of a batch of which this rank computed a part.
+  struct PartLoss {
+    float sum = 0;
+    double count = 0;  // what the sum over all ranks is divided by
+    std::uint64_t sequences = 0;
   };
   // All that a checkpoint remembers beside weights and moments.
   struct Progress {
@@ -101,6 +122,14 @@ class TrainerBase {
   Record identity(const data::BatchSource& batches) const;
   void save(const data::BatchSource& batches);
   void resume(data::BatchSource& batches);
+  void load(const Checkpoint& checkpoint, data::BatchSource& batches);
+  Report train(data::BatchSource& batches, data::BatchSource* held_out, const StopFlag* stop);
+  void join_ranks();
+  void begin_ranks(const data::BatchSource& batches, const data::BatchSource* held_out,
+                   std::uint64_t steps);
+  StateDict optimizer_state();
+  Evaluation evaluate_all(data::BatchSource& held_out);
+  void add_losses(std::span<PartLoss> losses, Gathered& sums);
   bool gather(data::BatchSource& batches, Tape& tape, Gathered& sums);
   void finish_step(const Gathered& sums, StepInfo& info, const optim::Schedule& schedule);
   void evaluate_now(data::BatchSource& held_out, Report& report, std::uint64_t epoch);
@@ -113,6 +142,8 @@ class TrainerBase {
   std::vector<Callback*> callbacks_;
   PrecisionState precision_;
   optim::AdamW optimizer_;
+  Ranks ranks_;
+  bool has_store_ = false;  // rank 0 has one
   optim::LossScaler scaler_{};
   Progress progress_{};
   StateDict best_{};

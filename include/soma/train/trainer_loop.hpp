@@ -6,6 +6,7 @@
 #include <soma/state/arithmetic.hpp>
 #include <soma/state/operators.hpp>
 #include <soma/train/trainer_base.hpp>
+#include <soma/train/trainer_parallel.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +24,8 @@ inline void TrainerBase::check_options() const {
   if (!(options_.weight_decay >= 0) || std::isinf(options_.weight_decay))
     refuse("weight_decay", options_.weight_decay, "a finite number from 0");
   if (!(options_.clip >= 0)) refuse("clip", options_.clip, "a number from 0");
-  if (options_.checkpoints == nullptr && (options_.checkpoint_every != 0 || options_.resume))
+  if (options_.checkpoints == nullptr && ranks_.first() &&
+      (options_.checkpoint_every != 0 || options_.resume))
     fail(error_id::train_options, "Trainer", "checkpoints", "none",
          "a store, to save to or to resume from");
 }
@@ -95,7 +97,7 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
 inline void TrainerBase::save(const data::BatchSource& batches) {
   Checkpoint checkpoint;
   checkpoint.weights = nn::state_dict(task_.parameters());
-  checkpoint.optimizer = optimizer_.state();
+  checkpoint.optimizer = optimizer_state();
   checkpoint.precision = precision_.state();
   checkpoint.identity = identity(batches);
   Record& record = checkpoint.progress;
@@ -114,13 +116,22 @@ inline void TrainerBase::save(const data::BatchSource& batches) {
   record.set("loss_scale", double{scaler_.scale()});
   record.set("loss_scale_good_steps", scaler_.good_steps());
   set_operators(record, context_);
-  options_.checkpoints->save(progress_.step, checkpoint);
+  if (ranks_.first()) options_.checkpoints->save(progress_.step, checkpoint);
+  ranks_.barrier();
   for (Callback* callback : callbacks_) callback->on_checkpoint(progress_.step);
 }
 
 inline void TrainerBase::resume(data::BatchSource& batches) {
   Checkpoint checkpoint;
-  if (!options_.checkpoints->load_latest(context_, checkpoint)) return;
+  const bool found = ranks_.first() && options_.checkpoints->load_latest(context_, checkpoint);
+  if (!ranks_.from_first(found)) return;
+  if (ranks_.alone())
+    load(checkpoint, batches);
+  else
+    load(ranks_.from_first(checkpoint), batches);
+}
+
+inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& batches) {
   check_operators(checkpoint.progress, context_);
   check_identity(checkpoint.identity, identity(batches));
   const Record& record = checkpoint.progress;
@@ -147,6 +158,7 @@ inline void TrainerBase::resume(data::BatchSource& batches) {
 // Forward and backward of the batches of one step. False: the epoch had none left.
 inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered& sums) {
   clear_gradients(task_.parameters());
+  std::vector<PartLoss> losses;
   for (std::size_t part = 0; part < options_.accumulate; ++part) {
     const std::int64_t start = monotonic_nanoseconds();
     data::Batch batch;
@@ -156,13 +168,19 @@ inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered
     // Each batch draws its own dropout.
     tape.reset(static_cast<std::uint32_t>(progress_.batches));
     ++progress_.batches;
-    const nn::Task::Forward forward = task_.forward(tape, batch);
+    const data::Batch part_batch = ranks_.alone() ? batch : ranks_.part_of(batch);
+    const nn::Task::Forward forward = task_.forward(tape, part_batch);
     const std::size_t sequences = batch.inputs.sequences.count();
     // A step's loss is the mean over its sequences: batches weigh as many as they have.
     const float scale = options_.precision.loss_scaling ? scaler_.scale() : 1;
-    const float weight = scale * static_cast<float>(options_.accumulate == 1 ? 1 : sequences);
-    sums.loss +=
-        static_cast<double>(forward.loss.value().data<float>()[0]) * static_cast<double>(sequences);
+    float weight = scale * static_cast<float>(options_.accumulate == 1 ? 1 : sequences);
+    const float loss = forward.loss.value().data<float>()[0];
+    if (ranks_.alone()) {
+      sums.loss += static_cast<double>(loss) * static_cast<double>(sequences);
+    } else {
+      losses.push_back({loss, task_.loss_count(batch), sequences});
+      weight /= static_cast<float>(losses.back().count);
+    }
     sums.sequences += sequences;
     sums.tokens += batch.inputs.sequences.rows();
     sums.flops += task_.useful_flops(batch);
@@ -170,13 +188,14 @@ inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered
     if (task_.classes() != 0 && forward.scores.defined()) {
       ClassificationMetrics hits(task_.classes());
       const Tensor scores = contiguous(context_, forward.scores);
-      const std::vector<std::int64_t> labels = detail::class_labels(batch);
+      const std::vector<std::int64_t> labels = detail::class_labels(part_batch);
       for (std::size_t i = 0; i < labels.size(); ++i)
         hits.add(scores.span<float>().subspan(i * task_.classes(), task_.classes()), labels[i]);
       sums.correct += hits.correct();
     }
     tape.backward(forward.loss, weight);
   }
+  if (!ranks_.alone() && sums.batches != 0) add_losses(losses, sums);
   return sums.batches != 0;
 }
 
@@ -201,6 +220,7 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
     optimizer_.step(
         {.rate = info.learning_rate,
          .gradient_factor = share == 1 ? clipping : static_cast<float>(share * double{clipping})});
+    if (options_.shard_optimizer && !ranks_.alone()) ranks_.gather_rows(task_.parameters());
     progress_.skipped_in_a_row = 0;
   } else {
     info.skipped = true;
@@ -220,17 +240,20 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
   info.correct = sums.correct;
   info.wait_seconds = sums.wait;
   info.useful_flops = sums.flops;
+  info.reduction_seconds = sums.reduction.total;
+  info.reduction_wait_seconds = sums.reduction.waited;
 }
 
 inline void TrainerBase::keep_best() {
-  if (options_.checkpoints != nullptr) {
+  if (has_store_) {
+    if (!ranks_.first()) return ranks_.barrier();
     Checkpoint best;
     best.weights = nn::state_dict(task_.parameters());
     best.progress.set("step", progress_.step);
     best.progress.set("score", progress_.best);
     set_operators(best.progress, context_);
     options_.checkpoints->save_best(best);
-    return;
+    return ranks_.barrier();
   }
   best_ = StateDict();
   for (const auto& [name, tensor] : nn::state_dict(task_.parameters()))
@@ -238,9 +261,12 @@ inline void TrainerBase::keep_best() {
 }
 
 inline void TrainerBase::load_best() {
-  if (options_.checkpoints != nullptr) {
+  if (has_store_) {
     Checkpoint best;
-    if (options_.checkpoints->load_best(context_, best)) nn::load(task_.parameters(), best.weights);
+    const bool found = ranks_.first() && options_.checkpoints->load_best(context_, best);
+    if (!ranks_.from_first(found)) return;
+    if (!ranks_.alone()) best = ranks_.from_first(best);
+    nn::load(task_.parameters(), best.weights);
   } else if (!best_.empty()) {
     nn::load(task_.parameters(), best_);
   }
@@ -248,7 +274,7 @@ inline void TrainerBase::load_best() {
 
 inline void TrainerBase::evaluate_now(data::BatchSource& held_out, Report& report,
                                       std::uint64_t epoch) {
-  Evaluation evaluation = train::evaluate(context_, task_, held_out, &precision_);
+  Evaluation evaluation = evaluate_all(held_out);
   const double score = task_.classes() != 0 ? evaluation.metrics.accuracy() : -evaluation.loss;
   const bool better = !progress_.has_best || score > progress_.best;
   progress_.stale = better ? 0 : progress_.stale + 1;
@@ -272,8 +298,8 @@ inline void TrainerBase::evaluate_now(data::BatchSource& held_out, Report& repor
   }
 }
 
-inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* held_out,
-                               const StopFlag* stop) {
+inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* held_out,
+                                 const StopFlag* stop) {
   const std::int64_t start = monotonic_nanoseconds();
   progress_ = {};
   const std::uint64_t steps = count_steps(batches);
@@ -285,6 +311,8 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
                                  .warmup = options_.warmup_steps,
                                  .steps = steps};
   static_cast<void>(schedule(0));  // what is wrong with it shows here
+  has_store_ = options_.checkpoints != nullptr;
+  if (!ranks_.alone()) begin_ranks(batches, held_out, steps);
   batches.seek({});
   if (options_.resume) resume(batches);
 
@@ -294,14 +322,16 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
   RunInfo run_info{.first_step = progress_.step,
                    .steps = steps,
                    .epochs = options_.epochs,
-                   .threads = context_.executor().width};
+                   .threads = context_.executor().width,
+                   .ranks = ranks_.count()};
   for (const Parameter& parameter : task_.parameters())
     run_info.parameters += parameter.value().elements();
   for (Callback* callback : callbacks_) callback->on_start(run_info);
 
-  Tape tape(
-      context_,
-      {.seed = options_.seed, .activations = precision_.activations(), .precision = &precision_});
+  Tape tape(context_, {.seed = options_.seed,
+                       .activations = precision_.activations(),
+                       .precision = &precision_,
+                       .receiver = ranks_.receiver()});
   const auto wants_more = [&] {
     return (steps == 0 || progress_.step < steps) && !report.stopped_early && !report.interrupted;
   };
@@ -324,6 +354,8 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
       report.train_seconds += info.seconds;
       report.wait_seconds += info.wait_seconds;
       report.useful_flops += info.useful_flops;
+      report.reduction_seconds += info.reduction_seconds;
+      report.reduction_wait_seconds += info.reduction_wait_seconds;
       for (Callback* callback : callbacks_) callback->on_step(info);
     } else if (++empty_epochs > 1) {
       fail(error_id::train_options, "Trainer::fit", "batches", "a source without any",
@@ -334,7 +366,7 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
                          : any && progress_.step % options_.evaluate_every == 0;
     if (held_out != nullptr && due) evaluate_now(*held_out, report, epoch);
     report.stopped_early = options_.patience != 0 && progress_.stale >= options_.patience;
-    report.interrupted = any && stop != nullptr && stop->requested() && wants_more();
+    report.interrupted = any && ranks_.any(stop != nullptr && stop->requested()) && wants_more();
     if (options_.checkpoint_every != 0 && any && progress_.step % options_.checkpoint_every == 0 &&
         !report.interrupted) {
       save(batches);
@@ -344,7 +376,7 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
   clear_gradients(task_.parameters());
   if (held_out != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at)
     evaluate_now(*held_out, report, batches.position().epoch);
-  if (options_.checkpoints != nullptr && saved_at != progress_.step) save(batches);
+  if (has_store_ && saved_at != progress_.step) save(batches);
   if (options_.keep_best && !report.interrupted) load_best();
 
   report.steps = progress_.step;

@@ -1,0 +1,27 @@
+#pragma once
+// part_of(): what one rank computes of a batch that all ranks read.
+
+#include <soma/data/batch.hpp>
+
+#include <cstddef>
+
+namespace soma::data {
+
+// The shards from `first` on, `count` of them, with their rows, types and labels: views, nothing is
+// copied. Sequences keep the ordinals that they have in the batch. A part without any sequence has
+// tensors without rows. Error ragged.shards.
+inline Batch part_of(Context& context, const Batch& batch, std::size_t first, std::size_t count) {
+  const Sequences& whole = batch.inputs.sequences;
+  Batch part = batch;
+  part.part = true;
+  part.inputs.sequences = whole.part(context, first, count);
+  const std::size_t row = whole.row_bounds()[first], end = whole.row_bounds()[first + count];
+  part.inputs.rows = batch.inputs.rows.slice(0, row, end);
+  if (batch.types.defined()) part.types = batch.types.slice(0, row, end);
+  if (batch.labels.defined())
+    part.labels = batch.labels.slice(0, whole.sequence_bounds()[first],
+                                     whole.sequence_bounds()[first + count]);
+  return part;
+}
+
+}  // namespace soma::data

@@ -1,0 +1,65 @@
+#pragma once
+// evaluate() on several ranks: they take turns with the batches.
+
+#include <soma/parallel/collectives.hpp>
+#include <soma/train/evaluate.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace soma::train {
+
+// As evaluate(), of which every rank has the result in the end, bit by bit: rank r computes batches
+// r, r + ranks, ... of a source that all of them read, then losses and scores are exchanged and
+// counted in the order of the batches. Other errors: those of Communicator.
+inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
+                           PrecisionState* precision, Communicator& communicator) {
+  struct Whole {
+    std::size_t sequences = 0;
+    std::vector<std::int64_t> labels{};
+  };
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  const auto own = static_cast<std::size_t>(communicator.rank());
+  const std::size_t classes = task.classes();
+  // Of each batch that a rank computes: its loss, 1 where there are scores, and these (else zeros).
+  const auto numbers_of = [&](const Whole& batch) { return 2 + batch.sequences * classes; };
+
+  detail::Evaluator evaluator(context, task, precision);
+  std::vector<Whole> batches;
+  std::vector<std::vector<float>> numbers(ranks);
+  data::Batch first;
+  source.seek({});
+  for (data::Batch batch; source.next(batch);) {
+    if (batches.empty()) first = batch;
+    const std::size_t rank = batches.size() % ranks;
+    batches.push_back({batch.inputs.sequences.count()});
+    if (classes != 0) batches.back().labels = detail::class_labels(batch);
+    std::vector<float>& list = numbers[rank];
+    const std::size_t place = list.size();
+    list.resize(place + numbers_of(batches.back()));
+    if (rank != own) continue;
+    const detail::Evaluator::Scored scored = evaluator.compute(batch);
+    list[place] = scored.loss;
+    list[place + 1] = scored.scores.defined() ? 1.0f : 0.0f;
+    for (std::size_t i = 0; i < scored.list().size(); ++i) list[place + 2 + i] = scored.list()[i];
+  }
+  // What a batch leaves behind (converted weights) has to be the same on all ranks.
+  if (!batches.empty() && numbers[own].empty()) evaluator.compute(first);
+
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    broadcast(communicator, std::as_writable_bytes(std::span(numbers[rank])),
+              static_cast<int>(rank));
+  std::vector<std::size_t> next(ranks);
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const std::size_t rank = i % ranks, count = numbers_of(batches[i]);
+    const std::span<const float> list = std::span(numbers[rank]).subspan(next[rank], count);
+    next[rank] += count;
+    evaluator.count(batches[i].sequences, batches[i].labels, list[0],
+                    list[1] == 0 ? std::span<const float>() : list.subspan(2));
+  }
+  return evaluator.finish();
+}
+
+}  // namespace soma::train

@@ -1,0 +1,143 @@
+#pragma once
+// Ranks: the other ranks of a run, as a trainer sees them. Without a communicator there are none,
+// and every member does what one rank needs: mostly nothing.
+
+#include <soma/autograd/parameter.hpp>
+#include <soma/data/part.hpp>
+#include <soma/nn/precision_state.hpp>
+#include <soma/parallel/agreement.hpp>
+#include <soma/parallel/broadcast_checkpoint.hpp>
+#include <soma/parallel/gradient_reducer.hpp>
+#include <soma/parallel/partition.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace soma::train {
+
+class Ranks {
+ public:
+  // Error parallel.ranks.
+  Ranks(Context& context, Communicator* communicator, const GradientReducerOptions& options)
+      : context_(context), communicator_(communicator) {
+    if (communicator != nullptr) reducer_.emplace(context, *communicator, options);
+  }
+
+  Ranks(const Ranks&) = delete;  // maximum() points here
+  Ranks& operator=(const Ranks&) = delete;
+
+  bool alone() const { return communicator_ == nullptr; }
+  bool first() const { return alone() || communicator_->rank() == 0; }
+  int count() const { return alone() ? 1 : communicator_->size(); }
+  Communicator* communicator() const { return communicator_; }
+  void barrier() {
+    if (!alone()) communicator_->barrier();
+  }
+  void abort(std::string_view reason) { communicator_->abort(reason); }
+
+  // ---- a step
+
+  // This rank's shards of a batch. Error parallel.ranks (fewer shards than ranks).
+  data::Batch part_of(const data::Batch& batch) {
+    const Part own = owned_shards(batch.inputs.sequences.shards(), communicator_->rank(), count());
+    return data::part_of(context_, batch, own.begin, own.count);
+  }
+  // TapeOptions::receiver.
+  GradientReceiver* receiver() { return alone() ? nullptr : &*reducer_; }
+  // Waits until the gradients of all ranks have met.
+  void finish_gradients() {
+    if (!alone()) reducer_->finish();
+  }
+  ReductionTimes reduction_times() const { return alone() ? ReductionTimes{} : reducer_->times(); }
+  // In the order of the shards.
+  void sum(std::span<float> values) {
+    if (!alone()) all_reduce(*communicator_, context_.heap(), values);
+  }
+  std::uint64_t sum(std::uint64_t number) {
+    if (!alone()) all_reduce_sum(*communicator_, context_.heap(), {&number, 1});
+    return number;
+  }
+  bool any(bool mine) {
+    if (alone()) return mine;
+    std::uint64_t bit = mine ? 1 : 0;
+    all_reduce_or(*communicator_, context_.heap(), {&bit, 1});
+    return bit != 0;
+  }
+  // Of what decides scales.
+  GlobalMaximum maximum() {
+    return {this, [](void* self, std::span<float> values) {
+              auto& ranks = *static_cast<Ranks*>(self);
+              all_reduce_max(*ranks.communicator_, ranks.context_.heap(), values);
+            }};
+  }
+
+  // ---- rows that each rank has some of: owned_range() of them
+
+  std::pair<std::size_t, std::size_t> own_rows(std::size_t rows) const {
+    const Part own = owned_range(rows, communicator_->rank(), count());
+    return {own.begin, own.end()};
+  }
+  // From each rank its rows of every parameter, to all.
+  void gather_rows(const Parameters& parameters) {
+    constexpr std::size_t at_once = 16;
+    for (std::size_t begin = 0; begin < parameters.size(); begin += at_once) {
+      std::vector<AllGather> gathers;
+      gathers.reserve(at_once);  // they stay where they are
+      const std::size_t end = (std::min)(parameters.size(), begin + at_once);
+      for (std::size_t i = begin; i < end; ++i) {
+        const Tensor value = parameters[i].value();
+        if (value.rank() == 0 || value.bytes() == 0) continue;
+        gathers.emplace_back(*communicator_, static_cast<int>(i - begin));
+        gathers.back().start({value.mutable_raw(), value.bytes()}, value.bytes() / value.size(0));
+      }
+      for (AllGather& gather : gathers) gather.finish();
+    }
+  }
+  // The whole of a tensor of that shape.
+  Tensor gather_rows(const Tensor& own, const Shape& shape) {
+    const Tensor whole = Tensor::empty(context_, shape, own.dtype());
+    if (whole.bytes() == 0) return whole;
+    const auto [begin, end] = own_rows(shape[0]);
+    copy(own, whole.slice(0, begin, end));
+    AllGather gather(*communicator_, collective_tag);
+    gather.start({whole.mutable_raw(), whole.bytes()}, whole.bytes() / shape[0]);
+    gather.finish();
+    return whole;
+  }
+
+  // ---- beginning and resuming
+
+  // Whether all ranks are about to do the same; then they get rank 0's weights. Error
+  // parallel.mismatch.
+  void begin(const Record& run, const Parameters& parameters) {
+    agree(*communicator_, run);
+    for (const Parameter& parameter : parameters) {
+      const Tensor value = parameter.value();
+      if (value.bytes() != 0)
+        broadcast_checked(*communicator_, {value.mutable_raw(), value.bytes()}, parameter.name);
+    }
+  }
+  bool from_first(bool mine) {
+    std::uint8_t flag = mine ? 1 : 0;
+    if (!alone()) broadcast(*communicator_, std::as_writable_bytes(std::span(&flag, 1)));
+    return flag != 0;
+  }
+  Checkpoint from_first(const Checkpoint& checkpoint) {
+    return broadcast_checkpoint(*communicator_, context_, checkpoint);
+  }
+
+ private:
+  Context& context_;
+  Communicator* communicator_;
+  std::optional<GradientReducer> reducer_{};
+};
+
+}  // namespace soma::train

@@ -1,0 +1,91 @@
+#pragma once
+// The members of TrainerBase that several ranks need.
+
+#include <soma/train/evaluate_ranks.hpp>
+#include <soma/train/trainer_base.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <vector>
+
+namespace soma::train {
+
+inline void TrainerBase::join_ranks() {
+  if (ranks_.alone()) return;
+  if (!task_.takes_parts())
+    fail(error_id::train_options, "Trainer", "task", "one whose loss is always a mean",
+         "one that several ranks can share (Task::takes_parts)");
+  if (options_.precision.reduction != Quantizer{})
+    fail(error_id::train_options, "Trainer", "precision.reduction",
+         to_string(options_.precision.reduction.format),
+         "fp32, in which ranks add up (Precision::weight_gradients rounds the sum)");
+  precision_.use_parts(ranks_.maximum());
+  if (options_.shard_optimizer)
+    optimizer_.keep_rows([&](std::size_t rows) { return ranks_.own_rows(rows); });
+}
+
+// All that has to be the same on all ranks, besides what a checkpoint remembers.
+inline void TrainerBase::begin_ranks(const data::BatchSource& batches,
+                                     const data::BatchSource* held_out, std::uint64_t steps) {
+  Record run = identity(batches);
+  run.set("steps", steps);
+  run.set("held_out", held_out == nullptr ? std::uint64_t{0} : held_out->hash());
+  run.set("non_finite", static_cast<std::uint64_t>(options_.non_finite));
+  run.set("evaluate_every", options_.evaluate_every);
+  run.set("patience", options_.patience);
+  run.set("keep_best", options_.keep_best);
+  run.set("checkpoint_every", options_.checkpoint_every);
+  run.set("resume", options_.resume);
+  run.set("reduce_bucket_bytes", options_.reduce_bucket_bytes);
+  run.set("shard_optimizer", options_.shard_optimizer);
+  ranks_.begin(run, task_.parameters());
+  has_store_ = ranks_.from_first(options_.checkpoints != nullptr);
+}
+
+inline StateDict TrainerBase::optimizer_state() {
+  return optimizer_.state(
+      [&](const Tensor& own, const Shape& shape) { return ranks_.gather_rows(own, shape); });
+}
+
+// A rank evaluates whole batches: their maxima are its own.
+inline Evaluation TrainerBase::evaluate_all(data::BatchSource& held_out) {
+  if (ranks_.alone()) return evaluate(context_, task_, held_out, &precision_);
+  precision_.set_maximum({});
+  Evaluation evaluation = evaluate(context_, task_, held_out, &precision_, *ranks_.communicator());
+  precision_.set_maximum(ranks_.maximum());
+  return evaluation;
+}
+
+// Waits for the gradients, and makes what is reported that of all ranks.
+inline void TrainerBase::add_losses(std::span<PartLoss> losses, Gathered& sums) {
+  const FloatEnvironment environment;
+  const ReductionTimes before = ranks_.reduction_times();
+  ranks_.finish_gradients();
+  const ReductionTimes after = ranks_.reduction_times();
+  sums.reduction = {after.total - before.total, after.waited - before.waited};
+  std::vector<float> totals;
+  for (const PartLoss& loss : losses) totals.push_back(loss.sum);
+  ranks_.sum(totals);
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    sums.loss += static_cast<double>(totals[i] / static_cast<float>(losses[i].count)) *
+                 static_cast<double>(losses[i].sequences);
+  sums.correct = ranks_.sum(sums.correct);
+}
+
+inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* held_out,
+                               const StopFlag* stop) {
+  if (ranks_.alone()) return train(batches, held_out, stop);
+  try {
+    return train(batches, held_out, stop);
+  } catch (const std::exception& error) {
+    ranks_.abort(error.what());
+    throw;
+  } catch (...) {
+    ranks_.abort("something that is no std::exception was thrown");
+    throw;
+  }
+}
+
+}  // namespace soma::train

@@ -1,0 +1,244 @@
+// Several ranks train what one trains: the same weights, losses and norms, bit by bit.
+
+#include <soma/train/report.hpp>
+
+#include "train/parallel_run.hpp"
+
+#include "catch.hpp"
+
+#include <bit>
+#include <string>
+
+using namespace soma;
+using namespace soma_test;
+using train::TrainerOptions;
+
+namespace {
+
+ParallelRun run_of(const Precision& precision = {}) {
+  return {.options = {.epochs = 1, .learning_rate = 2e-3, .seed = 5, .precision = precision}};
+}
+
+// Every rank of a run against the one rank of another.
+void check_same(const std::vector<RankRun>& ranks, const RankRun& one) {
+  REQUIRE(one.error.empty());
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    INFO("rank " << rank);
+    REQUIRE(ranks[rank].error == "");
+    CHECK(ranks[rank].bits == one.bits);
+    REQUIRE(ranks[rank].steps.size() == one.steps.size());
+    for (std::size_t i = 0; i < one.steps.size(); ++i) {
+      const train::StepInfo &mine = ranks[rank].steps[i], &wanted = one.steps[i];
+      CHECK(std::bit_cast<std::uint64_t>(mine.loss) == std::bit_cast<std::uint64_t>(wanted.loss));
+      CHECK(std::bit_cast<std::uint64_t>(mine.gradient_norm) ==
+            std::bit_cast<std::uint64_t>(wanted.gradient_norm));
+      CHECK(mine.correct == wanted.correct);
+      CHECK(mine.sequences == wanted.sequences);
+      CHECK(mine.tokens == wanted.tokens);
+      CHECK(mine.skipped == wanted.skipped);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("ranks end with the weights of one, in every precision", "[unit]") {
+  for (const Precision& precision : precision_presets()) {
+    ParallelRun run = run_of(precision);
+    const RankRun one = run_ranks(run).front();
+    for (const int ranks : {1, 2, 4, 8}) {
+      INFO(precision.name << " on " << ranks << " ranks");
+      run.ranks = ranks;
+      check_same(run_ranks(run), one);
+    }
+  }
+}
+
+TEST_CASE("ranks and threads mixed, buckets of any size, overlap or not, sharded moments or not",
+          "[unit]") {
+  for (const Precision& precision :
+       {Precision::fp32(), Precision::bf16_sr(), Precision::fp8_current()}) {
+    ParallelRun run = run_of(precision);
+    const RankRun one = run_ranks(run).front();
+    for (const int ranks : {2, 4})
+      for (const bool overlap : {false, true})
+        for (const bool sharded : {false, true})
+          for (const std::size_t bucket :
+               {std::size_t{1}, std::size_t{3000}, std::size_t{1} << 22}) {
+            INFO(precision.name << " on " << ranks << " ranks, overlap " << overlap << ", sharded "
+                                << sharded << ", buckets of " << bucket);
+            run.ranks = ranks;
+            run.threads = {1, 3, 2};
+            run.options.overlap = overlap;
+            run.options.shard_optimizer = sharded;
+            run.options.reduce_bucket_bytes = bucket;
+            check_same(run_ranks(run), one);
+          }
+  }
+}
+
+TEST_CASE("batches that are gathered, and layers that are computed again", "[unit]") {
+  for (const Precision& precision :
+       {Precision::fp32(), Precision::bf16_sr(), Precision::fp8_delayed()})
+    for (const bool recompute : {false, true})
+      for (const std::size_t accumulate : {1u, 2u}) {
+        ParallelRun run = run_of(precision);
+        run.recompute = recompute;
+        run.options.accumulate = accumulate;
+        run.batch = 8;
+        run.sequences = 45;  // the last step has one batch or two, of 5
+        const RankRun one = run_ranks(run).front();
+        for (const int ranks : {2, 8}) {
+          INFO(precision.name << ", recompute " << recompute << ", accumulate " << accumulate);
+          run.ranks = ranks;
+          check_same(run_ranks(run), one);
+        }
+      }
+}
+
+TEST_CASE("batches with fewer sequences than ranks, and more shards", "[unit]") {
+  for (const Precision& precision : precision_presets())
+    for (const std::size_t batch : {1u, 3u})
+      for (const std::size_t shards : {8u, 16u}) {
+        ParallelRun run = run_of(precision);
+        run.batch = batch;
+        run.shards = shards;
+        run.sequences = 13;
+        run.options.shard_optimizer = true;
+        const RankRun one = run_ranks(run).front();
+        for (const int ranks : {4, 8}) {
+          INFO(precision.name << ", batches of " << batch << ", " << shards << " shards");
+          run.ranks = ranks;
+          check_same(run_ranks(run), one);
+        }
+      }
+}
+
+TEST_CASE("interrupted on so many ranks and resumed on others", "[unit]") {
+  for (const Precision& precision :
+       {Precision::fp32(), Precision::bf16_sr(), Precision::fp8_delayed(), Precision::fp16()}) {
+    ParallelRun run = run_of(precision);
+    run.options.epochs = 2;
+    const RankRun one = run_ranks(run).front();
+    for (const auto& [before, after] : {std::pair{1, 4}, {4, 1}, {8, 2}, {2, 0}, {0, 8}, {4, 8}})
+      for (const bool sharded : {false, true}) {
+        INFO(precision.name << " from " << before << " to " << after << ", sharded " << sharded);
+        auto context = make_context();
+        MemoryStore store(context);
+        ParallelRun first = run;
+        first.ranks = before;
+        first.store = &store;
+        first.stop_after = 4;
+        first.options.shard_optimizer = sharded;
+        for (const RankRun& rank : run_ranks(first)) {
+          REQUIRE(rank.error == "");
+          CHECK(rank.report.interrupted);
+          CHECK(rank.report.steps == 4);
+        }
+        ParallelRun second = run;
+        second.ranks = after;
+        second.store = &store;
+        second.model_seed = 99;
+        second.options.resume = true;
+        second.options.shard_optimizer = !sharded;
+        for (const RankRun& rank : run_ranks(second)) {
+          REQUIRE(rank.error == "");
+          CHECK(rank.report.first_step == 4);
+          CHECK(rank.bits == one.bits);
+        }
+      }
+  }
+}
+
+TEST_CASE("every rank has the evaluation of one", "[unit]") {
+  for (const Precision& precision :
+       {Precision::fp32(), Precision::fp8_delayed(), Precision::mxfp8()})
+    for (const bool with_store : {false, true}) {
+      auto context = make_context();
+      MemoryStore store(context);
+      ParallelRun run = run_of(precision);
+      run.evaluate = true;
+      run.store = with_store ? &store : nullptr;
+      run.options.epochs = 6;
+      run.options.evaluate_every = 3;
+      run.options.patience = 2;
+      run.options.keep_best = true;
+      const RankRun one = run_ranks(run).front();
+      REQUIRE(one.report.evaluated);
+      for (const int ranks : {1, 2, 8}) {  // seven batches: one rank of eight has none
+        INFO(precision.name << " on " << ranks << " ranks");
+        run.ranks = ranks;
+        const std::vector<RankRun> all = run_ranks(run);
+        check_same(all, one);
+        for (const RankRun& rank : all) {
+          CHECK(rank.report.stopped_early == one.report.stopped_early);
+          CHECK(rank.report.evaluation_loss == one.report.evaluation_loss);
+          CHECK(rank.report.metrics.cases() == 50);
+          CHECK(rank.report.metrics.accuracy() == one.report.metrics.accuracy());
+          CHECK(rank.report.metrics.area_under_curve() == one.report.metrics.area_under_curve());
+          CHECK(rank.report.metrics.loss() == one.report.metrics.loss());
+        }
+      }
+    }
+}
+
+TEST_CASE("ranks that were not given the same end before the first step", "[unit]") {
+  ParallelRun run = run_of();
+  run.ranks = 4;
+  run.change = [](int rank, TrainerOptions& options) {
+    if (rank == 1) options.seed = 6;
+  };
+  for (const RankRun& rank : run_ranks(run)) {
+    CHECK(rank.error.find("\"seed\" of rank 1 is 6, wanted 5 as on rank 0") != std::string::npos);
+    CHECK(rank.error.find("[parallel.mismatch]") != std::string::npos);
+  }
+  run.change = [](int rank, TrainerOptions& options) {
+    if (rank == 3) options.shard_optimizer = true;
+  };
+  for (const RankRun& rank : run_ranks(run))
+    CHECK(rank.error.find("\"shard_optimizer\" of rank 3 is true") != std::string::npos);
+}
+
+TEST_CASE("what ends one rank ends all, by name", "[unit]") {
+  for (const bool overlap : {false, true}) {
+    ParallelRun run = run_of();
+    run.ranks = 4;
+    run.options.overlap = overlap;
+    run.on_step = [](int rank, const train::StepInfo& step) {
+      if (rank == 2 && step.step == 3) fail(error_id::file_write, "test", "disk", "full", "room");
+    };
+    const std::vector<RankRun> all = run_ranks(run);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      INFO("rank " << rank << ": " << all[rank].error);
+      if (rank == 2) {
+        CHECK(all[rank].error.find("[file.write]") != std::string::npos);
+      } else {
+        CHECK(all[rank].error.find("[parallel.rank_lost]") != std::string::npos);
+        CHECK(all[rank].error.find("rank 2") != std::string::npos);
+        CHECK(all[rank].error.find("disk is full") != std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("numbers of ranks that have no tree are refused", "[unit]") {
+  ParallelRun run = run_of();
+  for (const int ranks : {3, 16}) {
+    run.ranks = ranks;
+    for (const RankRun& rank : run_ranks(run))
+      CHECK((rank.error.find("[parallel.ranks]") != std::string::npos ||
+             rank.error.find("[parallel.rank_lost]") != std::string::npos));
+  }
+}
+
+TEST_CASE("the reduction is measured", "[unit]") {
+  ParallelRun run = run_of();
+  run.ranks = 2;
+  for (const RankRun& rank : run_ranks(run)) {
+    CHECK(rank.report.reduction_seconds > 0);
+    CHECK(rank.report.reduction_wait_seconds <= rank.report.reduction_seconds);
+    CHECK(train::to_string(rank.report).find(" % hidden") != std::string::npos);
+  }
+  run.ranks = 0;
+  CHECK(run_ranks(run).front().report.reduction_seconds == 0);
+}
