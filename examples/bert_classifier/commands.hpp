@@ -1,6 +1,7 @@
 // The commands. Each returns the program's exit code; what goes wrong is thrown.
 #pragma once
 
+#include "launch.hpp"
 #include "options.hpp"
 
 #include <soma/train/stop_flag.hpp>
@@ -8,7 +9,8 @@
 // Set by the program's signal handlers: finish what is accepted, and end.
 extern soma::train::StopFlag stop_requested;
 
-int train(const TrainOptions& options);
+// `command` is what was typed: program, command, options.
+int train(const TrainOptions& options, Launch& launch, const std::vector<std::string>& command);
 int evaluate(const EvaluateOptions& options);
 int predict(const PredictOptions& options);
 int serve(const ServeOptions& options);

@@ -12,8 +12,11 @@
 
 class JsonLog final : public soma::train::Callback {
  public:
-  JsonLog(const std::string& path, bool resumes)
-      : file_(path, resumes ? soma::ExistingFile::append : soma::ExistingFile::replace) {}
+  // Lines carry the rank where there are several.
+  JsonLog(const std::string& path, bool resumes, int rank, int ranks)
+      : file_(path, resumes ? soma::ExistingFile::append : soma::ExistingFile::replace),
+        rank_(rank),
+        ranks_(ranks) {}
 
   void on_step(const soma::train::StepInfo& step) override {
     soma::Record line("line");
@@ -23,7 +26,7 @@ class JsonLog final : public soma::train::Callback {
     line.set("learning_rate", step.learning_rate);
     line.set("tokens", step.tokens);
     line.set("seconds", step.seconds);
-    file_.write(line);
+    write(line);
   }
   void on_evaluation(const soma::train::EvaluationInfo& info) override {
     soma::Record line("line");
@@ -33,7 +36,7 @@ class JsonLog final : public soma::train::Callback {
     line.set("accuracy", info.metrics->accuracy());
     line.set("macro_f1", info.metrics->macro_f1());
     line.set("seconds", info.seconds);
-    file_.write(line);
+    write(line);
   }
   void done(const soma::train::Report& report, std::string_view weights_hash) {
     soma::Record line("line");
@@ -44,11 +47,17 @@ class JsonLog final : public soma::train::Callback {
     line.set("weights_hash", weights_hash);
     line.set("steps", report.steps);
     line.set("interrupted", report.interrupted);
-    file_.write(line);
+    write(line);
   }
 
  private:
+  void write(soma::Record& line) {
+    if (ranks_ > 1) line.set("rank", static_cast<std::uint64_t>(rank_));
+    file_.write(line);
+  }
+
   soma::JsonLines file_;
+  int rank_, ranks_;
 };
 
 class TensorBoardLog final : public soma::train::Callback {

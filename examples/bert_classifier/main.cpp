@@ -3,6 +3,7 @@
 
 #include "arguments.hpp"
 #include "commands.hpp"
+#include "launch.hpp"
 #include "options.hpp"
 
 #include <soma/base/error.hpp>
@@ -10,7 +11,6 @@
 
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -26,6 +26,7 @@ Examples
   bert_classifier evaluate --model model --data held_out.tsv
   echo "not a bad film at all" | bert_classifier predict --model model
   bert_classifier serve --model model --port 8080
+  mpirun -n 4 bert_classifier train --output model          four ranks, the same weights
 
 Any option may stand in a JSON file: bert_classifier train --config options.json
 Exit code: 0 done, 1 the run failed, 2 the command line cannot be understood.)";
@@ -89,9 +90,9 @@ struct Program {
     app.parse(arguments);
   }
 
-  int run() {
+  int run(Launch& launch, const std::vector<std::string>& command) {
     const std::string name = app.get_subcommands().front()->get_name();
-    if (name == "train") return ::train(train);
+    if (name == "train") return ::train(train, launch, command);
     if (name == "evaluate") return ::evaluate(evaluate);
     if (name == "predict") return ::predict(predict);
     if (name == "serve") return ::serve(serve);
@@ -99,17 +100,8 @@ struct Program {
   }
 };
 
-// One line, whatever a library's message has in it.
-std::string one_line(std::string text) {
-  for (char& letter : text)
-    if (letter == '\n' || letter == '\r') letter = ' ';
-  while (!text.empty() && text.back() == ' ') text.pop_back();
-  return text;
-}
-
-int finish(int code, const std::string& message, const std::string& failure_file) {
-  std::cerr << message << '\n';
-  if (!failure_file.empty()) std::ofstream(failure_file) << message << '\n';
+int finish(int code, const std::string& message, Launch& launch) {
+  launch.fail(message);
   return code;
 }
 
@@ -118,32 +110,38 @@ int finish(int code, const std::string& message, const std::string& failure_file
 int main(int count, char** given) {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is an error of writing
+  std::signal(SIGUSR1, on_signal);  // mpirun passes it on; to SIGTERM it adds a SIGKILL soon after
+  std::signal(SIGPIPE, SIG_IGN);    // a reader that went away is an error of writing
+  Launch launch;
   Program program;
-  std::string failure_file;
   try {
     std::vector<std::string> arguments(given + 1, given + count);
     if (arguments.empty() && is_training_job()) {
       // Where to write a failure is known before anything can fail.
-      failure_file = failure_file_of_job();
+      launch.set_failure_file(failure_file_of_job());
       arguments = arguments_of_job(program.options_of("train", true));
     }
+    std::vector<std::string> command = arguments;
+    command.insert(command.begin(), given[0]);
     if (!arguments.empty())
       arguments = with_config(arguments, program.options_of(arguments.front(), true));
     program.parse(std::move(arguments));
-    const int code = program.run();
+    const int code = program.run(launch, command);
     if (!std::cout.flush())
       soma::fail(soma::error_id::file_write, "bert_classifier", "standard output",
                  "closed, or has no room", "one that takes what is printed");
+    launch.leave();
     return code;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return program.app.exit(error);  // --help
-    return finish(2, one_line(std::string(error.what()) + " [cli.usage]"), failure_file);
+    return finish(2, std::string(error.what()) + " [cli.usage]", launch);
+  } catch (const LaunchError& error) {
+    return finish(2, std::string(error.what()) + " [cli.launch]", launch);
   } catch (const UsageError& error) {
-    return finish(2, one_line(std::string(error.what()) + " [cli.usage]"), failure_file);
+    return finish(2, std::string(error.what()) + " [cli.usage]", launch);
   } catch (const soma::Error& error) {
-    return finish(1, one_line(error.what()), failure_file);
+    return finish(1, error.what(), launch);
   } catch (const std::exception& error) {
-    return finish(1, one_line(std::string(error.what()) + " [cli.failed]"), failure_file);
+    return finish(1, std::string(error.what()) + " [cli.failed]", launch);
   }
 }

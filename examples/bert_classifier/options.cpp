@@ -7,7 +7,19 @@
 namespace {
 
 const std::string model_group = "Model", data_group = "Data", loop_group = "Training",
-                  output_group = "What is written", compute_group = "Computation";
+                  output_group = "What is written", compute_group = "Computation",
+                  rank_group = "Several ranks (started by mpirun)";
+
+// CLI::Range lets NaN through.
+CLI::Validator between(double least, double most) {
+  const auto problem = [=](const std::string& text) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return {};
+    return "Value " + text + " not in range [" + CLI::detail::to_string(least) + " - " +
+           CLI::detail::to_string(most) + "]";
+  };
+  return CLI::Validator(problem, "");
+}
 
 void add_compute(CLI::App& command, ComputeOptions& options) {
   command
@@ -28,6 +40,35 @@ void add_compute(CLI::App& command, ComputeOptions& options) {
       ->check(CLI::Range(0, soma::max_threads))
       ->capture_default_str()
       ->group(compute_group);
+}
+
+void add_ranks(CLI::App& command, RankOptions& options) {
+  // The unit, as in 4MiB, becomes a factor before the range is looked at.
+  command
+      .add_option("--bucket-size", options.bucket_bytes,
+                  "bytes of gradients (or 512KiB, 25MiB) that are summed over ranks at once; "
+                  "results do not depend on it")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40))
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str()
+      ->type_name("BYTES")
+      ->group(rank_group);
+  command
+      .add_flag("--no-overlap", options.no_overlap,
+                "sum gradients behind backward, not during it: the same bits")
+      ->group(rank_group);
+  command
+      .add_flag("--shard-optimizer", options.shard_optimizer,
+                "each rank keeps its part of the optimizer's moments only (ZeRO stage 1): the same "
+                "bits, less memory")
+      ->group(rank_group);
+  command
+      .add_option("--time-limit", options.time_limit,
+                  "seconds within which a rank has to answer; 0: for ever")
+      ->check(between(0, 1e9))
+      ->capture_default_str()
+      ->type_name("X")
+      ->group(rank_group);
 }
 
 CLI::Option* add_rows(CLI::App& command, DataOptions& options) {
@@ -57,17 +98,6 @@ CLI::Option* add_model(CLI::App& command, std::string& model) {
       ->required()
       ->type_name("DIR")
       ->group(model_group);
-}
-
-// CLI::Range lets NaN through.
-CLI::Validator between(double least, double most) {
-  const auto problem = [=](const std::string& text) -> std::string {
-    double value = 0;
-    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return {};
-    return "Value " + text + " not in range [" + CLI::detail::to_string(least) + " - " +
-           CLI::detail::to_string(most) + "]";
-  };
-  return CLI::Validator(problem, "");
 }
 
 const CLI::Range any_count(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max() / 2);
@@ -193,6 +223,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "parts of a batch whose sums meet in a fixed tree, a power of two", compute_group,
          CLI::Range(std::size_t{1}, std::size_t{1024}));
   add_compute(command, options.compute);
+  add_ranks(command, options.ranks);
 
   path("--output", options.output, "the trained model, as Python's usual libraries load it", "DIR");
   path("--checkpoint", options.checkpoint, "all that is needed to go on", "DIR");

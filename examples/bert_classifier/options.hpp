@@ -19,8 +19,16 @@ struct DataOptions {
   double held_out_share = 0.1;
 };
 
+// Of a training with several ranks.
+struct RankOptions {
+  std::size_t bucket_bytes = std::size_t{4} << 20;
+  bool no_overlap = false, shard_optimizer = false;
+  double time_limit = 600;  // seconds
+};
+
 struct TrainOptions {
   ComputeOptions compute;
+  RankOptions ranks;
   DataOptions data;
   std::string pretrained, preset = "tiny";
   std::size_t vocab_size = 0;               // 0: the default of what is trained

@@ -74,7 +74,7 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
   return std::make_unique<TextClassifier>(context, std::move(tokenizer), config, settings);
 }
 
-soma::train::TrainerOptions trainer_options(const TrainOptions& options) {
+soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch& launch) {
   const bool fine_tuning = !options.pretrained.empty();
   soma::train::TrainerOptions result;
   result.epochs = epochs(options);
@@ -100,6 +100,10 @@ soma::train::TrainerOptions trainer_options(const TrainOptions& options) {
   result.checkpoint_every = options.checkpoint_every;
   result.resume = options.resume;
   result.price_per_hour = options.price_per_hour;
+  result.communicator = launch.communicator();
+  result.reduce_bucket_bytes = options.ranks.bucket_bytes;
+  result.overlap = !options.ranks.no_overlap;
+  result.shard_optimizer = options.ranks.shard_optimizer;
   return result;
 }
 
@@ -129,6 +133,15 @@ std::uint64_t steps_of(const soma::data::BatchSource& source, const Rows& rows,
                                                                            : all;
 }
 
+// Of ranks but 0.
+TrainOptions without_outputs(TrainOptions options) {
+  for (std::string* path : {&options.output, &options.confusion, &options.profile,
+                            &options.log_json, &options.tensorboard})
+    path->clear();
+  options.quiet = true;
+  return options;
+}
+
 // What cannot be written at the end should end the run before it costs anything.
 void try_outputs(const TrainOptions& options) {
   if (!options.output.empty()) soma::AtomicFolder model("train", options.output);
@@ -138,10 +151,14 @@ void try_outputs(const TrainOptions& options) {
 
 }  // namespace
 
-int train(const TrainOptions& options) {
-  soma::train::TrainerOptions settings = trainer_options(options);  // before anything is read
-  try_outputs(options);
-  Compute compute(options.compute);
+int train(const TrainOptions& given, Launch& launch, const std::vector<std::string>& command) {
+  launch.join(given.ranks, given.shards, command);
+  const TrainOptions options = launch.rank() == 0 ? given : without_outputs(given);
+  soma::train::TrainerOptions settings = trainer_options(options, launch);
+  try_outputs(options);  // before anything is read
+  ComputeOptions computing = options.compute;
+  if (computing.threads == 0) computing.threads = launch.threads();
+  Compute compute(computing);
   soma::Context& context = compute.context();
   const Rows rows = training_rows(options);
   const std::unique_ptr<TextClassifier> model = make_model(context, options, rows);
@@ -161,7 +178,7 @@ int train(const TrainOptions& options) {
   soma::data::Prefetch prefetched(*source);
 
   std::optional<soma::CheckpointFolder> checkpoints;
-  if (!options.checkpoint.empty()) {
+  if (!options.checkpoint.empty() && launch.rank() == 0) {  // the others get theirs from it
     checkpoints.emplace(options.checkpoint,
                         soma::CheckpointFolderOptions{.keep = options.keep_checkpoints});
     settings.checkpoints = &*checkpoints;
@@ -170,6 +187,7 @@ int train(const TrainOptions& options) {
 
   std::optional<soma::train::ConsoleProgress> progress;
   if (!options.quiet) {
+    launch.warn(std::cerr);
     const soma::HostDescription host = describe_host(context);
     const bool narrow = settings.precision.gemm_weights.format.mantissa_bits <= 7;
     const double peak =
@@ -182,7 +200,8 @@ int train(const TrainOptions& options) {
   std::optional<StepProfile> profile;
   if (!options.profile.empty()) trainer.add(profile.emplace(context, options.profile, std::cerr));
   std::optional<JsonLog> json_log;
-  if (!options.log_json.empty()) trainer.add(json_log.emplace(options.log_json, options.resume));
+  if (!options.log_json.empty())
+    trainer.add(json_log.emplace(options.log_json, options.resume, launch.rank(), launch.size()));
   std::optional<TensorBoardLog> tensorboard;
   if (!options.tensorboard.empty()) trainer.add(tensorboard.emplace(options.tensorboard));
 

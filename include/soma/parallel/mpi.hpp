@@ -48,7 +48,7 @@ inline std::string text_of(int code) {
 // Error parallel.transport unless the call that returned `code` succeeded.
 inline void check(std::string_view call, int code) {
   if (code != MPI_SUCCESS)
-    fail(error_id::parallel_transport, call, "result", quoted(text_of(code)), "MPI_SUCCESS");
+    fail(error_id::parallel_transport, call, "result", soma::quoted(text_of(code)), "MPI_SUCCESS");
 }
 
 }  // namespace detail
@@ -132,8 +132,7 @@ class Communicator final : public soma::Communicator {
   int size() const override { return size_; }
   // MPI_Abort: ends the processes of all ranks, this one too.
   void abort(std::string_view reason) override {
-    log_(LogLevel::error,
-         "rank " + std::to_string(rank_) + " ends all ranks: " + std::string(reason));
+    log_(LogLevel::error, "rank " + std::to_string(rank_) + ": " + std::string(reason));
     MPI_Abort(group_, 1);
   }
 
@@ -217,7 +216,7 @@ class Communicator final : public soma::Communicator {
     if (kind == MPI_ERR_TRUNCATE)
       fail(error_id::message_size, "MPI_Test", name, "longer than its receiver expects",
            std::to_string(message.bytes) + " bytes");
-    fail(error_id::parallel_transport, "MPI_Test", name, quoted(detail::text_of(code)),
+    fail(error_id::parallel_transport, "MPI_Test", name, soma::quoted(detail::text_of(code)),
          "MPI_SUCCESS");
   }
 

@@ -1,0 +1,20 @@
+// What the environment variables of launchers and hosting services say about other processes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+struct Surroundings {
+  bool launcher = false;     // an MPI launcher has started this process
+  int processes = 1;         // that work together, as whoever names most of them says
+  std::string source;        // who says so, "WORLD_SIZE=2 of torchrun"; empty: nobody
+  std::string hosts;         // "algo-1,algo-2"; empty: not said
+  bool other_hosts = false;  // some run on hosts whose names are not said
+};
+
+// Error UsageError: SM_HOSTS is no list of names.
+Surroundings look_around();
+
+// The command that starts so many processes, for a shell: "mpirun -n 2 --host a,b PROGRAM ...".
+// Where hosts are not named: --hostfile HOSTS, which the user writes.
+std::string mpirun_line(const Surroundings& around, const std::vector<std::string>& command);
