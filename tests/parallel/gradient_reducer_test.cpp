@@ -64,6 +64,28 @@ TEST_CASE("dense gradients: in the tree, with what is left to do, addend by adde
       });
 }
 
+TEST_CASE("a summed bucket is given away before the end", "[unit]") {
+  on_ranks(1, [](Context& context, Communicator& communicator) {
+    const std::size_t count = 1 << 16, parameters = 32;
+    GradientReducer reducer(context, communicator, {.bucket_bytes = count * sizeof(float)});
+    std::vector<Var> weights;
+    for (std::size_t i = 0; i < parameters; ++i)
+      weights.push_back(Var::parameter(context, Tensor::zeros(context, Shape{count})));
+    const std::size_t before = context.memory_use().peak_bytes;
+    for (const Var& weight : weights) {
+      Gradient addend{Tensor::full(context, Shape{count}, 1.0f), {}};
+      addend.stored = DType::bf16;
+      reducer.receive(weight, std::move(addend));
+      CHECK(weight.gradient().values.dtype() == DType::bf16);
+    }
+    // All in bf16, and a few of them in fp32.
+    CHECK(context.memory_use().peak_bytes - before < (parameters / 2 + 8) * count * sizeof(float));
+    reducer.finish();
+    for (const Var& weight : weights)
+      CHECK(static_cast<float>(weight.gradient().values.data<soma::bf16>()[7]) == 1);
+  });
+}
+
 TEST_CASE("sparse gradients: the rows of all ranks", "[unit]") {
   on_ranks(4, [](Context& context, Communicator& communicator) {
     const std::vector<std::vector<std::int64_t>> rows{{1, 5}, {}, {0, 5, 7}, {5}};

@@ -9,6 +9,8 @@
 //
 // Dense addends are collected into buckets, in the order in which backward makes them. A full
 // bucket leaves at once and moves on whenever the next addend comes; nothing waits before finish().
+// Once a bucket is summed its gradients are rounded and given to their parameters, and its memory
+// is free again: of gradients that are stored narrower only those on their way take fp32.
 // Sparse ones (embeddings, the last that backward makes) are summed in finish(): row lists first,
 // then values on the union of all ranks' rows.
 
@@ -92,15 +94,16 @@ class GradientReducer final : public GradientReceiver {
     for (; finished_ < buckets_.size(); ++finished_) {  // every rank waits for the same one
       if (!options_.overlap) buckets_[finished_].start();
       buckets_[finished_].finish();
+      give_summed(finished_ + 1);
     }
     reduce_sparse();
     const std::int64_t end = monotonic_nanoseconds();
     times_.waited += static_cast<double>(end - start) * 1e-9;
     count_time(end);
-    for (Item& item : items_) give(item);
+    for (; given_ < items_.size(); ++given_) give(items_[given_]);
     items_.clear();
     buckets_.clear();
-    finished_ = 0;
+    finished_ = given_ = released_ = 0;
   }
 
   const ReductionTimes& times() const { return times_; }
@@ -135,6 +138,7 @@ class GradientReducer final : public GradientReceiver {
       state_->whole.finish();
     }
     const Tensor& values() const { return values_; }
+    void release() { values_ = Tensor(); }
 
    private:
     struct State : Counted {  // stays where it is: messages on their way belong to it
@@ -179,6 +183,18 @@ class GradientReducer final : public GradientReceiver {
       all = all && done;
     }
     if (all) count_time(monotonic_nanoseconds());
+    give_summed(finished_);
+  }
+  // Gives what the first `summed` buckets hold to its parameters, in the order in which it came. A
+  // sparse addend, and what came after it, waits for finish().
+  void give_summed(std::size_t summed) {
+    for (; given_ < items_.size(); ++given_) {
+      Item& item = items_[given_];
+      if (item.sparse() || item.bucket >= summed) break;
+      give(item);
+    }
+    const std::size_t held = given_ < items_.size() ? items_[given_].bucket : summed;
+    for (; released_ < held && released_ < summed; ++released_) buckets_[released_].release();
   }
   void count_time(std::int64_t end) {
     if (under_way_since_ == 0) return;
@@ -252,6 +268,8 @@ class GradientReducer final : public GradientReceiver {
   HeapVector<Tensor> addends_;  // of the bucket that is being filled
   std::size_t gathered_ = 0;    // elements of them
   std::size_t finished_ = 0;    // buckets at the front that are done
+  std::size_t released_ = 0;    // and those whose memory is free
+  std::size_t given_ = 0;       // items at the front that their parameters have
   std::int64_t under_way_since_ = 0;
   ReductionTimes times_{};
 };
