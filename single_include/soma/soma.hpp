@@ -5868,6 +5868,11 @@ inline void check_operators(const Record& record, Context& context) {
 // operands, the amax history behind delayed scales, and statistics where they are wanted. A tape
 // that is given one (TapeOptions::precision) multiplies accordingly.
 
+// ---- soma/nn/product_site.hpp
+// ProductSite: where in a model a linear layer is, for what depends on the place: the formats of
+// its operands and what is remembered of them. Copies are the same place. ProductFormats: whoever
+// knows those formats.
+
 // ---- soma/autograd/functions.hpp
 // What a model is written with: each function applies one operator on a tape. Shapes, errors and
 // formulas are those of the operator's file in ops/.
@@ -5972,7 +5977,9 @@ inline Outputs run(Context& context, const Operator& op, const Attributes& attri
 
 namespace soma {
 
-class PrecisionState;  // nn/precision_state.hpp
+namespace nn {
+class ProductFormats;  // nn/product_site.hpp
+}
 
 struct TapeOptions {
   bool record = true;      // false: values only; backward is an error
@@ -5985,7 +5992,7 @@ struct TapeOptions {
   // What models cast their hidden states to, once they are embedded; what follows keeps the type.
   DType activations = DType::fp32;
   // In which numbers linear layers multiply, where that is not what is stored.
-  PrecisionState* precision = nullptr;
+  nn::ProductFormats* precision = nullptr;
   // Gets the gradients of parameters; without one they are added to the parameters.
   GradientReceiver* receiver = nullptr;
 };
@@ -6713,10 +6720,6 @@ inline Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding 
 }
 
 }  // namespace soma
-// ---- soma/nn/product_site.hpp
-// ProductSite: where in a model a linear layer is, for what depends on the place: the formats of
-// its operands and what is remembered of them. Copies are the same place.
-
 // ---- soma/nn/scope.hpp
 // Scope: where in a model something is. Modules are made from one: its path names the streams of
 // random numbers that initialise their parameters and drive their dropout, so that neither depends
@@ -6802,6 +6805,36 @@ class ProductSite {
   };
   Shared<Place> place_;
 };
+
+// TapeOptions::precision. PrecisionState (nn/precision_state.hpp) is one.
+class ProductFormats {
+ public:
+  virtual ~ProductFormats() = default;
+  ProductFormats(const ProductFormats&) = delete;
+  ProductFormats& operator=(const ProductFormats&) = delete;
+  // Of the layer at that place; nullptr: it multiplies what is stored.
+  virtual LinearFormats* formats(const ProductSite& place) = 0;
+
+ protected:
+  ProductFormats() = default;
+};
+
+// linear() at a place: in the formats that the tape's precision has for it.
+inline Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
+                     const Var& bias = {}, const LinearSetting& setting = {},
+                     const Var& residual = {}) {
+  ProductFormats* known = tape.options().precision;
+  LinearFormats* formats = known == nullptr || !place.defined() ? nullptr : known->formats(place);
+  if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
+  return tape.apply(*tape.operators().quantized_linear,
+                    QuantizedLinearSetting{.activation = setting.activation,
+                                           .dropout = setting.dropout,
+                                           .formats = formats,
+                                           .step = tape.options().step,
+                                           .training = tape.options().training,
+                                           .record = tape.recording()},
+                    {x, weight, bias, residual});
+}
 
 }  // namespace soma::nn
 // ---- soma/numeric/precision_text.hpp
@@ -7248,7 +7281,7 @@ struct LinearFormats {
 
 namespace soma {
 
-class PrecisionState {
+class PrecisionState final : public nn::ProductFormats {
  public:
   // The roles of a product's operands, as precisions and states name them.
   static constexpr std::array<std::string_view, 3> roles{"gemm_activations", "gemm_weights",
@@ -7291,12 +7324,13 @@ class PrecisionState {
   // Whether layers multiply what is stored: the same as without a state.
   bool plain() const { return plain_; }
 
-  // Of a layer; made when it is first asked for.
-  LinearFormats& formats(const nn::ProductSite& place) {
+  // Of a layer; made when it is first asked for. nullptr: it multiplies what is stored.
+  LinearFormats* formats(const nn::ProductSite& place) override {
+    if (plain_) return nullptr;
     const auto found = layers_.find(place.path());
     Layer& layer = found != layers_.end() ? found->second : add(place.path());
     if (!layer.known) set_formats(layer, place);
-    return layer.formats;
+    return &layer.formats;
   }
 
   // After each step of the optimizer: takes what was seen of operands with delayed scales.
@@ -7444,26 +7478,6 @@ class PrecisionState {
   std::map<std::string, Layer, std::less<>> layers_{};
 };
 
-namespace nn {
-
-// linear() at a place: in the formats that the tape's precision has for it.
-inline Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
-                     const Var& bias = {}, const LinearSetting& setting = {},
-                     const Var& residual = {}) {
-  PrecisionState* precision = tape.options().precision;
-  if (precision == nullptr || precision->plain() || !place.defined())
-    return linear(tape, x, weight, bias, setting, residual);
-  return tape.apply(*tape.operators().quantized_linear,
-                    QuantizedLinearSetting{.activation = setting.activation,
-                                           .dropout = setting.dropout,
-                                           .formats = &precision->formats(place),
-                                           .step = tape.options().step,
-                                           .training = tape.options().training,
-                                           .record = tape.recording()},
-                    {x, weight, bias, residual});
-}
-
-}  // namespace nn
 }  // namespace soma
 // ---- soma/nn/state.hpp
 // Parameters as a StateDict, and back.

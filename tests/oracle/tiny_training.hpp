@@ -5,6 +5,7 @@
 #include "support/samples.hpp"
 
 #include <soma/api.hpp>
+#include <soma/nn/precision_state.hpp>
 
 #include <algorithm>
 #include <cstddef>

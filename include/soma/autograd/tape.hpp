@@ -31,7 +31,9 @@
 
 namespace soma {
 
-class PrecisionState;  // nn/precision_state.hpp
+namespace nn {
+class ProductFormats;  // nn/product_site.hpp
+}
 
 struct TapeOptions {
   bool record = true;      // false: values only; backward is an error
@@ -44,7 +46,7 @@ struct TapeOptions {
   // What models cast their hidden states to, once they are embedded; what follows keeps the type.
   DType activations = DType::fp32;
   // In which numbers linear layers multiply, where that is not what is stored.
-  PrecisionState* precision = nullptr;
+  nn::ProductFormats* precision = nullptr;
   // Gets the gradients of parameters; without one they are added to the parameters.
   GradientReceiver* receiver = nullptr;
 };

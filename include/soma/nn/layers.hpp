@@ -4,7 +4,7 @@
 
 #include <soma/autograd/functions.hpp>
 #include <soma/nn/init.hpp>
-#include <soma/nn/precision_state.hpp>
+#include <soma/nn/product_site.hpp>
 #include <soma/nn/scope.hpp>
 
 #include <cstddef>

@@ -3,7 +3,6 @@
 // operands, the amax history behind delayed scales, and statistics where they are wanted. A tape
 // that is given one (TapeOptions::precision) multiplies accordingly.
 
-#include <soma/autograd/functions.hpp>
 #include <soma/nn/product_site.hpp>
 #include <soma/numeric/precision_text.hpp>
 #include <soma/ops/linear_formats.hpp>
@@ -20,7 +19,7 @@
 
 namespace soma {
 
-class PrecisionState {
+class PrecisionState final : public nn::ProductFormats {
  public:
   // The roles of a product's operands, as precisions and states name them.
   static constexpr std::array<std::string_view, 3> roles{"gemm_activations", "gemm_weights",
@@ -63,12 +62,13 @@ class PrecisionState {
   // Whether layers multiply what is stored: the same as without a state.
   bool plain() const { return plain_; }
 
-  // Of a layer; made when it is first asked for.
-  LinearFormats& formats(const nn::ProductSite& place) {
+  // Of a layer; made when it is first asked for. nullptr: it multiplies what is stored.
+  LinearFormats* formats(const nn::ProductSite& place) override {
+    if (plain_) return nullptr;
     const auto found = layers_.find(place.path());
     Layer& layer = found != layers_.end() ? found->second : add(place.path());
     if (!layer.known) set_formats(layer, place);
-    return layer.formats;
+    return &layer.formats;
   }
 
   // After each step of the optimizer: takes what was seen of operands with delayed scales.
@@ -216,24 +216,4 @@ class PrecisionState {
   std::map<std::string, Layer, std::less<>> layers_{};
 };
 
-namespace nn {
-
-// linear() at a place: in the formats that the tape's precision has for it.
-inline Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
-                     const Var& bias = {}, const LinearSetting& setting = {},
-                     const Var& residual = {}) {
-  PrecisionState* precision = tape.options().precision;
-  if (precision == nullptr || precision->plain() || !place.defined())
-    return linear(tape, x, weight, bias, setting, residual);
-  return tape.apply(*tape.operators().quantized_linear,
-                    QuantizedLinearSetting{.activation = setting.activation,
-                                           .dropout = setting.dropout,
-                                           .formats = &precision->formats(place),
-                                           .step = tape.options().step,
-                                           .training = tape.options().training,
-                                           .record = tape.recording()},
-                    {x, weight, bias, residual});
-}
-
-}  // namespace nn
 }  // namespace soma

@@ -1,7 +1,9 @@
 #pragma once
 // ProductSite: where in a model a linear layer is, for what depends on the place: the formats of
-// its operands and what is remembered of them. Copies are the same place.
+// its operands and what is remembered of them. Copies are the same place. ProductFormats: whoever
+// knows those formats.
 
+#include <soma/autograd/functions.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/runtime/shared.hpp>
 
@@ -30,5 +32,35 @@ class ProductSite {
   };
   Shared<Place> place_;
 };
+
+// TapeOptions::precision. PrecisionState (nn/precision_state.hpp) is one.
+class ProductFormats {
+ public:
+  virtual ~ProductFormats() = default;
+  ProductFormats(const ProductFormats&) = delete;
+  ProductFormats& operator=(const ProductFormats&) = delete;
+  // Of the layer at that place; nullptr: it multiplies what is stored.
+  virtual LinearFormats* formats(const ProductSite& place) = 0;
+
+ protected:
+  ProductFormats() = default;
+};
+
+// linear() at a place: in the formats that the tape's precision has for it.
+inline Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
+                     const Var& bias = {}, const LinearSetting& setting = {},
+                     const Var& residual = {}) {
+  ProductFormats* known = tape.options().precision;
+  LinearFormats* formats = known == nullptr || !place.defined() ? nullptr : known->formats(place);
+  if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
+  return tape.apply(*tape.operators().quantized_linear,
+                    QuantizedLinearSetting{.activation = setting.activation,
+                                           .dropout = setting.dropout,
+                                           .formats = formats,
+                                           .step = tape.options().step,
+                                           .training = tape.options().training,
+                                           .record = tape.recording()},
+                    {x, weight, bias, residual});
+}
 
 }  // namespace soma::nn
