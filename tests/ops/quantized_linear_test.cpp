@@ -2,6 +2,7 @@
 // which operand is converted in which direction, and what is kept between calls.
 
 #include <soma/neuroncore.hpp>
+#include <soma/numeric/precision.hpp>
 #include <soma/ops/operators.hpp>
 #include <soma/soma.hpp>
 
