@@ -62,7 +62,7 @@ endif()
 
 if(SOMA_WITH_MPI)
   include("${CMAKE_CURRENT_LIST_DIR}/soma-mpi-library.cmake")
-  if(NOT SOMA_WITH_MPI STREQUAL "AUTO" AND NOT TARGET MPI::MPI_CXX)
+  if(NOT SOMA_WITH_MPI STREQUAL "AUTO" AND NOT SOMA_MPI_FOUND)
     message(FATAL_ERROR "SOMA_WITH_MPI needs an MPI library of version 3 or later (${soma_install_hint})")
   endif()
 endif()

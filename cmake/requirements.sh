@@ -62,6 +62,9 @@ soma_has_package() {
     libcli11-dev) soma_has_header CLI/CLI.hpp ;;
     libcpp-httplib-dev) soma_has_header httplib.h ;;
     libprotozero-dev) soma_has_header protozero/pbf_writer.hpp ;;
+    libopenmpi-dev) soma_has_command mpicxx ;;
+    openmpi-bin) soma_has_command mpirun ;;
+    iproute2) soma_has_command ip ;;
     catch2) soma_has_header catch2/catch.hpp catch2/catch_test_macros.hpp ;;
     *) soma_stop 70 "no check is known for package $1 (add one in cmake/requirements.sh)" ;;
   esac

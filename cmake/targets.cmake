@@ -73,7 +73,7 @@ if(SOMA_WITH_TENSORBOARD AND TARGET soma::protozero)
   target_link_libraries(soma_tensorboard INTERFACE soma soma::protozero)
 endif()
 
-if(SOMA_WITH_MPI AND TARGET MPI::MPI_CXX)
+if(SOMA_WITH_MPI AND SOMA_MPI_FOUND)
   add_library(soma_mpi INTERFACE)
   add_library(soma::mpi ALIAS soma_mpi)
   set_target_properties(soma_mpi PROPERTIES EXPORT_NAME mpi)

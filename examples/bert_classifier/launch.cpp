@@ -84,7 +84,7 @@ struct Launch::World {
 
   // The cores of every rank on this machine.
   static std::vector<cpu_set_t> local_cores(const cpu_set_t& own) {
-    using soma::mpi::detail::check;
+    using soma::mpi::check;
     MPI_Comm local = MPI_COMM_NULL;
     int size = 1;
     check("MPI_Comm_split_type",

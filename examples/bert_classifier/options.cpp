@@ -59,8 +59,16 @@ void add_ranks(CLI::App& command, RankOptions& options) {
       ->group(rank_group);
   command
       .add_flag("--shard-optimizer", options.shard_optimizer,
-                "each rank keeps its part of the optimizer's moments only (ZeRO stage 1): the same "
-                "bits, less memory")
+                "each rank keeps its part of the gradients and of the optimizer's moments only "
+                "(ZeRO stage 2), and writes it to --checkpoint, a folder that all ranks share: the "
+                "same bits, less memory")
+      ->group(rank_group);
+  command
+      .add_option("--reduction", options.reduction,
+                  "what ranks exchange of gradients, rounded stochastically; the weights then "
+                  "depend on the number of ranks. Default: as --precision says, which of all "
+                  "presets is fp32")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8_e4m3fn", "fp8_e5m2"}))
       ->group(rank_group);
   command
       .add_option("--time-limit", options.time_limit,

@@ -23,6 +23,7 @@ struct DataOptions {
 struct RankOptions {
   std::size_t bucket_bytes = std::size_t{4} << 20;
   bool no_overlap = false, shard_optimizer = false;
+  std::string reduction;    // empty: the precision's
   double time_limit = 600;  // seconds
 };
 

@@ -11,6 +11,7 @@
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/atomic_folder.hpp>
 #include <soma/io/checkpoint_folder.hpp>
+#include <soma/io/checkpoint_part_folder.hpp>
 #include <soma/io/confusion_csv.hpp>
 #include <soma/io/precision_json.hpp>
 #include <soma/io/state_hash.hpp>
@@ -94,6 +95,9 @@ soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch&
   result.clip = options.clip;
   result.seed = options.seed;
   result.precision = soma::find_precision(options.precision);
+  if (const std::string& format = options.ranks.reduction; !format.empty())
+    result.precision.reduction = {.format = soma::find_format(format),
+                                  .rounding = soma::Rounding::stochastic};
   result.evaluate_every = options.evaluate_every;
   result.patience = options.patience;
   result.keep_best = options.keep_best;
@@ -177,12 +181,13 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   if (rows.stream) settings.max_steps = steps;
   soma::data::Prefetch prefetched(*source);
 
-  std::optional<soma::CheckpointFolder> checkpoints;
-  if (!options.checkpoint.empty() && launch.rank() == 0) {  // the others get theirs from it
-    checkpoints.emplace(options.checkpoint,
-                        soma::CheckpointFolderOptions{.keep = options.keep_checkpoints});
-    settings.checkpoints = &*checkpoints;
-  }
+  std::unique_ptr<soma::CheckpointStore> checkpoints;
+  if (!options.checkpoint.empty() && launch.rank() == 0)  // the others read what it reads
+    checkpoints = std::make_unique<soma::CheckpointFolder>(
+        options.checkpoint, soma::CheckpointFolderOptions{.keep = options.keep_checkpoints});
+  else if (!options.checkpoint.empty() && settings.shard_optimizer)
+    checkpoints = std::make_unique<soma::CheckpointPartFolder>(options.checkpoint);
+  settings.checkpoints = checkpoints.get();
   soma::train::Trainer trainer(context, *model, settings);
 
   std::optional<soma::train::ConsoleProgress> progress;

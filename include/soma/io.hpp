@@ -3,6 +3,7 @@
 // nlohmann-json and xxHash (soma::io in CMake); soma/io/npy.hpp alone needs neither.
 
 #include <soma/io/checkpoint_folder.hpp>
+#include <soma/io/checkpoint_part_folder.hpp>
 #include <soma/io/confusion_csv.hpp>
 #include <soma/io/json_lines.hpp>
 #include <soma/io/npy.hpp>

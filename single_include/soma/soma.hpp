@@ -198,6 +198,7 @@ inline constexpr ErrorId checkpoint_step{"checkpoint.step"};
 inline constexpr ErrorId checkpoint_damaged{"checkpoint.damaged"};
 inline constexpr ErrorId checkpoint_locked{"checkpoint.locked"};
 inline constexpr ErrorId checkpoint_operator{"checkpoint.operator"};
+inline constexpr ErrorId checkpoint_parts{"checkpoint.parts"};
 
 inline constexpr ErrorId file_read{"file.read"};
 inline constexpr ErrorId file_write{"file.write"};
@@ -1559,6 +1560,13 @@ constexpr const DTypeInfo& info(DType dtype) {
   return dtype_infos[static_cast<std::size_t>(dtype)];
 }
 
+// Of the type whose elements have that format; -1: there is none.
+constexpr int dtype_index(const FloatFormat& format) {
+  for (std::size_t i = 0; i < dtype_infos.size(); ++i)
+    if (dtype_infos[i].floating && dtype_infos[i].format == format) return static_cast<int>(i);
+  return -1;
+}
+
 }  // namespace detail
 
 // All of them, in the order of the enumeration.
@@ -1587,10 +1595,9 @@ inline DType find_dtype(std::string_view name) {
 // The type whose elements have that format, whatever its overflow policy. Error
 // tensor.unknown_dtype.
 inline DType find_dtype(const FloatFormat& format) {
-  for (const DType dtype : dtypes)
-    if (is_floating(dtype) && format_of(dtype) == format.with(Overflow::special)) return dtype;
-  fail(error_id::unknown_dtype, "find_dtype", "format", to_string(format),
-       "one that tensors have");
+  const int index = detail::dtype_index(format.with(Overflow::special));
+  if (index >= 0) return static_cast<DType>(index);
+  fail(error_id::unknown_dtype, "find_dtype", "format", to_string(format), "one that tensors have");
 }
 
 // dtype_of<T>: the tag of a C++ type. An undefined one is a compile error.
@@ -1627,16 +1634,6 @@ struct DTypeOf<bool> {
 
 template <FloatFormat F>
 class minifloat;  // numeric/minifloat.hpp
-
-namespace detail {
-
-constexpr int dtype_index(const FloatFormat& format) {
-  for (std::size_t i = 0; i < dtype_infos.size(); ++i)
-    if (dtype_infos[i].floating && dtype_infos[i].format == format) return static_cast<int>(i);
-  return -1;
-}
-
-}  // namespace detail
 
 template <FloatFormat F>
 requires(detail::dtype_index(F) >= 0) struct DTypeOf<minifloat<F>> {
@@ -3464,11 +3461,20 @@ namespace soma {
 
 struct Checkpoint {
   StateDict weights{}, optimizer{};
-  StateDict precision{};         // amax histories behind scales
+  StateDict precision{};        // amax histories behind scales
   Record progress{"progress"};  // step, epoch, position in the data, scale of the loss ...
   // What has to be the same for the run to go on with the same numbers: the model's shape, a hash
   // of the data, options, the library's version, the mode of arithmetic.
   Record identity{"identity"};
+  // Given to save() only: `optimizer` is empty, and so many parts of it were given to save_part().
+  // 0: it is here. What is loaded is whole.
+  std::size_t optimizer_parts = 0;
+};
+
+// Of tensors whose rows are cut into `count` parts, the one at place `index`: part after part they
+// are the whole (join_parts() puts them together).
+struct CheckpointPart {
+  std::size_t index = 0, count = 1;
 };
 
 class CheckpointStore {
@@ -3484,10 +3490,28 @@ class CheckpointStore {
   virtual void save_best(const Checkpoint& checkpoint) = 0;
   virtual bool load_best(Context& context, Checkpoint& checkpoint) = 0;
 
+  // Where ranks share an optimizer's states, each of them writes its own part, with a store of its
+  // own: rank 0 begins and gets a name for the place, all save their parts there, and when the last
+  // is done rank 0 calls save(), with which they become part of the checkpoint. Until then nothing
+  // is seen of them; what was begun and not saved is dropped, at the latest with the store, and
+  // never gets into another checkpoint. Error checkpoint.parts: a store that cannot do that.
+  virtual std::string begin_parts(std::uint64_t /*step*/) { no_parts(); }
+  virtual void save_part(const std::string& /*place*/, const CheckpointPart& /*part*/,
+                         const StateDict& /*optimizer*/) {
+    no_parts();
+  }
+  virtual void drop_parts() {}
+
  protected:
   CheckpointStore() = default;
   CheckpointStore(const CheckpointStore&) = default;
   CheckpointStore& operator=(const CheckpointStore&) = default;
+
+ private:
+  [[noreturn]] static void no_parts() {
+    fail(error_id::checkpoint_parts, "CheckpointStore", "store", "one that takes whole states only",
+         "one that ranks can save parts to, such as CheckpointFolder");
+  }
 };
 
 // Whether a run with the identity `current` may go on from a checkpoint with the identity `saved`:
@@ -3946,6 +3970,9 @@ struct Gradient {
   // multiplied by `factor`, then rounded to that type; none: nothing.
   float factor = 1;
   std::optional<DType> stored{};
+  // Where a rank keeps the gradient of some rows only: values, and the numbers in `rows`, count
+  // from this one.
+  std::size_t first_row = 0;
 
   bool defined() const { return values.defined(); }
   bool sparse() const { return rows.defined(); }
@@ -4117,14 +4144,20 @@ struct Parameter {
   bool whole() const { return first_row == 0 && last_row == to_end; }
   // Views: what is written to them is written to the variable.
   Tensor value() const { return whole() ? var.value() : var.value().slice(0, first_row, last_row); }
-  // Not defined() where no gradient came. Sparse only where the parameter is the whole variable.
+  // Not defined() where no gradient came. Sparse only where the parameter is the whole variable. Of
+  // the rows that the variable has the gradient of, those of the parameter; there may be none.
   Gradient gradient() const {
     const Gradient& all = var.gradient();
     if (whole() || !all.defined()) return all;
     if (all.sparse())
       fail(error_id::operator_value, "Parameter::gradient", name, "some rows of a sparse gradient",
            "a variable with a dense one");
-    return {all.values.slice(0, first_row, last_row), {}};
+    const std::size_t last = all.first_row + all.values.size(0);
+    const std::size_t begin = (std::clamp)(first_row, all.first_row, last);
+    const std::size_t end = (std::clamp)(last_row, begin, last);
+    Gradient own{all.values.slice(0, begin - all.first_row, end - all.first_row), {}};
+    own.first_row = begin > first_row ? begin - first_row : 0;
+    return own;
   }
 };
 
@@ -4133,6 +4166,30 @@ using Parameters = std::vector<Parameter>;
 inline void clear_gradients(const Parameters& parameters) {
   for (const Parameter& parameter : parameters) parameter.var.clear_gradient();
 }
+
+}  // namespace soma
+// ---- soma/autograd/row_blocks.hpp
+// The rows of a parameter as a tree of blocks: rows are halved until a block is small. What is
+// summed along this tree can be taken apart wherever ranks keep parts of a parameter, and put
+// together again with the same bits.
+
+namespace soma {
+
+// Of the smallest blocks, unless a single row has more. Small enough that the matrices of a model
+// can be shared evenly by hundreds of ranks; the biases of a layer stay whole.
+inline constexpr std::size_t row_block_elements = 2048;
+
+struct RowBlock {
+  std::size_t begin = 0, rows = 0;
+
+  std::size_t end() const { return begin + rows; }
+  bool splits(std::size_t row_elements) const {
+    return rows > 1 && rows * row_elements > row_block_elements;
+  }
+  // The lower half has one more if their number is odd.
+  RowBlock lower() const { return {begin, rows - rows / 2}; }
+  RowBlock upper() const { return {end() - rows / 2, rows / 2}; }
+};
 
 }  // namespace soma
 // ---- soma/kernels/table.hpp
@@ -5542,39 +5599,116 @@ void for_elements(Context& context, const Shape& shape, bool adjacent, std::size
 
 namespace soma::optim {
 
-// sqrt of the sum of squares of all gradients, in double: over blocks of 65536 elements of each
-// parameter, blocks added in order. Parameters without a gradient add nothing. One pass over the
-// gradients.
-inline double gradient_norm(Context& context, const Parameters& parameters) {
-  constexpr std::size_t block = 65536;
+namespace detail {
+
+// The squares of one parameter's gradient, block by block of the rows of its variable.
+class SquaredBlocks {
+ public:
+  SquaredBlocks(Heap& heap, const Parameter& parameter, Tensor values, const Gradient& gradient)
+      : values_(std::move(values)), rows_(gradient.rows), pieces_(heap) {
+    const Shape& shape = parameter.var.shape();
+    whole_ = {0, shape.rank() == 0 ? 1 : shape[0]};
+    row_elements_ = whole_.rows == 0 ? 0 : parameter.var.value().elements() / whole_.rows;
+    first_ = parameter.first_row + gradient.first_row;
+    count_ = row_elements_ == 0 ? 0 : values_.elements() / row_elements_;
+    add_pieces(whole_);
+  }
+
+  std::size_t pieces() const { return pieces_.size(); }
+  void square(const Kernels& kernels, std::size_t index) {
+    Piece& piece = pieces_[index];
+    const std::size_t row = row_elements_ * size_of(values_.dtype());
+    SumSquaresArgs args{.count = piece.rows * row_elements_,
+                        .x = values_.raw() + piece.begin * row,
+                        .dtype = values_.dtype()};
+    kernels.reduce.sum_squares(args);
+    piece.squares = args.result;
+  }
+  double sum() const {
+    std::size_t next = 0;
+    return sum(whole_, next);
+  }
+
+ private:
   struct Piece {
-    const std::byte* data;
-    DType dtype;
-    std::size_t count;
+    std::size_t begin, rows;  // of the values
     double squares;
   };
-  HeapVector<Piece> pieces(context.heap());
-  HeapVector<Tensor> kept(context.heap());
-  for (const Parameter& parameter : parameters) {
-    const Tensor values = parameter.gradient().values;
-    if (!values.defined()) continue;
-    kept.push_back(contiguous(context, values));
-    const Tensor& gradient = kept.back();
-    for (std::size_t begin = 0; begin < gradient.elements(); begin += block)
-      pieces.push_back({gradient.raw() + begin * size_of(gradient.dtype()), gradient.dtype(),
-                        (std::min)(block, gradient.elements() - begin), 0});
+
+  // Of the values, those in a block: in dense ones rows are counted, in sparse ones looked up.
+  RowBlock inside(const RowBlock& block) const {
+    const auto place = [&](std::size_t row) -> std::size_t {
+      if (row <= first_) return 0;
+      if (!rows_.defined()) return (std::min)(row - first_, count_);
+      const std::span<const std::int64_t> all = rows_.span<std::int64_t>();
+      return static_cast<std::size_t>(
+          std::lower_bound(all.begin(), all.end(), static_cast<std::int64_t>(row - first_)) -
+          all.begin());
+    };
+    const std::size_t begin = place(block.begin);
+    return {begin, place(block.end()) - begin};
   }
-  soma::detail::for_ranges(context, pieces.size(), block, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      SumSquaresArgs args{.count = pieces[i].count, .x = pieces[i].data, .dtype = pieces[i].dtype};
-      context.kernels().reduce.sum_squares(args);
-      pieces[i].squares = args.result;
+  void add_pieces(const RowBlock& block) {
+    const RowBlock own = inside(block);
+    if (own.rows == 0) return;
+    if (!block.splits(row_elements_)) {
+      pieces_.push_back({own.begin, own.rows, 0});
+      return;
     }
-  });
+    add_pieces(block.lower());
+    add_pieces(block.upper());
+  }
+  // A block of which nothing is here adds 0, which changes no sum of squares.
+  double sum(const RowBlock& block, std::size_t& next) const {
+    if (inside(block).rows == 0) return 0;
+    if (!block.splits(row_elements_)) return pieces_[next++].squares;
+    const double lower = sum(block.lower(), next);
+    return lower + sum(block.upper(), next);
+  }
+
+  Tensor values_, rows_;
+  RowBlock whole_{};
+  std::size_t row_elements_ = 0, first_ = 0, count_ = 0;
+  HeapVector<Piece> pieces_;
+};
+
+}  // namespace detail
+
+// sqrt of the sum of squares of all gradients, in double: over the blocks of each parameter in
+// their tree (RowBlock), then over the parameters in order. Those without a gradient add nothing.
+// One pass over the gradients. Where ranks keep parts of them, share(sums) makes the sums of the
+// parameters those of all ranks (all_reduce_parts()).
+template <class Share>
+double gradient_norm(Context& context, const Parameters& parameters, const Share& share) {
+  HeapVector<detail::SquaredBlocks> squared(context.heap());
+  struct Work {
+    std::size_t parameter, piece;
+  };
+  HeapVector<Work> work(context.heap());
+  HeapVector<double> sums(context.heap());
+  squared.reserve(parameters.size());
+  for (const Parameter& parameter : parameters) {
+    const Gradient gradient = parameter.gradient();
+    if (!gradient.defined()) continue;
+    squared.push_back(detail::SquaredBlocks(context.heap(), parameter,
+                                            contiguous(context, gradient.values), gradient));
+    for (std::size_t i = 0; i < squared.back().pieces(); ++i)
+      work.push_back({squared.size() - 1, i});
+  }
+  soma::detail::for_ranges(context, work.size(), row_block_elements,
+                           [&](std::size_t begin, std::size_t end) {
+                             for (std::size_t i = begin; i < end; ++i)
+                               squared[work[i].parameter].square(context.kernels(), work[i].piece);
+                           });
   const FloatEnvironment environment;
+  for (const detail::SquaredBlocks& each : squared) sums.push_back(each.sum());
+  share(std::span<double>(sums.data(), sums.size()));
   double total = 0;
-  for (const Piece& piece : pieces) total += piece.squares;
+  for (const double sum : sums) total += sum;
   return std::sqrt(total);
+}
+inline double gradient_norm(Context& context, const Parameters& parameters) {
+  return gradient_norm(context, parameters, [](std::span<double>) {});
 }
 
 // What gradients are multiplied by so that their norm is at most `limit`: limit / (norm + 1e-6)
@@ -7117,10 +7251,10 @@ inline const Precision& validate(const Precision& precision, std::string_view op
     if (scaling.policy != ScalePolicy::none)
       refuse(role, "scaling.policy", to_string(scaling.policy),
              "none: scales are for what products read (the gemm_ roles)");
-    // Of weights and moments as a step writes them, of weight gradients as a product's sum leaves.
-    if (rounding != Rounding{} && role != "weights" && role != "moments")
+    // Of weights and moments as a step writes them, of sums of gradients as ranks exchange them.
+    if (rounding != Rounding{} && role != "weights" && role != "moments" && role != "reduction")
       refuse(role, "rounding", to_string(rounding.mode),
-             "nearest_even (others are for weights, moments and the gemm_ roles)");
+             "nearest_even (others are for weights, moments, reduction and the gemm_ roles)");
   });
   const Accumulation& accumulation = precision.accumulation;
   check_format("accumulation", accumulation.format);
@@ -7307,7 +7441,6 @@ class PrecisionState final : public nn::ProductFormats {
   PrecisionState(const PrecisionState&) = delete;
   PrecisionState& operator=(const PrecisionState&) = delete;
 
-  const Precision& precision() const { return precision_; }
   // Every batch is a part of one that several ranks share: gradients of weights stay fp32 until the
   // ranks' sums have met (LinearFormats::part), and maxima are those of all ranks. To be called
   // before the first use.
@@ -7321,8 +7454,6 @@ class PrecisionState final : public nn::ProductFormats {
 
   // What hidden states are stored as: TapeOptions::activations.
   DType activations() const { return find_dtype(precision_.activations.format); }
-  // Whether layers multiply what is stored: the same as without a state.
-  bool plain() const { return plain_; }
 
   // Of a layer; made when it is first asked for. nullptr: it multiplies what is stored.
   LinearFormats* formats(const nn::ProductSite& place) override {
@@ -7384,8 +7515,7 @@ class PrecisionState final : public nn::ProductFormats {
       AmaxHistory& history = loaded.try_emplace(path, precision_).first->second.histories[role];
       for (const float amax : tensor.span<float>()) history.push(amax);
     }
-    layers_.clear();
-    for (auto& [path, layer] : loaded) layers_.try_emplace(path, std::move(layer));
+    layers_ = std::move(loaded);
   }
 
   // Maxima over all ranks, for current and delayed scales of whole tensors.
@@ -7399,14 +7529,11 @@ class PrecisionState final : public nn::ProductFormats {
     collects_ = wanted;
     for (auto& [path, layer] : layers_) point_to_statistics(layer);
   }
-  // Of each layer since the last call of clear_statistics.
+  // Of each layer since they were first collected.
   std::vector<std::pair<std::string, Statistics>> statistics() const {
     std::vector<std::pair<std::string, Statistics>> result;
     for (const auto& [path, layer] : layers_) result.emplace_back(path, layer.statistics);
     return result;
-  }
-  void clear_statistics() {
-    for (auto& [path, layer] : layers_) layer.statistics = {};
   }
 
  private:
@@ -7850,22 +7977,9 @@ struct Slot {
   bool whole() const { return first_row == 0 && last_row == to_end; }
   // Of those rows: a view.
   Tensor rows_of(const Tensor& tensor) const {
-    return whole() ? tensor : tensor.slice(0, first_row, last_row);
-  }
-  Gradient rows_of(Context& context, const Gradient& gradient) const {
-    if (whole() || !gradient.defined()) return gradient;
-    if (!gradient.sparse()) return {rows_of(gradient.values), {}};
-    const std::span<const std::int64_t> all = gradient.rows.span<std::int64_t>();
-    const auto place = [&](std::size_t row) {
-      return static_cast<std::size_t>(
-          std::lower_bound(all.begin(), all.end(), static_cast<std::int64_t>(row)) - all.begin());
-    };
-    const std::size_t begin = place(first_row), end = place(last_row);
-    const Tensor rows = Tensor::empty(context, Shape{end - begin}, DType::int64);
-    std::int64_t* next = rows.mutable_data<std::int64_t>();
-    for (std::size_t i = begin; i < end; ++i)
-      *next++ = all[i] - static_cast<std::int64_t>(first_row);
-    return {gradient.values.slice(0, begin, end), rows};
+    if (whole()) return tensor;
+    // A number that belongs to no row counts as one.
+    return (tensor.rank() == 0 ? tensor.reshape(Shape{1}) : tensor).slice(0, first_row, last_row);
   }
 };
 
@@ -7897,24 +8011,15 @@ class Optimizer {
 
   // Of each parameter that has been stepped: "<name>.steps" (int64, one element), and its moments
   // "<name>.first_moment" and "<name>.second_moment" where it has them. The tensors are shared.
-  // Where an optimizer keeps some rows only, complete(own, shape) makes the whole of them, in the
-  // same order of calls on all ranks.
+  // Where an optimizer keeps some rows only, so do its states.
   StateDict state() const {
-    return state([](const Tensor& own, const Shape&) { return own; });
-  }
-  template <class Complete>
-  StateDict state(const Complete& complete) const {
     StateDict state;
     for (const detail::Slot& slot : slots_) {
       if (slot.steps == 0) continue;
       const std::string& name = slot.parameter.name;
       state.set(name + ".steps", Tensor::scalar(context_, static_cast<std::int64_t>(slot.steps)));
-      const Shape shape = slot.parameter.value().shape();
-      const auto whole = [&](const Tensor& own) {
-        return slot.whole() ? own : complete(own, shape);
-      };
-      if (slot.first.defined()) state.set(name + ".first_moment", whole(slot.first));
-      if (slot.second.defined()) state.set(name + ".second_moment", whole(slot.second));
+      if (slot.first.defined()) state.set(name + ".first_moment", slot.first);
+      if (slot.second.defined()) state.set(name + ".second_moment", slot.second);
     }
     return state;
   }
@@ -7945,17 +8050,16 @@ class Optimizer {
  protected:
   Optimizer(Context& context, const std::vector<Group>& groups, DType state)
       : context_(context), slots_(detail::make_slots(groups)), state_dtype_(state) {}
-  // From now on only some rows of each parameter are stepped, and have states: those that
-  // rows_of(number of rows) names, {begin, end}. To be called before the first step; what belongs
-  // to no row (a scalar) is stepped everywhere.
+  // From now on only some rows of each parameter are stepped, and have states and gradients
+  // (Gradient::first_row): those that rows_of(parameter) names, {begin, end}. To be called before
+  // the first step.
   template <class RowsOf>
   void keep_rows_of(const RowsOf& rows_of) {
-    for (detail::Slot& slot : slots_)
-      if (const Tensor value = slot.parameter.value(); value.rank() != 0) {
-        const auto [begin, end] = rows_of(value.size(0));
-        slot.first_row = begin;
-        slot.last_row = end;
-      }
+    for (detail::Slot& slot : slots_) {
+      const auto [begin, end] = rows_of(slot.parameter);
+      slot.first_row = begin;
+      slot.last_row = end;
+    }
   }
   Context& context_;
   std::vector<detail::Slot> slots_;
@@ -7974,8 +8078,12 @@ class Optimizer {
     moment = Tensor();
     const Tensor* saved = state.find(name);
     if (saved == nullptr) return 0;
-    check(name, *saved, slot.parameter.value().shape(), state_dtype_);
-    moment = clone(context_, slot.rows_of(*saved));
+    const Shape shape = slot.parameter.value().shape();
+    // Of a number without rows: one row, where ranks shared it (Slot::rows_of).
+    const bool as_row = shape.rank() == 0 && saved->shape() == Shape{1};
+    const Tensor whole = as_row ? saved->reshape(shape) : *saved;
+    check(name, whole, shape, state_dtype_);
+    moment = clone(context_, slot.rows_of(whole));
     return 1;
   }
   DType state_dtype_;
@@ -8012,7 +8120,7 @@ class AdamW final : public Optimizer {
   void step(const Step& step) override {
     const FloatEnvironment environment;
     for (detail::Slot& slot : slots_) {
-      const Gradient gradient = slot.rows_of(context_, slot.parameter.gradient());
+      const Gradient gradient = slot.parameter.gradient();
       if (!gradient.defined()) continue;
       const Tensor weight = slot.rows_of(slot.parameter.value());
       detail::ensure_state(context_, slot.first, slot, options_.storage.state);
@@ -8498,8 +8606,8 @@ inline void Request::cancel() noexcept {
 
 }  // namespace soma
 // ---- soma/parallel/partition.hpp
-// Who has what: which shards of a batch a rank computes, and which part of a buffer it owns after a
-// reduce-scatter.
+// Who has what: which shards of a batch a rank computes, which part of a buffer it owns after a
+// reduce-scatter, which rows of a parameter it keeps.
 
 namespace soma {
 
@@ -8517,6 +8625,14 @@ inline void check_ranks(int ranks, std::size_t shards) {
       static_cast<std::size_t>(ranks) > shards)
     fail(error_id::parallel_ranks, "check_ranks", "number of ranks", std::to_string(ranks),
          "a power of two up to the number of shards, " + std::to_string(shards));
+}
+
+// The place of a rank's part among those of `ranks`, a power of two, in the order of the buffer:
+// its bits reversed, see owned_range().
+inline std::size_t place_of_part(int rank, int ranks) {
+  std::size_t place = 0;
+  for (int bit = 1; bit < ranks; bit *= 2) place = 2 * place + ((rank & bit) != 0 ? 1 : 0);
+  return place;
 }
 
 // The shards (a power of two of them) of one rank: neighbours, hence a subtree of the tree in which
@@ -8555,6 +8671,45 @@ inline Part owned_range(std::size_t count, int rank, int ranks) {
   }
   return part;
 }
+
+// The rows of a parameter that a rank keeps where ranks share them: halved as owned_range() does,
+// but along the tree of RowBlock only. Of a block that does not split the upper half is empty, so
+// small parameters are all rank 0's.
+inline Part owned_rows(std::size_t rows, std::size_t row_elements, int rank, int ranks) {
+  RowBlock block{0, rows};
+  for (int bit = 1; bit < ranks; bit *= 2) {
+    const bool upper = (rank & bit) != 0;
+    if (block.splits(row_elements))
+      block = upper ? block.upper() : block.lower();
+    else if (upper)
+      block = {block.end(), 0};
+  }
+  return {block.begin, block.rows};
+}
+
+// Which part of a buffer each rank ends with: one for each, in the order of the ranks' reversed
+// bits, together the whole.
+class Partition {
+ public:
+  virtual ~Partition() = default;
+  // The parts of all ranks whose lowest log2(ranks) bits are those of `rank`: neighbours.
+  virtual Part part(int rank, int ranks) const = 0;
+
+ protected:
+  Partition() = default;
+  Partition(const Partition&) = default;
+  Partition& operator=(const Partition&) = default;
+};
+
+// owned_range().
+class EvenPartition final : public Partition {
+ public:
+  explicit EvenPartition(std::size_t count = 0) : count_(count) {}
+  Part part(int rank, int ranks) const override { return owned_range(count_, rank, ranks); }
+
+ private:
+  std::size_t count_;
+};
 
 }  // namespace soma
 // ---- soma/parallel/reduce_scatter.hpp
@@ -8632,24 +8787,58 @@ inline constexpr std::size_t any_number_of_shards = (std::numeric_limits<std::si
 
 }  // namespace detail
 
-// After it, each rank has the sum over all ranks of its owned_range(); the rest of the buffer holds
-// partial sums of no use. Every rank starts it with the same number of elements and the same tag.
-// Several may be on their way at once, with different tags, started and advanced in any order. One
-// object is used for one buffer after the other and keeps its scratch of half the largest.
-// Destroyed while on its way: the messages are taken back; the other ranks' waits fail in the end.
+// How sums travel where that is not as fp32.
+class SumFormat {
+ public:
+  virtual ~SumFormat() = default;
+  virtual std::size_t bytes() const = 0;  // of a number
+  // Rounds sums to numbers of the format and writes their codes. They are those from element
+  // `begin` of the buffer on, and the addends of `ranks` neighbours are in them.
+  virtual void round(std::size_t begin, std::span<float> sums, int ranks,
+                     std::span<std::byte> codes) = 0;
+  virtual void widen(std::span<const std::byte> codes, std::span<float> values) = 0;
+
+ protected:
+  SumFormat() = default;
+  SumFormat(const SumFormat&) = default;
+  SumFormat& operator=(const SumFormat&) = default;
+};
+
+// After it, each rank has the sum over all ranks of its part of the buffer, owned_range() or what
+// another Partition says; the rest holds partial sums of no use. Every rank starts it with the same
+// number of elements, the same partition and the same tag. Several may be on their way at once,
+// with different tags, started and advanced in any order. One object is used for one buffer after
+// the other and keeps its scratch of half the largest. Destroyed while on its way: the messages are
+// taken back; the other ranks' waits fail in the end.
+//
+// With a SumFormat what travels is rounded before each round: what a rank sends, and what it keeps
+// of the same sums, so that a result does not depend on who owns it. The sums at the end are fp32.
 class ReduceScatter {
  public:
   // Error parallel.ranks.
-  ReduceScatter(Communicator& communicator, Heap& heap, int tag)
-      : communicator_(communicator), scratch_(heap), tag_(tag), distance_(communicator.size()) {
+  ReduceScatter(Communicator& communicator, Heap& heap, int tag, SumFormat* format = nullptr)
+      : communicator_(communicator),
+        scratch_(heap),
+        sent_(heap),
+        arriving_(heap),
+        format_(format),
+        tag_(tag),
+        distance_(communicator.size()) {
     check_ranks(communicator.size(), detail::any_number_of_shards);
   }
 
-  // The values are this object's until done(). Errors memory.exhausted, parallel.argument (the tag;
-  // the one before is not done, perhaps for an error).
+  // The values are this object's until done(), and the partition stays where it is. Errors
+  // memory.exhausted, parallel.argument (the tag; the one before is not done, perhaps for an
+  // error).
   void start(std::span<float> values) {
     if (!done()) detail::still_on_its_way("ReduceScatter::start");
+    even_ = EvenPartition(values.size());
+    start(values, even_);
+  }
+  void start(std::span<float> values, const Partition& partition) {
+    if (!done()) detail::still_on_its_way("ReduceScatter::start");
     values_ = values;
+    partition_ = &partition;
     distance_ = 1;
     if (!done()) start_round();
   }
@@ -8673,38 +8862,55 @@ class ReduceScatter {
       communicator_.wait(send_);
       end_round();
     }
-    const Part own = owned_range(values_.size(), communicator_.rank(), communicator_.size());
+    const Part own = partition_->part(communicator_.rank(), communicator_.size());
     return values_.subspan(own.begin, own.count);
   }
 
  private:
   int peer() const { return communicator_.rank() ^ distance_; }
-  std::span<float> part_of(int rank) const {  // after this round
-    const Part part = owned_range(values_.size(), rank, 2 * distance_);
-    return values_.subspan(part.begin, part.count);
-  }
+  Part part_of(int rank) const {
+    return partition_->part(rank, 2 * distance_);
+  }  // after this round
   void start_round() {
-    const std::span<float> arriving = scratch_.get(part_of(communicator_.rank()).size());
-    receive_ = communicator_.start_receive(peer(), tag_, std::as_writable_bytes(arriving));
-    send_ = communicator_.start_send(peer(), tag_, std::as_bytes(part_of(peer())));
+    const Part own = part_of(communicator_.rank()), theirs = part_of(peer());
+    const std::span<float> sums = scratch_.get(own.count);
+    if (format_ == nullptr) {
+      receive_ = communicator_.start_receive(peer(), tag_, std::as_writable_bytes(sums));
+      send_ = communicator_.start_send(peer(), tag_,
+                                       std::as_bytes(values_.subspan(theirs.begin, theirs.count)));
+      return;
+    }
+    const std::size_t bytes = format_->bytes();
+    const Part both = partition_->part(communicator_.rank(), distance_);
+    const std::span<std::byte> codes = sent_.get(both.count * bytes);
+    format_->round(both.begin, values_.subspan(both.begin, both.count), distance_, codes);
+    receive_ = communicator_.start_receive(peer(), tag_, arriving_.get(own.count * bytes));
+    send_ = communicator_.start_send(
+        peer(), tag_, codes.subspan((theirs.begin - both.begin) * bytes, theirs.count * bytes));
   }
   void end_round() {
-    const std::span<float> own = part_of(communicator_.rank());
-    detail::add(own.data(), scratch_.get(own.size()).data(), own.size());
+    const Part own = part_of(communicator_.rank());
+    const std::span<float> arrived = scratch_.get(own.count);
+    if (format_ != nullptr) format_->widen(arriving_.get(own.count * format_->bytes()), arrived);
+    detail::add(values_.data() + own.begin, arrived.data(), own.count);
     distance_ *= 2;
     if (!done()) start_round();
   }
 
   Communicator& communicator_;
-  detail::Scratch<float> scratch_;  // outlives the requests
+  detail::Scratch<float> scratch_;  // these three outlive the requests
+  detail::Scratch<std::byte> sent_, arriving_;
+  SumFormat* format_;
   int tag_;
   int distance_;  // of this round; the number of ranks: done
+  EvenPartition even_{};
+  const Partition* partition_ = &even_;
   std::span<float> values_;
   Request receive_, send_;
 };
 
-// From each rank its owned_range(), to all the whole buffer. The rest as ReduceScatter, but without
-// scratch. The elements may be of any type, of which memory is copied.
+// From each rank its part, to all the whole buffer. The rest as ReduceScatter, but without scratch.
+// The elements may be of any type, of which memory is copied.
 class AllGather {
  public:
   // Error parallel.ranks.
@@ -8720,11 +8926,17 @@ class AllGather {
   // Errors parallel.argument (that, the tag; the one before is not done, perhaps for an error).
   void start(std::span<std::byte> bytes, std::size_t element_bytes) {
     if (!done()) detail::still_on_its_way("AllGather::start");
+    even_ = EvenPartition(element_bytes == 0 ? 0 : bytes.size() / element_bytes);
+    start(bytes, element_bytes, even_);
+  }
+  void start(std::span<std::byte> bytes, std::size_t element_bytes, const Partition& partition) {
+    if (!done()) detail::still_on_its_way("AllGather::start");
     if (element_bytes == 0 || bytes.size() % element_bytes != 0)
       fail(error_id::parallel_argument, "AllGather::start", "bytes", std::to_string(bytes.size()),
            "a multiple of the size of an element, " + std::to_string(element_bytes));
     bytes_ = bytes;
     element_bytes_ = element_bytes;
+    partition_ = &partition;
     distance_ = communicator_.size() / 2;
     if (!done()) start_round();
   }
@@ -8748,7 +8960,7 @@ class AllGather {
  private:
   int peer() const { return communicator_.rank() ^ distance_; }
   std::span<std::byte> part_of(int rank) const {  // before this round
-    const Part part = owned_range(bytes_.size() / element_bytes_, rank, 2 * distance_);
+    const Part part = partition_->part(rank, 2 * distance_);
     return bytes_.subspan(part.begin * element_bytes_, part.count * element_bytes_);
   }
   void start_round() {
@@ -8765,6 +8977,8 @@ class AllGather {
   int distance_ = 0;  // of this round; 0: done
   std::span<std::byte> bytes_;
   std::size_t element_bytes_ = 1;
+  EvenPartition even_{};
+  const Partition* partition_ = &even_;
   Request receive_, send_;
 };
 
@@ -8834,6 +9048,21 @@ inline void all_reduce(Communicator& communicator, Heap& heap, std::span<float> 
   } else {
     reduce_scatter(communicator, heap, values);
     all_gather(communicator, values);
+  }
+}
+
+// Sums of what each rank has of its own parts (Partition), in the order in which these parts lie:
+// ranks that own neighbours meet first, at the largest distance. With zeros from ranks that own
+// nothing this is the tree of RowBlock.
+inline void all_reduce_parts(Communicator& communicator, Heap& heap, std::span<double> values) {
+  check_ranks(communicator.size(), detail::any_number_of_shards);
+  const FloatEnvironment environment;
+  detail::Scratch<double> scratch(heap);
+  const std::span<double> arriving = scratch.get(values.size());
+  for (int distance = communicator.size() / 2; distance > 0; distance /= 2) {
+    communicator.exchange(communicator.rank() ^ distance, collective_tag, std::as_bytes(values),
+                          std::as_writable_bytes(arriving));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += arriving[i];
   }
 }
 
@@ -9109,12 +9338,919 @@ inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& cont
 // is free again: of gradients that are stored narrower only those on their way take fp32.
 // Sparse ones (embeddings, the last that backward makes) are summed in finish(): row lists first,
 // then values on the union of all ranks' rows.
+//
+// Where ranks share the rows of all parameters (ZeRO), each gets the sums of its own only
+// (Gradient::first_row): a bucket is reduce-scattered along those rows and nothing sent back.
+
+// ---- soma/parallel/gradient_bucket.hpp
+// GradientBucket: gradients that travel together. It is filled, closed, and on its way until the
+// sums over all ranks are there.
+
+// ---- soma/parallel/gradient_rounding.hpp
+// GradientRounding: sums of gradients that travel in a narrow format.
+
+// ---- soma/kernels/convert.hpp
+// convert(): many numbers from any format to any other, with rounding, scales and amax, over the
+// context's executor.
+//
+// Values are decoded exactly to fp32, scaled if asked, and encoded with one rounding. The result of
+// an element depends on its value, its scale, the options and its logical index: not on threads,
+// target, alignment, length or how a tensor is cut into calls. Cost: one pass over the data (two
+// where ScalePolicy::current has to find amax first); about memory speed for bf16, see
+// docs/benchmarks.md for the rest. Allocates nothing.
+
+// ---- soma/numeric/code_span.hpp
+// CodeSpan: bytes and the format they are in, chosen at run time. The type-erased side of every
+// conversion.
+
+namespace soma {
+
+// A matrix of codes, `rows` x `columns`, each code format.bytes() wide; rows are `row_stride` bytes
+// apart and their elements adjacent. A plain array is one row. Does not own; copies of it see the
+// same bytes.
+template <class Byte>
+struct BasicCodeSpan {
+  FloatFormat format;
+  Byte* data = nullptr;
+  std::size_t rows = 1, columns = 0;
+  std::size_t row_stride =
+      0;  // bytes; at least columns * format.bytes() where there are several rows
+
+  constexpr std::size_t size() const { return rows * columns; }
+  constexpr std::size_t row_bytes() const {
+    return columns * static_cast<std::size_t>(format.bytes());
+  }
+  constexpr bool contiguous() const { return rows <= 1 || row_stride == row_bytes(); }
+  constexpr Byte* row(std::size_t index) const { return data + index * row_stride; }
+
+  constexpr operator BasicCodeSpan<const std::byte>() const requires(!std::is_const_v<Byte>) {
+    return {format, data, rows, columns, row_stride};
+  }
+};
+
+using CodeSpan = BasicCodeSpan<std::byte>;
+using ConstCodeSpan = BasicCodeSpan<const std::byte>;
+
+namespace detail {
+
+template <class Byte>
+BasicCodeSpan<Byte> code_span(const FloatFormat& format, std::span<Byte> bytes) {
+  validate(format, "code_span");
+  const auto width = static_cast<std::size_t>(format.bytes());
+  if (bytes.size() % width != 0)
+    fail(error_id::bad_layout, "code_span", "bytes", std::to_string(bytes.size()) + " bytes",
+         "a multiple of " + std::to_string(width) + " (" + to_string(format) + ")");
+  return {format, bytes.data(), 1, bytes.size() / width, bytes.size()};
+}
+
+}  // namespace detail
+
+// One row that fills `bytes`. Errors format.impossible, convert.layout (bytes not a whole number of
+// codes).
+inline CodeSpan code_span(const FloatFormat& format, std::span<std::byte> bytes) {
+  return detail::code_span(format, bytes);
+}
+inline ConstCodeSpan code_span(const FloatFormat& format, std::span<const std::byte> bytes) {
+  return detail::code_span(format, bytes);
+}
+
+}  // namespace soma
+// ---- soma/numeric/minifloat.hpp
+// minifloat<format>: a number in any FloatFormat, as small as the format allows (1, 2 or 4 bytes).
+//
+// Trivially copyable, no invariant: every bit pattern is a value. Arithmetic computes the exact
+// result and rounds it once to the format, nearest-even: through float where double rounding is
+// provably harmless, through double elsewhere.
+// std::numeric_limits, hashing, text: numeric/minifloat_traits.hpp; std::format:
+// numeric/minifloat_format.hpp. Many numbers at a time: kernels/convert.hpp.
+
+namespace soma {
+
+template <FloatFormat Format>
+class minifloat {
+  static_assert(Format.problem() == nullptr,
+                "impossible FloatFormat record: see FloatFormat::problem() for what it lacks");
+
+ public:
+  static constexpr FloatFormat format = Format;
+  using Storage =
+      std::conditional_t<Format.bytes() == 1, std::uint8_t,
+                         std::conditional_t<Format.bytes() == 2, std::uint16_t, std::uint32_t>>;
+
+  minifloat() = default;  // uninitialised, as float
+
+  // Nearest-even unless another rounding is given; `random` is for stochastic rounding
+  // (rounding_word in draw.hpp).
+  constexpr explicit minifloat(float value, const Rounding& rounding = {}, std::uint32_t random = 0)
+      : storage_(store(encode(Format, value, rounding, random))) {}
+  constexpr explicit minifloat(double value, const Rounding& rounding = {},
+                               std::uint32_t random = 0)
+      : storage_(store(encode(Format, value, rounding, random))) {}
+  // Integers up to 2^53 in magnitude are exact before the one rounding; larger ones round to double
+  // first.
+  template <std::integral Integer>
+  constexpr explicit minifloat(Integer value) : minifloat(static_cast<double>(value)) {}
+  // From another format, in one rounding.
+  template <FloatFormat Other>
+  requires(Other != Format) constexpr explicit minifloat(minifloat<Other> other,
+                                                         const Rounding& rounding = {},
+                                                         std::uint32_t random = 0)
+      : minifloat(static_cast<float>(other), rounding, random) {}
+
+  // The value, exactly: every format's values are fp32 values.
+  constexpr operator float() const { return decode(Format, code()); }
+
+  // The stored bits (in 4 bytes: the code at the top, so a tf32's bits are an fp32's).
+  constexpr Storage bits() const { return storage_; }
+  static constexpr minifloat from_bits(Storage bits) {
+    minifloat value{};
+    value.storage_ = bits;
+    return value;
+  }
+  // The code: the format's bits as an integer.
+  constexpr std::uint32_t code() const {
+    return static_cast<std::uint32_t>(storage_) >> Format.storage_shift();
+  }
+  static constexpr minifloat from_code(std::uint32_t code) { return from_bits(store(code)); }
+
+  constexpr minifloat operator+() const { return *this; }
+  // Flips the sign bit, of NaN as well. Where zero or NaN has no sign it stays; an unsigned format
+  // negates by value.
+  constexpr minifloat operator-() const {
+    if constexpr (!Format.is_signed) return minifloat(-static_cast<float>(*this));
+    if constexpr (Format.specials == Specials::nan_negative_zero)
+      if ((code() & Format.magnitude_mask()) == 0) return *this;
+    return from_code(code() ^ Format.sign_mask());
+  }
+
+  friend constexpr minifloat operator+(minifloat a, minifloat b) {
+    return rounded(wide(a) + wide(b));
+  }
+  friend constexpr minifloat operator-(minifloat a, minifloat b) {
+    return rounded(wide(a) - wide(b));
+  }
+  friend constexpr minifloat operator*(minifloat a, minifloat b) {
+    return rounded(wide(a) * wide(b));
+  }
+  friend constexpr minifloat operator/(minifloat a, minifloat b) {
+    return rounded(divide(wide(a), wide(b)));
+  }
+  constexpr minifloat& operator+=(minifloat other) { return *this = *this + other; }
+  constexpr minifloat& operator-=(minifloat other) { return *this = *this - other; }
+  constexpr minifloat& operator*=(minifloat other) { return *this = *this * other; }
+  constexpr minifloat& operator/=(minifloat other) { return *this = *this / other; }
+
+  // By value, as IEEE: NaN is unordered, -0 equals +0.
+  friend constexpr bool operator==(minifloat a, minifloat b) {
+    return static_cast<float>(a) == static_cast<float>(b);
+  }
+  friend constexpr std::partial_ordering operator<=>(minifloat a, minifloat b) {
+    return static_cast<float>(a) <=> static_cast<float>(b);
+  }
+
+ private:
+  // Rounding the float result of an operation on p-bit numbers again to p bits equals rounding once
+  // if float's 24 bits are at least 2p + 2 (Figueroa, "When is double rounding innocuous?", 1995),
+  // as long as no float result overflows or becomes subnormal: products reach twice the smallest
+  // and largest exponents, quotients their difference. double has 53 bits, enough for p = 24, and
+  // room for every exponent.
+  static constexpr int lowest = Format.min_spacing_exponent();
+  static constexpr int highest = Format.max_exponent() + 1;
+  static constexpr bool float_is_enough = 2 * (Format.mantissa_bits + 1) + 2 <= 24 &&
+                                          2 * lowest >= -126 && 2 * highest <= 127 &&
+                                          highest - lowest <= 126;
+  using Wide = std::conditional_t<float_is_enough, float, double>;
+
+  static constexpr Wide wide(minifloat value) {
+    return static_cast<Wide>(static_cast<float>(value));
+  }
+  static constexpr minifloat rounded(Wide value) { return minifloat(value); }
+  // x / 0 is no constant expression in C++; give it IEEE's result there as well.
+  static constexpr Wide divide(Wide a, Wide b) {
+    if (std::is_constant_evaluated() && b == 0) {
+      if (a == 0 || a != a) return std::bit_cast<float>(0x7FC00000u);
+      const bool negative = (a < 0) != unpack(b).negative;
+      return std::bit_cast<float>(negative ? 0xFF800000u : 0x7F800000u);
+    }
+    return a / b;
+  }
+  static constexpr Storage store(std::uint32_t code) {
+    return static_cast<Storage>(code << Format.storage_shift());
+  }
+
+  Storage storage_;
+};
+
+using tf32 = minifloat<formats::tf32>;
+using fp16 = minifloat<formats::fp16>;
+using bf16 = minifloat<formats::bf16>;
+using fp8_e3m4 = minifloat<formats::fp8_e3m4>;
+using fp8_e4m3 = minifloat<formats::fp8_e4m3>;
+using fp8_e5m2 = minifloat<formats::fp8_e5m2>;
+using fp8_e4m3fn = minifloat<formats::fp8_e4m3fn>;
+using fp8_e4m3fnuz = minifloat<formats::fp8_e4m3fnuz>;
+using fp8_e5m2fnuz = minifloat<formats::fp8_e5m2fnuz>;
+using e8m0 = minifloat<formats::e8m0>;
+using fp6_e2m3 = minifloat<formats::fp6_e2m3>;
+using fp6_e3m2 = minifloat<formats::fp6_e3m2>;
+using fp4_e2m1 = minifloat<formats::fp4_e2m1>;
+
+template <FloatFormat F>
+constexpr bool isnan(minifloat<F> value) {
+  const float x = value;
+  return x != x;
+}
+template <FloatFormat F>
+constexpr bool isinf(minifloat<F> value) {
+  return F.has_infinity() && (value.code() & F.magnitude_mask()) == F.infinity_code();
+}
+template <FloatFormat F>
+constexpr bool isfinite(minifloat<F> value) {
+  return !isnan(value) && !isinf(value);
+}
+// Neither zero, subnormal, infinite nor NaN.
+template <FloatFormat F>
+constexpr bool isnormal(minifloat<F> value) {
+  return isfinite(value) &&
+         (!F.has_zero() || (value.code() & F.magnitude_mask()) >> F.mantissa_bits != 0);
+}
+template <FloatFormat F>
+constexpr bool signbit(minifloat<F> value) {
+  return (value.code() & F.sign_mask()) != 0;
+}
+template <FloatFormat F>
+constexpr minifloat<F> abs(minifloat<F> value) {
+  return signbit(value) ? -value : value;
+}
+
+namespace detail {
+
+// Rounded to odd: the double whose last bit also says that something lies behind it. Rounding that
+// to any format rounds the long double once.
+constexpr double to_odd_double(long double value) {
+  const auto nearest = static_cast<double>(value);
+  const long double rest = value - static_cast<long double>(nearest);
+  const auto bits = std::bit_cast<std::uint64_t>(nearest);
+  if (rest == 0 || (bits & 1) != 0 || nearest - nearest != 0) return nearest;
+  const bool outward = (rest > 0) == (value > 0);
+  return std::bit_cast<double>(outward ? bits + 1 : bits - 1);
+}
+
+}  // namespace detail
+
+// 1.5_bf16 and friends: rounded once, from the long double that the compiler read.
+namespace literals {
+
+constexpr tf32 operator""_tf32(long double value) { return tf32(detail::to_odd_double(value)); }
+constexpr fp16 operator""_fp16(long double value) { return fp16(detail::to_odd_double(value)); }
+constexpr bf16 operator""_bf16(long double value) { return bf16(detail::to_odd_double(value)); }
+constexpr fp8_e3m4 operator""_e3m4(long double value) {
+  return fp8_e3m4(detail::to_odd_double(value));
+}
+constexpr fp8_e4m3 operator""_e4m3(long double value) {
+  return fp8_e4m3(detail::to_odd_double(value));
+}
+constexpr fp8_e5m2 operator""_e5m2(long double value) {
+  return fp8_e5m2(detail::to_odd_double(value));
+}
+constexpr fp8_e4m3fn operator""_e4m3fn(long double value) {
+  return fp8_e4m3fn(detail::to_odd_double(value));
+}
+
+}  // namespace literals
+
+}  // namespace soma
+
+namespace soma {
+
+struct ConvertOptions {
+  Rounding rounding{};
+  // Which random numbers: those of draw.index and following for the elements in row-major order,
+  // the k-th row starting at draw.index + k * draw_row_stride (0: the number of columns).
+  Draw draw{};
+  std::uint64_t draw_row_stride = 0;
+
+  // The target's scales, scale_grid() many, row-major. ScalePolicy::current writes them, delayed
+  // reads them.
+  Scaling scaling{};
+  std::span<float> scales{};
+  // The scales of the source, read whatever the policy; empty: none.
+  Granularity source_granularity = Granularity::tensor;
+  std::span<const float> source_scales{};
+  // Receives the largest finite magnitude of each granule of `scaling` (of the tensor where its
+  // policy is none), before scaling: one pass gives the codes and the next step's amax. 0 where a
+  // granule has no finite value. Empty: not wanted.
+  std::span<float> amax{};
+};
+
+// The matrix `from` into the matrix `to`, element by element. In place is allowed where both start
+// at the same byte and no target element lies above its source (codes as wide or narrower; rows no
+// farther apart); with narrower codes it then runs on one thread. On error nothing is written.
+// Errors:
+//   format.impossible       either format
+//   convert.size_mismatch   rows or columns differ
+//   convert.layout          a row stride shorter than a row, or no memory behind a matrix that is
+//                           not empty
+//   convert.overlap         the two overlap in another way
+//   rounding.random_bits    more than 32
+//   scaling.invalid         a field of the Scaling, or a delayed scale not positive and finite
+//   scaling.count           scales, source_scales or amax are not as many as the granules
+void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
+             const ConvertOptions& options = {});
+
+namespace detail {
+
+template <class T>
+struct FormatOf;
+template <>
+struct FormatOf<float> {
+  static constexpr FloatFormat value = formats::fp32;
+};
+template <FloatFormat F>
+struct FormatOf<minifloat<F>> {
+  static constexpr FloatFormat value = F;
+};
+
+template <class Span>
+using ElementOf = typename decltype(std::span(std::declval<Span&>()))::element_type;
+
+template <class Span>
+concept FloatSpan = requires(Span& span) {
+  std::span(span);
+  FormatOf<std::remove_const_t<ElementOf<Span>>>::value;
+};
+
+template <class T>
+auto typed_code_span(std::span<T> values) {
+  return code_span(FormatOf<std::remove_const_t<T>>::value, [&] {
+    if constexpr (std::is_const_v<T>)
+      return std::as_bytes(values);
+    else
+      return std::as_writable_bytes(values);
+  }());
+}
+
+}  // namespace detail
+
+// The same for arrays, vectors and spans of float and minifloat. Errors as above.
+template <class From, class To>
+requires detail::FloatSpan<const From> && detail::FloatSpan<To>
+void convert(Context& context, const From& from, To&& to, const ConvertOptions& options = {}) {
+  convert(context, ConstCodeSpan(detail::typed_code_span(std::span(from))),
+          detail::typed_code_span(std::span(to)), options);
+}
+
+}  // namespace soma
+
+// ---- soma/kernels/convert_plan.hpp
+// How convert() checks its arguments, cuts a matrix into items of work and runs them.
+//
+// An item is a band of rows by a segment of columns; no granule but a whole tensor reaches over two
+// items, so each item finds the scales and amax of its granules alone. A tensor's single amax is a
+// maximum, which has no order.
+
+namespace soma::detail {
+
+inline std::string describe(const ConstCodeSpan& span) {
+  return std::to_string(span.rows) + " x " + std::to_string(span.columns) + " " +
+         to_string(span.format);
+}
+
+inline void check_layout(const ConstCodeSpan& span, const char* argument) {
+  validate(span.format, "convert");
+  const std::size_t elements = checked_multiply(span.rows, span.columns, "convert");
+  const std::size_t row =
+      checked_multiply(span.columns, static_cast<std::size_t>(span.format.bytes()), "convert");
+  if (elements == 0) return;
+  if (span.data == nullptr)
+    fail(error_id::bad_layout, "convert", argument, describe(span) + " at a null pointer",
+         "memory");
+  if (span.rows > 1 && span.row_stride < row)
+    fail(error_id::bad_layout, "convert", argument,
+         describe(span) + " with rows " + std::to_string(span.row_stride) + " bytes apart",
+         "at least " + std::to_string(row));
+  static_cast<void>(
+      checked_add(checked_multiply(span.rows - 1, span.row_stride, "convert"), row, "convert"));
+}
+
+// Bytes from the first to behind the last element.
+inline std::size_t extent(const ConstCodeSpan& span) {
+  return span.size() == 0 ? 0 : (span.rows - 1) * span.row_stride + span.row_bytes();
+}
+
+inline bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  // Addresses as numbers: < on unrelated pointers is no order.
+  const auto before = [](const std::byte* p, const std::byte* q) {
+    return reinterpret_cast<std::uintptr_t>(p) < reinterpret_cast<std::uintptr_t>(q);
+  };
+  const auto *x = static_cast<const std::byte*>(a), *y = static_cast<const std::byte*>(b);
+  return a_bytes != 0 && b_bytes != 0 && before(x, y + b_bytes) && before(y, x + a_bytes);
+}
+
+inline void check_scale_count(const char* argument, std::size_t given, std::size_t wanted) {
+  if (given != wanted)
+    fail(error_id::scale_count, "convert", argument, std::to_string(given) + " numbers",
+         std::to_string(wanted) + ", one for each granule");
+}
+
+inline void check_convert(const ConstCodeSpan& from, const CodeSpan& to,
+                          const ConvertOptions& options) {
+  check_layout(from, "from");
+  check_layout(to, "to");
+  if (from.rows != to.rows || from.columns != to.columns)
+    fail(error_id::size_mismatch, "convert", "to", describe(to),
+         "the size of from, " + describe(from));
+  if (options.rounding.random_bits > 32)
+    fail(error_id::random_bits, "convert", "rounding.random_bits",
+         std::to_string(options.rounding.random_bits), "0 (automatic) to 32");
+  validate(options.scaling, "convert");
+
+  const bool scaled = options.scaling.policy != ScalePolicy::none;
+  const Granularity granularity = scaled ? options.scaling.granularity : Granularity::tensor;
+  const std::size_t granules = scale_grid(granularity, to.rows, to.columns).size();
+  check_scale_count("scales", options.scales.size(), scaled ? granules : 0);
+  if (!options.amax.empty()) check_scale_count("amax", options.amax.size(), granules);
+  if (!options.source_scales.empty())
+    check_scale_count("source_scales", options.source_scales.size(),
+                      scale_grid(options.source_granularity, from.rows, from.columns).size());
+  if (options.scaling.policy == ScalePolicy::delayed)
+    for (const float scale : options.scales)
+      if (!(scale > 0 && scale <= (std::numeric_limits<float>::max)()))
+        fail(error_id::bad_scaling, "convert", "scales", std::to_string(scale),
+             "positive and finite");
+
+  const std::size_t from_bytes = extent(from), to_bytes = extent(to);
+  if (overlaps(from.data, from_bytes, to.data, to_bytes)) {
+    const bool in_place = from.data == to.data && to.format.bytes() <= from.format.bytes() &&
+                          (to.rows <= 1 || to.row_stride <= from.row_stride);
+    if (!in_place)
+      fail(error_id::forbidden_overlap, "convert", "to",
+           describe(to) + ", which overlaps from (" + describe(from) + ")",
+           "separate memory, or the same start with codes no wider and rows no farther apart");
+  }
+}
+
+// The largest of many floats that are not negative, from any thread. Their bits ascend with them.
+class AtomicMaximum {
+ public:
+  void include(float value) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    std::uint32_t seen = bits_.load(std::memory_order_relaxed);
+    while (bits > seen && !bits_.compare_exchange_weak(seen, bits, std::memory_order_relaxed)) {
+    }
+  }
+  float value() const { return std::bit_cast<float>(bits_.load(std::memory_order_relaxed)); }
+
+ private:
+  std::atomic<std::uint32_t> bits_{0};
+};
+
+class ConvertPlan {
+ public:
+  ConvertPlan(Context& context, ConstCodeSpan from, CodeSpan to, const ConvertOptions& options)
+      : context_(context), from_(from), to_(to), options_(options) {
+    scaled_ = options.scaling.policy != ScalePolicy::none;
+    if (options_.draw_row_stride == 0) options_.draw_row_stride = to.columns;
+    const Granularity granularity = scaled_ ? options.scaling.granularity : Granularity::tensor;
+    const bool source_scaled = !options.source_scales.empty();
+    const bool whole = granularity == Granularity::tensor &&
+                       (!source_scaled || options.source_granularity == Granularity::tensor);
+    if (whole && from.contiguous() && to.contiguous() && options_.draw_row_stride == to.columns)
+      flatten();
+    granule_ = granule(granularity);
+    grid_ = scale_grid(granularity, to_.rows, to_.columns);
+    source_granule_ = granule(options.source_granularity);
+    source_grid_ = scale_grid(options.source_granularity, from_.rows, from_.columns);
+
+    // A row that shares one scale is one segment; otherwise segments are a whole number of
+    // 128-column granules.
+    segment_ =
+        granularity == Granularity::row ? (std::max)(to_.columns, std::size_t{1}) : item_elements;
+    segments_ = (to_.columns + segment_ - 1) / segment_;
+    const std::size_t rows_that_fit = item_elements / (std::min)(segment_, to_.columns);
+    band_ = granule_.rows == 128 ? 128 : (std::max)(std::size_t{1}, rows_that_fit);
+    bands_ = (to_.rows + band_ - 1) / band_;
+
+    args_.from_params = make_codec_params(from_.format);
+    args_.to_params = make_codec_params(to_.format, options.rounding);
+    args_.limit = decode(to_.format, to_.format.max_finite_code());
+    args_.draw = options.draw;
+    args_.stream =
+        extent(to_) >= streaming_bytes && static_cast<const std::byte*>(to_.data) != from_.data;
+  }
+
+  void run() {
+    const FloatEnvironment environment;  // a tensor's scale is computed here, not in a task
+    AtomicMaximum tensor_amax;
+    const bool one_granule = granule_.rows == 0;
+    const bool current = options_.scaling.policy == ScalePolicy::current;
+    if (current && one_granule) {
+      for_each_item([&](const Item& item) {
+        float amax = 0;
+        collect_amax(item, item.first_row, item.end_row, &amax);
+        tensor_amax.include(amax);
+      });
+      options_.scales[0] = scale_for(options_.scaling, to_.format, tensor_amax.value());
+    }
+    const bool late_amax = one_granule && !options_.amax.empty() && !current;
+    for_each_item(
+        [&](const Item& item) { convert_item(item, late_amax ? &tensor_amax : nullptr); });
+    if (one_granule && !options_.amax.empty()) options_.amax[0] = tensor_amax.value();
+  }
+
+ private:
+  // 128 KiB of floats: large beside the cost of handing out work, small beside a second-level
+  // cache.
+  static constexpr std::size_t item_elements = 32768;
+  // Half of a large last-level cache: a longer target has left it before anyone can read it there.
+  static constexpr std::size_t streaming_bytes = std::size_t{16} << 20;
+  static constexpr std::size_t most_granules = item_elements / 32;
+
+  struct Item {
+    std::size_t first_row, end_row, first_column, columns;
+  };
+
+  void flatten() {
+    const std::size_t size = to_.size();
+    from_.rows = to_.rows = 1;
+    from_.columns = to_.columns = size;
+    options_.draw_row_stride = size;
+  }
+
+  template <class Function>
+  void for_each_item(const Function& function) {
+    const std::size_t items = bands_ * segments_;
+    const bool narrowing_in_place = static_cast<const std::byte*>(to_.data) == from_.data &&
+                                    (to_.format.bytes() != from_.format.bytes() ||
+                                     (to_.rows > 1 && to_.row_stride != from_.row_stride));
+    const std::size_t width =
+        items <= 1 || narrowing_in_place ? 1 : static_cast<std::size_t>(context_.executor().width);
+    const std::size_t tasks = (std::min)(items, width);
+    parallel(context_, static_cast<int>(tasks), [&](int task) {
+      const auto part = [&](std::size_t index) {
+        return items / tasks * index + (std::min)(index, items % tasks);
+      };
+      const auto index = static_cast<std::size_t>(task);
+      for (std::size_t i = part(index); i < part(index + 1); ++i) {
+        const std::size_t row = i / segments_ * band_, column = i % segments_ * segment_;
+        function(Item{row, (std::min)(row + band_, to_.rows), column,
+                      (std::min)(segment_, to_.columns - column)});
+      }
+    });
+  }
+
+  // The kernel arguments for a row of an item, without target scales.
+  ConvertArgs row_args(const Item& item, std::size_t row) const {
+    ConvertArgs args = args_;
+    args.from = from_.row(row) + item.first_column * static_cast<std::size_t>(from_.format.bytes());
+    args.to = to_.row(row) + item.first_column * static_cast<std::size_t>(to_.format.bytes());
+    args.count = item.columns;
+    args.draw.index += row * options_.draw_row_stride + item.first_column;
+    args.target_group = granule_.columns == 0 ? item.columns : granule_.columns;
+    if (!options_.source_scales.empty()) {
+      const Granule g = source_granule_;
+      const std::size_t grid_row = g.rows == 0 ? 0 : row / g.rows;
+      const std::size_t grid_column = g.columns == 0 ? 0 : item.first_column / g.columns;
+      args.source_scales =
+          options_.source_scales.data() + grid_row * source_grid_.columns + grid_column;
+      args.source_group = g.columns == 0 ? item.columns : g.columns;
+    }
+    return args;
+  }
+
+  // Adds the largest finite magnitudes of an item's rows to those in `amax`, one for each granule.
+  void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax) const {
+    for (std::size_t row = first; row < end; ++row) {
+      ConvertArgs args = row_args(item, row);
+      args.to = nullptr;
+      args.amax = amax;
+      context_.kernels().convert(args);
+    }
+  }
+
+  // Rows that share granules are done together: first their amax where that gives the scale, then
+  // the codes.
+  void convert_item(const Item& item, AtomicMaximum* tensor_amax) {
+    std::array<float, most_granules> amax, inverse;
+    const std::size_t together = granule_.rows == 0 ? item.end_row - item.first_row : granule_.rows;
+    const std::size_t group = granule_.columns == 0 ? item.columns : granule_.columns;
+    const std::size_t granules = (item.columns + group - 1) / group;
+    const bool one_granule = granule_.rows == 0;
+    const bool current = options_.scaling.policy == ScalePolicy::current && !one_granule;
+    const bool wants_amax = one_granule ? tensor_amax != nullptr : !options_.amax.empty();
+
+    for (std::size_t first = item.first_row; first < item.end_row; first += together) {
+      const std::size_t end = (std::min)(first + together, item.end_row);
+      const std::size_t grid_row = one_granule ? 0 : first / granule_.rows;
+      const std::size_t at = grid_row * grid_.columns +
+                             (granule_.columns == 0 ? 0 : item.first_column / granule_.columns);
+      std::fill_n(amax.begin(), granules, 0.0f);
+      if (current) {
+        collect_amax(item, first, end, amax.data());
+        for (std::size_t g = 0; g < granules; ++g)
+          options_.scales[at + g] = scale_for(options_.scaling, to_.format, amax[g]);
+      }
+      if (scaled_)
+        for (std::size_t g = 0; g < granules; ++g) inverse[g] = 1.0f / options_.scales[at + g];
+      for (std::size_t row = first; row < end; ++row) {
+        ConvertArgs args = row_args(item, row);
+        if (scaled_) args.inverse_scales = inverse.data();
+        if (wants_amax && !current) args.amax = amax.data();
+        context_.kernels().convert(args);
+      }
+      if (wants_amax && one_granule) tensor_amax->include(amax[0]);
+      if (wants_amax && !one_granule)
+        std::copy_n(amax.begin(), granules, options_.amax.data() + at);
+    }
+  }
+
+  Context& context_;
+  ConstCodeSpan from_;
+  CodeSpan to_;
+  ConvertOptions options_;
+  bool scaled_ = false;
+  Granule granule_{}, source_granule_{};
+  ScaleGrid grid_{}, source_grid_{};
+  std::size_t segment_ = 0, segments_ = 0, band_ = 0, bands_ = 0;
+  ConvertArgs args_{};
+};
+
+}  // namespace soma::detail
+
+namespace soma {
+
+inline void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
+                    const ConvertOptions& options) {
+  detail::check_convert(from, to, options);
+  if (to.size() == 0) {
+    for (float& amax : options.amax) amax = 0;
+    if (options.scaling.policy == ScalePolicy::current)
+      for (float& scale : options.scales) scale = 1;
+    return;
+  }
+  detail::ConvertPlan(context, from, to, options).run();
+}
+
+}  // namespace soma
+
+namespace soma {
+
+// Stochastic draws are keyed by seed, step, which ranks' addends are in a sum, and the number of
+// the element among all that a step reduces. So the bits depend on the number of ranks, and not on
+// buckets, overlap, or who owns a sum.
+class GradientRounding final : public SumFormat {
+ public:
+  // The elements of a buffer from `begin` on are those of a step from `place` on, up to the next
+  // run.
+  struct Run {
+    std::size_t begin;
+    std::uint64_t place;
+  };
+
+  // `draw`: seed and step. `runs`: ascending, the first begins at 0; they stay where they are.
+  GradientRounding(Context& context, const Quantizer& quantizer, const Draw& draw, int rank,
+                   const HeapVector<Run>& runs)
+      : context_(context), quantizer_(quantizer), draw_(draw), rank_(rank), runs_(runs) {}
+
+  std::size_t bytes() const override { return static_cast<std::size_t>(quantizer_.format.bytes()); }
+
+  void round(std::size_t begin, std::span<float> sums, int ranks,
+             std::span<std::byte> codes) override {
+    const std::string addends = std::to_string(ranks) + "/" + std::to_string(rank_ / ranks);
+    Draw draw = draw_;
+    draw.stream = stream_id(addends, "reduction");
+    const std::size_t end = begin + sums.size();
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      const std::size_t first = (std::max)(runs_[i].begin, begin);
+      const std::size_t last = i + 1 < runs_.size() ? (std::min)(runs_[i + 1].begin, end) : end;
+      if (first >= last) continue;
+      draw.index = runs_[i].place + (first - runs_[i].begin);
+      convert(context_,
+              code_span(formats::fp32, std::as_bytes(sums.subspan(first - begin, last - first))),
+              code_span(quantizer_.format,
+                        codes.subspan((first - begin) * bytes(), (last - first) * bytes())),
+              {.rounding = quantizer_.rounding, .draw = draw});
+    }
+    widen(codes, sums);
+  }
+  void widen(std::span<const std::byte> codes, std::span<float> values) override {
+    convert(context_, code_span(quantizer_.format, codes),
+            code_span(formats::fp32, std::as_writable_bytes(values)));
+  }
+
+ private:
+  Context& context_;
+  Quantizer quantizer_;
+  Draw draw_;
+  int rank_;
+  const HeapVector<Run>& runs_;
+};
+
+}  // namespace soma
+// ---- soma/parallel/row_partition.hpp
+// RowPartition: which rows of a gradient each rank keeps.
+
+namespace soma {
+
+// Of a variable, or of a parameter that is some of its rows (Parameter), or of a sparse gradient
+// that has some of them; counted in those.
+class RowPartition final : public Partition {
+ public:
+  // A tensor without dimensions counts as one row.
+  explicit RowPartition(const Shape& shape, std::size_t first_row = 0,
+                        std::size_t last_row = to_end)
+      : rows_(shape.rank() == 0 ? 1 : shape[0]),
+        row_elements_(rows_ == 0 ? 0 : shape.elements() / rows_),
+        first_(first_row),
+        last_((std::min)(last_row, rows_)) {}
+
+  // Of these rows only, ascending, which stay where they are.
+  RowPartition only(std::span<const std::int64_t> rows) const {
+    RowPartition result = *this;
+    result.sparse_ = true;
+    result.present_ = rows;
+    return result;
+  }
+
+  Part part(int rank, int ranks) const override {
+    const Part all = owned_rows(rows_, row_elements_, rank, ranks);
+    const std::size_t begin = (std::clamp)(all.begin, first_, last_);
+    const std::size_t end = (std::clamp)(all.end(), first_, last_);
+    if (!sparse_) return {begin - first_, end - begin};
+    const auto place = [&](std::size_t row) {
+      const auto number = static_cast<std::int64_t>(row - first_);
+      return static_cast<std::size_t>(std::lower_bound(present_.begin(), present_.end(), number) -
+                                      present_.begin());
+    };
+    return {place(begin), place(end) - place(begin)};
+  }
+  std::size_t row_elements() const { return row_elements_; }
+
+ private:
+  std::size_t rows_, row_elements_, first_, last_;
+  bool sparse_ = false;
+  std::span<const std::int64_t> present_{};
+};
+
+}  // namespace soma
+
+namespace soma {
+
+// What all buckets of a step have in common.
+struct ReductionSetting {
+  bool keep_own_rows = false;  // each rank gets the sums of its rows (RowPartition) only
+  Quantizer format{};          // of what travels; fp32 or a format with fewer bits
+  Draw draw{};                 // of its rounding: seed and step
+};
+
+// Stays where it is: messages on their way belong to it.
+class GradientBucket final : public Counted, private Partition {
+ public:
+  GradientBucket(Heap& heap, Context& context, Communicator& communicator, int tag,
+                 const ReductionSetting& setting)
+      : Counted(heap),
+        context_(context),
+        communicator_(communicator),
+        setting_(setting),
+        addends_(heap),
+        runs_(heap),
+        rounding_(context, setting.format, setting.draw, communicator.rank(), runs_),
+        sums_(communicator, heap, tag, rounds() ? &rounding_ : nullptr),
+        gather_(communicator, tag) {}
+
+  // Values of fp32, rows as `rows` counts them. `place`: their number among all that a step
+  // reduces. Returns where their sums will begin among values().
+  std::size_t add(Tensor values, const RowPartition& rows, std::uint64_t place) {
+    const std::size_t begin = own_elements_;
+    elements_ += values.elements();
+    own_elements_ +=
+        setting_.keep_own_rows
+            ? rows.part(communicator_.rank(), communicator_.size()).count * rows.row_elements()
+            : values.elements();
+    addends_.push_back({std::move(values), rows, place});
+    return begin;
+  }
+  std::size_t elements() const { return elements_; }
+
+  // Lays the addends out: as they came, or, where each rank keeps its rows, those of each rank side
+  // by side.
+  void close() {
+    values_ = Tensor::empty(context_, Shape{elements_});
+    std::size_t next = 0;
+    const auto copy = [&](const Addend& addend, std::size_t begin, std::size_t count) {
+      if (count == 0) return;
+      runs_.push_back({next, addend.place + begin});
+      std::memcpy(values_.mutable_data<float>() + next, addend.values.data<float>() + begin,
+                  count * sizeof(float));
+      next += count;
+    };
+    for (Addend& addend : addends_) addend.values = contiguous(context_, addend.values);
+    const int ranks = setting_.keep_own_rows ? communicator_.size() : 1;
+    for (int place = 0; place < ranks; ++place) {
+      const auto rank = static_cast<int>(place_of_part(place, ranks));  // and the other way round
+      for (const Addend& addend : addends_) {
+        const Part rows = addend.rows.part(rank, ranks);
+        copy(addend, rows.begin * addend.rows.row_elements(),
+             rows.count * addend.rows.row_elements());
+      }
+    }
+    for (Addend& addend : addends_) addend.values = Tensor();
+  }
+  void start() {
+    if (setting_.keep_own_rows)
+      sums_.start(values_.mutable_span<float>(), *this);
+    else
+      sums_.start(values_.mutable_span<float>());
+  }
+  // Whether it is done; never waits.
+  bool advance() {
+    if (!sums_.advance()) return false;
+    if (!std::exchange(summed_, true)) distribute();
+    if (!gather_.advance()) return false;
+    if (!std::exchange(done_, true)) widen();
+    return true;
+  }
+  void finish() {
+    sums_.finish();
+    if (!std::exchange(summed_, true)) distribute();
+    gather_.finish();
+    if (!std::exchange(done_, true)) widen();
+  }
+  // The sums once it is done: of all addends, or of this rank's rows of them.
+  const Tensor& values() const { return values_; }
+
+ private:
+  struct Addend {
+    Tensor values;
+    RowPartition rows;
+    std::uint64_t place;
+  };
+
+  bool rounds() const {
+    return communicator_.size() > 1 && setting_.format.format != formats::fp32;
+  }
+  // Of the buffer, where each rank keeps its rows.
+  Part part(int rank, int ranks) const override {
+    Part all;
+    for (const Addend& addend : addends_) {
+      const Part rows = addend.rows.part(rank, ranks);
+      all.begin += rows.begin * addend.rows.row_elements();
+      all.count += rows.count * addend.rows.row_elements();
+    }
+    return all;
+  }
+  // Of a sum that has its last addend.
+  void distribute() {
+    const int rank = communicator_.rank(), ranks = communicator_.size();
+    const bool own_only = setting_.keep_own_rows;
+    const Part own = own_only ? part(rank, ranks) : owned_range(elements_, rank, ranks);
+    if (rounds()) {
+      const std::size_t bytes = rounding_.bytes();
+      codes_ =
+          Tensor::empty(context_, Shape{(own_only ? own.count : elements_) * bytes}, DType::uint8);
+      rounding_.round(own.begin, values_.mutable_span<float>().subspan(own.begin, own.count), ranks,
+                      code_bytes().subspan(own_only ? 0 : own.begin * bytes, own.count * bytes));
+    }
+    if (own_only)
+      values_ = clone(context_, values_.slice(0, own.begin, own.end()));
+    else if (rounds())
+      gather_.start(code_bytes(), rounding_.bytes());
+    else
+      gather_.start(values_.mutable_span<float>());
+  }
+  // What came in few bits.
+  void widen() {
+    if (rounds() && !setting_.keep_own_rows)
+      rounding_.widen(code_bytes(), values_.mutable_span<float>());
+    codes_ = Tensor();
+  }
+  std::span<std::byte> code_bytes() { return {codes_.mutable_raw(), codes_.bytes()}; }
+
+  Context& context_;
+  Communicator& communicator_;
+  ReductionSetting setting_;
+  HeapVector<Addend> addends_;
+  HeapVector<GradientRounding::Run> runs_;
+  std::size_t elements_ = 0, own_elements_ = 0;
+  bool summed_ = false, done_ = false;
+  Tensor values_, codes_;  // outlive the messages
+  GradientRounding rounding_;
+  ReduceScatter sums_;
+  AllGather gather_;
+};
+
+}  // namespace soma
 
 namespace soma {
 
 struct GradientReducerOptions {
   std::size_t bucket_bytes = std::size_t{4} << 20;
-  bool overlap = true;  // buckets leave while backward goes on; false: all in finish()
+  bool overlap = true;         // buckets leave while backward goes on; false: all in finish()
+  bool keep_own_rows = false;  // of each parameter, RowPartition
+  // What travels: fp32, or rounded to numbers of another format on the way. Then the bits of sums
+  // depend on the number of ranks.
+  Quantizer format{};
+  std::uint64_t seed = 0;  // of that rounding
 };
 
 // Seconds, of all steps so far.
@@ -9132,8 +10268,7 @@ class GradientReducer final : public GradientReceiver {
         communicator_(communicator),
         options_(options),
         items_(context.heap()),
-        buckets_(context.heap()),
-        addends_(context.heap()) {
+        buckets_(context.heap()) {
     check_ranks(communicator.size(), detail::any_number_of_shards);
   }
   ~GradientReducer() override = default;
@@ -9145,22 +10280,25 @@ class GradientReducer final : public GradientReceiver {
       fail(error_id::parallel_gradient, "GradientReducer", "gradient of a parameter",
            addend.values.describe(), "fp32: it is rounded once, after the sum over all ranks");
     Item item{.parameter = parameter,
-              .shape = addend.values.shape(),
+              .rows = RowPartition(parameter.shape()),
               .factor = addend.factor,
               .stored = addend.stored.value_or(DType::fp32),
-              .bucket = buckets_.size(),
-              .begin = gathered_};
+              .bucket = buckets_.size()};
     if (addend.sparse()) {
-      item.values = std::move(addend.values);
-      item.rows = std::move(addend.rows);
+      item.sparse = std::move(addend);
     } else {
-      gathered_ += addend.values.elements();
-      addends_.push_back(std::move(addend.values));
+      if (filling_ == nullptr) filling_ = new_bucket(static_cast<int>(buckets_.size() % tags));
+      const std::size_t elements = addend.values.elements();
+      item.begin = filling_->add(std::move(addend.values), item.rows, reduced_);
+      reduced_ += elements;
     }
     items_.push_back(std::move(item));
-    if (gathered_ * sizeof(float) >= options_.bucket_bytes) close_bucket();
+    if (filling_ != nullptr && filling_->elements() * sizeof(float) >= options_.bucket_bytes)
+      close_bucket();
     if (options_.overlap) advance();
   }
+  // Rounding draws anew for each step.
+  void begin_step(std::uint64_t step) { step_ = static_cast<std::uint32_t>(step); }
 
   // Waits for what is on its way and adds all to the parameters. Every rank calls it after the same
   // addends. Errors as Communicator.
@@ -9171,8 +10309,8 @@ class GradientReducer final : public GradientReceiver {
     const std::int64_t start = monotonic_nanoseconds();
     if (under_way_since_ == 0) under_way_since_ = start;
     for (; finished_ < buckets_.size(); ++finished_) {  // every rank waits for the same one
-      if (!options_.overlap) buckets_[finished_].start();
-      buckets_[finished_].finish();
+      if (!options_.overlap) buckets_[finished_]->start();
+      buckets_[finished_]->finish();
       give_summed(finished_ + 1);
     }
     reduce_sparse();
@@ -9183,81 +10321,43 @@ class GradientReducer final : public GradientReceiver {
     items_.clear();
     buckets_.clear();
     finished_ = given_ = released_ = 0;
+    reduced_ = 0;
   }
 
   const ReductionTimes& times() const { return times_; }
 
  private:
+  static constexpr std::size_t tags = 16384;  // messages of one tag between two ranks keep order
+
   struct Item {
     Var parameter;
-    Shape shape;
+    RowPartition rows;
     float factor = 1;
     DType stored = DType::fp32;
-    std::size_t bucket = 0, begin = 0;
-    Tensor values{}, rows{};  // of a sparse one
-    bool sparse() const { return rows.defined(); }
+    std::size_t bucket = 0, begin = 0;  // of its sums
+    Gradient sparse{};
   };
 
-  // An all-reduce that is advanced now and then.
-  class Bucket {
-   public:
-    Bucket(Context& context, Communicator& communicator, int tag, Tensor values)
-        : values_(std::move(values)),
-          state_(Shared<State>::make(context.heap(), communicator, tag)) {}
-    void start() { state_->sums.start(values_.mutable_span<float>()); }
-    // Whether it is done; never waits.
-    bool advance() {
-      if (!state_->sums.advance()) return false;
-      gather();
-      return state_->whole.advance();
-    }
-    void finish() {
-      state_->sums.finish();
-      gather();
-      state_->whole.finish();
-    }
-    const Tensor& values() const { return values_; }
-    void release() { values_ = Tensor(); }
-
-   private:
-    struct State : Counted {  // stays where it is: messages on their way belong to it
-      State(Heap& heap, Communicator& communicator, int tag)
-          : Counted(heap), sums(communicator, heap, tag), whole(communicator, tag) {}
-      ReduceScatter sums;
-      AllGather whole;
-      bool gathering = false;
-    };
-    void gather() {
-      if (std::exchange(state_->gathering, true)) return;
-      state_->whole.start(values_.mutable_span<float>());
-    }
-    Tensor values_;  // outlives the messages
-    Shared<State> state_;
-  };
-
+  Shared<GradientBucket> new_bucket(int tag) {
+    return Shared<GradientBucket>::make(
+        context_.heap(), context_, communicator_, tag,
+        ReductionSetting{.keep_own_rows = options_.keep_own_rows,
+                         .format = options_.format,
+                         .draw = {.seed = options_.seed, .step = step_}});
+  }
   void close_bucket() {
-    if (addends_.empty()) return;
-    constexpr std::size_t tags = 16384;  // messages of one tag between two ranks keep their order
-    Tensor values = Tensor::empty(context_, Shape{gathered_});
-    float* next = values.mutable_data<float>();
-    for (const Tensor& addend : addends_) {
-      const Tensor whole = contiguous(context_, addend);
-      if (whole.bytes() != 0) std::memcpy(next, whole.raw(), whole.bytes());
-      next += whole.elements();
-    }
-    addends_.clear();
-    gathered_ = 0;
-    buckets_.push_back(Bucket(context_, communicator_, static_cast<int>(buckets_.size() % tags),
-                              std::move(values)));
+    if (filling_ == nullptr) return;
+    filling_->close();
+    buckets_.push_back(std::exchange(filling_, nullptr));
     if (!options_.overlap) return;
     if (under_way_since_ == 0) under_way_since_ = monotonic_nanoseconds();
-    buckets_.back().start();
+    buckets_.back()->start();
   }
 
   void advance() {
     bool all = true;
     for (std::size_t i = finished_; i < buckets_.size(); ++i) {
-      const bool done = buckets_[i].advance();
+      const bool done = buckets_[i]->advance();
       if (done && all) finished_ = i + 1;
       all = all && done;
     }
@@ -9269,73 +10369,110 @@ class GradientReducer final : public GradientReceiver {
   void give_summed(std::size_t summed) {
     for (; given_ < items_.size(); ++given_) {
       Item& item = items_[given_];
-      if (item.sparse() || item.bucket >= summed) break;
+      if (item.sparse.defined() || item.bucket >= summed) break;
       give(item);
     }
     const std::size_t held = given_ < items_.size() ? items_[given_].bucket : summed;
-    for (; released_ < held && released_ < summed; ++released_) buckets_[released_].release();
+    for (; released_ < held && released_ < summed; ++released_) buckets_[released_] = nullptr;
   }
   void count_time(std::int64_t end) {
     if (under_way_since_ == 0) return;
     times_.total += static_cast<double>(end - std::exchange(under_way_since_, 0)) * 1e-9;
   }
 
-  // Each rank's part of a list, at its place among zeros: their sum is the list of all.
-  void reduce_sparse() {
+  // Of all ranks, ascending, each once.
+  Tensor all_rows(std::span<const std::int64_t> mine) {
     const auto ranks = static_cast<std::size_t>(communicator_.size());
     const auto own = static_cast<std::size_t>(communicator_.rank());
-    for (Item& item : items_) {
-      if (!item.sparse()) continue;
-      const std::span<const std::int64_t> mine = item.rows.span<std::int64_t>();
-      HeapVector<std::uint64_t> counts(ranks, context_.heap());
-      counts[own] = mine.size();
-      all_reduce_sum(communicator_, context_.heap(), counts);
-      std::size_t total = 0, before = 0;
-      for (std::size_t i = 0; i < ranks; ++i) {
-        if (i == own) before = total;
-        total += counts[i];
-      }
-      HeapVector<std::uint64_t> rows(total, context_.heap());
-      for (std::size_t i = 0; i < mine.size(); ++i)
-        rows[before + i] = static_cast<std::uint64_t>(mine[i]);
-      all_reduce_sum(communicator_, context_.heap(), rows);
-      std::sort(rows.begin(), rows.end());
-      const auto count =
-          static_cast<std::size_t>(std::unique(rows.begin(), rows.end()) - rows.begin());
+    HeapVector<std::uint64_t> counts(ranks, context_.heap());
+    counts[own] = mine.size();
+    all_reduce_sum(communicator_, context_.heap(), counts);
+    std::size_t total = 0, before = 0;
+    for (std::size_t i = 0; i < ranks; ++i) {
+      if (i == own) before = total;
+      total += counts[i];
+    }
+    // Each rank's part of a list, at its place among zeros: their sum is the list of all.
+    HeapVector<std::uint64_t> rows(total, context_.heap());
+    for (std::size_t i = 0; i < mine.size(); ++i)
+      rows[before + i] = static_cast<std::uint64_t>(mine[i]);
+    all_reduce_sum(communicator_, context_.heap(), rows);
+    std::sort(rows.begin(), rows.end());
+    const auto count =
+        static_cast<std::size_t>(std::unique(rows.begin(), rows.end()) - rows.begin());
+    const Tensor numbers = Tensor::empty(context_, Shape{count}, DType::int64);
+    std::int64_t* number = numbers.mutable_data<std::int64_t>();
+    for (std::size_t i = 0; i < count; ++i) number[i] = static_cast<std::int64_t>(rows[i]);
+    return numbers;
+  }
 
-      const Tensor numbers = Tensor::empty(context_, Shape{count}, DType::int64);
-      std::int64_t* number = numbers.mutable_data<std::int64_t>();
-      for (std::size_t i = 0; i < count; ++i) number[i] = static_cast<std::int64_t>(rows[i]);
+  void reduce_sparse() {
+    for (Item& item : items_) {
+      if (!item.sparse.defined()) continue;
+      const std::span<const std::int64_t> mine = item.sparse.rows.span<std::int64_t>();
+      Tensor numbers = all_rows(mine);
+      const std::span<const std::int64_t> all = numbers.span<std::int64_t>();
       // A rank that lacks a row adds zeros, as a shard without it does.
-      const Tensor values = Tensor::zeros(context_, item.shape.with(0, count));
-      const Tensor source = contiguous(context_, item.values);
-      const std::size_t width = mine.empty() ? 0 : source.bytes() / mine.size();
+      const Tensor values = Tensor::zeros(context_, item.parameter.shape().with(0, all.size()));
+      const Tensor source = contiguous(context_, item.sparse.values);
+      const std::size_t width = item.rows.row_elements() * sizeof(float);
       std::byte* target = values.mutable_raw();
       for (std::size_t i = 0, at = 0; i < mine.size(); ++i) {
-        while (number[at] != mine[i]) ++at;
+        while (all[at] != mine[i]) ++at;
         std::memcpy(target + at * width, source.raw() + i * width, width);
       }
-      all_reduce(communicator_, context_.heap(), values.mutable_span<float>());
-      item.values = values;
-      item.rows = numbers;
+      const Shared<GradientBucket> bucket = new_bucket(collective_tag);
+      const RowPartition partition = item.rows.only(all);
+      bucket->add(values, partition, reduced_);
+      reduced_ += values.elements();
+      bucket->close();
+      bucket->start();
+      bucket->finish();
+      item.sparse.values = bucket->values();
+      item.sparse.rows = options_.keep_own_rows ? own_rows(item, partition, all) : numbers;
     }
+  }
+  // Counted from the first row that this rank keeps.
+  Tensor own_rows(const Item& item, const RowPartition& partition,
+                  std::span<const std::int64_t> all) {
+    const Part own = partition.part(communicator_.rank(), communicator_.size());
+    const auto first = static_cast<std::int64_t>(own_part(item).begin);
+    const Tensor rows = Tensor::empty(context_, Shape{own.count}, DType::int64);
+    for (std::size_t i = 0; i < own.count; ++i)
+      rows.mutable_data<std::int64_t>()[i] = all[own.begin + i] - first;
+    return rows;
+  }
+  Part own_part(const Item& item) const {
+    return item.rows.part(communicator_.rank(), communicator_.size());
   }
 
   // What is left to do with a sum of all ranks.
   void give(Item& item) {
-    Tensor values = item.values;
-    if (!item.sparse()) {
-      const Tensor& all = buckets_[item.bucket].values();
-      values = all.slice(0, item.begin, item.begin + item.shape.elements()).reshape(item.shape);
+    Shape shape = item.parameter.shape();
+    Gradient sum;
+    if (options_.keep_own_rows) {
+      const Part own = own_part(item);
+      shape = shape.rank() == 0 ? Shape{own.count} : shape.with(0, own.count);
+      sum.first_row = own.begin;
     }
+    if (item.sparse.defined()) {
+      sum.rows = item.sparse.rows;
+      sum.values = item.sparse.values.reshape(shape.with(0, sum.rows.size(0)));
+    } else {
+      sum.values = buckets_[item.bucket]
+                       ->values()
+                       .slice(0, item.begin, item.begin + shape.elements())
+                       .reshape(shape);
+    }
+    item.sparse = {};
     if (item.factor != 1)
-      for (float& value : values.mutable_span<float>()) value *= item.factor;
+      for (float& value : sum.values.mutable_span<float>()) value *= item.factor;
     if (item.stored != DType::fp32)
-      values =
-          run(context_, *context_.built_in().cast, CastSetting{.dtype = item.stored}, {values})[0];
+      sum.values = run(context_, *context_.built_in().cast, CastSetting{.dtype = item.stored},
+                       {sum.values})[0];
     Gradient total = item.parameter.gradient();
     item.parameter.clear_gradient();  // so that the sum may be made in place
-    context_.built_in().accumulate(context_, total, {std::move(values), std::move(item.rows)});
+    context_.built_in().accumulate(context_, total, std::move(sum));
     item.parameter.set_gradient(std::move(total));
   }
 
@@ -9343,12 +10480,13 @@ class GradientReducer final : public GradientReceiver {
   Communicator& communicator_;
   GradientReducerOptions options_;
   HeapVector<Item> items_;
-  HeapVector<Bucket> buckets_;
-  HeapVector<Tensor> addends_;  // of the bucket that is being filled
-  std::size_t gathered_ = 0;    // elements of them
-  std::size_t finished_ = 0;    // buckets at the front that are done
-  std::size_t released_ = 0;    // and those whose memory is free
-  std::size_t given_ = 0;       // items at the front that their parameters have
+  HeapVector<Shared<GradientBucket>> buckets_;
+  Shared<GradientBucket> filling_;
+  std::uint32_t step_ = 0;
+  std::uint64_t reduced_ = 0;  // elements of this step so far
+  std::size_t finished_ = 0;   // buckets at the front that are done
+  std::size_t released_ = 0;   // and those whose memory is free
+  std::size_t given_ = 0;      // items at the front that their parameters have
   std::int64_t under_way_since_ = 0;
   ReductionTimes times_{};
 };
@@ -9379,6 +10517,10 @@ class Ranks {
 
   // ---- a step
 
+  // Before the first batch of a step.
+  void begin_step(std::uint64_t step) {
+    if (!alone()) reducer_->begin_step(step);
+  }
   // This rank's shards of a batch. Error parallel.ranks (fewer shards than ranks).
   data::Batch part_of(const data::Batch& batch) {
     const Part own = owned_shards(batch.inputs.sequences.shards(), communicator_->rank(), count());
@@ -9413,38 +10555,27 @@ class Ranks {
             }};
   }
 
-  // ---- rows that each rank has some of: owned_range() of them
+  // ---- parameters of which each rank keeps some rows
 
-  std::pair<std::size_t, std::size_t> own_rows(std::size_t rows) const {
-    const Part own = owned_range(rows, communicator_->rank(), count());
+  std::pair<std::size_t, std::size_t> own_rows(const Parameter& parameter) const {
+    const Part own = rows_of(parameter).part(communicator_->rank(), count());
     return {own.begin, own.end()};
+  }
+  // Of sums over the gradients of own rows.
+  void sum_parts(std::span<double> values) {
+    all_reduce_parts(*communicator_, context_.heap(), values);
   }
   // From each rank its rows of every parameter, to all.
   void gather_rows(const Parameters& parameters) {
     constexpr std::size_t at_once = 16;
     for (std::size_t begin = 0; begin < parameters.size(); begin += at_once) {
-      std::vector<AllGather> gathers;
-      gathers.reserve(at_once);  // they stay where they are
+      HeapVector<Shared<RowGather>> gathers(context_.heap());
       const std::size_t end = (std::min)(parameters.size(), begin + at_once);
-      for (std::size_t i = begin; i < end; ++i) {
-        const Tensor value = parameters[i].value();
-        if (value.rank() == 0 || value.bytes() == 0) continue;
-        gathers.emplace_back(*communicator_, static_cast<int>(i - begin));
-        gathers.back().start({value.mutable_raw(), value.bytes()}, value.bytes() / value.size(0));
-      }
-      for (AllGather& gather : gathers) gather.finish();
+      for (std::size_t i = begin; i < end; ++i)
+        gathers.push_back(Shared<RowGather>::make(context_.heap(), *communicator_,
+                                                  static_cast<int>(i - begin), parameters[i]));
+      for (const Shared<RowGather>& gather : gathers) gather->finish();
     }
-  }
-  // The whole of a tensor of that shape.
-  Tensor gather_rows(const Tensor& own, const Shape& shape) {
-    const Tensor whole = Tensor::empty(context_, shape, own.dtype());
-    if (whole.bytes() == 0) return whole;
-    const auto [begin, end] = own_rows(shape[0]);
-    copy(own, whole.slice(0, begin, end));
-    AllGather gather(*communicator_, collective_tag);
-    gather.start({whole.mutable_raw(), whole.bytes()}, whole.bytes() / shape[0]);
-    gather.finish();
-    return whole;
   }
 
   // ---- beginning and resuming
@@ -9464,11 +10595,38 @@ class Ranks {
     if (!alone()) broadcast(*communicator_, std::as_writable_bytes(std::span(&flag, 1)));
     return flag != 0;
   }
+  std::string from_first(const std::string& text) {
+    return soma::detail::broadcast_text(*communicator_, text, 0);
+  }
   Checkpoint from_first(const Checkpoint& checkpoint) {
     return broadcast_checkpoint(*communicator_, context_, checkpoint);
   }
 
  private:
+  static RowPartition rows_of(const Parameter& parameter) {
+    return RowPartition(parameter.var.shape(), parameter.first_row, parameter.last_row);
+  }
+
+  // Stays where it is: messages on their way belong to it.
+  class RowGather final : public Counted {
+   public:
+    RowGather(Heap& heap, Communicator& communicator, int tag, const Parameter& parameter)
+        : Counted(heap),
+          values_(parameter.value()),
+          rows_(rows_of(parameter)),
+          gather_(communicator, tag) {
+      if (values_.bytes() != 0)
+        gather_.start({values_.mutable_raw(), values_.bytes()},
+                      rows_.row_elements() * size_of(values_.dtype()), rows_);
+    }
+    void finish() { gather_.finish(); }
+
+   private:
+    Tensor values_;
+    RowPartition rows_;
+    AllGather gather_;
+  };
+
   Context& context_;
   Communicator* communicator_;
   std::optional<GradientReducer> reducer_{};
@@ -9526,11 +10684,12 @@ struct TrainerOptions {
 
   // The ranks of a run that several train together (docs/scaling.md), a power of two up to the
   // shards of a batch. Each has a trainer with the same options and a source of the same batches,
-  // of which it computes its shards; only rank 0 needs a store of checkpoints. nullptr: alone.
+  // of which it computes its shards. Only rank 0 needs a store of checkpoints; with shard_optimizer
+  // all have one to the same place, such as CheckpointPartFolder. nullptr: alone.
   Communicator* communicator = nullptr;
   std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
   bool overlap = true;           // gradients travel while backward goes on
-  bool shard_optimizer = false;  // each rank keeps its part of the moments (ZeRO stage 1)
+  bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
 };
 
 class TrainerBase {
@@ -9543,7 +10702,12 @@ class TrainerBase {
         options_(options),
         precision_(context, options.precision, options.seed),
         optimizer_(make_optimizer()),
-        ranks_(context, options.communicator, {options.reduce_bucket_bytes, options.overlap}) {
+        ranks_(context, options.communicator,
+               {.bucket_bytes = options.reduce_bucket_bytes,
+                .overlap = options.overlap,
+                .keep_own_rows = options.shard_optimizer,
+                .format = options.precision.reduction,
+                .seed = options.seed}) {
     check_options();
     join_ranks();
   }
@@ -9556,7 +10720,7 @@ class TrainerBase {
   // source that does not know its length), train.not_finite, train.checkpoint_needed,
   // checkpoint.identity, checkpoint.operator, and those of the task, the source and the store. With
   // ranks, what ends one ends all: the others get parallel.rank_lost. parallel.mismatch: they were
-  // not given the same.
+  // not given the same. checkpoint.parts: their stores do not lead to one place.
   Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
              const StopFlag* stop = nullptr);
 
@@ -9597,7 +10761,10 @@ class TrainerBase {
   void join_ranks();
   void begin_ranks(const data::BatchSource& batches, const data::BatchSource* held_out,
                    std::uint64_t steps);
-  StateDict optimizer_state();
+  double gradient_norm();
+  bool shares_moments() const;
+  void save_optimizer(Checkpoint& checkpoint);
+  void save_parts(const StateDict& own);
   Evaluation evaluate_all(data::BatchSource& held_out);
   void add_losses(std::span<PartLoss> losses, Gathered& sums);
   bool gather(data::BatchSource& batches, Tape& tape, Gathered& sums);
@@ -9688,13 +10855,9 @@ inline void TrainerBase::join_ranks() {
   if (!task_.takes_parts())
     fail(error_id::train_options, "Trainer", "task", "one whose loss is always a mean",
          "one that several ranks can share (Task::takes_parts)");
-  if (options_.precision.reduction != Quantizer{})
-    fail(error_id::train_options, "Trainer", "precision.reduction",
-         to_string(options_.precision.reduction.format),
-         "fp32, in which ranks add up (Precision::weight_gradients rounds the sum)");
   precision_.use_parts(ranks_.maximum());
   if (options_.shard_optimizer)
-    optimizer_.keep_rows([&](std::size_t rows) { return ranks_.own_rows(rows); });
+    optimizer_.keep_rows([&](const Parameter& parameter) { return ranks_.own_rows(parameter); });
 }
 
 // All that has to be the same on all ranks, besides what a checkpoint remembers.
@@ -9711,13 +10874,58 @@ inline void TrainerBase::begin_ranks(const data::BatchSource& batches,
   run.set("resume", options_.resume);
   run.set("reduce_bucket_bytes", options_.reduce_bucket_bytes);
   run.set("shard_optimizer", options_.shard_optimizer);
+  if (shares_moments())
+    run.set("checkpoints", options_.checkpoints == nullptr ? "none" : "a store");
   ranks_.begin(run, task_.parameters());
   has_store_ = ranks_.from_first(options_.checkpoints != nullptr);
+  if (!has_store_ || !shares_moments()) return;
+  // Whether each of them can write where rank 0 does shows now, not after hours.
+  save_parts({});
+  if (ranks_.first()) options_.checkpoints->drop_parts();
 }
 
-inline StateDict TrainerBase::optimizer_state() {
-  return optimizer_.state(
-      [&](const Tensor& own, const Shape& shape) { return ranks_.gather_rows(own, shape); });
+// Of this rank's gradients, or where ranks share them of all.
+inline double TrainerBase::gradient_norm() {
+  if (ranks_.alone() || !options_.shard_optimizer)
+    return optim::gradient_norm(context_, task_.parameters());
+  return optim::gradient_norm(context_, task_.parameters(),
+                              [&](std::span<double> sums) { ranks_.sum_parts(sums); });
+}
+
+inline bool TrainerBase::shares_moments() const {
+  return options_.shard_optimizer && ranks_.count() > 1;
+}
+
+// Into the checkpoint; or each rank's own part beside it.
+inline void TrainerBase::save_optimizer(Checkpoint& checkpoint) {
+  if (!shares_moments()) {
+    checkpoint.optimizer = optimizer_.state();
+    return;
+  }
+  save_parts(optimizer_.state());
+  checkpoint.optimizer_parts = static_cast<std::size_t>(ranks_.count());
+}
+
+// All parts are there when it returns, on any rank.
+inline void TrainerBase::save_parts(const StateDict& own) {
+  CheckpointStore& store = *options_.checkpoints;
+  const std::string place =
+      ranks_.from_first(ranks_.first() ? store.begin_parts(progress_.step) : std::string());
+  std::exception_ptr problem;
+  try {
+    store.save_part(place,
+                    {place_of_part(ranks_.communicator()->rank(), ranks_.count()),
+                     static_cast<std::size_t>(ranks_.count())},
+                    own);
+  } catch (...) {
+    problem = std::current_exception();
+  }
+  if (!ranks_.any(problem != nullptr)) return;
+  // Rank 0 may be ended with the others before it can tidy up.
+  if (ranks_.first()) store.drop_parts();
+  ranks_.barrier();
+  if (problem != nullptr) std::rethrow_exception(problem);
+  ranks_.barrier();  // ends with what a rank with a problem says
 }
 
 // A rank evaluates whole batches: their maxima are its own.
@@ -9847,7 +11055,7 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
 inline void TrainerBase::save(const data::BatchSource& batches) {
   Checkpoint checkpoint;
   checkpoint.weights = nn::state_dict(task_.parameters());
-  checkpoint.optimizer = optimizer_state();
+  save_optimizer(checkpoint);
   checkpoint.precision = precision_.state();
   checkpoint.identity = identity(batches);
   Record& record = checkpoint.progress;
@@ -9908,6 +11116,7 @@ inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& b
 // Forward and backward of the batches of one step. False: the epoch had none left.
 inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered& sums) {
   clear_gradients(task_.parameters());
+  ranks_.begin_step(progress_.step);
   std::vector<PartLoss> losses;
   for (std::size_t part = 0; part < options_.accumulate; ++part) {
     const std::int64_t start = monotonic_nanoseconds();
@@ -9958,7 +11167,7 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
       (options_.accumulate == 1 ? 1.0 : 1.0 / static_cast<double>(sums.sequences)) *
       (scaled ? double{scaler_.inverse()} : 1.0);
   info.loss = sums.loss / static_cast<double>(sums.sequences);
-  info.gradient_norm = optim::gradient_norm(context_, task_.parameters()) * share;
+  info.gradient_norm = gradient_norm() * share;
   info.learning_rate = schedule(progress_.step);
   const bool finite = std::isfinite(info.gradient_norm);
   // A gradient that overflowed under a scale says that the scale was too large.
@@ -11192,649 +12401,6 @@ OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_vi
 template <class A = NoAttributes>
 OperatorFunction<A> find_operator(const OperatorRegistry& registry, std::string_view name) {
   return OperatorFunction<A>(registry.at(name));
-}
-
-}  // namespace soma
-// ---- soma/kernels/convert.hpp
-// convert(): many numbers from any format to any other, with rounding, scales and amax, over the
-// context's executor.
-//
-// Values are decoded exactly to fp32, scaled if asked, and encoded with one rounding. The result of
-// an element depends on its value, its scale, the options and its logical index: not on threads,
-// target, alignment, length or how a tensor is cut into calls. Cost: one pass over the data (two
-// where ScalePolicy::current has to find amax first); about memory speed for bf16, see
-// docs/benchmarks.md for the rest. Allocates nothing.
-
-// ---- soma/numeric/code_span.hpp
-// CodeSpan: bytes and the format they are in, chosen at run time. The type-erased side of every
-// conversion.
-
-namespace soma {
-
-// A matrix of codes, `rows` x `columns`, each code format.bytes() wide; rows are `row_stride` bytes
-// apart and their elements adjacent. A plain array is one row. Does not own; copies of it see the
-// same bytes.
-template <class Byte>
-struct BasicCodeSpan {
-  FloatFormat format;
-  Byte* data = nullptr;
-  std::size_t rows = 1, columns = 0;
-  std::size_t row_stride =
-      0;  // bytes; at least columns * format.bytes() where there are several rows
-
-  constexpr std::size_t size() const { return rows * columns; }
-  constexpr std::size_t row_bytes() const {
-    return columns * static_cast<std::size_t>(format.bytes());
-  }
-  constexpr bool contiguous() const { return rows <= 1 || row_stride == row_bytes(); }
-  constexpr Byte* row(std::size_t index) const { return data + index * row_stride; }
-
-  constexpr operator BasicCodeSpan<const std::byte>() const requires(!std::is_const_v<Byte>) {
-    return {format, data, rows, columns, row_stride};
-  }
-};
-
-using CodeSpan = BasicCodeSpan<std::byte>;
-using ConstCodeSpan = BasicCodeSpan<const std::byte>;
-
-namespace detail {
-
-template <class Byte>
-BasicCodeSpan<Byte> code_span(const FloatFormat& format, std::span<Byte> bytes) {
-  validate(format, "code_span");
-  const auto width = static_cast<std::size_t>(format.bytes());
-  if (bytes.size() % width != 0)
-    fail(error_id::bad_layout, "code_span", "bytes", std::to_string(bytes.size()) + " bytes",
-         "a multiple of " + std::to_string(width) + " (" + to_string(format) + ")");
-  return {format, bytes.data(), 1, bytes.size() / width, bytes.size()};
-}
-
-}  // namespace detail
-
-// One row that fills `bytes`. Errors format.impossible, convert.layout (bytes not a whole number of
-// codes).
-inline CodeSpan code_span(const FloatFormat& format, std::span<std::byte> bytes) {
-  return detail::code_span(format, bytes);
-}
-inline ConstCodeSpan code_span(const FloatFormat& format, std::span<const std::byte> bytes) {
-  return detail::code_span(format, bytes);
-}
-
-}  // namespace soma
-// ---- soma/numeric/minifloat.hpp
-// minifloat<format>: a number in any FloatFormat, as small as the format allows (1, 2 or 4 bytes).
-//
-// Trivially copyable, no invariant: every bit pattern is a value. Arithmetic computes the exact
-// result and rounds it once to the format, nearest-even: through float where double rounding is
-// provably harmless, through double elsewhere.
-// std::numeric_limits, hashing, text: numeric/minifloat_traits.hpp; std::format:
-// numeric/minifloat_format.hpp. Many numbers at a time: kernels/convert.hpp.
-
-namespace soma {
-
-template <FloatFormat Format>
-class minifloat {
-  static_assert(Format.problem() == nullptr,
-                "impossible FloatFormat record: see FloatFormat::problem() for what it lacks");
-
- public:
-  static constexpr FloatFormat format = Format;
-  using Storage =
-      std::conditional_t<Format.bytes() == 1, std::uint8_t,
-                         std::conditional_t<Format.bytes() == 2, std::uint16_t, std::uint32_t>>;
-
-  minifloat() = default;  // uninitialised, as float
-
-  // Nearest-even unless another rounding is given; `random` is for stochastic rounding
-  // (rounding_word in draw.hpp).
-  constexpr explicit minifloat(float value, const Rounding& rounding = {}, std::uint32_t random = 0)
-      : storage_(store(encode(Format, value, rounding, random))) {}
-  constexpr explicit minifloat(double value, const Rounding& rounding = {},
-                               std::uint32_t random = 0)
-      : storage_(store(encode(Format, value, rounding, random))) {}
-  // Integers up to 2^53 in magnitude are exact before the one rounding; larger ones round to double
-  // first.
-  template <std::integral Integer>
-  constexpr explicit minifloat(Integer value) : minifloat(static_cast<double>(value)) {}
-  // From another format, in one rounding.
-  template <FloatFormat Other>
-  requires(Other != Format) constexpr explicit minifloat(minifloat<Other> other,
-                                                         const Rounding& rounding = {},
-                                                         std::uint32_t random = 0)
-      : minifloat(static_cast<float>(other), rounding, random) {}
-
-  // The value, exactly: every format's values are fp32 values.
-  constexpr operator float() const { return decode(Format, code()); }
-
-  // The stored bits (in 4 bytes: the code at the top, so a tf32's bits are an fp32's).
-  constexpr Storage bits() const { return storage_; }
-  static constexpr minifloat from_bits(Storage bits) {
-    minifloat value{};
-    value.storage_ = bits;
-    return value;
-  }
-  // The code: the format's bits as an integer.
-  constexpr std::uint32_t code() const {
-    return static_cast<std::uint32_t>(storage_) >> Format.storage_shift();
-  }
-  static constexpr minifloat from_code(std::uint32_t code) { return from_bits(store(code)); }
-
-  constexpr minifloat operator+() const { return *this; }
-  // Flips the sign bit, of NaN as well. Where zero or NaN has no sign it stays; an unsigned format
-  // negates by value.
-  constexpr minifloat operator-() const {
-    if constexpr (!Format.is_signed) return minifloat(-static_cast<float>(*this));
-    if constexpr (Format.specials == Specials::nan_negative_zero)
-      if ((code() & Format.magnitude_mask()) == 0) return *this;
-    return from_code(code() ^ Format.sign_mask());
-  }
-
-  friend constexpr minifloat operator+(minifloat a, minifloat b) {
-    return rounded(wide(a) + wide(b));
-  }
-  friend constexpr minifloat operator-(minifloat a, minifloat b) {
-    return rounded(wide(a) - wide(b));
-  }
-  friend constexpr minifloat operator*(minifloat a, minifloat b) {
-    return rounded(wide(a) * wide(b));
-  }
-  friend constexpr minifloat operator/(minifloat a, minifloat b) {
-    return rounded(divide(wide(a), wide(b)));
-  }
-  constexpr minifloat& operator+=(minifloat other) { return *this = *this + other; }
-  constexpr minifloat& operator-=(minifloat other) { return *this = *this - other; }
-  constexpr minifloat& operator*=(minifloat other) { return *this = *this * other; }
-  constexpr minifloat& operator/=(minifloat other) { return *this = *this / other; }
-
-  // By value, as IEEE: NaN is unordered, -0 equals +0.
-  friend constexpr bool operator==(minifloat a, minifloat b) {
-    return static_cast<float>(a) == static_cast<float>(b);
-  }
-  friend constexpr std::partial_ordering operator<=>(minifloat a, minifloat b) {
-    return static_cast<float>(a) <=> static_cast<float>(b);
-  }
-
- private:
-  // Rounding the float result of an operation on p-bit numbers again to p bits equals rounding once
-  // if float's 24 bits are at least 2p + 2 (Figueroa, "When is double rounding innocuous?", 1995),
-  // as long as no float result overflows or becomes subnormal: products reach twice the smallest
-  // and largest exponents, quotients their difference. double has 53 bits, enough for p = 24, and
-  // room for every exponent.
-  static constexpr int lowest = Format.min_spacing_exponent();
-  static constexpr int highest = Format.max_exponent() + 1;
-  static constexpr bool float_is_enough = 2 * (Format.mantissa_bits + 1) + 2 <= 24 &&
-                                          2 * lowest >= -126 && 2 * highest <= 127 &&
-                                          highest - lowest <= 126;
-  using Wide = std::conditional_t<float_is_enough, float, double>;
-
-  static constexpr Wide wide(minifloat value) {
-    return static_cast<Wide>(static_cast<float>(value));
-  }
-  static constexpr minifloat rounded(Wide value) { return minifloat(value); }
-  // x / 0 is no constant expression in C++; give it IEEE's result there as well.
-  static constexpr Wide divide(Wide a, Wide b) {
-    if (std::is_constant_evaluated() && b == 0) {
-      if (a == 0 || a != a) return std::bit_cast<float>(0x7FC00000u);
-      const bool negative = (a < 0) != unpack(b).negative;
-      return std::bit_cast<float>(negative ? 0xFF800000u : 0x7F800000u);
-    }
-    return a / b;
-  }
-  static constexpr Storage store(std::uint32_t code) {
-    return static_cast<Storage>(code << Format.storage_shift());
-  }
-
-  Storage storage_;
-};
-
-using tf32 = minifloat<formats::tf32>;
-using fp16 = minifloat<formats::fp16>;
-using bf16 = minifloat<formats::bf16>;
-using fp8_e3m4 = minifloat<formats::fp8_e3m4>;
-using fp8_e4m3 = minifloat<formats::fp8_e4m3>;
-using fp8_e5m2 = minifloat<formats::fp8_e5m2>;
-using fp8_e4m3fn = minifloat<formats::fp8_e4m3fn>;
-using fp8_e4m3fnuz = minifloat<formats::fp8_e4m3fnuz>;
-using fp8_e5m2fnuz = minifloat<formats::fp8_e5m2fnuz>;
-using e8m0 = minifloat<formats::e8m0>;
-using fp6_e2m3 = minifloat<formats::fp6_e2m3>;
-using fp6_e3m2 = minifloat<formats::fp6_e3m2>;
-using fp4_e2m1 = minifloat<formats::fp4_e2m1>;
-
-template <FloatFormat F>
-constexpr bool isnan(minifloat<F> value) {
-  const float x = value;
-  return x != x;
-}
-template <FloatFormat F>
-constexpr bool isinf(minifloat<F> value) {
-  return F.has_infinity() && (value.code() & F.magnitude_mask()) == F.infinity_code();
-}
-template <FloatFormat F>
-constexpr bool isfinite(minifloat<F> value) {
-  return !isnan(value) && !isinf(value);
-}
-// Neither zero, subnormal, infinite nor NaN.
-template <FloatFormat F>
-constexpr bool isnormal(minifloat<F> value) {
-  return isfinite(value) &&
-         (!F.has_zero() || (value.code() & F.magnitude_mask()) >> F.mantissa_bits != 0);
-}
-template <FloatFormat F>
-constexpr bool signbit(minifloat<F> value) {
-  return (value.code() & F.sign_mask()) != 0;
-}
-template <FloatFormat F>
-constexpr minifloat<F> abs(minifloat<F> value) {
-  return signbit(value) ? -value : value;
-}
-
-namespace detail {
-
-// Rounded to odd: the double whose last bit also says that something lies behind it. Rounding that
-// to any format rounds the long double once.
-constexpr double to_odd_double(long double value) {
-  const auto nearest = static_cast<double>(value);
-  const long double rest = value - static_cast<long double>(nearest);
-  const auto bits = std::bit_cast<std::uint64_t>(nearest);
-  if (rest == 0 || (bits & 1) != 0 || nearest - nearest != 0) return nearest;
-  const bool outward = (rest > 0) == (value > 0);
-  return std::bit_cast<double>(outward ? bits + 1 : bits - 1);
-}
-
-}  // namespace detail
-
-// 1.5_bf16 and friends: rounded once, from the long double that the compiler read.
-namespace literals {
-
-constexpr tf32 operator""_tf32(long double value) { return tf32(detail::to_odd_double(value)); }
-constexpr fp16 operator""_fp16(long double value) { return fp16(detail::to_odd_double(value)); }
-constexpr bf16 operator""_bf16(long double value) { return bf16(detail::to_odd_double(value)); }
-constexpr fp8_e3m4 operator""_e3m4(long double value) {
-  return fp8_e3m4(detail::to_odd_double(value));
-}
-constexpr fp8_e4m3 operator""_e4m3(long double value) {
-  return fp8_e4m3(detail::to_odd_double(value));
-}
-constexpr fp8_e5m2 operator""_e5m2(long double value) {
-  return fp8_e5m2(detail::to_odd_double(value));
-}
-constexpr fp8_e4m3fn operator""_e4m3fn(long double value) {
-  return fp8_e4m3fn(detail::to_odd_double(value));
-}
-
-}  // namespace literals
-
-}  // namespace soma
-
-namespace soma {
-
-struct ConvertOptions {
-  Rounding rounding{};
-  // Which random numbers: those of draw.index and following for the elements in row-major order,
-  // the k-th row starting at draw.index + k * draw_row_stride (0: the number of columns).
-  Draw draw{};
-  std::uint64_t draw_row_stride = 0;
-
-  // The target's scales, scale_grid() many, row-major. ScalePolicy::current writes them, delayed
-  // reads them.
-  Scaling scaling{};
-  std::span<float> scales{};
-  // The scales of the source, read whatever the policy; empty: none.
-  Granularity source_granularity = Granularity::tensor;
-  std::span<const float> source_scales{};
-  // Receives the largest finite magnitude of each granule of `scaling` (of the tensor where its
-  // policy is none), before scaling: one pass gives the codes and the next step's amax. 0 where a
-  // granule has no finite value. Empty: not wanted.
-  std::span<float> amax{};
-};
-
-// The matrix `from` into the matrix `to`, element by element. In place is allowed where both start
-// at the same byte and no target element lies above its source (codes as wide or narrower; rows no
-// farther apart); with narrower codes it then runs on one thread. On error nothing is written.
-// Errors:
-//   format.impossible       either format
-//   convert.size_mismatch   rows or columns differ
-//   convert.layout          a row stride shorter than a row, or no memory behind a matrix that is
-//                           not empty
-//   convert.overlap         the two overlap in another way
-//   rounding.random_bits    more than 32
-//   scaling.invalid         a field of the Scaling, or a delayed scale not positive and finite
-//   scaling.count           scales, source_scales or amax are not as many as the granules
-void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
-             const ConvertOptions& options = {});
-
-namespace detail {
-
-template <class T>
-struct FormatOf;
-template <>
-struct FormatOf<float> {
-  static constexpr FloatFormat value = formats::fp32;
-};
-template <FloatFormat F>
-struct FormatOf<minifloat<F>> {
-  static constexpr FloatFormat value = F;
-};
-
-template <class Span>
-using ElementOf = typename decltype(std::span(std::declval<Span&>()))::element_type;
-
-template <class Span>
-concept FloatSpan = requires(Span& span) {
-  std::span(span);
-  FormatOf<std::remove_const_t<ElementOf<Span>>>::value;
-};
-
-template <class T>
-auto typed_code_span(std::span<T> values) {
-  return code_span(FormatOf<std::remove_const_t<T>>::value, [&] {
-    if constexpr (std::is_const_v<T>)
-      return std::as_bytes(values);
-    else
-      return std::as_writable_bytes(values);
-  }());
-}
-
-}  // namespace detail
-
-// The same for arrays, vectors and spans of float and minifloat. Errors as above.
-template <class From, class To>
-requires detail::FloatSpan<const From> && detail::FloatSpan<To>
-void convert(Context& context, const From& from, To&& to, const ConvertOptions& options = {}) {
-  convert(context, ConstCodeSpan(detail::typed_code_span(std::span(from))),
-          detail::typed_code_span(std::span(to)), options);
-}
-
-}  // namespace soma
-
-// ---- soma/kernels/convert_plan.hpp
-// How convert() checks its arguments, cuts a matrix into items of work and runs them.
-//
-// An item is a band of rows by a segment of columns; no granule but a whole tensor reaches over two
-// items, so each item finds the scales and amax of its granules alone. A tensor's single amax is a
-// maximum, which has no order.
-
-namespace soma::detail {
-
-inline std::string describe(const ConstCodeSpan& span) {
-  return std::to_string(span.rows) + " x " + std::to_string(span.columns) + " " +
-         to_string(span.format);
-}
-
-inline void check_layout(const ConstCodeSpan& span, const char* argument) {
-  validate(span.format, "convert");
-  const std::size_t elements = checked_multiply(span.rows, span.columns, "convert");
-  const std::size_t row =
-      checked_multiply(span.columns, static_cast<std::size_t>(span.format.bytes()), "convert");
-  if (elements == 0) return;
-  if (span.data == nullptr)
-    fail(error_id::bad_layout, "convert", argument, describe(span) + " at a null pointer",
-         "memory");
-  if (span.rows > 1 && span.row_stride < row)
-    fail(error_id::bad_layout, "convert", argument,
-         describe(span) + " with rows " + std::to_string(span.row_stride) + " bytes apart",
-         "at least " + std::to_string(row));
-  static_cast<void>(
-      checked_add(checked_multiply(span.rows - 1, span.row_stride, "convert"), row, "convert"));
-}
-
-// Bytes from the first to behind the last element.
-inline std::size_t extent(const ConstCodeSpan& span) {
-  return span.size() == 0 ? 0 : (span.rows - 1) * span.row_stride + span.row_bytes();
-}
-
-inline bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
-  // Addresses as numbers: < on unrelated pointers is no order.
-  const auto before = [](const std::byte* p, const std::byte* q) {
-    return reinterpret_cast<std::uintptr_t>(p) < reinterpret_cast<std::uintptr_t>(q);
-  };
-  const auto *x = static_cast<const std::byte*>(a), *y = static_cast<const std::byte*>(b);
-  return a_bytes != 0 && b_bytes != 0 && before(x, y + b_bytes) && before(y, x + a_bytes);
-}
-
-inline void check_scale_count(const char* argument, std::size_t given, std::size_t wanted) {
-  if (given != wanted)
-    fail(error_id::scale_count, "convert", argument, std::to_string(given) + " numbers",
-         std::to_string(wanted) + ", one for each granule");
-}
-
-inline void check_convert(const ConstCodeSpan& from, const CodeSpan& to,
-                          const ConvertOptions& options) {
-  check_layout(from, "from");
-  check_layout(to, "to");
-  if (from.rows != to.rows || from.columns != to.columns)
-    fail(error_id::size_mismatch, "convert", "to", describe(to),
-         "the size of from, " + describe(from));
-  if (options.rounding.random_bits > 32)
-    fail(error_id::random_bits, "convert", "rounding.random_bits",
-         std::to_string(options.rounding.random_bits), "0 (automatic) to 32");
-  validate(options.scaling, "convert");
-
-  const bool scaled = options.scaling.policy != ScalePolicy::none;
-  const Granularity granularity = scaled ? options.scaling.granularity : Granularity::tensor;
-  const std::size_t granules = scale_grid(granularity, to.rows, to.columns).size();
-  check_scale_count("scales", options.scales.size(), scaled ? granules : 0);
-  if (!options.amax.empty()) check_scale_count("amax", options.amax.size(), granules);
-  if (!options.source_scales.empty())
-    check_scale_count("source_scales", options.source_scales.size(),
-                      scale_grid(options.source_granularity, from.rows, from.columns).size());
-  if (options.scaling.policy == ScalePolicy::delayed)
-    for (const float scale : options.scales)
-      if (!(scale > 0 && scale <= (std::numeric_limits<float>::max)()))
-        fail(error_id::bad_scaling, "convert", "scales", std::to_string(scale),
-             "positive and finite");
-
-  const std::size_t from_bytes = extent(from), to_bytes = extent(to);
-  if (overlaps(from.data, from_bytes, to.data, to_bytes)) {
-    const bool in_place = from.data == to.data && to.format.bytes() <= from.format.bytes() &&
-                          (to.rows <= 1 || to.row_stride <= from.row_stride);
-    if (!in_place)
-      fail(error_id::forbidden_overlap, "convert", "to",
-           describe(to) + ", which overlaps from (" + describe(from) + ")",
-           "separate memory, or the same start with codes no wider and rows no farther apart");
-  }
-}
-
-// The largest of many floats that are not negative, from any thread. Their bits ascend with them.
-class AtomicMaximum {
- public:
-  void include(float value) {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    std::uint32_t seen = bits_.load(std::memory_order_relaxed);
-    while (bits > seen && !bits_.compare_exchange_weak(seen, bits, std::memory_order_relaxed)) {
-    }
-  }
-  float value() const { return std::bit_cast<float>(bits_.load(std::memory_order_relaxed)); }
-
- private:
-  std::atomic<std::uint32_t> bits_{0};
-};
-
-class ConvertPlan {
- public:
-  ConvertPlan(Context& context, ConstCodeSpan from, CodeSpan to, const ConvertOptions& options)
-      : context_(context), from_(from), to_(to), options_(options) {
-    scaled_ = options.scaling.policy != ScalePolicy::none;
-    if (options_.draw_row_stride == 0) options_.draw_row_stride = to.columns;
-    const Granularity granularity = scaled_ ? options.scaling.granularity : Granularity::tensor;
-    const bool source_scaled = !options.source_scales.empty();
-    const bool whole = granularity == Granularity::tensor &&
-                       (!source_scaled || options.source_granularity == Granularity::tensor);
-    if (whole && from.contiguous() && to.contiguous() && options_.draw_row_stride == to.columns)
-      flatten();
-    granule_ = granule(granularity);
-    grid_ = scale_grid(granularity, to_.rows, to_.columns);
-    source_granule_ = granule(options.source_granularity);
-    source_grid_ = scale_grid(options.source_granularity, from_.rows, from_.columns);
-
-    // A row that shares one scale is one segment; otherwise segments are a whole number of
-    // 128-column granules.
-    segment_ =
-        granularity == Granularity::row ? (std::max)(to_.columns, std::size_t{1}) : item_elements;
-    segments_ = (to_.columns + segment_ - 1) / segment_;
-    const std::size_t rows_that_fit = item_elements / (std::min)(segment_, to_.columns);
-    band_ = granule_.rows == 128 ? 128 : (std::max)(std::size_t{1}, rows_that_fit);
-    bands_ = (to_.rows + band_ - 1) / band_;
-
-    args_.from_params = make_codec_params(from_.format);
-    args_.to_params = make_codec_params(to_.format, options.rounding);
-    args_.limit = decode(to_.format, to_.format.max_finite_code());
-    args_.draw = options.draw;
-    args_.stream =
-        extent(to_) >= streaming_bytes && static_cast<const std::byte*>(to_.data) != from_.data;
-  }
-
-  void run() {
-    const FloatEnvironment environment;  // a tensor's scale is computed here, not in a task
-    AtomicMaximum tensor_amax;
-    const bool one_granule = granule_.rows == 0;
-    const bool current = options_.scaling.policy == ScalePolicy::current;
-    if (current && one_granule) {
-      for_each_item([&](const Item& item) {
-        float amax = 0;
-        collect_amax(item, item.first_row, item.end_row, &amax);
-        tensor_amax.include(amax);
-      });
-      options_.scales[0] = scale_for(options_.scaling, to_.format, tensor_amax.value());
-    }
-    const bool late_amax = one_granule && !options_.amax.empty() && !current;
-    for_each_item(
-        [&](const Item& item) { convert_item(item, late_amax ? &tensor_amax : nullptr); });
-    if (one_granule && !options_.amax.empty()) options_.amax[0] = tensor_amax.value();
-  }
-
- private:
-  // 128 KiB of floats: large beside the cost of handing out work, small beside a second-level
-  // cache.
-  static constexpr std::size_t item_elements = 32768;
-  // Half of a large last-level cache: a longer target has left it before anyone can read it there.
-  static constexpr std::size_t streaming_bytes = std::size_t{16} << 20;
-  static constexpr std::size_t most_granules = item_elements / 32;
-
-  struct Item {
-    std::size_t first_row, end_row, first_column, columns;
-  };
-
-  void flatten() {
-    const std::size_t size = to_.size();
-    from_.rows = to_.rows = 1;
-    from_.columns = to_.columns = size;
-    options_.draw_row_stride = size;
-  }
-
-  template <class Function>
-  void for_each_item(const Function& function) {
-    const std::size_t items = bands_ * segments_;
-    const bool narrowing_in_place = static_cast<const std::byte*>(to_.data) == from_.data &&
-                                    (to_.format.bytes() != from_.format.bytes() ||
-                                     (to_.rows > 1 && to_.row_stride != from_.row_stride));
-    const std::size_t width =
-        items <= 1 || narrowing_in_place ? 1 : static_cast<std::size_t>(context_.executor().width);
-    const std::size_t tasks = (std::min)(items, width);
-    parallel(context_, static_cast<int>(tasks), [&](int task) {
-      const auto part = [&](std::size_t index) {
-        return items / tasks * index + (std::min)(index, items % tasks);
-      };
-      const auto index = static_cast<std::size_t>(task);
-      for (std::size_t i = part(index); i < part(index + 1); ++i) {
-        const std::size_t row = i / segments_ * band_, column = i % segments_ * segment_;
-        function(Item{row, (std::min)(row + band_, to_.rows), column,
-                      (std::min)(segment_, to_.columns - column)});
-      }
-    });
-  }
-
-  // The kernel arguments for a row of an item, without target scales.
-  ConvertArgs row_args(const Item& item, std::size_t row) const {
-    ConvertArgs args = args_;
-    args.from = from_.row(row) + item.first_column * static_cast<std::size_t>(from_.format.bytes());
-    args.to = to_.row(row) + item.first_column * static_cast<std::size_t>(to_.format.bytes());
-    args.count = item.columns;
-    args.draw.index += row * options_.draw_row_stride + item.first_column;
-    args.target_group = granule_.columns == 0 ? item.columns : granule_.columns;
-    if (!options_.source_scales.empty()) {
-      const Granule g = source_granule_;
-      const std::size_t grid_row = g.rows == 0 ? 0 : row / g.rows;
-      const std::size_t grid_column = g.columns == 0 ? 0 : item.first_column / g.columns;
-      args.source_scales =
-          options_.source_scales.data() + grid_row * source_grid_.columns + grid_column;
-      args.source_group = g.columns == 0 ? item.columns : g.columns;
-    }
-    return args;
-  }
-
-  // Adds the largest finite magnitudes of an item's rows to those in `amax`, one for each granule.
-  void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax) const {
-    for (std::size_t row = first; row < end; ++row) {
-      ConvertArgs args = row_args(item, row);
-      args.to = nullptr;
-      args.amax = amax;
-      context_.kernels().convert(args);
-    }
-  }
-
-  // Rows that share granules are done together: first their amax where that gives the scale, then
-  // the codes.
-  void convert_item(const Item& item, AtomicMaximum* tensor_amax) {
-    std::array<float, most_granules> amax, inverse;
-    const std::size_t together = granule_.rows == 0 ? item.end_row - item.first_row : granule_.rows;
-    const std::size_t group = granule_.columns == 0 ? item.columns : granule_.columns;
-    const std::size_t granules = (item.columns + group - 1) / group;
-    const bool one_granule = granule_.rows == 0;
-    const bool current = options_.scaling.policy == ScalePolicy::current && !one_granule;
-    const bool wants_amax = one_granule ? tensor_amax != nullptr : !options_.amax.empty();
-
-    for (std::size_t first = item.first_row; first < item.end_row; first += together) {
-      const std::size_t end = (std::min)(first + together, item.end_row);
-      const std::size_t grid_row = one_granule ? 0 : first / granule_.rows;
-      const std::size_t at = grid_row * grid_.columns +
-                             (granule_.columns == 0 ? 0 : item.first_column / granule_.columns);
-      std::fill_n(amax.begin(), granules, 0.0f);
-      if (current) {
-        collect_amax(item, first, end, amax.data());
-        for (std::size_t g = 0; g < granules; ++g)
-          options_.scales[at + g] = scale_for(options_.scaling, to_.format, amax[g]);
-      }
-      if (scaled_)
-        for (std::size_t g = 0; g < granules; ++g) inverse[g] = 1.0f / options_.scales[at + g];
-      for (std::size_t row = first; row < end; ++row) {
-        ConvertArgs args = row_args(item, row);
-        if (scaled_) args.inverse_scales = inverse.data();
-        if (wants_amax && !current) args.amax = amax.data();
-        context_.kernels().convert(args);
-      }
-      if (wants_amax && one_granule) tensor_amax->include(amax[0]);
-      if (wants_amax && !one_granule)
-        std::copy_n(amax.begin(), granules, options_.amax.data() + at);
-    }
-  }
-
-  Context& context_;
-  ConstCodeSpan from_;
-  CodeSpan to_;
-  ConvertOptions options_;
-  bool scaled_ = false;
-  Granule granule_{}, source_granule_{};
-  ScaleGrid grid_{}, source_grid_{};
-  std::size_t segment_ = 0, segments_ = 0, band_ = 0, bands_ = 0;
-  ConvertArgs args_{};
-};
-
-}  // namespace soma::detail
-
-namespace soma {
-
-inline void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
-                    const ConvertOptions& options) {
-  detail::check_convert(from, to, options);
-  if (to.size() == 0) {
-    for (float& amax : options.amax) amax = 0;
-    if (options.scaling.policy == ScalePolicy::current)
-      for (float& scale : options.scales) scale = 1;
-    return;
-  }
-  detail::ConvertPlan(context, from, to, options).run();
 }
 
 }  // namespace soma
@@ -13479,18 +14045,22 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply(float* values, std::size_t co
   for (; i < count; ++i) values[i] *= factor;
 }
 
+// x * factor; a finite x stays within -limit and limit.
+template <class D, class V>
+HWY_INLINE V product_within(D d, V x, V factor, V limit) {
+  const V infinity = hn::BitCast(d, hn::Set(hn::RebindToUnsigned<D>(), 0x7F800000u));
+  const V product = hn::Mul(x, factor);
+  const V kept = hn::Min(hn::Max(product, hn::Neg(limit)), limit);
+  return hn::IfThenElse(hn::Lt(hn::Abs(x), infinity), kept, product);
+}
+
 // As multiply; finite products that exceed `limit` in magnitude stop there. Infinities and NaN
 // pass.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_within(float* values, std::size_t count,
                                                           float factor, float limit) {
   const hn::RebindToFloat<Lanes32> d;
-  const auto f = hn::Set(d, factor), top = hn::Set(d, limit), bottom = hn::Set(d, -limit);
-  const auto infinity = hn::BitCast(d, hn::Set(hn::RebindToUnsigned<decltype(d)>(), 0x7F800000u));
-  const auto scaled = [&](auto x) HWY_ATTR {
-    const auto product = hn::Mul(x, f);
-    const auto kept = hn::Min(hn::Max(product, bottom), top);
-    return hn::IfThenElse(hn::Lt(hn::Abs(x), infinity), kept, product);
-  };
+  const auto f = hn::Set(d, factor), most = hn::Set(d, limit);
+  const auto scaled = [&](auto x) HWY_ATTR { return product_within(d, x, f, most); };
   const std::size_t lanes = hn::Lanes(d);
   alignas(64) float last[lane_padding] = {};
   std::size_t i = 0;
@@ -16857,6 +17427,79 @@ static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n,
 HWY_AFTER_NAMESPACE();
 
 #endif
+// ---- soma/kernels/segments-inl.hpp
+// Sums over rows in the fixed tree of Segments (operand.hpp), for a piece of columns at a time.
+
+#if defined(SOMA_KERNELS_SEGMENTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_SEGMENTS_INL_HPP
+#undef SOMA_KERNELS_SEGMENTS_INL_HPP
+#else
+#define SOMA_KERNELS_SEGMENTS_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_floats(const float* HWY_RESTRICT from,
+                                                     std::size_t count, float* HWY_RESTRICT to) {
+  const Floats d;
+  for (std::size_t i = 0; i < count; i += float_lanes)
+    hn::Store(hn::Add(hn::Load(d, from + i), hn::Load(d, to + i)), d, to + i);
+}
+
+// The tree of Segments as a binary counter: one sum waits at each level until its neighbour is
+// there. make(segment, level) makes one there, join(level) adds that of the level above to it; the
+// sum of all ends at level 0.
+template <class Make, class Join>
+HWY_INLINE void sum_in_tree(std::size_t segments, const Make& make, const Join& join) {
+  std::size_t waiting = 0;  // levels in use; the topmost is written next
+  for (std::size_t segment = 0; segment < segments; ++segment) {
+    make(segment, waiting++);
+    // Each trailing one of the segment's number is a neighbour that waits.
+    for (std::size_t left = segment; (left & 1) != 0; left >>= 1) join(--waiting - 1);
+  }
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Sums of kWidth floats (a multiple of 16).
+template <std::size_t kWidth>
+class SegmentTree {
+ public:
+  // Calls add(first row, end of rows, sums) for each segment, with sums from zero; returns the sums
+  // of all.
+  template <class Add>
+  const float* sum(const Segments& segments, std::size_t rows, const Add& add) {
+    const std::size_t whole[2] = {0, rows};
+    const std::size_t* bounds = segments.bounds != nullptr ? segments.bounds : whole;
+    const std::size_t count = segments.bounds != nullptr ? segments.count : 1;
+    sum_in_tree(
+        count,
+        [&](std::size_t segment, std::size_t level) {
+          std::fill_n(sums_[level], kWidth, 0.0f);
+          add(bounds[segment], bounds[segment + 1], sums_[level]);
+        },
+        [&](std::size_t level) { add_floats(sums_[level + 1], kWidth, sums_[level]); });
+    return sums_[0];
+  }
+
+ private:
+  static constexpr std::size_t levels = 11;  // up to 1024 segments
+
+  alignas(64) float sums_[levels][kWidth];
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
 
 #include <hwy/highway.h>
 
@@ -16956,25 +17599,21 @@ class GemmStudy {
   }
 
  private:
-  // The tree of Segments as a binary counter: one tile waits at each level until its neighbour is
-  // there. The sum of all ends in the first.
   void run_tile(const GemmTile& tile) {
     const std::size_t floats = tile.rows * tile.stride;
-    std::size_t waiting = 0;
-    for (std::size_t segment = 0; segment < segments_; ++segment) {
-      float* sums = workspace_.tiles + waiting * tile_floats_;
-      if (bounds_[segment] == bounds_[segment + 1])
-        std::fill_n(sums, floats, 0.0f);
-      else
-        sum_segment(tile, bounds_[segment], bounds_[segment + 1], sums);
-      ++waiting;
-      // Each trailing one of the segment's number is a neighbour that waits.
-      for (std::size_t left = segment; (left & 1) != 0; left >>= 1, sums -= tile_floats_) {
-        --waiting;
-        for (std::size_t at = 0; at < floats; at += tile.stride)
-          add_in_place(sums + at, tile.columns, sums - tile_floats_ + at);
-      }
-    }
+    const auto sums = [&](std::size_t level) { return workspace_.tiles + level * tile_floats_; };
+    sum_in_tree(
+        segments_,
+        [&](std::size_t segment, std::size_t level) {
+          if (bounds_[segment] == bounds_[segment + 1])
+            std::fill_n(sums(level), floats, 0.0f);
+          else
+            sum_segment(tile, bounds_[segment], bounds_[segment + 1], sums(level));
+        },
+        [&](std::size_t level) {
+          for (std::size_t at = 0; at < floats; at += tile.stride)
+            add_in_place(sums(level + 1) + at, tile.columns, sums(level) + at);
+        });
     evictor_.evict(tile.row, tile.column, tile.rows, tile.columns, workspace_.tiles, tile.stride);
   }
 
@@ -17732,72 +18371,6 @@ HWY_AFTER_NAMESPACE();
 #undef SOMA_KERNELS_NORM_INL_HPP
 #else
 #define SOMA_KERNELS_NORM_INL_HPP
-#endif
-
-// ---- soma/kernels/segments-inl.hpp
-// Sums over rows in the fixed tree of Segments (operand.hpp), for a piece of columns at a time.
-
-#if defined(SOMA_KERNELS_SEGMENTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_SEGMENTS_INL_HPP
-#undef SOMA_KERNELS_SEGMENTS_INL_HPP
-#else
-#define SOMA_KERNELS_SEGMENTS_INL_HPP
-#endif
-
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-HWY_NOINLINE HWY_MAYBE_UNUSED static void add_floats(const float* HWY_RESTRICT from,
-                                                     std::size_t count, float* HWY_RESTRICT to) {
-  const Floats d;
-  for (std::size_t i = 0; i < count; i += float_lanes)
-    hn::Store(hn::Add(hn::Load(d, from + i), hn::Load(d, to + i)), d, to + i);
-}
-
-namespace {  // internal linkage: units with other flags have their own
-
-// A binary counter whose digits are sums of kWidth floats (a multiple of 16): one waits at each
-// level until its neighbour is there.
-template <std::size_t kWidth>
-class SegmentTree {
- public:
-  // Calls add(first row, end of rows, sums) for each segment, with sums from zero; returns the sums
-  // of all.
-  template <class Add>
-  const float* sum(const Segments& segments, std::size_t rows, const Add& add) {
-    const std::size_t whole[2] = {0, rows};
-    const std::size_t* bounds = segments.bounds != nullptr ? segments.bounds : whole;
-    const std::size_t count = segments.bounds != nullptr ? segments.count : 1;
-    std::size_t waiting = 0;  // levels in use; the topmost is written next
-    for (std::size_t segment = 0; segment < count; ++segment) {
-      std::fill_n(sums_[waiting], kWidth, 0.0f);
-      add(bounds[segment], bounds[segment + 1], sums_[waiting]);
-      ++waiting;
-      // Each trailing one of the segment's number is a neighbour that waits.
-      for (std::size_t left = segment; (left & 1) != 0; left >>= 1) {
-        --waiting;
-        add_floats(sums_[waiting], kWidth, sums_[waiting - 1]);
-      }
-    }
-    return sums_[0];
-  }
-
- private:
-  static constexpr std::size_t levels = 11;  // up to 1024 segments
-
-  alignas(64) float sums_[levels][kWidth];
-};
-
-}  // namespace
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-
 #endif
 
 #include <hwy/highway.h>
@@ -18729,12 +19302,9 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_columns(float* x, const float
 // As multiply_within, one factor for each column.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_columns_within(float* x, const float* factors,
                                                                   std::size_t count, float limit) {
-  const auto top = hn::Set(Floats(), limit), bottom = hn::Set(Floats(), -limit);
-  const auto infinity = hn::BitCast(Floats(), hn::Set(hn::RebindToUnsigned<Floats>(), 0x7F800000u));
+  const FloatVector most = hn::Set(Floats(), limit);
   map_vectors<2>({x, factors}, x, count, [&](FloatVector value, FloatVector factor) HWY_ATTR {
-    const auto product = hn::Mul(value, factor);
-    const auto kept = hn::Min(hn::Max(product, bottom), top);
-    return hn::IfThenElse(hn::Lt(hn::Abs(value), infinity), kept, product);
+    return product_within(Floats(), value, factor, most);
   });
 }
 
@@ -23433,7 +24003,7 @@ struct ConvertedOperand {
   float scale = 1;
 };
 
-// Whether one and the same conversion serves sums in both directions.
+// Whether sums in the two directions need different conversions.
 constexpr bool has_direction(const Quantizer& quantizer) {
   return quantizer.scaling.policy != ScalePolicy::none &&
          quantizer.scaling.granularity != Granularity::tensor &&

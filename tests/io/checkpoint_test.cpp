@@ -51,14 +51,6 @@ bool is_sample(const Checkpoint& checkpoint, std::uint64_t step) {
          checkpoint.identity.text("model") == "tiny";
 }
 
-std::vector<std::string> names_in(const std::string& path) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(path))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 void flip_byte(const std::string& path, std::size_t at) {
   std::string text = read_text(path);
   text.at(at) = static_cast<char>(text[at] ^ 1);

@@ -3,6 +3,7 @@
 
 #include <soma/state/state_dict.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -101,6 +102,15 @@ inline void write_text(const std::string& path, std::string_view text) {
 template <std::size_t Size>
 std::string text_of(const unsigned char (&bytes)[Size]) {
   return {reinterpret_cast<const char*>(bytes), Size};
+}
+
+// Of what is in a folder, sorted.
+inline std::vector<std::string> names_in(const std::string& path) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 }  // namespace soma_test

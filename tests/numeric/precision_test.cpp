@@ -81,7 +81,7 @@ TEST_CASE("what a role cannot have is refused by its name", "[unit]") {
         "read (the gemm_ roles) [train.precision]");
   CHECK(problem([](Precision& p) { p.activation_gradients.rounding = Rounding::stochastic; }) ==
         "test: activation_gradients.rounding is stochastic, wanted nearest_even (others are for "
-        "weights, moments and the gemm_ roles) [train.precision]");
+        "weights, moments, reduction and the gemm_ roles) [train.precision]");
   CHECK(problem([](Precision& p) {
           p.gemm_weights.scaling = {.policy = ScalePolicy::delayed,
                                     .granularity = Granularity::row};

@@ -1,6 +1,7 @@
 // What is done to all gradients together: their norm, clipping, whether they are finite, loss
 // scaling.
 
+#include <soma/parallel/row_partition.hpp>
 #include <soma/soma.hpp>
 
 #include "catch.hpp"
@@ -10,7 +11,10 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <span>
 #include <string>
+#include <vector>
 
 using namespace soma;
 using soma_test::random_tensor;
@@ -159,4 +163,65 @@ TEST_CASE("a scaled loss gives the same step as a plain one", "[unit][optim]") {
     results[scaled] = soma_test::bits(context, w.value());
   }
   CHECK(results[0] == results[1]);
+}
+
+TEST_CASE("the norm of parts that ranks keep is that of the whole", "[unit][optim]") {
+  auto context = make_context({.threads = 1});
+  Parameters all = with_gradients(context);
+  // Rows of one variable under two names, and a sparse gradient.
+  const Var both = Var::parameter(context, Tensor::zeros(context, Shape{300, 40}));
+  both.set_gradient({random_tensor(context, Shape{300, 40}, "both", 3), {}});
+  all.push_back({"first", both, 0, 100});
+  all.push_back({"second", both, 100, 300});
+  const Var table = Var::parameter(context, Tensor::zeros(context, Shape{2000, 8}));
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t row = 3; row < 2000; row += 7) numbers.push_back(row);
+  table.set_gradient(
+      {random_tensor(context, Shape{numbers.size(), 8}, "table", 3),
+       Tensor::from(context, std::span<const std::int64_t>(numbers), Shape{numbers.size()})});
+  all.push_back({"table", table});
+  std::vector<double> wanted;
+  const double norm = optim::gradient_norm(
+      context, all, [&](std::span<double> sums) { wanted.assign(sums.begin(), sums.end()); });
+  CHECK(norm == optim::gradient_norm(context, all));
+
+  for (const int ranks : {2, 4, 8, 32}) {
+    std::vector<std::vector<double>> sums;
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::map<const std::byte*, Var> parts;
+      Parameters own;
+      for (const Parameter& parameter : all) {
+        const Var& var = parameter.var;
+        const auto [place, is_new] =
+            parts.try_emplace(var.value().raw(), Var::parameter(context, var.value()));
+        own.push_back({parameter.name, place->second, parameter.first_row, parameter.last_row});
+        const Gradient& gradient = var.gradient();
+        if (!is_new || !gradient.defined()) continue;
+        const Part rows = RowPartition(var.shape()).part(rank, ranks);
+        Gradient part;
+        part.first_row = rows.begin;
+        if (gradient.sparse()) {
+          const Part present = RowPartition(var.shape()).only(numbers).part(rank, ranks);
+          part.values = gradient.values.slice(0, present.begin, present.end());
+          part.rows = Tensor::empty(context, Shape{present.count}, DType::int64);
+          for (std::size_t i = 0; i < present.count; ++i)
+            part.rows.mutable_data<std::int64_t>()[i] =
+                numbers[present.begin + i] - static_cast<std::int64_t>(rows.begin);
+        } else {
+          const Tensor values =
+              gradient.values.rank() == 0 ? gradient.values.reshape(Shape{1}) : gradient.values;
+          part.values = values.slice(0, rows.begin, rows.end());
+        }
+        place->second.set_gradient(part);
+      }
+      optim::gradient_norm(context, own, [&](std::span<double> part) {
+        sums.emplace_back(part.begin(), part.end());
+      });
+    }
+    // all_reduce_parts(): those that own neighbours first.
+    for (std::size_t distance = sums.size() / 2; distance > 0; distance /= 2)
+      for (std::size_t rank = 0; rank < distance; ++rank)
+        for (std::size_t i = 0; i < wanted.size(); ++i) sums[rank][i] += sums[rank + distance][i];
+    CHECK(sums.front() == wanted);
+  }
 }

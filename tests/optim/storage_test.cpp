@@ -2,6 +2,7 @@
 // are rounded the same way whatever the threads and the target, and without bias.
 
 #include <soma/soma.hpp>
+#include <soma/state/join_parts.hpp>
 
 #include "catch.hpp"
 #include "support/tensors.hpp"
@@ -95,6 +96,26 @@ const optim::StepStorage narrow{.state = DType::bf16,
                                 .state_rounding = Rounding::stochastic,
                                 .weight_rounding = Rounding::stochastic,
                                 .seed = 12};
+
+// What a rank that keeps these rows has of a gradient.
+Gradient rows_of(Context& context, const Gradient& all, std::size_t begin, std::size_t end) {
+  Gradient own;
+  own.first_row = begin;
+  if (!all.sparse()) {
+    own.values = all.values.slice(0, begin, end);
+    return own;
+  }
+  std::vector<std::int64_t> numbers;
+  std::size_t first = 0;
+  for (const std::int64_t row : all.rows.span<std::int64_t>()) {
+    if (static_cast<std::size_t>(row) < begin) ++first;
+    if (static_cast<std::size_t>(row) >= begin && static_cast<std::size_t>(row) < end)
+      numbers.push_back(row - static_cast<std::int64_t>(begin));
+  }
+  own.values = all.values.slice(0, first, first + numbers.size());
+  own.rows = Tensor::from(context, std::span<const std::int64_t>(numbers), Shape{numbers.size()});
+  return own;
+}
 
 }  // namespace
 
@@ -208,17 +229,21 @@ TEST_CASE("optimizers that keep some rows step together like one that keeps all"
       const Var all = Var::parameter(context, clone(context, start));
       const Var shared = Var::parameter(context, clone(context, start));
       const Parameters of_all{{"table", all}}, of_shared{{"table", shared}};
+      struct Part {
+        std::size_t begin, end;
+        std::unique_ptr<optim::AdamW> optimizer;
+      };
       const optim::AdamWOptions options{.storage = storage};
       optim::AdamW one(context, of_all, 0.01f, options);
       const auto part = [&](std::size_t begin, std::size_t end) {
         auto made = std::make_unique<optim::AdamW>(context, of_shared, 0.01f, options);
-        made->keep_rows([=](std::size_t count) {
-          REQUIRE(count == rows);
+        made->keep_rows([=](const Parameter& parameter) {
+          REQUIRE(parameter.value().size(0) == rows);
           return std::pair(begin, end);
         });
-        return made;
+        return Part{begin, end, std::move(made)};
       };
-      std::vector<std::unique_ptr<optim::AdamW>> parts;
+      std::vector<Part> parts;
       parts.push_back(part(0, 100));
       parts.push_back(part(100, 100));  // none
       parts.push_back(part(100, rows));
@@ -226,23 +251,51 @@ TEST_CASE("optimizers that keep some rows step together like one that keeps all"
         Gradient gradient = sparse_gradient(context, i);
         if (!sparse) gradient = {context.built_in().to_dense(context, gradient, start.shape()), {}};
         all.set_gradient(gradient);
-        shared.set_gradient(gradient);
         if (i == 3) {  // from a whole state, other rows
           parts.clear();
           parts.push_back(part(0, 7));
           parts.push_back(part(7, rows));
-          for (auto& each : parts) each->load_state(one.state());
+          for (Part& each : parts) each.optimizer->load_state(one.state());
         }
         one.step(step_of(i));
-        for (auto& each : parts) each->step(step_of(i));
+        for (Part& each : parts) {
+          shared.set_gradient(rows_of(context, gradient, each.begin, each.end));
+          each.optimizer->step(step_of(i));
+        }
         CHECK(bits(context, shared.value()) == bits(context, all.value()));
       }
-      CHECK(parts[0]->state().at("table.first_moment").shape() == Shape{7, columns});
-      const StateDict whole = parts[1]->state([&](const Tensor& own, const Shape& shape) {
-        CHECK(own.shape() == Shape{rows - 7, columns});
-        CHECK(shape == Shape{rows, columns});
-        return Tensor::zeros(context, shape, own.dtype());
-      });
-      CHECK(whole.at("table.second_moment").shape() == Shape{rows, columns});
+      CHECK(parts[0].optimizer->state().at("table.first_moment").shape() == Shape{7, columns});
+      CHECK(parts[1].optimizer->state().at("table.second_moment").shape() ==
+            Shape{rows - 7, columns});
     }
+}
+
+TEST_CASE("a number without rows is one rank's, and its parts are a state again", "[unit][optim]") {
+  auto context = make_context();
+  const auto number = [&] { return Var::parameter(context, Tensor::scalar(context, 2.0f)); };
+  const Var all = number(), shared = number();
+  optim::AdamW one(context, Parameters{{"number", all}});
+  optim::AdamW own(context, Parameters{{"number", shared}});
+  optim::AdamW none(context, Parameters{{"number", shared}});
+  own.keep_rows([](const Parameter&) { return std::pair(std::size_t{0}, std::size_t{1}); });
+  none.keep_rows([](const Parameter&) { return std::pair(std::size_t{1}, std::size_t{1}); });
+  const Tensor gradient = Tensor::scalar(context, 0.25f);
+  all.set_gradient({gradient, {}});
+  one.step({.rate = 0.1});
+  shared.set_gradient({gradient.reshape(Shape{1}), {}});
+  own.step({.rate = 0.1});
+  shared.set_gradient({Tensor::empty(context, Shape{0}), {}});
+  none.step({.rate = 0.1});
+  CHECK(shared.value().item<float>() == all.value().item<float>());
+
+  const std::vector<StateDict> parts{own.state(), none.state()};
+  const Var later = number();
+  later.set_value(clone(context, all.value()));
+  optim::AdamW resumed(context, Parameters{{"number", later}});
+  resumed.load_state(join_parts(context, parts));
+  later.set_gradient({gradient, {}});
+  all.set_gradient({gradient, {}});
+  one.step({.rate = 0.1});
+  resumed.step({.rate = 0.1});
+  CHECK(later.value().item<float>() == all.value().item<float>());
 }

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -101,6 +102,25 @@ inline void check_sums(soma::Communicator& communicator, soma::Heap& heap) {
     soma::all_reduce(communicator, heap, reduced);
     require(same_bits<float>(reduced, wanted), "all_reduce: other bits" + of);
   }
+}
+
+// Of what each rank has of its own part: parts that lie side by side first.
+inline void check_sums_of_parts(soma::Communicator& communicator, soma::Heap& heap) {
+  // Sums that show in which order they were made.
+  const auto of_rank = [](int rank, std::size_t i) {
+    if (rank < 2) return rank == 0 ? 0x1p53 : -0x1p53;
+    return static_cast<double>(i + 1) * static_cast<double>(2 * rank + 1);
+  };
+  // Of the ranks whose bits below `bit` are those of `low`.
+  const std::function<double(int, int, std::size_t)> sum = [&](int low, int bit, std::size_t i) {
+    return bit == communicator.size() ? of_rank(low, i)
+                                      : sum(low, 2 * bit, i) + sum(low + bit, 2 * bit, i);
+  };
+  std::vector<double> values;
+  for (std::size_t i = 0; i < 5; ++i) values.push_back(of_rank(communicator.rank(), i));
+  soma::all_reduce_parts(communicator, heap, values);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    require(values[i] == sum(0, 1, i), "all_reduce_parts: element " + std::to_string(i));
 }
 
 inline void check_gather_of_other_types(soma::Communicator& communicator) {
@@ -270,6 +290,7 @@ inline void check_messages(soma::Communicator& communicator) {
 inline void check_all(soma::Communicator& communicator, soma::Heap& heap) {
   check_messages(communicator);
   check_sums(communicator, heap);
+  check_sums_of_parts(communicator, heap);
   check_gather_of_other_types(communicator);
   check_many_in_flight(communicator, heap);
   check_order_free(communicator, heap);

@@ -73,6 +73,20 @@ TEST_CASE("owned ranges cover a buffer once, in the order of reversed bits", "[c
   CHECK(soma::owned_range(5, 0, 2) == soma::Part{0, 3});
 }
 
+TEST_CASE("parts at their places follow each other", "[collectives]") {
+  for (const int ranks : {1, 2, 4, 8, 64}) {
+    std::vector<soma::Part> parts(static_cast<std::size_t>(ranks));
+    for (int rank = 0; rank < ranks; ++rank)
+      parts.at(soma::place_of_part(rank, ranks)) = soma::owned_range(1000, rank, ranks);
+    std::size_t end = 0;
+    for (const soma::Part& part : parts) {
+      CHECK(part.begin == end);
+      end = part.end();
+    }
+    CHECK(end == 1000);
+  }
+}
+
 TEST_CASE("ranks hold runs of shards, and only powers of two of them", "[collectives]") {
   CHECK(soma::owned_shards(8, 1, 4) == soma::Part{2, 2});
   CHECK(soma::owned_shards(8, 7, 8) == soma::Part{7, 1});

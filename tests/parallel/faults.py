@@ -2,7 +2,7 @@
 weights of one that was left alone.
 
     python3 faults.py PROGRAM WORK_FOLDER [--mpirun MPIRUN] [--faults N] [--stops N] [--hangs N]
-                      [--ranks N...] [--seed S]
+                      [--ranks N...] [--shard-optimizer] [--seed S]
 """
 
 import argparse
@@ -28,6 +28,7 @@ class Run:
         self.program, self.folder, self.ranks = given.program, folder, ranks
         words = [*tool.THIRTY_STEPS, "--epochs=6", "--threads=1", f"--checkpoint={folder}/steps",
                  "--checkpoint-every=2", "--resume", f"--log-json={folder}/log.jsonl", *options]
+        words += ["--shard-optimizer"] if given.shard_optimizer else []
         self.seen = self.partial()
         self.started = time.monotonic()
         self.mpirun = launched.start(launched.command(given.program, ranks, words, given.mpirun))
@@ -112,7 +113,7 @@ class Faults:
             os.kill(process, signal.SIGKILL)
 
     def kill(self):
-        """Half of them at any time, half of them while rank 0 writes a checkpoint.
+        """Half of them at any time, half of them while a checkpoint is written.
 
         Open MPI 4.1's mpirun sometimes waits for ever where a rank dies inside MPI_Init ("PMIX ERROR:
         UNREACHABLE"), with no rank left. That is counted and printed, and is not the program's."""
@@ -229,6 +230,7 @@ def main():
     parser.add_argument("--hangs", type=int, default=5)
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4],
                         help="each start has one of these numbers")
+    parser.add_argument("--shard-optimizer", action="store_true", help="all ranks write checkpoints")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     given.program = os.path.abspath(given.program)
@@ -237,7 +239,8 @@ def main():
     faults.kill()
     faults.stop()
     faults.hang()
-    return faults.checks.finish(f"faults, seed {given.seed}")
+    return faults.checks.finish(f"faults, seed {given.seed}"
+                                + (", sharded optimizer" if given.shard_optimizer else ""))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,12 @@
 #include "parallel/ranks.hpp"
 
 #include "catch.hpp"
+#include "support/tensors.hpp"
 
 #include <cstring>
+#include <functional>
+#include <string>
+#include <utility>
 
 using namespace soma;
 using namespace soma_test;
@@ -114,4 +118,164 @@ TEST_CASE("a gradient that was rounded already is refused", "[unit]") {
         reducer.receive(a, {Tensor::zeros(context, Shape{2}, DType::bf16), {}});
       });
   CHECK(messages.front().find("[parallel.gradient]") != std::string::npos);
+}
+
+namespace {
+
+// Gradients of all kinds: of a matrix whose rows are shared, twice, of a vector that is one rank's,
+// of a number, of a table by its rows.
+struct Model {
+  explicit Model(Context& context)
+      : matrix(Var::parameter(context, Tensor::zeros(context, Shape{40, 100}))),
+        vector(Var::parameter(context, Tensor::zeros(context, Shape{7}))),
+        number(Var::parameter(context, Tensor::zeros(context, Shape{}))),
+        table(Var::parameter(context, Tensor::zeros(context, Shape{500, 8}))) {}
+
+  std::vector<Var> all() const { return {matrix, vector, number, table}; }
+
+  void receive(Context& context, GradientReducer& reducer, int rank, std::uint32_t step) const {
+    const auto addend = [&](const Shape& shape, const char* name) {
+      return random_tensor(context, shape, name + std::to_string(rank),
+                           static_cast<float>(1 + step));
+    };
+    reducer.receive(matrix, {addend(Shape{40, 100}, "a"), {}});
+    reducer.receive(vector, {addend(Shape{7}, "b"), {}});
+    Gradient narrow{addend(Shape{40, 100}, "c"), {}};
+    narrow.factor = 0.5f;
+    reducer.receive(matrix, std::move(narrow));
+    reducer.receive(number, {addend(Shape{}, "d"), {}});
+    std::vector<std::int64_t> rows;
+    for (std::int64_t row = rank; row < 500; row += 3 + rank) rows.push_back(row);
+    reducer.receive(
+        table, {addend(Shape{rows.size(), 8}, "e"),
+                Tensor::from(context, std::span<const std::int64_t>(rows), Shape{rows.size()})});
+  }
+  void clear() const {
+    for (const Var& var : all()) var.clear_gradient();
+  }
+
+  Var matrix, vector, number, table;
+};
+
+// All gradients as one list, dense: what other ranks have is 0.
+std::vector<float> whole(Context& context, const Model& model) {
+  std::vector<float> result;
+  for (const Var& var : model.all()) {
+    const Gradient& gradient = var.gradient();
+    const std::size_t width = var.shape().rank() == 2 ? var.shape()[1] : 1;
+    std::vector<float> dense(var.value().elements());
+    const std::vector<float> values = soma_test::values(context, gradient.values);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::size_t row = i / width;
+      if (gradient.sparse())
+        row = static_cast<std::size_t>(list_of<std::int64_t>(gradient.rows)[row]);
+      dense[(gradient.first_row + row) * width + i % width] = values[i];
+    }
+    result.insert(result.end(), dense.begin(), dense.end());
+  }
+  return result;
+}
+
+// Rank by rank, after two steps.
+std::vector<std::vector<float>> reduced(int ranks, const GradientReducerOptions& options) {
+  std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
+  on_ranks(ranks, [&](Context& context, Communicator& communicator) {
+    const Model model(context);
+    GradientReducer reducer(context, communicator, options);
+    for (std::uint32_t step = 0; step < 2; ++step) {
+      model.clear();
+      reducer.begin_step(step);
+      model.receive(context, reducer, communicator.rank(), step);
+      reducer.finish();
+    }
+    results[static_cast<std::size_t>(communicator.rank())] = whole(context, model);
+  });
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("each rank gets the sums of its own rows only", "[unit]") {
+  for (const int ranks : {1, 2, 4, 8})
+    for (const bool overlap : {false, true})
+      for (const std::size_t bucket : {std::size_t{1}, std::size_t{20000}, std::size_t{1} << 20}) {
+        INFO(ranks << " ranks, overlap " << overlap << ", buckets of " << bucket);
+        GradientReducerOptions options{.bucket_bytes = bucket, .overlap = overlap};
+        const std::vector<float> all = reduced(ranks, options).front();
+        options.keep_own_rows = true;
+        const std::vector<std::vector<float>> parts = reduced(ranks, options);
+        std::size_t shared = 0;
+        for (std::size_t i = 0; i < all.size(); ++i) {
+          std::size_t owners = 0;
+          for (const std::vector<float>& part : parts)
+            if (part[i] != 0) {
+              REQUIRE(part[i] == all[i]);
+              ++owners;
+            }
+          REQUIRE(owners == (all[i] != 0 ? 1u : 0u));
+          if (all[i] != 0 && parts.front()[i] == 0) ++shared;
+        }
+        // The matrix is two blocks of 2000.
+        CHECK((shared >= 2000) == (ranks > 1));
+      }
+}
+
+TEST_CASE("sums that travel in a narrow format: rounded in the tree, by the element", "[unit]") {
+  for (const auto& [format, mode] : {std::pair{formats::bf16, RoundingMode::stochastic},
+                                     {formats::fp16, RoundingMode::nearest_even},
+                                     {formats::fp8_e5m2, RoundingMode::stochastic}})
+    for (const int ranks : {2, 4}) {
+      INFO(to_string(format) << " on " << ranks << " ranks");
+      const Quantizer narrow{.format = format, .rounding = {.mode = mode}};
+      GradientReducerOptions options{.format = narrow, .seed = 3};
+      const std::vector<float> all = reduced(ranks, options).front();
+      for (const std::vector<float>& other : reduced(ranks, options)) CHECK(other == all);
+      // By hand, the matrix of the last step: its two addends one after the other.
+      auto context = make_context();
+      const int bits = random_bits(narrow.rounding, format);
+      const auto rounded = [&](float value, int from, int count, std::size_t index) {
+        const Draw draw{
+            .seed = 3,
+            .stream =
+                stream_id(std::to_string(count) + "/" + std::to_string(from / count), "reduction"),
+            .step = 1,
+            .index = index};
+        return decode(format, encode(format, value, narrow.rounding, rounding_word(draw, bits)));
+      };
+      const std::function<float(const std::vector<std::vector<float>>&, int, int, std::size_t,
+                                std::size_t)>
+          sum = [&](const auto& addends, int from, int count, std::size_t i, std::size_t place) {
+            const float value = count == 1
+                                    ? addends[static_cast<std::size_t>(from)][i]
+                                    : sum(addends, from, count / 2, i, place) +
+                                          sum(addends, from + count / 2, count / 2, i, place);
+            return rounded(value, from, count, place + i);
+          };
+      std::vector<std::vector<float>> first, second;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto addend = [&](const std::string& name) {
+          return values(context,
+                        random_tensor(context, Shape{40, 100}, name + std::to_string(rank), 2));
+        };
+        first.push_back(addend("a"));
+        second.push_back(addend("c"));
+      }
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < 4000; ++i) {
+        const float a = sum(first, 0, ranks, i, 0), b = sum(second, 0, ranks, i, 4007);
+        wrong += all[i] != a + 0.5f * b ? 1u : 0u;
+      }
+      CHECK(wrong == 0);
+      // Neither buckets, overlap nor who owns a sum change a bit.
+      options.bucket_bytes = 1;
+      options.overlap = false;
+      CHECK(reduced(ranks, options).front() == all);
+      options.keep_own_rows = true;
+      std::vector<float> together(all.size());
+      for (const std::vector<float>& part : reduced(ranks, options))
+        for (std::size_t i = 0; i < all.size(); ++i) together[i] += part[i];
+      CHECK(together == all);
+    }
+  // One rank exchanges nothing.
+  CHECK(reduced(1, {.format = {.format = formats::bf16}}) == reduced(1, {}));
 }

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <span>
 #include <stdexcept>
@@ -66,8 +67,7 @@ void errors(soma::Communicator& communicator) {
           "pieces of 0 bytes");
   require(id_of([] { soma::mpi::Communicator({.group = MPI_COMM_NULL}); }) == "parallel.argument",
           "no group");
-  const std::string message =
-      message_of([] { soma::mpi::detail::check("MPI_Test", MPI_ERR_RANK); });
+  const std::string message = message_of([] { soma::mpi::check("MPI_Test", MPI_ERR_RANK); });
   require(message.find("MPI_Test: result is \"MPI_ERR_RANK") == 0 &&
               message.find("[parallel.transport]") != std::string::npos,
           message);
@@ -91,11 +91,15 @@ void until_an_error(soma::Communicator& communicator, std::string_view what) {
 }
 
 int run(std::string_view what) {
+  const char* given = std::getenv("OMPI_MCA_btl_tcp_flags");
+  const std::string flags = given != nullptr ? given : "1";
   const soma::mpi::Environment environment;
   const soma::mpi::Environment again;  // the host's own: does nothing
+  given = std::getenv("OMPI_MCA_btl_tcp_flags");
   soma::mpi::Communicator communicator;
   if (what == "thrown") until_an_error(communicator, what);
   try {
+    require(given != nullptr && given == flags, "OMPI_MCA_btl_tcp_flags is not " + flags);
     if (what == "checks")
       checks(communicator);
     else if (what == "errors")

@@ -2,6 +2,7 @@
 
     python3 same_bits.py PROGRAM WORK_FOLDER [--mpirun MPIRUN] [--steps N] [--few] [--precision P...]
                          [--data PATH] [--pretrained DIR] [--option OPTION...]
+                         [--threads-as-ranks PROGRAM] [--rows TEXT]
 
 Prints the hash of all weights after so many steps; a column holds one hash, or the script fails.
 """
@@ -24,10 +25,12 @@ class Way:
     threads: int = 1
     options: tuple = ()
     then: "Way" = None
+    one_process: bool = False  # ranks are threads
 
     def __str__(self):
         threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
         ranks = f"{self.ranks} rank{'s' if self.ranks > 1 else ''}"
+        ranks += " in one process" if self.one_process else ""
         parts = [threads if not self.ranks else ranks if self.threads == 1 else
                  f"{ranks} of {threads}"]
         parts += [f"`{option}`" for option in self.options]
@@ -35,9 +38,10 @@ class Way:
 
 
 ZERO, LATE, SMALL = "--shard-optimizer", "--no-overlap", "--bucket-size=4KiB"
-FEW = [Way(), Way(threads=3), Way(2), Way(4, 2, (ZERO,)), Way(8, 1, (SMALL,)), Way(2, 1, (LATE,)),
-       Way(4, 1, (ZERO,), Way(threads=2)), Way(threads=1, then=Way(4))]
+FEW = [Way(), Way(threads=3), Way(2), Way(4, one_process=True), Way(4, 2, (ZERO,)), Way(8, 1, (SMALL,)),
+       Way(2, 1, (LATE,)), Way(4, 1, (ZERO,), Way(threads=2)), Way(threads=1, then=Way(4))]
 ALL = [*(Way(threads=threads) for threads in (1, 2, 3, 7)),
+       *(Way(ranks, one_process=True) for ranks in (1, 2, 4, 8)),
        *(Way(ranks) for ranks in (1, 2, 4, 8)),
        Way(2, 3), Way(4, 2), Way(8, 2),
        *(Way(ranks, 1, (ZERO,)) for ranks in (1, 2, 4, 8)),
@@ -70,9 +74,10 @@ class Table:
                 f"--evaluate-every={given.steps}", f"--precision={precision}", *given.option]
 
     def train(self, way, arguments, what):
-        words = launched.command(self.program, way.ranks,
-                                 [*arguments, f"--threads={way.threads}", *way.options],
-                                 self.given.mpirun)
+        options = [*arguments, f"--threads={way.threads}", *way.options]
+        words = launched.command(self.program, way.ranks, options, self.given.mpirun)
+        if way.one_process:
+            words = [self.given.threads_as_ranks, str(way.ranks), *options]
         result = launched.run(words, timeout=self.given.timeout)
         found = launched.printed_hash(result)
         self.checks.that(found is not None, f"{what}: exit code {result.returncode}, "
@@ -111,6 +116,10 @@ class Table:
         print("|---|" + "---|" * len(precisions), flush=True)
         columns = {precision: [] for precision in precisions}
         for way in FEW if self.given.few else ALL:
+            if way.one_process and not self.given.threads_as_ranks:
+                continue
+            if way != Way() and self.given.rows not in str(way):
+                continue
             for precision in precisions:
                 columns[precision].append(self.hash(way, precision))
             row = " | ".join(f"`{columns[precision][-1]}`" for precision in precisions)
@@ -133,6 +142,8 @@ def main():
     parser.add_argument("--precision", nargs="+", default=["fp32", "bf16_sr", "fp8_current"])
     parser.add_argument("--data", help="rows instead of made-up reviews")
     parser.add_argument("--pretrained", help="a folder to start from")
+    parser.add_argument("--threads-as-ranks", metavar="PROGRAM", help="for the rows of ranks in one process")
+    parser.add_argument("--rows", metavar="TEXT", default="", help="only the first and those with this in their name")
     parser.add_argument("--option", action="append", default=[], help="of train, as --option=--seed=2")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one run")
     given = parser.parse_args()

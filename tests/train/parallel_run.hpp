@@ -21,6 +21,7 @@ struct RankRun {
   std::vector<soma::train::StepInfo> steps{};
   soma::train::Report report{};
   std::string error{};
+  std::size_t bytes = 0;  // of its context after the last step: weights, gradients, moments
 };
 
 struct ParallelRun {
@@ -29,22 +30,27 @@ struct ParallelRun {
   std::vector<int> threads = {1};  // of the ranks, in turns
   std::size_t batch = 16, sequences = 80, shards = 8;
   bool recompute = false;
+  bool repeat = false;  // each epoch like the first: the same order, no dropout
   bool evaluate = false;
   std::uint64_t stop_after = 0;
   std::uint64_t model_seed = 7;
-  soma::CheckpointStore* store = nullptr;  // of rank 0
+  soma::CheckpointStore* store = nullptr;  // of rank 0, or of all where they share moments
   // Changes what a rank is given.
   std::function<void(int rank, soma::train::TrainerOptions&)> change{};
   std::function<void(int rank, const soma::train::StepInfo&)> on_step{};
 };
 
 struct StepHook final : soma::train::Callback {
-  StepHook(int own, const ParallelRun& run) : rank(own), settings(run) {}
+  StepHook(soma::Context& memory, int own, const ParallelRun& run)
+      : context(memory), rank(own), settings(run) {}
   void on_step(const soma::train::StepInfo& step) override {
+    bytes = context.heap().bytes_in_use();
     if (settings.on_step) settings.on_step(rank, step);
   }
+  soma::Context& context;
   int rank;
   const ParallelRun& settings;
+  std::size_t bytes = 0;
 };
 
 inline RankRun run_rank(const ParallelRun& run, int rank, soma::Communicator* communicator) {
@@ -53,28 +59,33 @@ inline RankRun run_rank(const ParallelRun& run, int rank, soma::Communicator* co
       make_context({.threads = run.threads[static_cast<std::size_t>(rank) % run.threads.size()]});
   models::BertConfig config = small_config();
   config.recompute = run.recompute;
+  if (run.repeat) config.dropout = config.attention_dropout = 0;
+  // Large enough for rows that ranks can share: two blocks and more (row_blocks.hpp).
+  config.vocabulary = 300;
+  config.inner = 256;
   // Each rank begins with other weights: those of rank 0 are to be trained.
   models::BertClassifier model(
       nn::Scope{context, run.model_seed + static_cast<std::uint64_t>(rank)}, config, 2);
   nn::ClassificationTask task(model, 2);
   data::TokenSource source(
       context, token_lists(run.sequences),
-      {.batch_sequences = run.batch, .shuffle = true, .seed = 3, .shards = run.shards});
+      {.batch_sequences = run.batch, .shuffle = !run.repeat, .seed = 3, .shards = run.shards});
   data::TokenSource held_out(context, token_lists(50), {.batch_sequences = 8, .shuffle = false});
   train::TrainerOptions options = run.options;
   options.communicator = communicator;
-  if (rank == 0) options.checkpoints = run.store;
+  if (rank == 0 || options.shard_optimizer) options.checkpoints = run.store;
   if (run.change) run.change(rank, options);
   train::TrainerBase trainer(context, task, options);
   // One rank asks to stop, all of them do.
   Follower follower(rank == 0 ? run.stop_after : 0);
-  StepHook hook(rank, run);
+  StepHook hook(context, rank, run);
   trainer.add(follower);
   trainer.add(hook);
   RankRun result;
   result.report = trainer.fit(source, run.evaluate ? &held_out : nullptr, &follower.stop);
   result.bits = bits_of(context, task.parameters());
   result.steps = follower.steps;
+  result.bytes = hook.bytes;
   return result;
 }
 

@@ -6,8 +6,11 @@
 
 #include "catch.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 using namespace soma;
 using namespace soma_test;
@@ -121,8 +124,9 @@ TEST_CASE("interrupted on so many ranks and resumed on others", "[unit]") {
     run.options.epochs = 2;
     const RankRun one = run_ranks(run).front();
     for (const auto& [before, after] : {std::pair{1, 4}, {4, 1}, {8, 2}, {2, 0}, {0, 8}, {4, 8}})
-      for (const bool sharded : {false, true}) {
-        INFO(precision.name << " from " << before << " to " << after << ", sharded " << sharded);
+      for (const auto& [sharded, then] : {std::pair{false, true}, {true, false}, {true, true}}) {
+        INFO(precision.name << " from " << before << " to " << after << ", sharded " << sharded
+                            << ", then " << then);
         auto context = make_context();
         MemoryStore store(context);
         ParallelRun first = run;
@@ -140,7 +144,7 @@ TEST_CASE("interrupted on so many ranks and resumed on others", "[unit]") {
         second.store = &store;
         second.model_seed = 99;
         second.options.resume = true;
-        second.options.shard_optimizer = !sharded;
+        second.options.shard_optimizer = then;
         for (const RankRun& rank : run_ranks(second)) {
           REQUIRE(rank.error == "");
           CHECK(rank.report.first_step == 4);
@@ -241,4 +245,114 @@ TEST_CASE("the reduction is measured", "[unit]") {
   }
   run.ranks = 0;
   CHECK(run_ranks(run).front().report.reduction_seconds == 0);
+}
+
+TEST_CASE("a narrow reduction: the number of ranks decides the bits, and nothing else", "[unit]") {
+  const auto bits_of_run = [](const ParallelRun& run) {
+    const std::vector<RankRun> ranks = run_ranks(run);
+    for (const RankRun& rank : ranks) {
+      REQUIRE(rank.error == "");
+      CHECK(rank.bits == ranks.front().bits);
+    }
+    return ranks.front().bits;
+  };
+  for (Precision precision : {Precision::fp32(), Precision::bf16_sr()}) {
+    const std::uint64_t plain = bits_of_run(run_of(precision));
+    precision.reduction = {.format = formats::bf16, .rounding = Rounding::stochastic};
+    ParallelRun run = run_of(precision);
+    CHECK(bits_of_run(run) == plain);
+    run.ranks = 1;
+    CHECK(bits_of_run(run) == plain);
+    std::vector<std::uint64_t> seen{plain};
+    for (const int ranks : {2, 4}) {
+      run = run_of(precision);
+      run.ranks = ranks;
+      const std::uint64_t wanted = bits_of_run(run);
+      INFO(precision.name << " on " << ranks << " ranks");
+      CHECK(std::count(seen.begin(), seen.end(), wanted) == 0);
+      seen.push_back(wanted);
+      for (const bool sharded : {false, true}) {
+        ParallelRun other = run;
+        other.threads = {1, 3, 2};
+        other.options.overlap = sharded;
+        other.options.shard_optimizer = sharded;
+        other.options.reduce_bucket_bytes = sharded ? 5000 : 1;
+        CHECK(bits_of_run(other) == wanted);
+      }
+      // Interrupted and resumed on as many.
+      auto context = make_context();
+      MemoryStore store(context);
+      ParallelRun first = run;
+      first.store = &store;
+      first.stop_after = 2;
+      for (const RankRun& rank : run_ranks(first)) REQUIRE(rank.report.interrupted);
+      ParallelRun second = run;
+      second.store = &store;
+      second.options.resume = true;
+      CHECK(bits_of_run(second) == wanted);
+    }
+  }
+}
+
+TEST_CASE("a narrow reduction draws anew for each step", "[unit]") {
+  // A step that changes nothing, over and over: only what is drawn can differ.
+  ParallelRun run = run_of();
+  run.repeat = true;
+  run.options.learning_rate = 0;
+  run.options.epochs = 4;
+  run.sequences = run.batch;
+  run.ranks = 2;
+  for (const bool narrow : {false, true}) {
+    if (narrow)
+      run.options.precision.reduction = {.format = formats::bf16, .rounding = Rounding::stochastic};
+    const std::vector<train::StepInfo> steps = run_ranks(run).front().steps;
+    REQUIRE(steps.size() == 4);
+    for (std::size_t i = 1; i < 4; ++i)
+      CHECK((steps[i].gradient_norm == steps[i - 1].gradient_norm) == !narrow);
+  }
+}
+
+TEST_CASE("what ranks that share rows save is what they do not keep", "[unit]") {
+  // Elements of the parameters, and of the rows that a rank keeps.
+  auto context = make_context();
+  models::BertConfig config = small_config();
+  config.vocabulary = 300;
+  config.inner = 256;
+  models::BertClassifier model(nn::Scope{context, 1}, config, 2);
+  nn::ClassificationTask task(model, 2);
+  std::size_t parameters = 0;
+  const auto kept = [&](int rank, int ranks) {
+    std::size_t elements = 0;
+    parameters = 0;
+    for (const Parameter& parameter : task.parameters()) {
+      const RowPartition rows(parameter.var.shape(), parameter.first_row, parameter.last_row);
+      elements += rows.part(rank, ranks).count * rows.row_elements();
+      ++parameters;
+    }
+    return static_cast<double>(elements);
+  };
+  const double all = kept(0, 1);
+  for (const int ranks : {1, 2, 4, 8}) {
+    ParallelRun run = run_of();
+    run.ranks = ranks;
+    const std::vector<RankRun> whole = run_ranks(run);
+    run.options.shard_optimizer = true;
+    const std::vector<RankRun> shared = run_ranks(run);
+    double together = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto i = static_cast<std::size_t>(rank);
+      const double saved =
+          static_cast<double>(whole[i].bytes) - static_cast<double>(shared[i].bytes);
+      // Gradient and two moments of fp32. Blocks of memory are rounded up to 64 bytes and have a
+      // header of 64; the gradients of the embeddings' rows that no token has were never there.
+      const double computed = 12 * (all - kept(rank, ranks));
+      const double blocks = 3 * static_cast<double>(parameters) * 128;
+      const double embeddings = 4.0 * (300 + 32 + 2) * 32;
+      INFO("rank " << rank << " of " << ranks << ": saved " << saved << ", computed " << computed);
+      CHECK(saved <= computed + blocks);
+      CHECK(saved >= computed - blocks - embeddings);
+      together += kept(rank, ranks);
+    }
+    CHECK(together == all);
+  }
 }

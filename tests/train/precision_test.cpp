@@ -94,7 +94,7 @@ TEST_CASE("interrupted and resumed, every precision ends with the same weights",
   for (const Precision& precision : policies()) {
     TrainerOptions options = options_of(precision);
     const std::uint64_t whole = train_bits(context, options);
-    for (const std::uint64_t step : {1, 4, 9}) {
+    for (const std::uint64_t step : {1u, 4u, 9u}) {
       MemoryStore store(context);
       options.checkpoints = &store;
       {
@@ -115,6 +115,34 @@ TEST_CASE("interrupted and resumed, every precision ends with the same weights",
       CHECK(bits_of(context, small.task.parameters()) == whole);
     }
   }
+}
+
+TEST_CASE("the scale of the loss goes on where it was", "[unit]") {
+  auto context = make_context();
+  MemoryStore store(context);
+  TrainerOptions options = options_of(Precision::fp16());
+  options.checkpoints = &store;
+  options.checkpoint_every = 1;
+  const auto run_to = [&](std::uint64_t step) {
+    SmallModel small(context);
+    data::TokenSource source(context, token_lists(160), batching());
+    TrainerBase trainer(context, small.task, options);
+    Follower follower(step);
+    trainer.add(follower);
+    trainer.fit(source, nullptr, &follower.stop);
+  };
+  run_to(2);
+  Checkpoint checkpoint;
+  REQUIRE(store.load_latest(context, checkpoint));
+  checkpoint.progress.set("loss_scale", 32.0);
+  checkpoint.progress.set("loss_scale_good_steps", std::uint64_t{11});
+  store.save(2, checkpoint);
+  options.resume = true;
+  run_to(3);
+  REQUIRE(store.load_latest(context, checkpoint));
+  CHECK(checkpoint.progress.count("step") == 3);
+  CHECK(checkpoint.progress.number("loss_scale") == 32);
+  CHECK(checkpoint.progress.count("loss_scale_good_steps") == 12);
 }
 
 TEST_CASE("a run with another precision is refused by name", "[unit]") {

@@ -4,9 +4,12 @@
 #include <soma/data/token_source.hpp>
 #include <soma/models/bert.hpp>
 #include <soma/soma.hpp>
+#include <soma/state/join_parts.hpp>
 #include <soma/train/trainer.hpp>
 
 #include <cstdint>
+#include <mutex>
+#include <string>
 #include <vector>
 
 namespace soma_test {
@@ -55,14 +58,28 @@ inline std::uint64_t bits_of(soma::Context& context, const soma::Parameters& par
   return hash.value();
 }
 
-// Keeps checkpoints in memory, as a folder would.
+// Keeps checkpoints in memory, as a folder would. Ranks that are threads save their parts to the
+// same one.
 class MemoryStore final : public soma::CheckpointStore {
  public:
   explicit MemoryStore(soma::Context& context) : context_(context) {}
   void save(std::uint64_t, const soma::Checkpoint& checkpoint) override {
     latest_ = copy(checkpoint);
-    saved_ = true;
+    if (checkpoint.optimizer_parts != 0) latest_.optimizer = soma::join_parts(context_, parts_);
+    saved_ = parts_.size() == checkpoint.optimizer_parts;
+    parts_.clear();
   }
+  std::string begin_parts(std::uint64_t step) override {
+    parts_.clear();
+    return std::to_string(step);
+  }
+  void save_part(const std::string&, const soma::CheckpointPart& part,
+                 const soma::StateDict& optimizer) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    parts_.resize(part.count);
+    parts_.at(part.index) = copy(optimizer);
+  }
+  void drop_parts() override { parts_.clear(); }
   bool load_latest(soma::Context&, soma::Checkpoint& checkpoint) override {
     checkpoint = latest_;
     return saved_;
@@ -87,6 +104,8 @@ class MemoryStore final : public soma::CheckpointStore {
             checkpoint.progress, checkpoint.identity};
   }
   soma::Context& context_;
+  std::mutex mutex_;
+  std::vector<soma::StateDict> parts_{};
   soma::Checkpoint latest_{}, best_{};
   bool saved_ = false, has_best_ = false;
 };

@@ -5,6 +5,7 @@
 
 #include <soma/autograd/var.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -20,14 +21,20 @@ struct Parameter {
   bool whole() const { return first_row == 0 && last_row == to_end; }
   // Views: what is written to them is written to the variable.
   Tensor value() const { return whole() ? var.value() : var.value().slice(0, first_row, last_row); }
-  // Not defined() where no gradient came. Sparse only where the parameter is the whole variable.
+  // Not defined() where no gradient came. Sparse only where the parameter is the whole variable. Of
+  // the rows that the variable has the gradient of, those of the parameter; there may be none.
   Gradient gradient() const {
     const Gradient& all = var.gradient();
     if (whole() || !all.defined()) return all;
     if (all.sparse())
       fail(error_id::operator_value, "Parameter::gradient", name, "some rows of a sparse gradient",
            "a variable with a dense one");
-    return {all.values.slice(0, first_row, last_row), {}};
+    const std::size_t last = all.first_row + all.values.size(0);
+    const std::size_t begin = (std::clamp)(first_row, all.first_row, last);
+    const std::size_t end = (std::clamp)(last_row, begin, last);
+    Gradient own{all.values.slice(0, begin - all.first_row, end - all.first_row), {}};
+    own.first_row = begin > first_row ? begin - first_row : 0;
+    return own;
   }
 };
 

@@ -65,6 +65,7 @@ inline constexpr ErrorId checkpoint_step{"checkpoint.step"};
 inline constexpr ErrorId checkpoint_damaged{"checkpoint.damaged"};
 inline constexpr ErrorId checkpoint_locked{"checkpoint.locked"};
 inline constexpr ErrorId checkpoint_operator{"checkpoint.operator"};
+inline constexpr ErrorId checkpoint_parts{"checkpoint.parts"};
 
 inline constexpr ErrorId file_read{"file.read"};
 inline constexpr ErrorId file_write{"file.write"};

@@ -16,6 +16,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 namespace soma {
@@ -33,9 +34,18 @@ inline void synchronise_folder_of(const std::string& path) {
   ::close(descriptor);
 }
 
-// A name beside `path` that no other writer takes, and that says what it is.
+// Nanoseconds of the clock that goes on while no program runs.
+inline std::uint64_t time_of_day() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// A name beside `path` that no other writer takes, and that says what it is. In containers every
+// process may have the same number: the time tells one from those that ended before it.
 inline std::string partial_name(const std::string& path) {
-  static std::atomic<std::uint64_t> counter{0};
+  static std::atomic<std::uint64_t> counter{time_of_day()};
   return path + "." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1)) +
          ".partial";
 }

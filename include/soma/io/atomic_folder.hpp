@@ -48,6 +48,8 @@ class AtomicFolder {
   std::string operator/(std::string_view name) const {
     return std::string(partial_).append("/").append(name);
   }
+  // Where all of them are until commit().
+  const std::string& partial() const { return partial_; }
 
   // It is on the disk, under its name. Two folders change places in one moment where the file
   // system can do that (Linux's own can); elsewhere, for the moment between two renames, there is

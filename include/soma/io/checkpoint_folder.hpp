@@ -1,27 +1,23 @@
 #pragma once
 // Checkpoints in a folder: each is a folder of its own, which appears in whole or not at all.
-//   step-0000000123/weights.safetensors optimizer.safetensors precision.safetensors
-//                   progress.json identity.json checksums.txt
-//   best/           the same
-//   lock            held by whoever writes
+//   step-0000000123/   its files: checkpoint_files.hpp
+//   best/              the same
+//   lock               held by whoever writes
 // A folder whose name ends in ".partial" is one that was not finished, or is being deleted; one
 // that ends in ".damaged" did not match its checksums and is left to be looked at.
 
 #include <soma/io/atomic_folder.hpp>
-#include <soma/io/checksums.hpp>
+#include <soma/io/checkpoint_files.hpp>
 #include <soma/io/folders.hpp>
-#include <soma/io/record_json.hpp>
-#include <soma/io/safetensors.hpp>
 #include <soma/state/checkpoint.hpp>
-#include <soma/state/operators.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,59 +31,15 @@
 
 namespace soma {
 
-namespace detail {
-
-inline constexpr std::array<std::string_view, 5> checkpoint_files{
-    "weights.safetensors", "optimizer.safetensors", "precision.safetensors", "progress.json",
-    "identity.json"};
-
-// Writes a checkpoint as the folder `path`, in whole or not at all.
-inline void write_checkpoint(std::string_view operation, const std::string& path,
-                             const Checkpoint& checkpoint) {
-  AtomicFolder folder(operation, path);
-  save_safetensors(folder / checkpoint_files[0], checkpoint.weights);
-  save_safetensors(folder / checkpoint_files[1], checkpoint.optimizer);
-  save_safetensors(folder / checkpoint_files[2], checkpoint.precision);
-  const std::pair<std::string_view, const Record*> records[] = {
-      {checkpoint_files[3], &checkpoint.progress}, {checkpoint_files[4], &checkpoint.identity}};
-  for (const auto& [name, record] : records) {
-    AtomicFile file(operation, folder / name);
-    file.write(to_json(*record).append("\n"));
-    file.commit();
-  }
-  write_checksums(operation, folder / ".", checkpoint_files);
-  folder.commit();
-}
-
-// Of a folder whose checksums match.
-inline Checkpoint read_checkpoint(Context& context, std::string_view operation,
-                                  const std::string& path) {
-  const auto file = [&](std::size_t i) { return path + "/" + std::string(checkpoint_files[i]); };
-  const auto record = [&](std::size_t i, std::string_view what) {
-    const auto mapped = MappedFile::open(operation, file(i));
-    const std::string_view text(reinterpret_cast<const char*>(mapped->bytes().data()),
-                                mapped->bytes().size());
-    return record_from_json(text, std::string(what) + " of " + soma::quoted(path));
-  };
-  Record progress = record(3, "progress");
-  check_operators(progress, context);
-  return {.weights = load_safetensors(context, file(0)).tensors,
-          .optimizer = load_safetensors(context, file(1)).tensors,
-          .precision = load_safetensors(context, file(2)).tensors,
-          .progress = std::move(progress),
-          .identity = record(4, "identity")};
-}
-
-}  // namespace detail
-
 // The checkpoint in one such folder (".../best"), whoever else uses the others. Tensors are
-// read-only and lie in the mapped files, which may be deleted meanwhile. Errors checkpoint.damaged,
-// file.read; checkpoint.operator (the context lacks one that the checkpoint's model ran);
-// safetensors.*, record.json of files that were made by something else.
+// read-only and lie in the mapped files, which may be deleted meanwhile; but those of an optimizer
+// that was saved in parts are whole copies. Errors checkpoint.damaged, file.read;
+// checkpoint.operator (the context lacks one that the checkpoint's model ran); safetensors.*,
+// record.json, checkpoint.parts of files that were made by something else.
 inline Checkpoint load_checkpoint(Context& context, std::string_view path) {
   constexpr std::string_view operation = "load_checkpoint";
   const std::string folder(path);
-  const std::string problem = detail::checksum_problem(operation, folder, detail::checkpoint_files);
+  const std::string problem = detail::checkpoint_problem(operation, folder);
   if (!problem.empty())
     fail(error_id::checkpoint_damaged, operation, "folder",
          soma::quoted(folder) + ", which " + problem, "a whole checkpoint");
@@ -124,28 +76,55 @@ class CheckpointFolder final : public CheckpointStore {
          soma::quoted(path_) + ", which is in use", "one that nobody else writes to");
   }
   ~CheckpointFolder() override {
+    parts_.reset();  // as long as the lock is held
     if (lock_ >= 0) ::close(lock_);
   }
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
   // Replaces the one of that step, if there is one. Only when it is whole, and on the disk, are
-  // older ones deleted. Costs writing everything and reading it back once. Errors file.write (what
-  // was there before is unchanged, and nothing of this one is left), checkpoint.step, and those of
+  // older ones deleted. Costs writing everything and reading it back once, but for what was saved
+  // in parts. Errors file.write (what was there before is unchanged, and nothing of this one is
+  // left), checkpoint.step, checkpoint.parts (not all that it says are there), and those of
   // save_safetensors and to_json.
   void save(std::uint64_t step, const Checkpoint& checkpoint) override {
-    remove_partial();
+    constexpr std::string_view name = "CheckpointFolder::save";
+    std::unique_ptr<AtomicFolder> folder = std::move(parts_);  // gone, whatever happens
+    if (checkpoint.optimizer_parts == 0) {
+      folder.reset();
+      remove_partial();
+    } else if (folder == nullptr || parts_step_ != step) {
+      fail(error_id::checkpoint_parts, name, "step", std::to_string(step),
+           "the one that begin_parts() was called for");
+    }
     const std::vector<std::uint64_t> before = steps();
     // The newest is what a run goes on from: one that began anew would later be thrown back.
     if (!before.empty() && before.back() > step)
-      fail(error_id::checkpoint_step, "CheckpointFolder::save", "step", std::to_string(step),
+      fail(error_id::checkpoint_step, name, "step", std::to_string(step),
            "at least " + std::to_string(before.back()) + ", the newest in " + soma::quoted(path_));
-    detail::write_checkpoint("CheckpointFolder::save", folder_of(step), checkpoint);
+    if (folder == nullptr) folder = std::make_unique<AtomicFolder>(name, folder_of(step));
+    detail::write_checkpoint(name, *folder, checkpoint);
     std::vector<std::uint64_t> all = steps();
     if (options_.keep == 0 || all.size() <= options_.keep) return;
     all.resize(all.size() - options_.keep);
     for (const std::uint64_t old : all) detail::remove_folder(folder_of(old));
   }
+
+  // The place is a new folder, so that a part which a rank of an earlier run still writes has
+  // nowhere to go. Errors file.write.
+  std::string begin_parts(std::uint64_t step) override {
+    drop_parts();
+    remove_partial();
+    parts_ = std::make_unique<AtomicFolder>("CheckpointFolder::save", folder_of(step));
+    parts_step_ = step;
+    return parts_->partial().substr(path_.size() + 1);
+  }
+  // Rank 0's own; the other ranks have a CheckpointPartFolder. Errors as there.
+  void save_part(const std::string& place, const CheckpointPart& part,
+                 const StateDict& optimizer) override {
+    detail::write_part("CheckpointFolder::save_part", path_, place, part, optimizer);
+  }
+  void drop_parts() override { parts_.reset(); }
 
   // A folder has its name only since it was whole and on the disk, so one that does not match its
   // checksums was damaged afterwards. That should not end a run that can go on from the one before:
@@ -158,7 +137,7 @@ class CheckpointFolder final : public CheckpointStore {
     const std::vector<std::uint64_t> all = steps();
     for (std::size_t i = all.size(); i-- > 0;) {
       const std::string folder = folder_of(all[i]);
-      std::string problem = detail::checksum_problem(name, folder, detail::checkpoint_files);
+      std::string problem = detail::checkpoint_problem(name, folder);
       if (problem.empty()) {
         checkpoint = detail::read_checkpoint(context, name, folder);
         for (const auto& [path, why] : damaged) set_aside(context, path, why);
@@ -176,8 +155,10 @@ class CheckpointFolder final : public CheckpointStore {
 
   // Errors as of save and load_checkpoint.
   void save_best(const Checkpoint& checkpoint) override {
+    drop_parts();
     remove_partial();
-    detail::write_checkpoint("CheckpointFolder::save_best", path_ + "/best", checkpoint);
+    AtomicFolder folder("CheckpointFolder::save_best", path_ + "/best");
+    detail::write_checkpoint("CheckpointFolder::save_best", folder, checkpoint);
   }
   bool load_best(Context& context, Checkpoint& checkpoint) override {
     std::error_code problem;
@@ -245,6 +226,8 @@ class CheckpointFolder final : public CheckpointStore {
   std::string path_;
   CheckpointFolderOptions options_;
   int lock_ = -1;
+  std::unique_ptr<AtomicFolder> parts_{};  // begun, not saved
+  std::uint64_t parts_step_ = 0;
 };
 
 }  // namespace soma

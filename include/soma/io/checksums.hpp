@@ -34,20 +34,17 @@ inline std::string checksum_line(std::string_view name, std::span<const std::byt
   return line.append("  ").append(name).append("\n");
 }
 
-// Of the files `names` in `folder`, from what is read back of them. Errors file.read, file.write.
-inline void write_checksums(std::string_view operation, const std::string& folder,
-                            std::span<const std::string_view> names) {
-  AtomicFile file(operation, folder + "/" + std::string(checksums_name));
-  for (const std::string_view name : names)
-    file.write(checksum_line(
-        name, MappedFile::open(operation, folder + "/" + std::string(name))->bytes()));
-  file.commit();
+// From what is read back of it. Error file.read.
+inline std::string checksum_line_of(std::string_view operation, const std::string& folder,
+                                    std::string_view name) {
+  return checksum_line(name,
+                       MappedFile::open(operation, folder + "/" + std::string(name))->bytes());
 }
 
 // What is wrong with the folder's files, as part of a sentence; empty: they are those that were
 // written. Costs reading all of them. Error file.read: a file is there and cannot be read.
 inline std::string checksum_problem(std::string_view operation, const std::string& folder,
-                                    std::span<const std::string_view> names) {
+                                    std::span<const std::string> names) {
   const auto there = [&](std::string_view name) {
     struct stat known {};
     return ::stat((folder + "/" + std::string(name)).c_str(), &known) == 0 &&
@@ -59,8 +56,8 @@ inline std::string checksum_problem(std::string_view operation, const std::strin
   if (!there(checksums_name)) return "has no checksums.txt";
   const auto list = bytes_of(checksums_name);
   std::string_view rest(reinterpret_cast<const char*>(list->bytes().data()), list->bytes().size());
-  for (const std::string_view name : names) {
-    if (!there(name)) return std::string("has no ").append(name);
+  for (const std::string& name : names) {
+    if (!there(name)) return "has no " + name;
     const std::string line = checksum_line(name, bytes_of(name)->bytes());
     if (!rest.starts_with(line))
       return std::string("has a ").append(name).append(" that does not match its checksum");

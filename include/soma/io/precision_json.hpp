@@ -57,7 +57,7 @@ inline constexpr auto scale_format_words =
 // An object that is read name by name; what nobody asked for is an error in the end.
 class PrecisionReader {
  public:
-  using Json = nlohmann::ordered_json;
+  using Json = nlohmann::json;
 
   // `path` names the object in messages: "gemm_weights.scaling".
   PrecisionReader(Json object, std::string path)

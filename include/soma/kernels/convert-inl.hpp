@@ -54,18 +54,22 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply(float* values, std::size_t co
   for (; i < count; ++i) values[i] *= factor;
 }
 
+// x * factor; a finite x stays within -limit and limit.
+template <class D, class V>
+HWY_INLINE V product_within(D d, V x, V factor, V limit) {
+  const V infinity = hn::BitCast(d, hn::Set(hn::RebindToUnsigned<D>(), 0x7F800000u));
+  const V product = hn::Mul(x, factor);
+  const V kept = hn::Min(hn::Max(product, hn::Neg(limit)), limit);
+  return hn::IfThenElse(hn::Lt(hn::Abs(x), infinity), kept, product);
+}
+
 // As multiply; finite products that exceed `limit` in magnitude stop there. Infinities and NaN
 // pass.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_within(float* values, std::size_t count,
                                                           float factor, float limit) {
   const hn::RebindToFloat<Lanes32> d;
-  const auto f = hn::Set(d, factor), top = hn::Set(d, limit), bottom = hn::Set(d, -limit);
-  const auto infinity = hn::BitCast(d, hn::Set(hn::RebindToUnsigned<decltype(d)>(), 0x7F800000u));
-  const auto scaled = [&](auto x) HWY_ATTR {
-    const auto product = hn::Mul(x, f);
-    const auto kept = hn::Min(hn::Max(product, bottom), top);
-    return hn::IfThenElse(hn::Lt(hn::Abs(x), infinity), kept, product);
-  };
+  const auto f = hn::Set(d, factor), most = hn::Set(d, limit);
+  const auto scaled = [&](auto x) HWY_ATTR { return product_within(d, x, f, most); };
   const std::size_t lanes = hn::Lanes(d);
   alignas(64) float last[lane_padding] = {};
   std::size_t i = 0;

@@ -15,6 +15,7 @@
 #include <soma/kernels/gemm_micro-inl.hpp>
 #include <soma/kernels/gemm_workspace-inl.hpp>
 #include <soma/kernels/pack-inl.hpp>
+#include <soma/kernels/segments-inl.hpp>
 #include <soma/simd/decode-inl.hpp>
 #include <soma/simd/encode-inl.hpp>
 
@@ -121,25 +122,21 @@ class GemmStudy {
   }
 
  private:
-  // The tree of Segments as a binary counter: one tile waits at each level until its neighbour is
-  // there. The sum of all ends in the first.
   void run_tile(const GemmTile& tile) {
     const std::size_t floats = tile.rows * tile.stride;
-    std::size_t waiting = 0;
-    for (std::size_t segment = 0; segment < segments_; ++segment) {
-      float* sums = workspace_.tiles + waiting * tile_floats_;
-      if (bounds_[segment] == bounds_[segment + 1])
-        std::fill_n(sums, floats, 0.0f);
-      else
-        sum_segment(tile, bounds_[segment], bounds_[segment + 1], sums);
-      ++waiting;
-      // Each trailing one of the segment's number is a neighbour that waits.
-      for (std::size_t left = segment; (left & 1) != 0; left >>= 1, sums -= tile_floats_) {
-        --waiting;
-        for (std::size_t at = 0; at < floats; at += tile.stride)
-          add_in_place(sums + at, tile.columns, sums - tile_floats_ + at);
-      }
-    }
+    const auto sums = [&](std::size_t level) { return workspace_.tiles + level * tile_floats_; };
+    sum_in_tree(
+        segments_,
+        [&](std::size_t segment, std::size_t level) {
+          if (bounds_[segment] == bounds_[segment + 1])
+            std::fill_n(sums(level), floats, 0.0f);
+          else
+            sum_segment(tile, bounds_[segment], bounds_[segment + 1], sums(level));
+        },
+        [&](std::size_t level) {
+          for (std::size_t at = 0; at < floats; at += tile.stride)
+            add_in_place(sums(level + 1) + at, tile.columns, sums(level) + at);
+        });
     evictor_.evict(tile.row, tile.column, tile.rows, tile.columns, workspace_.tiles, tile.stride);
   }
 

@@ -36,12 +36,9 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_columns(float* x, const float
 // As multiply_within, one factor for each column.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_columns_within(float* x, const float* factors,
                                                                   std::size_t count, float limit) {
-  const auto top = hn::Set(Floats(), limit), bottom = hn::Set(Floats(), -limit);
-  const auto infinity = hn::BitCast(Floats(), hn::Set(hn::RebindToUnsigned<Floats>(), 0x7F800000u));
+  const FloatVector most = hn::Set(Floats(), limit);
   map_vectors<2>({x, factors}, x, count, [&](FloatVector value, FloatVector factor) HWY_ATTR {
-    const auto product = hn::Mul(value, factor);
-    const auto kept = hn::Min(hn::Max(product, bottom), top);
-    return hn::IfThenElse(hn::Lt(hn::Abs(value), infinity), kept, product);
+    return product_within(Floats(), value, factor, most);
   });
 }
 

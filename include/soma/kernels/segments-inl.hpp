@@ -28,10 +28,22 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_floats(const float* HWY_RESTRICT f
     hn::Store(hn::Add(hn::Load(d, from + i), hn::Load(d, to + i)), d, to + i);
 }
 
+// The tree of Segments as a binary counter: one sum waits at each level until its neighbour is
+// there. make(segment, level) makes one there, join(level) adds that of the level above to it; the
+// sum of all ends at level 0.
+template <class Make, class Join>
+HWY_INLINE void sum_in_tree(std::size_t segments, const Make& make, const Join& join) {
+  std::size_t waiting = 0;  // levels in use; the topmost is written next
+  for (std::size_t segment = 0; segment < segments; ++segment) {
+    make(segment, waiting++);
+    // Each trailing one of the segment's number is a neighbour that waits.
+    for (std::size_t left = segment; (left & 1) != 0; left >>= 1) join(--waiting - 1);
+  }
+}
+
 namespace {  // internal linkage: units with other flags have their own
 
-// A binary counter whose digits are sums of kWidth floats (a multiple of 16): one waits at each
-// level until its neighbour is there.
+// Sums of kWidth floats (a multiple of 16).
 template <std::size_t kWidth>
 class SegmentTree {
  public:
@@ -42,17 +54,13 @@ class SegmentTree {
     const std::size_t whole[2] = {0, rows};
     const std::size_t* bounds = segments.bounds != nullptr ? segments.bounds : whole;
     const std::size_t count = segments.bounds != nullptr ? segments.count : 1;
-    std::size_t waiting = 0;  // levels in use; the topmost is written next
-    for (std::size_t segment = 0; segment < count; ++segment) {
-      std::fill_n(sums_[waiting], kWidth, 0.0f);
-      add(bounds[segment], bounds[segment + 1], sums_[waiting]);
-      ++waiting;
-      // Each trailing one of the segment's number is a neighbour that waits.
-      for (std::size_t left = segment; (left & 1) != 0; left >>= 1) {
-        --waiting;
-        add_floats(sums_[waiting], kWidth, sums_[waiting - 1]);
-      }
-    }
+    sum_in_tree(
+        count,
+        [&](std::size_t segment, std::size_t level) {
+          std::fill_n(sums_[level], kWidth, 0.0f);
+          add(bounds[segment], bounds[segment + 1], sums_[level]);
+        },
+        [&](std::size_t level) { add_floats(sums_[level + 1], kWidth, sums_[level]); });
     return sums_[0];
   }
 

@@ -45,7 +45,6 @@ class PrecisionState final : public nn::ProductFormats {
   PrecisionState(const PrecisionState&) = delete;
   PrecisionState& operator=(const PrecisionState&) = delete;
 
-  const Precision& precision() const { return precision_; }
   // Every batch is a part of one that several ranks share: gradients of weights stay fp32 until the
   // ranks' sums have met (LinearFormats::part), and maxima are those of all ranks. To be called
   // before the first use.
@@ -59,8 +58,6 @@ class PrecisionState final : public nn::ProductFormats {
 
   // What hidden states are stored as: TapeOptions::activations.
   DType activations() const { return find_dtype(precision_.activations.format); }
-  // Whether layers multiply what is stored: the same as without a state.
-  bool plain() const { return plain_; }
 
   // Of a layer; made when it is first asked for. nullptr: it multiplies what is stored.
   LinearFormats* formats(const nn::ProductSite& place) override {
@@ -122,8 +119,7 @@ class PrecisionState final : public nn::ProductFormats {
       AmaxHistory& history = loaded.try_emplace(path, precision_).first->second.histories[role];
       for (const float amax : tensor.span<float>()) history.push(amax);
     }
-    layers_.clear();
-    for (auto& [path, layer] : loaded) layers_.try_emplace(path, std::move(layer));
+    layers_ = std::move(loaded);
   }
 
   // Maxima over all ranks, for current and delayed scales of whole tensors.
@@ -137,14 +133,11 @@ class PrecisionState final : public nn::ProductFormats {
     collects_ = wanted;
     for (auto& [path, layer] : layers_) point_to_statistics(layer);
   }
-  // Of each layer since the last call of clear_statistics.
+  // Of each layer since they were first collected.
   std::vector<std::pair<std::string, Statistics>> statistics() const {
     std::vector<std::pair<std::string, Statistics>> result;
     for (const auto& [path, layer] : layers_) result.emplace_back(path, layer.statistics);
     return result;
-  }
-  void clear_statistics() {
-    for (auto& [path, layer] : layers_) layer.statistics = {};
   }
 
  private:

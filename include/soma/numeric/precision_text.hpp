@@ -104,10 +104,10 @@ inline const Precision& validate(const Precision& precision, std::string_view op
     if (scaling.policy != ScalePolicy::none)
       refuse(role, "scaling.policy", to_string(scaling.policy),
              "none: scales are for what products read (the gemm_ roles)");
-    // Of weights and moments as a step writes them, of weight gradients as a product's sum leaves.
-    if (rounding != Rounding{} && role != "weights" && role != "moments")
+    // Of weights and moments as a step writes them, of sums of gradients as ranks exchange them.
+    if (rounding != Rounding{} && role != "weights" && role != "moments" && role != "reduction")
       refuse(role, "rounding", to_string(rounding.mode),
-             "nearest_even (others are for weights, moments and the gemm_ roles)");
+             "nearest_even (others are for weights, moments, reduction and the gemm_ roles)");
   });
   const Accumulation& accumulation = precision.accumulation;
   check_format("accumulation", accumulation.format);

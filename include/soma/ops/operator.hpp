@@ -95,6 +95,9 @@ struct Gradient {
   // multiplied by `factor`, then rounded to that type; none: nothing.
   float factor = 1;
   std::optional<DType> stored{};
+  // Where a rank keeps the gradient of some rows only: values, and the numbers in `rows`, count
+  // from this one.
+  std::size_t first_row = 0;
 
   bool defined() const { return values.defined(); }
   bool sparse() const { return rows.defined(); }

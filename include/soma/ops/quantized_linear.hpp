@@ -24,7 +24,7 @@ struct ConvertedOperand {
   float scale = 1;
 };
 
-// Whether one and the same conversion serves sums in both directions.
+// Whether sums in the two directions need different conversions.
 constexpr bool has_direction(const Quantizer& quantizer) {
   return quantizer.scaling.policy != ScalePolicy::none &&
          quantizer.scaling.granularity != Granularity::tensor &&

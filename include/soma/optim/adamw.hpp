@@ -38,7 +38,7 @@ class AdamW final : public Optimizer {
   void step(const Step& step) override {
     const FloatEnvironment environment;
     for (detail::Slot& slot : slots_) {
-      const Gradient gradient = slot.rows_of(context_, slot.parameter.gradient());
+      const Gradient gradient = slot.parameter.gradient();
       if (!gradient.defined()) continue;
       const Tensor weight = slot.rows_of(slot.parameter.value());
       detail::ensure_state(context_, slot.first, slot, options_.storage.state);

@@ -2,6 +2,7 @@
 // What is done to all gradients together: their norm, clipping, and whether they are finite.
 
 #include <soma/autograd/parameter.hpp>
+#include <soma/autograd/row_blocks.hpp>
 #include <soma/kernels/table.hpp>
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/ranges.hpp>
@@ -10,43 +11,122 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <vector>
+#include <cstdint>
+#include <span>
+#include <utility>
 
 namespace soma::optim {
 
-// sqrt of the sum of squares of all gradients, in double: over blocks of 65536 elements of each
-// parameter, blocks added in order. Parameters without a gradient add nothing. One pass over the
-// gradients.
-inline double gradient_norm(Context& context, const Parameters& parameters) {
-  constexpr std::size_t block = 65536;
+namespace detail {
+
+// The squares of one parameter's gradient, block by block of the rows of its variable.
+class SquaredBlocks {
+ public:
+  SquaredBlocks(Heap& heap, const Parameter& parameter, Tensor values, const Gradient& gradient)
+      : values_(std::move(values)), rows_(gradient.rows), pieces_(heap) {
+    const Shape& shape = parameter.var.shape();
+    whole_ = {0, shape.rank() == 0 ? 1 : shape[0]};
+    row_elements_ = whole_.rows == 0 ? 0 : parameter.var.value().elements() / whole_.rows;
+    first_ = parameter.first_row + gradient.first_row;
+    count_ = row_elements_ == 0 ? 0 : values_.elements() / row_elements_;
+    add_pieces(whole_);
+  }
+
+  std::size_t pieces() const { return pieces_.size(); }
+  void square(const Kernels& kernels, std::size_t index) {
+    Piece& piece = pieces_[index];
+    const std::size_t row = row_elements_ * size_of(values_.dtype());
+    SumSquaresArgs args{.count = piece.rows * row_elements_,
+                        .x = values_.raw() + piece.begin * row,
+                        .dtype = values_.dtype()};
+    kernels.reduce.sum_squares(args);
+    piece.squares = args.result;
+  }
+  double sum() const {
+    std::size_t next = 0;
+    return sum(whole_, next);
+  }
+
+ private:
   struct Piece {
-    const std::byte* data;
-    DType dtype;
-    std::size_t count;
+    std::size_t begin, rows;  // of the values
     double squares;
   };
-  HeapVector<Piece> pieces(context.heap());
-  HeapVector<Tensor> kept(context.heap());
-  for (const Parameter& parameter : parameters) {
-    const Tensor values = parameter.gradient().values;
-    if (!values.defined()) continue;
-    kept.push_back(contiguous(context, values));
-    const Tensor& gradient = kept.back();
-    for (std::size_t begin = 0; begin < gradient.elements(); begin += block)
-      pieces.push_back({gradient.raw() + begin * size_of(gradient.dtype()), gradient.dtype(),
-                        (std::min)(block, gradient.elements() - begin), 0});
+
+  // Of the values, those in a block: in dense ones rows are counted, in sparse ones looked up.
+  RowBlock inside(const RowBlock& block) const {
+    const auto place = [&](std::size_t row) -> std::size_t {
+      if (row <= first_) return 0;
+      if (!rows_.defined()) return (std::min)(row - first_, count_);
+      const std::span<const std::int64_t> all = rows_.span<std::int64_t>();
+      return static_cast<std::size_t>(
+          std::lower_bound(all.begin(), all.end(), static_cast<std::int64_t>(row - first_)) -
+          all.begin());
+    };
+    const std::size_t begin = place(block.begin);
+    return {begin, place(block.end()) - begin};
   }
-  soma::detail::for_ranges(context, pieces.size(), block, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      SumSquaresArgs args{.count = pieces[i].count, .x = pieces[i].data, .dtype = pieces[i].dtype};
-      context.kernels().reduce.sum_squares(args);
-      pieces[i].squares = args.result;
+  void add_pieces(const RowBlock& block) {
+    const RowBlock own = inside(block);
+    if (own.rows == 0) return;
+    if (!block.splits(row_elements_)) {
+      pieces_.push_back({own.begin, own.rows, 0});
+      return;
     }
-  });
+    add_pieces(block.lower());
+    add_pieces(block.upper());
+  }
+  // A block of which nothing is here adds 0, which changes no sum of squares.
+  double sum(const RowBlock& block, std::size_t& next) const {
+    if (inside(block).rows == 0) return 0;
+    if (!block.splits(row_elements_)) return pieces_[next++].squares;
+    const double lower = sum(block.lower(), next);
+    return lower + sum(block.upper(), next);
+  }
+
+  Tensor values_, rows_;
+  RowBlock whole_{};
+  std::size_t row_elements_ = 0, first_ = 0, count_ = 0;
+  HeapVector<Piece> pieces_;
+};
+
+}  // namespace detail
+
+// sqrt of the sum of squares of all gradients, in double: over the blocks of each parameter in
+// their tree (RowBlock), then over the parameters in order. Those without a gradient add nothing.
+// One pass over the gradients. Where ranks keep parts of them, share(sums) makes the sums of the
+// parameters those of all ranks (all_reduce_parts()).
+template <class Share>
+double gradient_norm(Context& context, const Parameters& parameters, const Share& share) {
+  HeapVector<detail::SquaredBlocks> squared(context.heap());
+  struct Work {
+    std::size_t parameter, piece;
+  };
+  HeapVector<Work> work(context.heap());
+  HeapVector<double> sums(context.heap());
+  squared.reserve(parameters.size());
+  for (const Parameter& parameter : parameters) {
+    const Gradient gradient = parameter.gradient();
+    if (!gradient.defined()) continue;
+    squared.push_back(detail::SquaredBlocks(context.heap(), parameter,
+                                            contiguous(context, gradient.values), gradient));
+    for (std::size_t i = 0; i < squared.back().pieces(); ++i)
+      work.push_back({squared.size() - 1, i});
+  }
+  soma::detail::for_ranges(context, work.size(), row_block_elements,
+                           [&](std::size_t begin, std::size_t end) {
+                             for (std::size_t i = begin; i < end; ++i)
+                               squared[work[i].parameter].square(context.kernels(), work[i].piece);
+                           });
   const FloatEnvironment environment;
+  for (const detail::SquaredBlocks& each : squared) sums.push_back(each.sum());
+  share(std::span<double>(sums.data(), sums.size()));
   double total = 0;
-  for (const Piece& piece : pieces) total += piece.squares;
+  for (const double sum : sums) total += sum;
   return std::sqrt(total);
+}
+inline double gradient_norm(Context& context, const Parameters& parameters) {
+  return gradient_norm(context, parameters, [](std::span<double>) {});
 }
 
 // What gradients are multiplied by so that their norm is at most `limit`: limit / (norm + 1e-6)

@@ -10,10 +10,8 @@
 #include <soma/optim/gradients.hpp>
 #include <soma/state/state_dict.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -74,22 +72,9 @@ struct Slot {
   bool whole() const { return first_row == 0 && last_row == to_end; }
   // Of those rows: a view.
   Tensor rows_of(const Tensor& tensor) const {
-    return whole() ? tensor : tensor.slice(0, first_row, last_row);
-  }
-  Gradient rows_of(Context& context, const Gradient& gradient) const {
-    if (whole() || !gradient.defined()) return gradient;
-    if (!gradient.sparse()) return {rows_of(gradient.values), {}};
-    const std::span<const std::int64_t> all = gradient.rows.span<std::int64_t>();
-    const auto place = [&](std::size_t row) {
-      return static_cast<std::size_t>(
-          std::lower_bound(all.begin(), all.end(), static_cast<std::int64_t>(row)) - all.begin());
-    };
-    const std::size_t begin = place(first_row), end = place(last_row);
-    const Tensor rows = Tensor::empty(context, Shape{end - begin}, DType::int64);
-    std::int64_t* next = rows.mutable_data<std::int64_t>();
-    for (std::size_t i = begin; i < end; ++i)
-      *next++ = all[i] - static_cast<std::int64_t>(first_row);
-    return {gradient.values.slice(0, begin, end), rows};
+    if (whole()) return tensor;
+    // A number that belongs to no row counts as one.
+    return (tensor.rank() == 0 ? tensor.reshape(Shape{1}) : tensor).slice(0, first_row, last_row);
   }
 };
 
@@ -121,24 +106,15 @@ class Optimizer {
 
   // Of each parameter that has been stepped: "<name>.steps" (int64, one element), and its moments
   // "<name>.first_moment" and "<name>.second_moment" where it has them. The tensors are shared.
-  // Where an optimizer keeps some rows only, complete(own, shape) makes the whole of them, in the
-  // same order of calls on all ranks.
+  // Where an optimizer keeps some rows only, so do its states.
   StateDict state() const {
-    return state([](const Tensor& own, const Shape&) { return own; });
-  }
-  template <class Complete>
-  StateDict state(const Complete& complete) const {
     StateDict state;
     for (const detail::Slot& slot : slots_) {
       if (slot.steps == 0) continue;
       const std::string& name = slot.parameter.name;
       state.set(name + ".steps", Tensor::scalar(context_, static_cast<std::int64_t>(slot.steps)));
-      const Shape shape = slot.parameter.value().shape();
-      const auto whole = [&](const Tensor& own) {
-        return slot.whole() ? own : complete(own, shape);
-      };
-      if (slot.first.defined()) state.set(name + ".first_moment", whole(slot.first));
-      if (slot.second.defined()) state.set(name + ".second_moment", whole(slot.second));
+      if (slot.first.defined()) state.set(name + ".first_moment", slot.first);
+      if (slot.second.defined()) state.set(name + ".second_moment", slot.second);
     }
     return state;
   }
@@ -169,17 +145,16 @@ class Optimizer {
  protected:
   Optimizer(Context& context, const std::vector<Group>& groups, DType state)
       : context_(context), slots_(detail::make_slots(groups)), state_dtype_(state) {}
-  // From now on only some rows of each parameter are stepped, and have states: those that
-  // rows_of(number of rows) names, {begin, end}. To be called before the first step; what belongs
-  // to no row (a scalar) is stepped everywhere.
+  // From now on only some rows of each parameter are stepped, and have states and gradients
+  // (Gradient::first_row): those that rows_of(parameter) names, {begin, end}. To be called before
+  // the first step.
   template <class RowsOf>
   void keep_rows_of(const RowsOf& rows_of) {
-    for (detail::Slot& slot : slots_)
-      if (const Tensor value = slot.parameter.value(); value.rank() != 0) {
-        const auto [begin, end] = rows_of(value.size(0));
-        slot.first_row = begin;
-        slot.last_row = end;
-      }
+    for (detail::Slot& slot : slots_) {
+      const auto [begin, end] = rows_of(slot.parameter);
+      slot.first_row = begin;
+      slot.last_row = end;
+    }
   }
   Context& context_;
   std::vector<detail::Slot> slots_;
@@ -198,8 +173,12 @@ class Optimizer {
     moment = Tensor();
     const Tensor* saved = state.find(name);
     if (saved == nullptr) return 0;
-    check(name, *saved, slot.parameter.value().shape(), state_dtype_);
-    moment = clone(context_, slot.rows_of(*saved));
+    const Shape shape = slot.parameter.value().shape();
+    // Of a number without rows: one row, where ranks shared it (Slot::rows_of).
+    const bool as_row = shape.rank() == 0 && saved->shape() == Shape{1};
+    const Tensor whole = as_row ? saved->reshape(shape) : *saved;
+    check(name, whole, shape, state_dtype_);
+    moment = clone(context_, slot.rows_of(whole));
     return 1;
   }
   DType state_dtype_;

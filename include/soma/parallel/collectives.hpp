@@ -10,6 +10,7 @@
 #include <soma/parallel/partition.hpp>
 #include <soma/parallel/reduce_scatter.hpp>
 #include <soma/parallel/scratch.hpp>
+#include <soma/runtime/float_environment.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -81,6 +82,21 @@ inline void all_reduce(Communicator& communicator, Heap& heap, std::span<float> 
   } else {
     reduce_scatter(communicator, heap, values);
     all_gather(communicator, values);
+  }
+}
+
+// Sums of what each rank has of its own parts (Partition), in the order in which these parts lie:
+// ranks that own neighbours meet first, at the largest distance. With zeros from ranks that own
+// nothing this is the tree of RowBlock.
+inline void all_reduce_parts(Communicator& communicator, Heap& heap, std::span<double> values) {
+  check_ranks(communicator.size(), detail::any_number_of_shards);
+  const FloatEnvironment environment;
+  detail::Scratch<double> scratch(heap);
+  const std::span<double> arriving = scratch.get(values.size());
+  for (int distance = communicator.size() / 2; distance > 0; distance /= 2) {
+    communicator.exchange(communicator.rank() ^ distance, collective_tag, std::as_bytes(values),
+                          std::as_writable_bytes(arriving));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += arriving[i];
   }
 }
 

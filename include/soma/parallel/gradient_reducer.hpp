@@ -13,12 +13,16 @@
 // is free again: of gradients that are stored narrower only those on their way take fp32.
 // Sparse ones (embeddings, the last that backward makes) are summed in finish(): row lists first,
 // then values on the union of all ranks' rows.
+//
+// Where ranks share the rows of all parameters (ZeRO), each gets the sums of its own only
+// (Gradient::first_row): a bucket is reduce-scattered along those rows and nothing sent back.
 
 #include <soma/autograd/var.hpp>
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/parallel/collectives.hpp>
+#include <soma/parallel/gradient_bucket.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/heap_vector.hpp>
@@ -35,7 +39,12 @@ namespace soma {
 
 struct GradientReducerOptions {
   std::size_t bucket_bytes = std::size_t{4} << 20;
-  bool overlap = true;  // buckets leave while backward goes on; false: all in finish()
+  bool overlap = true;         // buckets leave while backward goes on; false: all in finish()
+  bool keep_own_rows = false;  // of each parameter, RowPartition
+  // What travels: fp32, or rounded to numbers of another format on the way. Then the bits of sums
+  // depend on the number of ranks.
+  Quantizer format{};
+  std::uint64_t seed = 0;  // of that rounding
 };
 
 // Seconds, of all steps so far.
@@ -53,8 +62,7 @@ class GradientReducer final : public GradientReceiver {
         communicator_(communicator),
         options_(options),
         items_(context.heap()),
-        buckets_(context.heap()),
-        addends_(context.heap()) {
+        buckets_(context.heap()) {
     check_ranks(communicator.size(), detail::any_number_of_shards);
   }
   ~GradientReducer() override = default;
@@ -66,22 +74,25 @@ class GradientReducer final : public GradientReceiver {
       fail(error_id::parallel_gradient, "GradientReducer", "gradient of a parameter",
            addend.values.describe(), "fp32: it is rounded once, after the sum over all ranks");
     Item item{.parameter = parameter,
-              .shape = addend.values.shape(),
+              .rows = RowPartition(parameter.shape()),
               .factor = addend.factor,
               .stored = addend.stored.value_or(DType::fp32),
-              .bucket = buckets_.size(),
-              .begin = gathered_};
+              .bucket = buckets_.size()};
     if (addend.sparse()) {
-      item.values = std::move(addend.values);
-      item.rows = std::move(addend.rows);
+      item.sparse = std::move(addend);
     } else {
-      gathered_ += addend.values.elements();
-      addends_.push_back(std::move(addend.values));
+      if (filling_ == nullptr) filling_ = new_bucket(static_cast<int>(buckets_.size() % tags));
+      const std::size_t elements = addend.values.elements();
+      item.begin = filling_->add(std::move(addend.values), item.rows, reduced_);
+      reduced_ += elements;
     }
     items_.push_back(std::move(item));
-    if (gathered_ * sizeof(float) >= options_.bucket_bytes) close_bucket();
+    if (filling_ != nullptr && filling_->elements() * sizeof(float) >= options_.bucket_bytes)
+      close_bucket();
     if (options_.overlap) advance();
   }
+  // Rounding draws anew for each step.
+  void begin_step(std::uint64_t step) { step_ = static_cast<std::uint32_t>(step); }
 
   // Waits for what is on its way and adds all to the parameters. Every rank calls it after the same
   // addends. Errors as Communicator.
@@ -92,8 +103,8 @@ class GradientReducer final : public GradientReceiver {
     const std::int64_t start = monotonic_nanoseconds();
     if (under_way_since_ == 0) under_way_since_ = start;
     for (; finished_ < buckets_.size(); ++finished_) {  // every rank waits for the same one
-      if (!options_.overlap) buckets_[finished_].start();
-      buckets_[finished_].finish();
+      if (!options_.overlap) buckets_[finished_]->start();
+      buckets_[finished_]->finish();
       give_summed(finished_ + 1);
     }
     reduce_sparse();
@@ -104,81 +115,43 @@ class GradientReducer final : public GradientReceiver {
     items_.clear();
     buckets_.clear();
     finished_ = given_ = released_ = 0;
+    reduced_ = 0;
   }
 
   const ReductionTimes& times() const { return times_; }
 
  private:
+  static constexpr std::size_t tags = 16384;  // messages of one tag between two ranks keep order
+
   struct Item {
     Var parameter;
-    Shape shape;
+    RowPartition rows;
     float factor = 1;
     DType stored = DType::fp32;
-    std::size_t bucket = 0, begin = 0;
-    Tensor values{}, rows{};  // of a sparse one
-    bool sparse() const { return rows.defined(); }
+    std::size_t bucket = 0, begin = 0;  // of its sums
+    Gradient sparse{};
   };
 
-  // An all-reduce that is advanced now and then.
-  class Bucket {
-   public:
-    Bucket(Context& context, Communicator& communicator, int tag, Tensor values)
-        : values_(std::move(values)),
-          state_(Shared<State>::make(context.heap(), communicator, tag)) {}
-    void start() { state_->sums.start(values_.mutable_span<float>()); }
-    // Whether it is done; never waits.
-    bool advance() {
-      if (!state_->sums.advance()) return false;
-      gather();
-      return state_->whole.advance();
-    }
-    void finish() {
-      state_->sums.finish();
-      gather();
-      state_->whole.finish();
-    }
-    const Tensor& values() const { return values_; }
-    void release() { values_ = Tensor(); }
-
-   private:
-    struct State : Counted {  // stays where it is: messages on their way belong to it
-      State(Heap& heap, Communicator& communicator, int tag)
-          : Counted(heap), sums(communicator, heap, tag), whole(communicator, tag) {}
-      ReduceScatter sums;
-      AllGather whole;
-      bool gathering = false;
-    };
-    void gather() {
-      if (std::exchange(state_->gathering, true)) return;
-      state_->whole.start(values_.mutable_span<float>());
-    }
-    Tensor values_;  // outlives the messages
-    Shared<State> state_;
-  };
-
+  Shared<GradientBucket> new_bucket(int tag) {
+    return Shared<GradientBucket>::make(
+        context_.heap(), context_, communicator_, tag,
+        ReductionSetting{.keep_own_rows = options_.keep_own_rows,
+                         .format = options_.format,
+                         .draw = {.seed = options_.seed, .step = step_}});
+  }
   void close_bucket() {
-    if (addends_.empty()) return;
-    constexpr std::size_t tags = 16384;  // messages of one tag between two ranks keep their order
-    Tensor values = Tensor::empty(context_, Shape{gathered_});
-    float* next = values.mutable_data<float>();
-    for (const Tensor& addend : addends_) {
-      const Tensor whole = contiguous(context_, addend);
-      if (whole.bytes() != 0) std::memcpy(next, whole.raw(), whole.bytes());
-      next += whole.elements();
-    }
-    addends_.clear();
-    gathered_ = 0;
-    buckets_.push_back(Bucket(context_, communicator_, static_cast<int>(buckets_.size() % tags),
-                              std::move(values)));
+    if (filling_ == nullptr) return;
+    filling_->close();
+    buckets_.push_back(std::exchange(filling_, nullptr));
     if (!options_.overlap) return;
     if (under_way_since_ == 0) under_way_since_ = monotonic_nanoseconds();
-    buckets_.back().start();
+    buckets_.back()->start();
   }
 
   void advance() {
     bool all = true;
     for (std::size_t i = finished_; i < buckets_.size(); ++i) {
-      const bool done = buckets_[i].advance();
+      const bool done = buckets_[i]->advance();
       if (done && all) finished_ = i + 1;
       all = all && done;
     }
@@ -190,73 +163,110 @@ class GradientReducer final : public GradientReceiver {
   void give_summed(std::size_t summed) {
     for (; given_ < items_.size(); ++given_) {
       Item& item = items_[given_];
-      if (item.sparse() || item.bucket >= summed) break;
+      if (item.sparse.defined() || item.bucket >= summed) break;
       give(item);
     }
     const std::size_t held = given_ < items_.size() ? items_[given_].bucket : summed;
-    for (; released_ < held && released_ < summed; ++released_) buckets_[released_].release();
+    for (; released_ < held && released_ < summed; ++released_) buckets_[released_] = nullptr;
   }
   void count_time(std::int64_t end) {
     if (under_way_since_ == 0) return;
     times_.total += static_cast<double>(end - std::exchange(under_way_since_, 0)) * 1e-9;
   }
 
-  // Each rank's part of a list, at its place among zeros: their sum is the list of all.
-  void reduce_sparse() {
+  // Of all ranks, ascending, each once.
+  Tensor all_rows(std::span<const std::int64_t> mine) {
     const auto ranks = static_cast<std::size_t>(communicator_.size());
     const auto own = static_cast<std::size_t>(communicator_.rank());
-    for (Item& item : items_) {
-      if (!item.sparse()) continue;
-      const std::span<const std::int64_t> mine = item.rows.span<std::int64_t>();
-      HeapVector<std::uint64_t> counts(ranks, context_.heap());
-      counts[own] = mine.size();
-      all_reduce_sum(communicator_, context_.heap(), counts);
-      std::size_t total = 0, before = 0;
-      for (std::size_t i = 0; i < ranks; ++i) {
-        if (i == own) before = total;
-        total += counts[i];
-      }
-      HeapVector<std::uint64_t> rows(total, context_.heap());
-      for (std::size_t i = 0; i < mine.size(); ++i)
-        rows[before + i] = static_cast<std::uint64_t>(mine[i]);
-      all_reduce_sum(communicator_, context_.heap(), rows);
-      std::sort(rows.begin(), rows.end());
-      const auto count =
-          static_cast<std::size_t>(std::unique(rows.begin(), rows.end()) - rows.begin());
+    HeapVector<std::uint64_t> counts(ranks, context_.heap());
+    counts[own] = mine.size();
+    all_reduce_sum(communicator_, context_.heap(), counts);
+    std::size_t total = 0, before = 0;
+    for (std::size_t i = 0; i < ranks; ++i) {
+      if (i == own) before = total;
+      total += counts[i];
+    }
+    // Each rank's part of a list, at its place among zeros: their sum is the list of all.
+    HeapVector<std::uint64_t> rows(total, context_.heap());
+    for (std::size_t i = 0; i < mine.size(); ++i)
+      rows[before + i] = static_cast<std::uint64_t>(mine[i]);
+    all_reduce_sum(communicator_, context_.heap(), rows);
+    std::sort(rows.begin(), rows.end());
+    const auto count =
+        static_cast<std::size_t>(std::unique(rows.begin(), rows.end()) - rows.begin());
+    const Tensor numbers = Tensor::empty(context_, Shape{count}, DType::int64);
+    std::int64_t* number = numbers.mutable_data<std::int64_t>();
+    for (std::size_t i = 0; i < count; ++i) number[i] = static_cast<std::int64_t>(rows[i]);
+    return numbers;
+  }
 
-      const Tensor numbers = Tensor::empty(context_, Shape{count}, DType::int64);
-      std::int64_t* number = numbers.mutable_data<std::int64_t>();
-      for (std::size_t i = 0; i < count; ++i) number[i] = static_cast<std::int64_t>(rows[i]);
+  void reduce_sparse() {
+    for (Item& item : items_) {
+      if (!item.sparse.defined()) continue;
+      const std::span<const std::int64_t> mine = item.sparse.rows.span<std::int64_t>();
+      Tensor numbers = all_rows(mine);
+      const std::span<const std::int64_t> all = numbers.span<std::int64_t>();
       // A rank that lacks a row adds zeros, as a shard without it does.
-      const Tensor values = Tensor::zeros(context_, item.shape.with(0, count));
-      const Tensor source = contiguous(context_, item.values);
-      const std::size_t width = mine.empty() ? 0 : source.bytes() / mine.size();
+      const Tensor values = Tensor::zeros(context_, item.parameter.shape().with(0, all.size()));
+      const Tensor source = contiguous(context_, item.sparse.values);
+      const std::size_t width = item.rows.row_elements() * sizeof(float);
       std::byte* target = values.mutable_raw();
       for (std::size_t i = 0, at = 0; i < mine.size(); ++i) {
-        while (number[at] != mine[i]) ++at;
+        while (all[at] != mine[i]) ++at;
         std::memcpy(target + at * width, source.raw() + i * width, width);
       }
-      all_reduce(communicator_, context_.heap(), values.mutable_span<float>());
-      item.values = values;
-      item.rows = numbers;
+      const Shared<GradientBucket> bucket = new_bucket(collective_tag);
+      const RowPartition partition = item.rows.only(all);
+      bucket->add(values, partition, reduced_);
+      reduced_ += values.elements();
+      bucket->close();
+      bucket->start();
+      bucket->finish();
+      item.sparse.values = bucket->values();
+      item.sparse.rows = options_.keep_own_rows ? own_rows(item, partition, all) : numbers;
     }
+  }
+  // Counted from the first row that this rank keeps.
+  Tensor own_rows(const Item& item, const RowPartition& partition,
+                  std::span<const std::int64_t> all) {
+    const Part own = partition.part(communicator_.rank(), communicator_.size());
+    const auto first = static_cast<std::int64_t>(own_part(item).begin);
+    const Tensor rows = Tensor::empty(context_, Shape{own.count}, DType::int64);
+    for (std::size_t i = 0; i < own.count; ++i)
+      rows.mutable_data<std::int64_t>()[i] = all[own.begin + i] - first;
+    return rows;
+  }
+  Part own_part(const Item& item) const {
+    return item.rows.part(communicator_.rank(), communicator_.size());
   }
 
   // What is left to do with a sum of all ranks.
   void give(Item& item) {
-    Tensor values = item.values;
-    if (!item.sparse()) {
-      const Tensor& all = buckets_[item.bucket].values();
-      values = all.slice(0, item.begin, item.begin + item.shape.elements()).reshape(item.shape);
+    Shape shape = item.parameter.shape();
+    Gradient sum;
+    if (options_.keep_own_rows) {
+      const Part own = own_part(item);
+      shape = shape.rank() == 0 ? Shape{own.count} : shape.with(0, own.count);
+      sum.first_row = own.begin;
     }
+    if (item.sparse.defined()) {
+      sum.rows = item.sparse.rows;
+      sum.values = item.sparse.values.reshape(shape.with(0, sum.rows.size(0)));
+    } else {
+      sum.values = buckets_[item.bucket]
+                       ->values()
+                       .slice(0, item.begin, item.begin + shape.elements())
+                       .reshape(shape);
+    }
+    item.sparse = {};
     if (item.factor != 1)
-      for (float& value : values.mutable_span<float>()) value *= item.factor;
+      for (float& value : sum.values.mutable_span<float>()) value *= item.factor;
     if (item.stored != DType::fp32)
-      values =
-          run(context_, *context_.built_in().cast, CastSetting{.dtype = item.stored}, {values})[0];
+      sum.values = run(context_, *context_.built_in().cast, CastSetting{.dtype = item.stored},
+                       {sum.values})[0];
     Gradient total = item.parameter.gradient();
     item.parameter.clear_gradient();  // so that the sum may be made in place
-    context_.built_in().accumulate(context_, total, {std::move(values), std::move(item.rows)});
+    context_.built_in().accumulate(context_, total, std::move(sum));
     item.parameter.set_gradient(std::move(total));
   }
 
@@ -264,12 +274,13 @@ class GradientReducer final : public GradientReceiver {
   Communicator& communicator_;
   GradientReducerOptions options_;
   HeapVector<Item> items_;
-  HeapVector<Bucket> buckets_;
-  HeapVector<Tensor> addends_;  // of the bucket that is being filled
-  std::size_t gathered_ = 0;    // elements of them
-  std::size_t finished_ = 0;    // buckets at the front that are done
-  std::size_t released_ = 0;    // and those whose memory is free
-  std::size_t given_ = 0;       // items at the front that their parameters have
+  HeapVector<Shared<GradientBucket>> buckets_;
+  Shared<GradientBucket> filling_;
+  std::uint32_t step_ = 0;
+  std::uint64_t reduced_ = 0;  // elements of this step so far
+  std::size_t finished_ = 0;   // buckets at the front that are done
+  std::size_t released_ = 0;   // and those whose memory is free
+  std::size_t given_ = 0;      // items at the front that their parameters have
   std::int64_t under_way_since_ = 0;
   ReductionTimes times_{};
 };

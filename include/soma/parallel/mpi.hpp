@@ -23,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include <stdlib.h>  // setenv is not in <cstdlib>
+
 // Only MPI's C functions are used. Its old C++ classes would have to be linked, and warn.
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX 1
@@ -45,27 +47,34 @@ inline std::string text_of(int code) {
   return std::string(text.data(), static_cast<std::size_t>(length));
 }
 
-// Error parallel.transport unless the call that returned `code` succeeded.
+}  // namespace detail
+
+// Error parallel.transport unless the call of MPI that returned `code` succeeded.
 inline void check(std::string_view call, int code) {
   if (code != MPI_SUCCESS)
-    fail(error_id::parallel_transport, call, "result", soma::quoted(text_of(code)), "MPI_SUCCESS");
+    fail(error_id::parallel_transport, call, "result", soma::quoted(detail::text_of(code)),
+         "MPI_SUCCESS");
 }
-
-}  // namespace detail
 
 // MPI from here to the end of the object, unless the host has initialised it already: then nothing.
 // Left by an exception it ends all processes (MPI_Abort): who is inside MPI_Finalize waits for
 // ranks that may be waiting for this one. Where MPI offers no more than MPI_THREAD_FUNNELED,
 // communicators belong to the thread that made this. Error parallel.transport.
+//
+// Open MPI over TCP lets a receiver ask for the pieces of a large message. Two ranks that exchange
+// such messages then wait for each other: between two hosts with 1 Gbit/s both ways together carry
+// what one could. Told to send instead, they carry nearly twice as much. So that is the default
+// here: environment variable OMPI_MCA_btl_tcp_flags, unless it is set.
 class Environment {
  public:
   Environment() : exceptions_(std::uncaught_exceptions()) {
     int initialised = 0, provided = 0;
-    detail::check("MPI_Initialized", MPI_Initialized(&initialised));
+    mpi::check("MPI_Initialized", MPI_Initialized(&initialised));
     if (initialised != 0) return;
+    ::setenv("OMPI_MCA_btl_tcp_flags", "1", 0);  // MCA_BTL_FLAGS_SEND
     // One thread at a time, as a Communicator promises.
-    detail::check("MPI_Init_thread",
-                  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
+    mpi::check("MPI_Init_thread",
+               MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
     owner_ = true;
     if (provided < MPI_THREAD_FUNNELED) {
       MPI_Finalize();
@@ -114,11 +123,11 @@ class Communicator final : public soma::Communicator {
     if (options.group == MPI_COMM_NULL)
       fail(error_id::parallel_argument, "mpi::Communicator", "group", "MPI_COMM_NULL",
            "a group of processes");
-    detail::check("MPI_Comm_dup", MPI_Comm_dup(options.group, &group_));
+    mpi::check("MPI_Comm_dup", MPI_Comm_dup(options.group, &group_));
     // Without this a failed call would end the process.
-    detail::check("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN));
-    detail::check("MPI_Comm_rank", MPI_Comm_rank(group_, &rank_));
-    detail::check("MPI_Comm_size", MPI_Comm_size(group_, &size_));
+    mpi::check("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN));
+    mpi::check("MPI_Comm_rank", MPI_Comm_rank(group_, &rank_));
+    mpi::check("MPI_Comm_size", MPI_Comm_size(group_, &size_));
   }
   ~Communicator() override {
     int finalised = 0;
@@ -142,7 +151,7 @@ class Communicator final : public soma::Communicator {
     for_pieces(bytes.size(), [&](std::size_t begin, int count) {
       const int code = MPI_Isend(bytes.data() + begin, count, MPI_BYTE, to, tag, group_,
                                  &message.requests.emplace_back(MPI_REQUEST_NULL));
-      detail::check("MPI_Isend", code);
+      mpi::check("MPI_Isend", code);
     });
     return keep(std::move(message));
   }
@@ -151,7 +160,7 @@ class Communicator final : public soma::Communicator {
     for_pieces(bytes.size(), [&](std::size_t begin, int count) {
       const int code = MPI_Irecv(bytes.data() + begin, count, MPI_BYTE, from, tag, group_,
                                  &message.requests.emplace_back(MPI_REQUEST_NULL));
-      detail::check("MPI_Irecv", code);
+      mpi::check("MPI_Irecv", code);
     });
     return keep(std::move(message));
   }
@@ -202,7 +211,7 @@ class Communicator final : public soma::Communicator {
   }
   void check_count(const Message& message, const MPI_Status& status) const {
     int count = 0;
-    detail::check("MPI_Get_count", MPI_Get_count(&status, MPI_BYTE, &count));
+    mpi::check("MPI_Get_count", MPI_Get_count(&status, MPI_BYTE, &count));
     const std::size_t before = message.over * piece_bytes_;
     const std::size_t expected = (std::min)(piece_bytes_, message.bytes - before);
     const auto sent = static_cast<std::size_t>(count);

@@ -1,7 +1,8 @@
 #pragma once
-// Who has what: which shards of a batch a rank computes, and which part of a buffer it owns after a
-// reduce-scatter.
+// Who has what: which shards of a batch a rank computes, which part of a buffer it owns after a
+// reduce-scatter, which rows of a parameter it keeps.
 
+#include <soma/autograd/row_blocks.hpp>
 #include <soma/base/error.hpp>
 
 #include <bit>
@@ -24,6 +25,14 @@ inline void check_ranks(int ranks, std::size_t shards) {
       static_cast<std::size_t>(ranks) > shards)
     fail(error_id::parallel_ranks, "check_ranks", "number of ranks", std::to_string(ranks),
          "a power of two up to the number of shards, " + std::to_string(shards));
+}
+
+// The place of a rank's part among those of `ranks`, a power of two, in the order of the buffer:
+// its bits reversed, see owned_range().
+inline std::size_t place_of_part(int rank, int ranks) {
+  std::size_t place = 0;
+  for (int bit = 1; bit < ranks; bit *= 2) place = 2 * place + ((rank & bit) != 0 ? 1 : 0);
+  return place;
 }
 
 // The shards (a power of two of them) of one rank: neighbours, hence a subtree of the tree in which
@@ -62,5 +71,44 @@ inline Part owned_range(std::size_t count, int rank, int ranks) {
   }
   return part;
 }
+
+// The rows of a parameter that a rank keeps where ranks share them: halved as owned_range() does,
+// but along the tree of RowBlock only. Of a block that does not split the upper half is empty, so
+// small parameters are all rank 0's.
+inline Part owned_rows(std::size_t rows, std::size_t row_elements, int rank, int ranks) {
+  RowBlock block{0, rows};
+  for (int bit = 1; bit < ranks; bit *= 2) {
+    const bool upper = (rank & bit) != 0;
+    if (block.splits(row_elements))
+      block = upper ? block.upper() : block.lower();
+    else if (upper)
+      block = {block.end(), 0};
+  }
+  return {block.begin, block.rows};
+}
+
+// Which part of a buffer each rank ends with: one for each, in the order of the ranks' reversed
+// bits, together the whole.
+class Partition {
+ public:
+  virtual ~Partition() = default;
+  // The parts of all ranks whose lowest log2(ranks) bits are those of `rank`: neighbours.
+  virtual Part part(int rank, int ranks) const = 0;
+
+ protected:
+  Partition() = default;
+  Partition(const Partition&) = default;
+  Partition& operator=(const Partition&) = default;
+};
+
+// owned_range().
+class EvenPartition final : public Partition {
+ public:
+  explicit EvenPartition(std::size_t count = 0) : count_(count) {}
+  Part part(int rank, int ranks) const override { return owned_range(count_, rank, ranks); }
+
+ private:
+  std::size_t count_;
+};
 
 }  // namespace soma

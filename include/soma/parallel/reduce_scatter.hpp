@@ -47,24 +47,58 @@ inline constexpr std::size_t any_number_of_shards = (std::numeric_limits<std::si
 
 }  // namespace detail
 
-// After it, each rank has the sum over all ranks of its owned_range(); the rest of the buffer holds
-// partial sums of no use. Every rank starts it with the same number of elements and the same tag.
-// Several may be on their way at once, with different tags, started and advanced in any order. One
-// object is used for one buffer after the other and keeps its scratch of half the largest.
-// Destroyed while on its way: the messages are taken back; the other ranks' waits fail in the end.
+// How sums travel where that is not as fp32.
+class SumFormat {
+ public:
+  virtual ~SumFormat() = default;
+  virtual std::size_t bytes() const = 0;  // of a number
+  // Rounds sums to numbers of the format and writes their codes. They are those from element
+  // `begin` of the buffer on, and the addends of `ranks` neighbours are in them.
+  virtual void round(std::size_t begin, std::span<float> sums, int ranks,
+                     std::span<std::byte> codes) = 0;
+  virtual void widen(std::span<const std::byte> codes, std::span<float> values) = 0;
+
+ protected:
+  SumFormat() = default;
+  SumFormat(const SumFormat&) = default;
+  SumFormat& operator=(const SumFormat&) = default;
+};
+
+// After it, each rank has the sum over all ranks of its part of the buffer, owned_range() or what
+// another Partition says; the rest holds partial sums of no use. Every rank starts it with the same
+// number of elements, the same partition and the same tag. Several may be on their way at once,
+// with different tags, started and advanced in any order. One object is used for one buffer after
+// the other and keeps its scratch of half the largest. Destroyed while on its way: the messages are
+// taken back; the other ranks' waits fail in the end.
+//
+// With a SumFormat what travels is rounded before each round: what a rank sends, and what it keeps
+// of the same sums, so that a result does not depend on who owns it. The sums at the end are fp32.
 class ReduceScatter {
  public:
   // Error parallel.ranks.
-  ReduceScatter(Communicator& communicator, Heap& heap, int tag)
-      : communicator_(communicator), scratch_(heap), tag_(tag), distance_(communicator.size()) {
+  ReduceScatter(Communicator& communicator, Heap& heap, int tag, SumFormat* format = nullptr)
+      : communicator_(communicator),
+        scratch_(heap),
+        sent_(heap),
+        arriving_(heap),
+        format_(format),
+        tag_(tag),
+        distance_(communicator.size()) {
     check_ranks(communicator.size(), detail::any_number_of_shards);
   }
 
-  // The values are this object's until done(). Errors memory.exhausted, parallel.argument (the tag;
-  // the one before is not done, perhaps for an error).
+  // The values are this object's until done(), and the partition stays where it is. Errors
+  // memory.exhausted, parallel.argument (the tag; the one before is not done, perhaps for an
+  // error).
   void start(std::span<float> values) {
     if (!done()) detail::still_on_its_way("ReduceScatter::start");
+    even_ = EvenPartition(values.size());
+    start(values, even_);
+  }
+  void start(std::span<float> values, const Partition& partition) {
+    if (!done()) detail::still_on_its_way("ReduceScatter::start");
     values_ = values;
+    partition_ = &partition;
     distance_ = 1;
     if (!done()) start_round();
   }
@@ -88,38 +122,55 @@ class ReduceScatter {
       communicator_.wait(send_);
       end_round();
     }
-    const Part own = owned_range(values_.size(), communicator_.rank(), communicator_.size());
+    const Part own = partition_->part(communicator_.rank(), communicator_.size());
     return values_.subspan(own.begin, own.count);
   }
 
  private:
   int peer() const { return communicator_.rank() ^ distance_; }
-  std::span<float> part_of(int rank) const {  // after this round
-    const Part part = owned_range(values_.size(), rank, 2 * distance_);
-    return values_.subspan(part.begin, part.count);
-  }
+  Part part_of(int rank) const {
+    return partition_->part(rank, 2 * distance_);
+  }  // after this round
   void start_round() {
-    const std::span<float> arriving = scratch_.get(part_of(communicator_.rank()).size());
-    receive_ = communicator_.start_receive(peer(), tag_, std::as_writable_bytes(arriving));
-    send_ = communicator_.start_send(peer(), tag_, std::as_bytes(part_of(peer())));
+    const Part own = part_of(communicator_.rank()), theirs = part_of(peer());
+    const std::span<float> sums = scratch_.get(own.count);
+    if (format_ == nullptr) {
+      receive_ = communicator_.start_receive(peer(), tag_, std::as_writable_bytes(sums));
+      send_ = communicator_.start_send(peer(), tag_,
+                                       std::as_bytes(values_.subspan(theirs.begin, theirs.count)));
+      return;
+    }
+    const std::size_t bytes = format_->bytes();
+    const Part both = partition_->part(communicator_.rank(), distance_);
+    const std::span<std::byte> codes = sent_.get(both.count * bytes);
+    format_->round(both.begin, values_.subspan(both.begin, both.count), distance_, codes);
+    receive_ = communicator_.start_receive(peer(), tag_, arriving_.get(own.count * bytes));
+    send_ = communicator_.start_send(
+        peer(), tag_, codes.subspan((theirs.begin - both.begin) * bytes, theirs.count * bytes));
   }
   void end_round() {
-    const std::span<float> own = part_of(communicator_.rank());
-    detail::add(own.data(), scratch_.get(own.size()).data(), own.size());
+    const Part own = part_of(communicator_.rank());
+    const std::span<float> arrived = scratch_.get(own.count);
+    if (format_ != nullptr) format_->widen(arriving_.get(own.count * format_->bytes()), arrived);
+    detail::add(values_.data() + own.begin, arrived.data(), own.count);
     distance_ *= 2;
     if (!done()) start_round();
   }
 
   Communicator& communicator_;
-  detail::Scratch<float> scratch_;  // outlives the requests
+  detail::Scratch<float> scratch_;  // these three outlive the requests
+  detail::Scratch<std::byte> sent_, arriving_;
+  SumFormat* format_;
   int tag_;
   int distance_;  // of this round; the number of ranks: done
+  EvenPartition even_{};
+  const Partition* partition_ = &even_;
   std::span<float> values_;
   Request receive_, send_;
 };
 
-// From each rank its owned_range(), to all the whole buffer. The rest as ReduceScatter, but without
-// scratch. The elements may be of any type, of which memory is copied.
+// From each rank its part, to all the whole buffer. The rest as ReduceScatter, but without scratch.
+// The elements may be of any type, of which memory is copied.
 class AllGather {
  public:
   // Error parallel.ranks.
@@ -135,11 +186,17 @@ class AllGather {
   // Errors parallel.argument (that, the tag; the one before is not done, perhaps for an error).
   void start(std::span<std::byte> bytes, std::size_t element_bytes) {
     if (!done()) detail::still_on_its_way("AllGather::start");
+    even_ = EvenPartition(element_bytes == 0 ? 0 : bytes.size() / element_bytes);
+    start(bytes, element_bytes, even_);
+  }
+  void start(std::span<std::byte> bytes, std::size_t element_bytes, const Partition& partition) {
+    if (!done()) detail::still_on_its_way("AllGather::start");
     if (element_bytes == 0 || bytes.size() % element_bytes != 0)
       fail(error_id::parallel_argument, "AllGather::start", "bytes", std::to_string(bytes.size()),
            "a multiple of the size of an element, " + std::to_string(element_bytes));
     bytes_ = bytes;
     element_bytes_ = element_bytes;
+    partition_ = &partition;
     distance_ = communicator_.size() / 2;
     if (!done()) start_round();
   }
@@ -163,7 +220,7 @@ class AllGather {
  private:
   int peer() const { return communicator_.rank() ^ distance_; }
   std::span<std::byte> part_of(int rank) const {  // before this round
-    const Part part = owned_range(bytes_.size() / element_bytes_, rank, 2 * distance_);
+    const Part part = partition_->part(rank, 2 * distance_);
     return bytes_.subspan(part.begin * element_bytes_, part.count * element_bytes_);
   }
   void start_round() {
@@ -180,6 +237,8 @@ class AllGather {
   int distance_ = 0;  // of this round; 0: done
   std::span<std::byte> bytes_;
   std::size_t element_bytes_ = 1;
+  EvenPartition even_{};
+  const Partition* partition_ = &even_;
   Request receive_, send_;
 };
 

@@ -5,6 +5,7 @@
 #include <soma/state/record.hpp>
 #include <soma/state/state_dict.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,11 +14,20 @@ namespace soma {
 
 struct Checkpoint {
   StateDict weights{}, optimizer{};
-  StateDict precision{};         // amax histories behind scales
+  StateDict precision{};        // amax histories behind scales
   Record progress{"progress"};  // step, epoch, position in the data, scale of the loss ...
   // What has to be the same for the run to go on with the same numbers: the model's shape, a hash
   // of the data, options, the library's version, the mode of arithmetic.
   Record identity{"identity"};
+  // Given to save() only: `optimizer` is empty, and so many parts of it were given to save_part().
+  // 0: it is here. What is loaded is whole.
+  std::size_t optimizer_parts = 0;
+};
+
+// Of tensors whose rows are cut into `count` parts, the one at place `index`: part after part they
+// are the whole (join_parts() puts them together).
+struct CheckpointPart {
+  std::size_t index = 0, count = 1;
 };
 
 class CheckpointStore {
@@ -33,10 +43,28 @@ class CheckpointStore {
   virtual void save_best(const Checkpoint& checkpoint) = 0;
   virtual bool load_best(Context& context, Checkpoint& checkpoint) = 0;
 
+  // Where ranks share an optimizer's states, each of them writes its own part, with a store of its
+  // own: rank 0 begins and gets a name for the place, all save their parts there, and when the last
+  // is done rank 0 calls save(), with which they become part of the checkpoint. Until then nothing
+  // is seen of them; what was begun and not saved is dropped, at the latest with the store, and
+  // never gets into another checkpoint. Error checkpoint.parts: a store that cannot do that.
+  virtual std::string begin_parts(std::uint64_t /*step*/) { no_parts(); }
+  virtual void save_part(const std::string& /*place*/, const CheckpointPart& /*part*/,
+                         const StateDict& /*optimizer*/) {
+    no_parts();
+  }
+  virtual void drop_parts() {}
+
  protected:
   CheckpointStore() = default;
   CheckpointStore(const CheckpointStore&) = default;
   CheckpointStore& operator=(const CheckpointStore&) = default;
+
+ private:
+  [[noreturn]] static void no_parts() {
+    fail(error_id::checkpoint_parts, "CheckpointStore", "store", "one that takes whole states only",
+         "one that ranks can save parts to, such as CheckpointFolder");
+  }
 };
 
 // Whether a run with the identity `current` may go on from a checkpoint with the identity `saved`:

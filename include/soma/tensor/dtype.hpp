@@ -74,6 +74,13 @@ constexpr const DTypeInfo& info(DType dtype) {
   return dtype_infos[static_cast<std::size_t>(dtype)];
 }
 
+// Of the type whose elements have that format; -1: there is none.
+constexpr int dtype_index(const FloatFormat& format) {
+  for (std::size_t i = 0; i < dtype_infos.size(); ++i)
+    if (dtype_infos[i].floating && dtype_infos[i].format == format) return static_cast<int>(i);
+  return -1;
+}
+
 }  // namespace detail
 
 // All of them, in the order of the enumeration.
@@ -102,10 +109,9 @@ inline DType find_dtype(std::string_view name) {
 // The type whose elements have that format, whatever its overflow policy. Error
 // tensor.unknown_dtype.
 inline DType find_dtype(const FloatFormat& format) {
-  for (const DType dtype : dtypes)
-    if (is_floating(dtype) && format_of(dtype) == format.with(Overflow::special)) return dtype;
-  fail(error_id::unknown_dtype, "find_dtype", "format", to_string(format),
-       "one that tensors have");
+  const int index = detail::dtype_index(format.with(Overflow::special));
+  if (index >= 0) return static_cast<DType>(index);
+  fail(error_id::unknown_dtype, "find_dtype", "format", to_string(format), "one that tensors have");
 }
 
 // dtype_of<T>: the tag of a C++ type. An undefined one is a compile error.
@@ -142,16 +148,6 @@ struct DTypeOf<bool> {
 
 template <FloatFormat F>
 class minifloat;  // numeric/minifloat.hpp
-
-namespace detail {
-
-constexpr int dtype_index(const FloatFormat& format) {
-  for (std::size_t i = 0; i < dtype_infos.size(); ++i)
-    if (dtype_infos[i].floating && dtype_infos[i].format == format) return static_cast<int>(i);
-  return -1;
-}
-
-}  // namespace detail
 
 template <FloatFormat F>
 requires(detail::dtype_index(F) >= 0) struct DTypeOf<minifloat<F>> {

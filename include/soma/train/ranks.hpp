@@ -9,6 +9,9 @@
 #include <soma/parallel/broadcast_checkpoint.hpp>
 #include <soma/parallel/gradient_reducer.hpp>
 #include <soma/parallel/partition.hpp>
+#include <soma/parallel/row_partition.hpp>
+#include <soma/runtime/heap_vector.hpp>
+#include <soma/runtime/shared.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -45,6 +48,10 @@ class Ranks {
 
   // ---- a step
 
+  // Before the first batch of a step.
+  void begin_step(std::uint64_t step) {
+    if (!alone()) reducer_->begin_step(step);
+  }
   // This rank's shards of a batch. Error parallel.ranks (fewer shards than ranks).
   data::Batch part_of(const data::Batch& batch) {
     const Part own = owned_shards(batch.inputs.sequences.shards(), communicator_->rank(), count());
@@ -79,38 +86,27 @@ class Ranks {
             }};
   }
 
-  // ---- rows that each rank has some of: owned_range() of them
+  // ---- parameters of which each rank keeps some rows
 
-  std::pair<std::size_t, std::size_t> own_rows(std::size_t rows) const {
-    const Part own = owned_range(rows, communicator_->rank(), count());
+  std::pair<std::size_t, std::size_t> own_rows(const Parameter& parameter) const {
+    const Part own = rows_of(parameter).part(communicator_->rank(), count());
     return {own.begin, own.end()};
+  }
+  // Of sums over the gradients of own rows.
+  void sum_parts(std::span<double> values) {
+    all_reduce_parts(*communicator_, context_.heap(), values);
   }
   // From each rank its rows of every parameter, to all.
   void gather_rows(const Parameters& parameters) {
     constexpr std::size_t at_once = 16;
     for (std::size_t begin = 0; begin < parameters.size(); begin += at_once) {
-      std::vector<AllGather> gathers;
-      gathers.reserve(at_once);  // they stay where they are
+      HeapVector<Shared<RowGather>> gathers(context_.heap());
       const std::size_t end = (std::min)(parameters.size(), begin + at_once);
-      for (std::size_t i = begin; i < end; ++i) {
-        const Tensor value = parameters[i].value();
-        if (value.rank() == 0 || value.bytes() == 0) continue;
-        gathers.emplace_back(*communicator_, static_cast<int>(i - begin));
-        gathers.back().start({value.mutable_raw(), value.bytes()}, value.bytes() / value.size(0));
-      }
-      for (AllGather& gather : gathers) gather.finish();
+      for (std::size_t i = begin; i < end; ++i)
+        gathers.push_back(Shared<RowGather>::make(context_.heap(), *communicator_,
+                                                  static_cast<int>(i - begin), parameters[i]));
+      for (const Shared<RowGather>& gather : gathers) gather->finish();
     }
-  }
-  // The whole of a tensor of that shape.
-  Tensor gather_rows(const Tensor& own, const Shape& shape) {
-    const Tensor whole = Tensor::empty(context_, shape, own.dtype());
-    if (whole.bytes() == 0) return whole;
-    const auto [begin, end] = own_rows(shape[0]);
-    copy(own, whole.slice(0, begin, end));
-    AllGather gather(*communicator_, collective_tag);
-    gather.start({whole.mutable_raw(), whole.bytes()}, whole.bytes() / shape[0]);
-    gather.finish();
-    return whole;
   }
 
   // ---- beginning and resuming
@@ -130,11 +126,38 @@ class Ranks {
     if (!alone()) broadcast(*communicator_, std::as_writable_bytes(std::span(&flag, 1)));
     return flag != 0;
   }
+  std::string from_first(const std::string& text) {
+    return soma::detail::broadcast_text(*communicator_, text, 0);
+  }
   Checkpoint from_first(const Checkpoint& checkpoint) {
     return broadcast_checkpoint(*communicator_, context_, checkpoint);
   }
 
  private:
+  static RowPartition rows_of(const Parameter& parameter) {
+    return RowPartition(parameter.var.shape(), parameter.first_row, parameter.last_row);
+  }
+
+  // Stays where it is: messages on their way belong to it.
+  class RowGather final : public Counted {
+   public:
+    RowGather(Heap& heap, Communicator& communicator, int tag, const Parameter& parameter)
+        : Counted(heap),
+          values_(parameter.value()),
+          rows_(rows_of(parameter)),
+          gather_(communicator, tag) {
+      if (values_.bytes() != 0)
+        gather_.start({values_.mutable_raw(), values_.bytes()},
+                      rows_.row_elements() * size_of(values_.dtype()), rows_);
+    }
+    void finish() { gather_.finish(); }
+
+   private:
+    Tensor values_;
+    RowPartition rows_;
+    AllGather gather_;
+  };
+
   Context& context_;
   Communicator* communicator_;
   std::optional<GradientReducer> reducer_{};

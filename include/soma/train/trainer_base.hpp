@@ -56,11 +56,12 @@ struct TrainerOptions {
 
   // The ranks of a run that several train together (docs/scaling.md), a power of two up to the
   // shards of a batch. Each has a trainer with the same options and a source of the same batches,
-  // of which it computes its shards; only rank 0 needs a store of checkpoints. nullptr: alone.
+  // of which it computes its shards. Only rank 0 needs a store of checkpoints; with shard_optimizer
+  // all have one to the same place, such as CheckpointPartFolder. nullptr: alone.
   Communicator* communicator = nullptr;
   std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
   bool overlap = true;           // gradients travel while backward goes on
-  bool shard_optimizer = false;  // each rank keeps its part of the moments (ZeRO stage 1)
+  bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
 };
 
 class TrainerBase {
@@ -73,7 +74,12 @@ class TrainerBase {
         options_(options),
         precision_(context, options.precision, options.seed),
         optimizer_(make_optimizer()),
-        ranks_(context, options.communicator, {options.reduce_bucket_bytes, options.overlap}) {
+        ranks_(context, options.communicator,
+               {.bucket_bytes = options.reduce_bucket_bytes,
+                .overlap = options.overlap,
+                .keep_own_rows = options.shard_optimizer,
+                .format = options.precision.reduction,
+                .seed = options.seed}) {
     check_options();
     join_ranks();
   }
@@ -86,7 +92,7 @@ class TrainerBase {
   // source that does not know its length), train.not_finite, train.checkpoint_needed,
   // checkpoint.identity, checkpoint.operator, and those of the task, the source and the store. With
   // ranks, what ends one ends all: the others get parallel.rank_lost. parallel.mismatch: they were
-  // not given the same.
+  // not given the same. checkpoint.parts: their stores do not lead to one place.
   Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
              const StopFlag* stop = nullptr);
 
@@ -127,7 +133,10 @@ class TrainerBase {
   void join_ranks();
   void begin_ranks(const data::BatchSource& batches, const data::BatchSource* held_out,
                    std::uint64_t steps);
-  StateDict optimizer_state();
+  double gradient_norm();
+  bool shares_moments() const;
+  void save_optimizer(Checkpoint& checkpoint);
+  void save_parts(const StateDict& own);
   Evaluation evaluate_all(data::BatchSource& held_out);
   void add_losses(std::span<PartLoss> losses, Gathered& sums);
   bool gather(data::BatchSource& batches, Tape& tape, Gathered& sums);

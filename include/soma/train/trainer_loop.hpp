@@ -97,7 +97,7 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
 inline void TrainerBase::save(const data::BatchSource& batches) {
   Checkpoint checkpoint;
   checkpoint.weights = nn::state_dict(task_.parameters());
-  checkpoint.optimizer = optimizer_state();
+  save_optimizer(checkpoint);
   checkpoint.precision = precision_.state();
   checkpoint.identity = identity(batches);
   Record& record = checkpoint.progress;
@@ -158,6 +158,7 @@ inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& b
 // Forward and backward of the batches of one step. False: the epoch had none left.
 inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered& sums) {
   clear_gradients(task_.parameters());
+  ranks_.begin_step(progress_.step);
   std::vector<PartLoss> losses;
   for (std::size_t part = 0; part < options_.accumulate; ++part) {
     const std::int64_t start = monotonic_nanoseconds();
@@ -208,7 +209,7 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
       (options_.accumulate == 1 ? 1.0 : 1.0 / static_cast<double>(sums.sequences)) *
       (scaled ? double{scaler_.inverse()} : 1.0);
   info.loss = sums.loss / static_cast<double>(sums.sequences);
-  info.gradient_norm = optim::gradient_norm(context_, task_.parameters()) * share;
+  info.gradient_norm = gradient_norm() * share;
   info.learning_rate = schedule(progress_.step);
   const bool finite = std::isfinite(info.gradient_norm);
   // A gradient that overflowed under a scale says that the scale was too large.

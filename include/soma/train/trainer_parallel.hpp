@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace soma::train {
@@ -17,13 +18,9 @@ inline void TrainerBase::join_ranks() {
   if (!task_.takes_parts())
     fail(error_id::train_options, "Trainer", "task", "one whose loss is always a mean",
          "one that several ranks can share (Task::takes_parts)");
-  if (options_.precision.reduction != Quantizer{})
-    fail(error_id::train_options, "Trainer", "precision.reduction",
-         to_string(options_.precision.reduction.format),
-         "fp32, in which ranks add up (Precision::weight_gradients rounds the sum)");
   precision_.use_parts(ranks_.maximum());
   if (options_.shard_optimizer)
-    optimizer_.keep_rows([&](std::size_t rows) { return ranks_.own_rows(rows); });
+    optimizer_.keep_rows([&](const Parameter& parameter) { return ranks_.own_rows(parameter); });
 }
 
 // All that has to be the same on all ranks, besides what a checkpoint remembers.
@@ -40,13 +37,58 @@ inline void TrainerBase::begin_ranks(const data::BatchSource& batches,
   run.set("resume", options_.resume);
   run.set("reduce_bucket_bytes", options_.reduce_bucket_bytes);
   run.set("shard_optimizer", options_.shard_optimizer);
+  if (shares_moments())
+    run.set("checkpoints", options_.checkpoints == nullptr ? "none" : "a store");
   ranks_.begin(run, task_.parameters());
   has_store_ = ranks_.from_first(options_.checkpoints != nullptr);
+  if (!has_store_ || !shares_moments()) return;
+  // Whether each of them can write where rank 0 does shows now, not after hours.
+  save_parts({});
+  if (ranks_.first()) options_.checkpoints->drop_parts();
 }
 
-inline StateDict TrainerBase::optimizer_state() {
-  return optimizer_.state(
-      [&](const Tensor& own, const Shape& shape) { return ranks_.gather_rows(own, shape); });
+// Of this rank's gradients, or where ranks share them of all.
+inline double TrainerBase::gradient_norm() {
+  if (ranks_.alone() || !options_.shard_optimizer)
+    return optim::gradient_norm(context_, task_.parameters());
+  return optim::gradient_norm(context_, task_.parameters(),
+                              [&](std::span<double> sums) { ranks_.sum_parts(sums); });
+}
+
+inline bool TrainerBase::shares_moments() const {
+  return options_.shard_optimizer && ranks_.count() > 1;
+}
+
+// Into the checkpoint; or each rank's own part beside it.
+inline void TrainerBase::save_optimizer(Checkpoint& checkpoint) {
+  if (!shares_moments()) {
+    checkpoint.optimizer = optimizer_.state();
+    return;
+  }
+  save_parts(optimizer_.state());
+  checkpoint.optimizer_parts = static_cast<std::size_t>(ranks_.count());
+}
+
+// All parts are there when it returns, on any rank.
+inline void TrainerBase::save_parts(const StateDict& own) {
+  CheckpointStore& store = *options_.checkpoints;
+  const std::string place =
+      ranks_.from_first(ranks_.first() ? store.begin_parts(progress_.step) : std::string());
+  std::exception_ptr problem;
+  try {
+    store.save_part(place,
+                    {place_of_part(ranks_.communicator()->rank(), ranks_.count()),
+                     static_cast<std::size_t>(ranks_.count())},
+                    own);
+  } catch (...) {
+    problem = std::current_exception();
+  }
+  if (!ranks_.any(problem != nullptr)) return;
+  // Rank 0 may be ended with the others before it can tidy up.
+  if (ranks_.first()) store.drop_parts();
+  ranks_.barrier();
+  if (problem != nullptr) std::rethrow_exception(problem);
+  ranks_.barrier();  // ends with what a rank with a problem says
 }
 
 // A rank evaluates whole batches: their maxima are its own.

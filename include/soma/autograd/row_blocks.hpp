@@ -1,0 +1,26 @@
+#pragma once
+// The rows of a parameter as a tree of blocks: rows are halved until a block is small. What is
+// summed along this tree can be taken apart wherever ranks keep parts of a parameter, and put
+// together again with the same bits.
+
+#include <cstddef>
+
+namespace soma {
+
+// Of the smallest blocks, unless a single row has more. Small enough that the matrices of a model
+// can be shared evenly by hundreds of ranks; the biases of a layer stay whole.
+inline constexpr std::size_t row_block_elements = 2048;
+
+struct RowBlock {
+  std::size_t begin = 0, rows = 0;
+
+  std::size_t end() const { return begin + rows; }
+  bool splits(std::size_t row_elements) const {
+    return rows > 1 && rows * row_elements > row_block_elements;
+  }
+  // The lower half has one more if their number is odd.
+  RowBlock lower() const { return {begin, rows - rows / 2}; }
+  RowBlock upper() const { return {end() - rows / 2, rows / 2}; }
+};
+
+}  // namespace soma

@@ -1,0 +1,68 @@
+// States that were cut into parts, put together again.
+
+#include <soma/soma.hpp>
+#include <soma/state/join_parts.hpp>
+
+#include "catch.hpp"
+#include "support/errors.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+using namespace soma;
+using namespace soma_test;
+
+TEST_CASE("rows follow each other, parts without any add none", "[unit]") {
+  auto context = make_context({.threads = 1});
+  const auto rows = [&](std::vector<float> values) {
+    const std::size_t count = values.size() / 2;
+    return Tensor::from(context, std::span<const float>(values), Shape{count, 2});
+  };
+  std::vector<StateDict> parts(4);
+  parts[0].set("w", rows({1, 2, 3, 4}));
+  parts[1].set("w", rows({}));
+  parts[2].set("w", rows({5, 6}));
+  parts[3].set("w", rows({}));
+  for (StateDict& part : parts) part.set("steps", Tensor::scalar(context, std::int64_t{9}));
+  const StateDict whole = join_parts(context, parts);
+  REQUIRE(whole.size() == 2);
+  CHECK(whole.at("w").shape() == Shape{3, 2});
+  for (std::size_t i = 0; i < 6; ++i)
+    CHECK(whole.at("w").span<float>()[i] == static_cast<float>(i + 1));
+  CHECK(whole.at("steps").item<std::int64_t>() == 9);
+  parts.resize(1);
+  CHECK(join_parts(context, parts).at("w").shape() == Shape{2, 2});
+}
+
+TEST_CASE("parts that do not belong together are refused", "[unit]") {
+  auto context = make_context({.threads = 1});
+  const auto rows = [&](std::size_t count) { return Tensor::zeros(context, Shape{count, 3}); };
+  const auto refused = [&](const StateDict& one, const StateDict& other) {
+    const StateDict parts[] = {one, other};
+    return message_of([&] { join_parts(context, parts); });
+  };
+  StateDict one, other;
+  one.set("w.first_moment", rows(2));
+  one.set("w.steps", Tensor::scalar(context, std::int64_t{4}));
+  other.set("w.first_moment", rows(1));
+  CHECK(refused(one, other) ==
+        "join_parts: number of tensors of part 2 is 1, wanted 2, as part 1 has it "
+        "[checkpoint.parts]");
+  other.set("w.steps", Tensor::scalar(context, std::int64_t{5}));
+  CHECK_THAT(refused(one, other), contains("\"w.steps\" of part 2 is "));
+  CHECK_THAT(refused(one, other), contains(" of another value"));
+  other.erase("w.steps");
+  other.set("v.steps", Tensor::scalar(context, std::int64_t{4}));
+  CHECK_THAT(refused(one, other), contains("\"w.steps\" of part 2 is missing"));
+  other.erase("v.steps");
+  other.set("w.steps", Tensor::scalar(context, std::int64_t{4}));
+  CHECK(refused(one, other) == "no error");
+  for (const Tensor& wrong : {Tensor::zeros(context, Shape{1, 4}), Tensor::zeros(context, Shape{3}),
+                              Tensor::zeros(context, Shape{1, 3}, DType::fp16)}) {
+    other.erase("w.first_moment");
+    other.set("w.first_moment", wrong);
+    CHECK_THAT(refused(one, other), contains("\"w.first_moment\" of part 2 is "));
+    CHECK_THAT(refused(one, other), contains("[checkpoint.parts]"));
+  }
+}
