@@ -53,11 +53,10 @@ double seconds(const Work& work) {
 
 // Times work() of that many operations against the multiply-add rate.
 template <class Work>
-void race(benchmark::State& state, const soma::Context& context, bool dot, double operations,
-          const Work& work) {
+void race(benchmark::State& state, const soma::Context& context, soma::Bf16Products products,
+          double operations, const Work& work) {
   // The rate has internal linkage and no effects: through a volatile, so that every call is made.
-  double (*volatile rate)(std::uint64_t) noexcept =
-      dot ? context.target().bf16_dot_rate : context.target().multiply_add_rate;
+  double (*volatile rate)(std::uint64_t) noexcept = context.rate(products);
   const soma::FloatEnvironment environment;
   std::vector<double> shares;
   work();
@@ -115,10 +114,13 @@ void gemm(benchmark::State& state, const Product& shape, const std::string& targ
     return bytes;
   };
   const std::vector<std::byte> a = stored(m * k, 1), b = stored(k * n, 2);
+  // Activations and their gradients have the operands' type, gradients of weights fp32.
+  const bool narrow = dtype != soma::DType::fp32 && segments == 1;
   std::vector<float> c(m * n);
   std::vector<std::size_t> bounds;
   for (std::size_t s = 0; s <= segments; ++s) bounds.push_back(k * s / segments);
-  Workspace workspace(context.kernels().gemm.workspace_bytes(m, n, segments));
+  Workspace workspace(
+      context.kernels().gemm.workspace_bytes(m, n, segments, context.bf16().products));
   soma::GemmArgs args;
   args.m = m, args.n = n, args.k = k;
   args.a = operand(m, k, a_transposed);
@@ -127,12 +129,12 @@ void gemm(benchmark::State& state, const Product& shape, const std::string& targ
   args.b.data = b.data();
   args.c.data = c.data();
   args.c.row_stride = n;
+  args.c.dtype = narrow ? soma::DType::bf16 : soma::DType::fp32;
   if (segments > 1) args.segments = {bounds.data(), segments};
   args.workspace = workspace.data();
-  const bool dot =
-      dtype != soma::DType::fp32 && context.bf16().products == soma::Bf16Products::dot_instruction;
   args.bf16_products = context.bf16().products;
-  race(state, context, dot,
+  race(state, context,
+       dtype == soma::DType::fp32 ? soma::Bf16Products::widened : context.bf16().products,
        2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
        [&] { context.kernels().gemm.multiply(args); });
 }
@@ -168,7 +170,7 @@ void attention(benchmark::State& state, std::size_t length, bool backward, float
   args.workspace = workspace.data();
   kernels.forward(args);
   const auto products = backward ? 5.0 : 2.0;
-  race(state, context, false,
+  race(state, context, soma::Bf16Products::widened,
        products * 2 * static_cast<double>(length) * static_cast<double>(count),
        [&] { (backward ? kernels.backward : kernels.forward)(args); });
 }

@@ -53,12 +53,11 @@ BertConfig config_of(std::string_view model) {
 }
 
 // Multiply-adds in registers, all threads at once: the peak at this moment, GFLOP/s. Of the bf16
-// dot instruction where products of that type use it.
+// instruction where products of that type use one.
 double peak(soma::Context& context, bool bf16) {
   const int threads = context.executor().width;
-  const bool dot = bf16 && context.bf16().products == soma::Bf16Products::dot_instruction;
   double (*volatile rate)(std::uint64_t) noexcept =
-      dot ? context.target().bf16_dot_rate : context.target().multiply_add_rate;
+      context.rate(bf16 ? context.bf16().products : soma::Bf16Products::widened);
   std::vector<double> done(static_cast<std::size_t>(threads));
   const double start = now();
   soma::parallel(context, threads,

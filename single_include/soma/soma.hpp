@@ -497,10 +497,10 @@ class MemoryResource {
                                                            std::size_t alignment) {
     return ::operator new (bytes, std::align_val_t{alignment});
   };
-  void (*deallocate_)(void*, void*, std::size_t, std::size_t) =
-      [](void*, void* block, std::size_t, std::size_t alignment) {
-        ::operator delete(block, std::align_val_t{alignment});
-      };
+  void (*deallocate_)(void*, void*, std::size_t, std::size_t) = [](void*, void* block, std::size_t,
+                                                                   std::size_t alignment) {
+    ::operator delete (block, std::align_val_t{alignment});
+  };
 };
 
 struct MemoryUse {
@@ -1036,15 +1036,28 @@ struct LogSink {
 
 namespace soma {
 
-// fast: a bf16 dot instruction may be used where this CPU is listed as faster with it. portable:
-// the same bits on every target with fused multiply-add; refused on a target without.
+// fast: bf16 instructions may be used where this CPU is faster with them. portable: the same bits
+// on every target with fused multiply-add; refused on a target without.
 enum class Math : std::uint8_t { fast, portable };
 
 // How products of bf16 numbers are formed where matrices are multiplied.
 enum class Bf16Products : std::uint8_t {
   widened,          // to fp32 while packing, then fp32 multiply-adds: portable bits
   dot_instruction,  // the CPU's bf16 dot product
+  tiles,            // the CPU's bf16 tile product (AMX)
 };
+
+constexpr std::string_view to_string(Bf16Products products) {
+  switch (products) {
+    case Bf16Products::dot_instruction:
+      return "dot_instruction";
+    case Bf16Products::tiles:
+      return "tiles";
+    case Bf16Products::widened:
+      break;
+  }
+  return "widened";
+}
 
 struct Bf16Choice {
   Bf16Products products = Bf16Products::widened;
@@ -1077,9 +1090,10 @@ struct Target {
   // Does that many rounds of multiply-adds in registers; returns how many floating-point operations
   // those were.
   double (*multiply_add_rate)(std::uint64_t rounds) noexcept;
-  // The same with the bf16 dot instruction; nullptr where the target was compiled without it. Only
-  // for a CPU that has it.
+  // The same with the bf16 dot instruction, and with bf16 tiles; nullptr where the target was
+  // compiled without them. Only for a CPU that has them.
   double (*bf16_dot_rate)(std::uint64_t rounds) noexcept = nullptr;
+  double (*bf16_tile_rate)(std::uint64_t rounds) noexcept = nullptr;
   Bf16Choice bf16{};  // on this CPU, with Math::fast
 };
 
@@ -1131,6 +1145,18 @@ class Context {
   Bf16Choice bf16() const {
     return math_ == Math::fast ? target_->bf16
                                : Bf16Choice{Bf16Products::widened, "Math::portable"};
+  }
+  // The rate of `products` in registers: the limit of a matrix product that forms them so.
+  auto rate(Bf16Products products) const {
+    switch (products) {
+      case Bf16Products::dot_instruction:
+        return target_->bf16_dot_rate;
+      case Bf16Products::tiles:
+        return target_->bf16_tile_rate;
+      case Bf16Products::widened:
+        break;
+    }
+    return target_->multiply_add_rate;
   }
 
   // The host's executor, or the default pool, whose threads start with the first parallel work.
@@ -3308,9 +3334,7 @@ inline void add_arithmetic(Record& identity, const Context& context) {
                                    "." + std::to_string(version.patch));
   identity.set("soma.math", context.math() == Math::portable ? "portable" : "fast");
   identity.set("soma.fused_multiply_add", context.target().fused_multiply_add);
-  const Bf16Products products = context.bf16().products;
-  identity.set("soma.bf16_products",
-               products == Bf16Products::dot_instruction ? "dot_instruction" : "widened");
+  identity.set("soma.bf16_products", to_string(context.bf16().products));
 }
 
 }  // namespace soma
@@ -5016,10 +5040,10 @@ struct GemmArgs {
   // Of each segment; segments meet in fp32. One that is not plain() takes widened products. Callers
   // have checked it.
   Accumulation accumulation{};
-  // dot_instruction: where both operands' stored numbers are exact in bf16 (bf16 unscaled, 8-bit
-  // formats, int8 and uint8 with a zero point of at most 128) two products at a time join the sum
-  // as the instruction has it, from the first of each segment on; scales are multiplied on the way
-  // out. Only for a target and a CPU that has it.
+  // dot_instruction, tiles: where both operands' stored numbers are exact in bf16 (bf16 unscaled,
+  // 8-bit formats, int8 and uint8 with a zero point of at most 128) 2 or 32 products at a time join
+  // the sum as the instruction has it, from the first of each segment on; scales are multiplied on
+  // the way out. Only for a target and a CPU that has it.
   Bf16Products bf16_products = Bf16Products::widened;
   // Where there is a place: scales that would be multiplied on the way out are stored there instead
   // (1: none), and c is the sum without them. For sums that go on elsewhere.
@@ -5029,11 +5053,13 @@ struct GemmArgs {
 
 struct GemmKernels {
   void (*multiply)(const GemmArgs&) noexcept;
-  // For any product with m x n outputs and that many segments; never decreases with m, n or
-  // segments.
-  std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t segments) noexcept;
+  // For any product with m x n outputs and that many segments, whose GemmArgs say `products`; never
+  // decreases with m, n or segments.
+  std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t segments,
+                                 Bf16Products products) noexcept;
   // Callers cut c at multiples of these: whole tiles are fastest.
-  std::size_t tile_rows, tile_columns;
+  std::size_t (*tile_rows)(Bf16Products products) noexcept;
+  std::size_t tile_columns;
 };
 
 }  // namespace soma
@@ -17240,15 +17266,49 @@ class PairSource {
 
   float factor() const { return factor_; }
 
+  // Whether lines are bf16 numbers that are adjacent along k; then where a line is.
+  bool adjacent() const { return direct_ && along_depth_; }
+  const Bf16Code* line(std::size_t number) const {
+    return static_cast<const Bf16Code*>(operand_.data) + number * operand_.row_stride;
+  }
+  std::size_t line_bytes() const { return operand_.row_stride * sizeof(Bf16Code); }
+
   // Lines first_line ... and steps first ... of k, at most pack_lines and 2 pack_depth of them.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
             PairBuffer& buffer, float* out) const {
-    static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
-    if (along_depth_)
-      pack_along_depth<kLines, kWidth>(first_line, lines, first, depth, buffer, out);
-    else
-      pack_along_lines<kLines, kWidth>(first_line, lines, first, depth, buffer, out);
+    pack_panels<kLines, kWidth>(first_line, lines, first, depth, (depth + 1) / 2 * kWidth, buffer,
+                                out);
+  }
+
+  // For tiles: panels of kWidth lines lie `panel` floats apart, and zeros follow the last pair up
+  // to a multiple of kUnit pairs.
+  template <std::size_t kWidth, std::size_t kUnit>
+  void pack_units(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+                  std::size_t panel, PairBuffer& buffer, float* out) const {
+    pack_panels<kWidth, kWidth>(first_line, lines, first, depth, panel, buffer, out);
+    const std::size_t pairs = (depth + 1) / 2, whole = (pairs + kUnit - 1) / kUnit * kUnit;
+    if (pairs != whole)
+      for (std::size_t at = 0; at < lines; at += kWidth, out += panel)
+        std::fill(out + pairs * kWidth, out + whole * kWidth, 0.0f);
+  }
+
+  // The same with the pairs of a line side by side: [kSide pairs][line][pair] in a panel of kSide
+  // lines.
+  template <std::size_t kSide>
+  void pack_blocks(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+                   std::size_t panel, PairBuffer& buffer, float* out) const {
+    if (!along_depth_)
+      pack_units<kSide, kSide>(first_line, lines, first, depth, panel, buffer, out);
+    for (std::size_t at = 0; at < lines; at += kSide, out += panel)
+      if (along_depth_)
+        for (std::size_t line = 0; line < kSide; ++line)
+          copy_line<kSide>(at + line < lines
+                               ? read(first_line + at + line, first, depth, buffer, buffer.codes)
+                               : buffer.zeros,
+                           depth, out + line * kSide);
+      else
+        for (std::size_t k = 0; k < depth; k += 2 * kSide) turn_block<kSide>(out + k / 2 * kSide);
   }
 
  private:
@@ -17277,9 +17337,47 @@ class PairSource {
   }
 
   template <std::size_t kLines, std::size_t kWidth>
+  void pack_panels(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+                   std::size_t panel, PairBuffer& buffer, float* out) const {
+    static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
+    if (along_depth_)
+      pack_along_depth<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
+    else
+      pack_along_lines<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
+  }
+
+  // A line of blocks that lie kLines^2 apart.
+  template <std::size_t kLines>
+  static void copy_line(const Bf16Code* codes, std::size_t depth, float* out) {
+    const hn::CappedTag<Bf16Code, 2 * kLines> d;
+    std::size_t k = 0;
+    for (; k + 2 * kLines <= depth; k += 2 * kLines, out += kLines * kLines) {
+      auto* to = reinterpret_cast<Bf16Code*>(out);
+      for (std::size_t i = 0; i < 2 * kLines; i += hn::Lanes(d))
+        hn::StoreU(hn::LoadU(d, codes + k + i), d, to + i);
+    }
+    if (k == depth) return;
+    std::fill_n(out, kLines, 0.0f);
+    std::memcpy(out, codes + k, (depth - k) * sizeof(Bf16Code));
+  }
+
+  // Rows become columns.
+  template <std::size_t kLines>
+  static void turn_block(float* block) {
+    alignas(64) float rows[kLines * kLines];
+    std::copy_n(block, kLines * kLines, rows);
+    const float* lines[kLines];
+    for (std::size_t i = 0; i < kLines; ++i) lines[i] = rows + i * kLines;
+    for (std::size_t group = 0; group < kLines; group += pack_group)
+      for (std::size_t at = 0; at < kLines; at += 4)
+        turn_group(lines + group, at, block + at * kLines + group, kLines);
+  }
+
+  template <std::size_t kLines, std::size_t kWidth>
   void pack_along_depth(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, PairBuffer& buffer, float* out) const {
-    for (std::size_t at = 0; at < lines; at += kLines, out += (depth + 1) / 2 * kWidth) {
+                        std::size_t depth, std::size_t panel, PairBuffer& buffer,
+                        float* out) const {
+    for (std::size_t at = 0; at < lines; at += kLines, out += panel) {
       const Bf16Code* from[kWidth];
       const std::size_t present = (std::min)(kLines, lines - at);
       for (std::size_t line = 0; line < present; ++line)
@@ -17292,10 +17390,10 @@ class PairSource {
 
   template <std::size_t kLines, std::size_t kWidth>
   void pack_along_lines(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, PairBuffer& buffer, float* out) const {
+                        std::size_t depth, std::size_t panel, PairBuffer& buffer,
+                        float* out) const {
     // Lines behind those asked for may be read too: they fill places that nothing is made of.
     const std::size_t readable = direct_ ? lines_ - first_line : lines;
-    const std::size_t pairs = (depth + 1) / 2;
     for (std::size_t k = 0; k < depth; k += PairBuffer::rows) {
       const std::size_t rows = (std::min)(PairBuffer::rows, depth - k);
       const Bf16Code* from[PairBuffer::rows + 1];
@@ -17304,7 +17402,7 @@ class PairSource {
                          buffer.codes + row * PairBuffer::row_stride);
       from[rows] = nullptr;  // beside an odd last one
       float* to = out + k / 2 * kWidth;
-      for (std::size_t at = 0; at < lines; at += kLines, to += pairs * kWidth)
+      for (std::size_t at = 0; at < lines; at += kLines, to += panel)
         for (std::size_t row = 0; row < rows; row += 2) {
           const Bf16Code* odd = from[row + 1] != nullptr ? from[row + 1] + at : buffer.zeros;
           pack_pair_rows<kWidth>(from[row] + at, odd, readable - at, to + row / 2 * kWidth);
@@ -17334,6 +17432,11 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
+// The same for bf16 tiles, whose products are an order of magnitude faster than what memory brings:
+// steps of k that are packed together are so many that most products need no more, and what is
+// packed (128 KiB to 256 KiB of a, 1 MiB of b) stays in the second-level cache, which has 2 MiB
+// wherever there are tiles. In floats' places, as pack_depth.
+inline constexpr std::size_t tile_block_rows = 128, tile_block_depth = 512;
 // Rows of a that are packed together: with pack_depth steps of k 96 KiB, which stay in the
 // second-level cache while all panels of b pass.
 inline constexpr std::size_t gemm_block_rows = 112 / micro_rows * micro_rows;
@@ -17387,25 +17490,42 @@ struct GemmWorkspace {
   // Bytes of the parts; never less for larger arguments.
   struct Sizes {
     std::size_t pack, a, b, tiles;
-    Sizes(std::size_t m, std::size_t n, std::size_t segments) {
-      const std::size_t rows = round_up_to(m, micro_rows), columns = round_up_to(n, micro_columns);
+    Sizes(std::size_t m, std::size_t n, std::size_t segments, Bf16Products products) {
+      constexpr std::size_t tile_lines = 16;
+      const bool in_tiles = products == Bf16Products::tiles;
+      const std::size_t in_lines = round_up_to(m, tile_lines);
+      const std::size_t rows = (std::max)(round_up_to(m, micro_rows), in_tiles ? in_lines : 0);
+      const std::size_t columns = round_up_to(n, micro_columns);
       const std::size_t levels = gemm_levels(segments);
       const std::size_t tile_columns = (std::min)(columns, gemm_tile_columns) + gemm_tile_padding;
       pack = round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
       a = floats((std::min)(rows, gemm_block_rows) / micro_rows * micro_row_width * pack_depth);
-      b = floats((std::min)(columns, gemm_tile_columns) * pack_depth);
+      if (in_tiles)
+        a = (std::max)(a, floats((std::min)(in_lines, tile_block_rows) * tile_block_depth));
+      b = floats((std::min)(columns, gemm_tile_columns) *
+                 (in_tiles ? tile_block_depth : pack_depth));
       tiles = floats((std::min)(levels * rows * tile_columns, gemm_tiles_capacity(levels)));
     }
     static std::size_t floats(std::size_t count) { return round_up_to(count * sizeof(float), 64); }
   };
 
-  GemmWorkspace(std::byte* from, std::size_t m, std::size_t n, std::size_t segments) {
-    const Sizes sizes(m, n, segments);
+  explicit GemmWorkspace(const GemmArgs& args) {
+    const Sizes sizes(args.m, args.n, args.segments.count, args.bf16_products);
+    std::byte* from = args.workspace;
     pack = from;
     a = reinterpret_cast<float*>(from += sizes.pack);
     b = reinterpret_cast<float*>(from += sizes.a);
     tiles = reinterpret_cast<float*>(from += sizes.b);
   }
+};
+
+// Steps of k that are packed together: neighbouring segments, or a part of one.
+struct PackedSteps {
+  const std::size_t* bounds;  // segments + 1
+  std::size_t segments;
+
+  std::size_t first() const { return bounds[0]; }
+  std::size_t depth() const { return bounds[segments] - bounds[0]; }
 };
 
 // Where a tile lies in c, and how its sums lie in the workspace.
@@ -17416,9 +17536,9 @@ struct GemmTile {
 
 }  // namespace
 
-static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n,
-                                               std::size_t segments) noexcept {
-  const GemmWorkspace::Sizes sizes(m, n, segments);
+static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n, std::size_t segments,
+                                               Bf16Products products) noexcept {
+  const GemmWorkspace::Sizes sizes(m, n, segments, products);
   return sizes.pack + sizes.a + sizes.b + sizes.tiles;
 }
 
@@ -17578,7 +17698,7 @@ class GemmStudy {
         segments_(args.segments.bounds != nullptr ? args.segments.count : 1),
         a_(args.a, args.m, args.a.row_stride, args.a.column_stride),
         b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
-        workspace_(args.workspace, args.m, args.n, segments_),
+        workspace_(args),
         buffer_(new (workspace_.pack) PackBuffer),
         evictor_(args.c, args.eviction),
         codec_(make_codec_params(args.accumulation.format)),
@@ -17681,6 +17801,101 @@ class GemmStudy {
 HWY_AFTER_NAMESPACE();
 
 #endif
+// ---- soma/kernels/gemm_tiles-inl.hpp
+// Products by the bf16 tile instruction: the innermost loops, and the packing they want. Of each
+// segment a lies in panels of 16 lines, [steps of 32 k][line][pair along k], and b in panels of
+// pairs as for the dot instruction. Zeros follow its end, which change no sum.
+
+#if defined(SOMA_KERNELS_GEMM_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_TILES_INL_HPP
+#undef SOMA_KERNELS_GEMM_TILES_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_TILES_INL_HPP
+#endif
+
+// ---- soma/simd/bf16_tiles-inl.hpp
+// The bf16 tile product of x86 (AMX_BF16): a 16 x 16 tile of fp32 sums takes the products of 32
+// steps of k at once. Per element, with a0 b0 ... a31 b31 the products of the steps:
+//
+//   sum + ((a0 b0 + a2 b2 + ... + a30 b30) + (a1 b1 + a3 b3 + ... + a31 b31))
+//
+// where the two inner sums are chains of fused multiply-adds from zero, rounded to nearest even,
+// and subnormal inputs and results count as zero, whatever the floating-point environment
+// ("Intel 64 and IA-32 Architectures Software Developer's Manual", TDPBF16PS).
+//
+// Tile registers are memory of a thread that must be configured, and whose use the operating system
+// allows a process (runtime/cpu.hpp). Compilers keep nothing in them, so the instructions are
+// written out as they are: the intrinsics would want a target of their own on every function that
+// they are inlined into.
+
+#if defined(SOMA_SIMD_BF16_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_BF16_TILES_INL_HPP
+#undef SOMA_SIMD_BF16_TILES_INL_HPP
+#else
+#define SOMA_SIMD_BF16_TILES_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// Whether the code of the target at hand may hold the instructions. Who runs them asks the CPU and
+// the operating system first.
+#define SOMA_HAS_BF16_TILES (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
+inline constexpr bool has_bf16_tiles = SOMA_HAS_BF16_TILES;
+
+#if SOMA_HAS_BF16_TILES
+// Rows of a tile, floats (or pairs of bf16 numbers) in a row of it, and steps of k in a product.
+inline constexpr std::size_t tile_lines = 16, tile_floats = 16, tile_steps = 2 * tile_floats;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// All eight tile registers of this thread, in full size, while it lives.
+class Tiles {
+ public:
+  Tiles() {
+    struct alignas(64) {
+      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+      std::uint16_t bytes_of_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+      std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+    } const configuration;
+    asm volatile("ldtilecfg %0" : : "m"(configuration));
+  }
+  // A thread that keeps no tiles is switched for less.
+  ~Tiles() { asm volatile("tilerelease"); }
+  Tiles(const Tiles&) = delete;
+  Tiles& operator=(const Tiles&) = delete;
+
+  template <int kTile>
+  static HWY_INLINE void clear() {
+    asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+  }
+  // Rows that lie `stride` bytes apart.
+  template <int kTile>
+  static HWY_INLINE void load(const void* from, std::size_t stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
+  }
+  template <int kTile>
+  static HWY_INLINE void store(void* to, std::size_t stride) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
+  }
+  // sums += a b. a: [row][pair of steps]; b: [pair of steps][column].
+  template <int kSums, int kA, int kB>
+  static HWY_INLINE void multiply_add() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
+  }
+};
+
+}  // namespace
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
 
 #include <hwy/highway.h>
 
@@ -17689,67 +17904,366 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class Products>
-using PackedFrom = std::conditional_t<Products::products == 1, PackSource, PairSource>;
+#if SOMA_HAS_BF16_TILES
+
+static_assert(micro_columns == 2 * tile_floats && float_lanes == tile_floats);
+static_assert(pack_depth % tile_floats == 0 && tile_block_depth % tile_floats == 0);
 
 namespace {  // internal linkage: units with other flags have their own
 
+// Rows of a as tiles are loaded from them: of panels, or where they lie. In bytes.
+struct TileRows {
+  const std::byte* data;
+  std::size_t stride;  // between rows
+  std::size_t step;    // between tiles along k
+  std::size_t panel;   // between panels of 16 rows
+};
+
+// A block of c of kTiles x 2 tiles: two tiles of a and two of b meet in four products, which take
+// 16 cycles each while the loads of the next four tiles take 8. That is what eight registers allow.
+template <int kTiles>
+class TileKernel {
+ public:
+  static constexpr std::size_t rows = kTiles * tile_lines;
+
+  // As MicroKernel::run(); `steps` of 32 k.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, const TileRows& a,
+                                                const float* HWY_RESTRICT b, const SumPath& path,
+                                                std::size_t block) {
+    float* const sums = path.sums + block;
+    if (path.from == nullptr)
+      clear();
+    else
+      load(path.from + block, path.stride);
+    constexpr std::size_t b_stride = micro_columns * sizeof(float);
+    const std::byte *first = a.data, *second = a.data + a.panel;
+    const std::size_t stride = a.stride, step = a.step;
+    for (std::size_t i = 0; i < steps; ++i) {
+      Tiles::load<6>(b, b_stride);
+      Tiles::load<4>(first, stride);
+      Tiles::multiply_add<0, 4, 6>();
+      Tiles::load<7>(b + tile_floats, b_stride);
+      Tiles::multiply_add<1, 4, 7>();
+      if constexpr (kTiles == 2) {
+        Tiles::load<5>(second, stride);
+        Tiles::multiply_add<2, 5, 6>();
+        Tiles::multiply_add<3, 5, 7>();
+        second += step;
+      }
+      first += step;
+      b += tile_floats * micro_columns;
+    }
+    store(sums, path.stride);
+    if (path.addends != 0) join(sums, path.stride, sums, path);
+  }
+
+  // Neighbours in the tree join sums that are in memory, as tile registers cannot add, and the
+  // result goes where the path has it, from `to` on.
+  static HWY_INLINE void join(const float* sums, std::size_t stride, float* to,
+                              const SumPath& path) {
+    const Floats d;
+    for (std::size_t i = 0; i < rows; ++i, sums += stride, to += path.stride)
+      for (std::size_t j = 0; j < micro_columns; j += float_lanes) {
+        FloatVector sum = hn::Load(d, sums + j);
+        float* at = to + j;
+        for (std::size_t addend = 0; addend < path.addends; ++addend)
+          sum = hn::Add(hn::Load(d, at -= path.addend_distance), sum);
+        hn::Store(sum, d, at);
+      }
+  }
+
+ private:
+  static HWY_INLINE void clear() {
+    Tiles::clear<0>(), Tiles::clear<1>();
+    if constexpr (kTiles == 2) Tiles::clear<2>(), Tiles::clear<3>();
+  }
+  static HWY_INLINE void load(const float* from, std::size_t stride) {
+    const std::size_t bytes = stride * sizeof(float);
+    Tiles::load<0>(from, bytes), Tiles::load<1>(from + tile_floats, bytes);
+    if constexpr (kTiles == 2) {
+      from += tile_lines * stride;
+      Tiles::load<2>(from, bytes), Tiles::load<3>(from + tile_floats, bytes);
+    }
+  }
+  static HWY_INLINE void store(float* to, std::size_t stride) {
+    const std::size_t bytes = stride * sizeof(float);
+    Tiles::store<0>(to, bytes), Tiles::store<1>(to + tile_floats, bytes);
+    if constexpr (kTiles == 2) {
+      to += tile_lines * stride;
+      Tiles::store<2>(to, bytes), Tiles::store<3>(to + tile_floats, bytes);
+    }
+  }
+};
+
+// Products by tiles, for Gemm. Segments that are short are packed together, and meet in a tree of
+// their own while a block of c is in the first-level cache.
+class TilePanels {
+ public:
+  using Source = PairSource;
+  using Buffer = PairBuffer;
+  using Narrow = void;
+  // Rows of a, of one segment after the other, or all where they lie.
+  struct PackedRowsOfA {
+    TileRows rows;
+    bool in_place;
+  };
+  static constexpr std::size_t rows = tile_lines;
+  static constexpr std::size_t block_rows = tile_block_rows;
+  static constexpr std::size_t block_depth = 2 * tile_block_depth;
+
+  // How many neighbouring segments are packed together: as many as have room wherever they are.
+  static std::size_t group_of(const std::size_t* bounds, std::size_t segments) {
+    std::size_t group = (std::min)(segments, most_grouped);
+    const auto fits = [&] {
+      for (std::size_t first = 0; first < segments; first += group)
+        if (steps_of({bounds + first, group}) > tile_block_depth / tile_floats) return false;
+      return true;
+    };
+    while (group > 1 && !fits()) group /= 2;
+    return group;
+  }
+
+  // Rows that are bf16 and adjacent along k are whole tiles already.
+  static PackedRowsOfA pack_a(const Source& a, std::size_t row, std::size_t count,
+                              const PackedSteps& steps, Buffer& buffer, float* out) {
+    if (a.adjacent() && count % tile_lines == 0 && has_whole_steps(steps))
+      return {{reinterpret_cast<const std::byte*>(a.line(row)), a.line_bytes(),
+               tile_steps * sizeof(Bf16Code), tile_lines * a.line_bytes()},
+              true};
+    for_parts(steps, [&](std::size_t first, std::size_t depth, std::size_t before,
+                         std::size_t within, std::size_t length) {
+      a.pack_blocks<tile_lines>(row, count, first, depth, length * tile_lines * tile_floats, buffer,
+                                out + before * round_up_to(count, tile_lines) * tile_floats +
+                                    within * tile_lines * tile_floats);
+    });
+    constexpr std::size_t line = tile_floats * sizeof(float);
+    return {{reinterpret_cast<const std::byte*>(out), line, tile_lines * line, 0}, false};
+  }
+  static void pack_b(const Source& b, std::size_t column, std::size_t count,
+                     const PackedSteps& steps, Buffer& buffer, float* out) {
+    for_parts(steps, [&](std::size_t first, std::size_t depth, std::size_t before,
+                         std::size_t within, std::size_t length) {
+      b.pack_units<micro_columns, tile_floats>(
+          column, count, first, depth, length * tile_floats * micro_columns, buffer,
+          out + before * round_up_to(count, micro_columns) * tile_floats +
+              within * tile_floats * micro_columns);
+    });
+  }
+  static void multiply(std::size_t row_count, std::size_t columns, const PackedSteps& steps,
+                       const PackedRowsOfA& a, const float* b, const SumPath& path) {
+    for (std::size_t j = 0; j < columns; j += micro_columns)
+      for (std::size_t i = 0; i < row_count; i += TileKernel<2>::rows) {
+        const Block block{i, j, round_up_to(row_count, tile_lines),
+                          round_up_to(columns, micro_columns)};
+        if (row_count - i > tile_lines)
+          sum_block<2>(block, steps, a, b, path);
+        else
+          sum_block<1>(block, steps, a, b, path);
+      }
+  }
+
+ private:
+  static constexpr std::size_t most_grouped = 16;
+
+  struct Block {
+    std::size_t row, column, rows, columns;  // rows and columns: of what is packed
+  };
+
+  // Of 32 k, the last of each segment filled up with zeros.
+  static std::size_t steps_of(const PackedSteps& steps) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < steps.segments; ++i)
+      count += (steps.bounds[i + 1] - steps.bounds[i] + tile_steps - 1) / tile_steps;
+    return count;
+  }
+
+  static bool has_whole_steps(const PackedSteps& steps) {
+    for (std::size_t i = 0; i < steps.segments; ++i)
+      if ((steps.bounds[i + 1] - steps.bounds[i]) % tile_steps != 0) return false;
+    return true;
+  }
+
+  // The rows of a block for a segment of `length` packed steps, behind `before` others.
+  static TileRows rows_of(const PackedRowsOfA& a, const Block& block, const std::size_t* bounds,
+                          std::size_t before, std::size_t length) {
+    TileRows rows = a.rows;
+    if (a.in_place) {
+      rows.data += block.row * rows.stride + bounds[0] * sizeof(Bf16Code);
+    } else {
+      rows.panel = length * rows.step;
+      rows.data += (before * block.rows + block.row * length) * tile_floats * sizeof(float);
+    }
+    return rows;
+  }
+
+  // each(first, depth, before, within, length): steps of k in pieces that packing takes, with the
+  // number of packed steps before their segment, before them in it, and of it.
+  template <class Each>
+  static void for_parts(const PackedSteps& steps, const Each& each) {
+    std::size_t before = 0;
+    for (std::size_t i = 0; i < steps.segments; ++i) {
+      const std::size_t length = steps_of({steps.bounds + i, 1});
+      const std::size_t end = steps.bounds[i + 1];
+      for (std::size_t k = steps.bounds[i]; k < end; k += 2 * pack_depth)
+        each(k, (std::min)(2 * pack_depth, end - k), before, (k - steps.bounds[i]) / tile_steps,
+             length);
+      before += length;
+    }
+  }
+
+  template <int kTiles>
+  static void sum_block(const Block& block, const PackedSteps& steps, const PackedRowsOfA& a,
+                        const float* b, const SumPath& path) {
+    using Kernel = TileKernel<kTiles>;
+    constexpr std::size_t block_floats = Kernel::rows * micro_columns;
+    const std::size_t at = block.row * path.stride + block.column;
+    if (steps.segments == 1) {
+      const std::size_t length = steps_of(steps);
+      return Kernel::run(length, rows_of(a, block, steps.bounds, 0, length),
+                         b + block.column * length * tile_floats, path, at);
+    }
+    alignas(64) float waiting[std::bit_width(most_grouped) * block_floats];
+    std::size_t blocks = 0, before = 0;
+    for (std::size_t i = 0; i < steps.segments; ++i) {
+      const std::size_t length = steps_of({steps.bounds + i, 1});
+      const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
+      Kernel::run(length, rows_of(a, block, steps.bounds + i, before, length),
+                  b + block.column * length * tile_floats,
+                  {nullptr, waiting, neighbours, block_floats, micro_columns},
+                  blocks * block_floats);
+      blocks += 1 - neighbours;
+      before += length;
+      b += length * block.columns * tile_floats;
+    }
+    Kernel::join(waiting, micro_columns, path.sums + at, path);
+  }
+
+  Tiles registers_;
+};
+
+}  // namespace
+
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// How operands are packed and multiplied: vectors of sums, with one step of Products at a time.
 template <class Products>
-class Gemm {
-  using Source = PackedFrom<Products>;
+struct VectorPanels {
+  using Source = std::conditional_t<Products::products == 1, PackSource, PairSource>;
+  using Buffer = typename Source::Buffer;
   using Narrow = NarrowProduct<Products, Source>;
+  static constexpr std::size_t rows = micro_rows;             // of c, in a step
+  static constexpr std::size_t block_rows = gemm_block_rows;  // of a, packed together
+  static constexpr std::size_t block_depth = pack_depth * Products::products;
+
+  // One segment at a time, or a part of one.
+  static std::size_t group_of(const std::size_t*, std::size_t) { return 1; }
+  static const float* pack_a(const Source& a, std::size_t row, std::size_t count,
+                             const PackedSteps& steps, Buffer& buffer, float* out) {
+    a.template pack<micro_rows, micro_row_width>(row, count, steps.first(), steps.depth(), buffer,
+                                                 out);
+    return out;
+  }
+  static void pack_b(const Source& b, std::size_t column, std::size_t count,
+                     const PackedSteps& steps, Buffer& buffer, float* out) {
+    b.template pack<micro_columns, micro_columns>(column, count, steps.first(), steps.depth(),
+                                                  buffer, out);
+  }
+  static void multiply(std::size_t count, std::size_t columns, const PackedSteps& steps,
+                       const float* a, const float* b, const SumPath& path) {
+    multiply_panels<Products>(
+        count, columns, (steps.depth() + Products::products - 1) / Products::products, a, b, path);
+  }
+};
+
+template <class Panels>
+class Gemm {
+  using Source = typename Panels::Source;
+  using Buffer = typename Panels::Buffer;
+  using Narrow = typename Panels::Narrow;
 
  public:
   explicit Gemm(const GemmArgs& args)
       : args_(args),
         whole_{0, args.k},
         bounds_(args.segments.bounds != nullptr ? args.segments.bounds : whole_),
-        segments_(args.segments.bounds != nullptr ? args.segments.count : 1),
+        group_(Panels::group_of(bounds_, segment_count(args))),
+        groups_(segment_count(args) / group_),
         a_(args.a, args.m, args.a.row_stride, args.a.column_stride),
         b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
-        workspace_(args.workspace, args.m, args.n, segments_),
-        buffer_(new (workspace_.pack) typename Source::Buffer),
+        workspace_(args),
+        buffer_(new (workspace_.pack) Buffer),
         evictor_(args.c, args.eviction) {}
 
   void run() {
     const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
     const std::size_t stride = columns + gemm_tile_padding;
-    const std::size_t capacity = gemm_tile_capacity(gemm_levels(segments_));
-    const std::size_t rows =
-        even_share(args_.m, capacity / stride / micro_rows * micro_rows, micro_rows);
+    const std::size_t capacity = gemm_tile_capacity(gemm_levels(groups_));
+    // Sums that are whole at once leave at once, and need no room to wait.
+    const std::size_t most =
+        in_one_block() ? args_.m : capacity / stride / Panels::rows * Panels::rows;
+    const std::size_t rows = even_share(args_.m, most, Panels::rows);
     tile_floats_ = rows * stride;
     for (std::size_t column = 0; column < args_.n; column += columns)
       for (std::size_t row = 0; row < args_.m; row += rows) {
         const GemmTile tile{row, column, (std::min)(rows, args_.m - row),
                             (std::min)(columns, args_.n - column), stride};
-        if (Narrow::takes(args_, tile.columns)) {
-          Narrow(args_, a_, *buffer_, workspace_.b)
-              .run(column, tile.columns, workspace_.tiles, stride);
-          finish_rows(tile, 0, tile.rows);
-        } else {
-          sum_tile(tile);
-        }
+        if (!sum_narrow(tile)) sum_tile(tile);
       }
   }
 
  private:
-  // The tree of Segments as a binary counter: one tile waits at each level until its neighbour is
-  // there. The sum of all ends in the first. An empty segment is a term of zeros, which needs no
-  // tile: all it can change is -0, once.
+  static std::size_t segment_count(const GemmArgs& args) {
+    return args.segments.bounds != nullptr ? args.segments.count : 1;
+  }
+
+  bool in_one_block() const {
+    return groups_ == 1 && args_.k != 0 && (group_ != 1 || args_.k <= Panels::block_depth);
+  }
+
+  bool sum_narrow(const GemmTile& tile) {
+    if constexpr (!std::is_void_v<Narrow>) {
+      if (Narrow::takes(args_, tile.columns)) {
+        Narrow(args_, a_, *buffer_, workspace_.b)
+            .run(tile.column, tile.columns, workspace_.tiles, tile.stride);
+        finish_rows(tile, 0, tile.rows, workspace_.tiles);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // The tree of groups of Segments as a binary counter: one tile waits at each level until its
+  // neighbour is there. The sum of all ends in the first. An empty group is a term of zeros, which
+  // needs no tile: all it can change is -0, once.
   void sum_tile(const GemmTile& tile) {
     bool full[gemm_most_levels] = {};    // what waits, level by level: tiles, or nothing
     std::size_t waiting = 0, tiles = 0;  // levels, and tiles on them
-    const bool any_empty = has_empty_segment();
-    for (std::size_t segment = 0; segment < segments_; ++segment) {
-      const bool empty = bounds_[segment] == bounds_[segment + 1];
-      // Each trailing one of the segment's number is a neighbour that waits, the nearest last.
+    const bool any_empty = has_empty_group();
+    for (std::size_t group = 0; group < groups_; ++group) {
+      const bool empty = is_empty(group);
+      // Each trailing one of the group's number is a neighbour that waits, the nearest last.
       std::size_t neighbours = 0;
-      for (auto i = static_cast<std::size_t>(std::countr_one(segment)); i != 0; --i)
+      for (auto i = static_cast<std::size_t>(std::countr_one(group)); i != 0; --i)
         neighbours += full[--waiting] ? 1u : 0u;
       if (!empty) {
-        // They are added while the segment's own sums are in registers.
-        sum_segment(tile, segment, workspace_.tiles + tiles * tile_floats_, neighbours,
-                    !any_empty && segment + 1 == segments_);
+        // They are added while the group's own sums are in registers.
+        sum_group(tile, bounds_ + group * group_, workspace_.tiles + tiles * tile_floats_,
+                  neighbours, !any_empty && group + 1 == groups_);
         tiles += 1 - neighbours;
       } else {
         for (; neighbours > 1; --neighbours) add_last(tile, --tiles);
@@ -17758,24 +18272,30 @@ class Gemm {
     }
     if (!any_empty) return;
     add_zero(tile, tiles == 0);
-    finish_rows(tile, 0, tile.rows);
+    finish_rows(tile, 0, tile.rows, workspace_.tiles);
   }
 
-  bool has_empty_segment() const {
-    return std::adjacent_find(bounds_, bounds_ + segments_ + 1) != bounds_ + segments_ + 1;
+  bool is_empty(std::size_t group) const {
+    return bounds_[group * group_] == bounds_[(group + 1) * group_];
+  }
+  bool has_empty_group() const {
+    for (std::size_t group = 0; group < groups_; ++group)
+      if (is_empty(group)) return true;
+    return false;
   }
 
   // `final`: the sums are those of the product then, and leave.
-  void sum_segment(const GemmTile& tile, std::size_t segment, float* sums, std::size_t neighbours,
-                   bool final) {
-    constexpr std::size_t block = pack_depth * Products::products;
-    const std::size_t first = bounds_[segment], end = bounds_[segment + 1];
-    for (std::size_t k = first; k < end; k += block) {
-      const std::size_t depth = (std::min)(block, end - k);
-      const bool last = depth == end - k;
+  void sum_group(const GemmTile& tile, const std::size_t* bounds, float* sums,
+                 std::size_t neighbours, bool final) {
+    if (group_ != 1)
+      return add_block(tile, {bounds, group_},
+                       {nullptr, sums, neighbours, tile_floats_, tile.stride}, final);
+    for (std::size_t k = bounds[0]; k < bounds[1]; k += Panels::block_depth) {
+      const std::size_t block[] = {k, (std::min)(k + Panels::block_depth, bounds[1])};
+      const bool last = block[1] == bounds[1];
       add_block(
-          tile, k, depth,
-          {k == first ? nullptr : sums, sums, last ? neighbours : 0, tile_floats_, tile.stride},
+          tile, {block, 1},
+          {k == bounds[0] ? nullptr : sums, sums, last ? neighbours : 0, tile_floats_, tile.stride},
           final && last);
     }
   }
@@ -17797,8 +18317,7 @@ class Gemm {
   }
 
   // Sums of rows of the tile, from its row `first` on, leave for c.
-  void finish_rows(const GemmTile& tile, std::size_t first, std::size_t rows) {
-    float* sums = workspace_.tiles + first * tile.stride;
+  void finish_rows(const GemmTile& tile, std::size_t first, std::size_t rows, float* sums) {
     const float factor = a_.factor() * b_.factor();  // what packing left out
     if (args_.factor != nullptr)
       *args_.factor = factor;
@@ -17809,32 +18328,30 @@ class Gemm {
   }
 
   // Where `final`, rows leave while their sums are still in the second-level cache.
-  void add_block(const GemmTile& tile, std::size_t first, std::size_t depth, const SumPath& path,
-                 bool final) {
-    b_.template pack<micro_columns, micro_columns>(tile.column, tile.columns, first, depth,
-                                                   *buffer_, workspace_.b);
-    for (std::size_t row = 0; row < tile.rows; row += gemm_block_rows) {
-      const std::size_t rows = (std::min)(gemm_block_rows, tile.rows - row);
-      a_.template pack<micro_rows, micro_row_width>(tile.row + row, rows, first, depth, *buffer_,
-                                                    workspace_.a);
-      const std::size_t at = row * tile.stride;
-      multiply_panels<Products>(rows, tile.columns,
-                                (depth + Products::products - 1) / Products::products, workspace_.a,
-                                workspace_.b,
-                                {path.from != nullptr ? path.from + at : nullptr, path.sums + at,
-                                 path.addends, path.addend_distance, path.stride});
-      if (final) finish_rows(tile, row, rows);
+  void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
+    Panels::pack_b(b_, tile.column, tile.columns, steps, *buffer_, workspace_.b);
+    const bool at_once = in_one_block() && final;
+    for (std::size_t row = 0; row < tile.rows; row += Panels::block_rows) {
+      const std::size_t rows = (std::min)(Panels::block_rows, tile.rows - row);
+      const auto a = Panels::pack_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
+      const std::size_t at = at_once ? 0 : row * tile.stride;
+      Panels::multiply(rows, tile.columns, steps, a, workspace_.b,
+                       {path.from != nullptr ? path.from + at : nullptr, path.sums + at,
+                        path.addends, path.addend_distance, path.stride});
+      if (final) finish_rows(tile, row, rows, workspace_.tiles + at);
     }
   }
 
   const GemmArgs& args_;
   std::size_t whole_[2];
   const std::size_t* bounds_;
-  std::size_t segments_, tile_floats_ = 0;
+  std::size_t group_, groups_;  // segments in a group, and groups
+  std::size_t tile_floats_ = 0;
   Source a_, b_;
   GemmWorkspace workspace_;
-  typename Source::Buffer* buffer_;
+  Buffer* buffer_;
   Evictor evictor_;
+  [[no_unique_address]] Panels panels_{};
 };
 
 }  // namespace
@@ -17843,14 +18360,23 @@ static inline void gemm_kernel(const GemmArgs& args) noexcept {
   if (args.m == 0 || args.n == 0) return;
   if (!args.accumulation.plain()) return GemmStudy(args).run();
 #if SOMA_HAS_BF16_DOT
-  if (args.bf16_products == Bf16Products::dot_instruction && PairSource::takes(args.a) &&
+  if (args.bf16_products != Bf16Products::widened && PairSource::takes(args.a) &&
       PairSource::takes(args.b))
-    return Gemm<Bf16Dot>(args).run();
+    return args.bf16_products == Bf16Products::tiles ? Gemm<TilePanels>(args).run()
+                                                     : Gemm<VectorPanels<Bf16Dot>>(args).run();
 #endif
-  Gemm<FusedMultiplyAdd>(args).run();
+  Gemm<VectorPanels<FusedMultiplyAdd>>(args).run();
 }
 
-static constexpr GemmKernels gemm_kernels{gemm_kernel, gemm_workspace_bytes, micro_rows,
+static inline std::size_t gemm_tile_rows(Bf16Products products) noexcept {
+#if SOMA_HAS_BF16_TILES
+  if (products == Bf16Products::tiles) return TileKernel<2>::rows;
+#endif
+  static_cast<void>(products);
+  return micro_rows;
+}
+
+static constexpr GemmKernels gemm_kernels{gemm_kernel, gemm_workspace_bytes, gemm_tile_rows,
                                           micro_columns};
 
 }  // namespace HWY_NAMESPACE
@@ -19661,6 +20187,21 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static double bf16_dot_rate(std::uint64_t rounds) 
 inline constexpr double (*bf16_dot_rate)(std::uint64_t) noexcept = nullptr;
 #endif
 
+#if SOMA_HAS_BF16_TILES
+// Four chains of tiles: a product takes 52 cycles and one starts every 16.
+HWY_NOINLINE HWY_MAYBE_UNUSED static double bf16_tile_rate(std::uint64_t rounds) noexcept {
+  const Tiles tiles;
+  Tiles::clear<4>(), Tiles::clear<5>(), Tiles::clear<6>(), Tiles::clear<7>();
+  for (std::uint64_t i = 0; i < rounds; ++i) {
+    Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
+    Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
+  }
+  return 4.0 * 2 * tile_lines * tile_floats * tile_steps * static_cast<double>(rounds);
+}
+#else
+inline constexpr double (*bf16_tile_rate)(std::uint64_t) noexcept = nullptr;
+#endif
+
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();
@@ -19853,6 +20394,7 @@ HWY_AFTER_NAMESPACE();
 
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/syscall.h>
 #endif
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -19863,7 +20405,8 @@ namespace soma {
 struct CpuIdentity {
   std::string vendor, name;  // "AuthenticAMD", "AMD EPYC ..."
   int family = 0, model = 0;
-  bool bf16_dot = false;  // has AVX512_BF16
+  bool bf16_dot = false;    // has AVX512_BF16
+  bool bf16_tiles = false;  // has AMX_BF16, and this process may use it
 };
 
 struct CpuCaches {
@@ -19985,6 +20528,23 @@ inline CpuCaches cpu_caches() {
   return caches;
 }
 
+namespace detail {
+
+// Linux gives tile registers (AMX) to a process that asks for them. A thread that then uses them is
+// switched and interrupted with 8 KiB more of state, for which an alternate signal stack must have
+// room; what uses none pays nothing.
+inline bool ask_for_tiles() {
+#if defined(__linux__) && defined(__x86_64__) && defined(SYS_arch_prctl)
+  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace detail
+
+// Asks for the tile registers where there are some.
 inline CpuIdentity cpu_identity() {
   CpuIdentity identity;
 #if defined(__x86_64__) || defined(__i386__)
@@ -20002,6 +20562,11 @@ inline CpuIdentity cpu_identity() {
   }
   if (__get_cpuid_count(7, 1, &r[0], &r[1], &r[2], &r[3]) != 0)
     identity.bf16_dot = (r[0] >> 5 & 1) != 0;
+  if (__get_cpuid_count(7, 0, &r[0], &r[1], &r[2], &r[3]) != 0) {
+    constexpr unsigned amx_bf16_and_tile = 1u << 22 | 1u << 24;
+    identity.bf16_tiles =
+        (r[3] & amx_bf16_and_tile) == amx_bf16_and_tile && detail::ask_for_tiles();
+  }
   for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; ++leaf)
     if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]) != 0)
       identity.name += text(r[0], r[1], r[2], r[3]);
@@ -20028,10 +20593,13 @@ inline CpuIdentity cpu_identity() {
 
 namespace soma {
 
-// Decided from a table of CPU identities, never from a timing: presence of the instruction is no
-// reason to use it. Listed are parts where the rates of both were measured. `has_loop`: whether the
-// target in use was compiled with the instruction.
+// Decided from what the CPU is, never from a timing. Tiles are used wherever they are: their rate
+// is sixteen times that of fp32 multiply-adds by construction. Presence of the dot instruction is
+// no reason to use it: listed are parts where the rates of both were measured. `has_loop`: whether
+// the target in use was compiled with these instructions.
 inline Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
+  if (cpu.bf16_tiles && has_loop)
+    return {Bf16Products::tiles, "AMX: sixteen times the fp32 multiply-add rate"};
   struct Listed {
     std::string_view vendor;
     int family, first_model, last_model;
@@ -20101,6 +20669,7 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
                                HWY_NAMESPACE::has_fused_multiply_add,
                                HWY_NAMESPACE::multiply_add_rate,
                                HWY_NAMESPACE::bf16_dot_rate,
+                               HWY_NAMESPACE::bf16_tile_rate,
                                bf16_choice(cpu_identity(), HWY_NAMESPACE::has_bf16_dot)};
     return {{&target, 1}, false, nullptr};
   }
@@ -21272,9 +21841,11 @@ inline void convolution_shape(const ShapeCall& call) {
 struct ConvolutionSizes {
   std::size_t pixels, patch, outputs, image, result;
   std::size_t workspace_bytes(const GemmKernels& gemm) const {
-    std::size_t product = gemm.workspace_bytes(outputs, pixels, 1);
-    product = (std::max)(product, gemm.workspace_bytes(outputs, patch, 1));
-    product = (std::max)(product, gemm.workspace_bytes(pixels, patch, 1));
+    const auto of = [&gemm](std::size_t rows, std::size_t columns) {
+      return gemm.workspace_bytes(rows, columns, 1, Bf16Products::widened);
+    };
+    const std::size_t product =
+        (std::max)({of(outputs, pixels), of(outputs, patch), of(pixels, patch)});
     return round_up(product) + round_up(pixels * patch * sizeof(float));
   }
   static std::size_t round_up(std::size_t bytes) {
@@ -22125,7 +22696,8 @@ namespace detail {
 // The grid of at most `width` tasks whose largest is done first. A task multiplies all of its tile
 // and packs its own rows of a and columns of b.
 inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
-                                const GemmKernels& gemm, std::size_t width) {
+                                std::size_t tile_rows, std::size_t tile_columns,
+                                std::size_t width) {
   // An element is packed in the time of about so many multiply-adds (a load, a turn and a store of
   // what often comes from memory).
   constexpr double packing = 24;
@@ -22136,8 +22708,8 @@ inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
     const auto largest = [](std::size_t tiles, std::size_t parts, std::size_t tile) {
       return static_cast<double>((tiles + parts - 1) / parts * tile);
     };
-    const double rows = largest(row_tiles, row_parts, gemm.tile_rows);
-    const double columns = largest(column_tiles, column_parts, gemm.tile_columns);
+    const double rows = largest(row_tiles, row_parts, tile_rows);
+    const double columns = largest(column_tiles, column_parts, tile_columns);
     const double cost = rows * columns + packing * (rows + columns);
     if (row_parts == 1 || cost < best_cost) {
       best = {row_parts, column_parts};
@@ -22153,8 +22725,11 @@ inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
 inline void multiply(Context& context, const GemmArgs& args) {
   if (args.m == 0 || args.n == 0) return;
   const GemmKernels& gemm = context.kernels().gemm;
-  const std::size_t row_tiles = (args.m + gemm.tile_rows - 1) / gemm.tile_rows;
-  const std::size_t column_tiles = (args.n + gemm.tile_columns - 1) / gemm.tile_columns;
+  const bool wide = args.a.dtype == DType::fp32 || args.b.dtype == DType::fp32;
+  const Bf16Products bf16 = wide ? Bf16Products::widened : context.bf16().products;
+  const std::size_t tile_rows = gemm.tile_rows(bf16), tile_columns = gemm.tile_columns;
+  const std::size_t row_tiles = (args.m + tile_rows - 1) / tile_rows;
+  const std::size_t column_tiles = (args.n + tile_columns - 1) / tile_columns;
   // Below about a hundred thousand multiply-adds a second thread costs more than it brings.
   constexpr double worth_a_task = 1e5;
   const double products = static_cast<double>(args.m) * static_cast<double>(args.n) *
@@ -22162,16 +22737,16 @@ inline void multiply(Context& context, const GemmArgs& args) {
   const auto most = static_cast<std::size_t>((std::min)(products / worth_a_task + 1, 1e6));
   const std::size_t width = (std::min)(
       most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
-  const ProductGrid grid = detail::product_grid(row_tiles, column_tiles, gemm, width);
+  const ProductGrid grid =
+      detail::product_grid(row_tiles, column_tiles, tile_rows, tile_columns, width);
   const std::size_t row_parts = grid.row_parts, column_parts = grid.column_parts;
   const std::size_t tasks = row_parts * column_parts;
 
-  const std::size_t task_rows = (row_tiles + row_parts - 1) / row_parts * gemm.tile_rows;
-  const std::size_t task_columns =
-      (column_tiles + column_parts - 1) / column_parts * gemm.tile_columns;
+  const std::size_t task_rows = (row_tiles + row_parts - 1) / row_parts * tile_rows;
+  const std::size_t task_columns = (column_tiles + column_parts - 1) / column_parts * tile_columns;
   const std::size_t workspace =
       (gemm.workspace_bytes((std::min)(task_rows, args.m), (std::min)(task_columns, args.n),
-                            args.segments.count) +
+                            args.segments.count, bf16) +
        memory_alignment - 1) /
       memory_alignment * memory_alignment;
   const Storage memory =
@@ -22180,12 +22755,12 @@ inline void multiply(Context& context, const GemmArgs& args) {
   parallel(context, static_cast<int>(tasks), [&](int task) {
     const auto index = static_cast<std::size_t>(task);
     const std::size_t i = index / column_parts, j = index % column_parts;
-    const std::size_t row = detail::border(args.m, gemm.tile_rows, i, row_parts);
-    const std::size_t column = detail::border(args.n, gemm.tile_columns, j, column_parts);
-    GemmArgs own = detail::part(
-        args, row, detail::border(args.m, gemm.tile_rows, i + 1, row_parts) - row, column,
-        detail::border(args.n, gemm.tile_columns, j + 1, column_parts) - column);
-    own.bf16_products = context.bf16().products;
+    const std::size_t row = detail::border(args.m, tile_rows, i, row_parts);
+    const std::size_t column = detail::border(args.n, tile_columns, j, column_parts);
+    GemmArgs own =
+        detail::part(args, row, detail::border(args.m, tile_rows, i + 1, row_parts) - row, column,
+                     detail::border(args.n, tile_columns, j + 1, column_parts) - column);
+    own.bf16_products = bf16;
     own.workspace = memory.data() + index * workspace;
     float same_factor = 1;  // one task writes where the caller reads
     if (args.factor != nullptr && index != 0) own.factor = &same_factor;

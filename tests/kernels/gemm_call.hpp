@@ -44,7 +44,8 @@ class GuardedWorkspace {
 
 inline void multiply(const soma::Context& context, soma::GemmArgs args) {
   const soma::GemmKernels& gemm = context.kernels().gemm;
-  const GuardedWorkspace workspace(gemm.workspace_bytes(args.m, args.n, args.segments.count));
+  const GuardedWorkspace workspace(
+      gemm.workspace_bytes(args.m, args.n, args.segments.count, args.bf16_products));
   args.workspace = workspace.data();
   gemm.multiply(args);
   CHECK(workspace.intact());
@@ -74,12 +75,12 @@ struct Product {
   }
 
   // In float this is what a target with fused multiply-add has to give, bit by bit.
-  template <class T>
-  std::vector<T> sums() const {
+  template <class T, class Sum = soma::reference::FusedChain<T>>
+  std::vector<T> sums(const Sum& sum = {}) const {
     const std::vector<T> left(a.values.begin(), a.values.end()),
         right(b.values.begin(), b.values.end());
     std::vector<T> c(m * n);
-    soma::reference::multiply<T>(m, n, k, left.data(), right.data(), bounds, c.data());
+    soma::reference::multiply<T>(m, n, k, left.data(), right.data(), bounds, c.data(), sum);
     return c;
   }
 

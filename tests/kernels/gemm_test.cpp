@@ -166,7 +166,8 @@ TEST_CASE("cutting rows and columns into calls changes no bit", "[unit][gemm][in
   on_every_target([&](const Context& context) {
     const std::vector<float> whole = product_of(context, product);
     const GemmKernels& gemm = context.kernels().gemm;
-    for (const std::size_t rows : {std::size_t{1}, std::size_t{10}, gemm.tile_rows})
+    for (const std::size_t rows :
+         {std::size_t{1}, std::size_t{10}, gemm.tile_rows(Bf16Products::widened)})
       for (const std::size_t columns : {std::size_t{13}, gemm.tile_columns, std::size_t{150}}) {
         std::vector<float> cut(whole.size());
         for (std::size_t row = 0; row < 67; row += rows)
@@ -187,16 +188,20 @@ TEST_CASE("cutting rows and columns into calls changes no bit", "[unit][gemm][in
 
 TEST_CASE("the workspace never shrinks with what is asked of it", "[unit][gemm]") {
   on_every_target([](const Context& context) {
-    const auto bytes = context.kernels().gemm.workspace_bytes;
-    const std::size_t sizes[] = {0, 1, 14, 31, 33, 100, 512, 513, 1000, 5000, 100000};
-    const std::size_t counts[] = {1, 2, 4, 8, 16, 64, 1024, 65536};
-    for (std::size_t i = 0; i + 1 < std::size(sizes); ++i)
-      for (const std::size_t other : sizes)
-        for (const std::size_t count : counts) {
-          CHECK(bytes(sizes[i], other, count) <= bytes(sizes[i + 1], other, count));
-          CHECK(bytes(other, sizes[i], count) <= bytes(other, sizes[i + 1], count));
-          CHECK(bytes(sizes[i], other, count) <= bytes(sizes[i], other, 2 * count));
-        }
+    for (const Bf16Products products : {Bf16Products::widened, Bf16Products::tiles}) {
+      const auto bytes = [&](std::size_t m, std::size_t n, std::size_t segments) {
+        return context.kernels().gemm.workspace_bytes(m, n, segments, products);
+      };
+      const std::size_t sizes[] = {0, 1, 14, 31, 33, 100, 512, 513, 1000, 5000, 100000};
+      const std::size_t counts[] = {1, 2, 4, 8, 16, 64, 1024, 65536};
+      for (std::size_t i = 0; i + 1 < std::size(sizes); ++i)
+        for (const std::size_t other : sizes)
+          for (const std::size_t count : counts) {
+            CHECK(bytes(sizes[i], other, count) <= bytes(sizes[i + 1], other, count));
+            CHECK(bytes(other, sizes[i], count) <= bytes(other, sizes[i + 1], count));
+            CHECK(bytes(sizes[i], other, count) <= bytes(sizes[i], other, 2 * count));
+          }
+    }
   });
 }
 
@@ -212,90 +217,4 @@ TEST_CASE("few rows: columns of b are read where they lie", "[unit][gemm]") {
   check_product(random_product(3, 10241, 2, {}, Layout::contiguous, Layout::transposed));
   check_product(random_product(23, 1100, 401, {}, Layout::every_other, Layout::transposed,
                                DType::bf16, DType::fp32));
-}
-
-namespace {
-
-// Contexts of targets with the bf16 dot instruction, where this CPU has it.
-template <class Test>
-void on_every_dot_target(const Test& test) {
-  bool ran = false;
-  on_every_target([&](const Context& context) {
-    if (context.target().bf16_dot_rate == nullptr || !cpu_identity().bf16_dot) return;
-    ran = true;
-    test(context);
-  });
-  if (!ran) WARN("not tested: this CPU has no bf16 dot instruction");
-}
-
-// The instruction counts subnormal inputs and results as zero and may round once for two products,
-// so a chain has no bits of its own, only a bound.
-void check_dot_product(const Product& product) {
-  const std::vector<double> wanted = product.sums<double>();
-  std::vector<double> bounds = product.bounds_of_error();
-  for (double& bound : bounds) bound += static_cast<double>(2 * product.k) * 0x1p-126;
-  on_every_dot_target([&](const Context& context) {
-    std::vector<float> c(product.m * product.n, std::numeric_limits<float>::quiet_NaN());
-    GemmArgs args = product.args();
-    args.bf16_products = Bf16Products::dot_instruction;
-    args.c = plain_target(c, product.n);
-    multiply(context, args);
-    for (std::size_t i = 0; i < c.size(); ++i)
-      if (std::isfinite(wanted[i])) REQUIRE(std::fabs(c[i] - wanted[i]) <= bounds[i]);
-
-    // One row and one column at a time: the same bits.
-    std::vector<float> cut(c.size());
-    for (const std::size_t i : {std::size_t{0}, product.m - 1})
-      for (const std::size_t j : {std::size_t{0}, product.n - 1}) {
-        args = detail::part(product.args(), i, 1, j, 1);
-        args.bf16_products = Bf16Products::dot_instruction;
-        args.c = {.data = &cut[0], .row_stride = 1};
-        multiply(context, args);
-        REQUIRE(same_bits(std::vector{cut[0]}, std::vector{c[i * product.n + j]}));
-      }
-  });
-}
-
-}  // namespace
-
-TEST_CASE("the bf16 dot instruction: every shape and layout", "[unit][gemm]") {
-  for (const Layout a : layouts)
-    for (const Layout b : layouts)
-      for (const std::size_t k : {1, 2, 7, 8, 39}) {
-        INFO("layouts " << static_cast<int>(a) << " and " << static_cast<int>(b) << ", k " << k);
-        check_dot_product(random_product(17, 45, k, {}, a, b, DType::bf16, DType::bf16));
-      }
-  // More than a tile, more than a block of k, few rows, and segments that start and end anywhere.
-  check_dot_product(random_product(130, 530, 401, {}, Layout::contiguous, Layout::transposed,
-                                   DType::bf16, DType::bf16));
-  check_dot_product(random_product(23, 600, 402, {}, Layout::contiguous, Layout::transposed,
-                                   DType::bf16, DType::bf16));
-  check_dot_product(random_product(60, 70, 801, {0, 3, 3, 10, 415, 416, 500, 501, 801},
-                                   Layout::transposed, Layout::contiguous, DType::bf16,
-                                   DType::bf16));
-}
-
-TEST_CASE("the bf16 dot instruction: types that are exact in bf16", "[unit][gemm]") {
-  for (const DType type :
-       {DType::fp8_e3m4, DType::fp8_e4m3, DType::fp8_e5m2, DType::int8, DType::uint8, DType::bf16})
-    for (const Layout layout : {Layout::contiguous, Layout::transposed, Layout::every_other}) {
-      INFO(to_string(type) << " " << static_cast<int>(layout));
-      check_dot_product(random_product(17, 40, 411, {}, layout, layout, type, DType::bf16));
-      check_dot_product(random_product(17, 40, 30, {}, layout, layout, type, type));
-    }
-  // Scales are multiplied behind the sum.
-  StoredMatrix a = store_matrix(9, 30, DType::fp8_e4m3, Layout::contiguous, RandomFloats(3), 0.3f);
-  StoredMatrix b = store_matrix(30, 11, DType::fp8_e5m2, Layout::transposed, RandomFloats(4), 1.7f);
-  check_dot_product(Product(9, 11, 30, {}, std::move(a), std::move(b)));
-  // What is not exact goes the other way, and has its bits.
-  const Product wide = random_product(9, 11, 30, {}, Layout::contiguous, Layout::transposed,
-                                      DType::fp32, DType::bf16);
-  on_every_dot_target([&](const Context& context) {
-    std::vector<float> c(99);
-    GemmArgs args = wide.args();
-    args.bf16_products = Bf16Products::dot_instruction;
-    args.c = plain_target(c, 11);
-    multiply(context, args);
-    CHECK(same_bits(c, wide.sums<float>()));
-  });
 }

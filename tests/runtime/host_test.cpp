@@ -75,14 +75,18 @@ TEST_CASE("the environment does not choose the number of threads", "[unit]") {
 TEST_CASE("the bf16 loop is chosen by identity", "[unit]") {
   const CpuIdentity emerald_rapids{"GenuineIntel", "", 6, 207, true},
       zen5{"AuthenticAMD", "", 26, 2, true}, hidden{"AuthenticAMD", "", 26, 2, false},
-      other{"X", "", 1, 1, true};
+      other{"X", "", 1, 1, true}, tiles{"GenuineIntel", "", 6, 207, true, true};
   CHECK(bf16_choice(emerald_rapids, true).products == Bf16Products::widened);
   CHECK(bf16_choice(zen5, true).products == Bf16Products::dot_instruction);
   CHECK(bf16_choice(zen5, false).products == Bf16Products::widened);
   CHECK(bf16_choice(hidden, true).products == Bf16Products::widened);
   CHECK(bf16_choice(other, true).products == Bf16Products::widened);
+  CHECK(bf16_choice(tiles, true).products == Bf16Products::tiles);
+  CHECK(bf16_choice(tiles, false).products == Bf16Products::widened);
 
-  CHECK(make_context({.math = Math::portable}).bf16().products == Bf16Products::widened);
+  const auto portable = make_context({.math = Math::portable});
+  CHECK(portable.bf16().products == Bf16Products::widened);
+  CHECK(portable.rate(portable.bf16().products) == portable.target().multiply_add_rate);
   const auto context = make_context();
   CHECK(context.bf16().reason == context.target().bf16.reason);
 }

@@ -30,6 +30,7 @@ struct TargetFamily<HWY_TARGET> {
     target.fused_multiply_add = HWY_NAMESPACE::has_fused_multiply_add;
     target.multiply_add_rate = HWY_NAMESPACE::multiply_add_rate;
     target.bf16_dot_rate = HWY_NAMESPACE::bf16_dot_rate;
+    target.bf16_tile_rate = HWY_NAMESPACE::bf16_tile_rate;
   }
 };
 }  // namespace soma::dispatch

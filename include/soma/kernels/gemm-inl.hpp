@@ -17,6 +17,7 @@
 #include <soma/kernels/gemm_micro-inl.hpp>
 #include <soma/kernels/gemm_narrow-inl.hpp>
 #include <soma/kernels/gemm_study-inl.hpp>
+#include <soma/kernels/gemm_tiles-inl.hpp>
 #include <soma/kernels/gemm_workspace-inl.hpp>
 #include <soma/kernels/pack-inl.hpp>
 #include <soma/kernels/pack_pairs-inl.hpp>
@@ -34,67 +35,112 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class Products>
-using PackedFrom = std::conditional_t<Products::products == 1, PackSource, PairSource>;
-
 namespace {  // internal linkage: units with other flags have their own
 
+// How operands are packed and multiplied: vectors of sums, with one step of Products at a time.
 template <class Products>
-class Gemm {
-  using Source = PackedFrom<Products>;
+struct VectorPanels {
+  using Source = std::conditional_t<Products::products == 1, PackSource, PairSource>;
+  using Buffer = typename Source::Buffer;
   using Narrow = NarrowProduct<Products, Source>;
+  static constexpr std::size_t rows = micro_rows;             // of c, in a step
+  static constexpr std::size_t block_rows = gemm_block_rows;  // of a, packed together
+  static constexpr std::size_t block_depth = pack_depth * Products::products;
+
+  // One segment at a time, or a part of one.
+  static std::size_t group_of(const std::size_t*, std::size_t) { return 1; }
+  static const float* pack_a(const Source& a, std::size_t row, std::size_t count,
+                             const PackedSteps& steps, Buffer& buffer, float* out) {
+    a.template pack<micro_rows, micro_row_width>(row, count, steps.first(), steps.depth(), buffer,
+                                                 out);
+    return out;
+  }
+  static void pack_b(const Source& b, std::size_t column, std::size_t count,
+                     const PackedSteps& steps, Buffer& buffer, float* out) {
+    b.template pack<micro_columns, micro_columns>(column, count, steps.first(), steps.depth(),
+                                                  buffer, out);
+  }
+  static void multiply(std::size_t count, std::size_t columns, const PackedSteps& steps,
+                       const float* a, const float* b, const SumPath& path) {
+    multiply_panels<Products>(
+        count, columns, (steps.depth() + Products::products - 1) / Products::products, a, b, path);
+  }
+};
+
+template <class Panels>
+class Gemm {
+  using Source = typename Panels::Source;
+  using Buffer = typename Panels::Buffer;
+  using Narrow = typename Panels::Narrow;
 
  public:
   explicit Gemm(const GemmArgs& args)
       : args_(args),
         whole_{0, args.k},
         bounds_(args.segments.bounds != nullptr ? args.segments.bounds : whole_),
-        segments_(args.segments.bounds != nullptr ? args.segments.count : 1),
+        group_(Panels::group_of(bounds_, segment_count(args))),
+        groups_(segment_count(args) / group_),
         a_(args.a, args.m, args.a.row_stride, args.a.column_stride),
         b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
-        workspace_(args.workspace, args.m, args.n, segments_),
-        buffer_(new (workspace_.pack) typename Source::Buffer),
+        workspace_(args),
+        buffer_(new (workspace_.pack) Buffer),
         evictor_(args.c, args.eviction) {}
 
   void run() {
     const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
     const std::size_t stride = columns + gemm_tile_padding;
-    const std::size_t capacity = gemm_tile_capacity(gemm_levels(segments_));
-    const std::size_t rows =
-        even_share(args_.m, capacity / stride / micro_rows * micro_rows, micro_rows);
+    const std::size_t capacity = gemm_tile_capacity(gemm_levels(groups_));
+    // Sums that are whole at once leave at once, and need no room to wait.
+    const std::size_t most =
+        in_one_block() ? args_.m : capacity / stride / Panels::rows * Panels::rows;
+    const std::size_t rows = even_share(args_.m, most, Panels::rows);
     tile_floats_ = rows * stride;
     for (std::size_t column = 0; column < args_.n; column += columns)
       for (std::size_t row = 0; row < args_.m; row += rows) {
         const GemmTile tile{row, column, (std::min)(rows, args_.m - row),
                             (std::min)(columns, args_.n - column), stride};
-        if (Narrow::takes(args_, tile.columns)) {
-          Narrow(args_, a_, *buffer_, workspace_.b)
-              .run(column, tile.columns, workspace_.tiles, stride);
-          finish_rows(tile, 0, tile.rows);
-        } else {
-          sum_tile(tile);
-        }
+        if (!sum_narrow(tile)) sum_tile(tile);
       }
   }
 
  private:
-  // The tree of Segments as a binary counter: one tile waits at each level until its neighbour is
-  // there. The sum of all ends in the first. An empty segment is a term of zeros, which needs no
-  // tile: all it can change is -0, once.
+  static std::size_t segment_count(const GemmArgs& args) {
+    return args.segments.bounds != nullptr ? args.segments.count : 1;
+  }
+
+  bool in_one_block() const {
+    return groups_ == 1 && args_.k != 0 && (group_ != 1 || args_.k <= Panels::block_depth);
+  }
+
+  bool sum_narrow(const GemmTile& tile) {
+    if constexpr (!std::is_void_v<Narrow>) {
+      if (Narrow::takes(args_, tile.columns)) {
+        Narrow(args_, a_, *buffer_, workspace_.b)
+            .run(tile.column, tile.columns, workspace_.tiles, tile.stride);
+        finish_rows(tile, 0, tile.rows, workspace_.tiles);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // The tree of groups of Segments as a binary counter: one tile waits at each level until its
+  // neighbour is there. The sum of all ends in the first. An empty group is a term of zeros, which
+  // needs no tile: all it can change is -0, once.
   void sum_tile(const GemmTile& tile) {
     bool full[gemm_most_levels] = {};    // what waits, level by level: tiles, or nothing
     std::size_t waiting = 0, tiles = 0;  // levels, and tiles on them
-    const bool any_empty = has_empty_segment();
-    for (std::size_t segment = 0; segment < segments_; ++segment) {
-      const bool empty = bounds_[segment] == bounds_[segment + 1];
-      // Each trailing one of the segment's number is a neighbour that waits, the nearest last.
+    const bool any_empty = has_empty_group();
+    for (std::size_t group = 0; group < groups_; ++group) {
+      const bool empty = is_empty(group);
+      // Each trailing one of the group's number is a neighbour that waits, the nearest last.
       std::size_t neighbours = 0;
-      for (auto i = static_cast<std::size_t>(std::countr_one(segment)); i != 0; --i)
+      for (auto i = static_cast<std::size_t>(std::countr_one(group)); i != 0; --i)
         neighbours += full[--waiting] ? 1u : 0u;
       if (!empty) {
-        // They are added while the segment's own sums are in registers.
-        sum_segment(tile, segment, workspace_.tiles + tiles * tile_floats_, neighbours,
-                    !any_empty && segment + 1 == segments_);
+        // They are added while the group's own sums are in registers.
+        sum_group(tile, bounds_ + group * group_, workspace_.tiles + tiles * tile_floats_,
+                  neighbours, !any_empty && group + 1 == groups_);
         tiles += 1 - neighbours;
       } else {
         for (; neighbours > 1; --neighbours) add_last(tile, --tiles);
@@ -103,24 +149,30 @@ class Gemm {
     }
     if (!any_empty) return;
     add_zero(tile, tiles == 0);
-    finish_rows(tile, 0, tile.rows);
+    finish_rows(tile, 0, tile.rows, workspace_.tiles);
   }
 
-  bool has_empty_segment() const {
-    return std::adjacent_find(bounds_, bounds_ + segments_ + 1) != bounds_ + segments_ + 1;
+  bool is_empty(std::size_t group) const {
+    return bounds_[group * group_] == bounds_[(group + 1) * group_];
+  }
+  bool has_empty_group() const {
+    for (std::size_t group = 0; group < groups_; ++group)
+      if (is_empty(group)) return true;
+    return false;
   }
 
   // `final`: the sums are those of the product then, and leave.
-  void sum_segment(const GemmTile& tile, std::size_t segment, float* sums, std::size_t neighbours,
-                   bool final) {
-    constexpr std::size_t block = pack_depth * Products::products;
-    const std::size_t first = bounds_[segment], end = bounds_[segment + 1];
-    for (std::size_t k = first; k < end; k += block) {
-      const std::size_t depth = (std::min)(block, end - k);
-      const bool last = depth == end - k;
+  void sum_group(const GemmTile& tile, const std::size_t* bounds, float* sums,
+                 std::size_t neighbours, bool final) {
+    if (group_ != 1)
+      return add_block(tile, {bounds, group_},
+                       {nullptr, sums, neighbours, tile_floats_, tile.stride}, final);
+    for (std::size_t k = bounds[0]; k < bounds[1]; k += Panels::block_depth) {
+      const std::size_t block[] = {k, (std::min)(k + Panels::block_depth, bounds[1])};
+      const bool last = block[1] == bounds[1];
       add_block(
-          tile, k, depth,
-          {k == first ? nullptr : sums, sums, last ? neighbours : 0, tile_floats_, tile.stride},
+          tile, {block, 1},
+          {k == bounds[0] ? nullptr : sums, sums, last ? neighbours : 0, tile_floats_, tile.stride},
           final && last);
     }
   }
@@ -142,8 +194,7 @@ class Gemm {
   }
 
   // Sums of rows of the tile, from its row `first` on, leave for c.
-  void finish_rows(const GemmTile& tile, std::size_t first, std::size_t rows) {
-    float* sums = workspace_.tiles + first * tile.stride;
+  void finish_rows(const GemmTile& tile, std::size_t first, std::size_t rows, float* sums) {
     const float factor = a_.factor() * b_.factor();  // what packing left out
     if (args_.factor != nullptr)
       *args_.factor = factor;
@@ -154,32 +205,30 @@ class Gemm {
   }
 
   // Where `final`, rows leave while their sums are still in the second-level cache.
-  void add_block(const GemmTile& tile, std::size_t first, std::size_t depth, const SumPath& path,
-                 bool final) {
-    b_.template pack<micro_columns, micro_columns>(tile.column, tile.columns, first, depth,
-                                                   *buffer_, workspace_.b);
-    for (std::size_t row = 0; row < tile.rows; row += gemm_block_rows) {
-      const std::size_t rows = (std::min)(gemm_block_rows, tile.rows - row);
-      a_.template pack<micro_rows, micro_row_width>(tile.row + row, rows, first, depth, *buffer_,
-                                                    workspace_.a);
-      const std::size_t at = row * tile.stride;
-      multiply_panels<Products>(rows, tile.columns,
-                                (depth + Products::products - 1) / Products::products, workspace_.a,
-                                workspace_.b,
-                                {path.from != nullptr ? path.from + at : nullptr, path.sums + at,
-                                 path.addends, path.addend_distance, path.stride});
-      if (final) finish_rows(tile, row, rows);
+  void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
+    Panels::pack_b(b_, tile.column, tile.columns, steps, *buffer_, workspace_.b);
+    const bool at_once = in_one_block() && final;
+    for (std::size_t row = 0; row < tile.rows; row += Panels::block_rows) {
+      const std::size_t rows = (std::min)(Panels::block_rows, tile.rows - row);
+      const auto a = Panels::pack_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
+      const std::size_t at = at_once ? 0 : row * tile.stride;
+      Panels::multiply(rows, tile.columns, steps, a, workspace_.b,
+                       {path.from != nullptr ? path.from + at : nullptr, path.sums + at,
+                        path.addends, path.addend_distance, path.stride});
+      if (final) finish_rows(tile, row, rows, workspace_.tiles + at);
     }
   }
 
   const GemmArgs& args_;
   std::size_t whole_[2];
   const std::size_t* bounds_;
-  std::size_t segments_, tile_floats_ = 0;
+  std::size_t group_, groups_;  // segments in a group, and groups
+  std::size_t tile_floats_ = 0;
   Source a_, b_;
   GemmWorkspace workspace_;
-  typename Source::Buffer* buffer_;
+  Buffer* buffer_;
   Evictor evictor_;
+  [[no_unique_address]] Panels panels_{};
 };
 
 }  // namespace
@@ -188,14 +237,23 @@ static inline void gemm_kernel(const GemmArgs& args) noexcept {
   if (args.m == 0 || args.n == 0) return;
   if (!args.accumulation.plain()) return GemmStudy(args).run();
 #if SOMA_HAS_BF16_DOT
-  if (args.bf16_products == Bf16Products::dot_instruction && PairSource::takes(args.a) &&
+  if (args.bf16_products != Bf16Products::widened && PairSource::takes(args.a) &&
       PairSource::takes(args.b))
-    return Gemm<Bf16Dot>(args).run();
+    return args.bf16_products == Bf16Products::tiles ? Gemm<TilePanels>(args).run()
+                                                     : Gemm<VectorPanels<Bf16Dot>>(args).run();
 #endif
-  Gemm<FusedMultiplyAdd>(args).run();
+  Gemm<VectorPanels<FusedMultiplyAdd>>(args).run();
 }
 
-static constexpr GemmKernels gemm_kernels{gemm_kernel, gemm_workspace_bytes, micro_rows,
+static inline std::size_t gemm_tile_rows(Bf16Products products) noexcept {
+#if SOMA_HAS_BF16_TILES
+  if (products == Bf16Products::tiles) return TileKernel<2>::rows;
+#endif
+  static_cast<void>(products);
+  return micro_rows;
+}
+
+static constexpr GemmKernels gemm_kernels{gemm_kernel, gemm_workspace_bytes, gemm_tile_rows,
                                           micro_columns};
 
 }  // namespace HWY_NAMESPACE

@@ -49,7 +49,8 @@ namespace detail {
 // The grid of at most `width` tasks whose largest is done first. A task multiplies all of its tile
 // and packs its own rows of a and columns of b.
 inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
-                                const GemmKernels& gemm, std::size_t width) {
+                                std::size_t tile_rows, std::size_t tile_columns,
+                                std::size_t width) {
   // An element is packed in the time of about so many multiply-adds (a load, a turn and a store of
   // what often comes from memory).
   constexpr double packing = 24;
@@ -60,8 +61,8 @@ inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
     const auto largest = [](std::size_t tiles, std::size_t parts, std::size_t tile) {
       return static_cast<double>((tiles + parts - 1) / parts * tile);
     };
-    const double rows = largest(row_tiles, row_parts, gemm.tile_rows);
-    const double columns = largest(column_tiles, column_parts, gemm.tile_columns);
+    const double rows = largest(row_tiles, row_parts, tile_rows);
+    const double columns = largest(column_tiles, column_parts, tile_columns);
     const double cost = rows * columns + packing * (rows + columns);
     if (row_parts == 1 || cost < best_cost) {
       best = {row_parts, column_parts};
@@ -77,8 +78,11 @@ inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
 inline void multiply(Context& context, const GemmArgs& args) {
   if (args.m == 0 || args.n == 0) return;
   const GemmKernels& gemm = context.kernels().gemm;
-  const std::size_t row_tiles = (args.m + gemm.tile_rows - 1) / gemm.tile_rows;
-  const std::size_t column_tiles = (args.n + gemm.tile_columns - 1) / gemm.tile_columns;
+  const bool wide = args.a.dtype == DType::fp32 || args.b.dtype == DType::fp32;
+  const Bf16Products bf16 = wide ? Bf16Products::widened : context.bf16().products;
+  const std::size_t tile_rows = gemm.tile_rows(bf16), tile_columns = gemm.tile_columns;
+  const std::size_t row_tiles = (args.m + tile_rows - 1) / tile_rows;
+  const std::size_t column_tiles = (args.n + tile_columns - 1) / tile_columns;
   // Below about a hundred thousand multiply-adds a second thread costs more than it brings.
   constexpr double worth_a_task = 1e5;
   const double products = static_cast<double>(args.m) * static_cast<double>(args.n) *
@@ -86,16 +90,16 @@ inline void multiply(Context& context, const GemmArgs& args) {
   const auto most = static_cast<std::size_t>((std::min)(products / worth_a_task + 1, 1e6));
   const std::size_t width = (std::min)(
       most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
-  const ProductGrid grid = detail::product_grid(row_tiles, column_tiles, gemm, width);
+  const ProductGrid grid =
+      detail::product_grid(row_tiles, column_tiles, tile_rows, tile_columns, width);
   const std::size_t row_parts = grid.row_parts, column_parts = grid.column_parts;
   const std::size_t tasks = row_parts * column_parts;
 
-  const std::size_t task_rows = (row_tiles + row_parts - 1) / row_parts * gemm.tile_rows;
-  const std::size_t task_columns =
-      (column_tiles + column_parts - 1) / column_parts * gemm.tile_columns;
+  const std::size_t task_rows = (row_tiles + row_parts - 1) / row_parts * tile_rows;
+  const std::size_t task_columns = (column_tiles + column_parts - 1) / column_parts * tile_columns;
   const std::size_t workspace =
       (gemm.workspace_bytes((std::min)(task_rows, args.m), (std::min)(task_columns, args.n),
-                            args.segments.count) +
+                            args.segments.count, bf16) +
        memory_alignment - 1) /
       memory_alignment * memory_alignment;
   const Storage memory =
@@ -104,12 +108,12 @@ inline void multiply(Context& context, const GemmArgs& args) {
   parallel(context, static_cast<int>(tasks), [&](int task) {
     const auto index = static_cast<std::size_t>(task);
     const std::size_t i = index / column_parts, j = index % column_parts;
-    const std::size_t row = detail::border(args.m, gemm.tile_rows, i, row_parts);
-    const std::size_t column = detail::border(args.n, gemm.tile_columns, j, column_parts);
-    GemmArgs own = detail::part(
-        args, row, detail::border(args.m, gemm.tile_rows, i + 1, row_parts) - row, column,
-        detail::border(args.n, gemm.tile_columns, j + 1, column_parts) - column);
-    own.bf16_products = context.bf16().products;
+    const std::size_t row = detail::border(args.m, tile_rows, i, row_parts);
+    const std::size_t column = detail::border(args.n, tile_columns, j, column_parts);
+    GemmArgs own =
+        detail::part(args, row, detail::border(args.m, tile_rows, i + 1, row_parts) - row, column,
+                     detail::border(args.n, tile_columns, j + 1, column_parts) - column);
+    own.bf16_products = bf16;
     own.workspace = memory.data() + index * workspace;
     float same_factor = 1;  // one task writes where the caller reads
     if (args.factor != nullptr && index != 0) own.factor = &same_factor;

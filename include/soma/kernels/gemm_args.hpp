@@ -41,10 +41,10 @@ struct GemmArgs {
   // Of each segment; segments meet in fp32. One that is not plain() takes widened products. Callers
   // have checked it.
   Accumulation accumulation{};
-  // dot_instruction: where both operands' stored numbers are exact in bf16 (bf16 unscaled, 8-bit
-  // formats, int8 and uint8 with a zero point of at most 128) two products at a time join the sum
-  // as the instruction has it, from the first of each segment on; scales are multiplied on the way
-  // out. Only for a target and a CPU that has it.
+  // dot_instruction, tiles: where both operands' stored numbers are exact in bf16 (bf16 unscaled,
+  // 8-bit formats, int8 and uint8 with a zero point of at most 128) 2 or 32 products at a time join
+  // the sum as the instruction has it, from the first of each segment on; scales are multiplied on
+  // the way out. Only for a target and a CPU that has it.
   Bf16Products bf16_products = Bf16Products::widened;
   // Where there is a place: scales that would be multiplied on the way out are stored there instead
   // (1: none), and c is the sum without them. For sums that go on elsewhere.
@@ -54,11 +54,13 @@ struct GemmArgs {
 
 struct GemmKernels {
   void (*multiply)(const GemmArgs&) noexcept;
-  // For any product with m x n outputs and that many segments; never decreases with m, n or
-  // segments.
-  std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t segments) noexcept;
+  // For any product with m x n outputs and that many segments, whose GemmArgs say `products`; never
+  // decreases with m, n or segments.
+  std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t segments,
+                                 Bf16Products products) noexcept;
   // Callers cut c at multiples of these: whole tiles are fastest.
-  std::size_t tile_rows, tile_columns;
+  std::size_t (*tile_rows)(Bf16Products products) noexcept;
+  std::size_t tile_columns;
 };
 
 }  // namespace soma

@@ -101,7 +101,7 @@ class GemmStudy {
         segments_(args.segments.bounds != nullptr ? args.segments.count : 1),
         a_(args.a, args.m, args.a.row_stride, args.a.column_stride),
         b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
-        workspace_(args.workspace, args.m, args.n, segments_),
+        workspace_(args),
         buffer_(new (workspace_.pack) PackBuffer),
         evictor_(args.c, args.eviction),
         codec_(make_codec_params(args.accumulation.format)),

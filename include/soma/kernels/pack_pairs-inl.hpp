@@ -148,15 +148,49 @@ class PairSource {
 
   float factor() const { return factor_; }
 
+  // Whether lines are bf16 numbers that are adjacent along k; then where a line is.
+  bool adjacent() const { return direct_ && along_depth_; }
+  const Bf16Code* line(std::size_t number) const {
+    return static_cast<const Bf16Code*>(operand_.data) + number * operand_.row_stride;
+  }
+  std::size_t line_bytes() const { return operand_.row_stride * sizeof(Bf16Code); }
+
   // Lines first_line ... and steps first ... of k, at most pack_lines and 2 pack_depth of them.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
             PairBuffer& buffer, float* out) const {
-    static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
-    if (along_depth_)
-      pack_along_depth<kLines, kWidth>(first_line, lines, first, depth, buffer, out);
-    else
-      pack_along_lines<kLines, kWidth>(first_line, lines, first, depth, buffer, out);
+    pack_panels<kLines, kWidth>(first_line, lines, first, depth, (depth + 1) / 2 * kWidth, buffer,
+                                out);
+  }
+
+  // For tiles: panels of kWidth lines lie `panel` floats apart, and zeros follow the last pair up
+  // to a multiple of kUnit pairs.
+  template <std::size_t kWidth, std::size_t kUnit>
+  void pack_units(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+                  std::size_t panel, PairBuffer& buffer, float* out) const {
+    pack_panels<kWidth, kWidth>(first_line, lines, first, depth, panel, buffer, out);
+    const std::size_t pairs = (depth + 1) / 2, whole = (pairs + kUnit - 1) / kUnit * kUnit;
+    if (pairs != whole)
+      for (std::size_t at = 0; at < lines; at += kWidth, out += panel)
+        std::fill(out + pairs * kWidth, out + whole * kWidth, 0.0f);
+  }
+
+  // The same with the pairs of a line side by side: [kSide pairs][line][pair] in a panel of kSide
+  // lines.
+  template <std::size_t kSide>
+  void pack_blocks(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+                   std::size_t panel, PairBuffer& buffer, float* out) const {
+    if (!along_depth_)
+      pack_units<kSide, kSide>(first_line, lines, first, depth, panel, buffer, out);
+    for (std::size_t at = 0; at < lines; at += kSide, out += panel)
+      if (along_depth_)
+        for (std::size_t line = 0; line < kSide; ++line)
+          copy_line<kSide>(at + line < lines
+                               ? read(first_line + at + line, first, depth, buffer, buffer.codes)
+                               : buffer.zeros,
+                           depth, out + line * kSide);
+      else
+        for (std::size_t k = 0; k < depth; k += 2 * kSide) turn_block<kSide>(out + k / 2 * kSide);
   }
 
  private:
@@ -185,9 +219,47 @@ class PairSource {
   }
 
   template <std::size_t kLines, std::size_t kWidth>
+  void pack_panels(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+                   std::size_t panel, PairBuffer& buffer, float* out) const {
+    static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
+    if (along_depth_)
+      pack_along_depth<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
+    else
+      pack_along_lines<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
+  }
+
+  // A line of blocks that lie kLines^2 apart.
+  template <std::size_t kLines>
+  static void copy_line(const Bf16Code* codes, std::size_t depth, float* out) {
+    const hn::CappedTag<Bf16Code, 2 * kLines> d;
+    std::size_t k = 0;
+    for (; k + 2 * kLines <= depth; k += 2 * kLines, out += kLines * kLines) {
+      auto* to = reinterpret_cast<Bf16Code*>(out);
+      for (std::size_t i = 0; i < 2 * kLines; i += hn::Lanes(d))
+        hn::StoreU(hn::LoadU(d, codes + k + i), d, to + i);
+    }
+    if (k == depth) return;
+    std::fill_n(out, kLines, 0.0f);
+    std::memcpy(out, codes + k, (depth - k) * sizeof(Bf16Code));
+  }
+
+  // Rows become columns.
+  template <std::size_t kLines>
+  static void turn_block(float* block) {
+    alignas(64) float rows[kLines * kLines];
+    std::copy_n(block, kLines * kLines, rows);
+    const float* lines[kLines];
+    for (std::size_t i = 0; i < kLines; ++i) lines[i] = rows + i * kLines;
+    for (std::size_t group = 0; group < kLines; group += pack_group)
+      for (std::size_t at = 0; at < kLines; at += 4)
+        turn_group(lines + group, at, block + at * kLines + group, kLines);
+  }
+
+  template <std::size_t kLines, std::size_t kWidth>
   void pack_along_depth(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, PairBuffer& buffer, float* out) const {
-    for (std::size_t at = 0; at < lines; at += kLines, out += (depth + 1) / 2 * kWidth) {
+                        std::size_t depth, std::size_t panel, PairBuffer& buffer,
+                        float* out) const {
+    for (std::size_t at = 0; at < lines; at += kLines, out += panel) {
       const Bf16Code* from[kWidth];
       const std::size_t present = (std::min)(kLines, lines - at);
       for (std::size_t line = 0; line < present; ++line)
@@ -200,10 +272,10 @@ class PairSource {
 
   template <std::size_t kLines, std::size_t kWidth>
   void pack_along_lines(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, PairBuffer& buffer, float* out) const {
+                        std::size_t depth, std::size_t panel, PairBuffer& buffer,
+                        float* out) const {
     // Lines behind those asked for may be read too: they fill places that nothing is made of.
     const std::size_t readable = direct_ ? lines_ - first_line : lines;
-    const std::size_t pairs = (depth + 1) / 2;
     for (std::size_t k = 0; k < depth; k += PairBuffer::rows) {
       const std::size_t rows = (std::min)(PairBuffer::rows, depth - k);
       const Bf16Code* from[PairBuffer::rows + 1];
@@ -212,7 +284,7 @@ class PairSource {
                          buffer.codes + row * PairBuffer::row_stride);
       from[rows] = nullptr;  // beside an odd last one
       float* to = out + k / 2 * kWidth;
-      for (std::size_t at = 0; at < lines; at += kLines, to += pairs * kWidth)
+      for (std::size_t at = 0; at < lines; at += kLines, to += panel)
         for (std::size_t row = 0; row < rows; row += 2) {
           const Bf16Code* odd = from[row + 1] != nullptr ? from[row + 1] + at : buffer.zeros;
           pack_pair_rows<kWidth>(from[row] + at, odd, readable - at, to + row / 2 * kWidth);

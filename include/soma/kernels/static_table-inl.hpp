@@ -62,6 +62,7 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
                                HWY_NAMESPACE::has_fused_multiply_add,
                                HWY_NAMESPACE::multiply_add_rate,
                                HWY_NAMESPACE::bf16_dot_rate,
+                               HWY_NAMESPACE::bf16_tile_rate,
                                bf16_choice(cpu_identity(), HWY_NAMESPACE::has_bf16_dot)};
     return {{&target, 1}, false, nullptr};
   }

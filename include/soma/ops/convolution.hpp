@@ -86,9 +86,11 @@ inline void convolution_shape(const ShapeCall& call) {
 struct ConvolutionSizes {
   std::size_t pixels, patch, outputs, image, result;
   std::size_t workspace_bytes(const GemmKernels& gemm) const {
-    std::size_t product = gemm.workspace_bytes(outputs, pixels, 1);
-    product = (std::max)(product, gemm.workspace_bytes(outputs, patch, 1));
-    product = (std::max)(product, gemm.workspace_bytes(pixels, patch, 1));
+    const auto of = [&gemm](std::size_t rows, std::size_t columns) {
+      return gemm.workspace_bytes(rows, columns, 1, Bf16Products::widened);
+    };
+    const std::size_t product =
+        (std::max)({of(outputs, pixels), of(outputs, patch), of(pixels, patch)});
     return round_up(product) + round_up(pixels * patch * sizeof(float));
   }
   static std::size_t round_up(std::size_t bytes) {

@@ -43,9 +43,10 @@ struct Target {
   // Does that many rounds of multiply-adds in registers; returns how many floating-point operations
   // those were.
   double (*multiply_add_rate)(std::uint64_t rounds) noexcept;
-  // The same with the bf16 dot instruction; nullptr where the target was compiled without it. Only
-  // for a CPU that has it.
+  // The same with the bf16 dot instruction, and with bf16 tiles; nullptr where the target was
+  // compiled without them. Only for a CPU that has them.
   double (*bf16_dot_rate)(std::uint64_t rounds) noexcept = nullptr;
+  double (*bf16_tile_rate)(std::uint64_t rounds) noexcept = nullptr;
   Bf16Choice bf16{};  // on this CPU, with Math::fast
 };
 
@@ -97,6 +98,18 @@ class Context {
   Bf16Choice bf16() const {
     return math_ == Math::fast ? target_->bf16
                                : Bf16Choice{Bf16Products::widened, "Math::portable"};
+  }
+  // The rate of `products` in registers: the limit of a matrix product that forms them so.
+  auto rate(Bf16Products products) const {
+    switch (products) {
+      case Bf16Products::dot_instruction:
+        return target_->bf16_dot_rate;
+      case Bf16Products::tiles:
+        return target_->bf16_tile_rate;
+      case Bf16Products::widened:
+        break;
+    }
+    return target_->multiply_add_rate;
   }
 
   // The host's executor, or the default pool, whose threads start with the first parallel work.

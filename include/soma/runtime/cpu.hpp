@@ -19,6 +19,7 @@
 #include <unistd.h>
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/syscall.h>
 #endif
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -29,7 +30,8 @@ namespace soma {
 struct CpuIdentity {
   std::string vendor, name;  // "AuthenticAMD", "AMD EPYC ..."
   int family = 0, model = 0;
-  bool bf16_dot = false;  // has AVX512_BF16
+  bool bf16_dot = false;    // has AVX512_BF16
+  bool bf16_tiles = false;  // has AMX_BF16, and this process may use it
 };
 
 struct CpuCaches {
@@ -151,6 +153,23 @@ inline CpuCaches cpu_caches() {
   return caches;
 }
 
+namespace detail {
+
+// Linux gives tile registers (AMX) to a process that asks for them. A thread that then uses them is
+// switched and interrupted with 8 KiB more of state, for which an alternate signal stack must have
+// room; what uses none pays nothing.
+inline bool ask_for_tiles() {
+#if defined(__linux__) && defined(__x86_64__) && defined(SYS_arch_prctl)
+  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace detail
+
+// Asks for the tile registers where there are some.
 inline CpuIdentity cpu_identity() {
   CpuIdentity identity;
 #if defined(__x86_64__) || defined(__i386__)
@@ -168,6 +187,11 @@ inline CpuIdentity cpu_identity() {
   }
   if (__get_cpuid_count(7, 1, &r[0], &r[1], &r[2], &r[3]) != 0)
     identity.bf16_dot = (r[0] >> 5 & 1) != 0;
+  if (__get_cpuid_count(7, 0, &r[0], &r[1], &r[2], &r[3]) != 0) {
+    constexpr unsigned amx_bf16_and_tile = 1u << 22 | 1u << 24;
+    identity.bf16_tiles =
+        (r[3] & amx_bf16_and_tile) == amx_bf16_and_tile && detail::ask_for_tiles();
+  }
   for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; ++leaf)
     if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]) != 0)
       identity.name += text(r[0], r[1], r[2], r[3]);

@@ -30,7 +30,7 @@ struct HostDescription {
   Bf16Choice bf16{};
   int threads = 1;
   double gflops_per_core = 0;       // fp32 multiply-adds in registers, one thread; 0: not measured
-  double bf16_gflops_per_core = 0;  // dot instruction in registers; 0: not in use or not measured
+  double bf16_gflops_per_core = 0;  // bf16 instruction in registers; 0: not in use or not measured
   double copy_gb_per_second = 0;  // memory read and written by one copying thread; 0: not measured
   std::vector<std::string> remedies;  // what would make this program faster
 };
@@ -89,8 +89,8 @@ inline HostDescription describe_host(Context& context, Measure measure = Measure
   host.threads = context.executor().width;
   if (measure == Measure::yes) {
     host.gflops_per_core = detail::measured_gflops(context.target().multiply_add_rate);
-    if (host.bf16.products == Bf16Products::dot_instruction)
-      host.bf16_gflops_per_core = detail::measured_gflops(context.target().bf16_dot_rate);
+    if (host.bf16.products != Bf16Products::widened)
+      host.bf16_gflops_per_core = detail::measured_gflops(context.rate(host.bf16.products));
     host.copy_gb_per_second = detail::measured_copy_rate(context);
   }
   if (!host.dispatched && !host.fused_multiply_add) {
@@ -142,16 +142,15 @@ inline std::string to_string(const HostDescription& host) {
                                 : "include and go: the target that the compiler's flags allow");
   line("math", host.math == Math::fast ? "fast" : "portable");
   line("bf16 products",
-       std::string(host.bf16.products == Bf16Products::widened ? "widened to fp32"
-                                                               : "dot instruction") +
-           " (" + std::string(host.bf16.reason) + ")");
+       std::string(to_string(host.bf16.products)) + " (" + std::string(host.bf16.reason) + ")");
   if (host.gflops_per_core > 0)
-    line("measured", number(host.gflops_per_core, 0) + " GFLOP/s fp32 multiply-add a core, " +
-                         (host.bf16_gflops_per_core > 0
-                              ? number(host.bf16_gflops_per_core, 0) + " bf16 dot instruction, "
-                              : std::string()) +
-                         "copy " + number(host.copy_gb_per_second, 1) +
-                         " GB/s read and written (for information)");
+    line("measured",
+         number(host.gflops_per_core, 0) + " GFLOP/s fp32 multiply-add a core, " +
+             (host.bf16_gflops_per_core > 0 ? number(host.bf16_gflops_per_core, 0) + " bf16 " +
+                                                  std::string(to_string(host.bf16.products)) + ", "
+                                            : std::string()) +
+             "copy " + number(host.copy_gb_per_second, 1) +
+             " GB/s read and written (for information)");
   for (const std::string& remedy : host.remedies) line("remedy", remedy);
   return text;
 }

@@ -17,9 +17,7 @@ inline void add_arithmetic(Record& identity, const Context& context) {
                                    "." + std::to_string(version.patch));
   identity.set("soma.math", context.math() == Math::portable ? "portable" : "fast");
   identity.set("soma.fused_multiply_add", context.target().fused_multiply_add);
-  const Bf16Products products = context.bf16().products;
-  identity.set("soma.bf16_products",
-               products == Bf16Products::dot_instruction ? "dot_instruction" : "widened");
+  identity.set("soma.bf16_products", to_string(context.bf16().products));
 }
 
 }  // namespace soma

@@ -19,19 +19,45 @@ T meet_in_pairs(std::vector<T> sums) {
   return sums[0];
 }
 
-// a is m x k, b is k x n and c m x n, row-major. Segment s reaches from bounds[s] to bounds[s + 1].
+// The products of a segment, one after another.
 template <class T>
+struct FusedChain {
+  T operator()(const T* a, const T* b, std::size_t b_stride, std::size_t count) const {
+    T sum = 0;
+    for (std::size_t l = 0; l < count; ++l) sum = std::fma(a[l], b[l * b_stride], sum);
+    return sum;
+  }
+};
+
+// As the bf16 tile instruction has it (simd/bf16_tiles-inl.hpp).
+struct TileSums {
+  float operator()(const float* a, const float* b, std::size_t b_stride, std::size_t count) const {
+    const auto flushed = [](float x) {
+      return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x;
+    };
+    float sum = 0;
+    for (std::size_t first = 0; first < count; first += 32) {
+      float chains[2] = {0, 0};
+      for (std::size_t l = first; l < first + 32 && l < count; ++l) {
+        float& chain = chains[(l - first) % 2];
+        chain = flushed(std::fma(flushed(a[l]), flushed(b[l * b_stride]), chain));
+      }
+      sum = flushed(sum + flushed(chains[0] + chains[1]));
+    }
+    return sum;
+  }
+};
+
+// a is m x k, b is k x n and c m x n, row-major. Segment s reaches from bounds[s] to bounds[s + 1].
+template <class T, class Sum = FusedChain<T>>
 void multiply(std::size_t m, std::size_t n, std::size_t k, const T* a, const T* b,
-              std::span<const std::size_t> bounds, T* c) {
+              std::span<const std::size_t> bounds, T* c, const Sum& sum = {}) {
   for (std::size_t i = 0; i < m; ++i)
     for (std::size_t j = 0; j < n; ++j) {
       std::vector<T> sums;
-      for (std::size_t s = 0; s + 1 < bounds.size(); ++s) {
-        T sum = 0;
-        for (std::size_t l = bounds[s]; l < bounds[s + 1]; ++l)
-          sum = std::fma(a[i * k + l], b[l * n + j], sum);
-        sums.push_back(sum);
-      }
+      for (std::size_t s = 0; s + 1 < bounds.size(); ++s)
+        sums.push_back(
+            sum(a + i * k + bounds[s], b + bounds[s] * n + j, n, bounds[s + 1] - bounds[s]));
       c[i * n + j] = meet_in_pairs(sums);
     }
 }

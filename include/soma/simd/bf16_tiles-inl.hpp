@@ -1,0 +1,87 @@
+// The bf16 tile product of x86 (AMX_BF16): a 16 x 16 tile of fp32 sums takes the products of 32
+// steps of k at once. Per element, with a0 b0 ... a31 b31 the products of the steps:
+//
+//   sum + ((a0 b0 + a2 b2 + ... + a30 b30) + (a1 b1 + a3 b3 + ... + a31 b31))
+//
+// where the two inner sums are chains of fused multiply-adds from zero, rounded to nearest even,
+// and subnormal inputs and results count as zero, whatever the floating-point environment
+// ("Intel 64 and IA-32 Architectures Software Developer's Manual", TDPBF16PS).
+//
+// Tile registers are memory of a thread that must be configured, and whose use the operating system
+// allows a process (runtime/cpu.hpp). Compilers keep nothing in them, so the instructions are
+// written out as they are: the intrinsics would want a target of their own on every function that
+// they are inlined into.
+
+#if defined(SOMA_SIMD_BF16_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_BF16_TILES_INL_HPP
+#undef SOMA_SIMD_BF16_TILES_INL_HPP
+#else
+#define SOMA_SIMD_BF16_TILES_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// Whether the code of the target at hand may hold the instructions. Who runs them asks the CPU and
+// the operating system first.
+#define SOMA_HAS_BF16_TILES (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
+inline constexpr bool has_bf16_tiles = SOMA_HAS_BF16_TILES;
+
+#if SOMA_HAS_BF16_TILES
+// Rows of a tile, floats (or pairs of bf16 numbers) in a row of it, and steps of k in a product.
+inline constexpr std::size_t tile_lines = 16, tile_floats = 16, tile_steps = 2 * tile_floats;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// All eight tile registers of this thread, in full size, while it lives.
+class Tiles {
+ public:
+  Tiles() {
+    struct alignas(64) {
+      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+      std::uint16_t bytes_of_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+      std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+    } const configuration;
+    asm volatile("ldtilecfg %0" : : "m"(configuration));
+  }
+  // A thread that keeps no tiles is switched for less.
+  ~Tiles() { asm volatile("tilerelease"); }
+  Tiles(const Tiles&) = delete;
+  Tiles& operator=(const Tiles&) = delete;
+
+  template <int kTile>
+  static HWY_INLINE void clear() {
+    asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+  }
+  // Rows that lie `stride` bytes apart.
+  template <int kTile>
+  static HWY_INLINE void load(const void* from, std::size_t stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
+  }
+  template <int kTile>
+  static HWY_INLINE void store(void* to, std::size_t stride) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
+  }
+  // sums += a b. a: [row][pair of steps]; b: [pair of steps][column].
+  template <int kSums, int kA, int kB>
+  static HWY_INLINE void multiply_add() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
+  }
+};
+
+}  // namespace
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,121 @@
+// Matrix products by the bf16 instructions of this CPU: the dot product, and tiles.
+
+#include <soma/kernels/gemm.hpp>
+#include <soma/runtime/cpu.hpp>
+
+#include "kernels/gemm_call.hpp"
+
+#include <limits>
+
+using namespace soma;
+using namespace soma_test;
+
+namespace {
+
+// Targets with bf16 instructions, where this CPU has them.
+template <class Test>
+void on_every_bf16_target(const Test& test) {
+  const CpuIdentity cpu = cpu_identity();
+  bool dot = false, tiles = false;
+  on_every_target([&](const Context& context) {
+    if (cpu.bf16_dot && context.target().bf16_dot_rate != nullptr) {
+      dot = true;
+      test(context, Bf16Products::dot_instruction);
+    }
+    if (cpu.bf16_tiles && context.target().bf16_tile_rate != nullptr) {
+      tiles = true;
+      test(context, Bf16Products::tiles);
+    }
+  });
+  if (!dot) WARN("not tested: this CPU has no bf16 dot instruction");
+  if (!tiles) WARN("not tested: this CPU has no bf16 tiles");
+}
+
+// Both count subnormal inputs and results as zero. The dot instruction may round once for two
+// products, so it has only a bound; tiles are defined to the bit.
+void check_bf16_product(const Product& product) {
+  const std::vector<double> wanted = product.sums<double>();
+  std::vector<double> bounds = product.bounds_of_error();
+  for (double& bound : bounds) bound += static_cast<double>(2 * product.k) * 0x1p-126;
+  const bool scaled = product.a.operand.scale != 1 || product.b.operand.scale != 1;
+  const std::vector<float> in_tiles = product.sums<float>(reference::TileSums());
+  on_every_bf16_target([&](const Context& context, Bf16Products products) {
+    std::vector<float> c(product.m * product.n, std::numeric_limits<float>::quiet_NaN());
+    GemmArgs args = product.args();
+    args.bf16_products = products;
+    args.c = plain_target(c, product.n);
+    multiply(context, args);
+    for (std::size_t i = 0; i < c.size(); ++i)
+      if (std::isfinite(wanted[i])) REQUIRE(std::fabs(c[i] - wanted[i]) <= bounds[i]);
+    if (products == Bf16Products::tiles && !scaled) CHECK(same_bits(c, in_tiles));
+
+    // One row and one column at a time: the same bits.
+    std::vector<float> cut(c.size());
+    for (const std::size_t i : {std::size_t{0}, product.m - 1})
+      for (const std::size_t j : {std::size_t{0}, product.n - 1}) {
+        args = detail::part(product.args(), i, 1, j, 1);
+        args.bf16_products = products;
+        args.c = {.data = &cut[0], .row_stride = 1};
+        multiply(context, args);
+        REQUIRE(same_bits(std::vector{cut[0]}, std::vector{c[i * product.n + j]}));
+      }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("bf16 instructions: every shape and layout", "[unit][gemm]") {
+  for (const Layout a : layouts)
+    for (const Layout b : layouts)
+      for (const std::size_t k : {1, 2, 7, 8, 39, 64}) {
+        INFO("layouts " << static_cast<int>(a) << " and " << static_cast<int>(b) << ", k " << k);
+        check_bf16_product(random_product(17, 45, k, {}, a, b, DType::bf16, DType::bf16));
+      }
+  // Whole tiles and parts of them.
+  for (const std::size_t m : {1, 15, 16, 17, 32, 33, 49})
+    for (const std::size_t n : {1, 16, 31, 33})
+      check_bf16_product(random_product(m, n, 71, {}, Layout::contiguous, Layout::transposed,
+                                        DType::bf16, DType::bf16));
+  // Subnormal inputs and results.
+  const auto tiny = [](std::size_t rows, std::size_t columns, std::uint64_t seed) {
+    return store_matrix(rows, columns, DType::bf16, Layout::contiguous,
+                        [random = RandomFloats(seed)]() mutable {
+                          const float x = random();
+                          return x > 0.5f ? x * 0x1p-127f : x * 0x1p-63f;
+                        });
+  };
+  check_bf16_product(Product(17, 33, 40, {}, tiny(17, 40, 5), tiny(40, 33, 6)));
+  // More than a tile, more than a block of k, few rows, and segments that start and end anywhere.
+  check_bf16_product(random_product(130, 530, 401, {}, Layout::contiguous, Layout::transposed,
+                                    DType::bf16, DType::bf16));
+  check_bf16_product(random_product(23, 600, 402, {}, Layout::contiguous, Layout::transposed,
+                                    DType::bf16, DType::bf16));
+  check_bf16_product(random_product(60, 70, 801, {0, 3, 3, 10, 415, 416, 500, 501, 801},
+                                    Layout::transposed, Layout::contiguous, DType::bf16,
+                                    DType::bf16));
+}
+
+TEST_CASE("bf16 instructions: types that are exact in bf16", "[unit][gemm]") {
+  for (const DType type :
+       {DType::fp8_e3m4, DType::fp8_e4m3, DType::fp8_e5m2, DType::int8, DType::uint8, DType::bf16})
+    for (const Layout layout : {Layout::contiguous, Layout::transposed, Layout::every_other}) {
+      INFO(to_string(type) << " " << static_cast<int>(layout));
+      check_bf16_product(random_product(17, 40, 411, {}, layout, layout, type, DType::bf16));
+      check_bf16_product(random_product(17, 40, 30, {}, layout, layout, type, type));
+    }
+  // Scales are multiplied behind the sum.
+  StoredMatrix a = store_matrix(9, 30, DType::fp8_e4m3, Layout::contiguous, RandomFloats(3), 0.3f);
+  StoredMatrix b = store_matrix(30, 11, DType::fp8_e5m2, Layout::transposed, RandomFloats(4), 1.7f);
+  check_bf16_product(Product(9, 11, 30, {}, std::move(a), std::move(b)));
+  // What is not exact goes the other way, and has its bits.
+  const Product wide = random_product(9, 11, 30, {}, Layout::contiguous, Layout::transposed,
+                                      DType::fp32, DType::bf16);
+  on_every_bf16_target([&](const Context& context, Bf16Products products) {
+    std::vector<float> c(99);
+    GemmArgs args = wide.args();
+    args.bf16_products = products;
+    args.c = plain_target(c, 11);
+    multiply(context, args);
+    CHECK(same_bits(c, wide.sums<float>()));
+  });
+}
