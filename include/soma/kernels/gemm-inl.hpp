@@ -49,11 +49,10 @@ struct VectorPanels {
 
   // One segment at a time, or a part of one.
   static std::size_t group_of(const std::size_t*, std::size_t) { return 1; }
-  static const float* pack_a(const Source& a, std::size_t row, std::size_t count,
-                             const PackedSteps& steps, Buffer& buffer, float* out) {
+  static void pack_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
+                     Buffer& buffer, float* out) {
     a.template pack<micro_rows, micro_row_width>(row, count, steps.first(), steps.depth(), buffer,
                                                  out);
-    return out;
   }
   static void pack_b(const Source& b, std::size_t column, std::size_t count,
                      const PackedSteps& steps, Buffer& buffer, float* out) {
@@ -210,9 +209,9 @@ class Gemm {
     const bool at_once = in_one_block() && final;
     for (std::size_t row = 0; row < tile.rows; row += Panels::block_rows) {
       const std::size_t rows = (std::min)(Panels::block_rows, tile.rows - row);
-      const auto a = Panels::pack_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
+      Panels::pack_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
       const std::size_t at = at_once ? 0 : row * tile.stride;
-      Panels::multiply(rows, tile.columns, steps, a, workspace_.b,
+      Panels::multiply(rows, tile.columns, steps, workspace_.a, workspace_.b,
                        {path.from != nullptr ? path.from + at : nullptr, path.sums + at,
                         path.addends, path.addend_distance, path.stride});
       if (final) finish_rows(tile, row, rows, workspace_.tiles + at);

@@ -1,6 +1,8 @@
 // Products by the bf16 tile instruction: the innermost loops, and the packing they want. Of each
-// segment a lies in panels of 16 lines, [steps of 32 k][line][pair along k], and b in panels of
-// pairs as for the dot instruction. Zeros follow its end, which change no sum.
+// segment a lies in panels of 16 rows, [steps of 32 k][row][pair along k], and b in panels of 16
+// columns, [pair along k][column], so that each tile is 1 KiB in one piece: loads of tiles whose
+// rows lie apart were measured to take a quarter longer. Zeros follow the end of a segment, which
+// change no sum.
 
 #if defined(SOMA_KERNELS_GEMM_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_TILES_INL_HPP
@@ -28,18 +30,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if SOMA_HAS_BF16_TILES
 
-static_assert(micro_columns == 2 * tile_floats && float_lanes == tile_floats);
+static_assert(micro_columns == 2 * tile_floats && tile_lines == tile_floats);
+static_assert(float_lanes == tile_floats);
 static_assert(pack_depth % tile_floats == 0 && tile_block_depth % tile_floats == 0);
 
 namespace {  // internal linkage: units with other flags have their own
-
-// Rows of a as tiles are loaded from them: of panels, or where they lie. In bytes.
-struct TileRows {
-  const std::byte* data;
-  std::size_t stride;  // between rows
-  std::size_t step;    // between tiles along k
-  std::size_t panel;   // between panels of 16 rows
-};
 
 // A block of c of kTiles x 2 tiles: two tiles of a and two of b meet in four products, which take
 // 16 cycles each while the loads of the next four tiles take 8. That is what eight registers allow.
@@ -49,7 +44,7 @@ class TileKernel {
   static constexpr std::size_t rows = kTiles * tile_lines;
 
   // As MicroKernel::run(); `steps` of 32 k.
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, const TileRows& a,
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, const float* HWY_RESTRICT a,
                                                 const float* HWY_RESTRICT b, const SumPath& path,
                                                 std::size_t block) {
     float* const sums = path.sums + block;
@@ -57,23 +52,19 @@ class TileKernel {
       clear();
     else
       load(path.from + block, path.stride);
-    constexpr std::size_t b_stride = micro_columns * sizeof(float);
-    const std::byte *first = a.data, *second = a.data + a.panel;
-    const std::size_t stride = a.stride, step = a.step;
-    for (std::size_t i = 0; i < steps; ++i) {
-      Tiles::load<6>(b, b_stride);
-      Tiles::load<4>(first, stride);
+    constexpr std::size_t tile = tile_lines * tile_floats, stride = tile_floats * sizeof(float);
+    const std::size_t panel = steps * tile;
+    for (std::size_t i = 0; i < steps; ++i, a += tile, b += tile) {
+      Tiles::load<6>(b, stride);
+      Tiles::load<4>(a, stride);
       Tiles::multiply_add<0, 4, 6>();
-      Tiles::load<7>(b + tile_floats, b_stride);
+      Tiles::load<7>(b + panel, stride);
       Tiles::multiply_add<1, 4, 7>();
       if constexpr (kTiles == 2) {
-        Tiles::load<5>(second, stride);
+        Tiles::load<5>(a + panel, stride);
         Tiles::multiply_add<2, 5, 6>();
         Tiles::multiply_add<3, 5, 7>();
-        second += step;
       }
-      first += step;
-      b += tile_floats * micro_columns;
     }
     store(sums, path.stride);
     if (path.addends != 0) join(sums, path.stride, sums, path);
@@ -124,11 +115,6 @@ class TilePanels {
   using Source = PairSource;
   using Buffer = PairBuffer;
   using Narrow = void;
-  // Rows of a, of one segment after the other, or all where they lie.
-  struct PackedRowsOfA {
-    TileRows rows;
-    bool in_place;
-  };
   static constexpr std::size_t rows = tile_lines;
   static constexpr std::size_t block_rows = tile_block_rows;
   static constexpr std::size_t block_depth = 2 * tile_block_depth;
@@ -145,34 +131,22 @@ class TilePanels {
     return group;
   }
 
-  // Rows that are bf16 and adjacent along k are whole tiles already.
-  static PackedRowsOfA pack_a(const Source& a, std::size_t row, std::size_t count,
-                              const PackedSteps& steps, Buffer& buffer, float* out) {
-    if (a.adjacent() && count % tile_lines == 0 && has_whole_steps(steps))
-      return {{reinterpret_cast<const std::byte*>(a.line(row)), a.line_bytes(),
-               tile_steps * sizeof(Bf16Code), tile_lines * a.line_bytes()},
-              true};
-    for_parts(steps, [&](std::size_t first, std::size_t depth, std::size_t before,
-                         std::size_t within, std::size_t length) {
-      a.pack_blocks<tile_lines>(row, count, first, depth, length * tile_lines * tile_floats, buffer,
-                                out + before * round_up_to(count, tile_lines) * tile_floats +
-                                    within * tile_lines * tile_floats);
+  static void pack_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
+                     Buffer& buffer, float* out) {
+    for_parts(steps, round_up_to(count, tile_lines), out, [&](const Part& part) {
+      a.pack_blocks<tile_lines>(row, count, part.first, part.depth, part.panel, buffer, part.out);
     });
-    constexpr std::size_t line = tile_floats * sizeof(float);
-    return {{reinterpret_cast<const std::byte*>(out), line, tile_lines * line, 0}, false};
   }
+  // Columns are rounded up to two panels: what the second has where there are none is never used.
   static void pack_b(const Source& b, std::size_t column, std::size_t count,
                      const PackedSteps& steps, Buffer& buffer, float* out) {
-    for_parts(steps, [&](std::size_t first, std::size_t depth, std::size_t before,
-                         std::size_t within, std::size_t length) {
-      b.pack_units<micro_columns, tile_floats>(
-          column, count, first, depth, length * tile_floats * micro_columns, buffer,
-          out + before * round_up_to(count, micro_columns) * tile_floats +
-              within * tile_floats * micro_columns);
+    for_parts(steps, round_up_to(count, micro_columns), out, [&](const Part& part) {
+      b.pack_units<tile_floats, tile_floats>(column, count, part.first, part.depth, part.panel,
+                                             buffer, part.out);
     });
   }
   static void multiply(std::size_t row_count, std::size_t columns, const PackedSteps& steps,
-                       const PackedRowsOfA& a, const float* b, const SumPath& path) {
+                       const float* a, const float* b, const SumPath& path) {
     for (std::size_t j = 0; j < columns; j += micro_columns)
       for (std::size_t i = 0; i < row_count; i += TileKernel<2>::rows) {
         const Block block{i, j, round_up_to(row_count, tile_lines),
@@ -199,62 +173,45 @@ class TilePanels {
     return count;
   }
 
-  static bool has_whole_steps(const PackedSteps& steps) {
-    for (std::size_t i = 0; i < steps.segments; ++i)
-      if ((steps.bounds[i + 1] - steps.bounds[i]) % tile_steps != 0) return false;
-    return true;
-  }
-
-  // The rows of a block for a segment of `length` packed steps, behind `before` others.
-  static TileRows rows_of(const PackedRowsOfA& a, const Block& block, const std::size_t* bounds,
-                          std::size_t before, std::size_t length) {
-    TileRows rows = a.rows;
-    if (a.in_place) {
-      rows.data += block.row * rows.stride + bounds[0] * sizeof(Bf16Code);
-    } else {
-      rows.panel = length * rows.step;
-      rows.data += (before * block.rows + block.row * length) * tile_floats * sizeof(float);
-    }
-    return rows;
-  }
-
-  // each(first, depth, before, within, length): steps of k in pieces that packing takes, with the
-  // number of packed steps before their segment, before them in it, and of it.
+  // Steps of k that packing takes at once, and where panels of them begin.
+  struct Part {
+    std::size_t first, depth;
+    float* out;
+    std::size_t panel;  // floats between panels
+  };
   template <class Each>
-  static void for_parts(const PackedSteps& steps, const Each& each) {
-    std::size_t before = 0;
+  static void for_parts(const PackedSteps& steps, std::size_t lines, float* out, const Each& each) {
     for (std::size_t i = 0; i < steps.segments; ++i) {
       const std::size_t length = steps_of({steps.bounds + i, 1});
-      const std::size_t end = steps.bounds[i + 1];
-      for (std::size_t k = steps.bounds[i]; k < end; k += 2 * pack_depth)
-        each(k, (std::min)(2 * pack_depth, end - k), before, (k - steps.bounds[i]) / tile_steps,
-             length);
-      before += length;
+      const std::size_t first = steps.bounds[i], end = steps.bounds[i + 1];
+      for (std::size_t k = first; k < end; k += 2 * pack_depth)
+        each({k, (std::min)(2 * pack_depth, end - k), out + (k - first) / 2 * tile_lines,
+              length * tile_lines * tile_floats});
+      out += length * lines * tile_floats;
     }
   }
 
   template <int kTiles>
-  static void sum_block(const Block& block, const PackedSteps& steps, const PackedRowsOfA& a,
+  static void sum_block(const Block& block, const PackedSteps& steps, const float* a,
                         const float* b, const SumPath& path) {
     using Kernel = TileKernel<kTiles>;
     constexpr std::size_t block_floats = Kernel::rows * micro_columns;
     const std::size_t at = block.row * path.stride + block.column;
     if (steps.segments == 1) {
       const std::size_t length = steps_of(steps);
-      return Kernel::run(length, rows_of(a, block, steps.bounds, 0, length),
+      return Kernel::run(length, a + block.row * length * tile_floats,
                          b + block.column * length * tile_floats, path, at);
     }
     alignas(64) float waiting[std::bit_width(most_grouped) * block_floats];
-    std::size_t blocks = 0, before = 0;
+    std::size_t blocks = 0;
     for (std::size_t i = 0; i < steps.segments; ++i) {
       const std::size_t length = steps_of({steps.bounds + i, 1});
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
-      Kernel::run(length, rows_of(a, block, steps.bounds + i, before, length),
-                  b + block.column * length * tile_floats,
-                  {nullptr, waiting, neighbours, block_floats, micro_columns},
-                  blocks * block_floats);
+      Kernel::run(
+          length, a + block.row * length * tile_floats, b + block.column * length * tile_floats,
+          {nullptr, waiting, neighbours, block_floats, micro_columns}, blocks * block_floats);
       blocks += 1 - neighbours;
-      before += length;
+      a += length * block.rows * tile_floats;
       b += length * block.columns * tile_floats;
     }
     Kernel::join(waiting, micro_columns, path.sums + at, path);

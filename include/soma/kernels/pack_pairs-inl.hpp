@@ -148,13 +148,6 @@ class PairSource {
 
   float factor() const { return factor_; }
 
-  // Whether lines are bf16 numbers that are adjacent along k; then where a line is.
-  bool adjacent() const { return direct_ && along_depth_; }
-  const Bf16Code* line(std::size_t number) const {
-    return static_cast<const Bf16Code*>(operand_.data) + number * operand_.row_stride;
-  }
-  std::size_t line_bytes() const { return operand_.row_stride * sizeof(Bf16Code); }
-
   // Lines first_line ... and steps first ... of k, at most pack_lines and 2 pack_depth of them.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
