@@ -79,8 +79,8 @@ inline void multiply(Context& context, const GemmArgs& args) {
   if (args.m == 0 || args.n == 0) return;
   const GemmKernels& gemm = context.kernels().gemm;
   const bool wide = args.a.dtype == DType::fp32 || args.b.dtype == DType::fp32;
-  const Bf16Products bf16 = wide ? Bf16Products::widened : context.bf16().products;
-  const std::size_t tile_rows = gemm.tile_rows(bf16), tile_columns = gemm.tile_columns;
+  const Bf16Products how = wide ? Bf16Products::widened : context.bf16().products;
+  const std::size_t tile_rows = gemm.tile_rows(how), tile_columns = gemm.tile_columns;
   const std::size_t row_tiles = (args.m + tile_rows - 1) / tile_rows;
   const std::size_t column_tiles = (args.n + tile_columns - 1) / tile_columns;
   // Below about a hundred thousand multiply-adds a second thread costs more than it brings.
@@ -99,7 +99,7 @@ inline void multiply(Context& context, const GemmArgs& args) {
   const std::size_t task_columns = (column_tiles + column_parts - 1) / column_parts * tile_columns;
   const std::size_t workspace =
       (gemm.workspace_bytes((std::min)(task_rows, args.m), (std::min)(task_columns, args.n),
-                            args.segments.count, bf16) +
+                            args.segments.count, how) +
        memory_alignment - 1) /
       memory_alignment * memory_alignment;
   const Storage memory =
@@ -113,7 +113,7 @@ inline void multiply(Context& context, const GemmArgs& args) {
     GemmArgs own =
         detail::part(args, row, detail::border(args.m, tile_rows, i + 1, row_parts) - row, column,
                      detail::border(args.n, tile_columns, j + 1, column_parts) - column);
-    own.bf16_products = bf16;
+    own.bf16_products = how;
     own.workspace = memory.data() + index * workspace;
     float same_factor = 1;  // one task writes where the caller reads
     if (args.factor != nullptr && index != 0) own.factor = &same_factor;
