@@ -497,10 +497,10 @@ class MemoryResource {
                                                            std::size_t alignment) {
     return ::operator new (bytes, std::align_val_t{alignment});
   };
-  void (*deallocate_)(void*, void*, std::size_t, std::size_t) = [](void*, void* block, std::size_t,
-                                                                   std::size_t alignment) {
-    ::operator delete (block, std::align_val_t{alignment});
-  };
+  void (*deallocate_)(void*, void*, std::size_t, std::size_t) =
+      [](void*, void* block, std::size_t, std::size_t alignment) {
+        ::operator delete(block, std::align_val_t{alignment});
+      };
 };
 
 struct MemoryUse {
@@ -4203,6 +4203,15 @@ namespace soma {
 // can be shared evenly by hundreds of ranks; the biases of a layer stay whole.
 inline constexpr std::size_t row_block_elements = 2048;
 
+// The rows of a shape, along its first dimension, and the elements of each. Without dimensions one
+// row.
+struct RowShape {
+  std::size_t rows, elements;
+
+  explicit RowShape(const Shape& shape)
+      : rows(shape.rank() == 0 ? 1 : shape[0]), elements(rows == 0 ? 0 : shape.elements() / rows) {}
+};
+
 struct RowBlock {
   std::size_t begin = 0, rows = 0;
 
@@ -5632,9 +5641,9 @@ class SquaredBlocks {
  public:
   SquaredBlocks(Heap& heap, const Parameter& parameter, Tensor values, const Gradient& gradient)
       : values_(std::move(values)), rows_(gradient.rows), pieces_(heap) {
-    const Shape& shape = parameter.var.shape();
-    whole_ = {0, shape.rank() == 0 ? 1 : shape[0]};
-    row_elements_ = whole_.rows == 0 ? 0 : parameter.var.value().elements() / whole_.rows;
+    const RowShape shape(parameter.var.shape());
+    whole_ = {0, shape.rows};
+    row_elements_ = shape.elements;
     first_ = parameter.first_row + gradient.first_row;
     count_ = row_elements_ == 0 ? 0 : values_.elements() / row_elements_;
     add_pieces(whole_);
@@ -10082,13 +10091,9 @@ namespace soma {
 // that has some of them; counted in those.
 class RowPartition final : public Partition {
  public:
-  // A tensor without dimensions counts as one row.
   explicit RowPartition(const Shape& shape, std::size_t first_row = 0,
                         std::size_t last_row = to_end)
-      : rows_(shape.rank() == 0 ? 1 : shape[0]),
-        row_elements_(rows_ == 0 ? 0 : shape.elements() / rows_),
-        first_(first_row),
-        last_((std::min)(last_row, rows_)) {}
+      : all_(shape), first_(first_row), last_((std::min)(last_row, all_.rows)) {}
 
   // Of these rows only, ascending, which stay where they are.
   RowPartition only(std::span<const std::int64_t> rows) const {
@@ -10099,7 +10104,7 @@ class RowPartition final : public Partition {
   }
 
   Part part(int rank, int ranks) const override {
-    const Part all = owned_rows(rows_, row_elements_, rank, ranks);
+    const Part all = owned_rows(all_.rows, all_.elements, rank, ranks);
     const std::size_t begin = (std::clamp)(all.begin, first_, last_);
     const std::size_t end = (std::clamp)(all.end(), first_, last_);
     if (!sparse_) return {begin - first_, end - begin};
@@ -10110,10 +10115,11 @@ class RowPartition final : public Partition {
     };
     return {place(begin), place(end) - place(begin)};
   }
-  std::size_t row_elements() const { return row_elements_; }
+  std::size_t row_elements() const { return all_.elements; }
 
  private:
-  std::size_t rows_, row_elements_, first_, last_;
+  RowShape all_;
+  std::size_t first_, last_;
   bool sparse_ = false;
   std::span<const std::int64_t> present_{};
 };
@@ -17418,6 +17424,88 @@ class PairSource {
 HWY_AFTER_NAMESPACE();
 
 #endif
+// ---- soma/simd/bf16_tiles-inl.hpp
+// The bf16 tile product of x86 (AMX_BF16): a 16 x 16 tile of fp32 sums takes the products of 32
+// steps of k at once. Per element, with a0 b0 ... a31 b31 the products of the steps:
+//
+//   sum + ((a0 b0 + a2 b2 + ... + a30 b30) + (a1 b1 + a3 b3 + ... + a31 b31))
+//
+// where the two inner sums are chains of fused multiply-adds from zero, rounded to nearest even,
+// and subnormal inputs and results count as zero, whatever the floating-point environment
+// ("Intel 64 and IA-32 Architectures Software Developer's Manual", TDPBF16PS).
+//
+// Tile registers are memory of a thread that must be configured, and whose use the operating system
+// allows a process (runtime/cpu.hpp). Compilers keep nothing in them, so the instructions are
+// written out as they are: the intrinsics would want a target of their own on every function that
+// they are inlined into.
+
+#if defined(SOMA_SIMD_BF16_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_BF16_TILES_INL_HPP
+#undef SOMA_SIMD_BF16_TILES_INL_HPP
+#else
+#define SOMA_SIMD_BF16_TILES_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// Rows of a tile, floats (or pairs of bf16 numbers) in a row of it, and steps of k in a product.
+inline constexpr std::size_t tile_lines = 16, tile_floats = 16, tile_steps = 2 * tile_floats;
+
+// Whether the code of the target at hand may hold the instructions: wherever it may hold those of
+// the dot product, which such CPUs have too. Who runs them asks the CPU and the operating system.
+#define SOMA_HAS_BF16_TILES SOMA_HAS_BF16_DOT
+
+#if SOMA_HAS_BF16_TILES
+namespace {  // internal linkage: units with other flags have their own
+
+// All eight tile registers of this thread, in full size, while it lives.
+class Tiles {
+ public:
+  Tiles() {
+    struct alignas(64) {
+      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+      std::uint16_t bytes_of_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+      std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+    } const configuration;
+    asm volatile("ldtilecfg %0" : : "m"(configuration));
+  }
+  // A thread that keeps no tiles is switched for less.
+  ~Tiles() { asm volatile("tilerelease"); }
+  Tiles(const Tiles&) = delete;
+  Tiles& operator=(const Tiles&) = delete;
+
+  template <int kTile>
+  static HWY_INLINE void clear() {
+    asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+  }
+  // Rows that lie `stride` bytes apart.
+  template <int kTile>
+  static HWY_INLINE void load(const void* from, std::size_t stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
+  }
+  template <int kTile>
+  static HWY_INLINE void store(void* to, std::size_t stride) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
+  }
+  // sums += a b. a: [row][pair of steps]; b: [pair of steps][column].
+  template <int kSums, int kA, int kB>
+  static HWY_INLINE void multiply_add() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
+  }
+};
+
+}  // namespace
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
 
 #include <hwy/highway.h>
 
@@ -17484,7 +17572,6 @@ struct GemmWorkspace {
   struct Sizes {
     std::size_t pack, a, b, tiles;
     Sizes(std::size_t m, std::size_t n, std::size_t segments, Bf16Products products) {
-      constexpr std::size_t tile_lines = 16;
       const bool in_tiles = products == Bf16Products::tiles;
       const std::size_t in_lines = round_up_to(m, tile_lines);
       const std::size_t rows = (std::max)(round_up_to(m, micro_rows), in_tiles ? in_lines : 0);
@@ -17806,90 +17893,6 @@ HWY_AFTER_NAMESPACE();
 #undef SOMA_KERNELS_GEMM_TILES_INL_HPP
 #else
 #define SOMA_KERNELS_GEMM_TILES_INL_HPP
-#endif
-
-// ---- soma/simd/bf16_tiles-inl.hpp
-// The bf16 tile product of x86 (AMX_BF16): a 16 x 16 tile of fp32 sums takes the products of 32
-// steps of k at once. Per element, with a0 b0 ... a31 b31 the products of the steps:
-//
-//   sum + ((a0 b0 + a2 b2 + ... + a30 b30) + (a1 b1 + a3 b3 + ... + a31 b31))
-//
-// where the two inner sums are chains of fused multiply-adds from zero, rounded to nearest even,
-// and subnormal inputs and results count as zero, whatever the floating-point environment
-// ("Intel 64 and IA-32 Architectures Software Developer's Manual", TDPBF16PS).
-//
-// Tile registers are memory of a thread that must be configured, and whose use the operating system
-// allows a process (runtime/cpu.hpp). Compilers keep nothing in them, so the instructions are
-// written out as they are: the intrinsics would want a target of their own on every function that
-// they are inlined into.
-
-#if defined(SOMA_SIMD_BF16_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_SIMD_BF16_TILES_INL_HPP
-#undef SOMA_SIMD_BF16_TILES_INL_HPP
-#else
-#define SOMA_SIMD_BF16_TILES_INL_HPP
-#endif
-
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-
-// Whether the code of the target at hand may hold the instructions. Who runs them asks the CPU and
-// the operating system first.
-#define SOMA_HAS_BF16_TILES (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
-inline constexpr bool has_bf16_tiles = SOMA_HAS_BF16_TILES;
-
-#if SOMA_HAS_BF16_TILES
-// Rows of a tile, floats (or pairs of bf16 numbers) in a row of it, and steps of k in a product.
-inline constexpr std::size_t tile_lines = 16, tile_floats = 16, tile_steps = 2 * tile_floats;
-
-namespace {  // internal linkage: units with other flags have their own
-
-// All eight tile registers of this thread, in full size, while it lives.
-class Tiles {
- public:
-  Tiles() {
-    struct alignas(64) {
-      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      std::uint16_t bytes_of_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-      std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-    } const configuration;
-    asm volatile("ldtilecfg %0" : : "m"(configuration));
-  }
-  // A thread that keeps no tiles is switched for less.
-  ~Tiles() { asm volatile("tilerelease"); }
-  Tiles(const Tiles&) = delete;
-  Tiles& operator=(const Tiles&) = delete;
-
-  template <int kTile>
-  static HWY_INLINE void clear() {
-    asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
-  }
-  // Rows that lie `stride` bytes apart.
-  template <int kTile>
-  static HWY_INLINE void load(const void* from, std::size_t stride) {
-    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
-  }
-  template <int kTile>
-  static HWY_INLINE void store(void* to, std::size_t stride) {
-    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
-  }
-  // sums += a b. a: [row][pair of steps]; b: [pair of steps][column].
-  template <int kSums, int kA, int kB>
-  static HWY_INLINE void multiply_add() {
-    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
-  }
-};
-
-}  // namespace
-#endif
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-
 #endif
 
 #include <hwy/highway.h>
@@ -18279,7 +18282,7 @@ class Gemm {
   // Where `final`, rows leave while their sums are still in the second-level cache.
   void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
     Panels::pack_b(b_, tile.column, tile.columns, steps, *buffer_, workspace_.b);
-    const bool at_once = in_one_block() && final;
+    const bool at_once = in_one_block();
     for (std::size_t row = 0; row < tile.rows; row += Panels::block_rows) {
       const std::size_t rows = (std::min)(Panels::block_rows, tile.rows - row);
       Panels::pack_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);

@@ -12,15 +12,11 @@
 #include "support/errors.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 using namespace soma;
 using namespace soma_test;
@@ -350,30 +346,12 @@ TEST_CASE("whenever the writers of parts are killed, a whole checkpoint is there
   std::uint64_t newest = 0, random = 54321;
   std::size_t torn = 0;
   for (int run = 0; run < 40; ++run) {
-    int ends[2];
-    REQUIRE(pipe(ends) == 0);
-    const pid_t child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
+    const std::uint64_t reported = last_report_of_killed(random, [&](const auto& report) {
       CheckpointFolder store(folder.path(), {.keep = 2});
-      for (std::uint64_t step = newest + 1;; ++step) {
+      for (std::uint64_t step = newest + 1;; report(step++))
         // Not the same number of parts each time.
         save_all(context, store, folder.path(), step, std::size_t{2} << step % 3, 1000);
-        if (write(ends[1], &step, sizeof step) != sizeof step) _exit(1);
-      }
-    }
-    close(ends[1]);
-    std::uint64_t reported = 0;
-    REQUIRE(read(ends[0], &reported, sizeof reported) == sizeof reported);
-    random = random * 6364136223846793005u + 1442695040888963407u;
-    usleep(static_cast<useconds_t>((random >> 33) % 12000));
-    REQUIRE(kill(child, SIGKILL) == 0);
-    int status = 0;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    REQUIRE(WIFSIGNALED(status));
-    std::uint64_t next = 0;
-    while (read(ends[0], &next, sizeof next) == sizeof next) reported = next;
-    close(ends[0]);
+    });
 
     for (const std::string& name : names_in(folder.path())) torn += name.ends_with(".partial");
     CheckpointFolder store(folder.path());

@@ -5,6 +5,8 @@
 
 #include "kernels/gemm_call.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace soma;
@@ -36,7 +38,11 @@ void on_every_bf16_target(const Test& test) {
 void check_bf16_product(const Product& product) {
   const std::vector<double> wanted = product.sums<double>();
   std::vector<double> bounds = product.bounds_of_error();
-  for (double& bound : bounds) bound += static_cast<double>(2 * product.k) * 0x1p-126;
+  double lost = 0x1p-126;  // of a result, or of an input times the other
+  for (const auto* values : {&product.a.values, &product.b.values})
+    for (const float x : *values)
+      if (std::isfinite(x)) lost = (std::max)(lost, 0x1p-126 * static_cast<double>(std::fabs(x)));
+  for (double& bound : bounds) bound += static_cast<double>(2 * product.k) * lost;
   const bool scaled = product.a.operand.scale != 1 || product.b.operand.scale != 1;
   const std::vector<float> in_tiles = product.sums<float>(reference::TileSums());
   on_every_bf16_target([&](const Context& context, Bf16Products products) {
@@ -67,24 +73,29 @@ void check_bf16_product(const Product& product) {
 TEST_CASE("bf16 instructions: every shape and layout", "[unit][gemm]") {
   for (const Layout a : layouts)
     for (const Layout b : layouts)
-      for (const std::size_t k : {1, 2, 7, 8, 39, 64}) {
+      for (const std::size_t k : {1u, 2u, 7u, 8u, 39u, 64u}) {
         INFO("layouts " << static_cast<int>(a) << " and " << static_cast<int>(b) << ", k " << k);
         check_bf16_product(random_product(17, 45, k, {}, a, b, DType::bf16, DType::bf16));
       }
   // Whole tiles and parts of them.
-  for (const std::size_t m : {1, 15, 16, 17, 32, 33, 49})
-    for (const std::size_t n : {1, 16, 31, 33})
+  for (const std::size_t m : {1u, 15u, 16u, 17u, 32u, 33u, 49u})
+    for (const std::size_t n : {1u, 16u, 31u, 33u})
       check_bf16_product(random_product(m, n, 71, {}, Layout::contiguous, Layout::transposed,
                                         DType::bf16, DType::bf16));
-  // Subnormal inputs and results.
-  const auto tiny = [](std::size_t rows, std::size_t columns, std::uint64_t seed) {
-    return store_matrix(rows, columns, DType::bf16, Layout::contiguous,
-                        [random = RandomFloats(seed)]() mutable {
-                          const float x = random();
-                          return x > 0.5f ? x * 0x1p-127f : x * 0x1p-63f;
-                        });
+  // Subnormal results, and inputs.
+  const auto scaled = [](std::size_t rows, std::size_t columns, std::uint64_t seed, float factor) {
+    return store_matrix(
+        rows, columns, DType::bf16, Layout::contiguous,
+        [random = RandomFloats(seed), factor]() mutable { return random() * factor; });
   };
-  check_bf16_product(Product(17, 33, 40, {}, tiny(17, 40, 5), tiny(40, 33, 6)));
+  check_bf16_product(
+      Product(17, 33, 40, {}, scaled(17, 40, 5, 0x1p-63f), scaled(40, 33, 6, 0x1p-63f)));
+  for (const float other : {1.0f, 0x1p60f}) {
+    check_bf16_product(
+        Product(17, 33, 40, {}, scaled(17, 40, 5, 0x1p-127f), scaled(40, 33, 6, other)));
+    check_bf16_product(
+        Product(17, 33, 40, {}, scaled(17, 40, 5, other), scaled(40, 33, 6, 0x1p-127f)));
+  }
   // More than a tile, more than a block of k, few rows, and segments that start and end anywhere.
   check_bf16_product(random_product(130, 530, 401, {}, Layout::contiguous, Layout::transposed,
                                     DType::bf16, DType::bf16));

@@ -3,6 +3,8 @@
 // summed along this tree can be taken apart wherever ranks keep parts of a parameter, and put
 // together again with the same bits.
 
+#include <soma/tensor/shape.hpp>
+
 #include <cstddef>
 
 namespace soma {
@@ -10,6 +12,15 @@ namespace soma {
 // Of the smallest blocks, unless a single row has more. Small enough that the matrices of a model
 // can be shared evenly by hundreds of ranks; the biases of a layer stay whole.
 inline constexpr std::size_t row_block_elements = 2048;
+
+// The rows of a shape, along its first dimension, and the elements of each. Without dimensions one
+// row.
+struct RowShape {
+  std::size_t rows, elements;
+
+  explicit RowShape(const Shape& shape)
+      : rows(shape.rank() == 0 ? 1 : shape[0]), elements(rows == 0 ? 0 : shape.elements() / rows) {}
+};
 
 struct RowBlock {
   std::size_t begin = 0, rows = 0;

@@ -206,7 +206,7 @@ class Gemm {
   // Where `final`, rows leave while their sums are still in the second-level cache.
   void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
     Panels::pack_b(b_, tile.column, tile.columns, steps, *buffer_, workspace_.b);
-    const bool at_once = in_one_block() && final;
+    const bool at_once = in_one_block();
     for (std::size_t row = 0; row < tile.rows; row += Panels::block_rows) {
       const std::size_t rows = (std::min)(Panels::block_rows, tile.rows - row);
       Panels::pack_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);

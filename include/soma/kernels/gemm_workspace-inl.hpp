@@ -12,6 +12,7 @@
 #include <soma/kernels/gemm_micro-inl.hpp>
 #include <soma/kernels/pack-inl.hpp>
 #include <soma/kernels/pack_pairs-inl.hpp>
+#include <soma/simd/bf16_tiles-inl.hpp>
 
 #include <hwy/highway.h>
 
@@ -82,7 +83,6 @@ struct GemmWorkspace {
   struct Sizes {
     std::size_t pack, a, b, tiles;
     Sizes(std::size_t m, std::size_t n, std::size_t segments, Bf16Products products) {
-      constexpr std::size_t tile_lines = 16;
       const bool in_tiles = products == Bf16Products::tiles;
       const std::size_t in_lines = round_up_to(m, tile_lines);
       const std::size_t rows = (std::max)(round_up_to(m, micro_rows), in_tiles ? in_lines : 0);

@@ -24,9 +24,9 @@ class SquaredBlocks {
  public:
   SquaredBlocks(Heap& heap, const Parameter& parameter, Tensor values, const Gradient& gradient)
       : values_(std::move(values)), rows_(gradient.rows), pieces_(heap) {
-    const Shape& shape = parameter.var.shape();
-    whole_ = {0, shape.rank() == 0 ? 1 : shape[0]};
-    row_elements_ = whole_.rows == 0 ? 0 : parameter.var.value().elements() / whole_.rows;
+    const RowShape shape(parameter.var.shape());
+    whole_ = {0, shape.rows};
+    row_elements_ = shape.elements;
     first_ = parameter.first_row + gradient.first_row;
     count_ = row_elements_ == 0 ? 0 : values_.elements() / row_elements_;
     add_pieces(whole_);

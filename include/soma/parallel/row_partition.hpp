@@ -1,6 +1,7 @@
 #pragma once
 // RowPartition: which rows of a gradient each rank keeps.
 
+#include <soma/autograd/row_blocks.hpp>
 #include <soma/parallel/partition.hpp>
 #include <soma/tensor/tensor.hpp>
 
@@ -15,13 +16,9 @@ namespace soma {
 // that has some of them; counted in those.
 class RowPartition final : public Partition {
  public:
-  // A tensor without dimensions counts as one row.
   explicit RowPartition(const Shape& shape, std::size_t first_row = 0,
                         std::size_t last_row = to_end)
-      : rows_(shape.rank() == 0 ? 1 : shape[0]),
-        row_elements_(rows_ == 0 ? 0 : shape.elements() / rows_),
-        first_(first_row),
-        last_((std::min)(last_row, rows_)) {}
+      : all_(shape), first_(first_row), last_((std::min)(last_row, all_.rows)) {}
 
   // Of these rows only, ascending, which stay where they are.
   RowPartition only(std::span<const std::int64_t> rows) const {
@@ -32,7 +29,7 @@ class RowPartition final : public Partition {
   }
 
   Part part(int rank, int ranks) const override {
-    const Part all = owned_rows(rows_, row_elements_, rank, ranks);
+    const Part all = owned_rows(all_.rows, all_.elements, rank, ranks);
     const std::size_t begin = (std::clamp)(all.begin, first_, last_);
     const std::size_t end = (std::clamp)(all.end(), first_, last_);
     if (!sparse_) return {begin - first_, end - begin};
@@ -43,10 +40,11 @@ class RowPartition final : public Partition {
     };
     return {place(begin), place(end) - place(begin)};
   }
-  std::size_t row_elements() const { return row_elements_; }
+  std::size_t row_elements() const { return all_.elements; }
 
  private:
-  std::size_t rows_, row_elements_, first_, last_;
+  RowShape all_;
+  std::size_t first_, last_;
   bool sparse_ = false;
   std::span<const std::int64_t> present_{};
 };

@@ -45,10 +45,10 @@ class MemoryResource {
                                                            std::size_t alignment) {
     return ::operator new (bytes, std::align_val_t{alignment});
   };
-  void (*deallocate_)(void*, void*, std::size_t, std::size_t) = [](void*, void* block, std::size_t,
-                                                                   std::size_t alignment) {
-    ::operator delete (block, std::align_val_t{alignment});
-  };
+  void (*deallocate_)(void*, void*, std::size_t, std::size_t) =
+      [](void*, void* block, std::size_t, std::size_t alignment) {
+        ::operator delete(block, std::align_val_t{alignment});
+      };
 };
 
 struct MemoryUse {

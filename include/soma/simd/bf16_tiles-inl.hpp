@@ -20,6 +20,7 @@
 #endif
 
 #include <soma/base/config.hpp>
+#include <soma/simd/bf16_dot-inl.hpp>
 
 #include <hwy/highway.h>
 
@@ -30,15 +31,14 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// Whether the code of the target at hand may hold the instructions. Who runs them asks the CPU and
-// the operating system first.
-#define SOMA_HAS_BF16_TILES (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
-inline constexpr bool has_bf16_tiles = SOMA_HAS_BF16_TILES;
-
-#if SOMA_HAS_BF16_TILES
 // Rows of a tile, floats (or pairs of bf16 numbers) in a row of it, and steps of k in a product.
 inline constexpr std::size_t tile_lines = 16, tile_floats = 16, tile_steps = 2 * tile_floats;
 
+// Whether the code of the target at hand may hold the instructions: wherever it may hold those of
+// the dot product, which such CPUs have too. Who runs them asks the CPU and the operating system.
+#define SOMA_HAS_BF16_TILES SOMA_HAS_BF16_DOT
+
+#if SOMA_HAS_BF16_TILES
 namespace {  // internal linkage: units with other flags have their own
 
 // All eight tile registers of this thread, in full size, while it lives.
