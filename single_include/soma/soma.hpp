@@ -15289,6 +15289,51 @@ HWY_INLINE V dot_pairs(V a, V b, V sum) {
 HWY_AFTER_NAMESPACE();
 
 #endif
+// ---- soma/simd/element_operand-inl.hpp
+// Multiply-adds with one number in memory for all lanes. On AVX-512 the instruction itself can
+// fetch it (an embedded broadcast), which saves the one that would load it into a register.
+// Compilers do so only where a number is used once, so the instructions are written out.
+
+#if defined(SOMA_SIMD_ELEMENT_OPERAND_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
+#undef SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
+#else
+#define SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// A float's place: an fp32 number, or two of bf16.
+using ElementPlace [[gnu::may_alias]] = const float;
+
+#define SOMA_HAS_ELEMENT_OPERANDS (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
+inline constexpr bool has_element_operands = SOMA_HAS_ELEMENT_OPERANDS;
+
+#if SOMA_HAS_ELEMENT_OPERANDS
+// *a b + sum in each of 16 lanes, rounded once.
+template <class V>
+HWY_INLINE V multiply_add_element(ElementPlace* a, V b, V sum) {
+  asm("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(b.raw), "m"(*a));
+  return sum;
+}
+// As dot_pairs().
+template <class V>
+HWY_INLINE V dot_element_pairs(ElementPlace* a, V b, V sum) {
+  asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(b.raw), "m"(*a));
+  return sum;
+}
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
 
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
@@ -15311,18 +15356,27 @@ inline constexpr std::size_t micro_row_width =
 inline constexpr std::size_t line_floats = 16;  // a cache line
 
 // What joins a sum in one step through packed operands, which have one float's place for it: an
-// fp32 product, or two of bf16 numbers that are adjacent along k.
+// fp32 product, or two of bf16 numbers that are adjacent along k. a is in a register, or in memory
+// where instructions can have it there.
 struct FusedMultiplyAdd {
   static constexpr std::size_t products = 1;
   static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
     return hn::MulAdd(a, b, sum);
   }
+#if SOMA_HAS_ELEMENT_OPERANDS
+  static HWY_INLINE FloatVector add(ElementPlace* a, FloatVector b, FloatVector sum) {
+    return multiply_add_element(a, b, sum);
+  }
+#endif
 };
 #if SOMA_HAS_BF16_DOT
 struct Bf16Dot {
   static constexpr std::size_t products = 2;
   static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
     return dot_pairs(a, b, sum);
+  }
+  static HWY_INLINE FloatVector add(ElementPlace* a, FloatVector b, FloatVector sum) {
+    return dot_element_pairs(a, b, sum);
   }
 };
 #endif
@@ -15339,13 +15393,39 @@ struct SumPath {
   std::size_t addends, addend_distance, stride;
 };
 
-// Rows of a for one step after the other, [steps][micro_row_width] in a packed panel.
-struct PackedRows {
-  const float* at;
+// The block of sums at `block` floats from their start is about to be used.
+template <std::size_t kRows>
+HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
+  const float* sums = path.sums - (path.addends != 0 ? path.addend_distance : 0) + block;
+  for (std::size_t i = 0; i < kRows; ++i)
+    for (std::size_t j = 0; j < micro_columns; j += line_floats)
+      hwy::Prefetch(sums + i * path.stride + j);
+}
 
-  HWY_INLINE float operator[](std::size_t row) const { return at[row]; }
-  HWY_INLINE void next() { at += micro_row_width; }
-  HWY_INLINE void fetch() const {}
+// The end of a path for a block of sums that is in memory, with rows `stride` floats apart: addends
+// join it, and the result goes where the path has it, from `to` on.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void join_sums(std::size_t rows, const float* sums,
+                                                    std::size_t stride, float* to,
+                                                    const SumPath& path) {
+  const Floats d;
+  for (std::size_t i = 0; i < rows; ++i, sums += stride, to += path.stride)
+    for (std::size_t j = 0; j < micro_columns; j += float_lanes) {
+      FloatVector sum = hn::Load(d, sums + j);
+      float* at = to + j;
+      for (std::size_t addend = 0; addend < path.addends; ++addend)
+        sum = hn::Add(hn::Load(d, at -= path.addend_distance), sum);
+      hn::Store(sum, d, at);
+    }
+}
+
+// Rows of a for one step after the other, [steps][micro_row_width] in a packed panel. What is used
+// next, as many floats, is fetched meanwhile.
+struct PackedRows {
+  const float *at, *ahead;
+
+  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row; }
+  HWY_INLINE void next() { at += micro_row_width, ahead += micro_row_width; }
+  HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
 };
 
 // The arrays of vectors below never exist in memory: every index is a constant.
@@ -15357,23 +15437,18 @@ class MicroKernel {
 
  public:
   // The block of c at `block` floats from its start: sums along k in ascending order, one step at a
-  // time, on their path. b is [steps][micro_columns], aligned to a vector as c is. The block `next`
-  // is fetched meanwhile.
+  // time, on their path. b is [steps][micro_columns], aligned to a vector as c is.
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const SumPath& path,
-                                                std::size_t block, std::size_t next) {
+                                                std::size_t block) {
     FloatVector sums[micro_rows * micro_vectors];
     const std::size_t stride = path.stride;
     if (path.from == nullptr)
       clear(All(), sums);
     else
       load(All(), sums, path.from + block, stride);
-    const float* fetched = path.sums - (path.addends != 0 ? path.addend_distance : 0) + next;
-    for (std::size_t i = 0; i < micro_rows; ++i)
-      for (std::size_t j = 0; j < micro_columns; j += line_floats)
-        hwy::Prefetch(fetched + i * stride + j);
     for (std::size_t i = 0; i < steps; ++i) {
-      if (i % line_floats == 0) a.fetch();
+      a.fetch(i);
       FloatVector row[micro_vectors];
       load(Vectors(), row, b, 0);
       step(Rows(), sums, a, row);
@@ -15415,10 +15490,20 @@ class MicroKernel {
   template <std::size_t... i>
   HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, const RowsOfA& a,
                               const FloatVector* row) {
-    (multiply_add(Vectors(), sums + i * micro_vectors, hn::Set(Floats(), a[i]), row), ...);
+    (multiply_add<i>(sums + i * micro_vectors, a.place(i), row), ...);
   }
-  template <std::size_t... j>
-  HWY_INLINE static void multiply_add(std::index_sequence<j...>, FloatVector* sums, FloatVector a,
+  // Every other element of a stays in memory: with all of them in registers the loop has 44
+  // instructions for 28 multiply-adds, and waits for their issue wherever threads share a core
+  // (1.08 to 1.12 times the time on an Intel part); with none, it waits for 30 loads.
+  template <std::size_t i>
+  HWY_INLINE static void multiply_add(FloatVector* sums, ElementPlace* a, const FloatVector* row) {
+    if constexpr (has_element_operands && i % 2 == 0)
+      multiply_add(Vectors(), sums, a, row);
+    else
+      multiply_add(Vectors(), sums, hn::Set(Floats(), *a), row);
+  }
+  template <class A, std::size_t... j>
+  HWY_INLINE static void multiply_add(std::index_sequence<j...>, FloatVector* sums, A a,
                                       const FloatVector* row) {
     ((sums[j] = Products::add(a, row[j], sums[j])), ...);
   }
@@ -15428,7 +15513,6 @@ class MicroKernel {
 
 // A product of packed panels, with sums on their path: `rows` and `columns` are rounded up to whole
 // micro-tiles, which the path has room for. Panels lie `steps` apart.
-template <class Products = FusedMultiplyAdd>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panels(std::size_t rows, std::size_t columns,
                                                           std::size_t steps, const float* a,
                                                           const float* b, const SumPath& path) {
@@ -15437,10 +15521,11 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panels(std::size_t rows, std:
     const float* panel = a;
     for (std::size_t i = 0; i < rows; i += micro_rows) {
       const std::size_t block = i * path.stride + j;
-      const std::size_t next =
-          i + micro_rows < rows ? block + micro_rows * path.stride : j + micro_columns;
-      MicroKernel<Products>::run(steps, {panel}, b + j * steps, path, block, next);
-      panel += steps * micro_row_width;
+      fetch_sums<micro_rows>(
+          path, i + micro_rows < rows ? block + micro_rows * path.stride : j + micro_columns);
+      const float* const next = panel + steps * micro_row_width;
+      MicroKernel<FusedMultiplyAdd>::run(steps, {panel, next}, b + j * steps, path, block);
+      panel = next;
     }
   }
 }
@@ -15607,6 +15692,7 @@ static_assert(PackBuffer::rows * PackBuffer::row_stride <=
 class PackSource {
  public:
   using Buffer = PackBuffer;
+  static constexpr std::size_t most_depth = pack_depth;  // in a call
 
   PackSource(const MatrixOperand& operand, std::size_t lines, std::size_t line_stride,
              std::size_t depth_stride)
@@ -15620,19 +15706,28 @@ class PackSource {
   // What sums of these elements are multiplied by: nothing is left out.
   static constexpr float factor() { return 1; }
 
-  // Lines first_line ... and steps first ... of k, at most pack_lines and pack_depth of them.
+  // Lines first_line ... and steps first ... of k, at most pack_lines and most_depth of them.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
             PackBuffer& buffer, float* out) const {
+    pack_panels<kLines, kWidth>(first_line, lines, first, depth, depth * kWidth, buffer, out);
+  }
+
+  // The same as a part of longer panels, which lie `panel` floats apart.
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack_panels(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+                   std::size_t panel, PackBuffer& buffer, float* out) const {
     static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PackBuffer::most_width);
     if (along_depth_ && plain_bf16_)
-      pack_along_depth<kLines, kWidth, Bf16Code>(first_line, lines, first, depth, buffer, out);
+      pack_along_depth<kLines, kWidth, Bf16Code>(first_line, lines, first, depth, panel, buffer,
+                                                 out);
     else if (along_depth_)
-      pack_along_depth<kLines, kWidth, float>(first_line, lines, first, depth, buffer, out);
+      pack_along_depth<kLines, kWidth, float>(first_line, lines, first, depth, panel, buffer, out);
     else if (plain_bf16_)
-      pack_along_lines<kLines, kWidth, Bf16Code>(first_line, lines, first, depth, buffer, out);
+      pack_along_lines<kLines, kWidth, Bf16Code>(first_line, lines, first, depth, panel, buffer,
+                                                 out);
     else
-      pack_along_lines<kLines, kWidth, float>(first_line, lines, first, depth, buffer, out);
+      pack_along_lines<kLines, kWidth, float>(first_line, lines, first, depth, panel, buffer, out);
   }
 
  private:
@@ -15648,8 +15743,9 @@ class PackSource {
 
   template <std::size_t kLines, std::size_t kWidth, class Element>
   void pack_along_depth(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, PackBuffer& buffer, float* out) const {
-    for (std::size_t at = 0; at < lines; at += kLines, out += depth * kWidth) {
+                        std::size_t depth, std::size_t panel, PackBuffer& buffer,
+                        float* out) const {
+    for (std::size_t at = 0; at < lines; at += kLines, out += panel) {
       const Element* from[kWidth];
       const std::size_t present = (std::min)(kLines, lines - at);
       for (std::size_t line = 0; line < present; ++line)
@@ -15662,7 +15758,8 @@ class PackSource {
 
   template <std::size_t kLines, std::size_t kWidth, class Element>
   void pack_along_lines(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, PackBuffer& buffer, float* out) const {
+                        std::size_t depth, std::size_t panel, PackBuffer& buffer,
+                        float* out) const {
     const bool direct = !std::is_same_v<Element, float> || reader_.direct();
     const std::size_t stride = direct ? operand_.row_stride : PackBuffer::row_stride;
     // Lines behind those asked for may be read too: they fill places that nothing is made of.
@@ -15676,7 +15773,7 @@ class PackSource {
           reader_.read(first + k + row, first_line, lines,
                        buffer.values + row * PackBuffer::row_stride);
       float* to = out + k * kWidth;
-      for (std::size_t at = 0; at < lines; at += kLines, to += depth * kWidth)
+      for (std::size_t at = 0; at < lines; at += kLines, to += panel)
         pack_rows_panel<kWidth>(from + at, stride, readable - at, rows, ahead, to);
     }
   }
@@ -16952,11 +17049,10 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/gemm-inl.hpp
-// The gemm family of the kernel table: c is cut into tiles that stay in the second-level cache as
-// fp32 while k passes by, block by block, and leave through the eviction (evict-inl.hpp). Blocks of
-// a and b are packed (pack-inl.hpp) for the innermost loop (gemm_micro-inl.hpp).
-//
-// A sum waits in its tile between blocks of k, in fp32, so blocking never shows in a result.
+// The gemm family of the kernel table. Blocks of a and b are packed (gemm_panels-inl.hpp) for the
+// innermost loop (gemm_micro-inl.hpp, gemm_tiles-inl.hpp), and sums leave through the eviction
+// (evict-inl.hpp). One block holds all of k in most products. In the others c is cut into tiles,
+// in which sums wait between blocks of k, in fp32, so blocking never shows in a result.
 
 #if defined(SOMA_KERNELS_GEMM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_INL_HPP
@@ -17001,21 +17097,21 @@ class MatrixRows {
     for (std::size_t i = 0; i < bases; ++i) at_[i] = first + 4 * i * stride;
   }
 
-  HWY_INLINE float operator[](std::size_t row) const {
+  HWY_INLINE ElementPlace* place(std::size_t row) const {
     const std::size_t distances[] = {0, stride_, 2 * stride_, triple_};
-    return static_cast<const Number*>(at_[row / 4])[distances[row % 4]];
+    return at_[row / 4] + distances[row % 4];
   }
   HWY_INLINE void next() {
     for (std::size_t i = 0; i < bases; ++i) ++at_[i];
   }
   // The cache lines that the next micro_rows rows have here.
-  HWY_INLINE void fetch() const {
+  HWY_INLINE void fetch(std::size_t step) const {
+    if (step % line_floats != 0) return;
     for (std::size_t row = 0; row < micro_rows; ++row)
       hwy::Prefetch(at_[0] + (micro_rows + row) * stride_);
   }
 
  private:
-  using Number [[gnu::may_alias]] = float;  // or a pair of bf16 numbers
   static constexpr std::size_t bases = (micro_rows + 3) / 4;
   const float* at_[bases];
   std::size_t stride_, triple_;
@@ -17025,13 +17121,13 @@ class MatrixRows {
 template <class Products, class Source>
 class NarrowProduct {
  public:
-  // Whether a tile with so many columns of a product can go this way.
-  static bool takes(const GemmArgs& args, std::size_t columns) {
+  // Whether a product can go this way.
+  static bool takes(const GemmArgs& args) {
     const MatrixOperand& b = args.b;
     const bool places = Products::products == 1
                             ? b.dtype == DType::fp32 && b.scale == 1
                             : b.dtype == DType::bf16 && args.k % 2 == 0 && b.column_stride % 2 == 0;
-    return places && b.row_stride == 1 && args.m <= narrow_rows && columns >= narrow_columns &&
+    return places && b.row_stride == 1 && args.m <= narrow_rows && args.n >= narrow_columns &&
            args.segments.count == 1 && args.k != 0;
   }
 
@@ -17070,8 +17166,9 @@ class NarrowProduct {
     const SumPath path{k == 0 ? nullptr : sums_, sums_, 0, 0, micro_columns};
     for (std::size_t at = 0; at < columns; at += micro_rows) {
       const MatrixRows rows(b + (first + start_of(at, columns)) * stride_, stride_);
+      fetch_sums<micro_rows>(path, (at + micro_rows) * micro_columns);
       MicroKernel<Products, MatrixRows>::run(depth / Products::products, rows, panel_, path,
-                                             at * micro_columns, (at + micro_rows) * micro_columns);
+                                             at * micro_columns);
     }
   }
 
@@ -17108,16 +17205,21 @@ class NarrowProduct {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/gemm_study-inl.hpp
-// Matrix products with a chosen accumulator, for study: the innermost loop of every other product
-// (gemm_micro-inl.hpp) runs for a chunk of products at a time, and a pass over the running sums
-// rounds them, while they are in the first-level cache.
+// ---- soma/kernels/gemm_panels-inl.hpp
+// Packed operands of a product, and the sums of a block of its result. Neighbouring segments of k
+// that are short are packed together; their sums meet in a tree of their own while a block of c is
+// in the first-level cache.
+//
+// A Kernel is the innermost loop (VectorKernel, TileKernel). It takes a in panels of panel_rows
+// rows and b in panels of panel_columns columns, step after step: `depth` of k at once, for which
+// a panel has row_floats or column_floats. Each segment begins with a step of its own. One run()
+// makes a block of c with up to most_rows rows.
 
-#if defined(SOMA_KERNELS_GEMM_STUDY_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_STUDY_INL_HPP
-#undef SOMA_KERNELS_GEMM_STUDY_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
+#undef SOMA_KERNELS_GEMM_PANELS_INL_HPP
 #else
-#define SOMA_KERNELS_GEMM_STUDY_INL_HPP
+#define SOMA_KERNELS_GEMM_PANELS_INL_HPP
 #endif
 
 // ---- soma/kernels/gemm_workspace-inl.hpp
@@ -17242,6 +17344,7 @@ static_assert(2 * pack_depth <= row_chunk && pack_lines <= row_chunk);
 class PairSource {
  public:
   using Buffer = PairBuffer;
+  static constexpr std::size_t most_depth = 2 * pack_depth;  // in a call
 
   static bool takes(const MatrixOperand& operand) {
     switch (operand.dtype) {
@@ -17272,12 +17375,23 @@ class PairSource {
 
   float factor() const { return factor_; }
 
-  // Lines first_line ... and steps first ... of k, at most pack_lines and 2 pack_depth of them.
+  // Lines first_line ... and steps first ... of k, at most pack_lines and most_depth of them.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
             PairBuffer& buffer, float* out) const {
     pack_panels<kLines, kWidth>(first_line, lines, first, depth, (depth + 1) / 2 * kWidth, buffer,
                                 out);
+  }
+
+  // The same as a part of longer panels, which lie `panel` floats apart.
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack_panels(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+                   std::size_t panel, PairBuffer& buffer, float* out) const {
+    static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
+    if (along_depth_)
+      pack_along_depth<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
+    else
+      pack_along_lines<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
   }
 
   // For tiles: panels of kWidth lines lie `panel` floats apart, and zeros follow the last pair up
@@ -17333,16 +17447,6 @@ class PairSource {
     every.data = all;
     alignas(64) float values[256];
     upper_halves(RowReader(every).read(0, 0, 256, values), 256, table_);
-  }
-
-  template <std::size_t kLines, std::size_t kWidth>
-  void pack_panels(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
-                   std::size_t panel, PairBuffer& buffer, float* out) const {
-    static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
-    if (along_depth_)
-      pack_along_depth<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
-    else
-      pack_along_lines<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
   }
 
   // A line of blocks that lie kLines^2 apart.
@@ -17513,14 +17617,19 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// The same for bf16 tiles, whose products are an order of magnitude faster than what memory brings:
-// steps of k that are packed together are so many that most products need no more, and what is
-// packed (128 KiB to 256 KiB of a, 1 MiB of b) stays in the second-level cache, which has 2 MiB
-// wherever there are tiles. In floats' places, as pack_depth.
-inline constexpr std::size_t tile_block_rows = 128, tile_block_depth = 512;
-// Rows of a that are packed together: with pack_depth steps of k 96 KiB, which stay in the
-// second-level cache while all panels of b pass.
-inline constexpr std::size_t gemm_block_rows = 112 / micro_rows * micro_rows;
+// Rows of a and steps of k that are packed together: so many steps that most products need no
+// more, since between blocks of k all sums go to memory and back, and so few rows that what is
+// packed of a, at most 256 KiB, stays in the second-level cache while all of b passes.
+inline constexpr std::size_t gemm_packed_rows = 56 / micro_rows * micro_rows;
+inline constexpr std::size_t gemm_packed_steps = 1024;
+// Floats of b that are packed together, 4 MiB: the more columns, the less often a is packed. They
+// come from the third-level cache, each panel while the one before it is multiplied.
+inline constexpr std::size_t gemm_packed_floats = std::size_t{1} << 20;
+// The same for bf16 tiles, whose products are an order of magnitude faster than what the
+// third-level cache brings: 256 KiB of a and 1 MiB of b stay in the second, which has 2 MiB
+// wherever there are tiles. Steps of one float's place, as above.
+inline constexpr std::size_t tile_packed_rows = 128, tile_packed_steps = 512;
+inline constexpr std::size_t tile_packed_floats = std::size_t{1} << 18;
 // Floats of a tile, and of all that wait for their neighbours in the tree. Each element that is
 // packed serves a whole side of the tile, so packing costs little only if tiles are large: 2 and 4
 // MiB. They need not stay in the second-level cache: what is read of them is fetched ahead.
@@ -17561,9 +17670,12 @@ static constexpr std::size_t gemm_tiles_capacity(std::size_t levels) {
                      : (std::max)(gemm_tree_floats, levels * gemm_tile_capacity(levels));
 }
 
+static_assert(tile_packed_steps <= gemm_packed_steps && tile_packed_floats <= gemm_packed_floats);
+
 namespace {  // internal linkage: units with other flags have their own
 
-// Where the parts of a workspace are; the same for all kinds of products.
+// Where the parts of a workspace are; the same for all kinds of products, since operands that tiles
+// do not take go another way.
 struct GemmWorkspace {
   float *a, *b, *tiles;
   std::byte* pack;  // a buffer of the operands' source
@@ -17579,11 +17691,11 @@ struct GemmWorkspace {
       const std::size_t levels = gemm_levels(segments);
       const std::size_t tile_columns = (std::min)(columns, gemm_tile_columns) + gemm_tile_padding;
       pack = round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
-      a = floats((std::min)(rows, gemm_block_rows) / micro_rows * micro_row_width * pack_depth);
+      a = floats((std::min)(rows, gemm_packed_rows) / micro_rows * micro_row_width *
+                 gemm_packed_steps);
       if (in_tiles)
-        a = (std::max)(a, floats((std::min)(in_lines, tile_block_rows) * tile_block_depth));
-      b = floats((std::min)(columns, gemm_tile_columns) *
-                 (in_tiles ? tile_block_depth : pack_depth));
+        a = (std::max)(a, floats((std::min)(in_lines, tile_packed_rows) * tile_packed_steps));
+      b = floats((std::min)(columns * gemm_packed_steps, gemm_packed_floats));
       tiles = floats((std::min)(levels * rows * tile_columns, gemm_tiles_capacity(levels)));
     }
     static std::size_t floats(std::size_t count) { return round_up_to(count * sizeof(float), 64); }
@@ -17627,6 +17739,184 @@ static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n, std
 HWY_AFTER_NAMESPACE();
 
 #endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+namespace {  // internal linkage: units with other flags have their own
+
+template <class Kernel>
+class PackedPanels {
+ public:
+  using Source = typename Kernel::Source;
+  using Buffer = typename Source::Buffer;
+  using Narrow = typename Kernel::Narrow;
+  static constexpr std::size_t panel_rows = Kernel::panel_rows;
+  static constexpr std::size_t packed_rows = Kernel::packed_rows;
+  static constexpr std::size_t packed_depth = Kernel::packed_steps * Kernel::depth;
+
+  // How many neighbouring segments are packed together: as many as have room wherever they are.
+  static std::size_t group_of(const std::size_t* bounds, std::size_t segments) {
+    std::size_t group = (std::min)(std::bit_floor(segments), most_grouped);
+    const auto fits = [&] {
+      for (std::size_t first = 0; first < segments; first += group)
+        if (steps_of({bounds + first, group}) > Kernel::packed_steps) return false;
+      return true;
+    };
+    while (group > 1 && !fits()) group /= 2;
+    return group;
+  }
+
+  // How many columns of b have room for these steps.
+  static std::size_t most_columns(const PackedSteps& steps) {
+    return Kernel::packed_floats / (steps_of(steps) * Kernel::column_floats) *
+           Kernel::panel_columns / micro_columns * micro_columns;
+  }
+
+  static void pack_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
+                     Buffer& buffer, float* out) {
+    pack(steps, count, Kernel::panel_rows, Kernel::row_floats, out, [&](const Part& part) {
+      Kernel::pack_a(a, row + part.line, part.count, part.first, part.depth, part.panel, buffer,
+                     part.out);
+    });
+  }
+  static void pack_b(const Source& b, std::size_t column, std::size_t count,
+                     const PackedSteps& steps, Buffer& buffer, float* out) {
+    pack(steps, count, Kernel::panel_columns, Kernel::column_floats, out, [&](const Part& part) {
+      Kernel::pack_b(b, column + part.line, part.count, part.first, part.depth, part.panel, buffer,
+                     part.out);
+    });
+  }
+
+  // Some columns of the `packed` ones.
+  struct Columns {
+    std::size_t first, count, packed;
+  };
+
+  // Sums on their path, block by block.
+  static void multiply(std::size_t rows, const Columns& columns, const PackedSteps& steps,
+                       const float* a, const float* b, const SumPath& path) {
+    // A panel of b is near while the panels of a pass.
+    for (std::size_t j = 0; j < columns.count; j += micro_columns)
+      for (std::size_t i = 0; i < rows; i += Kernel::most_rows) {
+        const Block block{i, j, rows, columns};
+        fetch_sums<Kernel::most_rows>(path, i + Kernel::most_rows < rows
+                                                ? block.at(path) + Kernel::most_rows * path.stride
+                                                : j + micro_columns);
+        if (steps.segments == 1)
+          sum_segment(block, steps_of(steps), a, b, path, block.at(path));
+        else
+          sum_group(block, steps, a, b, path);
+      }
+  }
+
+ private:
+  static constexpr std::size_t most_grouped = 16;
+  static constexpr std::size_t block_floats = Kernel::most_rows * micro_columns;
+
+  // Floats of `lines` lines in panels of `width`, of which a step takes `floats`.
+  static std::size_t panels_floats(std::size_t lines, std::size_t width, std::size_t steps,
+                                   std::size_t floats) {
+    return (lines + width - 1) / width * steps * floats;
+  }
+  static std::size_t steps_of(const PackedSteps& steps) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < steps.segments; ++i)
+      count += (steps.bounds[i + 1] - steps.bounds[i] + Kernel::depth - 1) / Kernel::depth;
+    return count;
+  }
+
+  // Steps of k that packing takes at once, and where panels of them begin.
+  struct Part {
+    std::size_t line, count;  // of the lines
+    std::size_t first, depth;
+    float* out;
+    std::size_t panel;  // floats between panels
+  };
+  // `floats` of a step in a panel of `width` lines.
+  template <class Each>
+  static void pack(const PackedSteps& steps, std::size_t lines, std::size_t width,
+                   std::size_t floats, float* out, const Each& each) {
+    constexpr std::size_t most = Source::most_depth;
+    static_assert(most % Kernel::depth == 0);
+    for (std::size_t i = 0; i < steps.segments; ++i) {
+      const std::size_t panel = steps_of({steps.bounds + i, 1}) * floats;
+      const std::size_t first = steps.bounds[i], end = steps.bounds[i + 1];
+      for (std::size_t line = 0; line < lines; line += pack_lines) {
+        const std::size_t count = (std::min)(pack_lines, lines - line);
+        for (std::size_t k = first; k < end; k += most)
+          each({line, count, k, (std::min)(most, end - k),
+                out + (k - first) / Kernel::depth * floats, panel});
+        out += (count + width - 1) / width * panel;
+      }
+    }
+  }
+
+  // Where a block of c lies among the rows and columns that are packed.
+  struct Block {
+    std::size_t row, column, rows;
+    Columns columns;
+
+    std::size_t at(const SumPath& path) const { return row * path.stride + column; }
+  };
+
+  // a and b: the panels of the segment. Meanwhile the next panel of b is fetched, a part by each
+  // run of the first rows, and behind it the next panel of a.
+  static void sum_segment(const Block& block, std::size_t length, const float* a, const float* b,
+                          const SumPath& path, std::size_t at) {
+    const std::size_t panel = length * Kernel::row_floats;
+    a += panels_floats(block.row, Kernel::panel_rows, length, Kernel::row_floats);
+    b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, length,
+                       Kernel::column_floats);
+    const std::size_t run = block.row / Kernel::most_rows;
+    constexpr std::size_t parts = Kernel::column_floats / Kernel::row_floats;
+    Kernel::run(block.rows - block.row, length, a, b,
+                run < parts ? b + (parts + run) * panel : a + panel, path, at);
+  }
+  static void sum_group(const Block& block, const PackedSteps& steps, const float* a,
+                        const float* b, const SumPath& path) {
+    alignas(64) float waiting[std::bit_width(most_grouped) * block_floats];
+    std::size_t blocks = 0;
+    for (std::size_t i = 0; i < steps.segments; ++i) {
+      const std::size_t length = steps_of({steps.bounds + i, 1});
+      const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
+      sum_segment(block, length, a, b, {nullptr, waiting, neighbours, block_floats, micro_columns},
+                  blocks * block_floats);
+      blocks += 1 - neighbours;
+      a += panels_floats(block.rows, Kernel::panel_rows, length, Kernel::row_floats);
+      b +=
+          panels_floats(block.columns.packed, Kernel::panel_columns, length, Kernel::column_floats);
+    }
+    const std::size_t rows = Kernel::rows_of(block.rows - block.row);
+    join_sums(rows, waiting, micro_columns, path.sums + block.at(path), path);
+  }
+
+  [[no_unique_address]] Kernel kernel_{};  // what it keeps while the product lasts
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/gemm_study-inl.hpp
+// Matrix products with a chosen accumulator, for study: the innermost loop of every other product
+// (gemm_micro-inl.hpp) runs for a chunk of products at a time, and a pass over the running sums
+// rounds them, while they are in the first-level cache.
+
+#if defined(SOMA_KERNELS_GEMM_STUDY_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_STUDY_INL_HPP
+#undef SOMA_KERNELS_GEMM_STUDY_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_STUDY_INL_HPP
+#endif
+
 // ---- soma/kernels/segments-inl.hpp
 // Sums over rows in the fixed tree of Segments (operand.hpp), for a piece of columns at a time.
 
@@ -17712,7 +18002,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // are shorter than the workspace has them.
 inline constexpr std::size_t study_depth = 128;
 inline constexpr std::size_t study_rows = (pack_depth - study_depth) / micro_rows * micro_rows;
-static_assert(study_rows != 0 && study_rows <= gemm_block_rows);
+static_assert(study_rows != 0 && study_rows * study_depth <= gemm_packed_rows * gemm_packed_steps);
 // Of the running sums of a micro-tile, which lie row by row.
 inline constexpr std::size_t micro_floats = micro_rows * micro_columns;
 
@@ -17845,8 +18135,9 @@ class GemmStudy {
       const std::size_t until_joined = (std::min)(interval - within, length - position);
       const std::size_t until_rounded = (std::min)(chunk - within % chunk, until_joined);
       const std::size_t steps = (std::min)(until_rounded, end - position);
-      MicroKernel<FusedMultiplyAdd>::run(
-          steps, {a}, b, {within == 0 ? nullptr : sums, sums, 0, 0, micro_columns}, 0, 0);
+      MicroKernel<FusedMultiplyAdd>::run(steps, {a, a + steps * micro_row_width}, b,
+                                         {within == 0 ? nullptr : sums, sums, 0, 0, micro_columns},
+                                         0);
       a += steps * micro_row_width;
       b += steps * micro_columns;
       position += steps;
@@ -17882,7 +18173,7 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/gemm_tiles-inl.hpp
-// Products by the bf16 tile instruction: the innermost loops, and the packing they want. Of each
+// Products by the bf16 tile instruction: the innermost loop, and the packing it wants. Of each
 // segment a lies in panels of 16 rows, [steps of 32 k][row][pair along k], and b in panels of 16
 // columns, [pair along k][column], so that each tile is 1 KiB in one piece: loads of tiles whose
 // rows lie apart were measured to take a quarter longer. Zeros follow the end of a segment, which
@@ -17906,26 +18197,59 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 static_assert(micro_columns == 2 * tile_floats && tile_lines == tile_floats);
 static_assert(float_lanes == tile_floats);
-static_assert(pack_depth % tile_floats == 0 && tile_block_depth % tile_floats == 0);
+static_assert(pack_depth % tile_floats == 0 && tile_packed_steps % tile_floats == 0);
 
 namespace {  // internal linkage: units with other flags have their own
 
-// A block of c of kTiles x 2 tiles: two tiles of a and two of b meet in four products, which take
-// 16 cycles each while the loads of the next four tiles take 8. That is what eight registers allow.
-template <int kTiles>
+// The Kernel of PackedPanels. A block of c is 2 x 2 tiles: two of a and two of b meet in four
+// products, which take 16 cycles each while the loads of the next four tiles take 8. That is what
+// eight registers allow. Where few rows are left, 1 x 2.
 class TileKernel {
  public:
-  static constexpr std::size_t rows = kTiles * tile_lines;
+  using Source = PairSource;
+  using Narrow = void;
+  static constexpr std::size_t panel_rows = tile_lines, panel_columns = tile_floats;
+  static constexpr std::size_t most_rows = 2 * tile_lines;
+  static constexpr std::size_t row_floats = tile_lines * tile_floats;
+  static constexpr std::size_t column_floats = tile_floats * tile_floats;
+  static constexpr std::size_t depth = tile_steps;
+  static constexpr std::size_t packed_rows = tile_packed_rows;
+  static constexpr std::size_t packed_steps = tile_packed_steps / tile_floats;
+  static constexpr std::size_t packed_floats = tile_packed_floats;
 
-  // As MicroKernel::run(); `steps` of 32 k.
+  static void pack_a(const Source& a, std::size_t row, std::size_t count, std::size_t first,
+                     std::size_t steps, std::size_t panel, PairBuffer& buffer, float* out) {
+    a.pack_blocks<tile_lines>(row, count, first, steps, panel, buffer, out);
+  }
+  // A block of c has two panels of columns: what lies behind the last is read too and never used.
+  static void pack_b(const Source& b, std::size_t column, std::size_t count, std::size_t first,
+                     std::size_t steps, std::size_t panel, PairBuffer& buffer, float* out) {
+    b.pack_units<tile_floats, tile_floats>(column, count, first, steps, panel, buffer, out);
+  }
+
+  // Of the block of c that begins `rows` rows before the end.
+  static constexpr std::size_t rows_of(std::size_t rows) {
+    return rows > tile_lines ? 2 * tile_lines : tile_lines;
+  }
+  static HWY_INLINE void run(std::size_t rows, std::size_t steps, const float* a, const float* b,
+                             const float*, const SumPath& path, std::size_t block) {
+    if (rows_of(rows) == 2 * tile_lines)
+      run<2>(steps, a, b, path, block);
+    else
+      run<1>(steps, a, b, path, block);
+  }
+
+ private:
+  // As MicroKernel::run().
+  template <int kTiles>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, const float* HWY_RESTRICT a,
                                                 const float* HWY_RESTRICT b, const SumPath& path,
                                                 std::size_t block) {
     float* const sums = path.sums + block;
     if (path.from == nullptr)
-      clear();
+      clear<kTiles>();
     else
-      load(path.from + block, path.stride);
+      load<kTiles>(path.from + block, path.stride);
     constexpr std::size_t tile = tile_lines * tile_floats, stride = tile_floats * sizeof(float);
     const std::size_t panel = steps * tile;
     for (std::size_t i = 0; i < steps; ++i, a += tile, b += tile) {
@@ -17940,30 +18264,17 @@ class TileKernel {
         Tiles::multiply_add<3, 5, 7>();
       }
     }
-    store(sums, path.stride);
-    if (path.addends != 0) join(sums, path.stride, sums, path);
+    store<kTiles>(sums, path.stride);
+    // Tile registers cannot add.
+    if (path.addends != 0) join_sums(kTiles * tile_lines, sums, path.stride, sums, path);
   }
 
-  // Neighbours in the tree join sums that are in memory, as tile registers cannot add, and the
-  // result goes where the path has it, from `to` on.
-  static HWY_INLINE void join(const float* sums, std::size_t stride, float* to,
-                              const SumPath& path) {
-    const Floats d;
-    for (std::size_t i = 0; i < rows; ++i, sums += stride, to += path.stride)
-      for (std::size_t j = 0; j < micro_columns; j += float_lanes) {
-        FloatVector sum = hn::Load(d, sums + j);
-        float* at = to + j;
-        for (std::size_t addend = 0; addend < path.addends; ++addend)
-          sum = hn::Add(hn::Load(d, at -= path.addend_distance), sum);
-        hn::Store(sum, d, at);
-      }
-  }
-
- private:
+  template <int kTiles>
   static HWY_INLINE void clear() {
     Tiles::clear<0>(), Tiles::clear<1>();
     if constexpr (kTiles == 2) Tiles::clear<2>(), Tiles::clear<3>();
   }
+  template <int kTiles>
   static HWY_INLINE void load(const float* from, std::size_t stride) {
     const std::size_t bytes = stride * sizeof(float);
     Tiles::load<0>(from, bytes), Tiles::load<1>(from + tile_floats, bytes);
@@ -17972,6 +18283,7 @@ class TileKernel {
       Tiles::load<2>(from, bytes), Tiles::load<3>(from + tile_floats, bytes);
     }
   }
+  template <int kTiles>
   static HWY_INLINE void store(float* to, std::size_t stride) {
     const std::size_t bytes = stride * sizeof(float);
     Tiles::store<0>(to, bytes), Tiles::store<1>(to + tile_floats, bytes);
@@ -17979,116 +18291,6 @@ class TileKernel {
       to += tile_lines * stride;
       Tiles::store<2>(to, bytes), Tiles::store<3>(to + tile_floats, bytes);
     }
-  }
-};
-
-// Products by tiles, for Gemm. Segments that are short are packed together, and meet in a tree of
-// their own while a block of c is in the first-level cache.
-class TilePanels {
- public:
-  using Source = PairSource;
-  using Buffer = PairBuffer;
-  using Narrow = void;
-  static constexpr std::size_t rows = tile_lines;
-  static constexpr std::size_t block_rows = tile_block_rows;
-  static constexpr std::size_t block_depth = 2 * tile_block_depth;
-
-  // How many neighbouring segments are packed together: as many as have room wherever they are.
-  static std::size_t group_of(const std::size_t* bounds, std::size_t segments) {
-    std::size_t group = (std::min)(segments, most_grouped);
-    const auto fits = [&] {
-      for (std::size_t first = 0; first < segments; first += group)
-        if (steps_of({bounds + first, group}) > tile_block_depth / tile_floats) return false;
-      return true;
-    };
-    while (group > 1 && !fits()) group /= 2;
-    return group;
-  }
-
-  static void pack_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
-                     Buffer& buffer, float* out) {
-    for_parts(steps, round_up_to(count, tile_lines), out, [&](const Part& part) {
-      a.pack_blocks<tile_lines>(row, count, part.first, part.depth, part.panel, buffer, part.out);
-    });
-  }
-  // Columns are rounded up to two panels: what the second has where there are none is never used.
-  static void pack_b(const Source& b, std::size_t column, std::size_t count,
-                     const PackedSteps& steps, Buffer& buffer, float* out) {
-    for_parts(steps, round_up_to(count, micro_columns), out, [&](const Part& part) {
-      b.pack_units<tile_floats, tile_floats>(column, count, part.first, part.depth, part.panel,
-                                             buffer, part.out);
-    });
-  }
-  static void multiply(std::size_t row_count, std::size_t columns, const PackedSteps& steps,
-                       const float* a, const float* b, const SumPath& path) {
-    for (std::size_t j = 0; j < columns; j += micro_columns)
-      for (std::size_t i = 0; i < row_count; i += TileKernel<2>::rows) {
-        const Block block{i, j, round_up_to(row_count, tile_lines),
-                          round_up_to(columns, micro_columns)};
-        if (row_count - i > tile_lines)
-          sum_block<2>(block, steps, a, b, path);
-        else
-          sum_block<1>(block, steps, a, b, path);
-      }
-  }
-
- private:
-  static constexpr std::size_t most_grouped = 16;
-
-  struct Block {
-    std::size_t row, column, rows, columns;  // rows and columns: of what is packed
-  };
-
-  // Of 32 k, the last of each segment filled up with zeros.
-  static std::size_t steps_of(const PackedSteps& steps) {
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < steps.segments; ++i)
-      count += (steps.bounds[i + 1] - steps.bounds[i] + tile_steps - 1) / tile_steps;
-    return count;
-  }
-
-  // Steps of k that packing takes at once, and where panels of them begin.
-  struct Part {
-    std::size_t first, depth;
-    float* out;
-    std::size_t panel;  // floats between panels
-  };
-  template <class Each>
-  static void for_parts(const PackedSteps& steps, std::size_t lines, float* out, const Each& each) {
-    for (std::size_t i = 0; i < steps.segments; ++i) {
-      const std::size_t length = steps_of({steps.bounds + i, 1});
-      const std::size_t first = steps.bounds[i], end = steps.bounds[i + 1];
-      for (std::size_t k = first; k < end; k += 2 * pack_depth)
-        each({k, (std::min)(2 * pack_depth, end - k), out + (k - first) / 2 * tile_lines,
-              length * tile_lines * tile_floats});
-      out += length * lines * tile_floats;
-    }
-  }
-
-  template <int kTiles>
-  static void sum_block(const Block& block, const PackedSteps& steps, const float* a,
-                        const float* b, const SumPath& path) {
-    using Kernel = TileKernel<kTiles>;
-    constexpr std::size_t block_floats = Kernel::rows * micro_columns;
-    const std::size_t at = block.row * path.stride + block.column;
-    if (steps.segments == 1) {
-      const std::size_t length = steps_of(steps);
-      return Kernel::run(length, a + block.row * length * tile_floats,
-                         b + block.column * length * tile_floats, path, at);
-    }
-    alignas(64) float waiting[std::bit_width(most_grouped) * block_floats];
-    std::size_t blocks = 0;
-    for (std::size_t i = 0; i < steps.segments; ++i) {
-      const std::size_t length = steps_of({steps.bounds + i, 1});
-      const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
-      Kernel::run(
-          length, a + block.row * length * tile_floats, b + block.column * length * tile_floats,
-          {nullptr, waiting, neighbours, block_floats, micro_columns}, blocks * block_floats);
-      blocks += 1 - neighbours;
-      a += length * block.rows * tile_floats;
-      b += length * block.columns * tile_floats;
-    }
-    Kernel::join(waiting, micro_columns, path.sums + at, path);
   }
 
   Tiles registers_;
@@ -18113,32 +18315,34 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// How operands are packed and multiplied: vectors of sums, with one step of Products at a time.
+// The Kernel of PackedPanels that keeps sums in vectors, with one step of Products at a time.
 template <class Products>
-struct VectorPanels {
+struct VectorKernel {
   using Source = std::conditional_t<Products::products == 1, PackSource, PairSource>;
-  using Buffer = typename Source::Buffer;
   using Narrow = NarrowProduct<Products, Source>;
-  static constexpr std::size_t rows = micro_rows;             // of c, in a step
-  static constexpr std::size_t block_rows = gemm_block_rows;  // of a, packed together
-  static constexpr std::size_t block_depth = pack_depth * Products::products;
+  static constexpr std::size_t panel_rows = micro_rows, panel_columns = micro_columns;
+  static constexpr std::size_t most_rows = micro_rows;
+  static constexpr std::size_t row_floats = micro_row_width, column_floats = micro_columns;
+  static constexpr std::size_t depth = Products::products;
+  static constexpr std::size_t packed_rows = gemm_packed_rows, packed_steps = gemm_packed_steps;
+  static constexpr std::size_t packed_floats = gemm_packed_floats;
 
-  // One segment at a time, or a part of one.
-  static std::size_t group_of(const std::size_t*, std::size_t) { return 1; }
-  static void pack_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
-                     Buffer& buffer, float* out) {
-    a.template pack<micro_rows, micro_row_width>(row, count, steps.first(), steps.depth(), buffer,
-                                                 out);
+  static void pack_a(const Source& a, std::size_t row, std::size_t count, std::size_t first,
+                     std::size_t steps, std::size_t panel, typename Source::Buffer& buffer,
+                     float* out) {
+    a.template pack_panels<micro_rows, micro_row_width>(row, count, first, steps, panel, buffer,
+                                                        out);
   }
-  static void pack_b(const Source& b, std::size_t column, std::size_t count,
-                     const PackedSteps& steps, Buffer& buffer, float* out) {
-    b.template pack<micro_columns, micro_columns>(column, count, steps.first(), steps.depth(),
-                                                  buffer, out);
+  static void pack_b(const Source& b, std::size_t column, std::size_t count, std::size_t first,
+                     std::size_t steps, std::size_t panel, typename Source::Buffer& buffer,
+                     float* out) {
+    b.template pack_panels<micro_columns, micro_columns>(column, count, first, steps, panel, buffer,
+                                                         out);
   }
-  static void multiply(std::size_t count, std::size_t columns, const PackedSteps& steps,
-                       const float* a, const float* b, const SumPath& path) {
-    multiply_panels<Products>(
-        count, columns, (steps.depth() + Products::products - 1) / Products::products, a, b, path);
+  static constexpr std::size_t rows_of(std::size_t) { return micro_rows; }
+  static HWY_INLINE void run(std::size_t, std::size_t steps, const float* a, const float* b,
+                             const float* ahead, const SumPath& path, std::size_t block) {
+    MicroKernel<Products>::run(steps, {a, ahead}, b, path, block);
   }
 };
 
@@ -18162,41 +18366,56 @@ class Gemm {
         evictor_(args.c, args.eviction) {}
 
   void run() {
+    if constexpr (!std::is_void_v<Narrow>)
+      if (Narrow::takes(args_)) return run_narrow();
+    if (in_one_block()) return run_at_once();
     const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
     const std::size_t stride = columns + gemm_tile_padding;
     const std::size_t capacity = gemm_tile_capacity(gemm_levels(groups_));
-    // Sums that are whole at once leave at once, and need no room to wait.
-    const std::size_t most =
-        in_one_block() ? args_.m : capacity / stride / Panels::rows * Panels::rows;
-    const std::size_t rows = even_share(args_.m, most, Panels::rows);
+    const std::size_t rows = even_share(
+        args_.m, capacity / stride / Panels::panel_rows * Panels::panel_rows, Panels::panel_rows);
     tile_floats_ = rows * stride;
-    for (std::size_t column = 0; column < args_.n; column += columns)
-      for (std::size_t row = 0; row < args_.m; row += rows) {
-        const GemmTile tile{row, column, (std::min)(rows, args_.m - row),
-                            (std::min)(columns, args_.n - column), stride};
-        if (!sum_narrow(tile)) sum_tile(tile);
-      }
+    for_tiles(rows, columns, stride, [&](const GemmTile& tile) { sum_tile(tile); });
   }
 
  private:
+  static constexpr std::size_t whole_steps = 32;  // of k, in any kind of product
+  static_assert(Panels::packed_depth % whole_steps == 0);
+
   static std::size_t segment_count(const GemmArgs& args) {
     return args.segments.bounds != nullptr ? args.segments.count : 1;
   }
 
   bool in_one_block() const {
-    return groups_ == 1 && args_.k != 0 && (group_ != 1 || args_.k <= Panels::block_depth);
+    return groups_ == 1 && args_.k != 0 && (group_ != 1 || args_.k <= Panels::packed_depth);
   }
 
-  bool sum_narrow(const GemmTile& tile) {
-    if constexpr (!std::is_void_v<Narrow>) {
-      if (Narrow::takes(args_, tile.columns)) {
-        Narrow(args_, a_, *buffer_, workspace_.b)
-            .run(tile.column, tile.columns, workspace_.tiles, tile.stride);
-        finish_rows(tile, 0, tile.rows, workspace_.tiles);
-        return true;
-      }
-    }
-    return false;
+  template <class Each>
+  void for_tiles(std::size_t rows, std::size_t columns, std::size_t stride, const Each& each) {
+    for (std::size_t column = 0; column < args_.n; column += columns)
+      for (std::size_t row = 0; row < args_.m; row += rows)
+        each(GemmTile{row, column, (std::min)(rows, args_.m - row),
+                      (std::min)(columns, args_.n - column), stride});
+  }
+
+  void run_narrow() {
+    const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
+    for_tiles(args_.m, columns, columns + gemm_tile_padding, [&](const GemmTile& tile) {
+      Narrow(args_, a_, *buffer_, workspace_.b)
+          .run(tile.column, tile.columns, workspace_.tiles, tile.stride);
+      finish(tile, workspace_.tiles);
+    });
+  }
+
+  // Sums that are whole at once leave at once: they need no tile to wait in, and as many columns
+  // are packed together as have room.
+  void run_at_once() {
+    const PackedSteps steps{bounds_, group_};
+    const std::size_t columns = even_share(args_.n, Panels::most_columns(steps), micro_columns);
+    for_tiles(args_.m, columns, (std::min)(columns, gemm_tile_columns) + gemm_tile_padding,
+              [&](const GemmTile& tile) {
+                add_block(tile, steps, {nullptr, workspace_.tiles, 0, 0, tile.stride}, true);
+              });
   }
 
   // The tree of groups of Segments as a binary counter: one tile waits at each level until its
@@ -18224,7 +18443,7 @@ class Gemm {
     }
     if (!any_empty) return;
     add_zero(tile, tiles == 0);
-    finish_rows(tile, 0, tile.rows, workspace_.tiles);
+    finish(tile, workspace_.tiles);
   }
 
   bool is_empty(std::size_t group) const {
@@ -18242,8 +18461,9 @@ class Gemm {
     if (group_ != 1)
       return add_block(tile, {bounds, group_},
                        {nullptr, sums, neighbours, tile_floats_, tile.stride}, final);
-    for (std::size_t k = bounds[0]; k < bounds[1]; k += Panels::block_depth) {
-      const std::size_t block[] = {k, (std::min)(k + Panels::block_depth, bounds[1])};
+    const std::size_t depth = even_share(bounds[1] - bounds[0], Panels::packed_depth, whole_steps);
+    for (std::size_t k = bounds[0]; k < bounds[1]; k += depth) {
+      const std::size_t block[] = {k, (std::min)(k + depth, bounds[1])};
       const bool last = block[1] == bounds[1];
       add_block(
           tile, {block, 1},
@@ -18268,29 +18488,35 @@ class Gemm {
         add_in_place(zeros, tile.columns, workspace_.tiles + row);
   }
 
-  // Sums of rows of the tile, from its row `first` on, leave for c.
-  void finish_rows(const GemmTile& tile, std::size_t first, std::size_t rows, float* sums) {
+  // Sums of (a part of) a tile leave for c.
+  void finish(const GemmTile& tile, float* sums) {
     const float factor = a_.factor() * b_.factor();  // what packing left out
     if (args_.factor != nullptr)
       *args_.factor = factor;
     else if (factor != 1)
-      for (std::size_t row = 0; row < rows; ++row)
+      for (std::size_t row = 0; row < tile.rows; ++row)
         multiply(sums + row * tile.stride, tile.columns, factor);
-    evictor_.evict(tile.row + first, tile.column, rows, tile.columns, sums, tile.stride);
+    evictor_.evict(tile.row, tile.column, tile.rows, tile.columns, sums, tile.stride);
   }
 
-  // Where `final`, rows leave while their sums are still in the second-level cache.
+  // Where `final`, sums leave while they are still near, slab by slab.
   void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
     Panels::pack_b(b_, tile.column, tile.columns, steps, *buffer_, workspace_.b);
     const bool at_once = in_one_block();
-    for (std::size_t row = 0; row < tile.rows; row += Panels::block_rows) {
-      const std::size_t rows = (std::min)(Panels::block_rows, tile.rows - row);
+    const std::size_t slab = even_share(tile.columns, gemm_tile_columns, micro_columns);
+    for (std::size_t row = 0; row < tile.rows; row += Panels::packed_rows) {
+      const std::size_t rows = (std::min)(Panels::packed_rows, tile.rows - row);
       Panels::pack_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
-      const std::size_t at = at_once ? 0 : row * tile.stride;
-      Panels::multiply(rows, tile.columns, steps, workspace_.a, workspace_.b,
-                       {path.from != nullptr ? path.from + at : nullptr, path.sums + at,
-                        path.addends, path.addend_distance, path.stride});
-      if (final) finish_rows(tile, row, rows, workspace_.tiles + at);
+      for (std::size_t column = 0; column < tile.columns; column += slab) {
+        const std::size_t columns = (std::min)(slab, tile.columns - column);
+        const std::size_t at = at_once ? 0 : row * tile.stride + column;
+        Panels::multiply(rows, {column, columns, tile.columns}, steps, workspace_.a, workspace_.b,
+                         {path.from != nullptr ? path.from + at : nullptr, path.sums + at,
+                          path.addends, path.addend_distance, path.stride});
+        if (final)
+          finish({tile.row + row, tile.column + column, rows, columns, tile.stride},
+                 workspace_.tiles + at);
+      }
     }
   }
 
@@ -18314,15 +18540,16 @@ static inline void gemm_kernel(const GemmArgs& args) noexcept {
 #if SOMA_HAS_BF16_DOT
   if (args.bf16_products != Bf16Products::widened && PairSource::takes(args.a) &&
       PairSource::takes(args.b))
-    return args.bf16_products == Bf16Products::tiles ? Gemm<TilePanels>(args).run()
-                                                     : Gemm<VectorPanels<Bf16Dot>>(args).run();
+    return args.bf16_products == Bf16Products::tiles
+               ? Gemm<PackedPanels<TileKernel>>(args).run()
+               : Gemm<PackedPanels<VectorKernel<Bf16Dot>>>(args).run();
 #endif
-  Gemm<VectorPanels<FusedMultiplyAdd>>(args).run();
+  Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd>>>(args).run();
 }
 
 static inline std::size_t gemm_tile_rows(Bf16Products products) noexcept {
 #if SOMA_HAS_BF16_TILES
-  if (products == Bf16Products::tiles) return TileKernel<2>::rows;
+  if (products == Bf16Products::tiles) return TileKernel::most_rows;
 #endif
   static_cast<void>(products);
   return micro_rows;

@@ -129,4 +129,16 @@ TEST_CASE("bf16 instructions: types that are exact in bf16", "[unit][gemm]") {
     multiply(context, args);
     CHECK(same_bits(c, wide.sums<float>()));
   });
+  const Product scaled(
+      30, 600, 1100, {},
+      store_matrix(30, 1100, DType::bf16, Layout::contiguous, RandomFloats(5), 0.3f),
+      store_matrix(1100, 600, DType::bf16, Layout::contiguous, RandomFloats(6)));
+  on_every_bf16_target([&](const Context& context, Bf16Products products) {
+    std::vector<float> c(30 * 600);
+    GemmArgs args = scaled.args();
+    args.bf16_products = products;
+    args.c = plain_target(c, 600);
+    multiply(context, args);
+    CHECK(same_bits(c, scaled.sums<float>()));
+  });
 }

@@ -1,8 +1,7 @@
-// The gemm family of the kernel table: c is cut into tiles that stay in the second-level cache as
-// fp32 while k passes by, block by block, and leave through the eviction (evict-inl.hpp). Blocks of
-// a and b are packed (pack-inl.hpp) for the innermost loop (gemm_micro-inl.hpp).
-//
-// A sum waits in its tile between blocks of k, in fp32, so blocking never shows in a result.
+// The gemm family of the kernel table. Blocks of a and b are packed (gemm_panels-inl.hpp) for the
+// innermost loop (gemm_micro-inl.hpp, gemm_tiles-inl.hpp), and sums leave through the eviction
+// (evict-inl.hpp). One block holds all of k in most products. In the others c is cut into tiles,
+// in which sums wait between blocks of k, in fp32, so blocking never shows in a result.
 
 #if defined(SOMA_KERNELS_GEMM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_INL_HPP
@@ -16,6 +15,7 @@
 #include <soma/kernels/gemm_args.hpp>
 #include <soma/kernels/gemm_micro-inl.hpp>
 #include <soma/kernels/gemm_narrow-inl.hpp>
+#include <soma/kernels/gemm_panels-inl.hpp>
 #include <soma/kernels/gemm_study-inl.hpp>
 #include <soma/kernels/gemm_tiles-inl.hpp>
 #include <soma/kernels/gemm_workspace-inl.hpp>
@@ -37,32 +37,34 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// How operands are packed and multiplied: vectors of sums, with one step of Products at a time.
+// The Kernel of PackedPanels that keeps sums in vectors, with one step of Products at a time.
 template <class Products>
-struct VectorPanels {
+struct VectorKernel {
   using Source = std::conditional_t<Products::products == 1, PackSource, PairSource>;
-  using Buffer = typename Source::Buffer;
   using Narrow = NarrowProduct<Products, Source>;
-  static constexpr std::size_t rows = micro_rows;             // of c, in a step
-  static constexpr std::size_t block_rows = gemm_block_rows;  // of a, packed together
-  static constexpr std::size_t block_depth = pack_depth * Products::products;
+  static constexpr std::size_t panel_rows = micro_rows, panel_columns = micro_columns;
+  static constexpr std::size_t most_rows = micro_rows;
+  static constexpr std::size_t row_floats = micro_row_width, column_floats = micro_columns;
+  static constexpr std::size_t depth = Products::products;
+  static constexpr std::size_t packed_rows = gemm_packed_rows, packed_steps = gemm_packed_steps;
+  static constexpr std::size_t packed_floats = gemm_packed_floats;
 
-  // One segment at a time, or a part of one.
-  static std::size_t group_of(const std::size_t*, std::size_t) { return 1; }
-  static void pack_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
-                     Buffer& buffer, float* out) {
-    a.template pack<micro_rows, micro_row_width>(row, count, steps.first(), steps.depth(), buffer,
-                                                 out);
+  static void pack_a(const Source& a, std::size_t row, std::size_t count, std::size_t first,
+                     std::size_t steps, std::size_t panel, typename Source::Buffer& buffer,
+                     float* out) {
+    a.template pack_panels<micro_rows, micro_row_width>(row, count, first, steps, panel, buffer,
+                                                        out);
   }
-  static void pack_b(const Source& b, std::size_t column, std::size_t count,
-                     const PackedSteps& steps, Buffer& buffer, float* out) {
-    b.template pack<micro_columns, micro_columns>(column, count, steps.first(), steps.depth(),
-                                                  buffer, out);
+  static void pack_b(const Source& b, std::size_t column, std::size_t count, std::size_t first,
+                     std::size_t steps, std::size_t panel, typename Source::Buffer& buffer,
+                     float* out) {
+    b.template pack_panels<micro_columns, micro_columns>(column, count, first, steps, panel, buffer,
+                                                         out);
   }
-  static void multiply(std::size_t count, std::size_t columns, const PackedSteps& steps,
-                       const float* a, const float* b, const SumPath& path) {
-    multiply_panels<Products>(
-        count, columns, (steps.depth() + Products::products - 1) / Products::products, a, b, path);
+  static constexpr std::size_t rows_of(std::size_t) { return micro_rows; }
+  static HWY_INLINE void run(std::size_t, std::size_t steps, const float* a, const float* b,
+                             const float* ahead, const SumPath& path, std::size_t block) {
+    MicroKernel<Products>::run(steps, {a, ahead}, b, path, block);
   }
 };
 
@@ -86,41 +88,56 @@ class Gemm {
         evictor_(args.c, args.eviction) {}
 
   void run() {
+    if constexpr (!std::is_void_v<Narrow>)
+      if (Narrow::takes(args_)) return run_narrow();
+    if (in_one_block()) return run_at_once();
     const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
     const std::size_t stride = columns + gemm_tile_padding;
     const std::size_t capacity = gemm_tile_capacity(gemm_levels(groups_));
-    // Sums that are whole at once leave at once, and need no room to wait.
-    const std::size_t most =
-        in_one_block() ? args_.m : capacity / stride / Panels::rows * Panels::rows;
-    const std::size_t rows = even_share(args_.m, most, Panels::rows);
+    const std::size_t rows = even_share(
+        args_.m, capacity / stride / Panels::panel_rows * Panels::panel_rows, Panels::panel_rows);
     tile_floats_ = rows * stride;
-    for (std::size_t column = 0; column < args_.n; column += columns)
-      for (std::size_t row = 0; row < args_.m; row += rows) {
-        const GemmTile tile{row, column, (std::min)(rows, args_.m - row),
-                            (std::min)(columns, args_.n - column), stride};
-        if (!sum_narrow(tile)) sum_tile(tile);
-      }
+    for_tiles(rows, columns, stride, [&](const GemmTile& tile) { sum_tile(tile); });
   }
 
  private:
+  static constexpr std::size_t whole_steps = 32;  // of k, in any kind of product
+  static_assert(Panels::packed_depth % whole_steps == 0);
+
   static std::size_t segment_count(const GemmArgs& args) {
     return args.segments.bounds != nullptr ? args.segments.count : 1;
   }
 
   bool in_one_block() const {
-    return groups_ == 1 && args_.k != 0 && (group_ != 1 || args_.k <= Panels::block_depth);
+    return groups_ == 1 && args_.k != 0 && (group_ != 1 || args_.k <= Panels::packed_depth);
   }
 
-  bool sum_narrow(const GemmTile& tile) {
-    if constexpr (!std::is_void_v<Narrow>) {
-      if (Narrow::takes(args_, tile.columns)) {
-        Narrow(args_, a_, *buffer_, workspace_.b)
-            .run(tile.column, tile.columns, workspace_.tiles, tile.stride);
-        finish_rows(tile, 0, tile.rows, workspace_.tiles);
-        return true;
-      }
-    }
-    return false;
+  template <class Each>
+  void for_tiles(std::size_t rows, std::size_t columns, std::size_t stride, const Each& each) {
+    for (std::size_t column = 0; column < args_.n; column += columns)
+      for (std::size_t row = 0; row < args_.m; row += rows)
+        each(GemmTile{row, column, (std::min)(rows, args_.m - row),
+                      (std::min)(columns, args_.n - column), stride});
+  }
+
+  void run_narrow() {
+    const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
+    for_tiles(args_.m, columns, columns + gemm_tile_padding, [&](const GemmTile& tile) {
+      Narrow(args_, a_, *buffer_, workspace_.b)
+          .run(tile.column, tile.columns, workspace_.tiles, tile.stride);
+      finish(tile, workspace_.tiles);
+    });
+  }
+
+  // Sums that are whole at once leave at once: they need no tile to wait in, and as many columns
+  // are packed together as have room.
+  void run_at_once() {
+    const PackedSteps steps{bounds_, group_};
+    const std::size_t columns = even_share(args_.n, Panels::most_columns(steps), micro_columns);
+    for_tiles(args_.m, columns, (std::min)(columns, gemm_tile_columns) + gemm_tile_padding,
+              [&](const GemmTile& tile) {
+                add_block(tile, steps, {nullptr, workspace_.tiles, 0, 0, tile.stride}, true);
+              });
   }
 
   // The tree of groups of Segments as a binary counter: one tile waits at each level until its
@@ -148,7 +165,7 @@ class Gemm {
     }
     if (!any_empty) return;
     add_zero(tile, tiles == 0);
-    finish_rows(tile, 0, tile.rows, workspace_.tiles);
+    finish(tile, workspace_.tiles);
   }
 
   bool is_empty(std::size_t group) const {
@@ -166,8 +183,9 @@ class Gemm {
     if (group_ != 1)
       return add_block(tile, {bounds, group_},
                        {nullptr, sums, neighbours, tile_floats_, tile.stride}, final);
-    for (std::size_t k = bounds[0]; k < bounds[1]; k += Panels::block_depth) {
-      const std::size_t block[] = {k, (std::min)(k + Panels::block_depth, bounds[1])};
+    const std::size_t depth = even_share(bounds[1] - bounds[0], Panels::packed_depth, whole_steps);
+    for (std::size_t k = bounds[0]; k < bounds[1]; k += depth) {
+      const std::size_t block[] = {k, (std::min)(k + depth, bounds[1])};
       const bool last = block[1] == bounds[1];
       add_block(
           tile, {block, 1},
@@ -192,29 +210,35 @@ class Gemm {
         add_in_place(zeros, tile.columns, workspace_.tiles + row);
   }
 
-  // Sums of rows of the tile, from its row `first` on, leave for c.
-  void finish_rows(const GemmTile& tile, std::size_t first, std::size_t rows, float* sums) {
+  // Sums of (a part of) a tile leave for c.
+  void finish(const GemmTile& tile, float* sums) {
     const float factor = a_.factor() * b_.factor();  // what packing left out
     if (args_.factor != nullptr)
       *args_.factor = factor;
     else if (factor != 1)
-      for (std::size_t row = 0; row < rows; ++row)
+      for (std::size_t row = 0; row < tile.rows; ++row)
         multiply(sums + row * tile.stride, tile.columns, factor);
-    evictor_.evict(tile.row + first, tile.column, rows, tile.columns, sums, tile.stride);
+    evictor_.evict(tile.row, tile.column, tile.rows, tile.columns, sums, tile.stride);
   }
 
-  // Where `final`, rows leave while their sums are still in the second-level cache.
+  // Where `final`, sums leave while they are still near, slab by slab.
   void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
     Panels::pack_b(b_, tile.column, tile.columns, steps, *buffer_, workspace_.b);
     const bool at_once = in_one_block();
-    for (std::size_t row = 0; row < tile.rows; row += Panels::block_rows) {
-      const std::size_t rows = (std::min)(Panels::block_rows, tile.rows - row);
+    const std::size_t slab = even_share(tile.columns, gemm_tile_columns, micro_columns);
+    for (std::size_t row = 0; row < tile.rows; row += Panels::packed_rows) {
+      const std::size_t rows = (std::min)(Panels::packed_rows, tile.rows - row);
       Panels::pack_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
-      const std::size_t at = at_once ? 0 : row * tile.stride;
-      Panels::multiply(rows, tile.columns, steps, workspace_.a, workspace_.b,
-                       {path.from != nullptr ? path.from + at : nullptr, path.sums + at,
-                        path.addends, path.addend_distance, path.stride});
-      if (final) finish_rows(tile, row, rows, workspace_.tiles + at);
+      for (std::size_t column = 0; column < tile.columns; column += slab) {
+        const std::size_t columns = (std::min)(slab, tile.columns - column);
+        const std::size_t at = at_once ? 0 : row * tile.stride + column;
+        Panels::multiply(rows, {column, columns, tile.columns}, steps, workspace_.a, workspace_.b,
+                         {path.from != nullptr ? path.from + at : nullptr, path.sums + at,
+                          path.addends, path.addend_distance, path.stride});
+        if (final)
+          finish({tile.row + row, tile.column + column, rows, columns, tile.stride},
+                 workspace_.tiles + at);
+      }
     }
   }
 
@@ -238,15 +262,16 @@ static inline void gemm_kernel(const GemmArgs& args) noexcept {
 #if SOMA_HAS_BF16_DOT
   if (args.bf16_products != Bf16Products::widened && PairSource::takes(args.a) &&
       PairSource::takes(args.b))
-    return args.bf16_products == Bf16Products::tiles ? Gemm<TilePanels>(args).run()
-                                                     : Gemm<VectorPanels<Bf16Dot>>(args).run();
+    return args.bf16_products == Bf16Products::tiles
+               ? Gemm<PackedPanels<TileKernel>>(args).run()
+               : Gemm<PackedPanels<VectorKernel<Bf16Dot>>>(args).run();
 #endif
-  Gemm<VectorPanels<FusedMultiplyAdd>>(args).run();
+  Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd>>>(args).run();
 }
 
 static inline std::size_t gemm_tile_rows(Bf16Products products) noexcept {
 #if SOMA_HAS_BF16_TILES
-  if (products == Bf16Products::tiles) return TileKernel<2>::rows;
+  if (products == Bf16Products::tiles) return TileKernel::most_rows;
 #endif
   static_cast<void>(products);
   return micro_rows;

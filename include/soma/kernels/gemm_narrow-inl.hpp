@@ -41,21 +41,21 @@ class MatrixRows {
     for (std::size_t i = 0; i < bases; ++i) at_[i] = first + 4 * i * stride;
   }
 
-  HWY_INLINE float operator[](std::size_t row) const {
+  HWY_INLINE ElementPlace* place(std::size_t row) const {
     const std::size_t distances[] = {0, stride_, 2 * stride_, triple_};
-    return static_cast<const Number*>(at_[row / 4])[distances[row % 4]];
+    return at_[row / 4] + distances[row % 4];
   }
   HWY_INLINE void next() {
     for (std::size_t i = 0; i < bases; ++i) ++at_[i];
   }
   // The cache lines that the next micro_rows rows have here.
-  HWY_INLINE void fetch() const {
+  HWY_INLINE void fetch(std::size_t step) const {
+    if (step % line_floats != 0) return;
     for (std::size_t row = 0; row < micro_rows; ++row)
       hwy::Prefetch(at_[0] + (micro_rows + row) * stride_);
   }
 
  private:
-  using Number [[gnu::may_alias]] = float;  // or a pair of bf16 numbers
   static constexpr std::size_t bases = (micro_rows + 3) / 4;
   const float* at_[bases];
   std::size_t stride_, triple_;
@@ -65,13 +65,13 @@ class MatrixRows {
 template <class Products, class Source>
 class NarrowProduct {
  public:
-  // Whether a tile with so many columns of a product can go this way.
-  static bool takes(const GemmArgs& args, std::size_t columns) {
+  // Whether a product can go this way.
+  static bool takes(const GemmArgs& args) {
     const MatrixOperand& b = args.b;
     const bool places = Products::products == 1
                             ? b.dtype == DType::fp32 && b.scale == 1
                             : b.dtype == DType::bf16 && args.k % 2 == 0 && b.column_stride % 2 == 0;
-    return places && b.row_stride == 1 && args.m <= narrow_rows && columns >= narrow_columns &&
+    return places && b.row_stride == 1 && args.m <= narrow_rows && args.n >= narrow_columns &&
            args.segments.count == 1 && args.k != 0;
   }
 
@@ -110,8 +110,9 @@ class NarrowProduct {
     const SumPath path{k == 0 ? nullptr : sums_, sums_, 0, 0, micro_columns};
     for (std::size_t at = 0; at < columns; at += micro_rows) {
       const MatrixRows rows(b + (first + start_of(at, columns)) * stride_, stride_);
+      fetch_sums<micro_rows>(path, (at + micro_rows) * micro_columns);
       MicroKernel<Products, MatrixRows>::run(depth / Products::products, rows, panel_, path,
-                                             at * micro_columns, (at + micro_rows) * micro_columns);
+                                             at * micro_columns);
     }
   }
 

@@ -35,7 +35,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // are shorter than the workspace has them.
 inline constexpr std::size_t study_depth = 128;
 inline constexpr std::size_t study_rows = (pack_depth - study_depth) / micro_rows * micro_rows;
-static_assert(study_rows != 0 && study_rows <= gemm_block_rows);
+static_assert(study_rows != 0 && study_rows * study_depth <= gemm_packed_rows * gemm_packed_steps);
 // Of the running sums of a micro-tile, which lie row by row.
 inline constexpr std::size_t micro_floats = micro_rows * micro_columns;
 
@@ -168,8 +168,9 @@ class GemmStudy {
       const std::size_t until_joined = (std::min)(interval - within, length - position);
       const std::size_t until_rounded = (std::min)(chunk - within % chunk, until_joined);
       const std::size_t steps = (std::min)(until_rounded, end - position);
-      MicroKernel<FusedMultiplyAdd>::run(
-          steps, {a}, b, {within == 0 ? nullptr : sums, sums, 0, 0, micro_columns}, 0, 0);
+      MicroKernel<FusedMultiplyAdd>::run(steps, {a, a + steps * micro_row_width}, b,
+                                         {within == 0 ? nullptr : sums, sums, 0, 0, micro_columns},
+                                         0);
       a += steps * micro_row_width;
       b += steps * micro_columns;
       position += steps;

@@ -24,14 +24,19 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// The same for bf16 tiles, whose products are an order of magnitude faster than what memory brings:
-// steps of k that are packed together are so many that most products need no more, and what is
-// packed (128 KiB to 256 KiB of a, 1 MiB of b) stays in the second-level cache, which has 2 MiB
-// wherever there are tiles. In floats' places, as pack_depth.
-inline constexpr std::size_t tile_block_rows = 128, tile_block_depth = 512;
-// Rows of a that are packed together: with pack_depth steps of k 96 KiB, which stay in the
-// second-level cache while all panels of b pass.
-inline constexpr std::size_t gemm_block_rows = 112 / micro_rows * micro_rows;
+// Rows of a and steps of k that are packed together: so many steps that most products need no
+// more, since between blocks of k all sums go to memory and back, and so few rows that what is
+// packed of a, at most 256 KiB, stays in the second-level cache while all of b passes.
+inline constexpr std::size_t gemm_packed_rows = 56 / micro_rows * micro_rows;
+inline constexpr std::size_t gemm_packed_steps = 1024;
+// Floats of b that are packed together, 4 MiB: the more columns, the less often a is packed. They
+// come from the third-level cache, each panel while the one before it is multiplied.
+inline constexpr std::size_t gemm_packed_floats = std::size_t{1} << 20;
+// The same for bf16 tiles, whose products are an order of magnitude faster than what the
+// third-level cache brings: 256 KiB of a and 1 MiB of b stay in the second, which has 2 MiB
+// wherever there are tiles. Steps of one float's place, as above.
+inline constexpr std::size_t tile_packed_rows = 128, tile_packed_steps = 512;
+inline constexpr std::size_t tile_packed_floats = std::size_t{1} << 18;
 // Floats of a tile, and of all that wait for their neighbours in the tree. Each element that is
 // packed serves a whole side of the tile, so packing costs little only if tiles are large: 2 and 4
 // MiB. They need not stay in the second-level cache: what is read of them is fetched ahead.
@@ -72,9 +77,12 @@ static constexpr std::size_t gemm_tiles_capacity(std::size_t levels) {
                      : (std::max)(gemm_tree_floats, levels * gemm_tile_capacity(levels));
 }
 
+static_assert(tile_packed_steps <= gemm_packed_steps && tile_packed_floats <= gemm_packed_floats);
+
 namespace {  // internal linkage: units with other flags have their own
 
-// Where the parts of a workspace are; the same for all kinds of products.
+// Where the parts of a workspace are; the same for all kinds of products, since operands that tiles
+// do not take go another way.
 struct GemmWorkspace {
   float *a, *b, *tiles;
   std::byte* pack;  // a buffer of the operands' source
@@ -90,11 +98,11 @@ struct GemmWorkspace {
       const std::size_t levels = gemm_levels(segments);
       const std::size_t tile_columns = (std::min)(columns, gemm_tile_columns) + gemm_tile_padding;
       pack = round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
-      a = floats((std::min)(rows, gemm_block_rows) / micro_rows * micro_row_width * pack_depth);
+      a = floats((std::min)(rows, gemm_packed_rows) / micro_rows * micro_row_width *
+                 gemm_packed_steps);
       if (in_tiles)
-        a = (std::max)(a, floats((std::min)(in_lines, tile_block_rows) * tile_block_depth));
-      b = floats((std::min)(columns, gemm_tile_columns) *
-                 (in_tiles ? tile_block_depth : pack_depth));
+        a = (std::max)(a, floats((std::min)(in_lines, tile_packed_rows) * tile_packed_steps));
+      b = floats((std::min)(columns * gemm_packed_steps, gemm_packed_floats));
       tiles = floats((std::min)(levels * rows * tile_columns, gemm_tiles_capacity(levels)));
     }
     static std::size_t floats(std::size_t count) { return round_up_to(count * sizeof(float), 64); }

@@ -164,6 +164,7 @@ static_assert(PackBuffer::rows * PackBuffer::row_stride <=
 class PackSource {
  public:
   using Buffer = PackBuffer;
+  static constexpr std::size_t most_depth = pack_depth;  // in a call
 
   PackSource(const MatrixOperand& operand, std::size_t lines, std::size_t line_stride,
              std::size_t depth_stride)
@@ -177,19 +178,28 @@ class PackSource {
   // What sums of these elements are multiplied by: nothing is left out.
   static constexpr float factor() { return 1; }
 
-  // Lines first_line ... and steps first ... of k, at most pack_lines and pack_depth of them.
+  // Lines first_line ... and steps first ... of k, at most pack_lines and most_depth of them.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
             PackBuffer& buffer, float* out) const {
+    pack_panels<kLines, kWidth>(first_line, lines, first, depth, depth * kWidth, buffer, out);
+  }
+
+  // The same as a part of longer panels, which lie `panel` floats apart.
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack_panels(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+                   std::size_t panel, PackBuffer& buffer, float* out) const {
     static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PackBuffer::most_width);
     if (along_depth_ && plain_bf16_)
-      pack_along_depth<kLines, kWidth, Bf16Code>(first_line, lines, first, depth, buffer, out);
+      pack_along_depth<kLines, kWidth, Bf16Code>(first_line, lines, first, depth, panel, buffer,
+                                                 out);
     else if (along_depth_)
-      pack_along_depth<kLines, kWidth, float>(first_line, lines, first, depth, buffer, out);
+      pack_along_depth<kLines, kWidth, float>(first_line, lines, first, depth, panel, buffer, out);
     else if (plain_bf16_)
-      pack_along_lines<kLines, kWidth, Bf16Code>(first_line, lines, first, depth, buffer, out);
+      pack_along_lines<kLines, kWidth, Bf16Code>(first_line, lines, first, depth, panel, buffer,
+                                                 out);
     else
-      pack_along_lines<kLines, kWidth, float>(first_line, lines, first, depth, buffer, out);
+      pack_along_lines<kLines, kWidth, float>(first_line, lines, first, depth, panel, buffer, out);
   }
 
  private:
@@ -205,8 +215,9 @@ class PackSource {
 
   template <std::size_t kLines, std::size_t kWidth, class Element>
   void pack_along_depth(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, PackBuffer& buffer, float* out) const {
-    for (std::size_t at = 0; at < lines; at += kLines, out += depth * kWidth) {
+                        std::size_t depth, std::size_t panel, PackBuffer& buffer,
+                        float* out) const {
+    for (std::size_t at = 0; at < lines; at += kLines, out += panel) {
       const Element* from[kWidth];
       const std::size_t present = (std::min)(kLines, lines - at);
       for (std::size_t line = 0; line < present; ++line)
@@ -219,7 +230,8 @@ class PackSource {
 
   template <std::size_t kLines, std::size_t kWidth, class Element>
   void pack_along_lines(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, PackBuffer& buffer, float* out) const {
+                        std::size_t depth, std::size_t panel, PackBuffer& buffer,
+                        float* out) const {
     const bool direct = !std::is_same_v<Element, float> || reader_.direct();
     const std::size_t stride = direct ? operand_.row_stride : PackBuffer::row_stride;
     // Lines behind those asked for may be read too: they fill places that nothing is made of.
@@ -233,7 +245,7 @@ class PackSource {
           reader_.read(first + k + row, first_line, lines,
                        buffer.values + row * PackBuffer::row_stride);
       float* to = out + k * kWidth;
-      for (std::size_t at = 0; at < lines; at += kLines, to += depth * kWidth)
+      for (std::size_t at = 0; at < lines; at += kLines, to += panel)
         pack_rows_panel<kWidth>(from + at, stride, readable - at, rows, ahead, to);
     }
   }

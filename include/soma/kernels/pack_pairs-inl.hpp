@@ -118,6 +118,7 @@ static_assert(2 * pack_depth <= row_chunk && pack_lines <= row_chunk);
 class PairSource {
  public:
   using Buffer = PairBuffer;
+  static constexpr std::size_t most_depth = 2 * pack_depth;  // in a call
 
   static bool takes(const MatrixOperand& operand) {
     switch (operand.dtype) {
@@ -148,12 +149,23 @@ class PairSource {
 
   float factor() const { return factor_; }
 
-  // Lines first_line ... and steps first ... of k, at most pack_lines and 2 pack_depth of them.
+  // Lines first_line ... and steps first ... of k, at most pack_lines and most_depth of them.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
             PairBuffer& buffer, float* out) const {
     pack_panels<kLines, kWidth>(first_line, lines, first, depth, (depth + 1) / 2 * kWidth, buffer,
                                 out);
+  }
+
+  // The same as a part of longer panels, which lie `panel` floats apart.
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack_panels(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+                   std::size_t panel, PairBuffer& buffer, float* out) const {
+    static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
+    if (along_depth_)
+      pack_along_depth<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
+    else
+      pack_along_lines<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
   }
 
   // For tiles: panels of kWidth lines lie `panel` floats apart, and zeros follow the last pair up
@@ -209,16 +221,6 @@ class PairSource {
     every.data = all;
     alignas(64) float values[256];
     upper_halves(RowReader(every).read(0, 0, 256, values), 256, table_);
-  }
-
-  template <std::size_t kLines, std::size_t kWidth>
-  void pack_panels(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
-                   std::size_t panel, PairBuffer& buffer, float* out) const {
-    static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
-    if (along_depth_)
-      pack_along_depth<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
-    else
-      pack_along_lines<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
   }
 
   // A line of blocks that lie kLines^2 apart.

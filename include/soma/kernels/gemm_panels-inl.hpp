@@ -1,0 +1,190 @@
+// Packed operands of a product, and the sums of a block of its result. Neighbouring segments of k
+// that are short are packed together; their sums meet in a tree of their own while a block of c is
+// in the first-level cache.
+//
+// A Kernel is the innermost loop (VectorKernel, TileKernel). It takes a in panels of panel_rows
+// rows and b in panels of panel_columns columns, step after step: `depth` of k at once, for which
+// a panel has row_floats or column_floats. Each segment begins with a step of its own. One run()
+// makes a block of c with up to most_rows rows.
+
+#if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
+#undef SOMA_KERNELS_GEMM_PANELS_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_PANELS_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/gemm_micro-inl.hpp>
+#include <soma/kernels/gemm_workspace-inl.hpp>
+#include <soma/kernels/pack-inl.hpp>
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+namespace {  // internal linkage: units with other flags have their own
+
+template <class Kernel>
+class PackedPanels {
+ public:
+  using Source = typename Kernel::Source;
+  using Buffer = typename Source::Buffer;
+  using Narrow = typename Kernel::Narrow;
+  static constexpr std::size_t panel_rows = Kernel::panel_rows;
+  static constexpr std::size_t packed_rows = Kernel::packed_rows;
+  static constexpr std::size_t packed_depth = Kernel::packed_steps * Kernel::depth;
+
+  // How many neighbouring segments are packed together: as many as have room wherever they are.
+  static std::size_t group_of(const std::size_t* bounds, std::size_t segments) {
+    std::size_t group = (std::min)(std::bit_floor(segments), most_grouped);
+    const auto fits = [&] {
+      for (std::size_t first = 0; first < segments; first += group)
+        if (steps_of({bounds + first, group}) > Kernel::packed_steps) return false;
+      return true;
+    };
+    while (group > 1 && !fits()) group /= 2;
+    return group;
+  }
+
+  // How many columns of b have room for these steps.
+  static std::size_t most_columns(const PackedSteps& steps) {
+    return Kernel::packed_floats / (steps_of(steps) * Kernel::column_floats) *
+           Kernel::panel_columns / micro_columns * micro_columns;
+  }
+
+  static void pack_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
+                     Buffer& buffer, float* out) {
+    pack(steps, count, Kernel::panel_rows, Kernel::row_floats, out, [&](const Part& part) {
+      Kernel::pack_a(a, row + part.line, part.count, part.first, part.depth, part.panel, buffer,
+                     part.out);
+    });
+  }
+  static void pack_b(const Source& b, std::size_t column, std::size_t count,
+                     const PackedSteps& steps, Buffer& buffer, float* out) {
+    pack(steps, count, Kernel::panel_columns, Kernel::column_floats, out, [&](const Part& part) {
+      Kernel::pack_b(b, column + part.line, part.count, part.first, part.depth, part.panel, buffer,
+                     part.out);
+    });
+  }
+
+  // Some columns of the `packed` ones.
+  struct Columns {
+    std::size_t first, count, packed;
+  };
+
+  // Sums on their path, block by block.
+  static void multiply(std::size_t rows, const Columns& columns, const PackedSteps& steps,
+                       const float* a, const float* b, const SumPath& path) {
+    // A panel of b is near while the panels of a pass.
+    for (std::size_t j = 0; j < columns.count; j += micro_columns)
+      for (std::size_t i = 0; i < rows; i += Kernel::most_rows) {
+        const Block block{i, j, rows, columns};
+        fetch_sums<Kernel::most_rows>(path, i + Kernel::most_rows < rows
+                                                ? block.at(path) + Kernel::most_rows * path.stride
+                                                : j + micro_columns);
+        if (steps.segments == 1)
+          sum_segment(block, steps_of(steps), a, b, path, block.at(path));
+        else
+          sum_group(block, steps, a, b, path);
+      }
+  }
+
+ private:
+  static constexpr std::size_t most_grouped = 16;
+  static constexpr std::size_t block_floats = Kernel::most_rows * micro_columns;
+
+  // Floats of `lines` lines in panels of `width`, of which a step takes `floats`.
+  static std::size_t panels_floats(std::size_t lines, std::size_t width, std::size_t steps,
+                                   std::size_t floats) {
+    return (lines + width - 1) / width * steps * floats;
+  }
+  static std::size_t steps_of(const PackedSteps& steps) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < steps.segments; ++i)
+      count += (steps.bounds[i + 1] - steps.bounds[i] + Kernel::depth - 1) / Kernel::depth;
+    return count;
+  }
+
+  // Steps of k that packing takes at once, and where panels of them begin.
+  struct Part {
+    std::size_t line, count;  // of the lines
+    std::size_t first, depth;
+    float* out;
+    std::size_t panel;  // floats between panels
+  };
+  // `floats` of a step in a panel of `width` lines.
+  template <class Each>
+  static void pack(const PackedSteps& steps, std::size_t lines, std::size_t width,
+                   std::size_t floats, float* out, const Each& each) {
+    constexpr std::size_t most = Source::most_depth;
+    static_assert(most % Kernel::depth == 0);
+    for (std::size_t i = 0; i < steps.segments; ++i) {
+      const std::size_t panel = steps_of({steps.bounds + i, 1}) * floats;
+      const std::size_t first = steps.bounds[i], end = steps.bounds[i + 1];
+      for (std::size_t line = 0; line < lines; line += pack_lines) {
+        const std::size_t count = (std::min)(pack_lines, lines - line);
+        for (std::size_t k = first; k < end; k += most)
+          each({line, count, k, (std::min)(most, end - k),
+                out + (k - first) / Kernel::depth * floats, panel});
+        out += (count + width - 1) / width * panel;
+      }
+    }
+  }
+
+  // Where a block of c lies among the rows and columns that are packed.
+  struct Block {
+    std::size_t row, column, rows;
+    Columns columns;
+
+    std::size_t at(const SumPath& path) const { return row * path.stride + column; }
+  };
+
+  // a and b: the panels of the segment. Meanwhile the next panel of b is fetched, a part by each
+  // run of the first rows, and behind it the next panel of a.
+  static void sum_segment(const Block& block, std::size_t length, const float* a, const float* b,
+                          const SumPath& path, std::size_t at) {
+    const std::size_t panel = length * Kernel::row_floats;
+    a += panels_floats(block.row, Kernel::panel_rows, length, Kernel::row_floats);
+    b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, length,
+                       Kernel::column_floats);
+    const std::size_t run = block.row / Kernel::most_rows;
+    constexpr std::size_t parts = Kernel::column_floats / Kernel::row_floats;
+    Kernel::run(block.rows - block.row, length, a, b,
+                run < parts ? b + (parts + run) * panel : a + panel, path, at);
+  }
+  static void sum_group(const Block& block, const PackedSteps& steps, const float* a,
+                        const float* b, const SumPath& path) {
+    alignas(64) float waiting[std::bit_width(most_grouped) * block_floats];
+    std::size_t blocks = 0;
+    for (std::size_t i = 0; i < steps.segments; ++i) {
+      const std::size_t length = steps_of({steps.bounds + i, 1});
+      const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
+      sum_segment(block, length, a, b, {nullptr, waiting, neighbours, block_floats, micro_columns},
+                  blocks * block_floats);
+      blocks += 1 - neighbours;
+      a += panels_floats(block.rows, Kernel::panel_rows, length, Kernel::row_floats);
+      b +=
+          panels_floats(block.columns.packed, Kernel::panel_columns, length, Kernel::column_floats);
+    }
+    const std::size_t rows = Kernel::rows_of(block.rows - block.row);
+    join_sums(rows, waiting, micro_columns, path.sums + block.at(path), path);
+  }
+
+  [[no_unique_address]] Kernel kernel_{};  // what it keeps while the product lasts
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

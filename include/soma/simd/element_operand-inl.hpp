@@ -1,0 +1,47 @@
+// Multiply-adds with one number in memory for all lanes. On AVX-512 the instruction itself can
+// fetch it (an embedded broadcast), which saves the one that would load it into a register.
+// Compilers do so only where a number is used once, so the instructions are written out.
+
+#if defined(SOMA_SIMD_ELEMENT_OPERAND_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
+#undef SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
+#else
+#define SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/simd/bf16_dot-inl.hpp>
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// A float's place: an fp32 number, or two of bf16.
+using ElementPlace [[gnu::may_alias]] = const float;
+
+#define SOMA_HAS_ELEMENT_OPERANDS (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
+inline constexpr bool has_element_operands = SOMA_HAS_ELEMENT_OPERANDS;
+
+#if SOMA_HAS_ELEMENT_OPERANDS
+// *a b + sum in each of 16 lanes, rounded once.
+template <class V>
+HWY_INLINE V multiply_add_element(ElementPlace* a, V b, V sum) {
+  asm("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(b.raw), "m"(*a));
+  return sum;
+}
+// As dot_pairs().
+template <class V>
+HWY_INLINE V dot_element_pairs(ElementPlace* a, V b, V sum) {
+  asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(b.raw), "m"(*a));
+  return sum;
+}
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
