@@ -104,6 +104,14 @@ TEST_CASE("bf16 instructions: every shape and layout", "[unit][gemm]") {
   check_bf16_product(random_product(60, 70, 801, {0, 3, 3, 10, 415, 416, 500, 501, 801},
                                     Layout::transposed, Layout::contiguous, DType::bf16,
                                     DType::bf16));
+  // More of k, of columns and of segments than is packed together.
+  check_bf16_product(random_product(20, 1100, 2001, {}, Layout::contiguous, Layout::transposed,
+                                    DType::bf16, DType::bf16));
+  check_bf16_product(random_product(40, 70, 5001, {}, Layout::contiguous, Layout::transposed,
+                                    DType::bf16, DType::bf16));
+  check_bf16_product(
+      random_product(40, 70, 6001, {0, 2101, 2101, 2101, 2101, 2900, 3900, 4900, 6001},
+                     Layout::transposed, Layout::contiguous, DType::bf16, DType::bf16));
 }
 
 TEST_CASE("bf16 instructions: types that are exact in bf16", "[unit][gemm]") {

@@ -43,16 +43,34 @@ TEST_CASE("products of every shape are chains of fused multiply-adds", "[unit][g
       }
 }
 
-TEST_CASE("products of more than a tile and more than a block of k", "[unit][gemm]") {
+TEST_CASE("products of more than is packed together", "[unit][gemm]") {
   // Both transposed as in y = x W^T and dW = dY^T x.
   check_product(random_product(130, 530, 401, {}, Layout::contiguous, Layout::transposed));
   check_product(random_product(1100, 33, 200, {}, Layout::transposed, Layout::contiguous));
+  // Of b 2^20 floats and of k 1,024 steps.
+  check_product(random_product(20, 1100, 1000, {}, Layout::contiguous, Layout::transposed));
+  check_product(random_product(60, 70, 2500));
 }
 
 TEST_CASE("several tiles in both directions", "[unit][gemm]") {
-  // The tree's tiles are smaller: 8 segments leave room for a quarter of 2^20 floats.
-  const std::vector<std::size_t> bounds{0, 3, 3, 10, 11, 20, 20, 21, 24};
-  check_product(random_product(1050, 1030, 24, bounds));
+  // Eight groups of 16 segments, whose tree leaves room for tiles of 2^18 floats.
+  std::vector<std::size_t> bounds;
+  for (std::size_t segment = 0; segment <= 128; ++segment) bounds.push_back(segment / 2);
+  check_product(random_product(1050, 1030, 64, bounds));
+}
+
+TEST_CASE("segments of more steps than are packed together", "[unit][gemm]") {
+  const std::vector<std::vector<std::size_t>> all{
+      {0, 1100, 1100, 2300, 2300, 2300, 3000, 3000, 4100},  // one by one, some empty
+      {0, 500, 1000, 1500, 2000, 2500, 3000, 3500, 4100},   // in pairs
+      {0, 500, 1000, 1000, 1000, 1500, 2000, 2000, 3000},   // a pair of empty ones
+      {0, 1500, 1500, 1500, 1500},
+      {0, 0, 0, 0, 1500},
+  };
+  for (const auto& bounds : all) {
+    INFO(bounds.size() - 1 << " segments of " << bounds.back());
+    check_product(random_product(30, 70, bounds.back(), bounds));
+  }
 }
 
 TEST_CASE("operands in every layout", "[unit][gemm]") {
@@ -83,6 +101,12 @@ TEST_CASE("an empty segment is a term of zeros", "[unit][gemm]") {
   for (const std::vector<std::size_t>& bounds :
        {std::vector<std::size_t>{0, 1}, {0, 1, 1}, {0, 0, 1}, {0, 0, 0, 1, 1}, {0, 0, 1, 1, 1}})
     check_product(Product(1, 1, 1, bounds, tiny(-1), tiny(1)));
+  // The same for whole groups of them that are empty, before and behind one that is not.
+  for (const bool last : {false, true}) {
+    std::vector<std::size_t> bounds(33, last ? 0 : 1);
+    bounds.front() = 0, bounds.back() = 1;
+    check_product(Product(1, 1, 1, bounds, tiny(-1), tiny(1)));
+  }
   // And any of eight.
   const std::vector<std::size_t> some{0, 0, 5, 5, 5, 6, 11, 11, 20};
   check_product(random_product(16, 40, 20, some));
