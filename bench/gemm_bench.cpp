@@ -120,7 +120,7 @@ void gemm(benchmark::State& state, const Product& shape, const std::string& targ
   std::vector<std::size_t> bounds;
   for (std::size_t s = 0; s <= segments; ++s) bounds.push_back(k * s / segments);
   Workspace workspace(
-      context.kernels().gemm.workspace_bytes(m, n, segments, context.bf16().products));
+      context.kernels().gemm.workspace_bytes(m, n, k, segments, context.bf16().products));
   soma::GemmArgs args;
   args.m = m, args.n = n, args.k = k;
   args.a = operand(m, k, a_transposed);

@@ -5062,9 +5062,9 @@ struct GemmArgs {
 
 struct GemmKernels {
   void (*multiply)(const GemmArgs&) noexcept;
-  // For any product with m x n outputs and that many segments, whose GemmArgs say `products`; never
-  // decreases with m, n or segments.
-  std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t segments,
+  // For any product of m x k and k x n with that many segments of k, whose GemmArgs say `products`;
+  // never decreases with m, n, k or segments.
+  std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t k, std::size_t segments,
                                  Bf16Products products) noexcept;
   // Callers cut c at multiples of these: whole tiles are fastest.
   std::size_t (*tile_rows)(Bf16Products products) noexcept;
@@ -17683,26 +17683,31 @@ struct GemmWorkspace {
   // Bytes of the parts; never less for larger arguments.
   struct Sizes {
     std::size_t pack, a, b, tiles;
-    Sizes(std::size_t m, std::size_t n, std::size_t segments, Bf16Products products) {
+    Sizes(std::size_t m, std::size_t n, std::size_t k, std::size_t segments,
+          Bf16Products products) {
       const bool in_tiles = products == Bf16Products::tiles;
       const std::size_t in_lines = round_up_to(m, tile_lines);
       const std::size_t rows = (std::max)(round_up_to(m, micro_rows), in_tiles ? in_lines : 0);
       const std::size_t columns = round_up_to(n, micro_columns);
       const std::size_t levels = gemm_levels(segments);
       const std::size_t tile_columns = (std::min)(columns, gemm_tile_columns) + gemm_tile_padding;
+      // Each segment ends with a step of its own; the ways for few rows and for study want as much
+      // as pack_depth.
+      const std::size_t steps = (std::max)(k + segments * tile_floats, pack_depth);
+      const std::size_t packed_steps = (std::min)(steps, gemm_packed_steps);
       pack = round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
-      a = floats((std::min)(rows, gemm_packed_rows) / micro_rows * micro_row_width *
-                 gemm_packed_steps);
+      a = floats((std::min)(rows, gemm_packed_rows) / micro_rows * micro_row_width * packed_steps);
       if (in_tiles)
-        a = (std::max)(a, floats((std::min)(in_lines, tile_packed_rows) * tile_packed_steps));
-      b = floats((std::min)(columns * gemm_packed_steps, gemm_packed_floats));
+        a = (std::max)(a, floats((std::min)(in_lines, tile_packed_rows) *
+                                 (std::min)(steps, tile_packed_steps)));
+      b = floats((std::min)(columns * packed_steps, gemm_packed_floats));
       tiles = floats((std::min)(levels * rows * tile_columns, gemm_tiles_capacity(levels)));
     }
     static std::size_t floats(std::size_t count) { return round_up_to(count * sizeof(float), 64); }
   };
 
   explicit GemmWorkspace(const GemmArgs& args) {
-    const Sizes sizes(args.m, args.n, args.segments.count, args.bf16_products);
+    const Sizes sizes(args.m, args.n, args.k, args.segments.count, args.bf16_products);
     std::byte* from = args.workspace;
     pack = from;
     a = reinterpret_cast<float*>(from += sizes.pack);
@@ -17728,9 +17733,10 @@ struct GemmTile {
 
 }  // namespace
 
-static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n, std::size_t segments,
+static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n, std::size_t k,
+                                               std::size_t segments,
                                                Bf16Products products) noexcept {
-  const GemmWorkspace::Sizes sizes(m, n, segments, products);
+  const GemmWorkspace::Sizes sizes(m, n, k, segments, products);
   return sizes.pack + sizes.a + sizes.b + sizes.tiles;
 }
 
@@ -18401,6 +18407,7 @@ class Gemm {
   void run_narrow() {
     const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
     for_tiles(args_.m, columns, columns + gemm_tile_padding, [&](const GemmTile& tile) {
+      if (tile.columns < narrow_columns) return sum_tile(tile);
       Narrow(args_, a_, *buffer_, workspace_.b)
           .run(tile.column, tile.columns, workspace_.tiles, tile.stride);
       finish(tile, workspace_.tiles);
@@ -22020,11 +22027,11 @@ inline void convolution_shape(const ShapeCall& call) {
 struct ConvolutionSizes {
   std::size_t pixels, patch, outputs, image, result;
   std::size_t workspace_bytes(const GemmKernels& gemm) const {
-    const auto of = [&gemm](std::size_t rows, std::size_t columns) {
-      return gemm.workspace_bytes(rows, columns, 1, Bf16Products::widened);
+    const auto of = [&gemm](std::size_t m, std::size_t n, std::size_t k) {
+      return gemm.workspace_bytes(m, n, k, 1, Bf16Products::widened);
     };
-    const std::size_t product =
-        (std::max)({of(outputs, pixels), of(outputs, patch), of(pixels, patch)});
+    const std::size_t product = (std::max)(
+        {of(outputs, pixels, patch), of(outputs, patch, pixels), of(pixels, patch, outputs)});
     return round_up(product) + round_up(pixels * patch * sizeof(float));
   }
   static std::size_t round_up(std::size_t bytes) {
@@ -22924,7 +22931,7 @@ inline void multiply(Context& context, const GemmArgs& args) {
   const std::size_t task_rows = (row_tiles + row_parts - 1) / row_parts * tile_rows;
   const std::size_t task_columns = (column_tiles + column_parts - 1) / column_parts * tile_columns;
   const std::size_t workspace =
-      (gemm.workspace_bytes((std::min)(task_rows, args.m), (std::min)(task_columns, args.n),
+      (gemm.workspace_bytes((std::min)(task_rows, args.m), (std::min)(task_columns, args.n), args.k,
                             args.segments.count, how) +
        memory_alignment - 1) /
       memory_alignment * memory_alignment;

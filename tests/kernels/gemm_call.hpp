@@ -45,7 +45,7 @@ class GuardedWorkspace {
 inline void multiply(const soma::Context& context, soma::GemmArgs args) {
   const soma::GemmKernels& gemm = context.kernels().gemm;
   const GuardedWorkspace workspace(
-      gemm.workspace_bytes(args.m, args.n, args.segments.count, args.bf16_products));
+      gemm.workspace_bytes(args.m, args.n, args.k, args.segments.count, args.bf16_products));
   args.workspace = workspace.data();
   gemm.multiply(args);
   CHECK(workspace.intact());

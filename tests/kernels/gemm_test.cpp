@@ -213,8 +213,9 @@ TEST_CASE("cutting rows and columns into calls changes no bit", "[unit][gemm][in
 TEST_CASE("the workspace never shrinks with what is asked of it", "[unit][gemm]") {
   on_every_target([](const Context& context) {
     for (const Bf16Products products : {Bf16Products::widened, Bf16Products::tiles}) {
-      const auto bytes = [&](std::size_t m, std::size_t n, std::size_t segments) {
-        return context.kernels().gemm.workspace_bytes(m, n, segments, products);
+      const auto bytes = [&](std::size_t m, std::size_t n, std::size_t segments,
+                             std::size_t k = 300) {
+        return context.kernels().gemm.workspace_bytes(m, n, k, segments, products);
       };
       const std::size_t sizes[] = {0, 1, 14, 31, 33, 100, 512, 513, 1000, 5000, 100000};
       const std::size_t counts[] = {1, 2, 4, 8, 16, 64, 1024, 65536};
@@ -224,6 +225,7 @@ TEST_CASE("the workspace never shrinks with what is asked of it", "[unit][gemm]"
             CHECK(bytes(sizes[i], other, count) <= bytes(sizes[i + 1], other, count));
             CHECK(bytes(other, sizes[i], count) <= bytes(other, sizes[i + 1], count));
             CHECK(bytes(sizes[i], other, count) <= bytes(sizes[i], other, 2 * count));
+            CHECK(bytes(other, other, count, sizes[i]) <= bytes(other, other, count, sizes[i + 1]));
           }
     }
   });

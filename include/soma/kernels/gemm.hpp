@@ -98,7 +98,7 @@ inline void multiply(Context& context, const GemmArgs& args) {
   const std::size_t task_rows = (row_tiles + row_parts - 1) / row_parts * tile_rows;
   const std::size_t task_columns = (column_tiles + column_parts - 1) / column_parts * tile_columns;
   const std::size_t workspace =
-      (gemm.workspace_bytes((std::min)(task_rows, args.m), (std::min)(task_columns, args.n),
+      (gemm.workspace_bytes((std::min)(task_rows, args.m), (std::min)(task_columns, args.n), args.k,
                             args.segments.count, how) +
        memory_alignment - 1) /
       memory_alignment * memory_alignment;

@@ -54,9 +54,9 @@ struct GemmArgs {
 
 struct GemmKernels {
   void (*multiply)(const GemmArgs&) noexcept;
-  // For any product with m x n outputs and that many segments, whose GemmArgs say `products`; never
-  // decreases with m, n or segments.
-  std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t segments,
+  // For any product of m x k and k x n with that many segments of k, whose GemmArgs say `products`;
+  // never decreases with m, n, k or segments.
+  std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t k, std::size_t segments,
                                  Bf16Products products) noexcept;
   // Callers cut c at multiples of these: whole tiles are fastest.
   std::size_t (*tile_rows)(Bf16Products products) noexcept;

@@ -90,26 +90,31 @@ struct GemmWorkspace {
   // Bytes of the parts; never less for larger arguments.
   struct Sizes {
     std::size_t pack, a, b, tiles;
-    Sizes(std::size_t m, std::size_t n, std::size_t segments, Bf16Products products) {
+    Sizes(std::size_t m, std::size_t n, std::size_t k, std::size_t segments,
+          Bf16Products products) {
       const bool in_tiles = products == Bf16Products::tiles;
       const std::size_t in_lines = round_up_to(m, tile_lines);
       const std::size_t rows = (std::max)(round_up_to(m, micro_rows), in_tiles ? in_lines : 0);
       const std::size_t columns = round_up_to(n, micro_columns);
       const std::size_t levels = gemm_levels(segments);
       const std::size_t tile_columns = (std::min)(columns, gemm_tile_columns) + gemm_tile_padding;
+      // Each segment ends with a step of its own; the ways for few rows and for study want as much
+      // as pack_depth.
+      const std::size_t steps = (std::max)(k + segments * tile_floats, pack_depth);
+      const std::size_t packed_steps = (std::min)(steps, gemm_packed_steps);
       pack = round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
-      a = floats((std::min)(rows, gemm_packed_rows) / micro_rows * micro_row_width *
-                 gemm_packed_steps);
+      a = floats((std::min)(rows, gemm_packed_rows) / micro_rows * micro_row_width * packed_steps);
       if (in_tiles)
-        a = (std::max)(a, floats((std::min)(in_lines, tile_packed_rows) * tile_packed_steps));
-      b = floats((std::min)(columns * gemm_packed_steps, gemm_packed_floats));
+        a = (std::max)(a, floats((std::min)(in_lines, tile_packed_rows) *
+                                 (std::min)(steps, tile_packed_steps)));
+      b = floats((std::min)(columns * packed_steps, gemm_packed_floats));
       tiles = floats((std::min)(levels * rows * tile_columns, gemm_tiles_capacity(levels)));
     }
     static std::size_t floats(std::size_t count) { return round_up_to(count * sizeof(float), 64); }
   };
 
   explicit GemmWorkspace(const GemmArgs& args) {
-    const Sizes sizes(args.m, args.n, args.segments.count, args.bf16_products);
+    const Sizes sizes(args.m, args.n, args.k, args.segments.count, args.bf16_products);
     std::byte* from = args.workspace;
     pack = from;
     a = reinterpret_cast<float*>(from += sizes.pack);
@@ -135,9 +140,10 @@ struct GemmTile {
 
 }  // namespace
 
-static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n, std::size_t segments,
+static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n, std::size_t k,
+                                               std::size_t segments,
                                                Bf16Products products) noexcept {
-  const GemmWorkspace::Sizes sizes(m, n, segments, products);
+  const GemmWorkspace::Sizes sizes(m, n, k, segments, products);
   return sizes.pack + sizes.a + sizes.b + sizes.tiles;
 }
 

@@ -86,11 +86,11 @@ inline void convolution_shape(const ShapeCall& call) {
 struct ConvolutionSizes {
   std::size_t pixels, patch, outputs, image, result;
   std::size_t workspace_bytes(const GemmKernels& gemm) const {
-    const auto of = [&gemm](std::size_t rows, std::size_t columns) {
-      return gemm.workspace_bytes(rows, columns, 1, Bf16Products::widened);
+    const auto of = [&gemm](std::size_t m, std::size_t n, std::size_t k) {
+      return gemm.workspace_bytes(m, n, k, 1, Bf16Products::widened);
     };
-    const std::size_t product =
-        (std::max)({of(outputs, pixels), of(outputs, patch), of(pixels, patch)});
+    const std::size_t product = (std::max)(
+        {of(outputs, pixels, patch), of(outputs, patch, pixels), of(pixels, patch, outputs)});
     return round_up(product) + round_up(pixels * patch * sizeof(float));
   }
   static std::size_t round_up(std::size_t bytes) {
