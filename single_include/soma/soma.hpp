@@ -15311,7 +15311,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // A float's place: an fp32 number, or two of bf16.
 using ElementPlace [[gnu::may_alias]] = const float;
 
-#define SOMA_HAS_ELEMENT_OPERANDS (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
+// Of AVX-512, as is the dot product of bf16, which can have its numbers so too.
+#define SOMA_HAS_ELEMENT_OPERANDS SOMA_HAS_BF16_DOT
 inline constexpr bool has_element_operands = SOMA_HAS_ELEMENT_OPERANDS;
 
 #if SOMA_HAS_ELEMENT_OPERANDS
@@ -17720,9 +17721,6 @@ struct GemmWorkspace {
 struct PackedSteps {
   const std::size_t* bounds;  // segments + 1
   std::size_t segments;
-
-  std::size_t first() const { return bounds[0]; }
-  std::size_t depth() const { return bounds[segments] - bounds[0]; }
 };
 
 // Where a tile lies in c, and how its sums lie in the workspace.
@@ -18407,7 +18405,7 @@ class Gemm {
   void run_narrow() {
     const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
     for_tiles(args_.m, columns, columns + gemm_tile_padding, [&](const GemmTile& tile) {
-      if (tile.columns < narrow_columns) return sum_tile(tile);
+      if (tile.columns < narrow_columns) return sum_tile(tile);  // what is left behind the others
       Narrow(args_, a_, *buffer_, workspace_.b)
           .run(tile.column, tile.columns, workspace_.tiles, tile.stride);
       finish(tile, workspace_.tiles);

@@ -127,9 +127,6 @@ struct GemmWorkspace {
 struct PackedSteps {
   const std::size_t* bounds;  // segments + 1
   std::size_t segments;
-
-  std::size_t first() const { return bounds[0]; }
-  std::size_t depth() const { return bounds[segments] - bounds[0]; }
 };
 
 // Where a tile lies in c, and how its sums lie in the workspace.

@@ -22,7 +22,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // A float's place: an fp32 number, or two of bf16.
 using ElementPlace [[gnu::may_alias]] = const float;
 
-#define SOMA_HAS_ELEMENT_OPERANDS (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
+// Of AVX-512, as is the dot product of bf16, which can have its numbers so too.
+#define SOMA_HAS_ELEMENT_OPERANDS SOMA_HAS_BF16_DOT
 inline constexpr bool has_element_operands = SOMA_HAS_ELEMENT_OPERANDS;
 
 #if SOMA_HAS_ELEMENT_OPERANDS
