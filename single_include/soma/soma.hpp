@@ -5057,6 +5057,8 @@ struct GemmArgs {
   // Where there is a place: scales that would be multiplied on the way out are stored there instead
   // (1: none), and c is the sum without them. For sums that go on elsewhere.
   float* factor = nullptr;
+  // c is written past the caches: for results that are large and that nobody reads soon.
+  bool stream_c = false;
   std::byte* workspace = nullptr;  // GemmKernels::workspace_bytes(), aligned to 64 bytes
 };
 
@@ -13754,13 +13756,26 @@ HWY_INLINE V64 multiply_low_words(D64 d, V64 a, std::uint32_t b) {
 #endif
 }
 
+// The upper half of each lane's product where the lower one was; above it lies what nothing reads.
+// A shuffle, since shifts wait for the unit that multiplies (1.05 times the rate on an Intel part).
+template <class D64, class V64 = hn::Vec<D64>>
+HWY_INLINE V64 upper_word(D64 d, V64 product) {
+#if HWY_TARGET == HWY_SCALAR
+  (void)d;
+  return hn::ShiftRight<32>(product);
+#else
+  const hn::Repartition<std::uint32_t, D64> d32;
+  return hn::BitCast(d, hn::Shuffle2301(hn::BitCast(d32, product)));
+#endif
+}
+
 // Vectors of blocks that are computed side by side: a round waits for its products, and keys are
 // the same for all.
 inline constexpr std::size_t philox_vectors = 2;
 // Words beyond the last block that may be written: those of so many vectors of at most 8 blocks.
 inline constexpr std::size_t philox_padding = philox_vectors * 4 * 8;
 
-// Blocks in the making, one a lane.
+// Blocks in the making: a word is the low half of a lane.
 template <class V64>
 struct PhiloxLanes {
   V64 c0, c1, c2, c3;
@@ -13770,8 +13785,8 @@ template <class D64, class V64 = hn::Vec<D64>>
 HWY_INLINE void philox_round(D64 d, V64 key_0, V64 key_1, PhiloxLanes<V64>& at) {
   const V64 product_0 = multiply_low_words(d, at.c0, philox::multiplier_0);
   const V64 product_1 = multiply_low_words(d, at.c2, philox::multiplier_1);
-  at.c0 = hn::Xor(hn::ShiftRight<32>(product_1), hn::Xor(at.c1, key_0));
-  at.c2 = hn::Xor(hn::ShiftRight<32>(product_0), hn::Xor(at.c3, key_1));
+  at.c0 = hn::Xor(upper_word(d, product_1), hn::Xor(at.c1, key_0));
+  at.c2 = hn::Xor(upper_word(d, product_0), hn::Xor(at.c3, key_1));
   at.c1 = product_1;
   at.c3 = product_0;
 }
@@ -14541,8 +14556,11 @@ class RowReader {
 // Writes a target: compute into place(), then finish(); or write() what lies somewhere else.
 class RowWriter {
  public:
-  explicit RowWriter(const MatrixTarget& target)
+  // `stream`: what write() writes goes past the caches, and is there for others after
+  // hwy::FlushStream().
+  explicit RowWriter(const MatrixTarget& target, bool stream = false)
       : target_(target),
+        stream_(stream),
         params_(make_codec_params(format_of(target.dtype), target.rounding)),
         width_(size_of(target.dtype)) {}
 
@@ -14561,6 +14579,8 @@ class RowWriter {
   // At most a row chunk.
   void write(std::size_t row, std::size_t column, const float* values, std::size_t count) {
     if (!direct() && count % float_lanes == 0) return encode(row, column, values, count);
+    if (direct() && stream_)
+      return write_out(at(row, column), values, count * sizeof(float), true);
     std::memcpy(place(row, column), values, count * sizeof(float));
     finish(row, column, count);
   }
@@ -14571,8 +14591,9 @@ class RowWriter {
                            std::size_t count) {
     Draw draw = target_.draw;
     draw.index = draw_index(draw, target_.draw_row_stride, target_.row_indices, row, column);
-    encode_chunk(params_, reinterpret_cast<const std::byte*>(values), count, at(row, column), draw,
-                 buffers_);
+    std::byte* const to = stream_ ? buffers_.codes : at(row, column);
+    encode_chunk(params_, reinterpret_cast<const std::byte*>(values), count, to, draw, buffers_);
+    if (stream_) write_out(at(row, column), to, count * width_, true);
   }
 
   std::byte* at(std::size_t row, std::size_t column) const {
@@ -14580,6 +14601,7 @@ class RowWriter {
   }
 
   MatrixTarget target_;
+  bool stream_;
   CodecParams params_;
   std::size_t width_;
   ConvertBuffers buffers_;
@@ -15188,11 +15210,13 @@ namespace {  // internal linkage: units with other flags have their own
 
 class Evictor {
  public:
-  Evictor(const MatrixTarget& c, const Eviction& eviction)
+  // `stream`: c goes past the caches, and is there for others after finish().
+  Evictor(const MatrixTarget& c, const Eviction& eviction, bool stream = false)
       : eviction_(eviction),
+        stream_(stream),
         old_c_({.data = c.data, .row_stride = c.row_stride}),
         residual_(eviction.residual),
-        c_(c),
+        c_(c, stream),
         pre_activation_(eviction.pre_activation) {}
 
   // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
@@ -15200,6 +15224,9 @@ class Evictor {
   void evict(std::size_t row, std::size_t column, std::size_t rows, std::size_t columns,
              float* sums, std::size_t stride) {
     for (std::size_t i = 0; i < rows; ++i) evict_run(row + i, column, columns, sums + i * stride);
+  }
+  void finish() const {
+    if (stream_) hwy::FlushStream();
   }
 
  private:
@@ -15221,6 +15248,7 @@ class Evictor {
   }
 
   Eviction eviction_;
+  bool stream_;
   RowReader old_c_, residual_;
   RowWriter c_, pre_activation_;
   ChunkBuffer chunk_;
@@ -17627,10 +17655,10 @@ inline constexpr std::size_t gemm_packed_steps = 1024;
 // come from the third-level cache, each panel while the one before it is multiplied.
 inline constexpr std::size_t gemm_packed_floats = std::size_t{1} << 20;
 // The same for bf16 tiles, whose products are an order of magnitude faster than what the
-// third-level cache brings: 256 KiB of a and 1 MiB of b stay in the second, which has 2 MiB
+// third-level cache brings: 256 KiB of a and 1.5 MiB of b stay in the second, which has 2 MiB
 // wherever there are tiles. Steps of one float's place, as above.
 inline constexpr std::size_t tile_packed_rows = 128, tile_packed_steps = 512;
-inline constexpr std::size_t tile_packed_floats = std::size_t{1} << 18;
+inline constexpr std::size_t tile_packed_floats = std::size_t{3} << 17;
 // Floats of a tile, and of all that wait for their neighbours in the tree. Each element that is
 // packed serves a whole side of the tile, so packing costs little only if tiles are large: 2 and 4
 // MiB. They need not stay in the second-level cache: what is read of them is fetched ahead.
@@ -18367,9 +18395,18 @@ class Gemm {
         b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
         workspace_(args),
         buffer_(new (workspace_.pack) Buffer),
-        evictor_(args.c, args.eviction) {}
+        evictor_(args.c, args.eviction, args.stream_c) {}
 
   void run() {
+    sum();
+    evictor_.finish();
+  }
+
+ private:
+  static constexpr std::size_t whole_steps = 32;  // of k, in any kind of product
+  static_assert(Panels::packed_depth % whole_steps == 0);
+
+  void sum() {
     if constexpr (!std::is_void_v<Narrow>)
       if (Narrow::takes(args_)) return run_narrow();
     if (in_one_block()) return run_at_once();
@@ -18381,10 +18418,6 @@ class Gemm {
     tile_floats_ = rows * stride;
     for_tiles(rows, columns, stride, [&](const GemmTile& tile) { sum_tile(tile); });
   }
-
- private:
-  static constexpr std::size_t whole_steps = 32;  // of k, in any kind of product
-  static_assert(Panels::packed_depth % whole_steps == 0);
 
   static std::size_t segment_count(const GemmArgs& args) {
     return args.segments.bounds != nullptr ? args.segments.count : 1;
@@ -23037,7 +23070,13 @@ inline void matmul_host(const OperatorCall& call) {
   args.b.zero_point = setting.b.zero_point;
   if (setting.transpose_a) args.a = transposed(args.a);
   if (setting.transpose_b) args.b = transposed(args.b);
-  if (setting.over_rows) args.segments = segments.get();
+  if (setting.over_rows) {
+    // A gradient of weights is read when all of them are there. One that fits in the second-level
+    // cache may still be in it then.
+    constexpr std::size_t cached_bytes = std::size_t{2} << 20;
+    args.segments = segments.get();
+    args.stream_c = c_step > cached_bytes;
+  }
   args.accumulation = setting.accumulation;
   args.factor = setting.factor;
   for (std::size_t i = 0; i < sizes.batch; ++i) {

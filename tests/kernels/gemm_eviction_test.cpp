@@ -184,10 +184,14 @@ TEST_CASE("results of every type, rounded once, drawn by logical index", "[unit]
           args.eviction.activation = Activation::gelu;
           args.eviction.dropout = inputs.dropout;
           args.eviction.residual = inputs.residual.operand;
-          multiply(context, args);
-          INFO(to_string(dtype) << " " << to_string(rounding.mode));
-          CHECK(c.holds(plain.c, n));
-          CHECK(pre_activation.holds(before.c, n));
+          for (const bool past_caches : {false, true}) {
+            args.stream_c = past_caches;
+            std::fill(c.bytes.begin(), c.bytes.end(), TargetMatrix::untouched);
+            multiply(context, args);
+            INFO(to_string(dtype) << " " << to_string(rounding.mode) << " " << past_caches);
+            CHECK(c.holds(plain.c, n));
+            CHECK(pre_activation.holds(before.c, n));
+          }
         });
 }
 

@@ -64,11 +64,13 @@ namespace {  // internal linkage: units with other flags have their own
 
 class Evictor {
  public:
-  Evictor(const MatrixTarget& c, const Eviction& eviction)
+  // `stream`: c goes past the caches, and is there for others after finish().
+  Evictor(const MatrixTarget& c, const Eviction& eviction, bool stream = false)
       : eviction_(eviction),
+        stream_(stream),
         old_c_({.data = c.data, .row_stride = c.row_stride}),
         residual_(eviction.residual),
-        c_(c),
+        c_(c, stream),
         pre_activation_(eviction.pre_activation) {}
 
   // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
@@ -76,6 +78,9 @@ class Evictor {
   void evict(std::size_t row, std::size_t column, std::size_t rows, std::size_t columns,
              float* sums, std::size_t stride) {
     for (std::size_t i = 0; i < rows; ++i) evict_run(row + i, column, columns, sums + i * stride);
+  }
+  void finish() const {
+    if (stream_) hwy::FlushStream();
   }
 
  private:
@@ -97,6 +102,7 @@ class Evictor {
   }
 
   Eviction eviction_;
+  bool stream_;
   RowReader old_c_, residual_;
   RowWriter c_, pre_activation_;
   ChunkBuffer chunk_;

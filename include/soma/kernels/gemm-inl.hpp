@@ -85,9 +85,18 @@ class Gemm {
         b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
         workspace_(args),
         buffer_(new (workspace_.pack) Buffer),
-        evictor_(args.c, args.eviction) {}
+        evictor_(args.c, args.eviction, args.stream_c) {}
 
   void run() {
+    sum();
+    evictor_.finish();
+  }
+
+ private:
+  static constexpr std::size_t whole_steps = 32;  // of k, in any kind of product
+  static_assert(Panels::packed_depth % whole_steps == 0);
+
+  void sum() {
     if constexpr (!std::is_void_v<Narrow>)
       if (Narrow::takes(args_)) return run_narrow();
     if (in_one_block()) return run_at_once();
@@ -99,10 +108,6 @@ class Gemm {
     tile_floats_ = rows * stride;
     for_tiles(rows, columns, stride, [&](const GemmTile& tile) { sum_tile(tile); });
   }
-
- private:
-  static constexpr std::size_t whole_steps = 32;  // of k, in any kind of product
-  static_assert(Panels::packed_depth % whole_steps == 0);
 
   static std::size_t segment_count(const GemmArgs& args) {
     return args.segments.bounds != nullptr ? args.segments.count : 1;

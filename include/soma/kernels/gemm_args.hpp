@@ -49,6 +49,8 @@ struct GemmArgs {
   // Where there is a place: scales that would be multiplied on the way out are stored there instead
   // (1: none), and c is the sum without them. For sums that go on elsewhere.
   float* factor = nullptr;
+  // c is written past the caches: for results that are large and that nobody reads soon.
+  bool stream_c = false;
   std::byte* workspace = nullptr;  // GemmKernels::workspace_bytes(), aligned to 64 bytes
 };
 

@@ -33,10 +33,10 @@ inline constexpr std::size_t gemm_packed_steps = 1024;
 // come from the third-level cache, each panel while the one before it is multiplied.
 inline constexpr std::size_t gemm_packed_floats = std::size_t{1} << 20;
 // The same for bf16 tiles, whose products are an order of magnitude faster than what the
-// third-level cache brings: 256 KiB of a and 1 MiB of b stay in the second, which has 2 MiB
+// third-level cache brings: 256 KiB of a and 1.5 MiB of b stay in the second, which has 2 MiB
 // wherever there are tiles. Steps of one float's place, as above.
 inline constexpr std::size_t tile_packed_rows = 128, tile_packed_steps = 512;
-inline constexpr std::size_t tile_packed_floats = std::size_t{1} << 18;
+inline constexpr std::size_t tile_packed_floats = std::size_t{3} << 17;
 // Floats of a tile, and of all that wait for their neighbours in the tree. Each element that is
 // packed serves a whole side of the tile, so packing costs little only if tiles are large: 2 and 4
 // MiB. They need not stay in the second-level cache: what is read of them is fetched ahead.

@@ -152,8 +152,11 @@ class RowReader {
 // Writes a target: compute into place(), then finish(); or write() what lies somewhere else.
 class RowWriter {
  public:
-  explicit RowWriter(const MatrixTarget& target)
+  // `stream`: what write() writes goes past the caches, and is there for others after
+  // hwy::FlushStream().
+  explicit RowWriter(const MatrixTarget& target, bool stream = false)
       : target_(target),
+        stream_(stream),
         params_(make_codec_params(format_of(target.dtype), target.rounding)),
         width_(size_of(target.dtype)) {}
 
@@ -172,6 +175,8 @@ class RowWriter {
   // At most a row chunk.
   void write(std::size_t row, std::size_t column, const float* values, std::size_t count) {
     if (!direct() && count % float_lanes == 0) return encode(row, column, values, count);
+    if (direct() && stream_)
+      return write_out(at(row, column), values, count * sizeof(float), true);
     std::memcpy(place(row, column), values, count * sizeof(float));
     finish(row, column, count);
   }
@@ -182,8 +187,9 @@ class RowWriter {
                            std::size_t count) {
     Draw draw = target_.draw;
     draw.index = draw_index(draw, target_.draw_row_stride, target_.row_indices, row, column);
-    encode_chunk(params_, reinterpret_cast<const std::byte*>(values), count, at(row, column), draw,
-                 buffers_);
+    std::byte* const to = stream_ ? buffers_.codes : at(row, column);
+    encode_chunk(params_, reinterpret_cast<const std::byte*>(values), count, to, draw, buffers_);
+    if (stream_) write_out(at(row, column), to, count * width_, true);
   }
 
   std::byte* at(std::size_t row, std::size_t column) const {
@@ -191,6 +197,7 @@ class RowWriter {
   }
 
   MatrixTarget target_;
+  bool stream_;
   CodecParams params_;
   std::size_t width_;
   ConvertBuffers buffers_;

@@ -91,7 +91,13 @@ inline void matmul_host(const OperatorCall& call) {
   args.b.zero_point = setting.b.zero_point;
   if (setting.transpose_a) args.a = transposed(args.a);
   if (setting.transpose_b) args.b = transposed(args.b);
-  if (setting.over_rows) args.segments = segments.get();
+  if (setting.over_rows) {
+    // A gradient of weights is read when all of them are there. One that fits in the second-level
+    // cache may still be in it then.
+    constexpr std::size_t cached_bytes = std::size_t{2} << 20;
+    args.segments = segments.get();
+    args.stream_c = c_step > cached_bytes;
+  }
   args.accumulation = setting.accumulation;
   args.factor = setting.factor;
   for (std::size_t i = 0; i < sizes.batch; ++i) {
