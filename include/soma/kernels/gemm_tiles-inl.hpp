@@ -86,16 +86,10 @@ class TileKernel {
     constexpr std::size_t tile = tile_lines * tile_floats, stride = tile_floats * sizeof(float);
     const std::size_t panel = steps * tile;
     for (std::size_t i = 0; i < steps; ++i, a += tile, b += tile) {
-      Tiles::load<6>(b, stride);
-      Tiles::load<4>(a, stride);
-      Tiles::multiply_add<0, 4, 6>();
-      Tiles::load<7>(b + panel, stride);
-      Tiles::multiply_add<1, 4, 7>();
-      if constexpr (kTiles == 2) {
-        Tiles::load<5>(a + panel, stride);
-        Tiles::multiply_add<2, 5, 6>();
-        Tiles::multiply_add<3, 5, 7>();
-      }
+      Tiles::load<4>(a, stride), Tiles::load<6>(b, stride), Tiles::load<7>(b + panel, stride);
+      if constexpr (kTiles == 2) Tiles::load<5>(a + panel, stride);
+      Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
+      if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
     }
     store<kTiles>(sums, path.stride);
     // Tile registers cannot add.
