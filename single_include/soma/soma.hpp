@@ -15589,6 +15589,14 @@ inline constexpr std::size_t pack_depth = 192;
 // Most lines (rows of a, columns of b) in a call.
 inline constexpr std::size_t pack_lines = row_chunk;
 
+// Lines and steps of k of an operand that are packed in a call, at most pack_lines and the source's
+// most_depth, and where to: panels lie `panel` floats apart.
+struct PackPart {
+  std::size_t first_line, lines, first, depth;
+  float* out;
+  std::size_t panel;
+};
+
 // Elements are packed from where they lie if they are fp32 or bf16, whose codes are the upper
 // halves of fp32 numbers. Everything else is decoded to fp32 first.
 using Bf16Code = std::uint16_t;
@@ -15735,28 +15743,23 @@ class PackSource {
   // What sums of these elements are multiplied by: nothing is left out.
   static constexpr float factor() { return 1; }
 
-  // Lines first_line ... and steps first ... of k, at most pack_lines and most_depth of them.
+  // Panels one behind the other.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
             PackBuffer& buffer, float* out) const {
-    pack_panels<kLines, kWidth>(first_line, lines, first, depth, depth * kWidth, buffer, out);
+    pack<kLines, kWidth>({first_line, lines, first, depth, out, depth * kWidth}, buffer);
   }
-
-  // The same as a part of longer panels, which lie `panel` floats apart.
   template <std::size_t kLines, std::size_t kWidth>
-  void pack_panels(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
-                   std::size_t panel, PackBuffer& buffer, float* out) const {
+  void pack(const PackPart& part, PackBuffer& buffer) const {
     static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PackBuffer::most_width);
     if (along_depth_ && plain_bf16_)
-      pack_along_depth<kLines, kWidth, Bf16Code>(first_line, lines, first, depth, panel, buffer,
-                                                 out);
+      pack_along_depth<kLines, kWidth, Bf16Code>(part, buffer);
     else if (along_depth_)
-      pack_along_depth<kLines, kWidth, float>(first_line, lines, first, depth, panel, buffer, out);
+      pack_along_depth<kLines, kWidth, float>(part, buffer);
     else if (plain_bf16_)
-      pack_along_lines<kLines, kWidth, Bf16Code>(first_line, lines, first, depth, panel, buffer,
-                                                 out);
+      pack_along_lines<kLines, kWidth, Bf16Code>(part, buffer);
     else
-      pack_along_lines<kLines, kWidth, float>(first_line, lines, first, depth, panel, buffer, out);
+      pack_along_lines<kLines, kWidth, float>(part, buffer);
   }
 
  private:
@@ -15771,24 +15774,22 @@ class PackSource {
   }
 
   template <std::size_t kLines, std::size_t kWidth, class Element>
-  void pack_along_depth(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, std::size_t panel, PackBuffer& buffer,
-                        float* out) const {
-    for (std::size_t at = 0; at < lines; at += kLines, out += panel) {
+  void pack_along_depth(const PackPart& part, PackBuffer& buffer) const {
+    float* out = part.out;
+    for (std::size_t at = 0; at < part.lines; at += kLines, out += part.panel) {
       const Element* from[kWidth];
-      const std::size_t present = (std::min)(kLines, lines - at);
+      const std::size_t present = (std::min)(kLines, part.lines - at);
       for (std::size_t line = 0; line < present; ++line)
-        from[line] = read<Element>(first_line + at + line, first, depth,
+        from[line] = read<Element>(part.first_line + at + line, part.first, part.depth,
                                    buffer.values + line * PackBuffer::line_stride);
       for (std::size_t line = present; line < kWidth; ++line) from[line] = buffer.zeros<Element>();
-      pack_lines_panel<kWidth>(from, depth, out);
+      pack_lines_panel<kWidth>(from, part.depth, out);
     }
   }
 
   template <std::size_t kLines, std::size_t kWidth, class Element>
-  void pack_along_lines(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, std::size_t panel, PackBuffer& buffer,
-                        float* out) const {
+  void pack_along_lines(const PackPart& part, PackBuffer& buffer) const {
+    const auto [first_line, lines, first, depth, out, panel] = part;
     const bool direct = !std::is_same_v<Element, float> || reader_.direct();
     const std::size_t stride = direct ? operand_.row_stride : PackBuffer::row_stride;
     // Lines behind those asked for may be read too: they fill places that nothing is made of.
@@ -17404,53 +17405,49 @@ class PairSource {
 
   float factor() const { return factor_; }
 
-  // Lines first_line ... and steps first ... of k, at most pack_lines and most_depth of them.
+  // Panels one behind the other.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
             PairBuffer& buffer, float* out) const {
-    pack_panels<kLines, kWidth>(first_line, lines, first, depth, (depth + 1) / 2 * kWidth, buffer,
-                                out);
+    pack<kLines, kWidth>({first_line, lines, first, depth, out, (depth + 1) / 2 * kWidth}, buffer);
   }
-
-  // The same as a part of longer panels, which lie `panel` floats apart.
   template <std::size_t kLines, std::size_t kWidth>
-  void pack_panels(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
-                   std::size_t panel, PairBuffer& buffer, float* out) const {
+  void pack(const PackPart& part, PairBuffer& buffer) const {
     static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
     if (along_depth_)
-      pack_along_depth<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
+      pack_along_depth<kLines, kWidth>(part, buffer);
     else
-      pack_along_lines<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
+      pack_along_lines<kLines, kWidth>(part, buffer);
   }
 
-  // For tiles: panels of kWidth lines lie `panel` floats apart, and zeros follow the last pair up
-  // to a multiple of kUnit pairs.
+  // For tiles: panels of kWidth lines, with zeros behind the last pair up to a multiple of kUnit
+  // pairs.
   template <std::size_t kWidth, std::size_t kUnit>
-  void pack_units(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
-                  std::size_t panel, PairBuffer& buffer, float* out) const {
-    pack_panels<kWidth, kWidth>(first_line, lines, first, depth, panel, buffer, out);
-    const std::size_t pairs = (depth + 1) / 2, whole = (pairs + kUnit - 1) / kUnit * kUnit;
-    if (pairs != whole)
-      for (std::size_t at = 0; at < lines; at += kWidth, out += panel)
-        std::fill(out + pairs * kWidth, out + whole * kWidth, 0.0f);
+  void pack_units(const PackPart& part, PairBuffer& buffer) const {
+    pack<kWidth, kWidth>(part, buffer);
+    const std::size_t pairs = (part.depth + 1) / 2, whole = (pairs + kUnit - 1) / kUnit * kUnit;
+    if (pairs == whole) return;
+    float* out = part.out;
+    for (std::size_t at = 0; at < part.lines; at += kWidth, out += part.panel)
+      std::fill(out + pairs * kWidth, out + whole * kWidth, 0.0f);
   }
 
   // The same with the pairs of a line side by side: [kSide pairs][line][pair] in a panel of kSide
   // lines.
   template <std::size_t kSide>
-  void pack_blocks(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
-                   std::size_t panel, PairBuffer& buffer, float* out) const {
-    if (!along_depth_)
-      pack_units<kSide, kSide>(first_line, lines, first, depth, panel, buffer, out);
-    for (std::size_t at = 0; at < lines; at += kSide, out += panel)
+  void pack_blocks(const PackPart& part, PairBuffer& buffer) const {
+    if (!along_depth_) pack_units<kSide, kSide>(part, buffer);
+    float* out = part.out;
+    for (std::size_t at = 0; at < part.lines; at += kSide, out += part.panel)
       if (along_depth_)
         for (std::size_t line = 0; line < kSide; ++line)
-          copy_line<kSide>(at + line < lines
-                               ? read(first_line + at + line, first, depth, buffer, buffer.codes)
-                               : buffer.zeros,
-                           depth, out + line * kSide);
+          copy_line<kSide>(at + line < part.lines ? read(part.first_line + at + line, part.first,
+                                                         part.depth, buffer, buffer.codes)
+                                                  : buffer.zeros,
+                           part.depth, out + line * kSide);
       else
-        for (std::size_t k = 0; k < depth; k += 2 * kSide) turn_block<kSide>(out + k / 2 * kSide);
+        for (std::size_t k = 0; k < part.depth; k += 2 * kSide)
+          turn_block<kSide>(out + k / 2 * kSide);
   }
 
  private:
@@ -17506,24 +17503,22 @@ class PairSource {
   }
 
   template <std::size_t kLines, std::size_t kWidth>
-  void pack_along_depth(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, std::size_t panel, PairBuffer& buffer,
-                        float* out) const {
-    for (std::size_t at = 0; at < lines; at += kLines, out += panel) {
+  void pack_along_depth(const PackPart& part, PairBuffer& buffer) const {
+    float* out = part.out;
+    for (std::size_t at = 0; at < part.lines; at += kLines, out += part.panel) {
       const Bf16Code* from[kWidth];
-      const std::size_t present = (std::min)(kLines, lines - at);
+      const std::size_t present = (std::min)(kLines, part.lines - at);
       for (std::size_t line = 0; line < present; ++line)
-        from[line] = read(first_line + at + line, first, depth, buffer,
+        from[line] = read(part.first_line + at + line, part.first, part.depth, buffer,
                           buffer.codes + line * PairBuffer::line_stride);
       for (std::size_t line = present; line < kWidth; ++line) from[line] = buffer.zeros;
-      pack_pair_lines_panel<kWidth>(from, depth, out);
+      pack_pair_lines_panel<kWidth>(from, part.depth, out);
     }
   }
 
   template <std::size_t kLines, std::size_t kWidth>
-  void pack_along_lines(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, std::size_t panel, PairBuffer& buffer,
-                        float* out) const {
+  void pack_along_lines(const PackPart& part, PairBuffer& buffer) const {
+    const auto [first_line, lines, first, depth, out, panel] = part;
     // Lines behind those asked for may be read too: they fill places that nothing is made of.
     const std::size_t readable = direct_ ? lines_ - first_line : lines;
     for (std::size_t k = 0; k < depth; k += PairBuffer::rows) {
@@ -17811,17 +17806,13 @@ class PackedPanels {
 
   static void pack_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
                      Buffer& buffer, float* out) {
-    pack(steps, count, Kernel::panel_rows, Kernel::row_floats, out, [&](const Part& part) {
-      Kernel::pack_a(a, row + part.line, part.count, part.first, part.depth, part.panel, buffer,
-                     part.out);
-    });
+    pack(steps, row, count, Kernel::panel_rows, Kernel::row_floats, out,
+         [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
   }
   static void pack_b(const Source& b, std::size_t column, std::size_t count,
                      const PackedSteps& steps, Buffer& buffer, float* out) {
-    pack(steps, count, Kernel::panel_columns, Kernel::column_floats, out, [&](const Part& part) {
-      Kernel::pack_b(b, column + part.line, part.count, part.first, part.depth, part.panel, buffer,
-                     part.out);
-    });
+    pack(steps, column, count, Kernel::panel_columns, Kernel::column_floats, out,
+         [&](const PackPart& part) { Kernel::pack_b(b, part, buffer); });
   }
 
   // Some columns of the `packed` ones.
@@ -17862,17 +17853,10 @@ class PackedPanels {
     return count;
   }
 
-  // Steps of k that packing takes at once, and where panels of them begin.
-  struct Part {
-    std::size_t line, count;  // of the lines
-    std::size_t first, depth;
-    float* out;
-    std::size_t panel;  // floats between panels
-  };
   // `floats` of a step in a panel of `width` lines.
   template <class Each>
-  static void pack(const PackedSteps& steps, std::size_t lines, std::size_t width,
-                   std::size_t floats, float* out, const Each& each) {
+  static void pack(const PackedSteps& steps, std::size_t first_line, std::size_t lines,
+                   std::size_t width, std::size_t floats, float* out, const Each& each) {
     constexpr std::size_t most = Source::most_depth;
     static_assert(most % Kernel::depth == 0);
     for (std::size_t i = 0; i < steps.segments; ++i) {
@@ -17881,7 +17865,7 @@ class PackedPanels {
       for (std::size_t line = 0; line < lines; line += pack_lines) {
         const std::size_t count = (std::min)(pack_lines, lines - line);
         for (std::size_t k = first; k < end; k += most)
-          each({line, count, k, (std::min)(most, end - k),
+          each({first_line + line, count, k, (std::min)(most, end - k),
                 out + (k - first) / Kernel::depth * floats, panel});
         out += (count + width - 1) / width * panel;
       }
@@ -18249,14 +18233,12 @@ class TileKernel {
   static constexpr std::size_t packed_steps = tile_packed_steps / tile_floats;
   static constexpr std::size_t packed_floats = tile_packed_floats;
 
-  static void pack_a(const Source& a, std::size_t row, std::size_t count, std::size_t first,
-                     std::size_t steps, std::size_t panel, PairBuffer& buffer, float* out) {
-    a.pack_blocks<tile_lines>(row, count, first, steps, panel, buffer, out);
+  static void pack_a(const Source& a, const PackPart& part, PairBuffer& buffer) {
+    a.pack_blocks<tile_lines>(part, buffer);
   }
   // A block of c has two panels of columns: what lies behind the last is read too and never used.
-  static void pack_b(const Source& b, std::size_t column, std::size_t count, std::size_t first,
-                     std::size_t steps, std::size_t panel, PairBuffer& buffer, float* out) {
-    b.pack_units<tile_floats, tile_floats>(column, count, first, steps, panel, buffer, out);
+  static void pack_b(const Source& b, const PackPart& part, PairBuffer& buffer) {
+    b.pack_units<tile_floats, tile_floats>(part, buffer);
   }
 
   // Of the block of c that begins `rows` rows before the end.
@@ -18285,16 +18267,10 @@ class TileKernel {
     constexpr std::size_t tile = tile_lines * tile_floats, stride = tile_floats * sizeof(float);
     const std::size_t panel = steps * tile;
     for (std::size_t i = 0; i < steps; ++i, a += tile, b += tile) {
-      Tiles::load<6>(b, stride);
-      Tiles::load<4>(a, stride);
-      Tiles::multiply_add<0, 4, 6>();
-      Tiles::load<7>(b + panel, stride);
-      Tiles::multiply_add<1, 4, 7>();
-      if constexpr (kTiles == 2) {
-        Tiles::load<5>(a + panel, stride);
-        Tiles::multiply_add<2, 5, 6>();
-        Tiles::multiply_add<3, 5, 7>();
-      }
+      Tiles::load<4>(a, stride), Tiles::load<6>(b, stride), Tiles::load<7>(b + panel, stride);
+      if constexpr (kTiles == 2) Tiles::load<5>(a + panel, stride);
+      Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
+      if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
     }
     store<kTiles>(sums, path.stride);
     // Tile registers cannot add.
@@ -18359,17 +18335,11 @@ struct VectorKernel {
   static constexpr std::size_t packed_rows = gemm_packed_rows, packed_steps = gemm_packed_steps;
   static constexpr std::size_t packed_floats = gemm_packed_floats;
 
-  static void pack_a(const Source& a, std::size_t row, std::size_t count, std::size_t first,
-                     std::size_t steps, std::size_t panel, typename Source::Buffer& buffer,
-                     float* out) {
-    a.template pack_panels<micro_rows, micro_row_width>(row, count, first, steps, panel, buffer,
-                                                        out);
+  static void pack_a(const Source& a, const PackPart& part, typename Source::Buffer& buffer) {
+    a.template pack<micro_rows, micro_row_width>(part, buffer);
   }
-  static void pack_b(const Source& b, std::size_t column, std::size_t count, std::size_t first,
-                     std::size_t steps, std::size_t panel, typename Source::Buffer& buffer,
-                     float* out) {
-    b.template pack_panels<micro_columns, micro_columns>(column, count, first, steps, panel, buffer,
-                                                         out);
+  static void pack_b(const Source& b, const PackPart& part, typename Source::Buffer& buffer) {
+    b.template pack<micro_columns, micro_columns>(part, buffer);
   }
   static constexpr std::size_t rows_of(std::size_t) { return micro_rows; }
   static HWY_INLINE void run(std::size_t, std::size_t steps, const float* a, const float* b,

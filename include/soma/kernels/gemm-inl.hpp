@@ -49,17 +49,11 @@ struct VectorKernel {
   static constexpr std::size_t packed_rows = gemm_packed_rows, packed_steps = gemm_packed_steps;
   static constexpr std::size_t packed_floats = gemm_packed_floats;
 
-  static void pack_a(const Source& a, std::size_t row, std::size_t count, std::size_t first,
-                     std::size_t steps, std::size_t panel, typename Source::Buffer& buffer,
-                     float* out) {
-    a.template pack_panels<micro_rows, micro_row_width>(row, count, first, steps, panel, buffer,
-                                                        out);
+  static void pack_a(const Source& a, const PackPart& part, typename Source::Buffer& buffer) {
+    a.template pack<micro_rows, micro_row_width>(part, buffer);
   }
-  static void pack_b(const Source& b, std::size_t column, std::size_t count, std::size_t first,
-                     std::size_t steps, std::size_t panel, typename Source::Buffer& buffer,
-                     float* out) {
-    b.template pack_panels<micro_columns, micro_columns>(column, count, first, steps, panel, buffer,
-                                                         out);
+  static void pack_b(const Source& b, const PackPart& part, typename Source::Buffer& buffer) {
+    b.template pack<micro_columns, micro_columns>(part, buffer);
   }
   static constexpr std::size_t rows_of(std::size_t) { return micro_rows; }
   static HWY_INLINE void run(std::size_t, std::size_t steps, const float* a, const float* b,

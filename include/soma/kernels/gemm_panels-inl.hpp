@@ -62,17 +62,13 @@ class PackedPanels {
 
   static void pack_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
                      Buffer& buffer, float* out) {
-    pack(steps, count, Kernel::panel_rows, Kernel::row_floats, out, [&](const Part& part) {
-      Kernel::pack_a(a, row + part.line, part.count, part.first, part.depth, part.panel, buffer,
-                     part.out);
-    });
+    pack(steps, row, count, Kernel::panel_rows, Kernel::row_floats, out,
+         [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
   }
   static void pack_b(const Source& b, std::size_t column, std::size_t count,
                      const PackedSteps& steps, Buffer& buffer, float* out) {
-    pack(steps, count, Kernel::panel_columns, Kernel::column_floats, out, [&](const Part& part) {
-      Kernel::pack_b(b, column + part.line, part.count, part.first, part.depth, part.panel, buffer,
-                     part.out);
-    });
+    pack(steps, column, count, Kernel::panel_columns, Kernel::column_floats, out,
+         [&](const PackPart& part) { Kernel::pack_b(b, part, buffer); });
   }
 
   // Some columns of the `packed` ones.
@@ -113,17 +109,10 @@ class PackedPanels {
     return count;
   }
 
-  // Steps of k that packing takes at once, and where panels of them begin.
-  struct Part {
-    std::size_t line, count;  // of the lines
-    std::size_t first, depth;
-    float* out;
-    std::size_t panel;  // floats between panels
-  };
   // `floats` of a step in a panel of `width` lines.
   template <class Each>
-  static void pack(const PackedSteps& steps, std::size_t lines, std::size_t width,
-                   std::size_t floats, float* out, const Each& each) {
+  static void pack(const PackedSteps& steps, std::size_t first_line, std::size_t lines,
+                   std::size_t width, std::size_t floats, float* out, const Each& each) {
     constexpr std::size_t most = Source::most_depth;
     static_assert(most % Kernel::depth == 0);
     for (std::size_t i = 0; i < steps.segments; ++i) {
@@ -132,7 +121,7 @@ class PackedPanels {
       for (std::size_t line = 0; line < lines; line += pack_lines) {
         const std::size_t count = (std::min)(pack_lines, lines - line);
         for (std::size_t k = first; k < end; k += most)
-          each({line, count, k, (std::min)(most, end - k),
+          each({first_line + line, count, k, (std::min)(most, end - k),
                 out + (k - first) / Kernel::depth * floats, panel});
         out += (count + width - 1) / width * panel;
       }

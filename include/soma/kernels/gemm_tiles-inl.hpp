@@ -50,14 +50,12 @@ class TileKernel {
   static constexpr std::size_t packed_steps = tile_packed_steps / tile_floats;
   static constexpr std::size_t packed_floats = tile_packed_floats;
 
-  static void pack_a(const Source& a, std::size_t row, std::size_t count, std::size_t first,
-                     std::size_t steps, std::size_t panel, PairBuffer& buffer, float* out) {
-    a.pack_blocks<tile_lines>(row, count, first, steps, panel, buffer, out);
+  static void pack_a(const Source& a, const PackPart& part, PairBuffer& buffer) {
+    a.pack_blocks<tile_lines>(part, buffer);
   }
   // A block of c has two panels of columns: what lies behind the last is read too and never used.
-  static void pack_b(const Source& b, std::size_t column, std::size_t count, std::size_t first,
-                     std::size_t steps, std::size_t panel, PairBuffer& buffer, float* out) {
-    b.pack_units<tile_floats, tile_floats>(column, count, first, steps, panel, buffer, out);
+  static void pack_b(const Source& b, const PackPart& part, PairBuffer& buffer) {
+    b.pack_units<tile_floats, tile_floats>(part, buffer);
   }
 
   // Of the block of c that begins `rows` rows before the end.

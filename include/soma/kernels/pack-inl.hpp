@@ -32,6 +32,14 @@ inline constexpr std::size_t pack_depth = 192;
 // Most lines (rows of a, columns of b) in a call.
 inline constexpr std::size_t pack_lines = row_chunk;
 
+// Lines and steps of k of an operand that are packed in a call, at most pack_lines and the source's
+// most_depth, and where to: panels lie `panel` floats apart.
+struct PackPart {
+  std::size_t first_line, lines, first, depth;
+  float* out;
+  std::size_t panel;
+};
+
 // Elements are packed from where they lie if they are fp32 or bf16, whose codes are the upper
 // halves of fp32 numbers. Everything else is decoded to fp32 first.
 using Bf16Code = std::uint16_t;
@@ -178,28 +186,23 @@ class PackSource {
   // What sums of these elements are multiplied by: nothing is left out.
   static constexpr float factor() { return 1; }
 
-  // Lines first_line ... and steps first ... of k, at most pack_lines and most_depth of them.
+  // Panels one behind the other.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
             PackBuffer& buffer, float* out) const {
-    pack_panels<kLines, kWidth>(first_line, lines, first, depth, depth * kWidth, buffer, out);
+    pack<kLines, kWidth>({first_line, lines, first, depth, out, depth * kWidth}, buffer);
   }
-
-  // The same as a part of longer panels, which lie `panel` floats apart.
   template <std::size_t kLines, std::size_t kWidth>
-  void pack_panels(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
-                   std::size_t panel, PackBuffer& buffer, float* out) const {
+  void pack(const PackPart& part, PackBuffer& buffer) const {
     static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PackBuffer::most_width);
     if (along_depth_ && plain_bf16_)
-      pack_along_depth<kLines, kWidth, Bf16Code>(first_line, lines, first, depth, panel, buffer,
-                                                 out);
+      pack_along_depth<kLines, kWidth, Bf16Code>(part, buffer);
     else if (along_depth_)
-      pack_along_depth<kLines, kWidth, float>(first_line, lines, first, depth, panel, buffer, out);
+      pack_along_depth<kLines, kWidth, float>(part, buffer);
     else if (plain_bf16_)
-      pack_along_lines<kLines, kWidth, Bf16Code>(first_line, lines, first, depth, panel, buffer,
-                                                 out);
+      pack_along_lines<kLines, kWidth, Bf16Code>(part, buffer);
     else
-      pack_along_lines<kLines, kWidth, float>(first_line, lines, first, depth, panel, buffer, out);
+      pack_along_lines<kLines, kWidth, float>(part, buffer);
   }
 
  private:
@@ -214,24 +217,22 @@ class PackSource {
   }
 
   template <std::size_t kLines, std::size_t kWidth, class Element>
-  void pack_along_depth(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, std::size_t panel, PackBuffer& buffer,
-                        float* out) const {
-    for (std::size_t at = 0; at < lines; at += kLines, out += panel) {
+  void pack_along_depth(const PackPart& part, PackBuffer& buffer) const {
+    float* out = part.out;
+    for (std::size_t at = 0; at < part.lines; at += kLines, out += part.panel) {
       const Element* from[kWidth];
-      const std::size_t present = (std::min)(kLines, lines - at);
+      const std::size_t present = (std::min)(kLines, part.lines - at);
       for (std::size_t line = 0; line < present; ++line)
-        from[line] = read<Element>(first_line + at + line, first, depth,
+        from[line] = read<Element>(part.first_line + at + line, part.first, part.depth,
                                    buffer.values + line * PackBuffer::line_stride);
       for (std::size_t line = present; line < kWidth; ++line) from[line] = buffer.zeros<Element>();
-      pack_lines_panel<kWidth>(from, depth, out);
+      pack_lines_panel<kWidth>(from, part.depth, out);
     }
   }
 
   template <std::size_t kLines, std::size_t kWidth, class Element>
-  void pack_along_lines(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, std::size_t panel, PackBuffer& buffer,
-                        float* out) const {
+  void pack_along_lines(const PackPart& part, PackBuffer& buffer) const {
+    const auto [first_line, lines, first, depth, out, panel] = part;
     const bool direct = !std::is_same_v<Element, float> || reader_.direct();
     const std::size_t stride = direct ? operand_.row_stride : PackBuffer::row_stride;
     // Lines behind those asked for may be read too: they fill places that nothing is made of.

@@ -149,53 +149,49 @@ class PairSource {
 
   float factor() const { return factor_; }
 
-  // Lines first_line ... and steps first ... of k, at most pack_lines and most_depth of them.
+  // Panels one behind the other.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
             PairBuffer& buffer, float* out) const {
-    pack_panels<kLines, kWidth>(first_line, lines, first, depth, (depth + 1) / 2 * kWidth, buffer,
-                                out);
+    pack<kLines, kWidth>({first_line, lines, first, depth, out, (depth + 1) / 2 * kWidth}, buffer);
   }
-
-  // The same as a part of longer panels, which lie `panel` floats apart.
   template <std::size_t kLines, std::size_t kWidth>
-  void pack_panels(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
-                   std::size_t panel, PairBuffer& buffer, float* out) const {
+  void pack(const PackPart& part, PairBuffer& buffer) const {
     static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
     if (along_depth_)
-      pack_along_depth<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
+      pack_along_depth<kLines, kWidth>(part, buffer);
     else
-      pack_along_lines<kLines, kWidth>(first_line, lines, first, depth, panel, buffer, out);
+      pack_along_lines<kLines, kWidth>(part, buffer);
   }
 
-  // For tiles: panels of kWidth lines lie `panel` floats apart, and zeros follow the last pair up
-  // to a multiple of kUnit pairs.
+  // For tiles: panels of kWidth lines, with zeros behind the last pair up to a multiple of kUnit
+  // pairs.
   template <std::size_t kWidth, std::size_t kUnit>
-  void pack_units(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
-                  std::size_t panel, PairBuffer& buffer, float* out) const {
-    pack_panels<kWidth, kWidth>(first_line, lines, first, depth, panel, buffer, out);
-    const std::size_t pairs = (depth + 1) / 2, whole = (pairs + kUnit - 1) / kUnit * kUnit;
-    if (pairs != whole)
-      for (std::size_t at = 0; at < lines; at += kWidth, out += panel)
-        std::fill(out + pairs * kWidth, out + whole * kWidth, 0.0f);
+  void pack_units(const PackPart& part, PairBuffer& buffer) const {
+    pack<kWidth, kWidth>(part, buffer);
+    const std::size_t pairs = (part.depth + 1) / 2, whole = (pairs + kUnit - 1) / kUnit * kUnit;
+    if (pairs == whole) return;
+    float* out = part.out;
+    for (std::size_t at = 0; at < part.lines; at += kWidth, out += part.panel)
+      std::fill(out + pairs * kWidth, out + whole * kWidth, 0.0f);
   }
 
   // The same with the pairs of a line side by side: [kSide pairs][line][pair] in a panel of kSide
   // lines.
   template <std::size_t kSide>
-  void pack_blocks(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
-                   std::size_t panel, PairBuffer& buffer, float* out) const {
-    if (!along_depth_)
-      pack_units<kSide, kSide>(first_line, lines, first, depth, panel, buffer, out);
-    for (std::size_t at = 0; at < lines; at += kSide, out += panel)
+  void pack_blocks(const PackPart& part, PairBuffer& buffer) const {
+    if (!along_depth_) pack_units<kSide, kSide>(part, buffer);
+    float* out = part.out;
+    for (std::size_t at = 0; at < part.lines; at += kSide, out += part.panel)
       if (along_depth_)
         for (std::size_t line = 0; line < kSide; ++line)
-          copy_line<kSide>(at + line < lines
-                               ? read(first_line + at + line, first, depth, buffer, buffer.codes)
-                               : buffer.zeros,
-                           depth, out + line * kSide);
+          copy_line<kSide>(at + line < part.lines ? read(part.first_line + at + line, part.first,
+                                                         part.depth, buffer, buffer.codes)
+                                                  : buffer.zeros,
+                           part.depth, out + line * kSide);
       else
-        for (std::size_t k = 0; k < depth; k += 2 * kSide) turn_block<kSide>(out + k / 2 * kSide);
+        for (std::size_t k = 0; k < part.depth; k += 2 * kSide)
+          turn_block<kSide>(out + k / 2 * kSide);
   }
 
  private:
@@ -251,24 +247,22 @@ class PairSource {
   }
 
   template <std::size_t kLines, std::size_t kWidth>
-  void pack_along_depth(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, std::size_t panel, PairBuffer& buffer,
-                        float* out) const {
-    for (std::size_t at = 0; at < lines; at += kLines, out += panel) {
+  void pack_along_depth(const PackPart& part, PairBuffer& buffer) const {
+    float* out = part.out;
+    for (std::size_t at = 0; at < part.lines; at += kLines, out += part.panel) {
       const Bf16Code* from[kWidth];
-      const std::size_t present = (std::min)(kLines, lines - at);
+      const std::size_t present = (std::min)(kLines, part.lines - at);
       for (std::size_t line = 0; line < present; ++line)
-        from[line] = read(first_line + at + line, first, depth, buffer,
+        from[line] = read(part.first_line + at + line, part.first, part.depth, buffer,
                           buffer.codes + line * PairBuffer::line_stride);
       for (std::size_t line = present; line < kWidth; ++line) from[line] = buffer.zeros;
-      pack_pair_lines_panel<kWidth>(from, depth, out);
+      pack_pair_lines_panel<kWidth>(from, part.depth, out);
     }
   }
 
   template <std::size_t kLines, std::size_t kWidth>
-  void pack_along_lines(std::size_t first_line, std::size_t lines, std::size_t first,
-                        std::size_t depth, std::size_t panel, PairBuffer& buffer,
-                        float* out) const {
+  void pack_along_lines(const PackPart& part, PairBuffer& buffer) const {
+    const auto [first_line, lines, first, depth, out, panel] = part;
     // Lines behind those asked for may be read too: they fill places that nothing is made of.
     const std::size_t readable = direct_ ? lines_ - first_line : lines;
     for (std::size_t k = 0; k < depth; k += PairBuffer::rows) {
