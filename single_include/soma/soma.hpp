@@ -14422,6 +14422,7 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -14557,7 +14558,7 @@ class RowReader {
 class RowWriter {
  public:
   // `stream`: what write() writes goes past the caches, and is there for others after
-  // hwy::FlushStream().
+  // flush().
   explicit RowWriter(const MatrixTarget& target, bool stream = false)
       : target_(target),
         stream_(stream),
@@ -14578,11 +14579,13 @@ class RowWriter {
 
   // At most a row chunk.
   void write(std::size_t row, std::size_t column, const float* values, std::size_t count) {
-    if (!direct() && count % float_lanes == 0) return encode(row, column, values, count);
-    if (direct() && stream_)
-      return write_out(at(row, column), values, count * sizeof(float), true);
-    std::memcpy(place(row, column), values, count * sizeof(float));
-    finish(row, column, count);
+    if (direct()) return write_out(at(row, column), values, count * sizeof(float), stream_);
+    if (count % float_lanes == 0) return encode(row, column, values, count);
+    std::memcpy(buffers_.values, values, count * sizeof(float));
+    encode(row, column, buffers_.values, count);
+  }
+  void flush() const {
+    if (stream_) hwy::FlushStream();
   }
 
  private:
@@ -15210,14 +15213,12 @@ namespace {  // internal linkage: units with other flags have their own
 
 class Evictor {
  public:
-  // `stream`: c goes past the caches, and is there for others after finish().
-  Evictor(const MatrixTarget& c, const Eviction& eviction, bool stream = false)
-      : eviction_(eviction),
-        stream_(stream),
-        old_c_({.data = c.data, .row_stride = c.row_stride}),
-        residual_(eviction.residual),
-        c_(c, stream),
-        pre_activation_(eviction.pre_activation) {}
+  explicit Evictor(const GemmArgs& args)
+      : eviction_(args.eviction),
+        old_c_({.data = args.c.data, .row_stride = args.c.row_stride}),
+        residual_(args.eviction.residual),
+        c_(args.c, args.stream_c),
+        pre_activation_(args.eviction.pre_activation) {}
 
   // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
   // used up. At most a row chunk of columns.
@@ -15225,9 +15226,8 @@ class Evictor {
              float* sums, std::size_t stride) {
     for (std::size_t i = 0; i < rows; ++i) evict_run(row + i, column, columns, sums + i * stride);
   }
-  void finish() const {
-    if (stream_) hwy::FlushStream();
-  }
+  // Behind the last of them: c is there for other threads.
+  void finish() const { c_.flush(); }
 
  private:
   void evict_run(std::size_t row, std::size_t column, std::size_t count, float* values) {
@@ -15248,7 +15248,6 @@ class Evictor {
   }
 
   Eviction eviction_;
-  bool stream_;
   RowReader old_c_, residual_;
   RowWriter c_, pre_activation_;
   ChunkBuffer chunk_;
@@ -18086,7 +18085,7 @@ class GemmStudy {
         b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
         workspace_(args),
         buffer_(new (workspace_.pack) PackBuffer),
-        evictor_(args.c, args.eviction),
+        evictor_(args),
         codec_(make_codec_params(args.accumulation.format)),
         round_(rounding_to(args.accumulation.format, codec_)) {}
 
@@ -18102,6 +18101,7 @@ class GemmStudy {
       for (std::size_t row = 0; row < args_.m; row += rows)
         run_tile({row, column, (std::min)(rows, args_.m - row),
                   (std::min)(columns, args_.n - column), stride});
+    evictor_.finish();
   }
 
  private:
@@ -18365,7 +18365,7 @@ class Gemm {
         b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
         workspace_(args),
         buffer_(new (workspace_.pack) Buffer),
-        evictor_(args.c, args.eviction, args.stream_c) {}
+        evictor_(args) {}
 
   void run() {
     sum();

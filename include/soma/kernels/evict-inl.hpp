@@ -64,14 +64,12 @@ namespace {  // internal linkage: units with other flags have their own
 
 class Evictor {
  public:
-  // `stream`: c goes past the caches, and is there for others after finish().
-  Evictor(const MatrixTarget& c, const Eviction& eviction, bool stream = false)
-      : eviction_(eviction),
-        stream_(stream),
-        old_c_({.data = c.data, .row_stride = c.row_stride}),
-        residual_(eviction.residual),
-        c_(c, stream),
-        pre_activation_(eviction.pre_activation) {}
+  explicit Evictor(const GemmArgs& args)
+      : eviction_(args.eviction),
+        old_c_({.data = args.c.data, .row_stride = args.c.row_stride}),
+        residual_(args.eviction.residual),
+        c_(args.c, args.stream_c),
+        pre_activation_(args.eviction.pre_activation) {}
 
   // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
   // used up. At most a row chunk of columns.
@@ -79,9 +77,8 @@ class Evictor {
              float* sums, std::size_t stride) {
     for (std::size_t i = 0; i < rows; ++i) evict_run(row + i, column, columns, sums + i * stride);
   }
-  void finish() const {
-    if (stream_) hwy::FlushStream();
-  }
+  // Behind the last of them: c is there for other threads.
+  void finish() const { c_.flush(); }
 
  private:
   void evict_run(std::size_t row, std::size_t column, std::size_t count, float* values) {
@@ -102,7 +99,6 @@ class Evictor {
   }
 
   Eviction eviction_;
-  bool stream_;
   RowReader old_c_, residual_;
   RowWriter c_, pre_activation_;
   ChunkBuffer chunk_;

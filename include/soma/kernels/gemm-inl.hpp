@@ -79,7 +79,7 @@ class Gemm {
         b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
         workspace_(args),
         buffer_(new (workspace_.pack) Buffer),
-        evictor_(args.c, args.eviction, args.stream_c) {}
+        evictor_(args) {}
 
   void run() {
     sum();

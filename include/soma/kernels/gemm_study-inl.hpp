@@ -103,7 +103,7 @@ class GemmStudy {
         b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
         workspace_(args),
         buffer_(new (workspace_.pack) PackBuffer),
-        evictor_(args.c, args.eviction),
+        evictor_(args),
         codec_(make_codec_params(args.accumulation.format)),
         round_(rounding_to(args.accumulation.format, codec_)) {}
 
@@ -119,6 +119,7 @@ class GemmStudy {
       for (std::size_t row = 0; row < args_.m; row += rows)
         run_tile({row, column, (std::min)(rows, args_.m - row),
                   (std::min)(columns, args_.n - column), stride});
+    evictor_.finish();
   }
 
  private:

@@ -13,6 +13,7 @@
 #include <soma/kernels/operand.hpp>
 #include <soma/kernels/vectors-inl.hpp>
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -153,7 +154,7 @@ class RowReader {
 class RowWriter {
  public:
   // `stream`: what write() writes goes past the caches, and is there for others after
-  // hwy::FlushStream().
+  // flush().
   explicit RowWriter(const MatrixTarget& target, bool stream = false)
       : target_(target),
         stream_(stream),
@@ -174,11 +175,13 @@ class RowWriter {
 
   // At most a row chunk.
   void write(std::size_t row, std::size_t column, const float* values, std::size_t count) {
-    if (!direct() && count % float_lanes == 0) return encode(row, column, values, count);
-    if (direct() && stream_)
-      return write_out(at(row, column), values, count * sizeof(float), true);
-    std::memcpy(place(row, column), values, count * sizeof(float));
-    finish(row, column, count);
+    if (direct()) return write_out(at(row, column), values, count * sizeof(float), stream_);
+    if (count % float_lanes == 0) return encode(row, column, values, count);
+    std::memcpy(buffers_.values, values, count * sizeof(float));
+    encode(row, column, buffers_.values, count);
+  }
+  void flush() const {
+    if (stream_) hwy::FlushStream();
   }
 
  private:
