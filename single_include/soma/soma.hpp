@@ -5035,7 +5035,7 @@ struct Eviction {
   MatrixTarget pre_activation{};  // m x n; data nullptr: not wanted
   Activation activation = Activation::none;
   DropoutArgs dropout{};
-  MatrixOperand residual{};  // m x n; data nullptr: none
+  MatrixOperand residual{};  // m x n, c itself or apart from it; data nullptr: none
   float* amax = nullptr;     // max(itself, largest finite |value|)
 };
 
@@ -15218,7 +15218,14 @@ class Evictor {
         old_c_({.data = args.c.data, .row_stride = args.c.row_stride}),
         residual_(args.eviction.residual),
         c_(args.c, args.stream_c),
-        pre_activation_(args.eviction.pre_activation) {}
+        pre_activation_(args.eviction.pre_activation),
+        in_place_(c_.direct() && !args.stream_c && !eviction_.accumulate &&
+                  eviction_.residual.data != args.c.data) {}
+
+  // Whether sums may lie in c while they grow, from place() of a row and a column on: c has their
+  // type, and nothing that was there is read.
+  bool in_place() const { return in_place_; }
+  float* place(std::size_t row, std::size_t column) { return c_.place(row, column); }
 
   // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
   // used up. At most a row chunk of columns.
@@ -15244,12 +15251,13 @@ class Evictor {
     if (e.residual.data != nullptr)
       add_in_place(residual_.read(row, column, count, chunk_.values), count, values);
     if (e.amax != nullptr) *e.amax = (std::max)(*e.amax, largest_finite(values, count));
-    c_.write(row, column, values, count);
+    if (!in_place_ || values != place(row, column)) c_.write(row, column, values, count);
   }
 
   Eviction eviction_;
   RowReader old_c_, residual_;
   RowWriter c_, pre_activation_;
+  bool in_place_;
   ChunkBuffer chunk_;
 };
 
@@ -15411,14 +15419,17 @@ struct Bf16Dot {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Where sums of a tile come from and go to; rows lie `stride` floats apart everywhere. Behind the
-// last step `addends` tiles join them, one after another: the first lies `addend_distance` floats
-// before `sums`, the next that much before it, and the result goes to the last of them. Without, to
-// `sums`.
+// Where sums lie, rows `stride` floats apart: on from what is there, or from zero where `fresh`.
+// Behind the last step `addends` tiles join them, one after another: the first lies
+// `addend_distance` floats before `sums`, the next that much before it, and the result goes to the
+// last of them, end().
 struct SumPath {
-  const float* from;  // nullptr: from zero
   float* sums;
-  std::size_t addends, addend_distance, stride;
+  std::size_t stride;
+  bool fresh = true;
+  std::size_t addends = 0, addend_distance = 0;
+
+  float* end() const { return sums - addends * addend_distance; }
 };
 
 // The block of sums at `block` floats from their start is about to be used.
@@ -15441,8 +15452,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void join_sums(std::size_t rows, const floa
       FloatVector sum = hn::Load(d, sums + j);
       float* at = to + j;
       for (std::size_t addend = 0; addend < path.addends; ++addend)
-        sum = hn::Add(hn::Load(d, at -= path.addend_distance), sum);
-      hn::Store(sum, d, at);
+        sum = hn::Add(hn::LoadU(d, at -= path.addend_distance), sum);
+      hn::StoreU(sum, d, at);
     }
 }
 
@@ -15465,16 +15476,16 @@ class MicroKernel {
 
  public:
   // The block of c at `block` floats from its start: sums along k in ascending order, one step at a
-  // time, on their path. b is [steps][micro_columns], aligned to a vector as c is.
+  // time, on their path. b is [steps][micro_columns], aligned to a vector.
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const SumPath& path,
                                                 std::size_t block) {
     FloatVector sums[micro_rows * micro_vectors];
     const std::size_t stride = path.stride;
-    if (path.from == nullptr)
+    if (path.fresh)
       clear(All(), sums);
     else
-      load(All(), sums, path.from + block, stride);
+      load(All(), sums, path.sums + block, stride);
     for (std::size_t i = 0; i < steps; ++i) {
       a.fetch(i);
       FloatVector row[micro_vectors];
@@ -15498,21 +15509,22 @@ class MicroKernel {
   HWY_INLINE static void load(std::index_sequence<i...>, FloatVector* sums, const float* c,
                               std::size_t stride) {
     ((sums[i] =
-          hn::Load(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes)),
+          hn::LoadU(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes)),
      ...);
   }
   template <std::size_t... i>
   HWY_INLINE static void add(std::index_sequence<i...>, FloatVector* sums, const float* c,
                              std::size_t stride) {
     ((sums[i] = hn::Add(
-          hn::Load(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
+          hn::LoadU(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
           sums[i])),
      ...);
   }
   template <std::size_t... i>
   HWY_INLINE static void store(std::index_sequence<i...>, const FloatVector* sums, float* c,
                                std::size_t stride) {
-    (hn::Store(sums[i], Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
+    (hn::StoreU(sums[i], Floats(),
+                c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
      ...);
   }
   template <std::size_t... i>
@@ -15906,7 +15918,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_whole(std::size_t rows, std::
     for (std::size_t row = 0; row < rows; ++row) std::fill_n(c + row * stride, columns, 0.0f);
   for (std::size_t k = 0; k < depth; k += pack_depth) {
     const std::size_t part = (std::min)(pack_depth, depth - k);
-    const SumPath path{fresh && k == 0 ? nullptr : c, c, 0, 0, stride};
+    const SumPath path{c, stride, fresh && k == 0};
     multiply_panels(rows, columns, part, a, b, path);
     a += packed_rows_floats(rows, part);
     b += packed_columns_floats(columns, part);
@@ -17192,7 +17204,7 @@ class NarrowProduct {
 
   void add_block(std::size_t first, std::size_t columns, std::size_t k, std::size_t depth) const {
     const auto* b = static_cast<const float*>(args_.b.data) + k / Products::products;
-    const SumPath path{k == 0 ? nullptr : sums_, sums_, 0, 0, micro_columns};
+    const SumPath path{sums_, micro_columns, k == 0};
     for (std::size_t at = 0; at < columns; at += micro_rows) {
       const MatrixRows rows(b + (first + start_of(at, columns)) * stride_, stride_);
       fetch_sums<micro_rows>(path, (at + micro_rows) * micro_columns);
@@ -17899,7 +17911,7 @@ class PackedPanels {
     for (std::size_t i = 0; i < steps.segments; ++i) {
       const std::size_t length = steps_of({steps.bounds + i, 1});
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
-      sum_segment(block, length, a, b, {nullptr, waiting, neighbours, block_floats, micro_columns},
+      sum_segment(block, length, a, b, {waiting, micro_columns, true, neighbours, block_floats},
                   blocks * block_floats);
       blocks += 1 - neighbours;
       a += panels_floats(block.rows, Kernel::panel_rows, length, Kernel::row_floats);
@@ -18152,8 +18164,7 @@ class GemmStudy {
       const std::size_t until_rounded = (std::min)(chunk - within % chunk, until_joined);
       const std::size_t steps = (std::min)(until_rounded, end - position);
       MicroKernel<FusedMultiplyAdd>::run(steps, {a, a + steps * micro_row_width}, b,
-                                         {within == 0 ? nullptr : sums, sums, 0, 0, micro_columns},
-                                         0);
+                                         {sums, micro_columns, within == 0}, 0);
       a += steps * micro_row_width;
       b += steps * micro_columns;
       position += steps;
@@ -18260,10 +18271,10 @@ class TileKernel {
                                                 const float* HWY_RESTRICT b, const SumPath& path,
                                                 std::size_t block) {
     float* const sums = path.sums + block;
-    if (path.from == nullptr)
+    if (path.fresh)
       clear<kTiles>();
     else
-      load<kTiles>(path.from + block, path.stride);
+      load<kTiles>(sums, path.stride);
     constexpr std::size_t tile = tile_lines * tile_floats, stride = tile_floats * sizeof(float);
     const std::size_t panel = steps * tile;
     for (std::size_t i = 0; i < steps; ++i, a += tile, b += tile) {
@@ -18422,7 +18433,7 @@ class Gemm {
     const std::size_t columns = even_share(args_.n, Panels::most_columns(steps), micro_columns);
     for_tiles(args_.m, columns, (std::min)(columns, gemm_tile_columns) + gemm_tile_padding,
               [&](const GemmTile& tile) {
-                add_block(tile, steps, {nullptr, workspace_.tiles, 0, 0, tile.stride}, true);
+                add_block(tile, steps, {workspace_.tiles, tile.stride}, true);
               });
   }
 
@@ -18467,16 +18478,15 @@ class Gemm {
   void sum_group(const GemmTile& tile, const std::size_t* bounds, float* sums,
                  std::size_t neighbours, bool final) {
     if (group_ != 1)
-      return add_block(tile, {bounds, group_},
-                       {nullptr, sums, neighbours, tile_floats_, tile.stride}, final);
+      return add_block(tile, {bounds, group_}, {sums, tile.stride, true, neighbours, tile_floats_},
+                       final);
     const std::size_t depth = even_share(bounds[1] - bounds[0], Panels::packed_depth, whole_steps);
     for (std::size_t k = bounds[0]; k < bounds[1]; k += depth) {
       const std::size_t block[] = {k, (std::min)(k + depth, bounds[1])};
       const bool last = block[1] == bounds[1];
-      add_block(
-          tile, {block, 1},
-          {k == bounds[0] ? nullptr : sums, sums, last ? neighbours : 0, tile_floats_, tile.stride},
-          final && last);
+      add_block(tile, {block, 1},
+                {sums, tile.stride, k == bounds[0], last ? neighbours : 0, tile_floats_},
+                final && last);
     }
   }
 
@@ -18507,6 +18517,13 @@ class Gemm {
     evictor_.evict(tile.row, tile.column, tile.rows, tile.columns, sums, tile.stride);
   }
 
+  // Whether the sums of some rows and columns grow in c itself, whose they are: a copy less. Whole
+  // blocks only, since the innermost loop writes no others.
+  bool sum_in_c(std::size_t rows, std::size_t columns) const {
+    return groups_ == 1 && evictor_.in_place() && rows % Panels::panel_rows == 0 &&
+           columns % micro_columns == 0;
+  }
+
   // Where `final`, sums leave while they are still near, slab by slab.
   void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
     Panels::pack_b(b_, tile.column, tile.columns, steps, *buffer_, workspace_.b);
@@ -18517,13 +18534,17 @@ class Gemm {
       Panels::pack_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
       for (std::size_t column = 0; column < tile.columns; column += slab) {
         const std::size_t columns = (std::min)(slab, tile.columns - column);
-        const std::size_t at = at_once ? 0 : row * tile.stride + column;
+        SumPath part = path;
+        if (sum_in_c(rows, columns)) {
+          part.sums = evictor_.place(tile.row + row, tile.column + column);
+          part.stride = args_.c.row_stride;
+        } else if (!at_once) {
+          part.sums += row * tile.stride + column;
+        }
         Panels::multiply(rows, {column, columns, tile.columns}, steps, workspace_.a, workspace_.b,
-                         {path.from != nullptr ? path.from + at : nullptr, path.sums + at,
-                          path.addends, path.addend_distance, path.stride});
+                         part);
         if (final)
-          finish({tile.row + row, tile.column + column, rows, columns, tile.stride},
-                 workspace_.tiles + at);
+          finish({tile.row + row, tile.column + column, rows, columns, part.stride}, part.end());
       }
     }
   }

@@ -10,7 +10,7 @@ using namespace soma_test;
 
 namespace {
 
-constexpr std::size_t m = 17, n = 70, k = 40;
+constexpr std::size_t k = 40;
 
 struct Steps {
   bool accumulate, bias, pre_activation, dropout, residual, amax;
@@ -27,8 +27,10 @@ std::vector<Steps> all_steps() {
   return all;
 }
 
-// Everything that an eviction may read.
+// Everything that an eviction may read. 17 x 70 is ragged in both directions; most blocks of
+// 60 x 64 are whole, and their sums grow in c.
 struct Inputs {
+  std::size_t m = 17, n = 70;
   Product product = random_product(m, n, k);
   std::vector<float> old = RandomFloats(3).many(m * n), bias = RandomFloats(4).many(n);
   StoredMatrix residual = store_matrix(m, n, DType::bf16, Layout::padded_rows, RandomFloats(5));
@@ -55,13 +57,13 @@ struct Results {
 Results run(const Context& context, const Inputs& inputs, const Steps& steps) {
   Results results;
   results.c = inputs.old;
-  results.pre_activation.assign(m * n, 0);
+  results.pre_activation.assign(inputs.m * inputs.n, 0);
   GemmArgs args = inputs.product.args();
-  args.c = plain_target(results.c, n);
+  args.c = plain_target(results.c, inputs.n);
   Eviction& e = args.eviction;
   e.accumulate = steps.accumulate;
   if (steps.bias) e.bias = inputs.bias.data();
-  if (steps.pre_activation) e.pre_activation = plain_target(results.pre_activation, n);
+  if (steps.pre_activation) e.pre_activation = plain_target(results.pre_activation, inputs.n);
   e.activation = steps.activation;
   if (steps.dropout) e.dropout = inputs.dropout;
   if (steps.residual) e.residual = inputs.residual.operand;
@@ -75,8 +77,8 @@ reference::EvictedElement<T> evicted(const Inputs& inputs, const Steps& steps, T
                                      std::size_t i) {
   reference::EvictedElement<T> element;
   if (steps.accumulate) element.old = inputs.old[i];
-  if (steps.bias) element.bias = inputs.bias[i % n];
-  if (steps.dropout) element.kept = inputs.kept(i / n, i % n);
+  if (steps.bias) element.bias = inputs.bias[i % inputs.n];
+  if (steps.dropout) element.kept = inputs.kept(i / inputs.n, i % inputs.n);
   if (steps.residual) element.residual = inputs.residual.values[i];
   element.activation = steps.activation;
   element.evict(sum);
@@ -93,55 +95,56 @@ bool near_activation(Activation function, float before, double after) {
 }  // namespace
 
 TEST_CASE("every combination of eviction steps, to the bit", "[unit][gemm]") {
-  const Inputs inputs;
-  const std::vector<float> sums = inputs.product.sums<float>();
-  on_every_target([&](const Context& context) {
-    if (!context.target().fused_multiply_add) return;  // the sums differ; the next case has those
-    for (const Steps& steps : all_steps()) {
-      if (steps.activation != Activation::none && steps.activation != Activation::relu) continue;
-      const Results results = run(context, inputs, steps);
-      std::vector<float> c, pre_activation;
-      float amax = 0.5f;
-      for (std::size_t i = 0; i < m * n; ++i) {
-        const auto element = evicted(inputs, steps, sums[i], i);
-        c.push_back(element.value);
-        pre_activation.push_back(element.pre_activation);
-        if (steps.amax) amax = (std::max)(amax, std::fabs(element.value));
+  for (const Inputs& inputs : {Inputs{}, Inputs{60, 64}}) {
+    const std::vector<float> sums = inputs.product.sums<float>();
+    on_every_target([&](const Context& context) {
+      if (!context.target().fused_multiply_add) return;  // the sums differ; the next case has those
+      for (const Steps& steps : all_steps()) {
+        if (steps.activation != Activation::none && steps.activation != Activation::relu) continue;
+        const Results results = run(context, inputs, steps);
+        std::vector<float> c, pre_activation;
+        float amax = 0.5f;
+        for (std::size_t i = 0; i < sums.size(); ++i) {
+          const auto element = evicted(inputs, steps, sums[i], i);
+          c.push_back(element.value);
+          pre_activation.push_back(element.pre_activation);
+          if (steps.amax) amax = (std::max)(amax, std::fabs(element.value));
+        }
+        CHECK(same_bits(results.c, c));
+        if (steps.pre_activation) CHECK(same_bits(results.pre_activation, pre_activation));
+        CHECK(results.amax == amax);
       }
-      CHECK(same_bits(results.c, c));
-      if (steps.pre_activation) CHECK(same_bits(results.pre_activation, pre_activation));
-      CHECK(results.amax == amax);
-    }
-  });
+    });
+  }
 }
 
 TEST_CASE("activations, between the steps before and after them", "[unit][gemm]") {
-  const Inputs inputs;
-  on_every_target([&](const Context& context) {
-    for (const Activation function :
-         {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::tanh}) {
-      const Steps alone{true, true, true, false, false, true, function};
-      const Results before = run(context, inputs, alone);
-      float largest = 0.5f;
-      for (std::size_t i = 0; i < m * n; ++i) {
-        CHECK(near_activation(function, before.pre_activation[i], before.c[i]));
-        largest = (std::max)(largest, std::fabs(before.c[i]));
+  for (const Inputs& inputs : {Inputs{}, Inputs{60, 64}})
+    on_every_target([&](const Context& context) {
+      for (const Activation function :
+           {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::tanh}) {
+        const Steps alone{true, true, true, false, false, true, function};
+        const Results before = run(context, inputs, alone);
+        float largest = 0.5f;
+        for (std::size_t i = 0; i < before.c.size(); ++i) {
+          CHECK(near_activation(function, before.pre_activation[i], before.c[i]));
+          largest = (std::max)(largest, std::fabs(before.c[i]));
+        }
+        CHECK(before.amax == largest);
+        // Dropout and residual act on those very values, each rounded by itself.
+        const Steps more{true, true, false, true, true, false, function};
+        const Results after = run(context, inputs, more);
+        std::vector<float> wanted;
+        for (std::size_t i = 0; i < before.c.size(); ++i) {
+          reference::EvictedElement<float> element;
+          element.kept = inputs.kept(i / inputs.n, i % inputs.n);
+          element.residual = inputs.residual.values[i];
+          element.evict(before.c[i]);
+          wanted.push_back(element.value);
+        }
+        CHECK(same_bits(after.c, wanted));
       }
-      CHECK(before.amax == largest);
-      // Dropout and residual act on those very values, each rounded by itself.
-      const Steps more{true, true, false, true, true, false, function};
-      const Results after = run(context, inputs, more);
-      std::vector<float> wanted;
-      for (std::size_t i = 0; i < m * n; ++i) {
-        reference::EvictedElement<float> element;
-        element.kept = inputs.kept(i / n, i % n);
-        element.residual = inputs.residual.values[i];
-        element.evict(before.c[i]);
-        wanted.push_back(element.value);
-      }
-      CHECK(same_bits(after.c, wanted));
-    }
-  });
+    });
 }
 
 TEST_CASE("evictions have the same bits on all targets with fused multiply-add",
@@ -164,39 +167,54 @@ TEST_CASE("evictions have the same bits on all targets with fused multiply-add",
 }
 
 TEST_CASE("results of every type, rounded once, drawn by logical index", "[unit][gemm]") {
-  Inputs inputs;
   // Sums around 1, which all types hold.
-  for (const DType dtype : floating_dtypes)
-    for (const Rounding rounding : {Rounding::nearest_even, Rounding::stochastic, Rounding::up})
-      for (const bool by_indices : {false, true})
-        on_every_target([&](const Context& context) {
-          const Steps steps{false, true, false, true, true, true, Activation::gelu};
-          const Results plain = run(context, inputs, steps);
-          TargetMatrix c(m, n, dtype, rounding, by_indices),
-              pre_activation(m, n, dtype, rounding, by_indices);
-          const Results before =
-              run(context, inputs, {false, true, true, false, false, false, Activation::none});
-          Inputs by_row = inputs;
-          GemmArgs args = by_row.product.args();
-          args.c = c.target;
-          args.eviction.bias = inputs.bias.data();
-          args.eviction.pre_activation = pre_activation.target;
-          args.eviction.activation = Activation::gelu;
-          args.eviction.dropout = inputs.dropout;
-          args.eviction.residual = inputs.residual.operand;
-          for (const bool past_caches : {false, true}) {
-            args.stream_c = past_caches;
-            std::fill(c.bytes.begin(), c.bytes.end(), TargetMatrix::untouched);
-            multiply(context, args);
-            INFO(to_string(dtype) << " " << to_string(rounding.mode) << " " << past_caches);
-            CHECK(c.holds(plain.c, n));
-            CHECK(pre_activation.holds(before.c, n));
-          }
-        });
+  for (const Inputs& inputs : {Inputs{}, Inputs{60, 64}})
+    for (const DType dtype : floating_dtypes)
+      for (const Rounding rounding : {Rounding::nearest_even, Rounding::stochastic, Rounding::up})
+        for (const bool by_indices : {false, true})
+          on_every_target([&](const Context& context) {
+            const Steps steps{false, true, false, true, true, true, Activation::gelu};
+            const Results plain = run(context, inputs, steps);
+            TargetMatrix c(inputs.m, inputs.n, dtype, rounding, by_indices),
+                pre_activation(inputs.m, inputs.n, dtype, rounding, by_indices);
+            const Results before =
+                run(context, inputs, {false, true, true, false, false, false, Activation::none});
+            GemmArgs args = inputs.product.args();
+            args.c = c.target;
+            args.eviction.bias = inputs.bias.data();
+            args.eviction.pre_activation = pre_activation.target;
+            args.eviction.activation = Activation::gelu;
+            args.eviction.dropout = inputs.dropout;
+            args.eviction.residual = inputs.residual.operand;
+            for (const bool past_caches : {false, true}) {
+              args.stream_c = past_caches;
+              std::fill(c.bytes.begin(), c.bytes.end(), TargetMatrix::untouched);
+              multiply(context, args);
+              INFO(to_string(dtype) << " " << to_string(rounding.mode) << " " << past_caches);
+              CHECK(c.holds(plain.c, inputs.n));
+              CHECK(pre_activation.holds(before.c, inputs.n));
+            }
+          });
+}
+
+TEST_CASE("a residual may be c itself", "[unit][gemm]") {
+  for (const Inputs& inputs : {Inputs{}, Inputs{60, 64}})
+    on_every_target([&](const Context& context) {
+      std::vector<float> apart(inputs.old.size()), same = inputs.old;
+      GemmArgs args = inputs.product.args();
+      args.eviction.residual = {.data = inputs.old.data(), .row_stride = inputs.n};
+      args.c = plain_target(apart, inputs.n);
+      multiply(context, args);
+      args.eviction.residual.data = same.data();
+      args.c = plain_target(same, inputs.n);
+      multiply(context, args);
+      CHECK(same_bits(same, apart));
+    });
 }
 
 TEST_CASE("dropout draws by row indices where there are any", "[unit][gemm]") {
   Inputs inputs;
+  const std::size_t m = inputs.m, n = inputs.n;
   std::vector<std::uint64_t> rows;
   for (std::size_t i = 0; i < m; ++i)
     rows.push_back((std::uint64_t{1} << 33) + 997 * ((i * 5) % m));
@@ -215,17 +233,17 @@ TEST_CASE("dropout draws by row indices where there are any", "[unit][gemm]") {
     }
     CHECK(same_bits(results.c, wanted));
     // A quarter, within five standard deviations: sqrt(m n 3/16) < 15.
-    CHECK(std::fabs(static_cast<double>(dropped) - m * n / 4.0) < 75);
+    CHECK(std::fabs(static_cast<double>(dropped) - static_cast<double>(m * n) / 4) < 75);
   });
 }
 
 TEST_CASE("without k the eviction still runs, on zeros", "[unit][gemm]") {
   Inputs inputs;
-  inputs.product = random_product(m, n, 0);
+  inputs.product = random_product(inputs.m, inputs.n, 0);
   const Steps steps{true, true, true, false, true, true, Activation::relu};
   on_every_target([&](const Context& context) {
     const Results results = run(context, inputs, steps);
-    for (std::size_t i = 0; i < m * n; ++i)
+    for (std::size_t i = 0; i < results.c.size(); ++i)
       CHECK(results.c[i] == evicted(inputs, steps, 0.0f, i).value);
   });
 }
@@ -239,12 +257,13 @@ TEST_CASE("amax counts finite values only, dropped values are zero whatever they
   on_every_target([&](const Context& context) {
     const Results results = run(context, inputs, steps);
     float largest = 0.5f;
-    for (std::size_t i = 0; i < m * n; ++i) {
+    for (std::size_t i = 0; i < results.c.size(); ++i) {
       const float value = results.c[i];
-      if (inputs.kept(i / n, i % n) == 0)
+      const std::size_t column = i % inputs.n;
+      if (inputs.kept(i / inputs.n, column) == 0)
         CHECK(value == 0);
       else
-        CHECK(std::isfinite(value) == (i % n != 3 && i % n != 4));
+        CHECK(std::isfinite(value) == (column != 3 && column != 4));
       if (std::isfinite(value)) largest = (std::max)(largest, std::fabs(value));
     }
     CHECK(results.amax == largest);

@@ -50,6 +50,8 @@ TEST_CASE("products of more than is packed together", "[unit][gemm]") {
   // Of b 2^20 floats and of k 1,024 steps.
   check_product(random_product(20, 1100, 1000, {}, Layout::contiguous, Layout::transposed));
   check_product(random_product(60, 70, 2500));
+  // Whole blocks of every target, whose sums wait in c.
+  check_product(random_product(336, 64, 1100));
 }
 
 TEST_CASE("several tiles in both directions", "[unit][gemm]") {

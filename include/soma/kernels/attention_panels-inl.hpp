@@ -107,7 +107,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_whole(std::size_t rows, std::
     for (std::size_t row = 0; row < rows; ++row) std::fill_n(c + row * stride, columns, 0.0f);
   for (std::size_t k = 0; k < depth; k += pack_depth) {
     const std::size_t part = (std::min)(pack_depth, depth - k);
-    const SumPath path{fresh && k == 0 ? nullptr : c, c, 0, 0, stride};
+    const SumPath path{c, stride, fresh && k == 0};
     multiply_panels(rows, columns, part, a, b, path);
     a += packed_rows_floats(rows, part);
     b += packed_columns_floats(columns, part);

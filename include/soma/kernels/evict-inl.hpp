@@ -69,7 +69,14 @@ class Evictor {
         old_c_({.data = args.c.data, .row_stride = args.c.row_stride}),
         residual_(args.eviction.residual),
         c_(args.c, args.stream_c),
-        pre_activation_(args.eviction.pre_activation) {}
+        pre_activation_(args.eviction.pre_activation),
+        in_place_(c_.direct() && !args.stream_c && !eviction_.accumulate &&
+                  eviction_.residual.data != args.c.data) {}
+
+  // Whether sums may lie in c while they grow, from place() of a row and a column on: c has their
+  // type, and nothing that was there is read.
+  bool in_place() const { return in_place_; }
+  float* place(std::size_t row, std::size_t column) { return c_.place(row, column); }
 
   // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
   // used up. At most a row chunk of columns.
@@ -95,12 +102,13 @@ class Evictor {
     if (e.residual.data != nullptr)
       add_in_place(residual_.read(row, column, count, chunk_.values), count, values);
     if (e.amax != nullptr) *e.amax = (std::max)(*e.amax, largest_finite(values, count));
-    c_.write(row, column, values, count);
+    if (!in_place_ || values != place(row, column)) c_.write(row, column, values, count);
   }
 
   Eviction eviction_;
   RowReader old_c_, residual_;
   RowWriter c_, pre_activation_;
+  bool in_place_;
   ChunkBuffer chunk_;
 };
 

@@ -136,7 +136,7 @@ class Gemm {
     const std::size_t columns = even_share(args_.n, Panels::most_columns(steps), micro_columns);
     for_tiles(args_.m, columns, (std::min)(columns, gemm_tile_columns) + gemm_tile_padding,
               [&](const GemmTile& tile) {
-                add_block(tile, steps, {nullptr, workspace_.tiles, 0, 0, tile.stride}, true);
+                add_block(tile, steps, {workspace_.tiles, tile.stride}, true);
               });
   }
 
@@ -181,16 +181,15 @@ class Gemm {
   void sum_group(const GemmTile& tile, const std::size_t* bounds, float* sums,
                  std::size_t neighbours, bool final) {
     if (group_ != 1)
-      return add_block(tile, {bounds, group_},
-                       {nullptr, sums, neighbours, tile_floats_, tile.stride}, final);
+      return add_block(tile, {bounds, group_}, {sums, tile.stride, true, neighbours, tile_floats_},
+                       final);
     const std::size_t depth = even_share(bounds[1] - bounds[0], Panels::packed_depth, whole_steps);
     for (std::size_t k = bounds[0]; k < bounds[1]; k += depth) {
       const std::size_t block[] = {k, (std::min)(k + depth, bounds[1])};
       const bool last = block[1] == bounds[1];
-      add_block(
-          tile, {block, 1},
-          {k == bounds[0] ? nullptr : sums, sums, last ? neighbours : 0, tile_floats_, tile.stride},
-          final && last);
+      add_block(tile, {block, 1},
+                {sums, tile.stride, k == bounds[0], last ? neighbours : 0, tile_floats_},
+                final && last);
     }
   }
 
@@ -221,6 +220,13 @@ class Gemm {
     evictor_.evict(tile.row, tile.column, tile.rows, tile.columns, sums, tile.stride);
   }
 
+  // Whether the sums of some rows and columns grow in c itself, whose they are: a copy less. Whole
+  // blocks only, since the innermost loop writes no others.
+  bool sum_in_c(std::size_t rows, std::size_t columns) const {
+    return groups_ == 1 && evictor_.in_place() && rows % Panels::panel_rows == 0 &&
+           columns % micro_columns == 0;
+  }
+
   // Where `final`, sums leave while they are still near, slab by slab.
   void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
     Panels::pack_b(b_, tile.column, tile.columns, steps, *buffer_, workspace_.b);
@@ -231,13 +237,17 @@ class Gemm {
       Panels::pack_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
       for (std::size_t column = 0; column < tile.columns; column += slab) {
         const std::size_t columns = (std::min)(slab, tile.columns - column);
-        const std::size_t at = at_once ? 0 : row * tile.stride + column;
+        SumPath part = path;
+        if (sum_in_c(rows, columns)) {
+          part.sums = evictor_.place(tile.row + row, tile.column + column);
+          part.stride = args_.c.row_stride;
+        } else if (!at_once) {
+          part.sums += row * tile.stride + column;
+        }
         Panels::multiply(rows, {column, columns, tile.columns}, steps, workspace_.a, workspace_.b,
-                         {path.from != nullptr ? path.from + at : nullptr, path.sums + at,
-                          path.addends, path.addend_distance, path.stride});
+                         part);
         if (final)
-          finish({tile.row + row, tile.column + column, rows, columns, tile.stride},
-                 workspace_.tiles + at);
+          finish({tile.row + row, tile.column + column, rows, columns, part.stride}, part.end());
       }
     }
   }

@@ -27,7 +27,7 @@ struct Eviction {
   MatrixTarget pre_activation{};  // m x n; data nullptr: not wanted
   Activation activation = Activation::none;
   DropoutArgs dropout{};
-  MatrixOperand residual{};  // m x n; data nullptr: none
+  MatrixOperand residual{};  // m x n, c itself or apart from it; data nullptr: none
   float* amax = nullptr;     // max(itself, largest finite |value|)
 };
 

@@ -69,14 +69,17 @@ struct Bf16Dot {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Where sums of a tile come from and go to; rows lie `stride` floats apart everywhere. Behind the
-// last step `addends` tiles join them, one after another: the first lies `addend_distance` floats
-// before `sums`, the next that much before it, and the result goes to the last of them. Without, to
-// `sums`.
+// Where sums lie, rows `stride` floats apart: on from what is there, or from zero where `fresh`.
+// Behind the last step `addends` tiles join them, one after another: the first lies
+// `addend_distance` floats before `sums`, the next that much before it, and the result goes to the
+// last of them, end().
 struct SumPath {
-  const float* from;  // nullptr: from zero
   float* sums;
-  std::size_t addends, addend_distance, stride;
+  std::size_t stride;
+  bool fresh = true;
+  std::size_t addends = 0, addend_distance = 0;
+
+  float* end() const { return sums - addends * addend_distance; }
 };
 
 // The block of sums at `block` floats from their start is about to be used.
@@ -99,8 +102,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void join_sums(std::size_t rows, const floa
       FloatVector sum = hn::Load(d, sums + j);
       float* at = to + j;
       for (std::size_t addend = 0; addend < path.addends; ++addend)
-        sum = hn::Add(hn::Load(d, at -= path.addend_distance), sum);
-      hn::Store(sum, d, at);
+        sum = hn::Add(hn::LoadU(d, at -= path.addend_distance), sum);
+      hn::StoreU(sum, d, at);
     }
 }
 
@@ -123,16 +126,16 @@ class MicroKernel {
 
  public:
   // The block of c at `block` floats from its start: sums along k in ascending order, one step at a
-  // time, on their path. b is [steps][micro_columns], aligned to a vector as c is.
+  // time, on their path. b is [steps][micro_columns], aligned to a vector.
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const SumPath& path,
                                                 std::size_t block) {
     FloatVector sums[micro_rows * micro_vectors];
     const std::size_t stride = path.stride;
-    if (path.from == nullptr)
+    if (path.fresh)
       clear(All(), sums);
     else
-      load(All(), sums, path.from + block, stride);
+      load(All(), sums, path.sums + block, stride);
     for (std::size_t i = 0; i < steps; ++i) {
       a.fetch(i);
       FloatVector row[micro_vectors];
@@ -156,21 +159,22 @@ class MicroKernel {
   HWY_INLINE static void load(std::index_sequence<i...>, FloatVector* sums, const float* c,
                               std::size_t stride) {
     ((sums[i] =
-          hn::Load(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes)),
+          hn::LoadU(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes)),
      ...);
   }
   template <std::size_t... i>
   HWY_INLINE static void add(std::index_sequence<i...>, FloatVector* sums, const float* c,
                              std::size_t stride) {
     ((sums[i] = hn::Add(
-          hn::Load(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
+          hn::LoadU(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
           sums[i])),
      ...);
   }
   template <std::size_t... i>
   HWY_INLINE static void store(std::index_sequence<i...>, const FloatVector* sums, float* c,
                                std::size_t stride) {
-    (hn::Store(sums[i], Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
+    (hn::StoreU(sums[i], Floats(),
+                c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
      ...);
   }
   template <std::size_t... i>

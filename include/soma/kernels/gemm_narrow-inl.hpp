@@ -107,7 +107,7 @@ class NarrowProduct {
 
   void add_block(std::size_t first, std::size_t columns, std::size_t k, std::size_t depth) const {
     const auto* b = static_cast<const float*>(args_.b.data) + k / Products::products;
-    const SumPath path{k == 0 ? nullptr : sums_, sums_, 0, 0, micro_columns};
+    const SumPath path{sums_, micro_columns, k == 0};
     for (std::size_t at = 0; at < columns; at += micro_rows) {
       const MatrixRows rows(b + (first + start_of(at, columns)) * stride_, stride_);
       fetch_sums<micro_rows>(path, (at + micro_rows) * micro_columns);

@@ -156,7 +156,7 @@ class PackedPanels {
     for (std::size_t i = 0; i < steps.segments; ++i) {
       const std::size_t length = steps_of({steps.bounds + i, 1});
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
-      sum_segment(block, length, a, b, {nullptr, waiting, neighbours, block_floats, micro_columns},
+      sum_segment(block, length, a, b, {waiting, micro_columns, true, neighbours, block_floats},
                   blocks * block_floats);
       blocks += 1 - neighbours;
       a += panels_floats(block.rows, Kernel::panel_rows, length, Kernel::row_floats);

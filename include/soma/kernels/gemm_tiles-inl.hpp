@@ -77,10 +77,10 @@ class TileKernel {
                                                 const float* HWY_RESTRICT b, const SumPath& path,
                                                 std::size_t block) {
     float* const sums = path.sums + block;
-    if (path.from == nullptr)
+    if (path.fresh)
       clear<kTiles>();
     else
-      load<kTiles>(path.from + block, path.stride);
+      load<kTiles>(sums, path.stride);
     constexpr std::size_t tile = tile_lines * tile_floats, stride = tile_floats * sizeof(float);
     const std::size_t panel = steps * tile;
     for (std::size_t i = 0; i < steps; ++i, a += tile, b += tile) {
