@@ -5039,6 +5039,12 @@ struct Eviction {
   float* amax = nullptr;     // max(itself, largest finite |value|)
 };
 
+// Columns of b that are packed once for several calls (GemmKernels::pack_b). Each has some.
+struct PackedB {
+  float* data = nullptr;               // aligned to 64 bytes; nullptr: each call packs its own
+  std::size_t first = 0, columns = 0;  // of the packed columns: the call's first, and all
+};
+
 struct GemmArgs {
   std::size_t m = 0, n = 0, k = 0;
   MatrixOperand a{};    // m x k
@@ -5059,11 +5065,25 @@ struct GemmArgs {
   float* factor = nullptr;
   // c is written past the caches: for results that are large and that nobody reads soon.
   bool stream_c = false;
+  PackedB packed_b{};
   std::byte* workspace = nullptr;  // GemmKernels::workspace_bytes(), aligned to 64 bytes
+};
+
+// How a product is cut whose b is packed once for all calls.
+struct SharedPacking {
+  std::size_t columns = 0;    // that are packed together; 0: this product is not cut so
+  std::size_t bytes = 0;      // of that many
+  std::size_t rows = 0;       // of a call, at best
+  std::size_t workspace = 0;  // bytes for a call with that many rows, or one that packs
 };
 
 struct GemmKernels {
   void (*multiply)(const GemmArgs&) noexcept;
+  // For calls that share a packed b: pack_b() packs the n columns of its args to packed_b, and
+  // multiply() with packed_b reads it. Both want the workspace that shared_packing() of the whole
+  // product says, and cuts of columns at multiples of tile_columns.
+  SharedPacking (*shared_packing)(const GemmArgs&) noexcept;
+  void (*pack_b)(const GemmArgs&) noexcept;
   // For any product of m x k and k x n with that many segments of k, whose GemmArgs say `products`;
   // never decreases with m, n, k or segments.
   std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t k, std::size_t segments,
@@ -17169,7 +17189,7 @@ class NarrowProduct {
                             ? b.dtype == DType::fp32 && b.scale == 1
                             : b.dtype == DType::bf16 && args.k % 2 == 0 && b.column_stride % 2 == 0;
     return places && b.row_stride == 1 && args.m <= narrow_rows && args.n >= narrow_columns &&
-           args.segments.count == 1 && args.k != 0;
+           args.segments.count == 1 && args.k != 0 && args.packed_b.data == nullptr;
   }
 
   // `memory`: floats for a panel of a and for the sums of `columns` columns.
@@ -17718,8 +17738,8 @@ struct GemmWorkspace {
   // Bytes of the parts; never less for larger arguments.
   struct Sizes {
     std::size_t pack, a, b, tiles;
-    Sizes(std::size_t m, std::size_t n, std::size_t k, std::size_t segments,
-          Bf16Products products) {
+    Sizes(std::size_t m, std::size_t n, std::size_t k, std::size_t segments, Bf16Products products,
+          bool packs_b = true) {
       const bool in_tiles = products == Bf16Products::tiles;
       const std::size_t in_lines = round_up_to(m, tile_lines);
       const std::size_t rows = (std::max)(round_up_to(m, micro_rows), in_tiles ? in_lines : 0);
@@ -17735,14 +17755,16 @@ struct GemmWorkspace {
       if (in_tiles)
         a = (std::max)(a, floats((std::min)(in_lines, tile_packed_rows) *
                                  (std::min)(steps, tile_packed_steps)));
-      b = floats((std::min)(columns * packed_steps, gemm_packed_floats));
+      b = packs_b ? floats((std::min)(columns * packed_steps, gemm_packed_floats)) : 0;
       tiles = floats((std::min)(levels * rows * tile_columns, gemm_tiles_capacity(levels)));
     }
     static std::size_t floats(std::size_t count) { return round_up_to(count * sizeof(float), 64); }
+    std::size_t all() const { return pack + a + b + tiles; }
   };
 
   explicit GemmWorkspace(const GemmArgs& args) {
-    const Sizes sizes(args.m, args.n, args.k, args.segments.count, args.bf16_products);
+    const Sizes sizes(args.m, args.n, args.k, args.segments.count, args.bf16_products,
+                      args.packed_b.data == nullptr);
     std::byte* from = args.workspace;
     pack = from;
     a = reinterpret_cast<float*>(from += sizes.pack);
@@ -17768,8 +17790,7 @@ struct GemmTile {
 static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n, std::size_t k,
                                                std::size_t segments,
                                                Bf16Products products) noexcept {
-  const GemmWorkspace::Sizes sizes(m, n, k, segments, products);
-  return sizes.pack + sizes.a + sizes.b + sizes.tiles;
+  return GemmWorkspace::Sizes(m, n, k, segments, products).all();
 }
 
 }  // namespace HWY_NAMESPACE
@@ -17815,24 +17836,29 @@ class PackedPanels {
            Kernel::panel_columns / micro_columns * micro_columns;
   }
 
-  static void pack_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
-                     Buffer& buffer, float* out) {
-    pack(steps, row, count, Kernel::panel_rows, Kernel::row_floats, out,
-         [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
-  }
-  static void pack_b(const Source& b, std::size_t column, std::size_t count,
-                     const PackedSteps& steps, Buffer& buffer, float* out) {
-    pack(steps, column, count, Kernel::panel_columns, Kernel::column_floats, out,
-         [&](const PackPart& part) { Kernel::pack_b(b, part, buffer); });
+  static std::size_t packed_b_floats(std::size_t columns, const PackedSteps& steps) {
+    return panels_floats(columns, Kernel::panel_columns, steps_of(steps), Kernel::column_floats);
   }
 
-  // Some columns of the `packed` ones.
-  struct Columns {
+  // Some rows or columns of those that are packed together.
+  struct Lines {
     std::size_t first, count, packed;
   };
 
+  // Lines of an operand from `line` on.
+  static void pack_a(const Source& a, std::size_t line, const Lines& rows, const PackedSteps& steps,
+                     Buffer& buffer, float* out) {
+    pack(steps, line, rows, Kernel::panel_rows, Kernel::row_floats, out,
+         [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
+  }
+  static void pack_b(const Source& b, std::size_t line, const Lines& columns,
+                     const PackedSteps& steps, Buffer& buffer, float* out) {
+    pack(steps, line, columns, Kernel::panel_columns, Kernel::column_floats, out,
+         [&](const PackPart& part) { Kernel::pack_b(b, part, buffer); });
+  }
+
   // Sums on their path, block by block.
-  static void multiply(std::size_t rows, const Columns& columns, const PackedSteps& steps,
+  static void multiply(std::size_t rows, const Lines& columns, const PackedSteps& steps,
                        const float* a, const float* b, const SumPath& path) {
     // A panel of b is near while the panels of a pass.
     for (std::size_t j = 0; j < columns.count; j += micro_columns)
@@ -17866,27 +17892,28 @@ class PackedPanels {
 
   // `floats` of a step in a panel of `width` lines.
   template <class Each>
-  static void pack(const PackedSteps& steps, std::size_t first_line, std::size_t lines,
+  static void pack(const PackedSteps& steps, std::size_t first_line, const Lines& lines,
                    std::size_t width, std::size_t floats, float* out, const Each& each) {
     constexpr std::size_t most = Source::most_depth;
     static_assert(most % Kernel::depth == 0);
     for (std::size_t i = 0; i < steps.segments; ++i) {
       const std::size_t panel = steps_of({steps.bounds + i, 1}) * floats;
       const std::size_t first = steps.bounds[i], end = steps.bounds[i + 1];
-      for (std::size_t line = 0; line < lines; line += pack_lines) {
-        const std::size_t count = (std::min)(pack_lines, lines - line);
+      for (std::size_t line = 0; line < lines.count; line += pack_lines) {
+        const std::size_t count = (std::min)(pack_lines, lines.count - line);
+        float* const to = out + (lines.first + line) / width * panel;
         for (std::size_t k = first; k < end; k += most)
           each({first_line + line, count, k, (std::min)(most, end - k),
-                out + (k - first) / Kernel::depth * floats, panel});
-        out += (count + width - 1) / width * panel;
+                to + (k - first) / Kernel::depth * floats, panel});
       }
+      out += (lines.packed + width - 1) / width * panel;
     }
   }
 
   // Where a block of c lies among the rows and columns that are packed.
   struct Block {
     std::size_t row, column, rows;
-    Columns columns;
+    Lines columns;
 
     std::size_t at(const SumPath& path) const { return row * path.stride + column; }
   };
@@ -18368,10 +18395,7 @@ class Gemm {
  public:
   explicit Gemm(const GemmArgs& args)
       : args_(args),
-        whole_{0, args.k},
-        bounds_(args.segments.bounds != nullptr ? args.segments.bounds : whole_),
-        group_(Panels::group_of(bounds_, segment_count(args))),
-        groups_(segment_count(args) / group_),
+        cut_(args),
         a_(args.a, args.m, args.a.row_stride, args.a.column_stride),
         b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
         workspace_(args),
@@ -18381,6 +18405,24 @@ class Gemm {
   void run() {
     sum();
     evictor_.finish();
+  }
+
+  // As GemmKernels has them.
+  static SharedPacking shared_packing(const GemmArgs& args) {
+    if constexpr (!std::is_void_v<Narrow>)
+      if (Narrow::takes(args)) return {};
+    const Cut cut(args);
+    if (!cut.in_one_block(args)) return {};
+    const std::size_t columns =
+        even_share(args.n, Panels::most_columns(cut.steps()), micro_columns);
+    const GemmWorkspace::Sizes sizes((std::min)(args.m, Panels::packed_rows), columns, args.k,
+                                     args.segments.count, args.bf16_products, false);
+    return {columns, Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
+            Panels::packed_rows, sizes.all()};
+  }
+  void pack_b() {
+    const PackedB& to = args_.packed_b;
+    Panels::pack_b(b_, 0, {to.first, args_.n, to.columns}, cut_.steps(), *buffer_, to.data);
   }
 
  private:
@@ -18393,20 +18435,35 @@ class Gemm {
     if (in_one_block()) return run_at_once();
     const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
     const std::size_t stride = columns + gemm_tile_padding;
-    const std::size_t capacity = gemm_tile_capacity(gemm_levels(groups_));
+    const std::size_t capacity = gemm_tile_capacity(gemm_levels(cut_.groups));
     const std::size_t rows = even_share(
         args_.m, capacity / stride / Panels::panel_rows * Panels::panel_rows, Panels::panel_rows);
     tile_floats_ = rows * stride;
     for_tiles(rows, columns, stride, [&](const GemmTile& tile) { sum_tile(tile); });
   }
 
-  static std::size_t segment_count(const GemmArgs& args) {
-    return args.segments.bounds != nullptr ? args.segments.count : 1;
-  }
+  // Groups of neighbouring segments that are packed together.
+  struct Cut {
+    explicit Cut(const GemmArgs& args)
+        : whole{0, args.k}, bounds(args.segments.bounds != nullptr ? args.segments.bounds : whole) {
+      const std::size_t segments = args.segments.bounds != nullptr ? args.segments.count : 1;
+      group = Panels::group_of(bounds, segments);
+      groups = segments / group;
+    }
+    Cut(const Cut&) = delete;
+    Cut& operator=(const Cut&) = delete;
 
-  bool in_one_block() const {
-    return groups_ == 1 && args_.k != 0 && (group_ != 1 || args_.k <= Panels::packed_depth);
-  }
+    bool in_one_block(const GemmArgs& args) const {
+      return groups == 1 && args.k != 0 && (group != 1 || args.k <= Panels::packed_depth);
+    }
+    PackedSteps steps() const { return {bounds, group}; }
+
+    std::size_t whole[2];
+    const std::size_t* bounds;
+    std::size_t group = 1, groups = 1;  // segments in a group, and groups
+  };
+
+  bool in_one_block() const { return cut_.in_one_block(args_); }
 
   template <class Each>
   void for_tiles(std::size_t rows, std::size_t columns, std::size_t stride, const Each& each) {
@@ -18429,7 +18486,7 @@ class Gemm {
   // Sums that are whole at once leave at once: they need no tile to wait in, and as many columns
   // are packed together as have room.
   void run_at_once() {
-    const PackedSteps steps{bounds_, group_};
+    const PackedSteps steps = cut_.steps();
     const std::size_t columns = even_share(args_.n, Panels::most_columns(steps), micro_columns);
     for_tiles(args_.m, columns, (std::min)(columns, gemm_tile_columns) + gemm_tile_padding,
               [&](const GemmTile& tile) {
@@ -18444,7 +18501,7 @@ class Gemm {
     bool full[gemm_most_levels] = {};    // what waits, level by level: tiles, or nothing
     std::size_t waiting = 0, tiles = 0;  // levels, and tiles on them
     const bool any_empty = has_empty_group();
-    for (std::size_t group = 0; group < groups_; ++group) {
+    for (std::size_t group = 0; group < cut_.groups; ++group) {
       const bool empty = is_empty(group);
       // Each trailing one of the group's number is a neighbour that waits, the nearest last.
       std::size_t neighbours = 0;
@@ -18452,8 +18509,8 @@ class Gemm {
         neighbours += full[--waiting] ? 1u : 0u;
       if (!empty) {
         // They are added while the group's own sums are in registers.
-        sum_group(tile, bounds_ + group * group_, workspace_.tiles + tiles * tile_floats_,
-                  neighbours, !any_empty && group + 1 == groups_);
+        sum_group(tile, cut_.bounds + group * cut_.group, workspace_.tiles + tiles * tile_floats_,
+                  neighbours, !any_empty && group + 1 == cut_.groups);
         tiles += 1 - neighbours;
       } else {
         for (; neighbours > 1; --neighbours) add_last(tile, --tiles);
@@ -18466,10 +18523,10 @@ class Gemm {
   }
 
   bool is_empty(std::size_t group) const {
-    return bounds_[group * group_] == bounds_[(group + 1) * group_];
+    return cut_.bounds[group * cut_.group] == cut_.bounds[(group + 1) * cut_.group];
   }
   bool has_empty_group() const {
-    for (std::size_t group = 0; group < groups_; ++group)
+    for (std::size_t group = 0; group < cut_.groups; ++group)
       if (is_empty(group)) return true;
     return false;
   }
@@ -18477,9 +18534,9 @@ class Gemm {
   // `final`: the sums are those of the product then, and leave.
   void sum_group(const GemmTile& tile, const std::size_t* bounds, float* sums,
                  std::size_t neighbours, bool final) {
-    if (group_ != 1)
-      return add_block(tile, {bounds, group_}, {sums, tile.stride, true, neighbours, tile_floats_},
-                       final);
+    if (cut_.group != 1)
+      return add_block(tile, {bounds, cut_.group},
+                       {sums, tile.stride, true, neighbours, tile_floats_}, final);
     const std::size_t depth = even_share(bounds[1] - bounds[0], Panels::packed_depth, whole_steps);
     for (std::size_t k = bounds[0]; k < bounds[1]; k += depth) {
       const std::size_t block[] = {k, (std::min)(k + depth, bounds[1])};
@@ -18520,18 +18577,22 @@ class Gemm {
   // Whether the sums of some rows and columns grow in c itself, whose they are: a copy less. Whole
   // blocks only, since the innermost loop writes no others.
   bool sum_in_c(std::size_t rows, std::size_t columns) const {
-    return groups_ == 1 && evictor_.in_place() && rows % Panels::panel_rows == 0 &&
+    return cut_.groups == 1 && evictor_.in_place() && rows % Panels::panel_rows == 0 &&
            columns % micro_columns == 0;
   }
 
   // Where `final`, sums leave while they are still near, slab by slab.
   void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
-    Panels::pack_b(b_, tile.column, tile.columns, steps, *buffer_, workspace_.b);
+    const PackedB& shared = args_.packed_b;
+    const float* b = shared.data != nullptr ? shared.data : workspace_.b;
+    const std::size_t packed = shared.data != nullptr ? shared.columns : tile.columns;
+    if (shared.data == nullptr)
+      Panels::pack_b(b_, tile.column, {0, packed, packed}, steps, *buffer_, workspace_.b);
     const bool at_once = in_one_block();
     const std::size_t slab = even_share(tile.columns, gemm_tile_columns, micro_columns);
     for (std::size_t row = 0; row < tile.rows; row += Panels::packed_rows) {
       const std::size_t rows = (std::min)(Panels::packed_rows, tile.rows - row);
-      Panels::pack_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
+      Panels::pack_a(a_, tile.row + row, {0, rows, rows}, steps, *buffer_, workspace_.a);
       for (std::size_t column = 0; column < tile.columns; column += slab) {
         const std::size_t columns = (std::min)(slab, tile.columns - column);
         SumPath part = path;
@@ -18541,7 +18602,7 @@ class Gemm {
         } else if (!at_once) {
           part.sums += row * tile.stride + column;
         }
-        Panels::multiply(rows, {column, columns, tile.columns}, steps, workspace_.a, workspace_.b,
+        Panels::multiply(rows, {shared.first + column, columns, packed}, steps, workspace_.a, b,
                          part);
         if (final)
           finish({tile.row + row, tile.column + column, rows, columns, part.stride}, part.end());
@@ -18550,9 +18611,7 @@ class Gemm {
   }
 
   const GemmArgs& args_;
-  std::size_t whole_[2];
-  const std::size_t* bounds_;
-  std::size_t group_, groups_;  // segments in a group, and groups
+  Cut cut_;
   std::size_t tile_floats_ = 0;
   Source a_, b_;
   GemmWorkspace workspace_;
@@ -18563,17 +18622,35 @@ class Gemm {
 
 }  // namespace
 
-static inline void gemm_kernel(const GemmArgs& args) noexcept {
-  if (args.m == 0 || args.n == 0) return;
-  if (!args.accumulation.plain()) return GemmStudy(args).run();
+// Calls each(std::type_identity<Gemm<...>>) with the kind of product that these operands take.
+template <class Each>
+static auto with_gemm([[maybe_unused]] const GemmArgs& args, const Each& each) {
 #if SOMA_HAS_BF16_DOT
   if (args.bf16_products != Bf16Products::widened && PairSource::takes(args.a) &&
       PairSource::takes(args.b))
     return args.bf16_products == Bf16Products::tiles
-               ? Gemm<PackedPanels<TileKernel>>(args).run()
-               : Gemm<PackedPanels<VectorKernel<Bf16Dot>>>(args).run();
+               ? each(std::type_identity<Gemm<PackedPanels<TileKernel>>>())
+               : each(std::type_identity<Gemm<PackedPanels<VectorKernel<Bf16Dot>>>>());
 #endif
-  Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd>>>(args).run();
+  return each(std::type_identity<Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd>>>>());
+}
+
+static inline void gemm_kernel(const GemmArgs& args) noexcept {
+  if (args.m == 0 || args.n == 0) return;
+  if (!args.accumulation.plain()) return GemmStudy(args).run();
+  with_gemm(args,
+            [&]<class Product>(std::type_identity<Product>) HWY_ATTR { Product(args).run(); });
+}
+
+static inline SharedPacking gemm_shared_packing(const GemmArgs& args) noexcept {
+  if (!args.accumulation.plain()) return {};
+  return with_gemm(args, [&]<class Product>(std::type_identity<Product>)
+                             HWY_ATTR { return Product::shared_packing(args); });
+}
+
+static inline void gemm_pack_b(const GemmArgs& args) noexcept {
+  with_gemm(args,
+            [&]<class Product>(std::type_identity<Product>) HWY_ATTR { Product(args).pack_b(); });
 }
 
 static inline std::size_t gemm_tile_rows(Bf16Products products) noexcept {
@@ -18584,8 +18661,8 @@ static inline std::size_t gemm_tile_rows(Bf16Products products) noexcept {
   return micro_rows;
 }
 
-static constexpr GemmKernels gemm_kernels{gemm_kernel, gemm_workspace_bytes, gemm_tile_rows,
-                                          micro_columns};
+static constexpr GemmKernels gemm_kernels{gemm_kernel,          gemm_shared_packing, gemm_pack_b,
+                                          gemm_workspace_bytes, gemm_tile_rows,      micro_columns};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
@@ -22927,14 +23004,113 @@ inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
   return best;
 }
 
+// Workers of a product whose b all of them share: each packs a part of it, and takes the next rows
+// when it has done its own. So nothing of b is packed twice, and a core that is slower for a while
+// holds nobody up.
+class SharedProduct {
+ public:
+  // `packing`: of args.
+  SharedProduct(Context& context, const GemmArgs& args, const SharedPacking& packing,
+                std::size_t workers)
+      : context_(context),
+        args_(args),
+        packing_(packing),
+        workers_(workers),
+        panes_((std::min)(parts_of(args.n, packing.columns),
+                          (std::max)(most_bytes / packing.bytes, std::size_t{1}))),
+        memory_(Storage::allocate(
+            context.heap(),
+            checked_add(panes_ * packing.bytes,
+                        checked_multiply(packing.workspace, workers, "multiply"), "multiply"))) {}
+
+  // Whether there are enough rows for all, and enough to do for two fork-joins.
+  static bool worthwhile(const GemmArgs& args, const SharedPacking& packing, std::size_t workers,
+                         double products) {
+    return packing.columns != 0 && args.m >= 2 * workers * packing.rows &&
+           products >= 4e6 * static_cast<double>(workers);
+  }
+
+  void run() {
+    HeapVector<float> amax(args_.eviction.amax != nullptr ? workers_ : 0, context_.heap());
+    const std::size_t most = panes_ * packing_.columns;
+    for (std::size_t first = 0; first < args_.n; first += most) {
+      const std::size_t panes = parts_of((std::min)(most, args_.n - first), packing_.columns);
+      in_parallel([&](std::size_t worker) {
+        for (std::size_t pane = 0; pane < panes; ++pane) pack(first, pane, worker);
+      });
+      // Pane by pane, so that all workers read the same.
+      const std::size_t row_parts = parts_of(args_.m, packing_.rows);
+      std::atomic<std::size_t> next{0};
+      in_parallel([&](std::size_t worker) {
+        for (std::size_t i; (i = next.fetch_add(1)) < panes * row_parts;)
+          multiply(i % row_parts * packing_.rows, first, i / row_parts, worker,
+                   amax.empty() ? nullptr : &amax[worker]);
+      });
+    }
+    for (const float value : amax) *args_.eviction.amax = (std::max)(*args_.eviction.amax, value);
+  }
+
+ private:
+  // Of b that is packed at a time.
+  static constexpr std::size_t most_bytes = std::size_t{16} << 20;
+
+  static std::size_t parts_of(std::size_t total, std::size_t part) {
+    return (total + part - 1) / part;
+  }
+
+  template <class Task>
+  void in_parallel(const Task& task) {
+    parallel(context_, static_cast<int>(workers_),
+             [&](int worker) { task(static_cast<std::size_t>(worker)); });
+  }
+
+  // The product of some rows and of columns of a pane, `before` columns behind its first.
+  GemmArgs own(std::size_t row, std::size_t rows, std::size_t first, std::size_t pane,
+               std::size_t before, std::size_t columns, std::size_t worker) const {
+    GemmArgs result = part(args_, row, rows, first + pane * packing_.columns + before, columns);
+    result.packed_b = {reinterpret_cast<float*>(memory_.data() + pane * packing_.bytes), before,
+                       packing_.columns};
+    result.workspace = memory_.data() + panes_ * packing_.bytes + worker * packing_.workspace;
+    return result;
+  }
+  std::size_t columns_of(std::size_t first, std::size_t pane) const {
+    return (std::min)(packing_.columns, args_.n - first - pane * packing_.columns);
+  }
+
+  void pack(std::size_t first, std::size_t pane, std::size_t worker) const {
+    const GemmKernels& gemm = context_.kernels().gemm;
+    const std::size_t columns = columns_of(first, pane);
+    const std::size_t from = border(columns, gemm.tile_columns, worker, workers_);
+    const std::size_t to = border(columns, gemm.tile_columns, worker + 1, workers_);
+    if (from != to) gemm.pack_b(own(0, packing_.rows, first, pane, from, to - from, worker));
+  }
+
+  void multiply(std::size_t row, std::size_t first, std::size_t pane, std::size_t worker,
+                float* amax) const {
+    GemmArgs args = own(row, (std::min)(packing_.rows, args_.m - row), first, pane, 0,
+                        columns_of(first, pane), worker);
+    args.eviction.amax = amax;
+    float same_factor = 1;  // one task writes where the caller reads
+    if (args.factor != nullptr && row + first + pane != 0) args.factor = &same_factor;
+    context_.kernels().gemm.multiply(args);
+  }
+
+  Context& context_;
+  const GemmArgs& args_;
+  SharedPacking packing_;
+  std::size_t workers_, panes_;  // columns of b that are packed together, so many times
+  Storage memory_;
+};
+
 }  // namespace detail
 
 // Runs a product over the context's executor; args.workspace is not read.
-inline void multiply(Context& context, const GemmArgs& args) {
+inline void multiply(Context& context, GemmArgs args) {
   if (args.m == 0 || args.n == 0) return;
   const GemmKernels& gemm = context.kernels().gemm;
   const bool wide = args.a.dtype == DType::fp32 || args.b.dtype == DType::fp32;
   const Bf16Products how = wide ? Bf16Products::widened : context.bf16().products;
+  args.bf16_products = how;
   const std::size_t tile_rows = gemm.tile_rows(how), tile_columns = gemm.tile_columns;
   const std::size_t row_tiles = (args.m + tile_rows - 1) / tile_rows;
   const std::size_t column_tiles = (args.n + tile_columns - 1) / tile_columns;
@@ -22945,6 +23121,11 @@ inline void multiply(Context& context, const GemmArgs& args) {
   const auto most = static_cast<std::size_t>((std::min)(products / worth_a_task + 1, 1e6));
   const std::size_t width = (std::min)(
       most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
+  if (width > 1) {
+    const SharedPacking packing = gemm.shared_packing(args);
+    if (detail::SharedProduct::worthwhile(args, packing, width, products))
+      return detail::SharedProduct(context, args, packing, width).run();
+  }
   const ProductGrid grid =
       detail::product_grid(row_tiles, column_tiles, tile_rows, tile_columns, width);
   const std::size_t row_parts = grid.row_parts, column_parts = grid.column_parts;
@@ -22968,7 +23149,6 @@ inline void multiply(Context& context, const GemmArgs& args) {
     GemmArgs own =
         detail::part(args, row, detail::border(args.m, tile_rows, i + 1, row_parts) - row, column,
                      detail::border(args.n, tile_columns, j + 1, column_parts) - column);
-    own.bf16_products = how;
     own.workspace = memory.data() + index * workspace;
     float same_factor = 1;  // one task writes where the caller reads
     if (args.factor != nullptr && index != 0) own.factor = &same_factor;

@@ -212,6 +212,73 @@ TEST_CASE("cutting rows and columns into calls changes no bit", "[unit][gemm][in
   });
 }
 
+TEST_CASE("b packed once, part by part, gives the same bits to all calls",
+          "[unit][gemm][invariance]") {
+  const std::vector<std::size_t> bounds{0, 100, 130, 200, 230};
+  for (const DType dtype : {DType::fp32, DType::bf16})
+    for (const auto& cuts : {std::vector<std::size_t>{}, bounds}) {
+      const Product product =
+          random_product(150, 330, 230, cuts, Layout::transposed, Layout::transposed, dtype, dtype);
+      on_every_target([&](const Context& context) {
+        const GemmKernels& gemm = context.kernels().gemm;
+        GemmArgs args = product.args();
+        args.bf16_products = dtype == DType::bf16 ? context.bf16().products : Bf16Products::widened;
+        std::vector<float> whole(150 * 330), shared(whole);
+        args.c = plain_target(whole, 330);
+        multiply(context, args);
+
+        const SharedPacking packing = gemm.shared_packing(args);
+        REQUIRE(packing.columns >= 330);
+        const GuardedWorkspace packed(packing.bytes), workspace(packing.workspace);
+        args.workspace = workspace.data();
+        args.c = plain_target(shared, 330);
+        const auto cut = [&](std::size_t row, std::size_t rows, std::size_t column,
+                             std::size_t columns) {
+          GemmArgs own = soma::detail::part(args, row, rows, column, columns);
+          own.packed_b = {reinterpret_cast<float*>(packed.data()), column, packing.columns};
+          return own;
+        };
+        const std::size_t borders[] = {0, gemm.tile_columns, 4 * gemm.tile_columns, 330};
+        for (std::size_t i = 3; i-- != 0;)
+          gemm.pack_b(cut(0, packing.rows, borders[i], borders[i + 1] - borders[i]));
+        for (std::size_t row = 0; row < 150; row += packing.rows)
+          for (std::size_t i = 0; i < 3; ++i)
+            gemm.multiply(cut(row, (std::min)(packing.rows, 150 - row), borders[i],
+                              borders[i + 1] - borders[i]));
+        CHECK(same_bits(shared, whole));
+        CHECK((packed.intact() && workspace.intact()));
+      });
+    }
+}
+
+TEST_CASE("threads change no bit of a product, whether they share b or not",
+          "[unit][gemm][invariance]") {
+  // Two panes of b; more than is packed at a time; too few rows for all threads.
+  const std::size_t shapes[][3] = {{700, 1100, 1000}, {450, 4300, 1000}, {120, 300, 1000}};
+  for (const auto& [m, n, k] : shapes)
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
+      const Product product =
+          random_product(m, n, k, {}, Layout::contiguous, Layout::transposed, dtype, dtype);
+      const std::vector<float> bias = RandomFloats(5).many(n);
+      std::vector<float> first;
+      float largest = 0;
+      for (const int threads : {1, 2, 3}) {
+        Context context = make_context({.threads = threads});
+        std::vector<float> c(m * n);
+        float amax = 0;
+        GemmArgs args = product.args();
+        args.c = plain_target(c, n);
+        args.eviction.bias = bias.data();
+        args.eviction.amax = &amax;
+        soma::multiply(context, args);
+        INFO(m << " x " << n << ", " << to_string(dtype) << ", threads " << threads);
+        if (threads == 1) first = c, largest = amax;
+        CHECK(same_bits(c, first));
+        CHECK(amax == largest);
+      }
+    }
+}
+
 TEST_CASE("the workspace never shrinks with what is asked of it", "[unit][gemm]") {
   on_every_target([](const Context& context) {
     for (const Bf16Products products : {Bf16Products::widened, Bf16Products::tiles}) {

@@ -71,10 +71,7 @@ class Gemm {
  public:
   explicit Gemm(const GemmArgs& args)
       : args_(args),
-        whole_{0, args.k},
-        bounds_(args.segments.bounds != nullptr ? args.segments.bounds : whole_),
-        group_(Panels::group_of(bounds_, segment_count(args))),
-        groups_(segment_count(args) / group_),
+        cut_(args),
         a_(args.a, args.m, args.a.row_stride, args.a.column_stride),
         b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
         workspace_(args),
@@ -84,6 +81,24 @@ class Gemm {
   void run() {
     sum();
     evictor_.finish();
+  }
+
+  // As GemmKernels has them.
+  static SharedPacking shared_packing(const GemmArgs& args) {
+    if constexpr (!std::is_void_v<Narrow>)
+      if (Narrow::takes(args)) return {};
+    const Cut cut(args);
+    if (!cut.in_one_block(args)) return {};
+    const std::size_t columns =
+        even_share(args.n, Panels::most_columns(cut.steps()), micro_columns);
+    const GemmWorkspace::Sizes sizes((std::min)(args.m, Panels::packed_rows), columns, args.k,
+                                     args.segments.count, args.bf16_products, false);
+    return {columns, Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
+            Panels::packed_rows, sizes.all()};
+  }
+  void pack_b() {
+    const PackedB& to = args_.packed_b;
+    Panels::pack_b(b_, 0, {to.first, args_.n, to.columns}, cut_.steps(), *buffer_, to.data);
   }
 
  private:
@@ -96,20 +111,35 @@ class Gemm {
     if (in_one_block()) return run_at_once();
     const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
     const std::size_t stride = columns + gemm_tile_padding;
-    const std::size_t capacity = gemm_tile_capacity(gemm_levels(groups_));
+    const std::size_t capacity = gemm_tile_capacity(gemm_levels(cut_.groups));
     const std::size_t rows = even_share(
         args_.m, capacity / stride / Panels::panel_rows * Panels::panel_rows, Panels::panel_rows);
     tile_floats_ = rows * stride;
     for_tiles(rows, columns, stride, [&](const GemmTile& tile) { sum_tile(tile); });
   }
 
-  static std::size_t segment_count(const GemmArgs& args) {
-    return args.segments.bounds != nullptr ? args.segments.count : 1;
-  }
+  // Groups of neighbouring segments that are packed together.
+  struct Cut {
+    explicit Cut(const GemmArgs& args)
+        : whole{0, args.k}, bounds(args.segments.bounds != nullptr ? args.segments.bounds : whole) {
+      const std::size_t segments = args.segments.bounds != nullptr ? args.segments.count : 1;
+      group = Panels::group_of(bounds, segments);
+      groups = segments / group;
+    }
+    Cut(const Cut&) = delete;
+    Cut& operator=(const Cut&) = delete;
 
-  bool in_one_block() const {
-    return groups_ == 1 && args_.k != 0 && (group_ != 1 || args_.k <= Panels::packed_depth);
-  }
+    bool in_one_block(const GemmArgs& args) const {
+      return groups == 1 && args.k != 0 && (group != 1 || args.k <= Panels::packed_depth);
+    }
+    PackedSteps steps() const { return {bounds, group}; }
+
+    std::size_t whole[2];
+    const std::size_t* bounds;
+    std::size_t group = 1, groups = 1;  // segments in a group, and groups
+  };
+
+  bool in_one_block() const { return cut_.in_one_block(args_); }
 
   template <class Each>
   void for_tiles(std::size_t rows, std::size_t columns, std::size_t stride, const Each& each) {
@@ -132,7 +162,7 @@ class Gemm {
   // Sums that are whole at once leave at once: they need no tile to wait in, and as many columns
   // are packed together as have room.
   void run_at_once() {
-    const PackedSteps steps{bounds_, group_};
+    const PackedSteps steps = cut_.steps();
     const std::size_t columns = even_share(args_.n, Panels::most_columns(steps), micro_columns);
     for_tiles(args_.m, columns, (std::min)(columns, gemm_tile_columns) + gemm_tile_padding,
               [&](const GemmTile& tile) {
@@ -147,7 +177,7 @@ class Gemm {
     bool full[gemm_most_levels] = {};    // what waits, level by level: tiles, or nothing
     std::size_t waiting = 0, tiles = 0;  // levels, and tiles on them
     const bool any_empty = has_empty_group();
-    for (std::size_t group = 0; group < groups_; ++group) {
+    for (std::size_t group = 0; group < cut_.groups; ++group) {
       const bool empty = is_empty(group);
       // Each trailing one of the group's number is a neighbour that waits, the nearest last.
       std::size_t neighbours = 0;
@@ -155,8 +185,8 @@ class Gemm {
         neighbours += full[--waiting] ? 1u : 0u;
       if (!empty) {
         // They are added while the group's own sums are in registers.
-        sum_group(tile, bounds_ + group * group_, workspace_.tiles + tiles * tile_floats_,
-                  neighbours, !any_empty && group + 1 == groups_);
+        sum_group(tile, cut_.bounds + group * cut_.group, workspace_.tiles + tiles * tile_floats_,
+                  neighbours, !any_empty && group + 1 == cut_.groups);
         tiles += 1 - neighbours;
       } else {
         for (; neighbours > 1; --neighbours) add_last(tile, --tiles);
@@ -169,10 +199,10 @@ class Gemm {
   }
 
   bool is_empty(std::size_t group) const {
-    return bounds_[group * group_] == bounds_[(group + 1) * group_];
+    return cut_.bounds[group * cut_.group] == cut_.bounds[(group + 1) * cut_.group];
   }
   bool has_empty_group() const {
-    for (std::size_t group = 0; group < groups_; ++group)
+    for (std::size_t group = 0; group < cut_.groups; ++group)
       if (is_empty(group)) return true;
     return false;
   }
@@ -180,9 +210,9 @@ class Gemm {
   // `final`: the sums are those of the product then, and leave.
   void sum_group(const GemmTile& tile, const std::size_t* bounds, float* sums,
                  std::size_t neighbours, bool final) {
-    if (group_ != 1)
-      return add_block(tile, {bounds, group_}, {sums, tile.stride, true, neighbours, tile_floats_},
-                       final);
+    if (cut_.group != 1)
+      return add_block(tile, {bounds, cut_.group},
+                       {sums, tile.stride, true, neighbours, tile_floats_}, final);
     const std::size_t depth = even_share(bounds[1] - bounds[0], Panels::packed_depth, whole_steps);
     for (std::size_t k = bounds[0]; k < bounds[1]; k += depth) {
       const std::size_t block[] = {k, (std::min)(k + depth, bounds[1])};
@@ -223,18 +253,22 @@ class Gemm {
   // Whether the sums of some rows and columns grow in c itself, whose they are: a copy less. Whole
   // blocks only, since the innermost loop writes no others.
   bool sum_in_c(std::size_t rows, std::size_t columns) const {
-    return groups_ == 1 && evictor_.in_place() && rows % Panels::panel_rows == 0 &&
+    return cut_.groups == 1 && evictor_.in_place() && rows % Panels::panel_rows == 0 &&
            columns % micro_columns == 0;
   }
 
   // Where `final`, sums leave while they are still near, slab by slab.
   void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
-    Panels::pack_b(b_, tile.column, tile.columns, steps, *buffer_, workspace_.b);
+    const PackedB& shared = args_.packed_b;
+    const float* b = shared.data != nullptr ? shared.data : workspace_.b;
+    const std::size_t packed = shared.data != nullptr ? shared.columns : tile.columns;
+    if (shared.data == nullptr)
+      Panels::pack_b(b_, tile.column, {0, packed, packed}, steps, *buffer_, workspace_.b);
     const bool at_once = in_one_block();
     const std::size_t slab = even_share(tile.columns, gemm_tile_columns, micro_columns);
     for (std::size_t row = 0; row < tile.rows; row += Panels::packed_rows) {
       const std::size_t rows = (std::min)(Panels::packed_rows, tile.rows - row);
-      Panels::pack_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
+      Panels::pack_a(a_, tile.row + row, {0, rows, rows}, steps, *buffer_, workspace_.a);
       for (std::size_t column = 0; column < tile.columns; column += slab) {
         const std::size_t columns = (std::min)(slab, tile.columns - column);
         SumPath part = path;
@@ -244,7 +278,7 @@ class Gemm {
         } else if (!at_once) {
           part.sums += row * tile.stride + column;
         }
-        Panels::multiply(rows, {column, columns, tile.columns}, steps, workspace_.a, workspace_.b,
+        Panels::multiply(rows, {shared.first + column, columns, packed}, steps, workspace_.a, b,
                          part);
         if (final)
           finish({tile.row + row, tile.column + column, rows, columns, part.stride}, part.end());
@@ -253,9 +287,7 @@ class Gemm {
   }
 
   const GemmArgs& args_;
-  std::size_t whole_[2];
-  const std::size_t* bounds_;
-  std::size_t group_, groups_;  // segments in a group, and groups
+  Cut cut_;
   std::size_t tile_floats_ = 0;
   Source a_, b_;
   GemmWorkspace workspace_;
@@ -266,17 +298,35 @@ class Gemm {
 
 }  // namespace
 
-static inline void gemm_kernel(const GemmArgs& args) noexcept {
-  if (args.m == 0 || args.n == 0) return;
-  if (!args.accumulation.plain()) return GemmStudy(args).run();
+// Calls each(std::type_identity<Gemm<...>>) with the kind of product that these operands take.
+template <class Each>
+static auto with_gemm([[maybe_unused]] const GemmArgs& args, const Each& each) {
 #if SOMA_HAS_BF16_DOT
   if (args.bf16_products != Bf16Products::widened && PairSource::takes(args.a) &&
       PairSource::takes(args.b))
     return args.bf16_products == Bf16Products::tiles
-               ? Gemm<PackedPanels<TileKernel>>(args).run()
-               : Gemm<PackedPanels<VectorKernel<Bf16Dot>>>(args).run();
+               ? each(std::type_identity<Gemm<PackedPanels<TileKernel>>>())
+               : each(std::type_identity<Gemm<PackedPanels<VectorKernel<Bf16Dot>>>>());
 #endif
-  Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd>>>(args).run();
+  return each(std::type_identity<Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd>>>>());
+}
+
+static inline void gemm_kernel(const GemmArgs& args) noexcept {
+  if (args.m == 0 || args.n == 0) return;
+  if (!args.accumulation.plain()) return GemmStudy(args).run();
+  with_gemm(args,
+            [&]<class Product>(std::type_identity<Product>) HWY_ATTR { Product(args).run(); });
+}
+
+static inline SharedPacking gemm_shared_packing(const GemmArgs& args) noexcept {
+  if (!args.accumulation.plain()) return {};
+  return with_gemm(args, [&]<class Product>(std::type_identity<Product>)
+                             HWY_ATTR { return Product::shared_packing(args); });
+}
+
+static inline void gemm_pack_b(const GemmArgs& args) noexcept {
+  with_gemm(args,
+            [&]<class Product>(std::type_identity<Product>) HWY_ATTR { Product(args).pack_b(); });
 }
 
 static inline std::size_t gemm_tile_rows(Bf16Products products) noexcept {
@@ -287,8 +337,8 @@ static inline std::size_t gemm_tile_rows(Bf16Products products) noexcept {
   return micro_rows;
 }
 
-static constexpr GemmKernels gemm_kernels{gemm_kernel, gemm_workspace_bytes, gemm_tile_rows,
-                                          micro_columns};
+static constexpr GemmKernels gemm_kernels{gemm_kernel,          gemm_shared_packing, gemm_pack_b,
+                                          gemm_workspace_bytes, gemm_tile_rows,      micro_columns};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma

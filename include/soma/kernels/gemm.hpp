@@ -2,12 +2,14 @@
 // How a matrix product is cut into tasks. Each writes its own tile of the result, so nothing is
 // added across threads, and no sum depends on the cut.
 
+#include <soma/base/sizes.hpp>
 #include <soma/kernels/table.hpp>
 #include <soma/runtime/heap_vector.hpp>
 #include <soma/runtime/parallel.hpp>
 #include <soma/tensor/storage.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <vector>
 
@@ -72,14 +74,113 @@ inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
   return best;
 }
 
+// Workers of a product whose b all of them share: each packs a part of it, and takes the next rows
+// when it has done its own. So nothing of b is packed twice, and a core that is slower for a while
+// holds nobody up.
+class SharedProduct {
+ public:
+  // `packing`: of args.
+  SharedProduct(Context& context, const GemmArgs& args, const SharedPacking& packing,
+                std::size_t workers)
+      : context_(context),
+        args_(args),
+        packing_(packing),
+        workers_(workers),
+        panes_((std::min)(parts_of(args.n, packing.columns),
+                          (std::max)(most_bytes / packing.bytes, std::size_t{1}))),
+        memory_(Storage::allocate(
+            context.heap(),
+            checked_add(panes_ * packing.bytes,
+                        checked_multiply(packing.workspace, workers, "multiply"), "multiply"))) {}
+
+  // Whether there are enough rows for all, and enough to do for two fork-joins.
+  static bool worthwhile(const GemmArgs& args, const SharedPacking& packing, std::size_t workers,
+                         double products) {
+    return packing.columns != 0 && args.m >= 2 * workers * packing.rows &&
+           products >= 4e6 * static_cast<double>(workers);
+  }
+
+  void run() {
+    HeapVector<float> amax(args_.eviction.amax != nullptr ? workers_ : 0, context_.heap());
+    const std::size_t most = panes_ * packing_.columns;
+    for (std::size_t first = 0; first < args_.n; first += most) {
+      const std::size_t panes = parts_of((std::min)(most, args_.n - first), packing_.columns);
+      in_parallel([&](std::size_t worker) {
+        for (std::size_t pane = 0; pane < panes; ++pane) pack(first, pane, worker);
+      });
+      // Pane by pane, so that all workers read the same.
+      const std::size_t row_parts = parts_of(args_.m, packing_.rows);
+      std::atomic<std::size_t> next{0};
+      in_parallel([&](std::size_t worker) {
+        for (std::size_t i; (i = next.fetch_add(1)) < panes * row_parts;)
+          multiply(i % row_parts * packing_.rows, first, i / row_parts, worker,
+                   amax.empty() ? nullptr : &amax[worker]);
+      });
+    }
+    for (const float value : amax) *args_.eviction.amax = (std::max)(*args_.eviction.amax, value);
+  }
+
+ private:
+  // Of b that is packed at a time.
+  static constexpr std::size_t most_bytes = std::size_t{16} << 20;
+
+  static std::size_t parts_of(std::size_t total, std::size_t part) {
+    return (total + part - 1) / part;
+  }
+
+  template <class Task>
+  void in_parallel(const Task& task) {
+    parallel(context_, static_cast<int>(workers_),
+             [&](int worker) { task(static_cast<std::size_t>(worker)); });
+  }
+
+  // The product of some rows and of columns of a pane, `before` columns behind its first.
+  GemmArgs own(std::size_t row, std::size_t rows, std::size_t first, std::size_t pane,
+               std::size_t before, std::size_t columns, std::size_t worker) const {
+    GemmArgs result = part(args_, row, rows, first + pane * packing_.columns + before, columns);
+    result.packed_b = {reinterpret_cast<float*>(memory_.data() + pane * packing_.bytes), before,
+                       packing_.columns};
+    result.workspace = memory_.data() + panes_ * packing_.bytes + worker * packing_.workspace;
+    return result;
+  }
+  std::size_t columns_of(std::size_t first, std::size_t pane) const {
+    return (std::min)(packing_.columns, args_.n - first - pane * packing_.columns);
+  }
+
+  void pack(std::size_t first, std::size_t pane, std::size_t worker) const {
+    const GemmKernels& gemm = context_.kernels().gemm;
+    const std::size_t columns = columns_of(first, pane);
+    const std::size_t from = border(columns, gemm.tile_columns, worker, workers_);
+    const std::size_t to = border(columns, gemm.tile_columns, worker + 1, workers_);
+    if (from != to) gemm.pack_b(own(0, packing_.rows, first, pane, from, to - from, worker));
+  }
+
+  void multiply(std::size_t row, std::size_t first, std::size_t pane, std::size_t worker,
+                float* amax) const {
+    GemmArgs args = own(row, (std::min)(packing_.rows, args_.m - row), first, pane, 0,
+                        columns_of(first, pane), worker);
+    args.eviction.amax = amax;
+    float same_factor = 1;  // one task writes where the caller reads
+    if (args.factor != nullptr && row + first + pane != 0) args.factor = &same_factor;
+    context_.kernels().gemm.multiply(args);
+  }
+
+  Context& context_;
+  const GemmArgs& args_;
+  SharedPacking packing_;
+  std::size_t workers_, panes_;  // columns of b that are packed together, so many times
+  Storage memory_;
+};
+
 }  // namespace detail
 
 // Runs a product over the context's executor; args.workspace is not read.
-inline void multiply(Context& context, const GemmArgs& args) {
+inline void multiply(Context& context, GemmArgs args) {
   if (args.m == 0 || args.n == 0) return;
   const GemmKernels& gemm = context.kernels().gemm;
   const bool wide = args.a.dtype == DType::fp32 || args.b.dtype == DType::fp32;
   const Bf16Products how = wide ? Bf16Products::widened : context.bf16().products;
+  args.bf16_products = how;
   const std::size_t tile_rows = gemm.tile_rows(how), tile_columns = gemm.tile_columns;
   const std::size_t row_tiles = (args.m + tile_rows - 1) / tile_rows;
   const std::size_t column_tiles = (args.n + tile_columns - 1) / tile_columns;
@@ -90,6 +191,11 @@ inline void multiply(Context& context, const GemmArgs& args) {
   const auto most = static_cast<std::size_t>((std::min)(products / worth_a_task + 1, 1e6));
   const std::size_t width = (std::min)(
       most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
+  if (width > 1) {
+    const SharedPacking packing = gemm.shared_packing(args);
+    if (detail::SharedProduct::worthwhile(args, packing, width, products))
+      return detail::SharedProduct(context, args, packing, width).run();
+  }
   const ProductGrid grid =
       detail::product_grid(row_tiles, column_tiles, tile_rows, tile_columns, width);
   const std::size_t row_parts = grid.row_parts, column_parts = grid.column_parts;
@@ -113,7 +219,6 @@ inline void multiply(Context& context, const GemmArgs& args) {
     GemmArgs own =
         detail::part(args, row, detail::border(args.m, tile_rows, i + 1, row_parts) - row, column,
                      detail::border(args.n, tile_columns, j + 1, column_parts) - column);
-    own.bf16_products = how;
     own.workspace = memory.data() + index * workspace;
     float same_factor = 1;  // one task writes where the caller reads
     if (args.factor != nullptr && index != 0) own.factor = &same_factor;

@@ -31,6 +31,12 @@ struct Eviction {
   float* amax = nullptr;     // max(itself, largest finite |value|)
 };
 
+// Columns of b that are packed once for several calls (GemmKernels::pack_b). Each has some.
+struct PackedB {
+  float* data = nullptr;               // aligned to 64 bytes; nullptr: each call packs its own
+  std::size_t first = 0, columns = 0;  // of the packed columns: the call's first, and all
+};
+
 struct GemmArgs {
   std::size_t m = 0, n = 0, k = 0;
   MatrixOperand a{};    // m x k
@@ -51,11 +57,25 @@ struct GemmArgs {
   float* factor = nullptr;
   // c is written past the caches: for results that are large and that nobody reads soon.
   bool stream_c = false;
+  PackedB packed_b{};
   std::byte* workspace = nullptr;  // GemmKernels::workspace_bytes(), aligned to 64 bytes
+};
+
+// How a product is cut whose b is packed once for all calls.
+struct SharedPacking {
+  std::size_t columns = 0;    // that are packed together; 0: this product is not cut so
+  std::size_t bytes = 0;      // of that many
+  std::size_t rows = 0;       // of a call, at best
+  std::size_t workspace = 0;  // bytes for a call with that many rows, or one that packs
 };
 
 struct GemmKernels {
   void (*multiply)(const GemmArgs&) noexcept;
+  // For calls that share a packed b: pack_b() packs the n columns of its args to packed_b, and
+  // multiply() with packed_b reads it. Both want the workspace that shared_packing() of the whole
+  // product says, and cuts of columns at multiples of tile_columns.
+  SharedPacking (*shared_packing)(const GemmArgs&) noexcept;
+  void (*pack_b)(const GemmArgs&) noexcept;
   // For any product of m x k and k x n with that many segments of k, whose GemmArgs say `products`;
   // never decreases with m, n, k or segments.
   std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t k, std::size_t segments,

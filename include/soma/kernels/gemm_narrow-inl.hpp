@@ -72,7 +72,7 @@ class NarrowProduct {
                             ? b.dtype == DType::fp32 && b.scale == 1
                             : b.dtype == DType::bf16 && args.k % 2 == 0 && b.column_stride % 2 == 0;
     return places && b.row_stride == 1 && args.m <= narrow_rows && args.n >= narrow_columns &&
-           args.segments.count == 1 && args.k != 0;
+           args.segments.count == 1 && args.k != 0 && args.packed_b.data == nullptr;
   }
 
   // `memory`: floats for a panel of a and for the sums of `columns` columns.

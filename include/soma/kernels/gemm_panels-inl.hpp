@@ -60,24 +60,29 @@ class PackedPanels {
            Kernel::panel_columns / micro_columns * micro_columns;
   }
 
-  static void pack_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
-                     Buffer& buffer, float* out) {
-    pack(steps, row, count, Kernel::panel_rows, Kernel::row_floats, out,
-         [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
-  }
-  static void pack_b(const Source& b, std::size_t column, std::size_t count,
-                     const PackedSteps& steps, Buffer& buffer, float* out) {
-    pack(steps, column, count, Kernel::panel_columns, Kernel::column_floats, out,
-         [&](const PackPart& part) { Kernel::pack_b(b, part, buffer); });
+  static std::size_t packed_b_floats(std::size_t columns, const PackedSteps& steps) {
+    return panels_floats(columns, Kernel::panel_columns, steps_of(steps), Kernel::column_floats);
   }
 
-  // Some columns of the `packed` ones.
-  struct Columns {
+  // Some rows or columns of those that are packed together.
+  struct Lines {
     std::size_t first, count, packed;
   };
 
+  // Lines of an operand from `line` on.
+  static void pack_a(const Source& a, std::size_t line, const Lines& rows, const PackedSteps& steps,
+                     Buffer& buffer, float* out) {
+    pack(steps, line, rows, Kernel::panel_rows, Kernel::row_floats, out,
+         [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
+  }
+  static void pack_b(const Source& b, std::size_t line, const Lines& columns,
+                     const PackedSteps& steps, Buffer& buffer, float* out) {
+    pack(steps, line, columns, Kernel::panel_columns, Kernel::column_floats, out,
+         [&](const PackPart& part) { Kernel::pack_b(b, part, buffer); });
+  }
+
   // Sums on their path, block by block.
-  static void multiply(std::size_t rows, const Columns& columns, const PackedSteps& steps,
+  static void multiply(std::size_t rows, const Lines& columns, const PackedSteps& steps,
                        const float* a, const float* b, const SumPath& path) {
     // A panel of b is near while the panels of a pass.
     for (std::size_t j = 0; j < columns.count; j += micro_columns)
@@ -111,27 +116,28 @@ class PackedPanels {
 
   // `floats` of a step in a panel of `width` lines.
   template <class Each>
-  static void pack(const PackedSteps& steps, std::size_t first_line, std::size_t lines,
+  static void pack(const PackedSteps& steps, std::size_t first_line, const Lines& lines,
                    std::size_t width, std::size_t floats, float* out, const Each& each) {
     constexpr std::size_t most = Source::most_depth;
     static_assert(most % Kernel::depth == 0);
     for (std::size_t i = 0; i < steps.segments; ++i) {
       const std::size_t panel = steps_of({steps.bounds + i, 1}) * floats;
       const std::size_t first = steps.bounds[i], end = steps.bounds[i + 1];
-      for (std::size_t line = 0; line < lines; line += pack_lines) {
-        const std::size_t count = (std::min)(pack_lines, lines - line);
+      for (std::size_t line = 0; line < lines.count; line += pack_lines) {
+        const std::size_t count = (std::min)(pack_lines, lines.count - line);
+        float* const to = out + (lines.first + line) / width * panel;
         for (std::size_t k = first; k < end; k += most)
           each({first_line + line, count, k, (std::min)(most, end - k),
-                out + (k - first) / Kernel::depth * floats, panel});
-        out += (count + width - 1) / width * panel;
+                to + (k - first) / Kernel::depth * floats, panel});
       }
+      out += (lines.packed + width - 1) / width * panel;
     }
   }
 
   // Where a block of c lies among the rows and columns that are packed.
   struct Block {
     std::size_t row, column, rows;
-    Columns columns;
+    Lines columns;
 
     std::size_t at(const SumPath& path) const { return row * path.stride + column; }
   };

@@ -90,8 +90,8 @@ struct GemmWorkspace {
   // Bytes of the parts; never less for larger arguments.
   struct Sizes {
     std::size_t pack, a, b, tiles;
-    Sizes(std::size_t m, std::size_t n, std::size_t k, std::size_t segments,
-          Bf16Products products) {
+    Sizes(std::size_t m, std::size_t n, std::size_t k, std::size_t segments, Bf16Products products,
+          bool packs_b = true) {
       const bool in_tiles = products == Bf16Products::tiles;
       const std::size_t in_lines = round_up_to(m, tile_lines);
       const std::size_t rows = (std::max)(round_up_to(m, micro_rows), in_tiles ? in_lines : 0);
@@ -107,14 +107,16 @@ struct GemmWorkspace {
       if (in_tiles)
         a = (std::max)(a, floats((std::min)(in_lines, tile_packed_rows) *
                                  (std::min)(steps, tile_packed_steps)));
-      b = floats((std::min)(columns * packed_steps, gemm_packed_floats));
+      b = packs_b ? floats((std::min)(columns * packed_steps, gemm_packed_floats)) : 0;
       tiles = floats((std::min)(levels * rows * tile_columns, gemm_tiles_capacity(levels)));
     }
     static std::size_t floats(std::size_t count) { return round_up_to(count * sizeof(float), 64); }
+    std::size_t all() const { return pack + a + b + tiles; }
   };
 
   explicit GemmWorkspace(const GemmArgs& args) {
-    const Sizes sizes(args.m, args.n, args.k, args.segments.count, args.bf16_products);
+    const Sizes sizes(args.m, args.n, args.k, args.segments.count, args.bf16_products,
+                      args.packed_b.data == nullptr);
     std::byte* from = args.workspace;
     pack = from;
     a = reinterpret_cast<float*>(from += sizes.pack);
@@ -140,8 +142,7 @@ struct GemmTile {
 static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n, std::size_t k,
                                                std::size_t segments,
                                                Bf16Products products) noexcept {
-  const GemmWorkspace::Sizes sizes(m, n, k, segments, products);
-  return sizes.pack + sizes.a + sizes.b + sizes.tiles;
+  return GemmWorkspace::Sizes(m, n, k, segments, products).all();
 }
 
 }  // namespace HWY_NAMESPACE
