@@ -5073,7 +5073,8 @@ struct GemmArgs {
 struct SharedPacking {
   std::size_t columns = 0;    // that are packed together; 0: this product is not cut so
   std::size_t bytes = 0;      // of that many
-  std::size_t rows = 0;       // of a call, at best
+  std::size_t rows = 0;       // of a call, at most
+  std::size_t tile_rows = 0;  // cut at multiples of these: whole tiles are fastest
   std::size_t workspace = 0;  // bytes for a call with that many rows, or one that packs
 };
 
@@ -15319,16 +15320,21 @@ HWY_AFTER_NAMESPACE();
 
 #include <hwy/highway.h>
 
-HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // Whether the code of the target at hand may hold the instruction. Who runs it asks the CPU first.
 #define SOMA_HAS_BF16_DOT (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
 inline constexpr bool has_bf16_dot = SOMA_HAS_BF16_DOT;
 
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+
 #if SOMA_HAS_BF16_DOT
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
 // sum + a[2i] b[2i] + a[2i+1] b[2i+1] in lane i, of bf16 numbers in the places of floats, the even
 // one in the lower half. Highway 1.0.3 lacks it, and the compiler's intrinsic would want a target
 // of its own on every function that it is inlined into: the instruction itself needs neither.
@@ -15337,11 +15343,11 @@ HWY_INLINE V dot_pairs(V a, V b, V sum) {
   asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
   return sum;
 }
-#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif
 // ---- soma/simd/element_operand-inl.hpp
@@ -15358,10 +15364,8 @@ HWY_AFTER_NAMESPACE();
 
 #include <hwy/highway.h>
 
-HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // A float's place: an fp32 number, or two of bf16.
 using ElementPlace [[gnu::may_alias]] = const float;
@@ -15370,7 +15374,14 @@ using ElementPlace [[gnu::may_alias]] = const float;
 #define SOMA_HAS_ELEMENT_OPERANDS SOMA_HAS_BF16_DOT
 inline constexpr bool has_element_operands = SOMA_HAS_ELEMENT_OPERANDS;
 
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+
 #if SOMA_HAS_ELEMENT_OPERANDS
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
 // *a b + sum in each of 16 lanes, rounded once.
 template <class V>
 HWY_INLINE V multiply_add_element(ElementPlace* a, V b, V sum) {
@@ -15383,11 +15394,11 @@ HWY_INLINE V dot_element_pairs(ElementPlace* a, V b, V sum) {
   asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(b.raw), "m"(*a));
   return sum;
 }
-#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif
 
@@ -17607,7 +17618,6 @@ HWY_AFTER_NAMESPACE();
 
 #include <hwy/highway.h>
 
-HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
@@ -17618,7 +17628,14 @@ inline constexpr std::size_t tile_lines = 16, tile_floats = 16, tile_steps = 2 *
 // the dot product, which such CPUs have too. Who runs them asks the CPU and the operating system.
 #define SOMA_HAS_BF16_TILES SOMA_HAS_BF16_DOT
 
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+
 #if SOMA_HAS_BF16_TILES
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
 namespace {  // internal linkage: units with other flags have their own
 
 // All eight tile registers of this thread, in full size, while it lives.
@@ -17658,11 +17675,11 @@ class Tiles {
 };
 
 }  // namespace
-#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif
 
@@ -17814,7 +17831,8 @@ class PackedPanels {
   using Source = typename Kernel::Source;
   using Buffer = typename Source::Buffer;
   using Narrow = typename Kernel::Narrow;
-  static constexpr std::size_t panel_rows = Kernel::panel_rows;
+  static constexpr std::size_t panel_rows = Kernel::panel_rows, most_rows = Kernel::most_rows;
+  static_assert(Kernel::packed_rows % most_rows == 0);
   static constexpr std::size_t packed_rows = Kernel::packed_rows;
   static constexpr std::size_t packed_depth = Kernel::packed_steps * Kernel::depth;
 
@@ -18242,12 +18260,10 @@ HWY_AFTER_NAMESPACE();
 
 #include <hwy/highway.h>
 
+#if SOMA_HAS_BF16_TILES
 HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-#if SOMA_HAS_BF16_TILES
 
 static_assert(micro_columns == 2 * tile_floats && tile_lines == tile_floats);
 static_assert(float_lanes == tile_floats);
@@ -18344,11 +18360,10 @@ class TileKernel {
 
 }  // namespace
 
-#endif
-
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif
 
@@ -18418,7 +18433,7 @@ class Gemm {
     const GemmWorkspace::Sizes sizes((std::min)(args.m, Panels::packed_rows), columns, args.k,
                                      args.segments.count, args.bf16_products, false);
     return {columns, Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
-            Panels::packed_rows, sizes.all()};
+            Panels::packed_rows, Panels::most_rows, sizes.all()};
   }
   void pack_b() {
     const PackedB& to = args_.packed_b;
@@ -23016,6 +23031,7 @@ class SharedProduct {
         args_(args),
         packing_(packing),
         workers_(workers),
+        row_parts_(parts_of(parts_of(args.m, packing.rows), workers) * workers),
         panes_((std::min)(parts_of(args.n, packing.columns),
                           (std::max)(most_bytes / packing.bytes, std::size_t{1}))),
         memory_(Storage::allocate(
@@ -23039,11 +23055,10 @@ class SharedProduct {
         for (std::size_t pane = 0; pane < panes; ++pane) pack(first, pane, worker);
       });
       // Pane by pane, so that all workers read the same.
-      const std::size_t row_parts = parts_of(args_.m, packing_.rows);
       std::atomic<std::size_t> next{0};
       in_parallel([&](std::size_t worker) {
-        for (std::size_t i; (i = next.fetch_add(1)) < panes * row_parts;)
-          multiply(i % row_parts * packing_.rows, first, i / row_parts, worker,
+        for (std::size_t i; (i = next.fetch_add(1)) < panes * row_parts_;)
+          multiply(i % row_parts_, first, i / row_parts_, worker,
                    amax.empty() ? nullptr : &amax[worker]);
       });
     }
@@ -23085,10 +23100,11 @@ class SharedProduct {
     if (from != to) gemm.pack_b(own(0, packing_.rows, first, pane, from, to - from, worker));
   }
 
-  void multiply(std::size_t row, std::size_t first, std::size_t pane, std::size_t worker,
+  void multiply(std::size_t row_part, std::size_t first, std::size_t pane, std::size_t worker,
                 float* amax) const {
-    GemmArgs args = own(row, (std::min)(packing_.rows, args_.m - row), first, pane, 0,
-                        columns_of(first, pane), worker);
+    const std::size_t row = border(args_.m, packing_.tile_rows, row_part, row_parts_);
+    const std::size_t end = border(args_.m, packing_.tile_rows, row_part + 1, row_parts_);
+    GemmArgs args = own(row, end - row, first, pane, 0, columns_of(first, pane), worker);
     args.eviction.amax = amax;
     float same_factor = 1;  // one task writes where the caller reads
     if (args.factor != nullptr && row + first + pane != 0) args.factor = &same_factor;
@@ -23098,7 +23114,9 @@ class SharedProduct {
   Context& context_;
   const GemmArgs& args_;
   SharedPacking packing_;
-  std::size_t workers_, panes_;  // columns of b that are packed together, so many times
+  std::size_t workers_;
+  std::size_t row_parts_;  // as many for each worker, should all be as fast
+  std::size_t panes_;      // columns of b that are packed together, so many times
   Storage memory_;
 };
 

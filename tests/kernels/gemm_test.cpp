@@ -256,7 +256,7 @@ TEST_CASE("threads change no bit of a product, whether they share b or not",
   // Two panes of b; more than is packed at a time; too few rows for all threads.
   const std::size_t shapes[][3] = {{700, 1100, 1000}, {450, 4300, 1000}, {120, 300, 1000}};
   for (const auto& [m, n, k] : shapes)
-    for (const DType dtype : {DType::fp32, DType::bf16}) {
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
       const Product product =
           random_product(m, n, k, {}, Layout::contiguous, Layout::transposed, dtype, dtype);
       const std::vector<float> bias = RandomFloats(5).many(n);

@@ -94,7 +94,7 @@ class Gemm {
     const GemmWorkspace::Sizes sizes((std::min)(args.m, Panels::packed_rows), columns, args.k,
                                      args.segments.count, args.bf16_products, false);
     return {columns, Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
-            Panels::packed_rows, sizes.all()};
+            Panels::packed_rows, Panels::most_rows, sizes.all()};
   }
   void pack_b() {
     const PackedB& to = args_.packed_b;

@@ -86,6 +86,7 @@ class SharedProduct {
         args_(args),
         packing_(packing),
         workers_(workers),
+        row_parts_(parts_of(parts_of(args.m, packing.rows), workers) * workers),
         panes_((std::min)(parts_of(args.n, packing.columns),
                           (std::max)(most_bytes / packing.bytes, std::size_t{1}))),
         memory_(Storage::allocate(
@@ -109,11 +110,10 @@ class SharedProduct {
         for (std::size_t pane = 0; pane < panes; ++pane) pack(first, pane, worker);
       });
       // Pane by pane, so that all workers read the same.
-      const std::size_t row_parts = parts_of(args_.m, packing_.rows);
       std::atomic<std::size_t> next{0};
       in_parallel([&](std::size_t worker) {
-        for (std::size_t i; (i = next.fetch_add(1)) < panes * row_parts;)
-          multiply(i % row_parts * packing_.rows, first, i / row_parts, worker,
+        for (std::size_t i; (i = next.fetch_add(1)) < panes * row_parts_;)
+          multiply(i % row_parts_, first, i / row_parts_, worker,
                    amax.empty() ? nullptr : &amax[worker]);
       });
     }
@@ -155,10 +155,11 @@ class SharedProduct {
     if (from != to) gemm.pack_b(own(0, packing_.rows, first, pane, from, to - from, worker));
   }
 
-  void multiply(std::size_t row, std::size_t first, std::size_t pane, std::size_t worker,
+  void multiply(std::size_t row_part, std::size_t first, std::size_t pane, std::size_t worker,
                 float* amax) const {
-    GemmArgs args = own(row, (std::min)(packing_.rows, args_.m - row), first, pane, 0,
-                        columns_of(first, pane), worker);
+    const std::size_t row = border(args_.m, packing_.tile_rows, row_part, row_parts_);
+    const std::size_t end = border(args_.m, packing_.tile_rows, row_part + 1, row_parts_);
+    GemmArgs args = own(row, end - row, first, pane, 0, columns_of(first, pane), worker);
     args.eviction.amax = amax;
     float same_factor = 1;  // one task writes where the caller reads
     if (args.factor != nullptr && row + first + pane != 0) args.factor = &same_factor;
@@ -168,7 +169,9 @@ class SharedProduct {
   Context& context_;
   const GemmArgs& args_;
   SharedPacking packing_;
-  std::size_t workers_, panes_;  // columns of b that are packed together, so many times
+  std::size_t workers_;
+  std::size_t row_parts_;  // as many for each worker, should all be as fast
+  std::size_t panes_;      // columns of b that are packed together, so many times
   Storage memory_;
 };
 

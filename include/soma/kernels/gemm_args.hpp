@@ -65,7 +65,8 @@ struct GemmArgs {
 struct SharedPacking {
   std::size_t columns = 0;    // that are packed together; 0: this product is not cut so
   std::size_t bytes = 0;      // of that many
-  std::size_t rows = 0;       // of a call, at best
+  std::size_t rows = 0;       // of a call, at most
+  std::size_t tile_rows = 0;  // cut at multiples of these: whole tiles are fastest
   std::size_t workspace = 0;  // bytes for a call with that many rows, or one that packs
 };
 

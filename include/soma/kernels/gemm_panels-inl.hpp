@@ -38,7 +38,8 @@ class PackedPanels {
   using Source = typename Kernel::Source;
   using Buffer = typename Source::Buffer;
   using Narrow = typename Kernel::Narrow;
-  static constexpr std::size_t panel_rows = Kernel::panel_rows;
+  static constexpr std::size_t panel_rows = Kernel::panel_rows, most_rows = Kernel::most_rows;
+  static_assert(Kernel::packed_rows % most_rows == 0);
   static constexpr std::size_t packed_rows = Kernel::packed_rows;
   static constexpr std::size_t packed_depth = Kernel::packed_steps * Kernel::depth;
 

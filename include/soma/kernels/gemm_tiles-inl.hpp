@@ -21,12 +21,10 @@
 
 #include <cstddef>
 
+#if SOMA_HAS_BF16_TILES
 HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-#if SOMA_HAS_BF16_TILES
 
 static_assert(micro_columns == 2 * tile_floats && tile_lines == tile_floats);
 static_assert(float_lanes == tile_floats);
@@ -123,10 +121,9 @@ class TileKernel {
 
 }  // namespace
 
-#endif
-
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif

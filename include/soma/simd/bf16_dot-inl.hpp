@@ -14,16 +14,21 @@
 
 #include <hwy/highway.h>
 
-HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // Whether the code of the target at hand may hold the instruction. Who runs it asks the CPU first.
 #define SOMA_HAS_BF16_DOT (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
 inline constexpr bool has_bf16_dot = SOMA_HAS_BF16_DOT;
 
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+
 #if SOMA_HAS_BF16_DOT
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
 // sum + a[2i] b[2i] + a[2i+1] b[2i+1] in lane i, of bf16 numbers in the places of floats, the even
 // one in the lower half. Highway 1.0.3 lacks it, and the compiler's intrinsic would want a target
 // of its own on every function that it is inlined into: the instruction itself needs neither.
@@ -32,10 +37,10 @@ HWY_INLINE V dot_pairs(V a, V b, V sum) {
   asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
   return sum;
 }
-#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif

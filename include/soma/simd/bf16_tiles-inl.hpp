@@ -27,7 +27,6 @@
 #include <cstddef>
 #include <cstdint>
 
-HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
@@ -38,7 +37,14 @@ inline constexpr std::size_t tile_lines = 16, tile_floats = 16, tile_steps = 2 *
 // the dot product, which such CPUs have too. Who runs them asks the CPU and the operating system.
 #define SOMA_HAS_BF16_TILES SOMA_HAS_BF16_DOT
 
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+
 #if SOMA_HAS_BF16_TILES
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
 namespace {  // internal linkage: units with other flags have their own
 
 // All eight tile registers of this thread, in full size, while it lives.
@@ -78,10 +84,10 @@ class Tiles {
 };
 
 }  // namespace
-#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif

@@ -14,10 +14,8 @@
 
 #include <hwy/highway.h>
 
-HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // A float's place: an fp32 number, or two of bf16.
 using ElementPlace [[gnu::may_alias]] = const float;
@@ -26,7 +24,14 @@ using ElementPlace [[gnu::may_alias]] = const float;
 #define SOMA_HAS_ELEMENT_OPERANDS SOMA_HAS_BF16_DOT
 inline constexpr bool has_element_operands = SOMA_HAS_ELEMENT_OPERANDS;
 
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+
 #if SOMA_HAS_ELEMENT_OPERANDS
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
 // *a b + sum in each of 16 lanes, rounded once.
 template <class V>
 HWY_INLINE V multiply_add_element(ElementPlace* a, V b, V sum) {
@@ -39,10 +44,10 @@ HWY_INLINE V dot_element_pairs(ElementPlace* a, V b, V sum) {
   asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(b.raw), "m"(*a));
   return sum;
 }
-#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif
