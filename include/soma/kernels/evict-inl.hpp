@@ -102,7 +102,7 @@ class Evictor {
     if (e.residual.data != nullptr)
       add_in_place(residual_.read(row, column, count, chunk_.values), count, values);
     if (e.amax != nullptr) *e.amax = (std::max)(*e.amax, largest_finite(values, count));
-    if (!in_place_ || values != place(row, column)) c_.write(row, column, values, count);
+    if (values != place(row, column)) c_.write(row, column, values, count);
   }
 
   Eviction eviction_;

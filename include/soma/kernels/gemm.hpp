@@ -32,10 +32,15 @@ inline GemmArgs part(GemmArgs args, std::size_t row, std::size_t rows, std::size
   return args;
 }
 
+// How many parts of at most that size a total has.
+constexpr std::size_t parts_of(std::size_t total, std::size_t part) {
+  return (total + part - 1) / part;
+}
+
 // Border `index` of `parts` nearly equal parts of `size`, at multiples of `tile`.
 inline std::size_t border(std::size_t size, std::size_t tile, std::size_t index,
                           std::size_t parts) {
-  const std::size_t tiles = (size + tile - 1) / tile;
+  const std::size_t tiles = parts_of(size, tile);
   return (std::min)(size, (tiles / parts * index + tiles % parts * index / parts) * tile);
 }
 
@@ -61,7 +66,7 @@ inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
   for (std::size_t row_parts = 1; row_parts <= (std::min)(width, row_tiles); ++row_parts) {
     const std::size_t column_parts = (std::min)(width / row_parts, column_tiles);
     const auto largest = [](std::size_t tiles, std::size_t parts, std::size_t tile) {
-      return static_cast<double>((tiles + parts - 1) / parts * tile);
+      return static_cast<double>(parts_of(tiles, parts) * tile);
     };
     const double rows = largest(row_tiles, row_parts, tile_rows);
     const double columns = largest(column_tiles, column_parts, tile_columns);
@@ -124,10 +129,6 @@ class SharedProduct {
   // Of b that is packed at a time.
   static constexpr std::size_t most_bytes = std::size_t{16} << 20;
 
-  static std::size_t parts_of(std::size_t total, std::size_t part) {
-    return (total + part - 1) / part;
-  }
-
   template <class Task>
   void in_parallel(const Task& task) {
     parallel(context_, static_cast<int>(workers_),
@@ -185,8 +186,8 @@ inline void multiply(Context& context, GemmArgs args) {
   const Bf16Products how = wide ? Bf16Products::widened : context.bf16().products;
   args.bf16_products = how;
   const std::size_t tile_rows = gemm.tile_rows(how), tile_columns = gemm.tile_columns;
-  const std::size_t row_tiles = (args.m + tile_rows - 1) / tile_rows;
-  const std::size_t column_tiles = (args.n + tile_columns - 1) / tile_columns;
+  const std::size_t row_tiles = detail::parts_of(args.m, tile_rows);
+  const std::size_t column_tiles = detail::parts_of(args.n, tile_columns);
   // Below about a hundred thousand multiply-adds a second thread costs more than it brings.
   constexpr double worth_a_task = 1e5;
   const double products = static_cast<double>(args.m) * static_cast<double>(args.n) *
@@ -204,8 +205,8 @@ inline void multiply(Context& context, GemmArgs args) {
   const std::size_t row_parts = grid.row_parts, column_parts = grid.column_parts;
   const std::size_t tasks = row_parts * column_parts;
 
-  const std::size_t task_rows = (row_tiles + row_parts - 1) / row_parts * tile_rows;
-  const std::size_t task_columns = (column_tiles + column_parts - 1) / column_parts * tile_columns;
+  const std::size_t task_rows = detail::parts_of(row_tiles, row_parts) * tile_rows;
+  const std::size_t task_columns = detail::parts_of(column_tiles, column_parts) * tile_columns;
   const std::size_t workspace =
       (gemm.workspace_bytes((std::min)(task_rows, args.m), (std::min)(task_columns, args.n), args.k,
                             args.segments.count, how) +
