@@ -4,7 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 for flags in -O0 "-O2 -march=native"; do
   # shellcheck disable=SC2086  # several flags in one word
-  run "$CXX" -std=c++20 $flags -I "$include" "$consumer/main.cpp" -pthread -o consumer
+  run "$CXX" -std=c++20 $flags "${strict[@]}" -I "$include" "$consumer/main.cpp" -pthread -o consumer
   run ./consumer
 done
 

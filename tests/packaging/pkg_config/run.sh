@@ -7,10 +7,10 @@ run "$CMAKE" --install "$SOMA_BUILD" --prefix "$SOMA_WORK/prefix" >install.log
 export PKG_CONFIG_PATH
 PKG_CONFIG_PATH=$(find "$SOMA_WORK/prefix" -type d -name pkgconfig | paste -sd:)
 # shellcheck disable=SC2046  # words on purpose
-run "$CXX" -std=c++20 -O2 "$consumer/main.cpp" $(pkg-config --cflags --libs soma) -o consumer
+run "$CXX" -std=c++20 "$consumer/main.cpp" $(pkg-config --cflags --libs soma) -o consumer
 run ./consumer
 if pkg-config --exists soma-dispatch; then
   # shellcheck disable=SC2046
-  run "$CXX" -std=c++20 -O2 "$consumer/main.cpp" $(pkg-config --cflags --libs soma-dispatch) -o consumer
+  run "$CXX" -std=c++20 "$consumer/main.cpp" $(pkg-config --cflags --libs soma-dispatch) -o consumer
   run ./consumer
 fi
