@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
@@ -20,7 +21,7 @@ class HttpServer final : public httplib::Server {
   HttpServer(std::chrono::milliseconds read_timeout, std::size_t max_bytes,
              std::function<bool(const httplib::Request&)> expected)
       : read_timeout_(read_timeout), max_bytes_(max_bytes), expected_(std::move(expected)) {
-    new_task_queue = [this] { return new Threads(queued_); };
+    new_task_queue = [this] { return new Threads(*this); };
     set_tcp_nodelay(true);
     // Two servers must not share a port, as the library's default has it.
     set_socket_options([](socket_t socket) {
@@ -34,7 +35,7 @@ class HttpServer final : public httplib::Server {
     errno = 0;
     const int bound = port == 0 ? bind_to_any_port(host) : bind_to_port(host, port) ? port : -1;
     // Again with room for more clients than the library's 5.
-    if (bound < 0 || ::listen(svr_sock_, 512) != 0)
+    if (bound < 0 || ::listen(svr_sock_, backlog) != 0)
       soma::fail(
           soma::ErrorId{"serve.port"}, "serve", "--host " + host + " --port",
           std::to_string(port) + (errno == 0 ? "" : std::string(" (") + std::strerror(errno) + ")"),
@@ -45,10 +46,11 @@ class HttpServer final : public httplib::Server {
   // Accepts nothing more; listen_after_bind() returns when all is answered that was accepted.
   void finish() {
     if (stopping_.exchange(true)) return;
-    // Those that have connected but are not accepted yet, unless there is no end of them.
-    const auto until = Connection::Clock::now() + last_look;
-    for (pollfd waiting{svr_sock_, POLLIN, 0};
-         ::poll(&waiting, 1, 0) > 0 && Connection::Clock::now() < until;)
+    // Those that have connected but are not accepted yet, however slow the machine; they are the
+    // next in the queue, so no stream of new ones can put off the end.
+    const std::int64_t last = accepted_ + backlog + 1;
+    pollfd waiting{svr_sock_, POLLIN, 0};
+    while (is_running() && accepted_ <= last && ::poll(&waiting, 1, 0) > 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     stop();
   }
@@ -56,26 +58,28 @@ class HttpServer final : public httplib::Server {
  private:
   // A thread a connection. Where that is not enough, connections are closed after an answer.
   static constexpr std::size_t max_connections = 256;
+  static constexpr int backlog = 512;  // connections that the system keeps until they are accepted
   static constexpr std::chrono::milliseconds keep_alive{15000}, look{50}, last_look{100};
 
   // Nothing until 0.15, then whether there was room.
   using Enqueued = decltype(std::declval<httplib::TaskQueue&>().enqueue({}));
 
-  // Counts the connections that no thread has.
+  // Counts the connections, and those that no thread has.
   class Threads final : public httplib::TaskQueue {
    public:
-    explicit Threads(std::atomic<int>& queued) : queued_(queued) {}
+    explicit Threads(HttpServer& server) : server_(server) {}
     Enqueued enqueue(std::function<void()> serve) override {
-      ++queued_;
+      ++server_.accepted_;
+      ++server_.queued_;
       return pool_.enqueue([this, serve = std::move(serve)] {
-        --queued_;
+        --server_.queued_;
         serve();
       });
     }
     void shutdown() override { pool_.shutdown(); }
 
    private:
-    std::atomic<int>& queued_;
+    HttpServer& server_;
     httplib::ThreadPool pool_{max_connections};
   };
 
@@ -124,4 +128,5 @@ class HttpServer final : public httplib::Server {
   std::function<bool(const httplib::Request&)> expected_;
   std::atomic<bool> stopping_{false};
   std::atomic<int> queued_{0};
+  std::atomic<std::int64_t> accepted_{0};
 };

@@ -1,7 +1,21 @@
 #!/usr/bin/env python3
 """serve answers every content type, refuses bad bodies, outlasts slow clients and stops in order."""
 
-import http.client, json, signal, socket, subprocess, sys, tempfile, threading, time
+import contextlib, http.client, json, os, signal, socket, subprocess, sys, tempfile, threading, time
+
+
+@contextlib.contextmanager
+def starved(pid):
+    """Meanwhile the threads of a process hardly get a processor, as on a machine that is overloaded."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
+    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
 
 
 def main():
@@ -63,16 +77,18 @@ def main():
         slow.settimeout(5)
         assert b" 408 " in slow.recv(1000).split(b"\r\n")[0]
 
-        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(64)]
+        text = b"\n".join(b"x" for _ in range(30))
+        with starved(server.pid):
+            held = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
+            for client in held:
+                client.sendall(b"POST /invocations HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n"
+                               % len(text) + text)
+            server.send_signal(signal.SIGTERM)
+            time.sleep(2)
         for client in held:
-            text = b"\n".join(b"x" for _ in range(30))
-            client.sendall(b"POST /invocations HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n"
-                           % len(text) + text)
-        server.send_signal(signal.SIGTERM)
-        for client in held:
-            client.settimeout(20)
+            client.settimeout(60)
             assert client.recv(100).startswith(b"HTTP/1.1 200"), "lost in the stop"
-        report = server.communicate(timeout=20)[0]
+        report = server.communicate(timeout=60)[0]
         assert server.returncode == 0, server.returncode
         print(report)
     finally:
