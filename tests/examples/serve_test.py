@@ -18,8 +18,7 @@ def starved(pid):
             hog.wait()
 
 
-def main():
-    program, folder = sys.argv[1], tempfile.mkdtemp()
+def main(program, folder):
     subprocess.run([program, "train", "--reviews", "500", "--epochs", "1", "--quiet", "--output", folder + "/m"],
                    check=True, stdout=subprocess.DEVNULL)
     server = subprocess.Popen([program, "serve", "--model", folder + "/m", "--port", "0", "--max-body", "20000",
@@ -93,6 +92,7 @@ def main():
         print(report)
     finally:
         server.kill()
+        server.wait()
     bad = subprocess.run([program, "serve", "--model", folder + "/none", "--port", "0"], capture_output=True, text=True)
     assert bad.returncode == 1 and bad.stderr.count("\n") == 1, bad
     with socket.socket() as taken:
@@ -104,4 +104,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory() as folder:
+        main(sys.argv[1], folder)
