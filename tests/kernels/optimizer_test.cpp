@@ -422,7 +422,7 @@ TEST_CASE("rows of one call are the calls of each row", "[unit][optimizer]") {
           AdamArgs args = adam_args(run, 4);
           args.rows = {rows, columns, stride};
           args.weight = w.run(), args.m = m.run(), args.v = v.run();
-          if (!gradient) args.gradient.data = nullptr;
+          if (!gradient) args.gradient = {.factor = args.gradient.factor, .sparse = true};
           kernels.adam(args);
           SgdArgs sgd = sgd_args(run);
           sgd.rows = args.rows;
@@ -431,13 +431,15 @@ TEST_CASE("rows of one call are the calls of each row", "[unit][optimizer]") {
 
           for (std::size_t row = 0; row < rows; ++row) {
             args.rows = sgd.rows = {1, columns};
-            args.gradient.data = (gradient ? run.g : zeros).data() + row * columns;
+            args.gradient = {.data = (gradient ? run.g : zeros).data() + row * columns,
+                             .factor = args.gradient.factor};
             args.weight = from(w2.run(), row), args.m = from(m2.run(), row);
             args.v = from(v2.run(), row);
             kernels.adam(args);
           }
           for (std::size_t row = 0; row < rows; ++row) {
-            sgd.gradient.data = (gradient ? run.g : zeros).data() + row * columns;
+            sgd.gradient = {.data = (gradient ? run.g : zeros).data() + row * columns,
+                            .factor = args.gradient.factor};
             sgd.weight = from(w2.run(), row), sgd.momentum_state = from(m2.run(), row);
             kernels.sgd(sgd);
           }
@@ -445,6 +447,66 @@ TEST_CASE("rows of one call are the calls of each row", "[unit][optimizer]") {
           CHECK(m.bytes == m2.bytes);
           CHECK(v.bytes == v2.bytes);
         }
+  });
+}
+
+TEST_CASE("a sparse gradient, with rows marked or not, is a dense one with zeros",
+          "[unit][optimizer]") {
+  constexpr std::size_t rows = 9;
+  constexpr std::int64_t first_row = 100;
+  const std::vector<std::int64_t> touched{first_row + 1, first_row + 4, first_row + 5,
+                                          first_row + 8};
+  const std::uint8_t live[rows] = {1, 1, 0, 0, 1, 0, 1, 0, 0};  // in touched rows it says nothing
+  on_every_target([&](Context& context) {
+    const OptimizerKernels& kernels = context.kernels().optimizer;
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp8_e4m3})
+      for (const std::size_t columns : std::vector<std::size_t>{1, 16, 37, 600})
+        for (const std::uint64_t stride : {std::uint64_t{columns}, std::uint64_t{1} << 32})
+          for (const float decay_factor : {1.0f, 0.999f}) {
+            INFO(std::string(to_string(dtype))
+                 << ", " << columns << " columns " << stride << " apart, decay " << decay_factor);
+            Run run = some_run(rows * columns);
+            for (std::size_t i = 0; i < run.w.size(); i += 5) run.w[i] = i % 2 == 0 ? -0.0f : 0.0f;
+            Floats dense(rows * columns);
+            for (std::size_t k = 0; k < touched.size(); ++k)
+              std::copy_n(
+                  run.g.begin() + static_cast<std::ptrdiff_t>(k * columns), columns,
+                  dense.begin() + (touched[k] - first_row) * static_cast<std::ptrdiff_t>(columns));
+            for (std::size_t row = 0; row < rows; ++row)
+              if (live[row] == 0)
+                for (std::size_t i = row * columns; i < (row + 1) * columns; ++i)
+                  run.m[i] = run.v[i] = 0;
+            const auto stored_as = [&](std::uint32_t stream, const Floats& values) {
+              return StoredAs(dtype, Rounding::stochastic, stream, values);
+            };
+            StoredAs w = stored_as(1, run.w), m = stored_as(2, run.m), v = stored_as(3, run.v);
+            StoredAs w2 = w, m2 = m, v2 = v;
+            AdamArgs args = adam_args(run, 4);
+            args.rows = {rows, columns, stride};
+            args.decay_factor = decay_factor;
+            args.weight = w.run(), args.m = m.run(), args.v = v.run();
+            args.gradient.data = dense.data();
+            SgdArgs sgd = sgd_args(run);
+            sgd.rows = args.rows;
+            sgd.gradient = args.gradient;
+            kernels.adam(args);
+            sgd.weight = args.weight, sgd.momentum_state = args.m;
+            kernels.sgd(sgd);
+
+            args.weight = w2.run(), args.m = m2.run(), args.v = v2.run();
+            args.gradient = sgd.gradient = {.data = run.g.data(),
+                                            .factor = args.gradient.factor,
+                                            .sparse = true,
+                                            .rows = touched,
+                                            .first_row = first_row};
+            args.live = live;
+            kernels.adam(args);
+            sgd.weight = args.weight, sgd.momentum_state = args.m;
+            kernels.sgd(sgd);
+            CHECK(w.bytes == w2.bytes);
+            CHECK(m.bytes == m2.bytes);
+            CHECK(v.bytes == v2.bytes);
+          }
   });
 }
 

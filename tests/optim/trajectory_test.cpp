@@ -255,6 +255,17 @@ TEST_CASE("wrong inputs of optimizer steps are refused", "[unit][optim]") {
   const Tensor outside = Tensor::from<std::int64_t>(context, {0, 3}, Shape{2});
   CHECK(id(*built_in.sgd_step, plain, {w, Tensor::zeros(context, Shape{2, 2}), outside}) ==
         "operator.value");
+  for (const std::int64_t second : {0, 1}) {
+    const Tensor disorder = Tensor::from<std::int64_t>(context, {1, second}, Shape{2});
+    CHECK(id(*built_in.sgd_step, plain, {w, Tensor::zeros(context, Shape{2, 2}), disorder}) ==
+          "operator.value");
+  }
+  const auto adam_marked = [&](const Tensor& live) {
+    return id(*built_in.adam_step, AdamSetting{}, {w, w, Tensor(), w, w, live});
+  };
+  CHECK(adam_marked(Tensor::zeros(context, Shape{3}, DType::uint8)) == "no error");
+  CHECK(adam_marked(Tensor::zeros(context, Shape{2}, DType::uint8)) == "tensor.shape");
+  CHECK(adam_marked(Tensor::zeros(context, Shape{3})) == "tensor.dtype");
   CHECK(id(*built_in.sgd_step, plain, {w.transpose(0, 1), w.transpose(0, 1)}) ==
         "tensor.not_contiguous");
 }

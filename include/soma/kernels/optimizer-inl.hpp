@@ -24,6 +24,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <utility>
 
 HWY_BEFORE_NAMESPACE();
 namespace soma {
@@ -46,32 +48,75 @@ static inline void open_run(const StateRun& state, StepRun& run) {
   run.source = run_source(state.data, state.dtype);
   run.target = run_target(state.data, state.dtype, state.rounding, state.draw);
 }
-// A gradient's source. Of one that is not there the buffer is zeros, which every chunk gets.
+// A gradient's source, and zeros for the rows that a sparse one does not have.
 struct GradientSource {
   RunSource source;
-  bool zero;
-  RunBuffer buffer;
+  RunBuffer buffer, zeros;
 };
 static inline void open_gradient(const GradientRun& gradient, GradientSource& run) {
-  run.zero = gradient.data == nullptr;
-  if (run.zero)
-    std::fill_n(run.buffer.values, run_chunk, 0.0f);
-  else
-    run.source = run_source(gradient.data, gradient.dtype);
+  run.source = run_source(gradient.data, gradient.dtype);
+  if (gradient.sparse) std::fill_n(run.zeros.values, run_chunk, 0.0f);
 }
-static inline const float* load_gradient(GradientSource& run, std::size_t first, std::size_t count,
+
+// Up to a chunk of adjacent elements: of rows with a gradient, whose elements begin at `gradient`,
+// or of rows without one, marked as not live or not.
+struct StepChunk {
+  std::size_t first, count, gradient;
+  bool has_gradient, live;
+};
+static inline const float* load_gradient(GradientSource& run, const StepChunk& chunk,
                                          ConvertBuffers& scratch) {
-  return run.zero ? run.buffer.values
-                  : load_run(run.source, 0, first, count, run.buffer.values, scratch);
+  return chunk.has_gradient
+             ? load_run(run.source, 0, chunk.gradient, chunk.count, run.buffer.values, scratch)
+             : run.zeros.values;
 }
-// Calls step(first, count) for the chunks of all rows, elements numbered through. Draws of `runs`
-// follow the rows.
+
+// Finds out about a step's rows, in ascending order.
+class StepRowKinds {
+ public:
+  StepRowKinds(const GradientRun& gradient, const std::uint8_t* live)
+      : gradient_(gradient), live_(live) {}
+  enum class Kind { with_gradient, without, idle };
+  // Of a row, where all before it have been passed.
+  Kind kind(std::size_t row) const {
+    if (!gradient_.sparse) return Kind::with_gradient;
+    if (used_ < gradient_.rows.size() &&
+        gradient_.rows[used_] == gradient_.first_row + static_cast<std::int64_t>(row))
+      return Kind::with_gradient;
+    return live_ != nullptr && live_[row] == 0 ? Kind::idle : Kind::without;
+  }
+  void pass(Kind kind) { used_ += kind == Kind::with_gradient ? 1u : 0u; }
+  // Rows of the gradient that were passed.
+  std::size_t used() const { return used_; }
+
+ private:
+  const GradientRun& gradient_;
+  const std::uint8_t* live_;
+  std::size_t used_ = 0;
+};
+
+// Calls step(chunk) for all rows, those of a kind together where draws do not part them. Draws of
+// `runs` follow the rows.
 template <class Step, class... Runs>
-HWY_INLINE void for_step_chunks(const StepRows& rows, const Step& step, Runs&... runs) {
-  for (std::size_t row = 0; row < rows.rows; ++row) {
-    for (std::size_t at = 0; at < rows.columns; at += run_chunk)
-      step(row * rows.columns + at, (std::min)(run_chunk, rows.columns - at));
-    ((runs.target.draw.index += rows.draw_stride - rows.columns), ...);
+HWY_INLINE void for_step_chunks(const StepRows& rows, const GradientRun& gradient,
+                                const std::uint8_t* live, const Step& step, Runs&... runs) {
+  const bool together = rows.draw_stride == rows.columns;
+  StepRowKinds kinds(gradient, live);
+  for (std::size_t row = 0; row < rows.rows;) {
+    const auto kind = kinds.kind(row);
+    const bool has_gradient = kind == StepRowKinds::Kind::with_gradient;
+    const std::size_t from = kinds.used() * rows.columns;
+    std::size_t end = row;
+    do {
+      kinds.pass(kind);
+      ++end;
+    } while (together && end < rows.rows && kinds.kind(end) == kind);
+    const std::size_t count = (end - row) * rows.columns;
+    for (std::size_t at = 0; at < count; at += run_chunk)
+      step(StepChunk{row * rows.columns + at, (std::min)(run_chunk, count - at), from + at,
+                     has_gradient, kind != StepRowKinds::Kind::idle});
+    ((runs.target.draw.index += (end - row) * (rows.draw_stride - rows.columns)), ...);
+    row = end;
   }
 }
 static inline void load_chunk(StepRun& run, std::size_t first, std::size_t count,
@@ -119,8 +164,9 @@ static inline void sgd(const SgdArgs& args) noexcept {
   open_run(args.weight, weight);
   if (has_state) open_run(args.momentum_state, state);
   ConvertBuffers scratch;
-  const auto step = [&](std::size_t first, std::size_t count) {
-    const float* g = load_gradient(gradient, first, count, scratch);
+  const auto step = [&](const StepChunk& chunk) {
+    const auto [first, count] = std::pair(chunk.first, chunk.count);
+    const float* g = load_gradient(gradient, chunk, scratch);
     load_chunk(weight, first, count, scratch);
     if (has_state) load_chunk(state, first, count, scratch);
     sgd_chunk(args, g, weight, has_state ? &state : nullptr, whole_groups(count));
@@ -128,9 +174,9 @@ static inline void sgd(const SgdArgs& args) noexcept {
     if (has_state) store_chunk(state, first, count, scratch);
   };
   if (has_state)
-    for_step_chunks(args.rows, step, weight, state);
+    for_step_chunks(args.rows, args.gradient, nullptr, step, weight, state);
   else
-    for_step_chunks(args.rows, step, weight);
+    for_step_chunks(args.rows, args.gradient, nullptr, step, weight);
 }
 
 // ---- moments, of AdamW and LAMB:  g = gradient * factor
@@ -176,6 +222,19 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void adam_chunk(const AdamArgs& args, const
   }
 }
 
+// The same where gradient and moments are zero, which stay so.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void adam_decay_chunk(const AdamArgs& args,
+                                                           const StepRun& weight,
+                                                           std::size_t count) {
+  const StepLanes d;
+  const auto decay = hn::Set(d, args.decay_factor), zero = hn::Zero(d);
+  const auto root =
+      fused(d, zero, hn::Set(d, args.inverse_root_correction2), hn::Set(d, args.epsilon));
+  const auto step = hn::Neg(hn::Div(hn::Mul(hn::Set(d, args.step_size), zero), root));
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d))
+    store_bytes(d, fused(d, decay, load_bytes(d, weight.values + i), step), weight.next + i);
+}
+
 static inline void adam(const AdamArgs& args) noexcept {
   GradientSource gradient;
   StepRun weight, m, v;
@@ -184,8 +243,18 @@ static inline void adam(const AdamArgs& args) noexcept {
   open_run(args.m, m);
   open_run(args.v, v);
   ConvertBuffers scratch;
-  const auto step = [&](std::size_t first, std::size_t count) {
-    const float* g = load_gradient(gradient, first, count, scratch);
+  // 1 * w - 0 is w.
+  const bool stays = args.decay_factor == 1 && args.step_size >= 0 && args.epsilon > 0;
+  const auto step = [&](const StepChunk& chunk) {
+    const auto [first, count] = std::pair(chunk.first, chunk.count);
+    if (!chunk.live) {
+      if (stays) return;
+      load_chunk(weight, first, count, scratch);
+      adam_decay_chunk(args, weight, whole_groups(count));
+      store_chunk(weight, first, count, scratch);
+      return;
+    }
+    const float* g = load_gradient(gradient, chunk, scratch);
     load_chunk(weight, first, count, scratch);
     load_chunk(m, first, count, scratch);
     load_chunk(v, first, count, scratch);
@@ -194,7 +263,7 @@ static inline void adam(const AdamArgs& args) noexcept {
     store_chunk(m, first, count, scratch);
     store_chunk(v, first, count, scratch);
   };
-  for_step_chunks(args.rows, step, weight, m, v);
+  for_step_chunks(args.rows, args.gradient, args.live, step, weight, m, v);
 }
 
 // ---- LAMB:  u = fma(weight_decay, w, m / correction1 / fma(sqrt(v), 1 / sqrt(correction2),

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace soma {
 
@@ -18,11 +19,15 @@ struct StateRun {
   Draw draw{};
 };
 
-// data nullptr: zeros.
 struct GradientRun {
   const void* data = nullptr;
   DType dtype = DType::fp32;
   float factor = 1;  // clipping and loss scale: the gradient is multiplied by it first
+  // A sparse gradient has the rows of these numbers, ascending, where the step's first row has the
+  // number `first_row`; that of others is zero. Not of LAMB.
+  bool sparse = false;
+  std::span<const std::int64_t> rows{};
+  std::int64_t first_row = 0;
 };
 
 // What a step covers: adjacent rows, whose draws begin `draw_stride` apart.
@@ -43,7 +48,8 @@ struct SgdArgs {
 
 // AdamW (arXiv 1711.05101): w -= rate * weight_decay * w; m = b1 m + (1 - b1) g;
 // v = b2 v + (1 - b2) g^2; w -= rate / correction1 * m / (sqrt(v) / sqrt(correction2) + epsilon),
-// with correction1 = 1 - b1^t and correction2 = 1 - b2^t.
+// with correction1 = 1 - b1^t and correction2 = 1 - b2^t. Where a sparse gradient has no row, rows
+// whose m and v are zero may be marked: of those only w is read and written, to the same bits.
 struct AdamArgs {
   StepRows rows{};
   StateRun weight{}, m{}, v{};
@@ -53,6 +59,7 @@ struct AdamArgs {
   float decay_factor = 1;                                  // 1 - rate * weight_decay
   float step_size = 0;                                     // rate / correction1
   float inverse_root_correction2 = 1;                      // 1 / sqrt(correction2)
+  const std::uint8_t* live = nullptr;  // of each row; 0: m and v are zero. nullptr: none is marked
 };
 
 // LAMB (arXiv 1904.00962), first part: m and v as above, u = (m / correction1) /

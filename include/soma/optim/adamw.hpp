@@ -1,15 +1,41 @@
 #pragma once
 // AdamW (arXiv 1711.05101): Adam with decoupled weight decay.
 
+#include <soma/ops/ranges.hpp>
 #include <soma/optim/optimizer.hpp>
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
 namespace soma::optim {
+
+namespace detail {
+
+// Of each row 1 where a moment is other than zero: bytes, as a negative zero counts. One pass.
+inline Tensor live_rows(Context& context, const Tensor& first, const Tensor& second) {
+  const std::size_t rows = first.size(0);
+  const Tensor live = Tensor::zeros(context, Shape{rows}, DType::uint8);
+  auto* marks = live.mutable_data<std::uint8_t>();
+  for (const Tensor& moment : {first, second}) {
+    const std::size_t bytes = rows == 0 ? 0 : moment.bytes() / rows;
+    if (bytes == 0) continue;
+    soma::detail::for_ranges(context, rows, bytes / 4, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        const std::byte* at = moment.raw() + row * bytes;
+        // All bytes are the first one, and that is zero.
+        if (at[0] != std::byte{0} || std::memcmp(at, at + 1, bytes - 1) != 0) marks[row] = 1;
+      }
+    });
+  }
+  return live;
+}
+
+}  // namespace detail
 
 struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
@@ -63,14 +89,29 @@ class AdamW final : public Optimizer {
           .seed = options_.storage.seed,
           .stream = slot.stream,
           .step = static_cast<std::uint32_t>(slot.steps)};
+      mark_live(slot, gradient);
       if (weight.elements() != 0)
         run(context_, *context_.built_in().adam_step, setting,
-            {weight, gradient.values, gradient.rows, slot.first, slot.second});
+            {weight, gradient.values, gradient.rows, slot.first, slot.second, slot.live});
       ++slot.steps;
     }
   }
 
  private:
+  // Most rows of a table of words never have a gradient. Their moments stay zero, and the step need
+  // not read them.
+  void mark_live(detail::Slot& slot, const Gradient& gradient) {
+    if (!gradient.sparse()) {
+      slot.live = Tensor();
+      return;
+    }
+    if (!slot.live.defined()) slot.live = detail::live_rows(context_, slot.first, slot.second);
+    const std::span<std::uint8_t> marks = slot.live.mutable_span<std::uint8_t>();
+    for (const std::int64_t row : gradient.rows.span<std::int64_t>())
+      if (row >= 0 && static_cast<std::uint64_t>(row) < marks.size())  // others the step refuses
+        marks[static_cast<std::size_t>(row)] = 1;
+  }
+
   AdamWOptions options_;
 };
 

@@ -67,6 +67,7 @@ struct Slot {
   std::uint32_t stream;
   std::uint64_t steps = 0;
   Tensor first{}, second{};  // of the rows that are stepped here
+  Tensor live{};             // their marks (AdamW); not defined: none made since states were set
   std::size_t first_row = 0, last_row = to_end;
 
   bool whole() const { return first_row == 0 && last_row == to_end; }
@@ -105,8 +106,9 @@ class Optimizer {
   virtual void step(const Step& step) = 0;
 
   // Of each parameter that has been stepped: "<name>.steps" (int64, one element), and its moments
-  // "<name>.first_moment" and "<name>.second_moment" where it has them. The tensors are shared.
-  // Where an optimizer keeps some rows only, so do its states.
+  // "<name>.first_moment" and "<name>.second_moment" where it has them. The tensors are shared, to
+  // be read: changed ones come back by load_state(). Where an optimizer keeps some rows only, so do
+  // its states.
   StateDict state() const {
     StateDict state;
     for (const detail::Slot& slot : slots_) {
@@ -126,6 +128,7 @@ class Optimizer {
     for (detail::Slot& slot : loaded) {
       const std::string& name = slot.parameter.name;
       slot.steps = 0;
+      slot.live = Tensor();
       if (const Tensor* steps = state.find(name + ".steps")) {
         check(name + ".steps", *steps, Shape{}, DType::int64);
         slot.steps = static_cast<std::uint64_t>(*steps->data<std::int64_t>());
