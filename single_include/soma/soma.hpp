@@ -5672,11 +5672,11 @@ class SquaredBlocks {
   SquaredBlocks(Heap& heap, const Parameter& parameter, Tensor values, const Gradient& gradient)
       : values_(std::move(values)), rows_(gradient.rows), pieces_(heap) {
     const RowShape shape(parameter.var.shape());
-    whole_ = {0, shape.rows};
     row_elements_ = shape.elements;
     first_ = parameter.first_row + gradient.first_row;
-    count_ = row_elements_ == 0 ? 0 : values_.elements() / row_elements_;
-    add_pieces(whole_);
+    if (rows_.defined()) numbers_ = rows_.span<std::int64_t>().data();
+    const std::size_t count = row_elements_ == 0 ? 0 : values_.elements() / row_elements_;
+    add_pieces({0, shape.rows}, {0, count});
   }
 
   std::size_t pieces() const { return pieces_.size(); }
@@ -5689,51 +5689,50 @@ class SquaredBlocks {
     kernels.reduce.sum_squares(args);
     piece.squares = args.result;
   }
+  // Along the tree. A block of which nothing is here adds 0, which changes no sum of squares.
   double sum() const {
-    std::size_t next = 0;
-    return sum(whole_, next);
+    std::array<double, 65> waiting{};  // a block of each level, and one more
+    std::size_t count = 0;
+    for (const Piece& piece : pieces_) {
+      waiting[count++] = piece.squares;
+      for (unsigned i = 0; i < piece.sums; ++i, --count) waiting[count - 2] += waiting[count - 1];
+    }
+    return waiting[0];
   }
 
  private:
   struct Piece {
     std::size_t begin, rows;  // of the values
     double squares;
+    unsigned sums;  // of neighbours in the tree, complete with this piece
   };
 
-  // Of the values, those in a block: in dense ones rows are counted, in sparse ones looked up.
-  RowBlock inside(const RowBlock& block) const {
-    const auto place = [&](std::size_t row) -> std::size_t {
-      if (row <= first_) return 0;
-      if (!rows_.defined()) return (std::min)(row - first_, count_);
-      const std::span<const std::int64_t> all = rows_.span<std::int64_t>();
-      return static_cast<std::size_t>(
-          std::lower_bound(all.begin(), all.end(), static_cast<std::int64_t>(row - first_)) -
-          all.begin());
-    };
-    const std::size_t begin = place(block.begin);
-    return {begin, place(block.end()) - begin};
+  // Of the values in `own`, the first that is not before a row: in dense ones rows are counted, in
+  // sparse ones looked up.
+  std::size_t place(std::size_t row, const RowBlock& own) const {
+    if (row <= first_) return own.begin;
+    row -= first_;
+    if (numbers_ == nullptr) return (std::clamp)(row, own.begin, own.end());
+    return static_cast<std::size_t>(std::lower_bound(numbers_ + own.begin, numbers_ + own.end(),
+                                                     static_cast<std::int64_t>(row)) -
+                                    numbers_);
   }
-  void add_pieces(const RowBlock& block) {
-    const RowBlock own = inside(block);
+  // `own`: the values that lie in the block.
+  void add_pieces(const RowBlock& block, const RowBlock& own) {
     if (own.rows == 0) return;
     if (!block.splits(row_elements_)) {
-      pieces_.push_back({own.begin, own.rows, 0});
+      pieces_.push_back({own.begin, own.rows, 0, 0});
       return;
     }
-    add_pieces(block.lower());
-    add_pieces(block.upper());
-  }
-  // A block of which nothing is here adds 0, which changes no sum of squares.
-  double sum(const RowBlock& block, std::size_t& next) const {
-    if (inside(block).rows == 0) return 0;
-    if (!block.splits(row_elements_)) return pieces_[next++].squares;
-    const double lower = sum(block.lower(), next);
-    return lower + sum(block.upper(), next);
+    const std::size_t middle = place(block.upper().begin, own);
+    add_pieces(block.lower(), {own.begin, middle - own.begin});
+    add_pieces(block.upper(), {middle, own.end() - middle});
+    if (middle != own.begin && middle != own.end()) ++pieces_.back().sums;
   }
 
   Tensor values_, rows_;
-  RowBlock whole_{};
-  std::size_t row_elements_ = 0, first_ = 0, count_ = 0;
+  const std::int64_t* numbers_ = nullptr;  // of rows_; nullptr: dense
+  std::size_t row_elements_ = 0, first_ = 0;
   HeapVector<Piece> pieces_;
 };
 
@@ -14293,6 +14292,38 @@ static inline void convert_kernel(const ConvertArgs& args) noexcept {
 HWY_AFTER_NAMESPACE();
 
 #endif
+// ---- soma/kernels/stored_codec.hpp
+// CodecParams of the types that tensors have, looked up: kernels are called for a few rows at a
+// time, and working them out took 2 % of a step of a small model.
+
+namespace soma {
+
+namespace detail {
+
+inline constexpr std::size_t rounding_modes =
+    static_cast<std::size_t>(RoundingMode::stochastic) + 1;
+using CodecsOfType = std::array<CodecParams, rounding_modes>;
+
+inline constexpr std::array<CodecsOfType, dtypes.size()> stored_codecs = [] {
+  std::array<CodecsOfType, dtypes.size()> codecs{};
+  for (std::size_t i = 0; i < dtypes.size(); ++i)
+    if (is_floating(dtypes[i]))
+      for (std::size_t mode = 0; mode < rounding_modes; ++mode)
+        codecs[i][mode] =
+            make_codec_params(format_of(dtypes[i]), {.mode = static_cast<RoundingMode>(mode)});
+  return codecs;
+}();
+
+}  // namespace detail
+
+// Of a floating type.
+constexpr CodecParams stored_codec(DType dtype, const Rounding& rounding = {}) {
+  if (rounding.random_bits != 0) return make_codec_params(format_of(dtype), rounding);
+  return detail::stored_codecs[static_cast<std::size_t>(dtype)]
+                              [static_cast<std::size_t>(rounding.mode)];
+}
+
+}  // namespace soma
 // ---- soma/kernels/vectors-inl.hpp
 // Loops over runs of floats that every kernel family shares: a function of each element, and sums
 // in 16 logical lanes. Runs may have any length; what is left behind the last whole vector passes
@@ -14557,7 +14588,7 @@ class RowReader {
   explicit RowReader(const MatrixOperand& operand, float factor = 1)
       : operand_(operand), factor_(factor), width_(size_of(operand.dtype)) {
     if (is_floating(operand.dtype)) {
-      params_ = make_codec_params(format_of(operand.dtype));
+      params_ = stored_codec(operand.dtype);
       plain_ = params_.plain_fp32;
     }
     direct_ = plain_ && operand.column_stride == 1 && operand.scale == 1 && factor == 1;
@@ -14631,7 +14662,7 @@ class RowWriter {
   explicit RowWriter(const MatrixTarget& target, bool stream = false)
       : target_(target),
         stream_(stream),
-        params_(make_codec_params(format_of(target.dtype), target.rounding)),
+        params_(stored_codec(target.dtype, target.rounding)),
         width_(size_of(target.dtype)) {}
 
   bool direct() const { return params_.plain_fp32; }
@@ -16821,7 +16852,7 @@ static inline RunSource run_source(const MatrixOperand& x) {
                    x.zero_point,
                    {},
                    x.dtype == DType::fp32 && x.column_stride == 1 && x.scale == 1};
-  if (is_floating(x.dtype)) source.codec = make_codec_params(format_of(x.dtype));
+  if (is_floating(x.dtype)) source.codec = stored_codec(x.dtype);
   return source;
 }
 
@@ -16931,7 +16962,7 @@ struct RunTarget {
 
 static inline RunTarget run_target(void* data, DType dtype, const Rounding& rounding,
                                    const Draw& draw) {
-  return {static_cast<std::byte*>(data), make_codec_params(format_of(dtype), rounding), draw};
+  return {static_cast<std::byte*>(data), stored_codec(dtype, rounding), draw};
 }
 
 // Where to compute elements first ... first + count - 1 before they are stored: in place, or in the
@@ -20299,7 +20330,7 @@ class QuantizePass {
         rule_(args.scaling, args.format),
         reader_(args.x),
         codec_(make_codec_params(args.format, args.y.rounding)),
-        carrier_(make_codec_params(format_of(args.y.dtype))),
+        carrier_(stored_codec(args.y.dtype)),
         width_(size_of(args.y.dtype)),
         scaled_(args.scaling.policy != ScalePolicy::none && args.scales != nullptr),
         from_bf16_(args.x.dtype == DType::bf16 && args.x.column_stride == 1 && args.x.scale == 1),
@@ -20771,7 +20802,7 @@ static inline bool finite_chunk(const CodecParams& p, const std::byte* from, std
 static inline void all_finite(FiniteArgs& args) noexcept {
   args.finite = true;
   if (!is_floating(args.dtype)) return;
-  const CodecParams codec = make_codec_params(format_of(args.dtype));
+  const CodecParams codec = stored_codec(args.dtype);
   const auto width = static_cast<std::size_t>(codec.width);
   const auto* from = static_cast<const std::byte*>(args.x);
   // Large enough that a call is nothing, small enough that an overflow is found early.

@@ -92,7 +92,7 @@ class QuantizePass {
         rule_(args.scaling, args.format),
         reader_(args.x),
         codec_(make_codec_params(args.format, args.y.rounding)),
-        carrier_(make_codec_params(format_of(args.y.dtype))),
+        carrier_(stored_codec(args.y.dtype)),
         width_(size_of(args.y.dtype)),
         scaled_(args.scaling.policy != ScalePolicy::none && args.scales != nullptr),
         from_bf16_(args.x.dtype == DType::bf16 && args.x.column_stride == 1 && args.x.scale == 1),

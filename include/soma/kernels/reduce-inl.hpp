@@ -13,6 +13,7 @@
 #include <soma/kernels/reduce_args.hpp>
 #include <soma/kernels/row_sums-inl.hpp>
 #include <soma/kernels/runs-inl.hpp>
+#include <soma/kernels/stored_codec.hpp>
 
 #include <hwy/highway.h>
 
@@ -157,7 +158,7 @@ static inline bool finite_chunk(const CodecParams& p, const std::byte* from, std
 static inline void all_finite(FiniteArgs& args) noexcept {
   args.finite = true;
   if (!is_floating(args.dtype)) return;
-  const CodecParams codec = make_codec_params(format_of(args.dtype));
+  const CodecParams codec = stored_codec(args.dtype);
   const auto width = static_cast<std::size_t>(codec.width);
   const auto* from = static_cast<const std::byte*>(args.x);
   // Large enough that a call is nothing, small enough that an overflow is found early.

@@ -11,6 +11,7 @@
 #include <soma/base/config.hpp>
 #include <soma/kernels/convert-inl.hpp>
 #include <soma/kernels/operand.hpp>
+#include <soma/kernels/stored_codec.hpp>
 #include <soma/kernels/vectors-inl.hpp>
 
 #include <hwy/cache_control.h>
@@ -84,7 +85,7 @@ class RowReader {
   explicit RowReader(const MatrixOperand& operand, float factor = 1)
       : operand_(operand), factor_(factor), width_(size_of(operand.dtype)) {
     if (is_floating(operand.dtype)) {
-      params_ = make_codec_params(format_of(operand.dtype));
+      params_ = stored_codec(operand.dtype);
       plain_ = params_.plain_fp32;
     }
     direct_ = plain_ && operand.column_stride == 1 && operand.scale == 1 && factor == 1;
@@ -158,7 +159,7 @@ class RowWriter {
   explicit RowWriter(const MatrixTarget& target, bool stream = false)
       : target_(target),
         stream_(stream),
-        params_(make_codec_params(format_of(target.dtype), target.rounding)),
+        params_(stored_codec(target.dtype, target.rounding)),
         width_(size_of(target.dtype)) {}
 
   bool direct() const { return params_.plain_fp32; }

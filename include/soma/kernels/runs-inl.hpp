@@ -11,6 +11,7 @@
 #include <soma/base/config.hpp>
 #include <soma/kernels/convert-inl.hpp>
 #include <soma/kernels/operand.hpp>
+#include <soma/kernels/stored_codec.hpp>
 #include <soma/simd/memory-inl.hpp>
 
 #include <hwy/highway.h>
@@ -59,7 +60,7 @@ static inline RunSource run_source(const MatrixOperand& x) {
                    x.zero_point,
                    {},
                    x.dtype == DType::fp32 && x.column_stride == 1 && x.scale == 1};
-  if (is_floating(x.dtype)) source.codec = make_codec_params(format_of(x.dtype));
+  if (is_floating(x.dtype)) source.codec = stored_codec(x.dtype);
   return source;
 }
 
@@ -169,7 +170,7 @@ struct RunTarget {
 
 static inline RunTarget run_target(void* data, DType dtype, const Rounding& rounding,
                                    const Draw& draw) {
-  return {static_cast<std::byte*>(data), make_codec_params(format_of(dtype), rounding), draw};
+  return {static_cast<std::byte*>(data), stored_codec(dtype, rounding), draw};
 }
 
 // Where to compute elements first ... first + count - 1 before they are stored: in place, or in the

@@ -9,6 +9,7 @@
 #include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -25,11 +26,11 @@ class SquaredBlocks {
   SquaredBlocks(Heap& heap, const Parameter& parameter, Tensor values, const Gradient& gradient)
       : values_(std::move(values)), rows_(gradient.rows), pieces_(heap) {
     const RowShape shape(parameter.var.shape());
-    whole_ = {0, shape.rows};
     row_elements_ = shape.elements;
     first_ = parameter.first_row + gradient.first_row;
-    count_ = row_elements_ == 0 ? 0 : values_.elements() / row_elements_;
-    add_pieces(whole_);
+    if (rows_.defined()) numbers_ = rows_.span<std::int64_t>().data();
+    const std::size_t count = row_elements_ == 0 ? 0 : values_.elements() / row_elements_;
+    add_pieces({0, shape.rows}, {0, count});
   }
 
   std::size_t pieces() const { return pieces_.size(); }
@@ -42,51 +43,50 @@ class SquaredBlocks {
     kernels.reduce.sum_squares(args);
     piece.squares = args.result;
   }
+  // Along the tree. A block of which nothing is here adds 0, which changes no sum of squares.
   double sum() const {
-    std::size_t next = 0;
-    return sum(whole_, next);
+    std::array<double, 65> waiting{};  // a block of each level, and one more
+    std::size_t count = 0;
+    for (const Piece& piece : pieces_) {
+      waiting[count++] = piece.squares;
+      for (unsigned i = 0; i < piece.sums; ++i, --count) waiting[count - 2] += waiting[count - 1];
+    }
+    return waiting[0];
   }
 
  private:
   struct Piece {
     std::size_t begin, rows;  // of the values
     double squares;
+    unsigned sums;  // of neighbours in the tree, complete with this piece
   };
 
-  // Of the values, those in a block: in dense ones rows are counted, in sparse ones looked up.
-  RowBlock inside(const RowBlock& block) const {
-    const auto place = [&](std::size_t row) -> std::size_t {
-      if (row <= first_) return 0;
-      if (!rows_.defined()) return (std::min)(row - first_, count_);
-      const std::span<const std::int64_t> all = rows_.span<std::int64_t>();
-      return static_cast<std::size_t>(
-          std::lower_bound(all.begin(), all.end(), static_cast<std::int64_t>(row - first_)) -
-          all.begin());
-    };
-    const std::size_t begin = place(block.begin);
-    return {begin, place(block.end()) - begin};
+  // Of the values in `own`, the first that is not before a row: in dense ones rows are counted, in
+  // sparse ones looked up.
+  std::size_t place(std::size_t row, const RowBlock& own) const {
+    if (row <= first_) return own.begin;
+    row -= first_;
+    if (numbers_ == nullptr) return (std::clamp)(row, own.begin, own.end());
+    return static_cast<std::size_t>(std::lower_bound(numbers_ + own.begin, numbers_ + own.end(),
+                                                     static_cast<std::int64_t>(row)) -
+                                    numbers_);
   }
-  void add_pieces(const RowBlock& block) {
-    const RowBlock own = inside(block);
+  // `own`: the values that lie in the block.
+  void add_pieces(const RowBlock& block, const RowBlock& own) {
     if (own.rows == 0) return;
     if (!block.splits(row_elements_)) {
-      pieces_.push_back({own.begin, own.rows, 0});
+      pieces_.push_back({own.begin, own.rows, 0, 0});
       return;
     }
-    add_pieces(block.lower());
-    add_pieces(block.upper());
-  }
-  // A block of which nothing is here adds 0, which changes no sum of squares.
-  double sum(const RowBlock& block, std::size_t& next) const {
-    if (inside(block).rows == 0) return 0;
-    if (!block.splits(row_elements_)) return pieces_[next++].squares;
-    const double lower = sum(block.lower(), next);
-    return lower + sum(block.upper(), next);
+    const std::size_t middle = place(block.upper().begin, own);
+    add_pieces(block.lower(), {own.begin, middle - own.begin});
+    add_pieces(block.upper(), {middle, own.end() - middle});
+    if (middle != own.begin && middle != own.end()) ++pieces_.back().sums;
   }
 
   Tensor values_, rows_;
-  RowBlock whole_{};
-  std::size_t row_elements_ = 0, first_ = 0, count_ = 0;
+  const std::int64_t* numbers_ = nullptr;  // of rows_; nullptr: dense
+  std::size_t row_elements_ = 0, first_ = 0;
   HeapVector<Piece> pieces_;
 };
 
