@@ -14,6 +14,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace soma;
@@ -342,15 +343,21 @@ TEST_CASE("states are rounded in their own types with their own draws", "[unit][
   on_every_target([](Context& context) {
     for (const DType dtype : floating_dtypes)
       for (const Rounding& rounding : {Rounding::nearest_even, Rounding::stochastic})
-        for (const std::size_t count : std::vector<std::size_t>{1, 16, 37, 1024, 1100}) {
+        for (const auto& [count, weight_dtype] :
+             std::vector<std::pair<std::size_t, DType>>{{1, dtype},
+                                                        {16, dtype},
+                                                        {16, DType::fp32},
+                                                        {37, dtype},
+                                                        {1024, DType::fp32},
+                                                        {1100, dtype},
+                                                        {1100, DType::fp32}}) {
           Run run = some_run(count);
-          // fp32 weights with narrow states, and narrow weights too.
-          const DType weight_dtype = count % 2 == 0 ? DType::fp32 : dtype;
           StoredAs w(weight_dtype, rounding, 1, fit(weight_dtype, run.w));
           StoredAs m(dtype, rounding, 2, fit(dtype, run.m)), v(dtype, rounding, 3, run.v);
           const StoredAs g(DType::bf16, {}, 0, run.g);
           Run now{w.values(), g.values(), m.values(), v.values()};
-          INFO(std::string(to_string(dtype)) << ", " << count << " elements");
+          INFO(std::string(to_string(dtype))
+               << ", " << count << " elements, weight " << std::string(to_string(weight_dtype)));
           const auto with_storage = [&](auto& args) {
             args.weight = w.run();
             args.m = m.run();

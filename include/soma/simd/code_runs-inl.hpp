@@ -31,12 +31,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline constexpr std::size_t convert_chunk = 512;
 // Room for one more vector behind a buffer, so that loops may run over its end.
 inline constexpr std::size_t lane_padding = 16;
+// Random words of a chunk, with those of a block before it.
+inline constexpr std::size_t chunk_words = convert_chunk + 8 + philox_padding;
 // At most 512 bits: on targets with longer or scalable vectors the buffers above still hold.
 using Lanes32 = hn::CappedTag<std::uint32_t, lane_padding>;
 
 struct ConvertBuffers {
   alignas(64) float values[convert_chunk + lane_padding];
-  alignas(64) std::uint32_t words[convert_chunk + 8 + philox_padding];
+  alignas(64) std::uint32_t words[chunk_words];
   alignas(64) std::byte codes[4 * (convert_chunk + lane_padding)];
   alignas(64) std::byte last[4 * lane_padding];  // a partial vector of codes
 };
@@ -152,7 +154,24 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_loop(const CodecParams& params,
 }
 
 // bf16 itself, to nearest even or with 16 random bits: the conversion that has to keep up with
-// memory. The bits that go are the lower half, so rounding is one addition.
+// memory. The bits that go are the lower half, so rounding is one addition. `random` in the lower
+// halves.
+template <bool kStochastic, class D32>
+HWY_INLINE hn::Vec<D32> bf16_codes(D32 d, hn::Vec<D32> bits, hn::Vec<D32> random) {
+  auto addend = random;
+  if constexpr (!kStochastic)
+    addend = hn::Add(hn::Set(d, 0x7FFFu), hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u)));
+  auto codes = hn::ShiftRight<16>(hn::Add(bits, addend));
+  const auto is_nan = hn::Gt(hn::And(bits, hn::Set(d, 0x7FFFFFFFu)), hn::Set(d, 0x7F800000u));
+  if (HWY_UNLIKELY(!hn::AllFalse(d, is_nan))) {
+    const auto cut = hn::ShiftRight<16>(bits);
+    const auto empty = hn::Eq(hn::And(cut, hn::Set(d, 0x7Fu)), hn::Zero(d));
+    codes =
+        hn::IfThenElse(is_nan, hn::Or(cut, hn::IfThenElseZero(empty, hn::Set(d, 0x40u))), codes);
+  }
+  return codes;
+}
+
 template <bool kStochastic>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_bf16(const std::byte* from, std::size_t count,
                                                       std::byte* to, const std::byte* words) {
@@ -160,21 +179,10 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_bf16(const std::byte* from, std
   const hn::Rebind<std::uint16_t, decltype(d)> half;
 
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
-    const auto bits = load_bytes(d, from + 4 * i);
-    auto addend = hn::Set(d, 0x7FFFu);
-    if constexpr (kStochastic)
-      addend = hn::PromoteTo(d, load_bytes(half, words + 2 * i));
-    else
-      addend = hn::Add(addend, hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u)));
-    auto code = hn::ShiftRight<16>(hn::Add(bits, addend));
-    const auto is_nan = hn::Gt(hn::And(bits, hn::Set(d, 0x7FFFFFFFu)), hn::Set(d, 0x7F800000u));
-    if (HWY_UNLIKELY(!hn::AllFalse(d, is_nan))) {
-      const auto cut = hn::ShiftRight<16>(bits);
-      const auto empty = hn::Eq(hn::And(cut, hn::Set(d, 0x7Fu)), hn::Zero(d));
-      code =
-          hn::IfThenElse(is_nan, hn::Or(cut, hn::IfThenElseZero(empty, hn::Set(d, 0x40u))), code);
-    }
-    store_bytes(half, hn::TruncateTo(half, code), to + 2 * i);
+    auto random = hn::Zero(d);
+    if constexpr (kStochastic) random = hn::PromoteTo(d, load_bytes(half, words + 2 * i));
+    const auto codes = bf16_codes<kStochastic>(d, load_bytes(d, from + 4 * i), random);
+    store_bytes(half, hn::TruncateTo(half, codes), to + 2 * i);
   }
 }
 
@@ -192,28 +200,31 @@ static inline void encode_width(const CodecParams& p, const std::byte* from, std
                 : encode_loop<kWidth, Class::directed, false>(p, from, count, to, words);
 }
 
+static inline bool draws_plain_bf16(const CodecParams& p) {
+  return p.plain_bf16 && p.mode == RoundingMode::stochastic && p.random_mask == 0xFFFF0000u;
+}
+
 static inline void encode_whole_vectors(const CodecParams& p, const std::byte* from,
                                         std::size_t count, std::byte* to, const std::byte* words) {
   if (p.plain_bf16 && p.mode == RoundingMode::nearest_even)
     return encode_bf16<false>(from, count, to, words);
-  if (p.plain_bf16 && p.mode == RoundingMode::stochastic && p.random_mask == 0xFFFF0000u)
-    return encode_bf16<true>(from, count, to, words);
+  if (draws_plain_bf16(p)) return encode_bf16<true>(from, count, to, words);
   if (p.width == 1) return encode_width<1>(p, from, count, to, words);
   if (p.width == 2) return encode_width<2>(p, from, count, to, words);
   return encode_width<4>(p, from, count, to, words);
 }
 
-// Where element `index` finds its word: fills the buffer with the blocks that cover `count`
-// elements from it.
+// Where element `index` finds its word: fills `words`, chunk_words for a chunk, with the
+// blocks that cover `count` elements from it.
 static inline const std::byte* draw_words(const CodecParams& p, const Draw& draw,
                                           std::uint64_t index, std::size_t count,
-                                          ConvertBuffers& buffers) {
+                                          std::uint32_t* words) {
   const std::uint64_t per_block = p.half_words ? 8 : 4;
   const auto lead = static_cast<std::size_t>(index % per_block);
   const std::size_t blocks = (lead + count + static_cast<std::size_t>(per_block) - 1) /
                              static_cast<std::size_t>(per_block);
-  philox_words(draw, index / per_block, blocks, buffers.words);
-  return reinterpret_cast<const std::byte*>(buffers.words) + lead * (p.half_words ? 2 : 4);
+  philox_words(draw, index / per_block, blocks, words);
+  return reinterpret_cast<const std::byte*>(words) + lead * (p.half_words ? 2 : 4);
 }
 
 // Writes no byte behind the last code. `values` may lie in the source, which `to` may overlap from
@@ -224,7 +235,8 @@ static inline void encode_chunk(const CodecParams& p, const std::byte* values, s
   const std::size_t whole = count / lanes * lanes, rest = count - whole;
   const auto width = static_cast<std::size_t>(p.width);
   const std::byte* words = nullptr;
-  if (p.mode == RoundingMode::stochastic) words = draw_words(p, draw, draw.index, count, buffers);
+  if (p.mode == RoundingMode::stochastic)
+    words = draw_words(p, draw, draw.index, count, buffers.words);
   const std::size_t word_width = p.half_words ? 2 : 4;
   if (whole != 0) encode_whole_vectors(p, values, whole, to, words);
   if (rest == 0) return;
