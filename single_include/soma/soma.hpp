@@ -19834,7 +19834,7 @@ static inline void sgd(const SgdArgs& args) noexcept {
   if (has_state) open_run(args.momentum_state, state);
   ConvertBuffers scratch;
   const auto step = [&](const StepChunk& chunk) {
-    const auto [first, count] = std::pair(chunk.first, chunk.count);
+    const std::size_t first = chunk.first, count = chunk.count;
     const float* g = load_gradient(gradient, chunk, scratch);
     load_chunk(weight, first, count, scratch);
     if (has_state) load_chunk(state, first, count, scratch);
@@ -19961,7 +19961,7 @@ static inline void adam(const AdamArgs& args) noexcept {
   // 1 * w - 0 is w.
   const bool stays = args.decay_factor == 1 && args.step_size >= 0 && args.epsilon > 0;
   const auto step = [&](const StepChunk& chunk) {
-    const auto [first, count] = std::pair(chunk.first, chunk.count);
+    const std::size_t first = chunk.first, count = chunk.count;
     if (!chunk.live && stays) return;
     const float* g = chunk.live ? load_gradient(gradient, chunk, scratch) : nullptr;
     const std::size_t whole = whole_groups(count);

@@ -1,0 +1,67 @@
+// AdamW over a parameter in memory: weights a nanosecond.
+//
+//   build/release/bin/soma_bench --benchmark_filter=adamw --benchmark_repetitions=7
+//
+// 4 Mi weights: dense gradients, and sparse ones of a table that has used a tenth of its rows, or
+// all of them, where 1 in 40 has a gradient.
+
+#include <soma/soma.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t rows = 32768, columns = 128;
+
+soma::Gradient every(soma::Context& context, std::size_t distance) {
+  std::vector<std::int64_t> numbers;
+  for (std::size_t row = 0; row < rows; row += distance)
+    numbers.push_back(static_cast<std::int64_t>(row));
+  const soma::Shape shape{numbers.size()};
+  const auto values = soma::Tensor::empty(context, {numbers.size(), columns});
+  soma::fill_normal(context, values.mutable_span<float>(), {.seed = 1});
+  return {values, soma::Tensor::from(context, std::span<const std::int64_t>(numbers), shape)};
+}
+
+// `used`: 1 in so many rows has had a gradient before; 0: gradients are dense.
+void adamw(benchmark::State& state, bool narrow, int threads, std::size_t used) {
+  auto context = soma::make_context({.threads = threads});
+  const soma::DType dtype = narrow ? soma::DType::bf16 : soma::DType::fp32;
+  const soma::Rounding rounding =
+      narrow ? soma::Rounding::stochastic : soma::Rounding::nearest_even;
+  const soma::Var weight =
+      soma::Var::parameter(context, soma::Tensor::zeros(context, {rows, columns}, dtype));
+  soma::optim::AdamW optimizer(
+      context, soma::Parameters{{"table", weight}}, 0.01f,
+      {.storage = {.state = dtype, .state_rounding = rounding, .weight_rounding = rounding}});
+  const soma::Gradient gradient = every(context, used == 0 ? 1 : used);
+  weight.set_gradient(used == 0 ? soma::Gradient{gradient.values, {}} : gradient);
+  optimizer.step({.rate = 1e-4});
+  if (used != 0) weight.set_gradient(every(context, 40));
+  for (auto _ : state) optimizer.step({.rate = 1e-4});
+  const double weights =
+      static_cast<double>(rows * columns) * static_cast<double>(state.iterations());
+  state.counters["weights/ns"] = benchmark::Counter(weights * 1e-9, benchmark::Counter::kIsRate);
+}
+
+const int registered = [] {
+  for (const bool narrow : {false, true})
+    for (const int threads : {1, 2})
+      for (const std::size_t used : {std::size_t{0}, std::size_t{1}, std::size_t{10}}) {
+        const std::string name = std::string("adamw/") + (narrow ? "bf16_sr" : "fp32") + "/" +
+                                 (used == 0   ? "dense"
+                                  : used == 1 ? "sparse, all rows used"
+                                              : "sparse, a tenth used") +
+                                 "/threads:" + std::to_string(threads);
+        benchmark::RegisterBenchmark(name.c_str(), adamw, narrow, threads, used)->UseRealTime();
+      }
+  return 0;
+}();
+
+}  // namespace
