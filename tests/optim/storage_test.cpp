@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -155,6 +156,23 @@ TEST_CASE("states that are loaded take part in sparse steps", "[unit][optim]") {
     };
     CHECK(train(true) == train(false));
   }
+}
+
+TEST_CASE("a factor that is not finite reaches rows without a gradient", "[unit][optim]") {
+  auto context = make_context();
+  const auto train = [&](bool sparse) {
+    const Var w = Var::parameter(context, weight(context, DType::fp32));
+    optim::AdamW optimizer(context, Parameters{{"table", w}}, 0.01f);
+    const Gradient gradient = sparse_gradient(context, 0);
+    const Tensor dense = context.built_in().to_dense(context, gradient, w.shape());
+    w.set_gradient(sparse ? gradient : Gradient{dense, {}});
+    optimizer.step({.rate = 0.01, .gradient_factor = std::numeric_limits<float>::infinity()});
+    std::vector<bool> nan;
+    for (const float value : w.value().span<float>()) nan.push_back(std::isnan(value));
+    return nan;
+  };
+  CHECK(train(true) == train(false));
+  CHECK(train(true) == std::vector<bool>(rows * columns, true));
 }
 
 TEST_CASE("a sparse gradient of a vector or a stack of matrices", "[unit][optim]") {
