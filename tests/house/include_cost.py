@@ -29,7 +29,7 @@ IO = "#include <nlohmann/json.hpp>\n#include <xxhash.h>\n"
 TEXT = "#include <nlohmann/json.hpp>\n#include <utf8proc.h>\n#include <zlib.h>\n"
 RUNS = 3
 MOST_RUNS = 9
-CLEARLY = 0.6
+CLEARLY = 0.8
 DISPATCH = ["-DSOMA_DISPATCH=1"]
 MOST = 2.5  # for a header that is not named below
 MOST_BY_NAME = {"soma/api.hpp": 3.0, "soma/soma.hpp": 5.0, "soma/testing.hpp": 4.0, "soma/train.hpp": 4.25}
