@@ -17788,11 +17788,15 @@ inline constexpr std::size_t gemm_packed_steps = 1024;
 // Floats of b that are packed together, 4 MiB: the more columns, the less often a is packed. They
 // come from the third-level cache, each panel while the one before it is multiplied.
 inline constexpr std::size_t gemm_packed_floats = std::size_t{1} << 20;
+// The same for threads that share them where they are not all of k: 512 columns of 8,192 steps, or
+// more of fewer.
+inline constexpr std::size_t gemm_shared_floats = std::size_t{1} << 22;
 // The same for bf16 tiles, whose products are an order of magnitude faster than what the
 // third-level cache brings: 256 KiB of a and 1.5 MiB of b stay in the second, which has 2 MiB
 // wherever there are tiles. Steps of one float's place, as above.
 inline constexpr std::size_t tile_packed_rows = 128, tile_packed_steps = 512;
 inline constexpr std::size_t tile_packed_floats = std::size_t{3} << 17;
+inline constexpr std::size_t tile_shared_floats = 0;  // never in parts: they come from too far
 // Floats of a tile, and of all that wait for their neighbours in the tree. Each element that is
 // packed serves a whole side of the tile, so packing costs little only if tiles are large: 2 and 4
 // MiB. They need not stay in the second-level cache: what is read of them is fetched ahead.
@@ -17853,11 +17857,14 @@ struct GemmWorkspace {
       const std::size_t rows = (std::max)(round_up_to(m, micro_rows), in_tiles ? in_lines : 0);
       const std::size_t columns = round_up_to(n, micro_columns);
       const std::size_t levels = gemm_levels(segments);
-      const std::size_t tile_columns = (std::min)(columns, gemm_tile_columns) + gemm_tile_padding;
       // Each segment ends with a step of its own; the ways for few rows and for study want as much
       // as pack_depth.
       const std::size_t steps = (std::max)(k + segments * tile_floats, pack_depth);
       const std::size_t packed_steps = (std::min)(steps, gemm_packed_steps);
+      // Sums of all columns wait where b is packed already and parts of k are not.
+      const bool all_wait = !packs_b && steps > gemm_packed_steps;
+      const std::size_t tile_columns =
+          (all_wait ? columns : (std::min)(columns, gemm_tile_columns)) + gemm_tile_padding;
       pack = round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
       a = floats((std::min)(rows, gemm_packed_rows) / micro_rows * micro_row_width * packed_steps);
       if (in_tiles)
@@ -17926,6 +17933,8 @@ class PackedPanels {
   static_assert(Kernel::packed_rows % most_rows == 0);
   static constexpr std::size_t packed_rows = Kernel::packed_rows;
   static constexpr std::size_t packed_depth = Kernel::packed_steps * Kernel::depth;
+  static constexpr std::size_t packed_floats = Kernel::packed_floats;
+  static constexpr std::size_t shared_floats = Kernel::shared_floats;
 
   // How many neighbouring segments are packed together: as many as have room wherever they are.
   static std::size_t group_of(const std::size_t* bounds, std::size_t segments) {
@@ -17939,10 +17948,10 @@ class PackedPanels {
     return group;
   }
 
-  // How many columns of b have room for these steps.
-  static std::size_t most_columns(const PackedSteps& steps) {
-    return Kernel::packed_floats / (steps_of(steps) * Kernel::column_floats) *
-           Kernel::panel_columns / micro_columns * micro_columns;
+  // How many columns of b so many floats have room for.
+  static std::size_t most_columns(const PackedSteps& steps, std::size_t floats) {
+    return floats / (steps_of(steps) * Kernel::column_floats) * Kernel::panel_columns /
+           micro_columns * micro_columns;
   }
 
   static std::size_t packed_b_floats(std::size_t columns, const PackedSteps& steps) {
@@ -18377,6 +18386,7 @@ class TileKernel {
   static constexpr std::size_t packed_rows = tile_packed_rows;
   static constexpr std::size_t packed_steps = tile_packed_steps / tile_floats;
   static constexpr std::size_t packed_floats = tile_packed_floats;
+  static constexpr std::size_t shared_floats = tile_shared_floats;
 
   static void pack_a(const Source& a, const PackPart& part, PairBuffer& buffer) {
     a.pack_blocks<tile_lines>(part, buffer);
@@ -18478,6 +18488,7 @@ struct VectorKernel {
   static constexpr std::size_t depth = Products::products;
   static constexpr std::size_t packed_rows = gemm_packed_rows, packed_steps = gemm_packed_steps;
   static constexpr std::size_t packed_floats = gemm_packed_floats;
+  static constexpr std::size_t shared_floats = gemm_shared_floats;
 
   static void pack_a(const Source& a, const PackPart& part, typename Source::Buffer& buffer) {
     a.template pack<micro_rows, micro_row_width>(part, buffer);
@@ -18518,9 +18529,11 @@ class Gemm {
     if constexpr (!std::is_void_v<Narrow>)
       if (Narrow::takes(args)) return {};
     const Cut cut(args);
-    if (!cut.in_one_block(args)) return {};
-    const std::size_t columns =
-        even_share(args.n, Panels::most_columns(cut.steps()), micro_columns);
+    if (cut.groups != 1 || args.k == 0) return {};
+    const std::size_t most = Panels::most_columns(
+        cut.steps(), cut.in_one_block(args) ? Panels::packed_floats : Panels::shared_floats);
+    if (most < (std::min)(args.n, gemm_tile_columns)) return {};
+    const std::size_t columns = even_share(args.n, most, micro_columns);
     const GemmWorkspace::Sizes sizes((std::min)(args.m, Panels::packed_rows), columns, args.k,
                                      args.segments.count, args.bf16_products, false);
     return {columns, Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
@@ -18528,7 +18541,9 @@ class Gemm {
   }
   void pack_b() {
     const PackedB& to = args_.packed_b;
-    Panels::pack_b(b_, 0, {to.first, args_.n, to.columns}, cut_.steps(), *buffer_, to.data);
+    for_packed(cut_.steps(), [&](const PackedSteps& steps) {
+      Panels::pack_b(b_, 0, {to.first, args_.n, to.columns}, steps, *buffer_, shared_b(steps));
+    });
   }
 
  private:
@@ -18539,7 +18554,10 @@ class Gemm {
     if constexpr (!std::is_void_v<Narrow>)
       if (Narrow::takes(args_)) return run_narrow();
     if (in_one_block()) return run_at_once();
-    const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
+    // Where b is packed already, each element of a is packed once.
+    const std::size_t columns = args_.packed_b.data != nullptr
+                                    ? round_up_to(args_.n, micro_columns)
+                                    : even_share(args_.n, gemm_tile_columns, micro_columns);
     const std::size_t stride = columns + gemm_tile_padding;
     const std::size_t capacity = gemm_tile_capacity(gemm_levels(cut_.groups));
     const std::size_t rows = even_share(
@@ -18593,7 +18611,8 @@ class Gemm {
   // are packed together as have room.
   void run_at_once() {
     const PackedSteps steps = cut_.steps();
-    const std::size_t columns = even_share(args_.n, Panels::most_columns(steps), micro_columns);
+    const std::size_t columns =
+        even_share(args_.n, Panels::most_columns(steps, Panels::packed_floats), micro_columns);
     for_tiles(args_.m, columns, (std::min)(columns, gemm_tile_columns) + gemm_tile_padding,
               [&](const GemmTile& tile) {
                 add_block(tile, steps, {workspace_.tiles, tile.stride}, true);
@@ -18640,17 +18659,31 @@ class Gemm {
   // `final`: the sums are those of the product then, and leave.
   void sum_group(const GemmTile& tile, const std::size_t* bounds, float* sums,
                  std::size_t neighbours, bool final) {
-    if (cut_.group != 1)
-      return add_block(tile, {bounds, cut_.group},
-                       {sums, tile.stride, true, neighbours, tile_floats_}, final);
-    const std::size_t depth = even_share(bounds[1] - bounds[0], Panels::packed_depth, whole_steps);
-    for (std::size_t k = bounds[0]; k < bounds[1]; k += depth) {
-      const std::size_t block[] = {k, (std::min)(k + depth, bounds[1])};
-      const bool last = block[1] == bounds[1];
-      add_block(tile, {block, 1},
-                {sums, tile.stride, k == bounds[0], last ? neighbours : 0, tile_floats_},
-                final && last);
+    for_packed({bounds, cut_.group}, [&](const PackedSteps& steps) {
+      const bool last = steps.bounds[steps.segments] == bounds[cut_.group];
+      add_block(
+          tile, steps,
+          {sums, tile.stride, steps.bounds[0] == bounds[0], last ? neighbours : 0, tile_floats_},
+          final && last);
+    });
+  }
+
+  // Calls each(steps) for what is packed of a group at a time: all, or parts of a long segment.
+  template <class Each>
+  static void for_packed(const PackedSteps& group, const Each& each) {
+    if (group.segments != 1) return each(group);
+    const std::size_t end = group.bounds[1];
+    const std::size_t depth = even_share(end - group.bounds[0], Panels::packed_depth, whole_steps);
+    for (std::size_t k = group.bounds[0]; k < end; k += depth) {
+      const std::size_t part[] = {k, (std::min)(k + depth, end)};
+      each(PackedSteps{part, 1});
     }
+  }
+
+  // Where b is packed for all calls: these steps, behind those before them.
+  float* shared_b(const PackedSteps& steps) const {
+    const std::size_t before[] = {cut_.bounds[0], steps.bounds[0]};
+    return args_.packed_b.data + Panels::packed_b_floats(args_.packed_b.columns, {before, 1});
   }
 
   // The tile behind `tiles` joins the one before it.
@@ -18690,7 +18723,7 @@ class Gemm {
   // Where `final`, sums leave while they are still near, slab by slab.
   void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
     const PackedB& shared = args_.packed_b;
-    const float* b = shared.data != nullptr ? shared.data : workspace_.b;
+    const float* b = shared.data != nullptr ? shared_b(steps) : workspace_.b;
     const std::size_t packed = shared.data != nullptr ? shared.columns : tile.columns;
     if (shared.data == nullptr)
       Panels::pack_b(b_, tile.column, {0, packed, packed}, steps, *buffer_, workspace_.b);

@@ -48,6 +48,7 @@ struct VectorKernel {
   static constexpr std::size_t depth = Products::products;
   static constexpr std::size_t packed_rows = gemm_packed_rows, packed_steps = gemm_packed_steps;
   static constexpr std::size_t packed_floats = gemm_packed_floats;
+  static constexpr std::size_t shared_floats = gemm_shared_floats;
 
   static void pack_a(const Source& a, const PackPart& part, typename Source::Buffer& buffer) {
     a.template pack<micro_rows, micro_row_width>(part, buffer);
@@ -88,9 +89,11 @@ class Gemm {
     if constexpr (!std::is_void_v<Narrow>)
       if (Narrow::takes(args)) return {};
     const Cut cut(args);
-    if (!cut.in_one_block(args)) return {};
-    const std::size_t columns =
-        even_share(args.n, Panels::most_columns(cut.steps()), micro_columns);
+    if (cut.groups != 1 || args.k == 0) return {};
+    const std::size_t most = Panels::most_columns(
+        cut.steps(), cut.in_one_block(args) ? Panels::packed_floats : Panels::shared_floats);
+    if (most < (std::min)(args.n, gemm_tile_columns)) return {};
+    const std::size_t columns = even_share(args.n, most, micro_columns);
     const GemmWorkspace::Sizes sizes((std::min)(args.m, Panels::packed_rows), columns, args.k,
                                      args.segments.count, args.bf16_products, false);
     return {columns, Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
@@ -98,7 +101,9 @@ class Gemm {
   }
   void pack_b() {
     const PackedB& to = args_.packed_b;
-    Panels::pack_b(b_, 0, {to.first, args_.n, to.columns}, cut_.steps(), *buffer_, to.data);
+    for_packed(cut_.steps(), [&](const PackedSteps& steps) {
+      Panels::pack_b(b_, 0, {to.first, args_.n, to.columns}, steps, *buffer_, shared_b(steps));
+    });
   }
 
  private:
@@ -109,7 +114,10 @@ class Gemm {
     if constexpr (!std::is_void_v<Narrow>)
       if (Narrow::takes(args_)) return run_narrow();
     if (in_one_block()) return run_at_once();
-    const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
+    // Where b is packed already, each element of a is packed once.
+    const std::size_t columns = args_.packed_b.data != nullptr
+                                    ? round_up_to(args_.n, micro_columns)
+                                    : even_share(args_.n, gemm_tile_columns, micro_columns);
     const std::size_t stride = columns + gemm_tile_padding;
     const std::size_t capacity = gemm_tile_capacity(gemm_levels(cut_.groups));
     const std::size_t rows = even_share(
@@ -163,7 +171,8 @@ class Gemm {
   // are packed together as have room.
   void run_at_once() {
     const PackedSteps steps = cut_.steps();
-    const std::size_t columns = even_share(args_.n, Panels::most_columns(steps), micro_columns);
+    const std::size_t columns =
+        even_share(args_.n, Panels::most_columns(steps, Panels::packed_floats), micro_columns);
     for_tiles(args_.m, columns, (std::min)(columns, gemm_tile_columns) + gemm_tile_padding,
               [&](const GemmTile& tile) {
                 add_block(tile, steps, {workspace_.tiles, tile.stride}, true);
@@ -210,17 +219,31 @@ class Gemm {
   // `final`: the sums are those of the product then, and leave.
   void sum_group(const GemmTile& tile, const std::size_t* bounds, float* sums,
                  std::size_t neighbours, bool final) {
-    if (cut_.group != 1)
-      return add_block(tile, {bounds, cut_.group},
-                       {sums, tile.stride, true, neighbours, tile_floats_}, final);
-    const std::size_t depth = even_share(bounds[1] - bounds[0], Panels::packed_depth, whole_steps);
-    for (std::size_t k = bounds[0]; k < bounds[1]; k += depth) {
-      const std::size_t block[] = {k, (std::min)(k + depth, bounds[1])};
-      const bool last = block[1] == bounds[1];
-      add_block(tile, {block, 1},
-                {sums, tile.stride, k == bounds[0], last ? neighbours : 0, tile_floats_},
-                final && last);
+    for_packed({bounds, cut_.group}, [&](const PackedSteps& steps) {
+      const bool last = steps.bounds[steps.segments] == bounds[cut_.group];
+      add_block(
+          tile, steps,
+          {sums, tile.stride, steps.bounds[0] == bounds[0], last ? neighbours : 0, tile_floats_},
+          final && last);
+    });
+  }
+
+  // Calls each(steps) for what is packed of a group at a time: all, or parts of a long segment.
+  template <class Each>
+  static void for_packed(const PackedSteps& group, const Each& each) {
+    if (group.segments != 1) return each(group);
+    const std::size_t end = group.bounds[1];
+    const std::size_t depth = even_share(end - group.bounds[0], Panels::packed_depth, whole_steps);
+    for (std::size_t k = group.bounds[0]; k < end; k += depth) {
+      const std::size_t part[] = {k, (std::min)(k + depth, end)};
+      each(PackedSteps{part, 1});
     }
+  }
+
+  // Where b is packed for all calls: these steps, behind those before them.
+  float* shared_b(const PackedSteps& steps) const {
+    const std::size_t before[] = {cut_.bounds[0], steps.bounds[0]};
+    return args_.packed_b.data + Panels::packed_b_floats(args_.packed_b.columns, {before, 1});
   }
 
   // The tile behind `tiles` joins the one before it.
@@ -260,7 +283,7 @@ class Gemm {
   // Where `final`, sums leave while they are still near, slab by slab.
   void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
     const PackedB& shared = args_.packed_b;
-    const float* b = shared.data != nullptr ? shared.data : workspace_.b;
+    const float* b = shared.data != nullptr ? shared_b(steps) : workspace_.b;
     const std::size_t packed = shared.data != nullptr ? shared.columns : tile.columns;
     if (shared.data == nullptr)
       Panels::pack_b(b_, tile.column, {0, packed, packed}, steps, *buffer_, workspace_.b);

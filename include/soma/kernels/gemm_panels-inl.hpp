@@ -42,6 +42,8 @@ class PackedPanels {
   static_assert(Kernel::packed_rows % most_rows == 0);
   static constexpr std::size_t packed_rows = Kernel::packed_rows;
   static constexpr std::size_t packed_depth = Kernel::packed_steps * Kernel::depth;
+  static constexpr std::size_t packed_floats = Kernel::packed_floats;
+  static constexpr std::size_t shared_floats = Kernel::shared_floats;
 
   // How many neighbouring segments are packed together: as many as have room wherever they are.
   static std::size_t group_of(const std::size_t* bounds, std::size_t segments) {
@@ -55,10 +57,10 @@ class PackedPanels {
     return group;
   }
 
-  // How many columns of b have room for these steps.
-  static std::size_t most_columns(const PackedSteps& steps) {
-    return Kernel::packed_floats / (steps_of(steps) * Kernel::column_floats) *
-           Kernel::panel_columns / micro_columns * micro_columns;
+  // How many columns of b so many floats have room for.
+  static std::size_t most_columns(const PackedSteps& steps, std::size_t floats) {
+    return floats / (steps_of(steps) * Kernel::column_floats) * Kernel::panel_columns /
+           micro_columns * micro_columns;
   }
 
   static std::size_t packed_b_floats(std::size_t columns, const PackedSteps& steps) {

@@ -47,6 +47,7 @@ class TileKernel {
   static constexpr std::size_t packed_rows = tile_packed_rows;
   static constexpr std::size_t packed_steps = tile_packed_steps / tile_floats;
   static constexpr std::size_t packed_floats = tile_packed_floats;
+  static constexpr std::size_t shared_floats = tile_shared_floats;
 
   static void pack_a(const Source& a, const PackPart& part, PairBuffer& buffer) {
     a.pack_blocks<tile_lines>(part, buffer);

@@ -32,11 +32,15 @@ inline constexpr std::size_t gemm_packed_steps = 1024;
 // Floats of b that are packed together, 4 MiB: the more columns, the less often a is packed. They
 // come from the third-level cache, each panel while the one before it is multiplied.
 inline constexpr std::size_t gemm_packed_floats = std::size_t{1} << 20;
+// The same for threads that share them where they are not all of k: 512 columns of 8,192 steps, or
+// more of fewer.
+inline constexpr std::size_t gemm_shared_floats = std::size_t{1} << 22;
 // The same for bf16 tiles, whose products are an order of magnitude faster than what the
 // third-level cache brings: 256 KiB of a and 1.5 MiB of b stay in the second, which has 2 MiB
 // wherever there are tiles. Steps of one float's place, as above.
 inline constexpr std::size_t tile_packed_rows = 128, tile_packed_steps = 512;
 inline constexpr std::size_t tile_packed_floats = std::size_t{3} << 17;
+inline constexpr std::size_t tile_shared_floats = 0;  // never in parts: they come from too far
 // Floats of a tile, and of all that wait for their neighbours in the tree. Each element that is
 // packed serves a whole side of the tile, so packing costs little only if tiles are large: 2 and 4
 // MiB. They need not stay in the second-level cache: what is read of them is fetched ahead.
@@ -97,11 +101,14 @@ struct GemmWorkspace {
       const std::size_t rows = (std::max)(round_up_to(m, micro_rows), in_tiles ? in_lines : 0);
       const std::size_t columns = round_up_to(n, micro_columns);
       const std::size_t levels = gemm_levels(segments);
-      const std::size_t tile_columns = (std::min)(columns, gemm_tile_columns) + gemm_tile_padding;
       // Each segment ends with a step of its own; the ways for few rows and for study want as much
       // as pack_depth.
       const std::size_t steps = (std::max)(k + segments * tile_floats, pack_depth);
       const std::size_t packed_steps = (std::min)(steps, gemm_packed_steps);
+      // Sums of all columns wait where b is packed already and parts of k are not.
+      const bool all_wait = !packs_b && steps > gemm_packed_steps;
+      const std::size_t tile_columns =
+          (all_wait ? columns : (std::min)(columns, gemm_tile_columns)) + gemm_tile_padding;
       pack = round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
       a = floats((std::min)(rows, gemm_packed_rows) / micro_rows * micro_row_width * packed_steps);
       if (in_tiles)
