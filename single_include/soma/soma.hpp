@@ -22698,8 +22698,14 @@ inline Occurrences occurrences(Context& context, const Tensor& ids) {
   Occurrences result;
   result.list = Tensor::empty(context, Shape{count}, DType::int32);
   const std::span<std::int32_t> list = result.list.mutable_span<std::int32_t>();
-  const auto id = [&](std::int32_t i) { return index_at(ids, static_cast<std::size_t>(i)); };
-  for (std::size_t i = 0; i < count; ++i) list[i] = static_cast<std::int32_t>(i);
+  // The comparisons below are many: they read plain numbers.
+  const Tensor copied = Tensor::empty(context, Shape{count}, DType::int64);
+  const std::span<std::int64_t> values = copied.mutable_span<std::int64_t>();
+  for (std::size_t i = 0; i < count; ++i) {
+    list[i] = static_cast<std::int32_t>(i);
+    values[i] = index_at(ids, i);
+  }
+  const auto id = [&](std::int32_t i) { return values[static_cast<std::size_t>(i)]; };
   std::sort(list.begin(), list.end(), [&](std::int32_t a, std::int32_t b) {
     const std::int64_t x = id(a), y = id(b);
     return x != y ? x < y : a < b;
