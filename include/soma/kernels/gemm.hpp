@@ -80,8 +80,8 @@ inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
 }
 
 // Workers of a product whose b all of them share: each packs a part of it, and takes the next rows
-// when it has done its own. So nothing of b is packed twice, and a core that is slower for a while
-// holds nobody up.
+// when it has done its own, fewer towards the end. So nothing of b is packed twice, and nobody
+// waits for a core that is slower for a while, or for the last rows.
 class SharedProduct {
  public:
   // `packing`: of args.
@@ -91,7 +91,7 @@ class SharedProduct {
         args_(args),
         packing_(packing),
         workers_(workers),
-        row_parts_(parts_of(parts_of(args.m, packing.rows), workers) * workers),
+        row_tiles_(parts_of(args.m, packing.tile_rows)),
         panes_((std::min)(parts_of(args.n, packing.columns),
                           (std::max)(most_bytes / packing.bytes, std::size_t{1}))),
         memory_(Storage::allocate(
@@ -117,8 +117,9 @@ class SharedProduct {
       // Pane by pane, so that all workers read the same.
       std::atomic<std::size_t> next{0};
       in_parallel([&](std::size_t worker) {
-        for (std::size_t i; (i = next.fetch_add(1)) < panes * row_parts_;)
-          multiply(i % row_parts_, first, i / row_parts_, worker,
+        std::size_t tile = 0;
+        while (const std::size_t tiles = take(next, panes * row_tiles_, tile))
+          multiply(tile % row_tiles_, tiles, first, tile / row_tiles_, worker,
                    amax.empty() ? nullptr : &amax[worker]);
       });
     }
@@ -133,6 +134,19 @@ class SharedProduct {
   void in_parallel(const Task& task) {
     parallel(context_, static_cast<int>(workers_),
              [&](int worker) { task(static_cast<std::size_t>(worker)); });
+  }
+
+  // The next of `all` tiles of rows, those of one pane behind those of the other: how many from
+  // `tile` on are the caller's, 0 where none is left. As many as are packed together, while what
+  // is left is twice as much for each worker.
+  std::size_t take(std::atomic<std::size_t>& next, std::size_t all, std::size_t& tile) const {
+    std::size_t tiles;
+    tile = next.load(std::memory_order_relaxed);
+    do {
+      tiles = (std::min)({parts_of(all - tile, 2 * workers_), packing_.rows / packing_.tile_rows,
+                          row_tiles_ - tile % row_tiles_});
+    } while (tiles != 0 && !next.compare_exchange_weak(tile, tile + tiles));
+    return tiles;
   }
 
   // The product of some rows and of columns of a pane, `before` columns behind its first.
@@ -156,11 +170,11 @@ class SharedProduct {
     if (from != to) gemm.pack_b(own(0, packing_.rows, first, pane, from, to - from, worker));
   }
 
-  void multiply(std::size_t row_part, std::size_t first, std::size_t pane, std::size_t worker,
-                float* amax) const {
-    const std::size_t row = border(args_.m, packing_.tile_rows, row_part, row_parts_);
-    const std::size_t end = border(args_.m, packing_.tile_rows, row_part + 1, row_parts_);
-    GemmArgs args = own(row, end - row, first, pane, 0, columns_of(first, pane), worker);
+  void multiply(std::size_t tile, std::size_t tiles, std::size_t first, std::size_t pane,
+                std::size_t worker, float* amax) const {
+    const std::size_t row = tile * packing_.tile_rows;
+    const std::size_t rows = (std::min)(tiles * packing_.tile_rows, args_.m - row);
+    GemmArgs args = own(row, rows, first, pane, 0, columns_of(first, pane), worker);
     args.eviction.amax = amax;
     float same_factor = 1;  // one task writes where the caller reads
     if (args.factor != nullptr && row + first + pane != 0) args.factor = &same_factor;
@@ -171,8 +185,8 @@ class SharedProduct {
   const GemmArgs& args_;
   SharedPacking packing_;
   std::size_t workers_;
-  std::size_t row_parts_;  // as many for each worker, should all be as fast
-  std::size_t panes_;      // columns of b that are packed together, so many times
+  std::size_t row_tiles_;
+  std::size_t panes_;  // columns of b that are packed together, so many times
   Storage memory_;
 };
 
