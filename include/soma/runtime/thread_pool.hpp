@@ -2,9 +2,9 @@
 // ThreadPool: the default executor. A fixed team of threads, fork-join, static partition.
 //
 // The calling thread is worker 0; width - 1 threads are started by the first run that needs them.
-// Between runs a worker spins for a few microseconds, so that a step's many short kernels follow
-// each other quickly, and then sleeps on a futex. Where the pool is wider than the cores there are,
-// it does not spin. Task i of n goes to worker i * width / n, always the same.
+// Between runs a worker spins for a while, so that a step's many short kernels follow each other
+// quickly, and then sleeps on a futex. Where the pool is wider than the cores there are, it does
+// not spin. Task i of n goes to worker i * width / n, always the same.
 //
 //   nested     a run from inside a task runs its tasks one after another on that thread
 //   concurrent runs from several threads take turns
@@ -22,6 +22,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <pthread.h>
@@ -121,20 +122,23 @@ class ThreadPool {
 #endif
   }
 
-  // Waits a few microseconds for `done`; false where it did not come.
+  // Waits a while for `done`; false where it did not come.
   template <class Done>
   bool spin_until(Done done) const {
     if (!spin_) return done();
-    // Longer than a fork-join (two cache-line transfers) and the gap between kernels, shorter than
-    // a futex wake-up.
-    constexpr std::int64_t limit = 20'000;  // nanoseconds
+    // Longer than a fork-join (two cache-line transfers) and the gap between most kernels.
+    constexpr std::int64_t alone = 20'000;  // nanoseconds
+    // About what it costs to wake a worker where cores are virtual: it starts 50 microseconds late,
+    // and the caller spends 20.
+    constexpr std::int64_t limit = 100'000;
     const std::int64_t start = monotonic_nanoseconds();
-    do {
+    for (std::int64_t waited = 0; waited < limit; waited = monotonic_nanoseconds() - start) {
+      if (waited > alone) std::this_thread::yield();  // others may want the core
       for (int round = 0; round < 32; ++round) {
         if (done()) return true;
         relax();
       }
-    } while (monotonic_nanoseconds() - start < limit);
+    }
     return false;
   }
 
