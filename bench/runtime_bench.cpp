@@ -1,12 +1,15 @@
-// The runtime's own costs: a fork-join over the default pool, and the draws.
+// The runtime's own costs: a fork-join over the default pool, with workers that wait for it or
+// sleep, and the draws.
 //
 //   build/release/bin/soma_bench --benchmark_filter='fork_join|draw' --benchmark_repetitions=7
 
+#include <soma/runtime/clock.hpp>
 #include <soma/soma.hpp>
 
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -17,6 +20,20 @@ void fork_join(benchmark::State& state) {
   for (auto _ : state) soma::parallel(context, context.executor().width, [](int) {});
 }
 BENCHMARK(fork_join)->Arg(1)->Arg(2)->UseRealTime();
+
+void fork_join_asleep(benchmark::State& state) {
+  auto context = soma::make_context({.threads = 2});
+  for (auto _ : state) {
+    // Until the worker sleeps, but not this core.
+    for (const std::int64_t start = soma::monotonic_nanoseconds();
+         soma::monotonic_nanoseconds() - start < 500'000;)
+      continue;
+    const std::int64_t start = soma::monotonic_nanoseconds();
+    soma::parallel(context, 2, [](int) {});
+    state.SetIterationTime(static_cast<double>(soma::monotonic_nanoseconds() - start) * 1e-9);
+  }
+}
+BENCHMARK(fork_join_asleep)->UseManualTime();
 
 template <void (*fill)(soma::Context&, std::span<float>, const soma::Draw&)>
 void draw(benchmark::State& state) {

@@ -143,7 +143,7 @@ TEST_CASE("threads start with the first parallel work and end with the context",
   CHECK(threads() == before);
 }
 
-TEST_CASE("more threads than cores sleep at the barrier", "[unit]") {
+TEST_CASE("threads that wait sleep, whether there are cores for all or not", "[unit]") {
   const auto cpu_seconds = [] {
     rusage use{};
     getrusage(RUSAGE_SELF, &use);
@@ -152,16 +152,22 @@ TEST_CASE("more threads than cores sleep at the barrier", "[unit]") {
     };
     return seconds(use.ru_utime) + seconds(use.ru_stime);
   };
-  const int width = 4 * cpu_share().usable();
-  auto context = make_context({.threads = width});
-  parallel(context, width, [](int) {});
-  const double before = cpu_seconds();
-  // One task of many sleeps; were the others to spin meanwhile, all cores would be busy.
-  parallel(context, width, [](int index) {
-    if (index == 0) std::this_thread::sleep_for(std::chrono::milliseconds(400));
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  CHECK(cpu_seconds() - before < 0.2);
+  const int cores = cpu_share().usable();
+  for (const int width : {cores, 4 * cores}) {
+    auto context = make_context({.threads = width});
+    parallel(context, width, [](int) {});
+    // One task of many sleeps; were the others, or the caller, to spin meanwhile, cores would be
+    // busy.
+    for (const int sleeper : {0, width - 1}) {
+      const double before = cpu_seconds();
+      parallel(context, width, [sleeper](int index) {
+        if (index == sleeper) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+      });
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      INFO("width " << width << ", task " << sleeper << " sleeps");
+      CHECK(cpu_seconds() - before < 0.2);
+    }
+  }
 }
 
 TEST_CASE("a width that cannot be is an error", "[unit]") {
