@@ -21,14 +21,12 @@
 #include <cstring>
 #include <deque>
 #include <exception>
-#include <functional>
 #include <gsl/assert>
 #include <initializer_list>
 #include <iosfwd>
 #include <iterator>
 #include <limits>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <numbers>
@@ -24232,7 +24230,8 @@ inline std::span<const std::int64_t> touched_rows(const Tensor& weight, const Te
     fail(error_id::operator_value, "optimizer step", "rows",
          std::to_string(touched.front()) + " to " + std::to_string(touched.back()),
          "rows of the weight, " + weight.describe());
-  const auto fall = std::adjacent_find(touched.begin(), touched.end(), std::greater_equal<>());
+  const auto fall = std::adjacent_find(touched.begin(), touched.end(),
+                                       [](std::int64_t a, std::int64_t b) { return a >= b; });
   if (fall != touched.end())
     fail(error_id::operator_value, "optimizer step", "rows",
          std::to_string(fall[0]) + " before " + std::to_string(fall[1]), "ascending numbers");
@@ -25797,6 +25796,8 @@ class ThreadPool {
   // What the workers share. Apart from the pool, so that a forked child can leave the parent's team
   // behind.
   struct Team {
+    explicit Team(std::size_t count) { workers.reserve(count); }
+
     std::atomic<std::uint32_t> epoch{0};  // one more for each job
     std::atomic<std::uint32_t> unfinished{0};
     Job job;
@@ -25840,7 +25841,7 @@ class ThreadPool {
     constexpr std::int64_t limit = 100'000;
     const std::int64_t start = monotonic_nanoseconds();
     for (std::int64_t waited = 0; waited < limit; waited = monotonic_nanoseconds() - start) {
-      if (waited > alone) std::this_thread::yield();  // others may want the core
+      if (waited > alone) sched_yield();  // others may want the core
       for (int round = 0; round < 32; ++round) {
         if (done()) return true;
         relax();
@@ -25886,12 +25887,10 @@ class ThreadPool {
   void start() {
     if (team_ != nullptr && process_ == process()) return;
     visible_team_.store(nullptr, std::memory_order_release);
-    static_cast<void>(team_.release());
-    team_ = std::make_unique<Team>();
+    team_ = new Team(static_cast<std::size_t>(width_ - 1));
     process_ = process();
-    team_->workers.reserve(static_cast<std::size_t>(width_ - 1));
     for (int number = 1; number < width_; ++number) {
-      team_->workers.push_back({this, team_.get(), number, {}});
+      team_->workers.push_back({this, team_, number, {}});
       Team::Worker& worker = team_->workers.back();
       const int error = pthread_create(&worker.thread, nullptr, &begin, &worker);
       if (error == 0) continue;
@@ -25903,7 +25902,7 @@ class ThreadPool {
                ")",
            std::to_string(width_ - 1) + " threads: choose a smaller width");
     }
-    visible_team_.store(team_.get(), std::memory_order_release);
+    visible_team_.store(team_, std::memory_order_release);
   }
   static void* begin(void* argument) {
     const auto& worker = *static_cast<const Team::Worker*>(argument);
@@ -25912,23 +25911,20 @@ class ThreadPool {
   }
 
   void stop() {
-    if (team_ == nullptr) return;
-    if (process_ != process()) {
-      static_cast<void>(team_.release());
-      return;
-    }
-    team_->stopping = true;
-    team_->epoch.fetch_add(1, std::memory_order_release);
-    team_->epoch.notify_all();
-    for (const Team::Worker& worker : team_->workers) pthread_join(worker.thread, nullptr);
+    Team* team = std::exchange(team_, nullptr);
+    if (team == nullptr || process_ != process()) return;
+    team->stopping = true;
+    team->epoch.fetch_add(1, std::memory_order_release);
+    team->epoch.notify_all();
+    for (const Team::Worker& worker : team->workers) pthread_join(worker.thread, nullptr);
     visible_team_.store(nullptr, std::memory_order_release);
-    team_.reset();
+    delete team;
   }
 
   int width_;
   bool spin_ = true;
   std::mutex turn_;
-  std::unique_ptr<Team> team_;
+  Team* team_ = nullptr;  // owned; of another process: left alone
   std::atomic<const Team*> visible_team_{nullptr};
   std::atomic<std::uintptr_t> caller_{0};  // the thread that runs a job
   std::atomic<int> process_{0};            // whose team it is

@@ -15,7 +15,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 
@@ -58,7 +57,8 @@ inline std::span<const std::int64_t> touched_rows(const Tensor& weight, const Te
     fail(error_id::operator_value, "optimizer step", "rows",
          std::to_string(touched.front()) + " to " + std::to_string(touched.back()),
          "rows of the weight, " + weight.describe());
-  const auto fall = std::adjacent_find(touched.begin(), touched.end(), std::greater_equal<>());
+  const auto fall = std::adjacent_find(touched.begin(), touched.end(),
+                                       [](std::int64_t a, std::int64_t b) { return a >= b; });
   if (fall != touched.end())
     fail(error_id::operator_value, "optimizer step", "rows",
          std::to_string(fall[0]) + " before " + std::to_string(fall[1]), "ascending numbers");
