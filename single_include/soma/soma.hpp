@@ -25771,7 +25771,7 @@ class ThreadPool {
       for (int index = 0; index < tasks; ++index) task(arg, index);
       return;
     }
-    const std::lock_guard turn(turn_);
+    const Mutex::Lock turn(turn_);
     start();
     Team& team = *team_;
     caller_.store(this_thread(), std::memory_order_relaxed);
@@ -25923,7 +25923,7 @@ class ThreadPool {
 
   int width_;
   bool spin_ = true;
-  std::mutex turn_;
+  Mutex turn_;
   Team* team_ = nullptr;  // owned; of another process: left alone
   std::atomic<const Team*> visible_team_{nullptr};
   std::atomic<std::uintptr_t> caller_{0};  // the thread that runs a job
