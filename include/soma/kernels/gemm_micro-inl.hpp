@@ -136,14 +136,13 @@ class MicroKernel {
       clear(All(), sums);
     else
       load(All(), sums, path.sums + block, stride);
-    for (std::size_t i = 0; i < steps; ++i) {
-      a.fetch(i);
-      FloatVector row[micro_vectors];
-      load(Vectors(), row, b, 0);
-      step(Rows(), sums, a, row);
-      a.next();
-      b += micro_columns;
+    // Two in a round: what counts rounds takes the units of the multiply-adds.
+    std::size_t number = 0;
+    for (; number + 1 < steps; number += 2) {
+      step(Rows(), sums, a, b, number);
+      step(Rows(), sums, a, b, number + 1);
     }
+    if (number < steps) step(Rows(), sums, a, b, number);
     float* to = path.sums + block;
     for (std::size_t i = 0; i < path.addends; ++i)
       add(All(), sums, to -= path.addend_distance, stride);
@@ -178,9 +177,14 @@ class MicroKernel {
      ...);
   }
   template <std::size_t... i>
-  HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, const RowsOfA& a,
-                              const FloatVector* row) {
+  HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, RowsOfA& a,
+                              const float* HWY_RESTRICT& b, std::size_t number) {
+    a.fetch(number);
+    FloatVector row[micro_vectors];
+    load(Vectors(), row, b, 0);
     (multiply_add<i>(sums + i * micro_vectors, a.place(i), row), ...);
+    a.next();
+    b += micro_columns;
   }
   // Every other element of a stays in memory: with all of them in registers the loop has 44
   // instructions for 28 multiply-adds, and waits for their issue wherever threads share a core
