@@ -99,8 +99,9 @@ TEST_CASE("bf16 instructions: every shape and layout", "[unit][gemm]") {
   // More than a tile, more than a block of k, few rows, and segments that start and end anywhere.
   check_bf16_product(random_product(130, 530, 401, {}, Layout::contiguous, Layout::transposed,
                                     DType::bf16, DType::bf16));
-  check_bf16_product(random_product(23, 600, 402, {}, Layout::contiguous, Layout::transposed,
-                                    DType::bf16, DType::bf16));
+  for (const std::size_t m : {9u, 16u, 23u, 32u, 56u})
+    check_bf16_product(random_product(m, 600, 402, {}, Layout::contiguous, Layout::transposed,
+                                      DType::bf16, DType::bf16));
   check_bf16_product(random_product(60, 70, 801, {0, 3, 3, 10, 415, 416, 500, 501, 801},
                                     Layout::transposed, Layout::contiguous, DType::bf16,
                                     DType::bf16));

@@ -310,9 +310,9 @@ TEST_CASE("the workspace never shrinks with what is asked of it", "[unit][gemm]"
 
 TEST_CASE("few rows: columns of b are read where they lie", "[unit][gemm]") {
   // On both sides of the limits, with tiles of b that end anywhere.
-  for (const std::size_t m : {1, 5, 32, 33, 64, 65})
+  for (const std::size_t m : {1, 8, 9, 16, 17, 24, 25, 32, 33, 49, 57, 64, 65})
     for (const std::size_t n : {63, 64, 77, 530})
-      for (const std::size_t k : {1, 16, 193}) {
+      for (const std::size_t k : {1, 16, 143, 193}) {
         INFO(m << " x " << n << ", k " << k);
         check_product(random_product(m, n, k, {}, Layout::contiguous, Layout::transposed));
       }

@@ -13,6 +13,7 @@
 #include <soma/base/config.hpp>
 #include <soma/kernels/gemm_args.hpp>
 #include <soma/kernels/gemm_micro-inl.hpp>
+#include <soma/kernels/gemm_paired-inl.hpp>
 #include <soma/kernels/pack-inl.hpp>
 
 #include <hwy/cache_control.h>
@@ -75,52 +76,110 @@ class NarrowProduct {
            args.segments.count == 1 && args.k != 0 && args.packed_b.data == nullptr;
   }
 
-  // `memory`: floats for a panel of a and for the sums of `columns` columns.
+  // Places in the workspace: those of packed a, and of packed b for as many columns as run() gets.
   NarrowProduct(const GemmArgs& args, const Source& a, typename Source::Buffer& buffer,
-                float* memory)
+                float* a_memory, float* b_memory)
       : args_(args),
         a_(a),
         buffer_(buffer),
-        panel_(memory),
-        sums_(memory + pack_depth * micro_columns),
+        pairs_(a_memory),
+        panel_(b_memory),
         stride_(args.b.column_stride / Products::products) {}
 
   // tile[row * tile_stride + column] for all rows and the columns from `first` on.
   void run(std::size_t first, std::size_t columns, float* tile, std::size_t tile_stride) const {
-    constexpr std::size_t block = pack_depth * Products::products;
     for (std::size_t row = 0; row < args_.m; row += micro_columns) {
-      const std::size_t rows = (std::min)(micro_columns, args_.m - row);
-      for (std::size_t k = 0; k < args_.k; k += block) {
-        const std::size_t depth = (std::min)(block, args_.k - k);
-        a_.template pack<micro_columns, micro_columns>(row, rows, k, depth, buffer_, panel_);
-        add_block(first, columns, k, depth);
-      }
-      turn(columns, rows, tile + row * tile_stride, tile_stride);
+      const Part part{row,
+                      (std::min)(micro_columns, args_.m - row),
+                      first,
+                      columns,
+                      tile + row * tile_stride,
+                      tile_stride};
+#if SOMA_HAS_PAIRED_PRODUCTS
+      if (part.rows <= 2 * paired_rows)
+        run_paired<2>(part);
+      else if (part.rows <= 3 * paired_rows)
+        run_paired<3>(part);
+      else
+#endif
+        run_lines(part);
     }
   }
 
  private:
+  // At most micro_columns rows, and where their sums go.
+  struct Part {
+    std::size_t row, rows, first, columns;
+    float* tile;
+    std::size_t stride;
+  };
+
+  // Calls each(k, steps) for parts of k, with rows of a packed for them: [steps][micro_columns].
+  template <std::size_t kSteps, class Each>
+  void for_packed(const Part& part, const Each& each) const {
+    constexpr std::size_t block = kSteps * Products::products;
+    static_assert(kSteps <= pack_depth);
+    for (std::size_t k = 0; k < args_.k; k += block) {
+      const std::size_t depth = (std::min)(block, args_.k - k);
+      a_.template pack<micro_columns, micro_columns>(part.row, part.rows, k, depth, buffer_,
+                                                     panel_);
+      each(k, depth / Products::products);
+    }
+  }
+
+  // b from its column on, at a step of k.
+  const float* place(std::size_t column, std::size_t k) const {
+    return static_cast<const float*>(args_.b.data) + column * stride_ + k / Products::products;
+  }
+
+#if SOMA_HAS_PAIRED_PRODUCTS
+  template <std::size_t kVectors>
+  void run_paired(const Part& part) const {
+    using Paired = PairedProduct<Products, kVectors>;
+    constexpr std::size_t panel = paired_steps * micro_columns;
+    static_assert(Paired::b_floats <= micro_row_width * pack_depth &&
+                  panel + Paired::a_floats + Paired::sums_floats(narrow_columns) <=
+                      narrow_columns * pack_depth);
+    const Paired product(stride_, pairs_, panel_ + panel, panel_ + panel + Paired::a_floats);
+    for_packed<paired_steps>(part, [&](std::size_t k, std::size_t steps) {
+      product.take_rows(panel_, steps);
+      const std::size_t next = k + steps * Products::products;
+      product.add(place(part.first, k), part.columns, steps,
+                  place(part.first, next < args_.k ? next : k), k == 0);
+    });
+    product.turn(part.columns, part.rows, part.tile, part.stride);
+  }
+#endif
+
+  void run_lines(const Part& part) const {
+    float* const sums = panel_ + pack_depth * micro_columns;
+    for_packed<pack_depth>(part, [&](std::size_t k, std::size_t steps) {
+      add_block(part.first, part.columns, k, steps, sums);
+    });
+    turn(part.columns, part.rows, sums, part.tile, part.stride);
+  }
+
   // Where a block of columns starts: the last overlaps the one before it, in sums of its own.
   static std::size_t start_of(std::size_t block, std::size_t columns) {
     return (std::min)(block, columns - micro_rows);
   }
 
-  void add_block(std::size_t first, std::size_t columns, std::size_t k, std::size_t depth) const {
-    const auto* b = static_cast<const float*>(args_.b.data) + k / Products::products;
-    const SumPath path{sums_, micro_columns, k == 0};
+  void add_block(std::size_t first, std::size_t columns, std::size_t k, std::size_t steps,
+                 float* sums) const {
+    const SumPath path{sums, micro_columns, k == 0};
     for (std::size_t at = 0; at < columns; at += micro_rows) {
-      const MatrixRows rows(b + (first + start_of(at, columns)) * stride_, stride_);
+      const MatrixRows rows(place(first + start_of(at, columns), k), stride_);
       fetch_sums<micro_rows>(path, (at + micro_rows) * micro_columns);
-      MicroKernel<Products, MatrixRows>::run(depth / Products::products, rows, panel_, path,
-                                             at * micro_columns);
+      MicroKernel<Products, MatrixRows>::run(steps, rows, panel_, path, at * micro_columns);
     }
   }
 
   // From [column][row] to the tile.
-  void turn(std::size_t columns, std::size_t rows, float* tile, std::size_t tile_stride) const {
+  static void turn(std::size_t columns, std::size_t rows, const float* sums, float* tile,
+                   std::size_t tile_stride) {
     const auto line_of = [&](std::size_t column) {
       const std::size_t block = column / micro_rows * micro_rows;
-      return sums_ + (column + block - start_of(block, columns)) * micro_columns;
+      return sums + (column + block - start_of(block, columns)) * micro_columns;
     };
     alignas(64) float turned[micro_columns * pack_group];
     for (std::size_t column = 0; column < columns; column += pack_group) {
@@ -138,7 +197,8 @@ class NarrowProduct {
   const GemmArgs& args_;
   const Source& a_;
   typename Source::Buffer& buffer_;
-  float *panel_, *sums_;
+  [[maybe_unused]] float* pairs_;  // paired products take it
+  float* panel_;
   std::size_t stride_;
 };
 
