@@ -54,7 +54,9 @@ def torch_cases(folder, threads):
         yield (f"step/base/8x128 full/{precision} beside {torch_mode}", "gflops", 2,
                ["step", "base", precision, 8, 128, threads, "full"],
                ["step", "base", torch_mode, 8, 128, threads, "full", "max"])
-    yield "infer/minilm/23 tokens", "seconds", 1, ["infer", "minilm", 23, threads], ["infer", "minilm", 23, threads]
+    for tokens in (12, 23):
+        words = ["infer", "minilm", tokens, threads]
+        yield f"infer/minilm/{tokens} tokens", "seconds", 1, words, words
     if folder is None:
         return
     sst2, reviews = folder / "lengths_sst2.txt", folder / "lengths_amazon_polarity.txt"
