@@ -161,8 +161,7 @@ class Gemm {
     const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
     for_tiles(args_.m, columns, columns + gemm_tile_padding, [&](const GemmTile& tile) {
       if (tile.columns < narrow_columns) return sum_tile(tile);  // what is left behind the others
-      Narrow(args_, a_, *buffer_, workspace_.a, workspace_.b)
-          .run(tile.column, tile.columns, workspace_.tiles, tile.stride);
+      Narrow(args_, a_, *buffer_, workspace_.a, workspace_.b).run(tile, workspace_.tiles);
       finish(tile, workspace_.tiles);
     });
   }

@@ -14,6 +14,7 @@
 #include <soma/kernels/gemm_args.hpp>
 #include <soma/kernels/gemm_micro-inl.hpp>
 #include <soma/kernels/gemm_paired-inl.hpp>
+#include <soma/kernels/gemm_workspace-inl.hpp>
 #include <soma/kernels/pack-inl.hpp>
 
 #include <hwy/cache_control.h>
@@ -76,7 +77,7 @@ class NarrowProduct {
            args.segments.count == 1 && args.k != 0 && args.packed_b.data == nullptr;
   }
 
-  // Places in the workspace: those of packed a, and of packed b for as many columns as run() gets.
+  // Places in the workspace: those of packed a, and of packed b for as many columns as tiles have.
   NarrowProduct(const GemmArgs& args, const Source& a, typename Source::Buffer& buffer,
                 float* a_memory, float* b_memory)
       : args_(args),
@@ -86,37 +87,30 @@ class NarrowProduct {
         panel_(b_memory),
         stride_(args.b.column_stride / Products::products) {}
 
-  // tile[row * tile_stride + column] for all rows and the columns from `first` on.
-  void run(std::size_t first, std::size_t columns, float* tile, std::size_t tile_stride) const {
-    for (std::size_t row = 0; row < args_.m; row += micro_columns) {
-      const Part part{row,
-                      (std::min)(micro_columns, args_.m - row),
-                      first,
-                      columns,
-                      tile + row * tile_stride,
-                      tile_stride};
+  // The sums of a tile, at `sums`.
+  void run(const GemmTile& tile, float* sums) const {
+    for (std::size_t row = 0; row < tile.rows; row += micro_columns) {
+      GemmTile part = tile;
+      part.row += row;
+      part.rows = (std::min)(micro_columns, tile.rows - row);
+      float* const to = sums + row * tile.stride;
 #if SOMA_HAS_PAIRED_PRODUCTS
       if (part.rows <= 2 * paired_rows)
-        run_paired<2>(part);
+        run_paired<2>(part, to);
       else if (part.rows <= 3 * paired_rows)
-        run_paired<3>(part);
+        run_paired<3>(part, to);
       else
 #endif
-        run_lines(part);
+        run_lines(part, to);
     }
   }
 
  private:
-  // At most micro_columns rows, and where their sums go.
-  struct Part {
-    std::size_t row, rows, first, columns;
-    float* tile;
-    std::size_t stride;
-  };
+  // Below, a tile has at most micro_columns rows.
 
   // Calls each(k, steps) for parts of k, with rows of a packed for them: [steps][micro_columns].
   template <std::size_t kSteps, class Each>
-  void for_packed(const Part& part, const Each& each) const {
+  void for_packed(const GemmTile& part, const Each& each) const {
     constexpr std::size_t block = kSteps * Products::products;
     static_assert(kSteps <= pack_depth);
     for (std::size_t k = 0; k < args_.k; k += block) {
@@ -134,7 +128,7 @@ class NarrowProduct {
 
 #if SOMA_HAS_PAIRED_PRODUCTS
   template <std::size_t kVectors>
-  void run_paired(const Part& part) const {
+  void run_paired(const GemmTile& part, float* to) const {
     using Paired = PairedProduct<Products, kVectors>;
     constexpr std::size_t panel = paired_steps * micro_columns;
     static_assert(Paired::b_floats <= micro_row_width * pack_depth &&
@@ -144,19 +138,19 @@ class NarrowProduct {
     for_packed<paired_steps>(part, [&](std::size_t k, std::size_t steps) {
       product.take_rows(panel_, steps);
       const std::size_t next = k + steps * Products::products;
-      product.add(place(part.first, k), part.columns, steps,
-                  place(part.first, next < args_.k ? next : k), k == 0);
+      product.add(place(part.column, k), part.columns, steps,
+                  place(part.column, next < args_.k ? next : k), k == 0);
     });
-    product.turn(part.columns, part.rows, part.tile, part.stride);
+    product.turn(part.columns, part.rows, to, part.stride);
   }
 #endif
 
-  void run_lines(const Part& part) const {
+  void run_lines(const GemmTile& part, float* to) const {
     float* const sums = panel_ + pack_depth * micro_columns;
     for_packed<pack_depth>(part, [&](std::size_t k, std::size_t steps) {
-      add_block(part.first, part.columns, k, steps, sums);
+      add_block(part.column, part.columns, k, steps, sums);
     });
-    turn(part.columns, part.rows, sums, part.tile, part.stride);
+    turn(part.columns, part.rows, sums, to, part.stride);
   }
 
   // Where a block of columns starts: the last overlaps the one before it, in sums of its own.
