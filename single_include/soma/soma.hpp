@@ -5044,6 +5044,12 @@ struct PackedB {
   std::size_t first = 0, columns = 0;  // of the packed columns: the call's first, and all
 };
 
+// Columns of a product that calls for it hand out among themselves.
+struct ColumnQueue {
+  std::atomic<std::size_t> next{0};  // the first that no call has taken
+  std::size_t workers = 1;           // calls
+};
+
 struct GemmArgs {
   std::size_t m = 0, n = 0, k = 0;
   MatrixOperand a{};    // m x k
@@ -5065,7 +5071,8 @@ struct GemmArgs {
   // c is written past the caches: for results that are large and that nobody reads soon.
   bool stream_c = false;
   PackedB packed_b{};
-  std::byte* workspace = nullptr;  // GemmKernels::workspace_bytes(), aligned to 64 bytes
+  ColumnQueue* column_queue = nullptr;  // where there is one: the call makes what it takes of it
+  std::byte* workspace = nullptr;       // GemmKernels::workspace_bytes(), aligned to 64 bytes
 };
 
 // How a product is cut whose b is packed once for all calls.
@@ -5084,6 +5091,9 @@ struct GemmKernels {
   // product says, and cuts of columns at multiples of tile_columns.
   SharedPacking (*shared_packing)(const GemmArgs&) noexcept;
   void (*pack_b)(const GemmArgs&) noexcept;
+  // For calls that share a column_queue: bytes of workspace for each, 0 where columns of this
+  // product are not handed out.
+  std::size_t (*queue_workspace)(const GemmArgs&) noexcept;
   // For any product of m x k and k x n with that many segments of k, whose GemmArgs say `products`;
   // never decreases with m, n, k or segments.
   std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t k, std::size_t segments,
@@ -15878,6 +15888,12 @@ class PackSource {
   // What sums of these elements are multiplied by: nothing is left out.
   static constexpr float factor() { return 1; }
 
+  // A line from a step on, where all have a float for each step; or nullptr.
+  const float* place(std::size_t line, std::size_t step) const {
+    if (!along_depth_ || plain_bf16_ || !reader_.direct()) return nullptr;
+    return static_cast<const float*>(operand_.data) + line * operand_.row_stride + step;
+  }
+
   // Panels one behind the other.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
@@ -17228,9 +17244,10 @@ HWY_AFTER_NAMESPACE();
 
 // ---- soma/kernels/gemm_narrow-inl.hpp
 // Products with few rows and columns of b that are adjacent along k, as y = x W^T of a sentence: b
-// is read once, so packing it would cost more than multiplying. Operands change sides: rows of the
-// innermost loop are columns of b, read where they lie, and a is packed beside them. Each sum is
-// the same chain as in gemm-inl.hpp.
+// is read once, so packing it would cost more than multiplying. Columns of b are read where they
+// lie, and all of a is packed. Threads that share a product pack the same a each, which costs less
+// than to wait for each other, and take columns as they come for them. Each sum is the same chain
+// as in gemm-inl.hpp.
 
 #if defined(SOMA_KERNELS_GEMM_NARROW_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_NARROW_INL_HPP
@@ -17239,216 +17256,27 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_GEMM_NARROW_INL_HPP
 #endif
 
-// ---- soma/kernels/gemm_paired-inl.hpp
-// Products of few rows where vectors are wide: y = x W^T of a short sentence, as in
-// gemm_narrow-inl.hpp. A vector of 16 rows would be half empty for 23 of them. Here it has 8 rows
-// of a, each in two lanes that are neighbours, for two columns of b, whose elements lie side by
-// side for it. Each sum is the same chain.
+// ---- soma/kernels/gemm_lines-inl.hpp
+// Few rows beside columns of b that are read where they lie (gemm_narrow-inl.hpp), by the innermost
+// loop of all products. Operands change sides: its rows are columns of b, its columns rows of a.
 
-#if defined(SOMA_KERNELS_GEMM_PAIRED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_PAIRED_INL_HPP
-#undef SOMA_KERNELS_GEMM_PAIRED_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_LINES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_LINES_INL_HPP
+#undef SOMA_KERNELS_GEMM_LINES_INL_HPP
 #else
-#define SOMA_KERNELS_GEMM_PAIRED_INL_HPP
+#define SOMA_KERNELS_GEMM_LINES_INL_HPP
 #endif
 
-#include <hwy/cache_control.h>
-#include <hwy/highway.h>
+// ---- soma/kernels/gemm_narrow_parts-inl.hpp
+// What products of few rows (gemm_narrow-inl.hpp) read of b, and their workspace.
 
-// Where vectors have 16 lanes. Narrower ones are full often enough.
-#define SOMA_HAS_PAIRED_PRODUCTS SOMA_HAS_BF16_DOT
-
-#if SOMA_HAS_PAIRED_PRODUCTS
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// Rows of a in a vector. Up to three vectors are worth it: with four, no lane is saved.
-inline constexpr std::size_t paired_rows = float_lanes / 2;
-// Steps, of one float's place, that are taken at a time: 32 KiB of a and b.
-inline constexpr std::size_t paired_steps = 128;
-
-namespace {  // internal linkage: units with other flags have their own
-
-// Sums of up to kVectors * paired_rows rows. `Products` as MicroKernel has them.
-template <class Products, std::size_t kVectors>
-class PairedProduct {
-  // 24 of 32 registers for sums, as MicroKernel has 28: chains enough, and room for the rest.
-  static constexpr std::size_t pairs = 24 / kVectors;
-  static constexpr std::size_t step_floats = kVectors * float_lanes;
-  static constexpr std::size_t pair_floats = 2 * paired_steps;
-  using Pairs = std::make_index_sequence<pairs>;
-  using Vectors = std::make_index_sequence<kVectors>;
-  using All = std::make_index_sequence<pairs * kVectors>;
-
- public:
-  static constexpr std::size_t block_columns = 2 * pairs;
-  static constexpr std::size_t b_floats = pairs * pair_floats;
-  static constexpr std::size_t a_floats = paired_steps * step_floats;
-  static constexpr std::size_t sums_floats(std::size_t columns) {
-    return (columns + block_columns - 1) / block_columns * pairs * step_floats;
-  }
-
-  // Columns of b lie `stride` floats apart. Room for b_floats, a_floats, and sums_floats() of all
-  // columns, of which there are at least block_columns.
-  PairedProduct(std::size_t stride, float* b, float* a, float* sums)
-      : stride_(stride), b_(b), a_(a), sums_(sums) {}
-
-  // The next steps of a, at most paired_steps, from a panel of micro_columns rows.
-  void take_rows(const float* panel, std::size_t steps) const {
-    const hn::Repartition<std::uint64_t, Floats> wide;
-    const hn::Rebind<std::uint32_t, decltype(wide)> places;
-    for (std::size_t step = 0; step < steps; ++step)
-      for (std::size_t i = 0; i < kVectors; ++i) {
-        std::uint32_t rows[paired_rows];
-        std::memcpy(rows, panel + step * micro_columns + i * paired_rows, sizeof rows);
-        const auto once = hn::PromoteTo(wide, hn::LoadU(places, rows));
-        hn::Store(hn::BitCast(Floats(), hn::Or(once, hn::ShiftLeft<32>(once))), Floats(),
-                  a_ + step * step_floats + i * float_lanes);
-      }
-  }
-
-  // The products of these steps join the sums of all columns, or begin them where `fresh`. b: of
-  // the first column. Behind the last columns, those at `next` are fetched.
-  void add(const float* b, std::size_t columns, std::size_t steps, const float* next,
-           bool fresh) const {
-    for (std::size_t at = 0; at < columns; at += block_columns) {
-      const float* from = b + start_of(at, columns) * stride_;
-      take_columns(from, steps);
-      if (at + block_columns < columns) next = b + start_of(at + block_columns, columns) * stride_;
-      run(steps, b_, a_, {next, stride_}, sums_ + at / 2 * step_floats, fresh);
-    }
-  }
-
-  // tile[row * stride + column] of `rows` rows.
-  void turn(std::size_t columns, std::size_t rows, float* tile, std::size_t tile_stride) const {
-    for (std::size_t at = 0; at < columns; at += block_columns)
-      for (std::size_t pair = 0; pair < pairs; pair += 2)
-        turn_columns(sums_ + (at / 2 + pair) * step_floats, rows,
-                     tile + start_of(at, columns) + 2 * pair, tile_stride);
-  }
-
- private:
-  // What is read next of b: its lines of 16 steps from block_columns columns at a time.
-  struct Ahead {
-    const float* at;
-    std::size_t stride;
-  };
-
-  // Where a block of columns starts: the last overlaps the one before it, in sums of its own.
-  static std::size_t start_of(std::size_t block, std::size_t columns) {
-    return (std::min)(block, columns - block_columns);
-  }
-
-  // a[0], b[0], a[1], b[1] ...
-  HWY_INLINE static void store_pairs(FloatVector a, FloatVector b, float* to) {
-    // Two instructions of a unit that multiplies; Highway 1.0.3 takes six.
-    const __m512i first = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
-    _mm512_store_ps(to, _mm512_permutex2var_ps(a.raw, first, b.raw));
-    _mm512_store_ps(to + float_lanes, _mm512_permutex2var_ps(a.raw, second, b.raw));
-  }
-
-  // Pairs of neighbouring columns of b, [pairs][steps][2].
-  void take_columns(const float* b, std::size_t steps) const {
-    const Floats d;
-    for (std::size_t pair = 0; pair < pairs; ++pair, b += 2 * stride_) {
-      float* const to = b_ + pair * pair_floats;
-      std::size_t k = 0;
-      for (; k + float_lanes <= steps; k += float_lanes)
-        store_pairs(hn::LoadU(d, b + k), hn::LoadU(d, b + stride_ + k), to + 2 * k);
-      for (; k < steps; ++k) {
-        std::memcpy(to + 2 * k, b + k, sizeof(float));
-        std::memcpy(to + 2 * k + 1, b + stride_ + k, sizeof(float));
-      }
-    }
-  }
-
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, const float* b, const float* a,
-                                                const Ahead& ahead, float* HWY_RESTRICT to,
-                                                bool fresh) {
-    FloatVector sums[pairs * kVectors];
-    if (fresh)
-      clear(All(), sums);
-    else
-      load(All(), sums, to);
-    for (std::size_t first = 0; first < steps; first += line_floats) {
-      const std::size_t end = (std::min)(first + line_floats, steps);
-      const float* column = ahead.at + first;
-      std::size_t i = first;
-      for (; i + 1 < end; i += 2) {
-        for (std::size_t j = 0; j < block_columns * 2 / line_floats; ++j, column += ahead.stride)
-          hwy::Prefetch(column);
-        step(Pairs(), sums, a, b);
-        step(Pairs(), sums, a, b);
-      }
-      if (i < end) step(Pairs(), sums, a, b);
-    }
-    store(All(), sums, to);
-  }
-
-  template <std::size_t... i>
-  HWY_INLINE static void clear(std::index_sequence<i...>, FloatVector* sums) {
-    ((sums[i] = hn::Zero(Floats())), ...);
-  }
-  template <std::size_t... i>
-  HWY_INLINE static void load(std::index_sequence<i...>, FloatVector* sums, const float* from) {
-    ((sums[i] = hn::Load(Floats(), from + i * float_lanes)), ...);
-  }
-  template <std::size_t... i>
-  HWY_INLINE static void store(std::index_sequence<i...>, const FloatVector* sums, float* to) {
-    (hn::Store(sums[i], Floats(), to + i * float_lanes), ...);
-  }
-  template <std::size_t... pair>
-  HWY_INLINE static void step(std::index_sequence<pair...>, FloatVector* sums, const float*& a,
-                              const float*& b) {
-    FloatVector row[kVectors];
-    load(Vectors(), row, a);
-    (multiply_add(Vectors(), sums + pair * kVectors, both(b + pair * pair_floats), row), ...);
-    a += step_floats;
-    b += 2;
-  }
-  template <std::size_t... j>
-  HWY_INLINE static void multiply_add(std::index_sequence<j...>, FloatVector* sums,
-                                      FloatVector columns, const FloatVector* row) {
-    ((sums[j] = Products::add(columns, row[j], sums[j])), ...);
-  }
-  // Two floats' places, again and again.
-  HWY_INLINE static FloatVector both(const float* columns) {
-    double places;
-    std::memcpy(&places, columns, sizeof places);
-    return hn::BitCast(Floats(), hn::Set(hn::Repartition<double, Floats>(), places));
-  }
-
-  // Sums of two pairs of columns, to four columns of the tile.
-  static void turn_columns(const float* sums, std::size_t rows, float* tile, std::size_t stride) {
-    const Floats d;
-    const hn::Repartition<double, Floats> places;
-    alignas(64) float turned[2 * float_lanes];
-    for (std::size_t first = 0; first < rows; first += paired_rows, sums += float_lanes) {
-      const auto low = hn::BitCast(places, hn::Load(d, sums));
-      const auto high = hn::BitCast(places, hn::Load(d, sums + step_floats));
-      hn::Store(hn::BitCast(d, hn::InterleaveLower(places, low, high)), d, turned);
-      hn::Store(hn::BitCast(d, hn::InterleaveUpper(places, low, high)), d, turned + float_lanes);
-      for (std::size_t row = first; row < (std::min)(first + paired_rows, rows); ++row)
-        std::memcpy(tile + row * stride, turned + row % 2 * float_lanes + (row - first) / 2 * 4,
-                    4 * sizeof(float));
-    }
-  }
-
-  std::size_t stride_;
-  float *b_, *a_, *sums_;
-};
-
-}  // namespace
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
+#if defined(SOMA_KERNELS_GEMM_NARROW_PARTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_NARROW_PARTS_INL_HPP
+#undef SOMA_KERNELS_GEMM_NARROW_PARTS_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_NARROW_PARTS_INL_HPP
 #endif
 
-#endif
 // ---- soma/kernels/gemm_workspace-inl.hpp
 // The workspace of a matrix product, and how much of the result is in it at a time.
 
@@ -17601,6 +17429,13 @@ class PairSource {
   }
 
   float factor() const { return factor_; }
+
+  // A line from an even step on, where all have a float's place for each pair of steps; or nullptr.
+  const float* place(std::size_t line, std::size_t step) const {
+    if (!along_depth_ || !direct_ || operand_.row_stride % 2 != 0) return nullptr;
+    return reinterpret_cast<const float*>(static_cast<const Bf16Code*>(operand_.data) +
+                                          line * operand_.row_stride + step);
+  }
 
   // Panels one behind the other.
   template <std::size_t kLines, std::size_t kWidth>
@@ -17921,8 +17756,7 @@ struct GemmWorkspace {
       const std::size_t rows = (std::max)(round_up_to(m, micro_rows), in_tiles ? in_lines : 0);
       const std::size_t columns = round_up_to(n, micro_columns);
       const std::size_t levels = gemm_levels(segments);
-      // Each segment ends with a step of its own; the ways for few rows and for study want as much
-      // as pack_depth.
+      // Each segment ends with a step of its own; the way for study wants as much as pack_depth.
       const std::size_t steps = (std::max)(k + segments * tile_floats, pack_depth);
       const std::size_t packed_steps = (std::min)(steps, gemm_packed_steps);
       // Sums of all columns wait where b is packed already and parts of k are not.
@@ -17966,11 +17800,81 @@ struct GemmTile {
 
 }  // namespace
 
-static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n, std::size_t k,
-                                               std::size_t segments,
-                                               Bf16Products products) noexcept {
-  return GemmWorkspace::Sizes(m, n, k, segments, products).all();
-}
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// Above this a column of b serves enough rows to be worth packing.
+inline constexpr std::size_t narrow_rows = 2 * micro_columns;
+// Below this there is more around the columns than in them.
+inline constexpr std::size_t narrow_columns = 64;
+// Above this a, which is packed as a whole, would take more than 5 MiB.
+inline constexpr std::size_t narrow_depth = std::size_t{1} << 14;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Columns of b that are adjacent along k, where they lie: `stride` floats apart, with one float's
+// place for each step of Products.
+struct ColumnLines {
+  const float* data;
+  std::size_t stride, columns, steps;
+
+  struct Place {
+    std::size_t column, step;
+  };
+
+  const float* at(const Place& place) const { return data + place.column * stride + place.step; }
+  // Where a block of so many columns starts: it overlaps the one before it where there are fewer.
+  std::size_t start(std::size_t column, std::size_t width) const {
+    return (std::min)(column, columns - width);
+  }
+};
+
+struct NarrowWorkspace {
+  // Most columns that are taken at a time.
+  static constexpr std::size_t tile_columns = gemm_tile_columns;
+  static constexpr std::size_t tile_stride = tile_columns + 2 * gemm_tile_padding;
+
+  explicit NarrowWorkspace(std::byte* memory)
+      : buffer(memory),
+        sums(reinterpret_cast<float*>(memory + buffer_bytes)),
+        tile(sums + sums_floats + gemm_tile_padding),
+        panel(sums + sums_floats + tile_floats),
+        a(panel + panel_floats) {}
+
+  // For products with k steps; never less for more.
+  static constexpr std::size_t bytes(std::size_t k) {
+    const std::size_t a_floats = step_floats * (std::min)(k, narrow_depth);
+    return buffer_bytes +
+           round_up_to((sums_floats + tile_floats + panel_floats + a_floats) * sizeof(float), 64);
+  }
+
+  std::byte* buffer;  // of a's source
+  float* sums;        // of a tile, as blocks of columns have them
+  float* tile;        // columns that a block has beside its own may come before the first
+  float* panel;       // pack_depth steps of micro_columns rows
+  float* a;           // all of it
+
+ private:
+  static constexpr std::size_t buffer_bytes =
+      round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
+  static constexpr std::size_t sums_floats = (tile_columns + 2 * micro_rows) * micro_columns;
+  static constexpr std::size_t tile_floats = micro_columns * tile_stride;
+  static constexpr std::size_t panel_floats = pack_depth * micro_columns;
+  // Rows of a as LineBlocks have them, and behind those two or three vectors of PairedBlocks.
+  static constexpr std::size_t step_floats =
+      (std::max)(narrow_rows, micro_columns + 3 * float_lanes);
+};
+
+}  // namespace
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
@@ -17984,12 +17888,6 @@ HWY_AFTER_NAMESPACE();
 HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// Above this a column of b serves enough rows to be worth packing.
-inline constexpr std::size_t narrow_rows = 2 * micro_columns;
-// Below this the workspace has no room for sums and the packed a.
-inline constexpr std::size_t narrow_columns = 64;
 
 namespace {  // internal linkage: units with other flags have their own
 
@@ -17997,7 +17895,9 @@ namespace {  // internal linkage: units with other flags have their own
 // reach all of them, which leaves registers free.
 class MatrixRows {
  public:
-  MatrixRows(const float* first, std::size_t stride) : stride_(stride), triple_(3 * stride) {
+  // At `ahead` are those that will be read next.
+  MatrixRows(const float* first, std::size_t stride, const float* ahead)
+      : ahead_(ahead), stride_(stride), triple_(3 * stride) {
     for (std::size_t i = 0; i < bases; ++i) at_[i] = first + 4 * i * stride;
   }
 
@@ -18008,20 +17908,408 @@ class MatrixRows {
   HWY_INLINE void next() {
     for (std::size_t i = 0; i < bases; ++i) ++at_[i];
   }
-  // The cache lines that the next micro_rows rows have here.
   HWY_INLINE void fetch(std::size_t step) const {
     if (step % line_floats != 0) return;
-    for (std::size_t row = 0; row < micro_rows; ++row)
-      hwy::Prefetch(at_[0] + (micro_rows + row) * stride_);
+    for (std::size_t row = 0; row < micro_rows; ++row) hwy::Prefetch(ahead_ + step + row * stride_);
   }
 
  private:
   static constexpr std::size_t bases = (micro_rows + 3) / 4;
-  const float* at_[bases];
+  const float *at_[bases], *ahead_;
   std::size_t stride_, triple_;
 };
 
-// The sums of some rows and columns of the result, for Gemm.
+// Blocks of columns of b beside some rows of a.
+template <class Products>
+class LineBlocks {
+ public:
+  static constexpr std::size_t rows = micro_columns, columns = micro_rows;  // of a block
+  static constexpr std::size_t step_floats = micro_columns;                 // of packed a
+  // 24 KiB of a stay in the first-level cache while columns of b pass by.
+  static constexpr std::size_t most_steps = pack_depth;
+
+  LineBlocks(const ColumnLines& b, const NarrowWorkspace& workspace)
+      : b_(b), sums_(workspace.sums) {}
+
+  // At most pack_depth steps of k and so many rows of a.
+  template <class Source>
+  static void pack(const Source& a, const PackPart& part, typename Source::Buffer& buffer, float*) {
+    a.template pack<micro_columns, micro_columns>(part, buffer);
+  }
+
+  // The product of so many steps joins the sums of `count` columns, or begins them with step 0.
+  // The columns at `next` will be read next.
+  void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
+           const ColumnLines::Place& next) const {
+    const SumPath path{sums_, micro_columns, first.step == 0};
+    for (std::size_t at = 0; at < count; at += columns) {
+      const float* const ahead =
+          at + columns < count ? block({first.column + at + columns, first.step}) : block(next);
+      fetch_sums<micro_rows>(path, (at + columns) * micro_columns);
+      MicroKernel<Products, MatrixRows>::run(
+          steps, {block({first.column + at, first.step}), b_.stride, ahead}, a, path,
+          at * micro_columns);
+    }
+  }
+
+  // Sums of so many columns from `first` on, which are [column][row], to the tile's rows.
+  void turn(std::size_t first, std::size_t count, std::size_t tile_rows, float* tile) const {
+    const auto line_of = [&](std::size_t column) {
+      const std::size_t block = first + column / columns * columns;
+      return sums_ + (column + block - b_.start(block, columns)) * micro_columns;
+    };
+    alignas(64) float turned[micro_columns * pack_group];
+    for (std::size_t column = 0; column < count; column += pack_group) {
+      const std::size_t present = (std::min)(pack_group, count - column);
+      const float* lines[pack_group];
+      for (std::size_t i = 0; i < pack_group; ++i)
+        lines[i] = line_of(column + (std::min)(i, present - 1));
+      for (std::size_t row = 0; row < tile_rows; row += 4)
+        turn_group(lines, row, turned + row * pack_group, pack_group);
+      for (std::size_t row = 0; row < tile_rows; ++row)
+        std::copy_n(turned + row * pack_group, present,
+                    tile + row * NarrowWorkspace::tile_stride + column);
+    }
+  }
+
+ private:
+  const float* block(const ColumnLines::Place& first) const {
+    return b_.at({b_.start(first.column, columns), first.step});
+  }
+
+  ColumnLines b_;
+  float* sums_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/gemm_paired-inl.hpp
+// Few rows beside columns of b that are read where they lie (gemm_narrow-inl.hpp), where vectors
+// are wide. A vector of 16 rows would be half empty for 23 of them. Here it has 8 rows of a, each
+// in two lanes that are neighbours, for two columns of b, whose elements are laid side by side for
+// it: a line of them while the one before it is multiplied. Each sum is the same chain.
+
+#if defined(SOMA_KERNELS_GEMM_PAIRED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_PAIRED_INL_HPP
+#undef SOMA_KERNELS_GEMM_PAIRED_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_PAIRED_INL_HPP
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+// Where vectors have 16 lanes. Narrower ones are full often enough.
+#define SOMA_HAS_PAIRED_PRODUCTS SOMA_HAS_BF16_DOT
+
+#if SOMA_HAS_PAIRED_PRODUCTS
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Rows of a in a vector. Up to three vectors are worth it: with four, no lane is saved.
+inline constexpr std::size_t paired_rows = float_lanes / 2;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// What LineBlocks is, for up to kVectors * paired_rows rows.
+template <class Products, std::size_t kVectors>
+class PairedBlocks {
+  // With three vectors 24 of 32 registers hold sums: chains enough, and room for the rest.
+  static constexpr std::size_t pairs = 8;
+  static constexpr std::size_t pair_floats = 2 * line_floats;  // of a line
+  static constexpr std::size_t laid_floats = pairs * pair_floats;
+  using Pairs = std::make_index_sequence<pairs>;
+  using Vectors = std::make_index_sequence<kVectors>;
+  using All = std::make_index_sequence<pairs * kVectors>;
+
+ public:
+  static constexpr std::size_t rows = kVectors * paired_rows, columns = 2 * pairs;
+  static constexpr std::size_t step_floats = kVectors * float_lanes;
+  // 192 KiB of a, from the second-level cache: less would fit the first, but the hardware fetches
+  // columns of b best that are read on and on.
+  static constexpr std::size_t most_steps = 1024;
+
+  PairedBlocks(const ColumnLines& b, const NarrowWorkspace& workspace)
+      : b_(b), sums_(workspace.sums), laid_(workspace.panel), other_(laid_ + laid_floats) {
+    static_assert(2 * laid_floats <= pack_depth * micro_columns);
+  }
+
+  template <class Source>
+  static void pack(const Source& a, const PackPart& part, typename Source::Buffer& buffer,
+                   float* panel) {
+    const std::size_t steps = part.depth / Products::products;
+    if (a.place(part.first_line, part.first) != nullptr) {
+      for (std::size_t row = 0; row < rows; row += paired_rows) {
+        const float* lines[2 * paired_rows] = {};
+        for (std::size_t i = 0; i < paired_rows; ++i)  // for a row that is not there, any
+          lines[line_of(i)] =
+              a.place(part.first_line + (std::min)(row + i, part.lines - 1), part.first);
+        pack_lines(lines, steps, part.out + 2 * row);
+      }
+      return;
+    }
+    PackPart once = part;
+    once.out = panel;
+    a.template pack<micro_columns, micro_columns>(once, buffer);
+    for (std::size_t step = 0; step < steps; ++step)
+      for (std::size_t row = 0; row < rows; ++row)
+        for (std::size_t i = 0; i < 2; ++i)
+          std::memcpy(part.out + step * step_floats + 2 * row + i,
+                      panel + step * micro_columns + row, sizeof(float));
+  }
+
+  void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
+           const ColumnLines::Place& next) {
+    lay_first(first);
+    for (std::size_t at = 0; at < count; at += columns) {
+      const std::size_t behind = at + columns;
+      add_block({first.column + at, first.step}, steps, a,
+                behind < count ? ColumnLines::Place{first.column + behind, first.step} : next,
+                sums_ + at / 2 * step_floats);
+    }
+  }
+
+  void turn(std::size_t first, std::size_t count, std::size_t tile_rows, float* tile) const {
+    constexpr std::size_t stride = NarrowWorkspace::tile_stride;
+    for (std::size_t at = 0; at < count; at += columns) {
+      float* const to = tile + at - (first + at - b_.start(first + at, columns));
+      for (std::size_t row = 0; row < tile_rows; row += paired_rows)
+        turn_rows(sums_ + at / 2 * step_floats + row * 2, (std::min)(tile_rows - row, paired_rows),
+                  to + row * stride, stride);
+    }
+  }
+
+ private:
+  const float* block(const ColumnLines::Place& first) const {
+    return b_.at({b_.start(first.column, columns), first.step});
+  }
+
+  // Where load_blocks() finds a row: of even ones from the first line on, of odd ones from the
+  // second.
+  static constexpr std::size_t line_of(std::size_t row) { return row / 2 * 4 + row % 2; }
+
+  // The rows of a vector, each in two lanes.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_lines(const float* const* lines, std::size_t steps,
+                                                       float* out) {
+    const Floats d;
+    const hn::Repartition<double, Floats> both;
+    const std::size_t whole = steps / 4 * 4;
+    for (std::size_t k = 0; k < whole; k += 4, out += 4 * step_floats) {
+      const FloatVector even = load_blocks(d, lines, k), odd = load_blocks(d, lines + 1, k);
+      const auto even_low = hn::BitCast(both, hn::InterleaveLower(d, even, even));
+      const auto even_high = hn::BitCast(both, hn::InterleaveUpper(d, even, even));
+      const auto odd_low = hn::BitCast(both, hn::InterleaveLower(d, odd, odd));
+      const auto odd_high = hn::BitCast(both, hn::InterleaveUpper(d, odd, odd));
+      hn::Store(hn::BitCast(d, hn::InterleaveLower(both, even_low, odd_low)), d, out);
+      hn::Store(hn::BitCast(d, hn::InterleaveUpper(both, even_low, odd_low)), d, out + step_floats);
+      hn::Store(hn::BitCast(d, hn::InterleaveLower(both, even_high, odd_high)), d,
+                out + 2 * step_floats);
+      hn::Store(hn::BitCast(d, hn::InterleaveUpper(both, even_high, odd_high)), d,
+                out + 3 * step_floats);
+    }
+    for (std::size_t k = whole; k < steps; ++k, out += step_floats)
+      for (std::size_t row = 0; row < paired_rows; ++row)
+        for (std::size_t i = 0; i < 2; ++i)
+          std::memcpy(out + 2 * row + i, lines[line_of(row)] + k, sizeof(float));
+  }
+
+  // A line of two columns, side by side, and where it has a step then.
+  HWY_INLINE static void lay_pair(const float* b, std::size_t stride, float* to) {
+    const Floats d;
+    const FloatVector first = hn::LoadU(d, b), second = hn::LoadU(d, b + stride);
+    hn::Store(hn::InterleaveLower(d, first, second), d, to);
+    hn::Store(hn::InterleaveUpper(d, first, second), d, to + line_floats);
+  }
+  static constexpr std::size_t place(std::size_t step) {
+    return step / 4 * 4 + step % 4 / 2 * line_floats + step % 2 * 2;
+  }
+  // Less than a line of all columns of a block.
+  void lay_rest(const float* b, std::size_t steps) const {
+    for (std::size_t i = 0; i < columns; ++i)
+      for (std::size_t step = 0; step < steps; ++step)
+        std::memcpy(laid_ + i / 2 * pair_floats + place(step) + i % 2, b + i * b_.stride + step,
+                    sizeof(float));
+  }
+
+  // What add_block() finds laid.
+  void lay_first(const ColumnLines::Place& first) const {
+    const float* const b = block(first);
+    const std::size_t steps = b_.steps - first.step;
+    if (steps < line_floats) return lay_rest(b, steps);
+    for (std::size_t pair = 0; pair < pairs; ++pair)
+      lay_pair(b + 2 * pair * b_.stride, b_.stride, laid_ + pair * pair_floats);
+  }
+
+  void add_block(const ColumnLines::Place& first, std::size_t steps, const float* a,
+                 const ColumnLines::Place& next, float* sums) {
+    const std::size_t lines = steps / line_floats, rest = steps % line_floats;
+    const bool fresh = first.step == 0;
+    const ColumnLines::Place last =
+        rest != 0 ? ColumnLines::Place{first.column, first.step + lines * line_floats} : next;
+    const bool whole = b_.steps - last.step >= line_floats;
+    if (lines != 0)
+      run(lines, laid_, other_, a,
+          {block(first) + line_floats, whole ? block(last) : nullptr, block(next), b_.stride}, sums,
+          fresh);
+    if (lines % 2 != 0) std::swap(laid_, other_);
+    if (!whole && lines != 0) lay_rest(block(last), b_.steps - last.step);
+    if (rest == 0) return;
+    run_rest(rest, laid_, a + lines * line_floats * step_floats, sums, fresh && lines == 0);
+    lay_first(next);
+  }
+
+  // What is read of b meanwhile: the second to the last of the lines that are laid, where the last
+  // may be of other columns or missing, and as many lines of the next block, which are fetched.
+  struct Ahead {
+    const float *second, *last, *next;
+    std::size_t stride;
+  };
+
+  // The first line is laid in `b`; those that follow go to `other` and there in turn.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t lines, float* b, float* other,
+                                                const float* a, const Ahead& ahead,
+                                                float* HWY_RESTRICT to, bool fresh) {
+    alignas(64) static constexpr float nothing[line_floats] = {};
+    FloatVector sums[pairs * kVectors];
+    if (fresh)
+      clear(All(), sums);
+    else
+      load(All(), sums, to);
+    const std::size_t fetch_stride = ahead.stride;
+    std::size_t stride = fetch_stride;
+    const float *line = ahead.second, *fetched = ahead.next;
+    for (std::size_t left = lines; left != 0; --left) {
+      if (left == 1) line = ahead.last;
+      if (line == nullptr) line = nothing, stride = 0;
+      const float *lay = line, *fetch = fetched;
+      for (std::size_t group = 0; group < line_floats; group += 4, b += 4) {
+        for (std::size_t i = 0; i < pairs / 4; ++i) {
+          lay_pair(lay, stride, other);
+          hwy::Prefetch(fetch);
+          hwy::Prefetch(fetch + fetch_stride);
+          lay += 2 * stride;
+          fetch += 2 * fetch_stride;
+          other += pair_floats;
+        }
+        step(Pairs(), sums, a, b);
+        step(Pairs(), sums, a, b + 2);
+        step(Pairs(), sums, a, b + line_floats);
+        step(Pairs(), sums, a, b + line_floats + 2);
+      }
+      b -= line_floats;
+      other -= laid_floats;
+      std::swap(b, other);
+      line += line_floats;
+      fetched += line_floats;
+    }
+    store(All(), sums, to);
+  }
+  // Less than a line.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run_rest(std::size_t steps, const float* b,
+                                                     const float* a, float* HWY_RESTRICT to,
+                                                     bool fresh) {
+    FloatVector sums[pairs * kVectors];
+    if (fresh)
+      clear(All(), sums);
+    else
+      load(All(), sums, to);
+    for (std::size_t i = 0; i < steps; ++i) step(Pairs(), sums, a, b + place(i));
+    store(All(), sums, to);
+  }
+
+  template <std::size_t... i>
+  HWY_INLINE static void clear(std::index_sequence<i...>, FloatVector* sums) {
+    ((sums[i] = hn::Zero(Floats())), ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void load(std::index_sequence<i...>, FloatVector* sums, const float* from) {
+    ((sums[i] = hn::Load(Floats(), from + i * float_lanes)), ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void store(std::index_sequence<i...>, const FloatVector* sums, float* to) {
+    (hn::Store(sums[i], Floats(), to + i * float_lanes), ...);
+  }
+  template <std::size_t... pair>
+  HWY_INLINE static void step(std::index_sequence<pair...>, FloatVector* sums, const float*& a,
+                              const float* b) {
+    FloatVector row[kVectors];
+    load(Vectors(), row, a);
+    (multiply_add(Vectors(), sums + pair * kVectors, both(b + pair * pair_floats), row), ...);
+    a += step_floats;
+  }
+  template <std::size_t... j>
+  HWY_INLINE static void multiply_add(std::index_sequence<j...>, FloatVector* sums,
+                                      FloatVector pair, const FloatVector* row) {
+    ((sums[j] = Products::add(pair, row[j], sums[j])), ...);
+  }
+  // Two floats' places, again and again.
+  HWY_INLINE static FloatVector both(const float* pair) {
+    double places;
+    std::memcpy(&places, pair, sizeof places);
+    return hn::BitCast(Floats(), hn::Set(hn::Repartition<double, Floats>(), places));
+  }
+
+  // Sums of a vector of rows, which are [pair][row][2], to columns of the tile.
+  static void turn_rows(const float* sums, std::size_t count, float* tile, std::size_t stride) {
+    alignas(64) float turned[paired_rows * columns];
+    turn_half(sums, turned);
+    turn_half(sums + pairs / 2 * step_floats, turned + columns / 2);
+    for (std::size_t row = 0; row < count; ++row)
+      hn::StoreU(hn::Load(Floats(), turned + row * columns), Floats(), tile + row * stride);
+  }
+  // Of half of the columns, two pairs on the left and two on the right.
+  static void turn_half(const float* sums, float* turned) {
+    const hn::Half<Floats> half;
+    for (std::size_t odd = 0; odd < 2; ++odd) {
+      // Four columns of every other row in a block of 128 bits.
+      const FloatVector left = join_pairs(sums, odd != 0);
+      const FloatVector right = join_pairs(sums + 2 * step_floats, odd != 0);
+      const FloatVector even_blocks = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(right), left);
+      const FloatVector odd_blocks = hn::OddEvenBlocks(right, hn::SwapAdjacentBlocks(left));
+      float* const to = turned + (odd != 0 ? columns : 0);
+      hn::Store(hn::LowerHalf(half, even_blocks), half, to);
+      hn::Store(hn::LowerHalf(half, odd_blocks), half, to + 2 * columns);
+      hn::Store(hn::UpperHalf(half, even_blocks), half, to + 4 * columns);
+      hn::Store(hn::UpperHalf(half, odd_blocks), half, to + 6 * columns);
+    }
+  }
+  static FloatVector join_pairs(const float* sums, bool odd_rows) {
+    const hn::Repartition<double, Floats> both;
+    const auto low = hn::BitCast(both, hn::Load(Floats(), sums));
+    const auto high = hn::BitCast(both, hn::Load(Floats(), sums + step_floats));
+    return hn::BitCast(Floats(), odd_rows ? hn::InterleaveUpper(both, low, high)
+                                          : hn::InterleaveLower(both, low, high));
+  }
+
+  ColumnLines b_;
+  float *sums_, *laid_, *other_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Blocks, which are LineBlocks or PairedBlocks, make sums of some columns.
 template <class Products, class Source>
 class NarrowProduct {
  public:
@@ -18032,126 +18320,127 @@ class NarrowProduct {
                             ? b.dtype == DType::fp32 && b.scale == 1
                             : b.dtype == DType::bf16 && args.k % 2 == 0 && b.column_stride % 2 == 0;
     return places && b.row_stride == 1 && args.m <= narrow_rows && args.n >= narrow_columns &&
-           args.segments.count == 1 && args.k != 0 && args.packed_b.data == nullptr;
+           args.segments.count == 1 && args.k != 0 && args.k <= narrow_depth &&
+           args.packed_b.data == nullptr;
   }
 
-  // Places in the workspace: those of packed a, and of packed b for as many columns as tiles have.
-  NarrowProduct(const GemmArgs& args, const Source& a, typename Source::Buffer& buffer,
-                float* a_memory, float* b_memory)
+  NarrowProduct(const GemmArgs& args, const Source& a)
       : args_(args),
         a_(a),
-        buffer_(buffer),
-        pairs_(a_memory),
-        panel_(b_memory),
-        stride_(args.b.column_stride / Products::products) {}
+        b_{static_cast<const float*>(args.b.data), args.b.column_stride / Products::products,
+           args.n, args.k / Products::products},
+        workspace_(args.workspace) {}
 
-  // The sums of a tile, at `sums`.
-  void run(const GemmTile& tile, float* sums) const {
-    for (std::size_t row = 0; row < tile.rows; row += micro_columns) {
-      GemmTile part = tile;
-      part.row += row;
-      part.rows = (std::min)(micro_columns, tile.rows - row);
-      float* const to = sums + row * tile.stride;
-#if SOMA_HAS_PAIRED_PRODUCTS
-      if (part.rows <= 2 * paired_rows)
-        run_paired<2>(part, to);
-      else if (part.rows <= 3 * paired_rows)
-        run_paired<3>(part, to);
-      else
-#endif
-        run_lines(part, to);
+  // Calls finish(tile, sums) for all columns of the product, or for those that come to this call.
+  template <class Finish>
+  void run(const Finish& finish) const {
+    auto& buffer = *new (workspace_.buffer) typename Source::Buffer;
+    for_panels([&]<class Blocks>(std::type_identity<Blocks>, const Rows& rows)
+                   HWY_ATTR { pack<Blocks>(rows, buffer); });
+    ColumnQueue own;
+    ColumnQueue& queue = args_.column_queue != nullptr ? *args_.column_queue : own;
+    for (Columns next = take(queue); next.count != 0;) {
+      const Columns columns = next;
+      next = take(queue);
+      for_panels([&]<class Blocks>(std::type_identity<Blocks>, const Rows& rows) HWY_ATTR {
+        const bool last = rows.first + rows.count == args_.m;
+        multiply<Blocks>(rows, columns, last ? next.first : columns.first);
+        finish(GemmTile{rows.first, columns.first, rows.count, columns.count,
+                        NarrowWorkspace::tile_stride},
+               workspace_.tile);
+      });
     }
   }
 
  private:
-  // Below, a tile has at most micro_columns rows.
+  using Lines = LineBlocks<Products>;
+  struct Columns {
+    std::size_t first, count;
+  };
+  // Of a, which lie packed from `panel` on.
+  struct Rows {
+    std::size_t first, count;
+    float* panel;
+  };
 
-  // Calls each(k, steps) for parts of k, with rows of a packed for them: [steps][micro_columns].
-  template <std::size_t kSteps, class Each>
-  void for_packed(const GemmTile& part, const Each& each) const {
-    constexpr std::size_t block = kSteps * Products::products;
-    static_assert(kSteps <= pack_depth);
-    for (std::size_t k = 0; k < args_.k; k += block) {
-      const std::size_t depth = (std::min)(block, args_.k - k);
-      a_.template pack<micro_columns, micro_columns>(part.row, part.rows, k, depth, buffer_,
-                                                     panel_);
-      each(k, depth / Products::products);
-    }
-  }
-
-  // b from its column on, at a step of k.
-  const float* place(std::size_t column, std::size_t k) const {
-    return static_cast<const float*>(args_.b.data) + column * stride_ + k / Products::products;
-  }
-
+  // Calls each(std::type_identity<Blocks>(), rows) for rows that are multiplied together.
+  template <class Each>
+  HWY_INLINE void for_panels(const Each& each) const {
+    float* panel = workspace_.a;
+    for (std::size_t row = 0; row < args_.m; row += Lines::rows) {
+      const Rows rows{row, (std::min)(Lines::rows, args_.m - row), panel};
 #if SOMA_HAS_PAIRED_PRODUCTS
-  template <std::size_t kVectors>
-  void run_paired(const GemmTile& part, float* to) const {
-    using Paired = PairedProduct<Products, kVectors>;
-    constexpr std::size_t panel = paired_steps * micro_columns;
-    static_assert(Paired::b_floats <= micro_row_width * pack_depth &&
-                  panel + Paired::a_floats + Paired::sums_floats(narrow_columns) <=
-                      narrow_columns * pack_depth);
-    const Paired product(stride_, pairs_, panel_ + panel, panel_ + panel + Paired::a_floats);
-    for_packed<paired_steps>(part, [&](std::size_t k, std::size_t steps) {
-      product.take_rows(panel_, steps);
-      const std::size_t next = k + steps * Products::products;
-      product.add(place(part.column, k), part.columns, steps,
-                  place(part.column, next < args_.k ? next : k), k == 0);
-    });
-    product.turn(part.columns, part.rows, to, part.stride);
-  }
+      if (rows.count <= PairedBlocks<Products, 2>::rows)
+        each(std::type_identity<PairedBlocks<Products, 2>>(), rows);
+      else if (rows.count <= PairedBlocks<Products, 3>::rows)
+        each(std::type_identity<PairedBlocks<Products, 3>>(), rows);
+      else
 #endif
-
-  void run_lines(const GemmTile& part, float* to) const {
-    float* const sums = panel_ + pack_depth * micro_columns;
-    for_packed<pack_depth>(part, [&](std::size_t k, std::size_t steps) {
-      add_block(part.column, part.columns, k, steps, sums);
-    });
-    turn(part.columns, part.rows, sums, to, part.stride);
-  }
-
-  // Where a block of columns starts: the last overlaps the one before it, in sums of its own.
-  static std::size_t start_of(std::size_t block, std::size_t columns) {
-    return (std::min)(block, columns - micro_rows);
-  }
-
-  void add_block(std::size_t first, std::size_t columns, std::size_t k, std::size_t steps,
-                 float* sums) const {
-    const SumPath path{sums, micro_columns, k == 0};
-    for (std::size_t at = 0; at < columns; at += micro_rows) {
-      const MatrixRows rows(place(first + start_of(at, columns), k), stride_);
-      fetch_sums<micro_rows>(path, (at + micro_rows) * micro_columns);
-      MicroKernel<Products, MatrixRows>::run(steps, rows, panel_, path, at * micro_columns);
+        each(std::type_identity<Lines>(), rows);
+      panel += b_.steps * Lines::step_floats;
     }
   }
 
-  // From [column][row] to the tile.
-  static void turn(std::size_t columns, std::size_t rows, const float* sums, float* tile,
-                   std::size_t tile_stride) {
-    const auto line_of = [&](std::size_t column) {
-      const std::size_t block = column / micro_rows * micro_rows;
-      return sums + (column + block - start_of(block, columns)) * micro_columns;
-    };
-    alignas(64) float turned[micro_columns * pack_group];
-    for (std::size_t column = 0; column < columns; column += pack_group) {
-      const std::size_t count = (std::min)(pack_group, columns - column);
-      const float* lines[pack_group];
-      for (std::size_t i = 0; i < pack_group; ++i)
-        lines[i] = line_of(column + (std::min)(i, count - 1));
-      for (std::size_t row = 0; row < rows; row += 4)
-        turn_group(lines, row, turned + row * pack_group, pack_group);
-      for (std::size_t row = 0; row < rows; ++row)
-        std::copy_n(turned + row * pack_group, count, tile + row * tile_stride + column);
+  // Columns that are taken together: whole cache lines of c, which threads do not share then, and
+  // (nearly) whole blocks.
+  static constexpr std::size_t whole_blocks(std::size_t block) {
+    std::size_t columns = line_floats;
+    while ((round_up_to(columns, block) - columns) * 32 > columns) columns += line_floats;
+    return columns;
+  }
+  std::size_t columns_together() const {
+#if SOMA_HAS_PAIRED_PRODUCTS
+    if (args_.m <= PairedBlocks<Products, 3>::rows)
+      return whole_blocks(PairedBlocks<Products, 3>::columns);
+#endif
+    return whole_blocks(Lines::columns);
+  }
+
+  // The next columns, whole blocks of them, from the queue: fewer towards the end, so that nobody
+  // waits long for another. None: those at 0, which can be read.
+  Columns take(ColumnQueue& queue) const {
+    const std::size_t unit = columns_together();
+    // Below so many multiply-adds, more time goes into what is around them.
+    constexpr std::size_t worthwhile = std::size_t{1} << 19;
+    const std::size_t least = worthwhile / (args_.m * args_.k);
+    const std::size_t most = NarrowWorkspace::tile_columns / unit;
+    std::size_t first = queue.next.load(std::memory_order_relaxed), count;
+    do {
+      const std::size_t left = args_.n - first;
+      if (left == 0) return {0, 0};
+      const std::size_t share = queue.workers == 1 ? left : left / (2 * queue.workers);
+      count = (std::max)(share, least) / unit;
+      count = (std::min)(left, (std::min)((std::max)(count, std::size_t{1}), most) * unit);
+    } while (!queue.next.compare_exchange_weak(first, first + count, std::memory_order_relaxed));
+    return {first, count};
+  }
+
+  template <class Blocks>
+  void pack(const Rows& rows, typename Source::Buffer& buffer) const {
+    constexpr std::size_t most = pack_depth * Products::products;
+    float* to = rows.panel;
+    for (std::size_t k = 0; k < args_.k; k += most, to += pack_depth * Blocks::step_floats)
+      Blocks::pack(a_, {rows.first, rows.count, k, (std::min)(most, args_.k - k), to, 0}, buffer,
+                   workspace_.panel);
+  }
+
+  // To the tile. Behind them, columns from `next` on will be multiplied.
+  template <class Blocks>
+  void multiply(const Rows& rows, const Columns& columns, std::size_t next) const {
+    Blocks blocks(b_, workspace_);
+    for (std::size_t step = 0; step < b_.steps; step += Blocks::most_steps) {
+      const std::size_t end = (std::min)(step + Blocks::most_steps, b_.steps);
+      blocks.add(
+          {columns.first, step}, columns.count, end - step, rows.panel + step * Blocks::step_floats,
+          end < b_.steps ? ColumnLines::Place{columns.first, end} : ColumnLines::Place{next, 0});
     }
+    blocks.turn(columns.first, columns.count, rows.count, workspace_.tile);
   }
 
   const GemmArgs& args_;
   const Source& a_;
-  typename Source::Buffer& buffer_;
-  [[maybe_unused]] float* pairs_;  // paired products take it
-  float* panel_;
-  std::size_t stride_;
+  ColumnLines b_;
+  NarrowWorkspace workspace_;
 };
 
 }  // namespace
@@ -18789,9 +19078,12 @@ class Gemm {
   }
 
   // As GemmKernels has them.
-  static SharedPacking shared_packing(const GemmArgs& args) {
+  static std::size_t queue_workspace(const GemmArgs& args) {
     if constexpr (!std::is_void_v<Narrow>)
-      if (Narrow::takes(args)) return {};
+      if (Narrow::takes(args)) return NarrowWorkspace::bytes(args.k);
+    return 0;
+  }
+  static SharedPacking shared_packing(const GemmArgs& args) {
     const Cut cut(args);
     if (cut.groups != 1 || args.k == 0) return {};
     const std::size_t most = Panels::most_columns(
@@ -18862,12 +19154,7 @@ class Gemm {
   }
 
   void run_narrow() {
-    const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
-    for_tiles(args_.m, columns, columns + gemm_tile_padding, [&](const GemmTile& tile) {
-      if (tile.columns < narrow_columns) return sum_tile(tile);  // what is left behind the others
-      Narrow(args_, a_, *buffer_, workspace_.a, workspace_.b).run(tile, workspace_.tiles);
-      finish(tile, workspace_.tiles);
-    });
+    Narrow(args_, a_).run([&](const GemmTile& tile, float* sums) { finish(tile, sums); });
   }
 
   // Sums that are whole at once leave at once: they need no tile to wait in, and as many columns
@@ -19055,6 +19342,19 @@ static inline void gemm_pack_b(const GemmArgs& args) noexcept {
             [&]<class Product>(std::type_identity<Product>) HWY_ATTR { Product(args).pack_b(); });
 }
 
+static inline std::size_t gemm_queue_workspace(const GemmArgs& args) noexcept {
+  if (!args.accumulation.plain()) return 0;
+  return with_gemm(args, [&]<class Product>(std::type_identity<Product>)
+                             HWY_ATTR { return Product::queue_workspace(args); });
+}
+
+static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n, std::size_t k,
+                                               std::size_t segments,
+                                               Bf16Products products) noexcept {
+  return (std::max)(GemmWorkspace::Sizes(m, n, k, segments, products).all(),
+                    NarrowWorkspace::bytes(k));
+}
+
 static inline std::size_t gemm_tile_rows(Bf16Products products) noexcept {
 #if SOMA_HAS_BF16_TILES
   if (products == Bf16Products::tiles) return TileKernel::most_rows;
@@ -19063,8 +19363,9 @@ static inline std::size_t gemm_tile_rows(Bf16Products products) noexcept {
   return micro_rows;
 }
 
-static constexpr GemmKernels gemm_kernels{gemm_kernel,          gemm_shared_packing, gemm_pack_b,
-                                          gemm_workspace_bytes, gemm_tile_rows,      micro_columns};
+static constexpr GemmKernels gemm_kernels{
+    gemm_kernel,          gemm_shared_packing, gemm_pack_b,  gemm_queue_workspace,
+    gemm_workspace_bytes, gemm_tile_rows,      micro_columns};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
@@ -23672,6 +23973,27 @@ class SharedProduct {
   Storage memory_;
 };
 
+// Workers of a product that take its columns as they come for them, with so much memory each.
+inline void multiply_by_columns(Context& context, GemmArgs args, std::size_t workspace,
+                                std::size_t workers) {
+  const std::size_t stride = parts_of(workspace, memory_alignment) * memory_alignment;
+  const Storage memory =
+      Storage::allocate(context.heap(), checked_multiply(stride, workers, "multiply"));
+  HeapVector<float> amax(args.eviction.amax != nullptr ? workers : 0, context.heap());
+  ColumnQueue queue{.workers = workers};
+  args.column_queue = &queue;
+  parallel(context, static_cast<int>(workers), [&](int task) {
+    const auto worker = static_cast<std::size_t>(task);
+    GemmArgs own = args;
+    own.workspace = memory.data() + worker * stride;
+    float same_factor = 1;  // one worker writes where the caller reads
+    if (args.factor != nullptr && worker != 0) own.factor = &same_factor;
+    if (args.eviction.amax != nullptr) own.eviction.amax = &amax[worker];
+    context.kernels().gemm.multiply(own);
+  });
+  for (const float value : amax) *args.eviction.amax = (std::max)(*args.eviction.amax, value);
+}
+
 }  // namespace detail
 
 // Runs a product over the context's executor; args.workspace is not read.
@@ -23692,6 +24014,8 @@ inline void multiply(Context& context, GemmArgs args) {
   const std::size_t width = (std::min)(
       most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
   if (width > 1) {
+    if (const std::size_t workspace = gemm.queue_workspace(args); workspace != 0)
+      return detail::multiply_by_columns(context, args, workspace, width);
     const SharedPacking packing = gemm.shared_packing(args);
     if (detail::SharedProduct::worthwhile(args, packing, width, products))
       return detail::SharedProduct(context, args, packing, width).run();

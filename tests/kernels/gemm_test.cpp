@@ -260,9 +260,10 @@ TEST_CASE("b packed once, part by part, gives the same bits to all calls",
 TEST_CASE("threads change no bit of a product, whether they share b or not",
           "[unit][gemm][invariance]") {
   // Two panes of b; more than is packed at a time; parts of k, and of columns too; too few rows for
-  // all threads.
-  const std::size_t shapes[][3] = {
-      {700, 1100, 1000}, {450, 4300, 1000}, {450, 300, 2500}, {230, 1100, 4300}, {120, 300, 1000}};
+  // all threads; so few that threads take columns.
+  const std::size_t shapes[][3] = {{700, 1100, 1000}, {450, 4300, 1000}, {450, 300, 2500},
+                                   {230, 1100, 4300}, {120, 300, 1000},  {23, 1100, 2100},
+                                   {50, 1150, 400}};
   for (const auto& [m, n, k] : shapes)
     for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
       const Product product =
@@ -276,6 +277,7 @@ TEST_CASE("threads change no bit of a product, whether they share b or not",
         float amax = 0;
         GemmArgs args = product.args();
         args.c = plain_target(c, n);
+        args.eviction.accumulate = true;  // an element that leaves twice shows
         args.eviction.bias = bias.data();
         args.eviction.amax = &amax;
         soma::multiply(context, args);
@@ -312,12 +314,50 @@ TEST_CASE("few rows: columns of b are read where they lie", "[unit][gemm]") {
   // On both sides of the limits, with tiles of b that end anywhere.
   for (const std::size_t m : {1, 8, 9, 16, 17, 24, 25, 32, 33, 49, 57, 64, 65})
     for (const std::size_t n : {63, 64, 77, 530})
-      for (const std::size_t k : {1, 16, 143, 193}) {
+      for (const std::size_t k : {1, 16, 143, 193, 1032}) {
         INFO(m << " x " << n << ", k " << k);
         check_product(random_product(m, n, k, {}, Layout::contiguous, Layout::transposed));
       }
-  // A last tile of one column.
+  // A last tile of one column; more steps than go this way.
   check_product(random_product(3, 10241, 2, {}, Layout::contiguous, Layout::transposed));
+  check_product(random_product(7, 64, 16385, {}, Layout::contiguous, Layout::transposed));
   check_product(random_product(23, 1100, 401, {}, Layout::every_other, Layout::transposed,
                                DType::bf16, DType::fp32));
+}
+
+TEST_CASE("few rows: a call makes the columns that nobody has taken", "[unit][gemm]") {
+  for (const DType dtype : {DType::fp32, DType::bf16})
+    for (const std::size_t m : {5, 23, 40, 64}) {
+      const std::size_t n = 650, k = 1100;
+      const Product product =
+          random_product(m, n, k, {}, Layout::contiguous, Layout::transposed, dtype, dtype);
+      on_every_target([&](const Context& context) {
+        const GemmKernels& gemm = context.kernels().gemm;
+        GemmArgs args = product.args();
+        args.bf16_products = dtype == DType::bf16 ? context.bf16().products : Bf16Products::widened;
+        std::vector<float> whole(m * n);
+        args.c = plain_target(whole, n);
+        multiply(context, args);
+
+        const std::size_t bytes = gemm.queue_workspace(args);
+        // b is packed for more rows than two vectors hold, or where it is widened or goes to tiles.
+        if (bytes == 0 && (m != 5 || dtype == DType::bf16)) return;
+        REQUIRE(bytes != 0);
+        for (const std::size_t first : {0, 16, 333, 649, 650}) {
+          INFO(m << " rows, columns from " << first);
+          std::vector<float> some(m * n);
+          ColumnQueue queue{.next = first, .workers = 3};
+          const GuardedWorkspace workspace(bytes);
+          args.workspace = workspace.data();
+          args.c = plain_target(some, n);
+          args.column_queue = &queue;
+          gemm.multiply(args);
+          CHECK(queue.next == n);
+          CHECK(workspace.intact());
+          for (std::size_t row = 0; row < m; ++row)
+            std::copy_n(whole.data() + row * n, first, some.data() + row * n);
+          CHECK(same_bits(some, whole));
+        }
+      });
+    }
 }

@@ -15,6 +15,7 @@
 #include <soma/kernels/gemm_args.hpp>
 #include <soma/kernels/gemm_micro-inl.hpp>
 #include <soma/kernels/gemm_narrow-inl.hpp>
+#include <soma/kernels/gemm_narrow_parts-inl.hpp>
 #include <soma/kernels/gemm_panels-inl.hpp>
 #include <soma/kernels/gemm_study-inl.hpp>
 #include <soma/kernels/gemm_tiles-inl.hpp>
@@ -85,9 +86,12 @@ class Gemm {
   }
 
   // As GemmKernels has them.
-  static SharedPacking shared_packing(const GemmArgs& args) {
+  static std::size_t queue_workspace(const GemmArgs& args) {
     if constexpr (!std::is_void_v<Narrow>)
-      if (Narrow::takes(args)) return {};
+      if (Narrow::takes(args)) return NarrowWorkspace::bytes(args.k);
+    return 0;
+  }
+  static SharedPacking shared_packing(const GemmArgs& args) {
     const Cut cut(args);
     if (cut.groups != 1 || args.k == 0) return {};
     const std::size_t most = Panels::most_columns(
@@ -158,12 +162,7 @@ class Gemm {
   }
 
   void run_narrow() {
-    const std::size_t columns = even_share(args_.n, gemm_tile_columns, micro_columns);
-    for_tiles(args_.m, columns, columns + gemm_tile_padding, [&](const GemmTile& tile) {
-      if (tile.columns < narrow_columns) return sum_tile(tile);  // what is left behind the others
-      Narrow(args_, a_, *buffer_, workspace_.a, workspace_.b).run(tile, workspace_.tiles);
-      finish(tile, workspace_.tiles);
-    });
+    Narrow(args_, a_).run([&](const GemmTile& tile, float* sums) { finish(tile, sums); });
   }
 
   // Sums that are whole at once leave at once: they need no tile to wait in, and as many columns
@@ -351,6 +350,19 @@ static inline void gemm_pack_b(const GemmArgs& args) noexcept {
             [&]<class Product>(std::type_identity<Product>) HWY_ATTR { Product(args).pack_b(); });
 }
 
+static inline std::size_t gemm_queue_workspace(const GemmArgs& args) noexcept {
+  if (!args.accumulation.plain()) return 0;
+  return with_gemm(args, [&]<class Product>(std::type_identity<Product>)
+                             HWY_ATTR { return Product::queue_workspace(args); });
+}
+
+static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n, std::size_t k,
+                                               std::size_t segments,
+                                               Bf16Products products) noexcept {
+  return (std::max)(GemmWorkspace::Sizes(m, n, k, segments, products).all(),
+                    NarrowWorkspace::bytes(k));
+}
+
 static inline std::size_t gemm_tile_rows(Bf16Products products) noexcept {
 #if SOMA_HAS_BF16_TILES
   if (products == Bf16Products::tiles) return TileKernel::most_rows;
@@ -359,8 +371,9 @@ static inline std::size_t gemm_tile_rows(Bf16Products products) noexcept {
   return micro_rows;
 }
 
-static constexpr GemmKernels gemm_kernels{gemm_kernel,          gemm_shared_packing, gemm_pack_b,
-                                          gemm_workspace_bytes, gemm_tile_rows,      micro_columns};
+static constexpr GemmKernels gemm_kernels{
+    gemm_kernel,          gemm_shared_packing, gemm_pack_b,  gemm_queue_workspace,
+    gemm_workspace_bytes, gemm_tile_rows,      micro_columns};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma

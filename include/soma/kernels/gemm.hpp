@@ -190,6 +190,27 @@ class SharedProduct {
   Storage memory_;
 };
 
+// Workers of a product that take its columns as they come for them, with so much memory each.
+inline void multiply_by_columns(Context& context, GemmArgs args, std::size_t workspace,
+                                std::size_t workers) {
+  const std::size_t stride = parts_of(workspace, memory_alignment) * memory_alignment;
+  const Storage memory =
+      Storage::allocate(context.heap(), checked_multiply(stride, workers, "multiply"));
+  HeapVector<float> amax(args.eviction.amax != nullptr ? workers : 0, context.heap());
+  ColumnQueue queue{.workers = workers};
+  args.column_queue = &queue;
+  parallel(context, static_cast<int>(workers), [&](int task) {
+    const auto worker = static_cast<std::size_t>(task);
+    GemmArgs own = args;
+    own.workspace = memory.data() + worker * stride;
+    float same_factor = 1;  // one worker writes where the caller reads
+    if (args.factor != nullptr && worker != 0) own.factor = &same_factor;
+    if (args.eviction.amax != nullptr) own.eviction.amax = &amax[worker];
+    context.kernels().gemm.multiply(own);
+  });
+  for (const float value : amax) *args.eviction.amax = (std::max)(*args.eviction.amax, value);
+}
+
 }  // namespace detail
 
 // Runs a product over the context's executor; args.workspace is not read.
@@ -210,6 +231,8 @@ inline void multiply(Context& context, GemmArgs args) {
   const std::size_t width = (std::min)(
       most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
   if (width > 1) {
+    if (const std::size_t workspace = gemm.queue_workspace(args); workspace != 0)
+      return detail::multiply_by_columns(context, args, workspace, width);
     const SharedPacking packing = gemm.shared_packing(args);
     if (detail::SharedProduct::worthwhile(args, packing, width, products))
       return detail::SharedProduct(context, args, packing, width).run();

@@ -13,6 +13,7 @@
 #include <soma/numeric/quantizer.hpp>
 #include <soma/runtime/math.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -37,6 +38,12 @@ struct PackedB {
   std::size_t first = 0, columns = 0;  // of the packed columns: the call's first, and all
 };
 
+// Columns of a product that calls for it hand out among themselves.
+struct ColumnQueue {
+  std::atomic<std::size_t> next{0};  // the first that no call has taken
+  std::size_t workers = 1;           // calls
+};
+
 struct GemmArgs {
   std::size_t m = 0, n = 0, k = 0;
   MatrixOperand a{};    // m x k
@@ -58,7 +65,8 @@ struct GemmArgs {
   // c is written past the caches: for results that are large and that nobody reads soon.
   bool stream_c = false;
   PackedB packed_b{};
-  std::byte* workspace = nullptr;  // GemmKernels::workspace_bytes(), aligned to 64 bytes
+  ColumnQueue* column_queue = nullptr;  // where there is one: the call makes what it takes of it
+  std::byte* workspace = nullptr;       // GemmKernels::workspace_bytes(), aligned to 64 bytes
 };
 
 // How a product is cut whose b is packed once for all calls.
@@ -77,6 +85,9 @@ struct GemmKernels {
   // product says, and cuts of columns at multiples of tile_columns.
   SharedPacking (*shared_packing)(const GemmArgs&) noexcept;
   void (*pack_b)(const GemmArgs&) noexcept;
+  // For calls that share a column_queue: bytes of workspace for each, 0 where columns of this
+  // product are not handed out.
+  std::size_t (*queue_workspace)(const GemmArgs&) noexcept;
   // For any product of m x k and k x n with that many segments of k, whose GemmArgs say `products`;
   // never decreases with m, n, k or segments.
   std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t k, std::size_t segments,

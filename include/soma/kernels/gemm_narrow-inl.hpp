@@ -1,7 +1,8 @@
 // Products with few rows and columns of b that are adjacent along k, as y = x W^T of a sentence: b
-// is read once, so packing it would cost more than multiplying. Operands change sides: rows of the
-// innermost loop are columns of b, read where they lie, and a is packed beside them. Each sum is
-// the same chain as in gemm-inl.hpp.
+// is read once, so packing it would cost more than multiplying. Columns of b are read where they
+// lie, and all of a is packed. Threads that share a product pack the same a each, which costs less
+// than to wait for each other, and take columns as they come for them. Each sum is the same chain
+// as in gemm-inl.hpp.
 
 #if defined(SOMA_KERNELS_GEMM_NARROW_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_NARROW_INL_HPP
@@ -12,58 +13,27 @@
 
 #include <soma/base/config.hpp>
 #include <soma/kernels/gemm_args.hpp>
-#include <soma/kernels/gemm_micro-inl.hpp>
+#include <soma/kernels/gemm_lines-inl.hpp>
+#include <soma/kernels/gemm_narrow_parts-inl.hpp>
 #include <soma/kernels/gemm_paired-inl.hpp>
 #include <soma/kernels/gemm_workspace-inl.hpp>
 #include <soma/kernels/pack-inl.hpp>
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <new>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// Above this a column of b serves enough rows to be worth packing.
-inline constexpr std::size_t narrow_rows = 2 * micro_columns;
-// Below this the workspace has no room for sums and the packed a.
-inline constexpr std::size_t narrow_columns = 64;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// micro_rows rows of a matrix, one float's place after the other. Four addresses and two distances
-// reach all of them, which leaves registers free.
-class MatrixRows {
- public:
-  MatrixRows(const float* first, std::size_t stride) : stride_(stride), triple_(3 * stride) {
-    for (std::size_t i = 0; i < bases; ++i) at_[i] = first + 4 * i * stride;
-  }
-
-  HWY_INLINE ElementPlace* place(std::size_t row) const {
-    const std::size_t distances[] = {0, stride_, 2 * stride_, triple_};
-    return at_[row / 4] + distances[row % 4];
-  }
-  HWY_INLINE void next() {
-    for (std::size_t i = 0; i < bases; ++i) ++at_[i];
-  }
-  // The cache lines that the next micro_rows rows have here.
-  HWY_INLINE void fetch(std::size_t step) const {
-    if (step % line_floats != 0) return;
-    for (std::size_t row = 0; row < micro_rows; ++row)
-      hwy::Prefetch(at_[0] + (micro_rows + row) * stride_);
-  }
-
- private:
-  static constexpr std::size_t bases = (micro_rows + 3) / 4;
-  const float* at_[bases];
-  std::size_t stride_, triple_;
-};
-
-// The sums of some rows and columns of the result, for Gemm.
+// Blocks, which are LineBlocks or PairedBlocks, make sums of some columns.
 template <class Products, class Source>
 class NarrowProduct {
  public:
@@ -74,126 +44,127 @@ class NarrowProduct {
                             ? b.dtype == DType::fp32 && b.scale == 1
                             : b.dtype == DType::bf16 && args.k % 2 == 0 && b.column_stride % 2 == 0;
     return places && b.row_stride == 1 && args.m <= narrow_rows && args.n >= narrow_columns &&
-           args.segments.count == 1 && args.k != 0 && args.packed_b.data == nullptr;
+           args.segments.count == 1 && args.k != 0 && args.k <= narrow_depth &&
+           args.packed_b.data == nullptr;
   }
 
-  // Places in the workspace: those of packed a, and of packed b for as many columns as tiles have.
-  NarrowProduct(const GemmArgs& args, const Source& a, typename Source::Buffer& buffer,
-                float* a_memory, float* b_memory)
+  NarrowProduct(const GemmArgs& args, const Source& a)
       : args_(args),
         a_(a),
-        buffer_(buffer),
-        pairs_(a_memory),
-        panel_(b_memory),
-        stride_(args.b.column_stride / Products::products) {}
+        b_{static_cast<const float*>(args.b.data), args.b.column_stride / Products::products,
+           args.n, args.k / Products::products},
+        workspace_(args.workspace) {}
 
-  // The sums of a tile, at `sums`.
-  void run(const GemmTile& tile, float* sums) const {
-    for (std::size_t row = 0; row < tile.rows; row += micro_columns) {
-      GemmTile part = tile;
-      part.row += row;
-      part.rows = (std::min)(micro_columns, tile.rows - row);
-      float* const to = sums + row * tile.stride;
-#if SOMA_HAS_PAIRED_PRODUCTS
-      if (part.rows <= 2 * paired_rows)
-        run_paired<2>(part, to);
-      else if (part.rows <= 3 * paired_rows)
-        run_paired<3>(part, to);
-      else
-#endif
-        run_lines(part, to);
+  // Calls finish(tile, sums) for all columns of the product, or for those that come to this call.
+  template <class Finish>
+  void run(const Finish& finish) const {
+    auto& buffer = *new (workspace_.buffer) typename Source::Buffer;
+    for_panels([&]<class Blocks>(std::type_identity<Blocks>, const Rows& rows)
+                   HWY_ATTR { pack<Blocks>(rows, buffer); });
+    ColumnQueue own;
+    ColumnQueue& queue = args_.column_queue != nullptr ? *args_.column_queue : own;
+    for (Columns next = take(queue); next.count != 0;) {
+      const Columns columns = next;
+      next = take(queue);
+      for_panels([&]<class Blocks>(std::type_identity<Blocks>, const Rows& rows) HWY_ATTR {
+        const bool last = rows.first + rows.count == args_.m;
+        multiply<Blocks>(rows, columns, last ? next.first : columns.first);
+        finish(GemmTile{rows.first, columns.first, rows.count, columns.count,
+                        NarrowWorkspace::tile_stride},
+               workspace_.tile);
+      });
     }
   }
 
  private:
-  // Below, a tile has at most micro_columns rows.
+  using Lines = LineBlocks<Products>;
+  struct Columns {
+    std::size_t first, count;
+  };
+  // Of a, which lie packed from `panel` on.
+  struct Rows {
+    std::size_t first, count;
+    float* panel;
+  };
 
-  // Calls each(k, steps) for parts of k, with rows of a packed for them: [steps][micro_columns].
-  template <std::size_t kSteps, class Each>
-  void for_packed(const GemmTile& part, const Each& each) const {
-    constexpr std::size_t block = kSteps * Products::products;
-    static_assert(kSteps <= pack_depth);
-    for (std::size_t k = 0; k < args_.k; k += block) {
-      const std::size_t depth = (std::min)(block, args_.k - k);
-      a_.template pack<micro_columns, micro_columns>(part.row, part.rows, k, depth, buffer_,
-                                                     panel_);
-      each(k, depth / Products::products);
-    }
-  }
-
-  // b from its column on, at a step of k.
-  const float* place(std::size_t column, std::size_t k) const {
-    return static_cast<const float*>(args_.b.data) + column * stride_ + k / Products::products;
-  }
-
+  // Calls each(std::type_identity<Blocks>(), rows) for rows that are multiplied together.
+  template <class Each>
+  HWY_INLINE void for_panels(const Each& each) const {
+    float* panel = workspace_.a;
+    for (std::size_t row = 0; row < args_.m; row += Lines::rows) {
+      const Rows rows{row, (std::min)(Lines::rows, args_.m - row), panel};
 #if SOMA_HAS_PAIRED_PRODUCTS
-  template <std::size_t kVectors>
-  void run_paired(const GemmTile& part, float* to) const {
-    using Paired = PairedProduct<Products, kVectors>;
-    constexpr std::size_t panel = paired_steps * micro_columns;
-    static_assert(Paired::b_floats <= micro_row_width * pack_depth &&
-                  panel + Paired::a_floats + Paired::sums_floats(narrow_columns) <=
-                      narrow_columns * pack_depth);
-    const Paired product(stride_, pairs_, panel_ + panel, panel_ + panel + Paired::a_floats);
-    for_packed<paired_steps>(part, [&](std::size_t k, std::size_t steps) {
-      product.take_rows(panel_, steps);
-      const std::size_t next = k + steps * Products::products;
-      product.add(place(part.column, k), part.columns, steps,
-                  place(part.column, next < args_.k ? next : k), k == 0);
-    });
-    product.turn(part.columns, part.rows, to, part.stride);
-  }
+      if (rows.count <= PairedBlocks<Products, 2>::rows)
+        each(std::type_identity<PairedBlocks<Products, 2>>(), rows);
+      else if (rows.count <= PairedBlocks<Products, 3>::rows)
+        each(std::type_identity<PairedBlocks<Products, 3>>(), rows);
+      else
 #endif
-
-  void run_lines(const GemmTile& part, float* to) const {
-    float* const sums = panel_ + pack_depth * micro_columns;
-    for_packed<pack_depth>(part, [&](std::size_t k, std::size_t steps) {
-      add_block(part.column, part.columns, k, steps, sums);
-    });
-    turn(part.columns, part.rows, sums, to, part.stride);
-  }
-
-  // Where a block of columns starts: the last overlaps the one before it, in sums of its own.
-  static std::size_t start_of(std::size_t block, std::size_t columns) {
-    return (std::min)(block, columns - micro_rows);
-  }
-
-  void add_block(std::size_t first, std::size_t columns, std::size_t k, std::size_t steps,
-                 float* sums) const {
-    const SumPath path{sums, micro_columns, k == 0};
-    for (std::size_t at = 0; at < columns; at += micro_rows) {
-      const MatrixRows rows(place(first + start_of(at, columns), k), stride_);
-      fetch_sums<micro_rows>(path, (at + micro_rows) * micro_columns);
-      MicroKernel<Products, MatrixRows>::run(steps, rows, panel_, path, at * micro_columns);
+        each(std::type_identity<Lines>(), rows);
+      panel += b_.steps * Lines::step_floats;
     }
   }
 
-  // From [column][row] to the tile.
-  static void turn(std::size_t columns, std::size_t rows, const float* sums, float* tile,
-                   std::size_t tile_stride) {
-    const auto line_of = [&](std::size_t column) {
-      const std::size_t block = column / micro_rows * micro_rows;
-      return sums + (column + block - start_of(block, columns)) * micro_columns;
-    };
-    alignas(64) float turned[micro_columns * pack_group];
-    for (std::size_t column = 0; column < columns; column += pack_group) {
-      const std::size_t count = (std::min)(pack_group, columns - column);
-      const float* lines[pack_group];
-      for (std::size_t i = 0; i < pack_group; ++i)
-        lines[i] = line_of(column + (std::min)(i, count - 1));
-      for (std::size_t row = 0; row < rows; row += 4)
-        turn_group(lines, row, turned + row * pack_group, pack_group);
-      for (std::size_t row = 0; row < rows; ++row)
-        std::copy_n(turned + row * pack_group, count, tile + row * tile_stride + column);
+  // Columns that are taken together: whole cache lines of c, which threads do not share then, and
+  // (nearly) whole blocks.
+  static constexpr std::size_t whole_blocks(std::size_t block) {
+    std::size_t columns = line_floats;
+    while ((round_up_to(columns, block) - columns) * 32 > columns) columns += line_floats;
+    return columns;
+  }
+  std::size_t columns_together() const {
+#if SOMA_HAS_PAIRED_PRODUCTS
+    if (args_.m <= PairedBlocks<Products, 3>::rows)
+      return whole_blocks(PairedBlocks<Products, 3>::columns);
+#endif
+    return whole_blocks(Lines::columns);
+  }
+
+  // The next columns, whole blocks of them, from the queue: fewer towards the end, so that nobody
+  // waits long for another. None: those at 0, which can be read.
+  Columns take(ColumnQueue& queue) const {
+    const std::size_t unit = columns_together();
+    // Below so many multiply-adds, more time goes into what is around them.
+    constexpr std::size_t worthwhile = std::size_t{1} << 19;
+    const std::size_t least = worthwhile / (args_.m * args_.k);
+    const std::size_t most = NarrowWorkspace::tile_columns / unit;
+    std::size_t first = queue.next.load(std::memory_order_relaxed), count;
+    do {
+      const std::size_t left = args_.n - first;
+      if (left == 0) return {0, 0};
+      const std::size_t share = queue.workers == 1 ? left : left / (2 * queue.workers);
+      count = (std::max)(share, least) / unit;
+      count = (std::min)(left, (std::min)((std::max)(count, std::size_t{1}), most) * unit);
+    } while (!queue.next.compare_exchange_weak(first, first + count, std::memory_order_relaxed));
+    return {first, count};
+  }
+
+  template <class Blocks>
+  void pack(const Rows& rows, typename Source::Buffer& buffer) const {
+    constexpr std::size_t most = pack_depth * Products::products;
+    float* to = rows.panel;
+    for (std::size_t k = 0; k < args_.k; k += most, to += pack_depth * Blocks::step_floats)
+      Blocks::pack(a_, {rows.first, rows.count, k, (std::min)(most, args_.k - k), to, 0}, buffer,
+                   workspace_.panel);
+  }
+
+  // To the tile. Behind them, columns from `next` on will be multiplied.
+  template <class Blocks>
+  void multiply(const Rows& rows, const Columns& columns, std::size_t next) const {
+    Blocks blocks(b_, workspace_);
+    for (std::size_t step = 0; step < b_.steps; step += Blocks::most_steps) {
+      const std::size_t end = (std::min)(step + Blocks::most_steps, b_.steps);
+      blocks.add(
+          {columns.first, step}, columns.count, end - step, rows.panel + step * Blocks::step_floats,
+          end < b_.steps ? ColumnLines::Place{columns.first, end} : ColumnLines::Place{next, 0});
     }
+    blocks.turn(columns.first, columns.count, rows.count, workspace_.tile);
   }
 
   const GemmArgs& args_;
   const Source& a_;
-  typename Source::Buffer& buffer_;
-  [[maybe_unused]] float* pairs_;  // paired products take it
-  float* panel_;
-  std::size_t stride_;
+  ColumnLines b_;
+  NarrowWorkspace workspace_;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Products of few rows where vectors are wide: y = x W^T of a short sentence, as in
-// gemm_narrow-inl.hpp. A vector of 16 rows would be half empty for 23 of them. Here it has 8 rows
-// of a, each in two lanes that are neighbours, for two columns of b, whose elements lie side by
-// side for it. Each sum is the same chain.
+// Few rows beside columns of b that are read where they lie (gemm_narrow-inl.hpp), where vectors
+// are wide. A vector of 16 rows would be half empty for 23 of them. Here it has 8 rows of a, each
+// in two lanes that are neighbours, for two columns of b, whose elements are laid side by side for
+// it: a line of them while the one before it is multiplied. Each sum is the same chain.
 
 #if defined(SOMA_KERNELS_GEMM_PAIRED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PAIRED_INL_HPP
@@ -12,6 +12,8 @@
 
 #include <soma/base/config.hpp>
 #include <soma/kernels/gemm_micro-inl.hpp>
+#include <soma/kernels/gemm_narrow_parts-inl.hpp>
+#include <soma/kernels/pack-inl.hpp>
 #include <soma/simd/bf16_dot-inl.hpp>
 
 #include <hwy/cache_control.h>
@@ -19,7 +21,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -34,125 +35,212 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Rows of a in a vector. Up to three vectors are worth it: with four, no lane is saved.
 inline constexpr std::size_t paired_rows = float_lanes / 2;
-// Steps, of one float's place, that are taken at a time: 32 KiB of a and b.
-inline constexpr std::size_t paired_steps = 128;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Sums of up to kVectors * paired_rows rows. `Products` as MicroKernel has them.
+// What LineBlocks is, for up to kVectors * paired_rows rows.
 template <class Products, std::size_t kVectors>
-class PairedProduct {
-  // 24 of 32 registers for sums, as MicroKernel has 28: chains enough, and room for the rest.
-  static constexpr std::size_t pairs = 24 / kVectors;
-  static constexpr std::size_t step_floats = kVectors * float_lanes;
-  static constexpr std::size_t pair_floats = 2 * paired_steps;
+class PairedBlocks {
+  // With three vectors 24 of 32 registers hold sums: chains enough, and room for the rest.
+  static constexpr std::size_t pairs = 8;
+  static constexpr std::size_t pair_floats = 2 * line_floats;  // of a line
+  static constexpr std::size_t laid_floats = pairs * pair_floats;
   using Pairs = std::make_index_sequence<pairs>;
   using Vectors = std::make_index_sequence<kVectors>;
   using All = std::make_index_sequence<pairs * kVectors>;
 
  public:
-  static constexpr std::size_t block_columns = 2 * pairs;
-  static constexpr std::size_t b_floats = pairs * pair_floats;
-  static constexpr std::size_t a_floats = paired_steps * step_floats;
-  static constexpr std::size_t sums_floats(std::size_t columns) {
-    return (columns + block_columns - 1) / block_columns * pairs * step_floats;
+  static constexpr std::size_t rows = kVectors * paired_rows, columns = 2 * pairs;
+  static constexpr std::size_t step_floats = kVectors * float_lanes;
+  // 192 KiB of a, from the second-level cache: less would fit the first, but the hardware fetches
+  // columns of b best that are read on and on.
+  static constexpr std::size_t most_steps = 1024;
+
+  PairedBlocks(const ColumnLines& b, const NarrowWorkspace& workspace)
+      : b_(b), sums_(workspace.sums), laid_(workspace.panel), other_(laid_ + laid_floats) {
+    static_assert(2 * laid_floats <= pack_depth * micro_columns);
   }
 
-  // Columns of b lie `stride` floats apart. Room for b_floats, a_floats, and sums_floats() of all
-  // columns, of which there are at least block_columns.
-  PairedProduct(std::size_t stride, float* b, float* a, float* sums)
-      : stride_(stride), b_(b), a_(a), sums_(sums) {}
-
-  // The next steps of a, at most paired_steps, from a panel of micro_columns rows.
-  void take_rows(const float* panel, std::size_t steps) const {
-    const hn::Repartition<std::uint64_t, Floats> wide;
-    const hn::Rebind<std::uint32_t, decltype(wide)> places;
-    for (std::size_t step = 0; step < steps; ++step)
-      for (std::size_t i = 0; i < kVectors; ++i) {
-        std::uint32_t rows[paired_rows];
-        std::memcpy(rows, panel + step * micro_columns + i * paired_rows, sizeof rows);
-        const auto once = hn::PromoteTo(wide, hn::LoadU(places, rows));
-        hn::Store(hn::BitCast(Floats(), hn::Or(once, hn::ShiftLeft<32>(once))), Floats(),
-                  a_ + step * step_floats + i * float_lanes);
+  template <class Source>
+  static void pack(const Source& a, const PackPart& part, typename Source::Buffer& buffer,
+                   float* panel) {
+    const std::size_t steps = part.depth / Products::products;
+    if (a.place(part.first_line, part.first) != nullptr) {
+      for (std::size_t row = 0; row < rows; row += paired_rows) {
+        const float* lines[2 * paired_rows] = {};
+        for (std::size_t i = 0; i < paired_rows; ++i)  // for a row that is not there, any
+          lines[line_of(i)] =
+              a.place(part.first_line + (std::min)(row + i, part.lines - 1), part.first);
+        pack_lines(lines, steps, part.out + 2 * row);
       }
+      return;
+    }
+    PackPart once = part;
+    once.out = panel;
+    a.template pack<micro_columns, micro_columns>(once, buffer);
+    for (std::size_t step = 0; step < steps; ++step)
+      for (std::size_t row = 0; row < rows; ++row)
+        for (std::size_t i = 0; i < 2; ++i)
+          std::memcpy(part.out + step * step_floats + 2 * row + i,
+                      panel + step * micro_columns + row, sizeof(float));
   }
 
-  // The products of these steps join the sums of all columns, or begin them where `fresh`. b: of
-  // the first column. Behind the last columns, those at `next` are fetched.
-  void add(const float* b, std::size_t columns, std::size_t steps, const float* next,
-           bool fresh) const {
-    for (std::size_t at = 0; at < columns; at += block_columns) {
-      const float* from = b + start_of(at, columns) * stride_;
-      take_columns(from, steps);
-      if (at + block_columns < columns) next = b + start_of(at + block_columns, columns) * stride_;
-      run(steps, b_, a_, {next, stride_}, sums_ + at / 2 * step_floats, fresh);
+  void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
+           const ColumnLines::Place& next) {
+    lay_first(first);
+    for (std::size_t at = 0; at < count; at += columns) {
+      const std::size_t behind = at + columns;
+      add_block({first.column + at, first.step}, steps, a,
+                behind < count ? ColumnLines::Place{first.column + behind, first.step} : next,
+                sums_ + at / 2 * step_floats);
     }
   }
 
-  // tile[row * stride + column] of `rows` rows.
-  void turn(std::size_t columns, std::size_t rows, float* tile, std::size_t tile_stride) const {
-    for (std::size_t at = 0; at < columns; at += block_columns)
-      for (std::size_t pair = 0; pair < pairs; pair += 2)
-        turn_columns(sums_ + (at / 2 + pair) * step_floats, rows,
-                     tile + start_of(at, columns) + 2 * pair, tile_stride);
+  void turn(std::size_t first, std::size_t count, std::size_t tile_rows, float* tile) const {
+    constexpr std::size_t stride = NarrowWorkspace::tile_stride;
+    for (std::size_t at = 0; at < count; at += columns) {
+      float* const to = tile + at - (first + at - b_.start(first + at, columns));
+      for (std::size_t row = 0; row < tile_rows; row += paired_rows)
+        turn_rows(sums_ + at / 2 * step_floats + row * 2, (std::min)(tile_rows - row, paired_rows),
+                  to + row * stride, stride);
+    }
   }
 
  private:
-  // What is read next of b: its lines of 16 steps from block_columns columns at a time.
+  const float* block(const ColumnLines::Place& first) const {
+    return b_.at({b_.start(first.column, columns), first.step});
+  }
+
+  // Where load_blocks() finds a row: of even ones from the first line on, of odd ones from the
+  // second.
+  static constexpr std::size_t line_of(std::size_t row) { return row / 2 * 4 + row % 2; }
+
+  // The rows of a vector, each in two lanes.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_lines(const float* const* lines, std::size_t steps,
+                                                       float* out) {
+    const Floats d;
+    const hn::Repartition<double, Floats> both;
+    const std::size_t whole = steps / 4 * 4;
+    for (std::size_t k = 0; k < whole; k += 4, out += 4 * step_floats) {
+      const FloatVector even = load_blocks(d, lines, k), odd = load_blocks(d, lines + 1, k);
+      const auto even_low = hn::BitCast(both, hn::InterleaveLower(d, even, even));
+      const auto even_high = hn::BitCast(both, hn::InterleaveUpper(d, even, even));
+      const auto odd_low = hn::BitCast(both, hn::InterleaveLower(d, odd, odd));
+      const auto odd_high = hn::BitCast(both, hn::InterleaveUpper(d, odd, odd));
+      hn::Store(hn::BitCast(d, hn::InterleaveLower(both, even_low, odd_low)), d, out);
+      hn::Store(hn::BitCast(d, hn::InterleaveUpper(both, even_low, odd_low)), d, out + step_floats);
+      hn::Store(hn::BitCast(d, hn::InterleaveLower(both, even_high, odd_high)), d,
+                out + 2 * step_floats);
+      hn::Store(hn::BitCast(d, hn::InterleaveUpper(both, even_high, odd_high)), d,
+                out + 3 * step_floats);
+    }
+    for (std::size_t k = whole; k < steps; ++k, out += step_floats)
+      for (std::size_t row = 0; row < paired_rows; ++row)
+        for (std::size_t i = 0; i < 2; ++i)
+          std::memcpy(out + 2 * row + i, lines[line_of(row)] + k, sizeof(float));
+  }
+
+  // A line of two columns, side by side, and where it has a step then.
+  HWY_INLINE static void lay_pair(const float* b, std::size_t stride, float* to) {
+    const Floats d;
+    const FloatVector first = hn::LoadU(d, b), second = hn::LoadU(d, b + stride);
+    hn::Store(hn::InterleaveLower(d, first, second), d, to);
+    hn::Store(hn::InterleaveUpper(d, first, second), d, to + line_floats);
+  }
+  static constexpr std::size_t place(std::size_t step) {
+    return step / 4 * 4 + step % 4 / 2 * line_floats + step % 2 * 2;
+  }
+  // Less than a line of all columns of a block.
+  void lay_rest(const float* b, std::size_t steps) const {
+    for (std::size_t i = 0; i < columns; ++i)
+      for (std::size_t step = 0; step < steps; ++step)
+        std::memcpy(laid_ + i / 2 * pair_floats + place(step) + i % 2, b + i * b_.stride + step,
+                    sizeof(float));
+  }
+
+  // What add_block() finds laid.
+  void lay_first(const ColumnLines::Place& first) const {
+    const float* const b = block(first);
+    const std::size_t steps = b_.steps - first.step;
+    if (steps < line_floats) return lay_rest(b, steps);
+    for (std::size_t pair = 0; pair < pairs; ++pair)
+      lay_pair(b + 2 * pair * b_.stride, b_.stride, laid_ + pair * pair_floats);
+  }
+
+  void add_block(const ColumnLines::Place& first, std::size_t steps, const float* a,
+                 const ColumnLines::Place& next, float* sums) {
+    const std::size_t lines = steps / line_floats, rest = steps % line_floats;
+    const bool fresh = first.step == 0;
+    const ColumnLines::Place last =
+        rest != 0 ? ColumnLines::Place{first.column, first.step + lines * line_floats} : next;
+    const bool whole = b_.steps - last.step >= line_floats;
+    if (lines != 0)
+      run(lines, laid_, other_, a,
+          {block(first) + line_floats, whole ? block(last) : nullptr, block(next), b_.stride}, sums,
+          fresh);
+    if (lines % 2 != 0) std::swap(laid_, other_);
+    if (!whole && lines != 0) lay_rest(block(last), b_.steps - last.step);
+    if (rest == 0) return;
+    run_rest(rest, laid_, a + lines * line_floats * step_floats, sums, fresh && lines == 0);
+    lay_first(next);
+  }
+
+  // What is read of b meanwhile: the second to the last of the lines that are laid, where the last
+  // may be of other columns or missing, and as many lines of the next block, which are fetched.
   struct Ahead {
-    const float* at;
+    const float *second, *last, *next;
     std::size_t stride;
   };
 
-  // Where a block of columns starts: the last overlaps the one before it, in sums of its own.
-  static std::size_t start_of(std::size_t block, std::size_t columns) {
-    return (std::min)(block, columns - block_columns);
-  }
-
-  // a[0], b[0], a[1], b[1] ...
-  HWY_INLINE static void store_pairs(FloatVector a, FloatVector b, float* to) {
-    // Two instructions of a unit that multiplies; Highway 1.0.3 takes six.
-    const __m512i first = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
-    _mm512_store_ps(to, _mm512_permutex2var_ps(a.raw, first, b.raw));
-    _mm512_store_ps(to + float_lanes, _mm512_permutex2var_ps(a.raw, second, b.raw));
-  }
-
-  // Pairs of neighbouring columns of b, [pairs][steps][2].
-  void take_columns(const float* b, std::size_t steps) const {
-    const Floats d;
-    for (std::size_t pair = 0; pair < pairs; ++pair, b += 2 * stride_) {
-      float* const to = b_ + pair * pair_floats;
-      std::size_t k = 0;
-      for (; k + float_lanes <= steps; k += float_lanes)
-        store_pairs(hn::LoadU(d, b + k), hn::LoadU(d, b + stride_ + k), to + 2 * k);
-      for (; k < steps; ++k) {
-        std::memcpy(to + 2 * k, b + k, sizeof(float));
-        std::memcpy(to + 2 * k + 1, b + stride_ + k, sizeof(float));
-      }
-    }
-  }
-
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, const float* b, const float* a,
-                                                const Ahead& ahead, float* HWY_RESTRICT to,
-                                                bool fresh) {
+  // The first line is laid in `b`; those that follow go to `other` and there in turn.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t lines, float* b, float* other,
+                                                const float* a, const Ahead& ahead,
+                                                float* HWY_RESTRICT to, bool fresh) {
+    alignas(64) static constexpr float nothing[line_floats] = {};
     FloatVector sums[pairs * kVectors];
     if (fresh)
       clear(All(), sums);
     else
       load(All(), sums, to);
-    for (std::size_t first = 0; first < steps; first += line_floats) {
-      const std::size_t end = (std::min)(first + line_floats, steps);
-      const float* column = ahead.at + first;
-      std::size_t i = first;
-      for (; i + 1 < end; i += 2) {
-        for (std::size_t j = 0; j < block_columns * 2 / line_floats; ++j, column += ahead.stride)
-          hwy::Prefetch(column);
+    const std::size_t fetch_stride = ahead.stride;
+    std::size_t stride = fetch_stride;
+    const float *line = ahead.second, *fetched = ahead.next;
+    for (std::size_t left = lines; left != 0; --left) {
+      if (left == 1) line = ahead.last;
+      if (line == nullptr) line = nothing, stride = 0;
+      const float *lay = line, *fetch = fetched;
+      for (std::size_t group = 0; group < line_floats; group += 4, b += 4) {
+        for (std::size_t i = 0; i < pairs / 4; ++i) {
+          lay_pair(lay, stride, other);
+          hwy::Prefetch(fetch);
+          hwy::Prefetch(fetch + fetch_stride);
+          lay += 2 * stride;
+          fetch += 2 * fetch_stride;
+          other += pair_floats;
+        }
         step(Pairs(), sums, a, b);
-        step(Pairs(), sums, a, b);
+        step(Pairs(), sums, a, b + 2);
+        step(Pairs(), sums, a, b + line_floats);
+        step(Pairs(), sums, a, b + line_floats + 2);
       }
-      if (i < end) step(Pairs(), sums, a, b);
+      b -= line_floats;
+      other -= laid_floats;
+      std::swap(b, other);
+      line += line_floats;
+      fetched += line_floats;
     }
+    store(All(), sums, to);
+  }
+  // Less than a line.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run_rest(std::size_t steps, const float* b,
+                                                     const float* a, float* HWY_RESTRICT to,
+                                                     bool fresh) {
+    FloatVector sums[pairs * kVectors];
+    if (fresh)
+      clear(All(), sums);
+    else
+      load(All(), sums, to);
+    for (std::size_t i = 0; i < steps; ++i) step(Pairs(), sums, a, b + place(i));
     store(All(), sums, to);
   }
 
@@ -170,43 +258,58 @@ class PairedProduct {
   }
   template <std::size_t... pair>
   HWY_INLINE static void step(std::index_sequence<pair...>, FloatVector* sums, const float*& a,
-                              const float*& b) {
+                              const float* b) {
     FloatVector row[kVectors];
     load(Vectors(), row, a);
     (multiply_add(Vectors(), sums + pair * kVectors, both(b + pair * pair_floats), row), ...);
     a += step_floats;
-    b += 2;
   }
   template <std::size_t... j>
   HWY_INLINE static void multiply_add(std::index_sequence<j...>, FloatVector* sums,
-                                      FloatVector columns, const FloatVector* row) {
-    ((sums[j] = Products::add(columns, row[j], sums[j])), ...);
+                                      FloatVector pair, const FloatVector* row) {
+    ((sums[j] = Products::add(pair, row[j], sums[j])), ...);
   }
   // Two floats' places, again and again.
-  HWY_INLINE static FloatVector both(const float* columns) {
+  HWY_INLINE static FloatVector both(const float* pair) {
     double places;
-    std::memcpy(&places, columns, sizeof places);
+    std::memcpy(&places, pair, sizeof places);
     return hn::BitCast(Floats(), hn::Set(hn::Repartition<double, Floats>(), places));
   }
 
-  // Sums of two pairs of columns, to four columns of the tile.
-  static void turn_columns(const float* sums, std::size_t rows, float* tile, std::size_t stride) {
-    const Floats d;
-    const hn::Repartition<double, Floats> places;
-    alignas(64) float turned[2 * float_lanes];
-    for (std::size_t first = 0; first < rows; first += paired_rows, sums += float_lanes) {
-      const auto low = hn::BitCast(places, hn::Load(d, sums));
-      const auto high = hn::BitCast(places, hn::Load(d, sums + step_floats));
-      hn::Store(hn::BitCast(d, hn::InterleaveLower(places, low, high)), d, turned);
-      hn::Store(hn::BitCast(d, hn::InterleaveUpper(places, low, high)), d, turned + float_lanes);
-      for (std::size_t row = first; row < (std::min)(first + paired_rows, rows); ++row)
-        std::memcpy(tile + row * stride, turned + row % 2 * float_lanes + (row - first) / 2 * 4,
-                    4 * sizeof(float));
+  // Sums of a vector of rows, which are [pair][row][2], to columns of the tile.
+  static void turn_rows(const float* sums, std::size_t count, float* tile, std::size_t stride) {
+    alignas(64) float turned[paired_rows * columns];
+    turn_half(sums, turned);
+    turn_half(sums + pairs / 2 * step_floats, turned + columns / 2);
+    for (std::size_t row = 0; row < count; ++row)
+      hn::StoreU(hn::Load(Floats(), turned + row * columns), Floats(), tile + row * stride);
+  }
+  // Of half of the columns, two pairs on the left and two on the right.
+  static void turn_half(const float* sums, float* turned) {
+    const hn::Half<Floats> half;
+    for (std::size_t odd = 0; odd < 2; ++odd) {
+      // Four columns of every other row in a block of 128 bits.
+      const FloatVector left = join_pairs(sums, odd != 0);
+      const FloatVector right = join_pairs(sums + 2 * step_floats, odd != 0);
+      const FloatVector even_blocks = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(right), left);
+      const FloatVector odd_blocks = hn::OddEvenBlocks(right, hn::SwapAdjacentBlocks(left));
+      float* const to = turned + (odd != 0 ? columns : 0);
+      hn::Store(hn::LowerHalf(half, even_blocks), half, to);
+      hn::Store(hn::LowerHalf(half, odd_blocks), half, to + 2 * columns);
+      hn::Store(hn::UpperHalf(half, even_blocks), half, to + 4 * columns);
+      hn::Store(hn::UpperHalf(half, odd_blocks), half, to + 6 * columns);
     }
   }
+  static FloatVector join_pairs(const float* sums, bool odd_rows) {
+    const hn::Repartition<double, Floats> both;
+    const auto low = hn::BitCast(both, hn::Load(Floats(), sums));
+    const auto high = hn::BitCast(both, hn::Load(Floats(), sums + step_floats));
+    return hn::BitCast(Floats(), odd_rows ? hn::InterleaveUpper(both, low, high)
+                                          : hn::InterleaveLower(both, low, high));
+  }
 
-  std::size_t stride_;
-  float *b_, *a_, *sums_;
+  ColumnLines b_;
+  float *sums_, *laid_, *other_;
 };
 
 }  // namespace

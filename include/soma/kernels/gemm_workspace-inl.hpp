@@ -101,8 +101,7 @@ struct GemmWorkspace {
       const std::size_t rows = (std::max)(round_up_to(m, micro_rows), in_tiles ? in_lines : 0);
       const std::size_t columns = round_up_to(n, micro_columns);
       const std::size_t levels = gemm_levels(segments);
-      // Each segment ends with a step of its own; the ways for few rows and for study want as much
-      // as pack_depth.
+      // Each segment ends with a step of its own; the way for study wants as much as pack_depth.
       const std::size_t steps = (std::max)(k + segments * tile_floats, pack_depth);
       const std::size_t packed_steps = (std::min)(steps, gemm_packed_steps);
       // Sums of all columns wait where b is packed already and parts of k are not.
@@ -145,12 +144,6 @@ struct GemmTile {
 };
 
 }  // namespace
-
-static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n, std::size_t k,
-                                               std::size_t segments,
-                                               Bf16Products products) noexcept {
-  return GemmWorkspace::Sizes(m, n, k, segments, products).all();
-}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma

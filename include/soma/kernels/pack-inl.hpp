@@ -186,6 +186,12 @@ class PackSource {
   // What sums of these elements are multiplied by: nothing is left out.
   static constexpr float factor() { return 1; }
 
+  // A line from a step on, where all have a float for each step; or nullptr.
+  const float* place(std::size_t line, std::size_t step) const {
+    if (!along_depth_ || plain_bf16_ || !reader_.direct()) return nullptr;
+    return static_cast<const float*>(operand_.data) + line * operand_.row_stride + step;
+  }
+
   // Panels one behind the other.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,

@@ -149,6 +149,13 @@ class PairSource {
 
   float factor() const { return factor_; }
 
+  // A line from an even step on, where all have a float's place for each pair of steps; or nullptr.
+  const float* place(std::size_t line, std::size_t step) const {
+    if (!along_depth_ || !direct_ || operand_.row_stride % 2 != 0) return nullptr;
+    return reinterpret_cast<const float*>(static_cast<const Bf16Code*>(operand_.data) +
+                                          line * operand_.row_stride + step);
+  }
+
   // Panels one behind the other.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,

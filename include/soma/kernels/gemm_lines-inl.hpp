@@ -1,0 +1,124 @@
+// Few rows beside columns of b that are read where they lie (gemm_narrow-inl.hpp), by the innermost
+// loop of all products. Operands change sides: its rows are columns of b, its columns rows of a.
+
+#if defined(SOMA_KERNELS_GEMM_LINES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_LINES_INL_HPP
+#undef SOMA_KERNELS_GEMM_LINES_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_LINES_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/gemm_micro-inl.hpp>
+#include <soma/kernels/gemm_narrow_parts-inl.hpp>
+#include <soma/kernels/pack-inl.hpp>
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+namespace {  // internal linkage: units with other flags have their own
+
+// micro_rows rows of a matrix, one float's place after the other. Four addresses and two distances
+// reach all of them, which leaves registers free.
+class MatrixRows {
+ public:
+  // At `ahead` are those that will be read next.
+  MatrixRows(const float* first, std::size_t stride, const float* ahead)
+      : ahead_(ahead), stride_(stride), triple_(3 * stride) {
+    for (std::size_t i = 0; i < bases; ++i) at_[i] = first + 4 * i * stride;
+  }
+
+  HWY_INLINE ElementPlace* place(std::size_t row) const {
+    const std::size_t distances[] = {0, stride_, 2 * stride_, triple_};
+    return at_[row / 4] + distances[row % 4];
+  }
+  HWY_INLINE void next() {
+    for (std::size_t i = 0; i < bases; ++i) ++at_[i];
+  }
+  HWY_INLINE void fetch(std::size_t step) const {
+    if (step % line_floats != 0) return;
+    for (std::size_t row = 0; row < micro_rows; ++row) hwy::Prefetch(ahead_ + step + row * stride_);
+  }
+
+ private:
+  static constexpr std::size_t bases = (micro_rows + 3) / 4;
+  const float *at_[bases], *ahead_;
+  std::size_t stride_, triple_;
+};
+
+// Blocks of columns of b beside some rows of a.
+template <class Products>
+class LineBlocks {
+ public:
+  static constexpr std::size_t rows = micro_columns, columns = micro_rows;  // of a block
+  static constexpr std::size_t step_floats = micro_columns;                 // of packed a
+  // 24 KiB of a stay in the first-level cache while columns of b pass by.
+  static constexpr std::size_t most_steps = pack_depth;
+
+  LineBlocks(const ColumnLines& b, const NarrowWorkspace& workspace)
+      : b_(b), sums_(workspace.sums) {}
+
+  // At most pack_depth steps of k and so many rows of a.
+  template <class Source>
+  static void pack(const Source& a, const PackPart& part, typename Source::Buffer& buffer, float*) {
+    a.template pack<micro_columns, micro_columns>(part, buffer);
+  }
+
+  // The product of so many steps joins the sums of `count` columns, or begins them with step 0.
+  // The columns at `next` will be read next.
+  void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
+           const ColumnLines::Place& next) const {
+    const SumPath path{sums_, micro_columns, first.step == 0};
+    for (std::size_t at = 0; at < count; at += columns) {
+      const float* const ahead =
+          at + columns < count ? block({first.column + at + columns, first.step}) : block(next);
+      fetch_sums<micro_rows>(path, (at + columns) * micro_columns);
+      MicroKernel<Products, MatrixRows>::run(
+          steps, {block({first.column + at, first.step}), b_.stride, ahead}, a, path,
+          at * micro_columns);
+    }
+  }
+
+  // Sums of so many columns from `first` on, which are [column][row], to the tile's rows.
+  void turn(std::size_t first, std::size_t count, std::size_t tile_rows, float* tile) const {
+    const auto line_of = [&](std::size_t column) {
+      const std::size_t block = first + column / columns * columns;
+      return sums_ + (column + block - b_.start(block, columns)) * micro_columns;
+    };
+    alignas(64) float turned[micro_columns * pack_group];
+    for (std::size_t column = 0; column < count; column += pack_group) {
+      const std::size_t present = (std::min)(pack_group, count - column);
+      const float* lines[pack_group];
+      for (std::size_t i = 0; i < pack_group; ++i)
+        lines[i] = line_of(column + (std::min)(i, present - 1));
+      for (std::size_t row = 0; row < tile_rows; row += 4)
+        turn_group(lines, row, turned + row * pack_group, pack_group);
+      for (std::size_t row = 0; row < tile_rows; ++row)
+        std::copy_n(turned + row * pack_group, present,
+                    tile + row * NarrowWorkspace::tile_stride + column);
+    }
+  }
+
+ private:
+  const float* block(const ColumnLines::Place& first) const {
+    return b_.at({b_.start(first.column, columns), first.step});
+  }
+
+  ColumnLines b_;
+  float* sums_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

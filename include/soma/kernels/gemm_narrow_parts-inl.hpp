@@ -1,0 +1,94 @@
+// What products of few rows (gemm_narrow-inl.hpp) read of b, and their workspace.
+
+#if defined(SOMA_KERNELS_GEMM_NARROW_PARTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_NARROW_PARTS_INL_HPP
+#undef SOMA_KERNELS_GEMM_NARROW_PARTS_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_NARROW_PARTS_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/gemm_args.hpp>
+#include <soma/kernels/gemm_micro-inl.hpp>
+#include <soma/kernels/gemm_workspace-inl.hpp>
+#include <soma/kernels/pack-inl.hpp>
+#include <soma/kernels/pack_pairs-inl.hpp>
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// Above this a column of b serves enough rows to be worth packing.
+inline constexpr std::size_t narrow_rows = 2 * micro_columns;
+// Below this there is more around the columns than in them.
+inline constexpr std::size_t narrow_columns = 64;
+// Above this a, which is packed as a whole, would take more than 5 MiB.
+inline constexpr std::size_t narrow_depth = std::size_t{1} << 14;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Columns of b that are adjacent along k, where they lie: `stride` floats apart, with one float's
+// place for each step of Products.
+struct ColumnLines {
+  const float* data;
+  std::size_t stride, columns, steps;
+
+  struct Place {
+    std::size_t column, step;
+  };
+
+  const float* at(const Place& place) const { return data + place.column * stride + place.step; }
+  // Where a block of so many columns starts: it overlaps the one before it where there are fewer.
+  std::size_t start(std::size_t column, std::size_t width) const {
+    return (std::min)(column, columns - width);
+  }
+};
+
+struct NarrowWorkspace {
+  // Most columns that are taken at a time.
+  static constexpr std::size_t tile_columns = gemm_tile_columns;
+  static constexpr std::size_t tile_stride = tile_columns + 2 * gemm_tile_padding;
+
+  explicit NarrowWorkspace(std::byte* memory)
+      : buffer(memory),
+        sums(reinterpret_cast<float*>(memory + buffer_bytes)),
+        tile(sums + sums_floats + gemm_tile_padding),
+        panel(sums + sums_floats + tile_floats),
+        a(panel + panel_floats) {}
+
+  // For products with k steps; never less for more.
+  static constexpr std::size_t bytes(std::size_t k) {
+    const std::size_t a_floats = step_floats * (std::min)(k, narrow_depth);
+    return buffer_bytes +
+           round_up_to((sums_floats + tile_floats + panel_floats + a_floats) * sizeof(float), 64);
+  }
+
+  std::byte* buffer;  // of a's source
+  float* sums;        // of a tile, as blocks of columns have them
+  float* tile;        // columns that a block has beside its own may come before the first
+  float* panel;       // pack_depth steps of micro_columns rows
+  float* a;           // all of it
+
+ private:
+  static constexpr std::size_t buffer_bytes =
+      round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
+  static constexpr std::size_t sums_floats = (tile_columns + 2 * micro_rows) * micro_columns;
+  static constexpr std::size_t tile_floats = micro_columns * tile_stride;
+  static constexpr std::size_t panel_floats = pack_depth * micro_columns;
+  // Rows of a as LineBlocks have them, and behind those two or three vectors of PairedBlocks.
+  static constexpr std::size_t step_floats =
+      (std::max)(narrow_rows, micro_columns + 3 * float_lanes);
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
