@@ -15890,7 +15890,7 @@ class PackSource {
 
   // A line from a step on, where all have a float for each step; or nullptr.
   const float* place(std::size_t line, std::size_t step) const {
-    if (!along_depth_ || plain_bf16_ || !reader_.direct()) return nullptr;
+    if (!along_depth_ || !reader_.direct()) return nullptr;
     return static_cast<const float*>(operand_.data) + line * operand_.row_stride + step;
   }
 
@@ -18046,14 +18046,10 @@ class PairedBlocks {
                    float* panel) {
     const std::size_t steps = part.depth / Products::products;
     if (a.place(part.first_line, part.first) != nullptr) {
-      for (std::size_t row = 0; row < rows; row += paired_rows) {
-        const float* lines[2 * paired_rows] = {};
-        for (std::size_t i = 0; i < paired_rows; ++i)  // for a row that is not there, any
-          lines[line_of(i)] =
-              a.place(part.first_line + (std::min)(row + i, part.lines - 1), part.first);
-        pack_lines(lines, steps, part.out + 2 * row);
-      }
-      return;
+      const float* lines[step_floats];  // each row twice, any for one that is not there
+      for (std::size_t i = 0; i < step_floats; ++i)
+        lines[i] = a.place(part.first_line + (std::min)(i / 2, part.lines - 1), part.first);
+      return pack_lines_panel<step_floats>(lines, steps, part.out);
     }
     PackPart once = part;
     once.out = panel;
@@ -18089,35 +18085,6 @@ class PairedBlocks {
  private:
   const float* block(const ColumnLines::Place& first) const {
     return b_.at({b_.start(first.column, columns), first.step});
-  }
-
-  // Where load_blocks() finds a row: of even ones from the first line on, of odd ones from the
-  // second.
-  static constexpr std::size_t line_of(std::size_t row) { return row / 2 * 4 + row % 2; }
-
-  // The rows of a vector, each in two lanes.
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_lines(const float* const* lines, std::size_t steps,
-                                                       float* out) {
-    const Floats d;
-    const hn::Repartition<double, Floats> both;
-    const std::size_t whole = steps / 4 * 4;
-    for (std::size_t k = 0; k < whole; k += 4, out += 4 * step_floats) {
-      const FloatVector even = load_blocks(d, lines, k), odd = load_blocks(d, lines + 1, k);
-      const auto even_low = hn::BitCast(both, hn::InterleaveLower(d, even, even));
-      const auto even_high = hn::BitCast(both, hn::InterleaveUpper(d, even, even));
-      const auto odd_low = hn::BitCast(both, hn::InterleaveLower(d, odd, odd));
-      const auto odd_high = hn::BitCast(both, hn::InterleaveUpper(d, odd, odd));
-      hn::Store(hn::BitCast(d, hn::InterleaveLower(both, even_low, odd_low)), d, out);
-      hn::Store(hn::BitCast(d, hn::InterleaveUpper(both, even_low, odd_low)), d, out + step_floats);
-      hn::Store(hn::BitCast(d, hn::InterleaveLower(both, even_high, odd_high)), d,
-                out + 2 * step_floats);
-      hn::Store(hn::BitCast(d, hn::InterleaveUpper(both, even_high, odd_high)), d,
-                out + 3 * step_floats);
-    }
-    for (std::size_t k = whole; k < steps; ++k, out += step_floats)
-      for (std::size_t row = 0; row < paired_rows; ++row)
-        for (std::size_t i = 0; i < 2; ++i)
-          std::memcpy(out + 2 * row + i, lines[line_of(row)] + k, sizeof(float));
   }
 
   // A line of two columns, side by side, and where it has a step then.

@@ -188,7 +188,7 @@ class PackSource {
 
   // A line from a step on, where all have a float for each step; or nullptr.
   const float* place(std::size_t line, std::size_t step) const {
-    if (!along_depth_ || plain_bf16_ || !reader_.direct()) return nullptr;
+    if (!along_depth_ || !reader_.direct()) return nullptr;
     return static_cast<const float*>(operand_.data) + line * operand_.row_stride + step;
   }
 
