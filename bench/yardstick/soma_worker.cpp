@@ -140,21 +140,14 @@ class Measure final : public soma::train::Callback {
   }
 
  private:
-  // Products of the encoder's matrices and attention, forward and backward, as torch_worker.py has
-  // them.
   double useful_flops(std::uint64_t step) const {
-    const auto width = static_cast<double>(test_.config.width);
-    const auto inner = static_cast<double>(test_.config.inner);
-    const auto layers = static_cast<double>(test_.config.layers);
-    const double matrices = layers * (4 * width * width + 2 * width * inner);
-    double flops = 0;
+    std::vector<std::size_t> lengths;
     for (std::size_t i = 0; i < test_.batch; ++i) {
       const std::size_t sequence = (step - 1) * test_.batch + i;
-      const auto length =
-          static_cast<double>(test_.lengths[sequence % test_.sequences() % test_.lengths.size()]);
-      flops += 6 * length * matrices + 12 * layers * width * length * length;
+      lengths.push_back(test_.lengths[sequence % test_.sequences() % test_.lengths.size()]);
     }
-    return flops;
+    return soma::models::training_flops(test_.config,
+                                        soma::Sequences::from_lengths(context_, lengths));
   }
 
   soma::Context& context_;

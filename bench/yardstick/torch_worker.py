@@ -34,10 +34,16 @@ def answer(seconds, tokens, flops):
 
 
 def useful_flops(model, lengths):
-    """Products of the encoder's matrices and attention, forward and backward, of real tokens alone."""
+    """What the loss depends on, as training_flops() of soma/models/bert.hpp counts it: no padding, and of the last layer keys
+    and values of all tokens, the rest of first tokens."""
     width, layers, _, inner = DIMENSIONS[model]
-    matrices = layers * (4 * width * width + 2 * width * inner)
-    return sum(6 * length * matrices + 12 * layers * width * length * length for length in lengths)
+    matrices = 4 * width * width + 2 * width * inner
+
+    def forward(length):
+        layer = 2 * length * matrices + 4 * width * length * length
+        last = 4 * length * width * width + 2 * (matrices - 2 * width * width) + 4 * width * length
+        return (layers - 1) * layer + last + 2 * width * width
+    return 3 * sum(map(forward, lengths))
 
 
 def batches(lengths, size, padding):

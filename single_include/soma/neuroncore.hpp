@@ -5194,11 +5194,16 @@ class OperandLoader {
 
   void load(const Tile& to, std::size_t outer_begin, std::size_t outer, std::size_t inner_begin,
             std::size_t inner) {
+    load_from(operand_.view, to, outer_begin, outer, inner_begin, inner);
+  }
+  // The same of another matrix that is like it, in the same buffers.
+  void load_from(const HbmView& view, const Tile& to, std::size_t outer_begin, std::size_t outer,
+                 std::size_t inner_begin, std::size_t inner) {
     if (operand_.inner_rows) {
       for_pieces(inner, lanes, [&](std::size_t first, std::size_t height) {
         const std::size_t at = first / lanes * outer;
         fetch(to.rows(0, height).columns(at, at + outer),
-              operand_.view.rows(inner_begin + first, inner_begin + first + height)
+              view.rows(inner_begin + first, inner_begin + first + height)
                   .columns(outer_begin, outer_begin + outer),
               0);
       });
@@ -5212,8 +5217,7 @@ class OperandLoader {
       };
       for_pieces(outer, lanes, [&](std::size_t row, std::size_t count) {
         fetch(part(row, count),
-              operand_.view.rows(outer_begin + row, outer_begin + row + count)
-                  .columns(begin, begin + width),
+              view.rows(outer_begin + row, outer_begin + row + count).columns(begin, begin + width),
               row / lanes * width);
       });
       const std::size_t at = first / lanes * outer;
@@ -5243,14 +5247,102 @@ class OperandLoader {
 };
 
 }  // namespace soma::programs
+// ---- soma/ops/programs/views.hpp
+// Operators that only move elements: transfers and nothing else.
+
+namespace soma::programs {
+
+// A contiguous tensor as rows of `columns` elements, by their bytes: of a type that every machine
+// has and that no transfer converts.
+inline HbmView plain_rows(Context& context, const Tensor& tensor, std::size_t rows,
+                          std::size_t columns, bool writable) {
+  const std::size_t bytes = size_of(tensor.dtype());
+  const bool words = bytes % 4 == 0;
+  // The view holds no reference; the caller's tensor does.
+  const Tensor plain = Tensor::adopt_bytes(
+      context, writable ? tensor.mutable_raw() : const_cast<std::byte*>(tensor.raw()),
+      Shape{rows, columns * (words ? bytes / 4 : bytes)}, words ? DType::int32 : DType::uint8, {},
+      writable);
+  return writable ? hbm_target(plain) : hbm(plain);
+}
+
+// Copies rows between views of device memory of the same sizes.
+inline void copy_rows(Core& core, const HbmView& from, const HbmView& to) {
+  const Core::Scope scope(core);
+  const std::size_t rows = from.rows(), columns = from.row_elements();
+  // Long rows lie across the partitions, short ones one to a partition.
+  const std::size_t wide = 4 * piece;
+  if (columns >= wide) {
+    const ElementTiles elements(columns);
+    Pair tiles = elements.pair(core, from.dtype());
+    for (std::size_t row = 0; row < rows; ++row)
+      elements.for_each([&](std::size_t first, std::size_t part, std::size_t width) {
+        const Tile tile = tiles.next(part, width);
+        core.dma.load(tile, element_block(from.rows(row, row + 1), first, part, width));
+        core.dma.queue(store_queue)
+            .store(element_block(to.rows(row, row + 1), first, part, width), tile);
+      });
+    return;
+  }
+  if (columns == 0 || rows == 0) return;
+  Pair tiles(core, from.dtype(), (std::min)(rows, lanes), columns);
+  for_pieces(rows, lanes, [&](std::size_t row, std::size_t count) {
+    const Tile tile = tiles.next(count, columns);
+    core.dma.load(tile, from.rows(row, row + count));
+    core.dma.queue(store_queue).store(to.rows(row, row + count), tile);
+  });
+}
+
+// The inputs side by side: a row is what lies between two places where inputs meet.
+inline void concatenate(Core& core, const OperatorCall& call) {
+  const auto dimension = call.attributes.as<std::size_t>();
+  const Tensor& y = call.outputs[0];
+  std::size_t rows = 1;
+  for (std::size_t i = 0; i < dimension; ++i) rows *= y.size(i);
+  const HbmView to = plain_rows(call.context, y, rows, y.elements() / rows, true);
+  std::size_t begin = 0;
+  for (const Tensor& input : call.inputs) {
+    if (input.elements() == 0) continue;
+    const Tensor x = contiguous(call.context, input);
+    const HbmView from = plain_rows(call.context, x, rows, x.elements() / rows, false);
+    copy_rows(core, from, to.columns(begin, begin + from.row_elements()));
+    begin += from.row_elements();
+  }
+}
+
+// to = the rows of x with these numbers.
+inline void gather_rows(Core& core, const HbmView& x, const Tensor& numbers, const HbmView& to) {
+  const std::size_t count = numbers.elements(), width = x.row_elements();
+  Pair indices(core, DType::int32, (std::min)(count, lanes), 1);
+  Pair tiles(core, x.dtype(), (std::min)(count, lanes), (std::min)(width, piece));
+  for_pieces(count, lanes, [&](std::size_t row, std::size_t rows) {
+    const Tile index = indices.next(rows, 1);
+    core.dma.load(index, hbm(numbers).columns(row, row + 1).with_rows(rows, 1));
+    for_pieces(width, piece, [&](std::size_t column, std::size_t columns) {
+      const Tile tile = tiles.next(rows, columns);
+      core.dma.gather(tile, x.columns(column, column + columns), index);
+      core.dma.queue(store_queue)
+          .store(to.rows(row, row + rows).columns(column, column + columns), tile);
+    });
+  });
+}
+
+inline void sequence_first(Core& core, const OperatorCall& call) {
+  const Rows x(call.context, call.inputs[0]);
+  const Tensor first = soma::detail::first_rows(call.context, call.sequences);
+  gather_rows(core, x.view(), first, Rows::target(call.outputs[0]));
+}
+
+}  // namespace soma::programs
 
 namespace soma::programs {
 
 // Rows that attend to each other: those of one sequence, or of neighbours that have at most 128
 // together. Of those, scores between rows of different sequences are masked.
 struct Pack {
-  std::size_t row = 0, length = 0;
-  std::size_t first = 0, sequences = 0;  // numbers of sequences; empty ones count
+  std::size_t row = 0, length = 0;         // of keys and values
+  std::size_t query_row = 0, queries = 0;  // of queries and results: the same, or one a sequence
+  std::size_t first = 0, sequences = 0;    // numbers of sequences; empty ones count
 };
 
 // A pack and a head of it: rows, and columns in matrices [rows, channels].
@@ -5278,18 +5370,22 @@ void for_each_head(const OperatorCall& call, const Begin& begin, const Run& run)
   const bool drops = soma::detail::dropout_threshold(setting.dropout) != 0;
   const Sequences& sequences = call.sequences;
   for (std::size_t i = 0; i < sequences.count();) {
-    Pack pack{.row = sequences.begin(i), .first = i};
+    Pack pack{.row = sequences.begin(i),
+              .query_row = setting.first_rows ? i : sequences.begin(i),
+              .first = i};
     do {
       pack.length += sequences.length(i++);
       ++pack.sequences;
     } while (i < sequences.count() && pack.length + sequences.length(i) <= lanes);
     if (pack.length == 0) continue;
+    pack.queries = setting.first_rows ? pack.sequences : pack.length;
     begin(pack);
     for (std::size_t head = 0; head < setting.heads; ++head) {
       std::vector<std::uint64_t> indices;
       for (std::size_t s = pack.first; drops && s < pack.first + pack.sequences; ++s) {
         const std::size_t before = sequences.begin(s) - pack.row;
-        const std::size_t queries = pack.length <= lanes ? sequences.length(s) : 1;
+        const bool all = pack.length <= lanes && !setting.first_rows;
+        const std::size_t queries = all ? sequences.length(s) : 1;
         for (std::size_t query = 0; query < queries; ++query)
           indices.push_back(attention_index(sequences.ordinal(s), head, query, 0) - before);
       }
@@ -5302,6 +5398,28 @@ void for_each_head(const OperatorCall& call, const Begin& begin, const Run& run)
   }
 }
 
+// The matrix whose rows are the queries: qkv, its first columns, or a copy of its first rows.
+class Queries {
+ public:
+  Queries(Core& core, const OperatorCall& call, const Rows& qkv) : view_(qkv.view()) {
+    if (!call.attributes.as<AttentionSetting>().first_rows) return;
+    const std::size_t channels = qkv.columns() / 3;
+    numbers_ = soma::detail::first_rows(call.context, call.sequences);
+    first_ = Tensor::empty(call.context, Shape{call.sequences.count(), channels}, qkv.dtype());
+    gather_rows(core, qkv.view().columns(0, channels), numbers_, hbm_target(first_));
+    view_ = hbm(first_);
+  }
+  const HbmView& view() const { return view_; }
+  // Which rows of qkv first rows are, one to a partition.
+  HbmView numbers(std::size_t row, std::size_t rows) const {
+    return hbm(numbers_).columns(row, row + 1).with_rows(rows, 1);
+  }
+
+ private:
+  Tensor numbers_, first_;
+  HbmView view_;
+};
+
 // What is added to the scores of a pack: 0, or so little between rows of different sequences that
 // exp() makes 0 of it.
 class PackMask {
@@ -5310,7 +5428,10 @@ class PackMask {
       : core_(core),
         sequences_(call.sequences),
         numbers_(
-            Tensor::empty(call.context, Shape{(std::max)(call.sequences.rows(), std::size_t{1})})) {
+            Tensor::empty(call.context, Shape{(std::max)(call.sequences.rows(), std::size_t{1})})),
+        query_numbers_(numbers_),
+        first_rows_(call.attributes.as<AttentionSetting>().first_rows) {
+    if (first_rows_) query_numbers_ = Tensor::empty(call.context, Shape{call.sequences.count()});
     const std::size_t most = (std::min)(call.sequences.rows(), lanes);
     row_ = core.sbuf.tile(DType::fp32, most, most);
     column_ = core.sbuf.tile(DType::fp32, most, 1);
@@ -5322,29 +5443,35 @@ class PackMask {
     if (pack.sequences == 1) return;
     // Which sequence of the pack a row is in: the plan of its borders, in device memory.
     float* numbers = numbers_.mutable_data<float>();
-    for (std::size_t i = 0; i < pack.sequences; ++i)
+    float* query_numbers = query_numbers_.mutable_data<float>() + pack.query_row;
+    for (std::size_t i = 0; i < pack.sequences; ++i) {
       std::fill_n(numbers + sequences_.begin(pack.first + i), sequences_.length(pack.first + i),
                   static_cast<float>(i));
-    const HbmView all = hbm(numbers_).columns(pack.row, pack.row + pack.length);
-    const Tile row = row_.rows(0, pack.length).columns(0, pack.length);
-    const Tile column = column_.rows(0, pack.length);
-    core_.dma.load(row, all.broadcast_rows(pack.length)).load(column, all.swap(0, 1));
-    core_.vector.tensor_scalar(mask_.rows(0, pack.length).columns(0, pack.length), row,
+      if (first_rows_) query_numbers[i] = static_cast<float>(i);
+    }
+    const HbmView keys = hbm(numbers_).columns(pack.row, pack.row + pack.length);
+    const HbmView queries =
+        hbm(query_numbers_).columns(pack.query_row, pack.query_row + pack.queries);
+    const Tile row = row_.rows(0, pack.queries).columns(0, pack.length);
+    const Tile column = column_.rows(0, pack.queries);
+    core_.dma.load(row, keys.broadcast_rows(pack.queries)).load(column, queries.swap(0, 1));
+    core_.vector.tensor_scalar(mask_.rows(0, pack.queries).columns(0, pack.length), row,
                                Alu::not_equal, column, Alu::multiply, -1e30f);
   }
   // The scores, masked where they have to be.
   Tile apply(const Tile& scores) {
     if (pack_.sequences == 1) return scores;
-    const Tile masked = masked_.rows(0, pack_.length).columns(0, pack_.length);
-    core_.vector.tensor_tensor(masked, scores, mask_.rows(0, pack_.length).columns(0, pack_.length),
-                               Alu::add);
+    const Tile masked = masked_.rows(0, pack_.queries).columns(0, pack_.length);
+    core_.vector.tensor_tensor(masked, scores,
+                               mask_.rows(0, pack_.queries).columns(0, pack_.length), Alu::add);
     return masked;
   }
 
  private:
   Core& core_;
   const Sequences& sequences_;
-  Tensor numbers_;
+  Tensor numbers_, query_numbers_;
+  bool first_rows_;
   Tile row_, column_, mask_, masked_;
   Pack pack_;
 };
@@ -5380,19 +5507,22 @@ class Kept {
 // Blocks of a matrix with its columns on the partitions, up to `most` rows and 512 columns of it.
 class TurnedBlocks {
  public:
-  TurnedBlocks(Core& core, OperandLoader& loader, DType dtype, std::size_t most, std::size_t width,
-               std::size_t count)
+  TurnedBlocks(Core& core, OperandLoader& loader, const HbmView& view, DType dtype,
+               std::size_t most, std::size_t width, std::size_t count)
       : loader_(loader),
+        view_(view),
         kept_(core, dtype, (std::min)(width, lanes),
               blocks_of((std::min)(width, bank_columns)) * most, count) {}
   // Block b of 128 columns lies at b * rows.
   const Tile& get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
-    return kept_.get(row, column,
-                     [&](const Tile& tile) { loader_.load(tile, row, rows, column, columns); });
+    return kept_.get(row, column, [&](const Tile& tile) {
+      loader_.load_from(view_, tile, row, rows, column, columns);
+    });
   }
 
  private:
   OperandLoader& loader_;
+  HbmView view_;
   Kept kept_;
 };
 
@@ -5467,6 +5597,7 @@ class AttentionForward {
         setting_(call.attributes.as<AttentionSetting>()),
         threshold_(soma::detail::dropout_threshold(setting_.dropout)),
         qkv_(call.context, call.inputs[0]),
+        query_rows_(core, call, qkv_),
         channels_(qkv_.columns() / 3),
         width_(channels_ / setting_.heads),
         longest_(longest_pack(call.sequences)),
@@ -5480,8 +5611,8 @@ class AttentionForward {
         log_sums_(hbm_target(call.outputs[1]).swap(0, 1)),
         loader_(core, {.view = qkv_.view(), .inner_rows = false, .tile_type = qkv_.dtype()},
                 (std::min)(longest_, bank_columns)),
-        queries_(core, loader_, qkv_.dtype(), most_queries_, width_, 2),
-        keys_(core, loader_, qkv_.dtype(), (std::min)(longest_, bank_columns), width_,
+        queries_(core, loader_, query_rows_.view(), qkv_.dtype(), most_queries_, width_, 2),
+        keys_(core, loader_, qkv_.view(), qkv_.dtype(), (std::min)(longest_, bank_columns), width_,
               (std::max)((most_keys_ + bank_columns - 1) / bank_columns, std::size_t{2})),
         values_(core, qkv_.view(), qkv_.dtype(), most_queries_, width_,
                 (std::max)(blocks_of(most_keys_), std::size_t{2})),
@@ -5501,7 +5632,7 @@ class AttentionForward {
 
   void run(const Head& head) {
     for_pieces(width_, bank_columns, [&](std::size_t first, std::size_t columns) {
-      for_pieces(head.pack.length, lanes, [&](std::size_t query, std::size_t queries) {
+      for_pieces(head.pack.queries, lanes, [&](std::size_t query, std::size_t queries) {
         block(head, query, queries, first, columns);
       });
     });
@@ -5552,7 +5683,7 @@ class AttentionForward {
     });
     core_.vector.reciprocal(inverse, total);
     const Tile result = results_.next(queries, columns);
-    const std::size_t row = head.pack.row + query;
+    const std::size_t row = head.pack.query_row + query;
     core_.vector.tensor_scalar(result, sums, Alu::multiply, inverse, Alu::multiply,
                                keep_scale(setting_.dropout));
     core_.dma.queue(store_queue)
@@ -5572,7 +5703,7 @@ class AttentionForward {
     const Tile scores = part(scores_, queries, keys);
     for_pieces(keys, bank_columns, [&](std::size_t at, std::size_t count) {
       multiply_scores(core_, scores.columns(at, at + count),
-                      {queries_, head.pack.row + query, queries, head.column},
+                      {queries_, head.pack.query_row + query, queries, head.column},
                       {keys_, head.pack.row + key + at, count, channels_ + head.column}, width_);
     });
     return mask_.apply(scores);
@@ -5585,6 +5716,7 @@ class AttentionForward {
   const AttentionSetting& setting_;
   std::uint32_t threshold_;
   Rows qkv_;
+  Queries query_rows_;
   std::size_t channels_, width_, longest_, most_queries_, most_keys_;
   DType weights_;
   HbmView out_, log_sums_;
@@ -5633,6 +5765,7 @@ class AttentionBackward {
         qkv_(call.context, call.inputs[0]),
         out_(call.context, call.inputs[1]),
         dout_(call.context, call.inputs[3]),
+        query_rows_(core, call, qkv_),
         channels_(qkv_.columns() / 3),
         width_(channels_ / setting_.heads),
         columns_((std::min)(width_, bank_columns)),
@@ -5649,11 +5782,11 @@ class AttentionBackward {
                   keys_most_, 1),
         load_dout_(core, {.view = dout_.view(), .inner_rows = false, .tile_type = dout_type_},
                    queries_most_, 1),
-        turned_queries_(core, load_qkv_, qkv_type_, queries_most_, width_, 2),
-        turned_keys_(core, load_qkv_, qkv_type_, keys_most_, width_, 2),
-        turned_values_(core, load_qkv_, qkv_type_, keys_most_, width_, 2),
-        turned_douts_(core, load_dout_, dout_type_, queries_most_, width_, 2),
-        queries_(core, qkv_.view(), qkv_type_, queries_most_, width_, 2),
+        turned_queries_(core, load_qkv_, query_rows_.view(), qkv_type_, queries_most_, width_, 2),
+        turned_keys_(core, load_qkv_, qkv_.view(), qkv_type_, keys_most_, width_, 2),
+        turned_values_(core, load_qkv_, qkv_.view(), qkv_type_, keys_most_, width_, 2),
+        turned_douts_(core, load_dout_, dout_.view(), dout_type_, queries_most_, width_, 2),
+        queries_(core, query_rows_.view(), qkv_type_, queries_most_, width_, 2),
         keys_(core, qkv_.view(), qkv_type_, queries_most_, width_,
               (std::max)(blocks_of(keys_most_), std::size_t{2})),
         douts_(core, dout_.view(), dout_type_, queries_most_, width_, 2),
@@ -5675,33 +5808,38 @@ class AttentionBackward {
         turned_(
             core.sbuf.tile(weights_type_, queries_most_, blocks_of(keys_most_) * queries_most_)),
         results_(core, call.outputs[0].dtype(), queries_most_, columns_),
-        mask_(core, call) {}
+        mask_(core, call) {
+    if (!setting_.first_rows) return;
+    numbers_ = core.sbuf.tile(DType::int32, queries_most_, 1);
+    zeros_ = core.sbuf.tile(call.outputs[0].dtype(), queries_most_, columns_);
+    core.vector.memset(zeros_, 0);
+  }
 
   void begin(const Pack& pack) { mask_.begin(pack); }
   void run(const Head& head) {
     const std::size_t length = head.pack.length;
     const float keep = keep_scale(setting_.dropout), scale = score_scale(width_) * keep;
-    for_pieces(length, lanes, [&](std::size_t query, std::size_t queries) {
+    for_pieces(head.pack.queries, lanes, [&](std::size_t query, std::size_t queries) {
       note_rows(head, query, queries, 1 / keep);
     });
     const bool together = length <= strip_;
     for_pieces(width_, columns_, [&](std::size_t first, std::size_t columns) {
       const std::size_t column = head.column + first;
       if (!together)
-        for_pieces(length, lanes, [&](std::size_t query, std::size_t queries) {
+        for_pieces(head.pack.queries, lanes, [&](std::size_t query, std::size_t queries) {
           for_pieces(length, strip_, [&](std::size_t key, std::size_t keys) {
             compute_block(head, query, queries, key, keys, false);
             add_dq(head, queries, key, keys, column, columns);
           });
-          write(block(dq_, queries, columns), head.pack.row + query, column, scale);
+          write_dq(head, query, queries, column, columns, scale);
         });
       for_pieces(length, strip_, [&](std::size_t key, std::size_t keys) {
-        for_pieces(length, lanes, [&](std::size_t query, std::size_t queries) {
+        for_pieces(head.pack.queries, lanes, [&](std::size_t query, std::size_t queries) {
           compute_block(head, query, queries, key, keys, true);
           add_dk_dv(head, query, queries, keys, column, columns);
           if (!together) return;
           add_dq(head, queries, key, keys, column, columns);
-          write(block(dq_, queries, columns), head.pack.row + query, column, scale);
+          write_dq(head, query, queries, column, columns, scale);
         });
         for_pieces(keys, lanes, [&](std::size_t at, std::size_t count) {
           const std::size_t row = head.pack.row + key + at;
@@ -5732,7 +5870,7 @@ class AttentionBackward {
 
   // What a row of scores needs besides: minus its log-sum-exp, and its delta.
   void note_rows(const Head& head, std::size_t query, std::size_t queries, float factor) {
-    const std::size_t row = head.pack.row + query;
+    const std::size_t row = head.pack.query_row + query;
     const Tile shift = column_of(shifts_, query, queries),
                delta = column_of(deltas_, query, queries);
     core_.dma.load(shift, log_sums_.rows(row, row + queries).columns(head.number, head.number + 1));
@@ -5751,7 +5889,7 @@ class AttentionBackward {
   // dscores_ of some queries and keys; weights_, the probabilities that dropout leaves, too.
   void compute_block(const Head& head, std::size_t query, std::size_t queries, std::size_t key,
                      std::size_t keys, bool weights) {
-    const std::size_t row = head.pack.row + query, key_row = head.pack.row + key;
+    const std::size_t row = head.pack.query_row + query, key_row = head.pack.row + key;
     const Tile scores = block(scores_, queries, keys), gradients = block(gradients_, queries, keys);
     const Tile probabilities = block(probabilities_, queries, keys);
     const Tile shift = column_of(shifts_, query, queries);
@@ -5778,7 +5916,7 @@ class AttentionBackward {
 
   void add_dk_dv(const Head& head, std::size_t query, std::size_t queries, std::size_t keys,
                  std::size_t column, std::size_t columns) {
-    const std::size_t row = head.pack.row + query;
+    const std::size_t row = head.pack.query_row + query;
     const Accumulate accumulate = query == 0 ? Accumulate::no : Accumulate::yes;
     const Tile q = queries_.get(row, queries, column, columns);
     const Tile dout = douts_.get(row, queries, column, columns);
@@ -5804,6 +5942,23 @@ class AttentionBackward {
     });
   }
 
+  // Where only first rows are queries, the others get zeros.
+  void write_dq(const Head& head, std::size_t query, std::size_t queries, std::size_t column,
+                std::size_t columns, float factor) {
+    const Tile dq = block(dq_, queries, columns);
+    if (!setting_.first_rows) return write(dq, head.pack.row + query, column, factor);
+    const HbmView to = target_.columns(column, column + columns);
+    const Tile result = results_.next(queries, columns), zeros = zeros_.columns(0, columns);
+    const Tile numbers = numbers_.rows(0, queries);
+    core_.scalar.activation(result, dq, Function::copy, {.scale = factor});
+    core_.dma.load(numbers, query_rows_.numbers(head.pack.query_row + query, queries));
+    for_pieces(head.pack.length, zeros_.partitions(), [&](std::size_t first, std::size_t count) {
+      const std::size_t row = head.pack.row + first;
+      core_.dma.queue(store_queue).store(to.rows(row, row + count), zeros.rows(0, count));
+    });
+    core_.dma.queue(store_queue).scatter(to, result, numbers);
+  }
+
   void write(const Tile& sums, std::size_t row, std::size_t column, float factor) {
     const Tile result = results_.next(sums.partitions(), sums.free_size());
     core_.scalar.activation(result, sums, Function::copy, {.scale = factor});
@@ -5817,6 +5972,7 @@ class AttentionBackward {
   const AttentionSetting& setting_;
   std::uint32_t threshold_;
   Rows qkv_, out_, dout_;
+  Queries query_rows_;
   std::size_t channels_, width_, columns_, strip_, longest_, queries_most_, keys_most_;
   DType qkv_type_, dout_type_, weights_type_;
   HbmView log_sums_, target_;
@@ -5827,6 +5983,7 @@ class AttentionBackward {
   Tile scores_, gradients_, dq_, dk_, dv_, shifts_, deltas_, part_, products_;
   Tile probabilities_, kept_, weights_, dscores_, turned_;
   Pair results_;
+  Tile zeros_{}, numbers_{};
   PackMask mask_;
 };
 
@@ -8718,90 +8875,6 @@ void unary(Core& core, const OperatorCall& call) {
 template <Unary function>
 void unary_backward(Core& core, const OperatorCall& call) {
   run_unary_backward(core, call, function);
-}
-
-}  // namespace soma::programs
-// ---- soma/ops/programs/views.hpp
-// Operators that only move elements: transfers and nothing else.
-
-namespace soma::programs {
-
-// A contiguous tensor as rows of `columns` elements, by their bytes: of a type that every machine
-// has and that no transfer converts.
-inline HbmView plain_rows(Context& context, const Tensor& tensor, std::size_t rows,
-                          std::size_t columns, bool writable) {
-  const std::size_t bytes = size_of(tensor.dtype());
-  const bool words = bytes % 4 == 0;
-  // The view holds no reference; the caller's tensor does.
-  const Tensor plain = Tensor::adopt_bytes(
-      context, writable ? tensor.mutable_raw() : const_cast<std::byte*>(tensor.raw()),
-      Shape{rows, columns * (words ? bytes / 4 : bytes)}, words ? DType::int32 : DType::uint8, {},
-      writable);
-  return writable ? hbm_target(plain) : hbm(plain);
-}
-
-// Copies rows between views of device memory of the same sizes.
-inline void copy_rows(Core& core, const HbmView& from, const HbmView& to) {
-  const Core::Scope scope(core);
-  const std::size_t rows = from.rows(), columns = from.row_elements();
-  // Long rows lie across the partitions, short ones one to a partition.
-  const std::size_t wide = 4 * piece;
-  if (columns >= wide) {
-    const ElementTiles elements(columns);
-    Pair tiles = elements.pair(core, from.dtype());
-    for (std::size_t row = 0; row < rows; ++row)
-      elements.for_each([&](std::size_t first, std::size_t part, std::size_t width) {
-        const Tile tile = tiles.next(part, width);
-        core.dma.load(tile, element_block(from.rows(row, row + 1), first, part, width));
-        core.dma.queue(store_queue)
-            .store(element_block(to.rows(row, row + 1), first, part, width), tile);
-      });
-    return;
-  }
-  if (columns == 0 || rows == 0) return;
-  Pair tiles(core, from.dtype(), (std::min)(rows, lanes), columns);
-  for_pieces(rows, lanes, [&](std::size_t row, std::size_t count) {
-    const Tile tile = tiles.next(count, columns);
-    core.dma.load(tile, from.rows(row, row + count));
-    core.dma.queue(store_queue).store(to.rows(row, row + count), tile);
-  });
-}
-
-// The inputs side by side: a row is what lies between two places where inputs meet.
-inline void concatenate(Core& core, const OperatorCall& call) {
-  const auto dimension = call.attributes.as<std::size_t>();
-  const Tensor& y = call.outputs[0];
-  std::size_t rows = 1;
-  for (std::size_t i = 0; i < dimension; ++i) rows *= y.size(i);
-  const HbmView to = plain_rows(call.context, y, rows, y.elements() / rows, true);
-  std::size_t begin = 0;
-  for (const Tensor& input : call.inputs) {
-    if (input.elements() == 0) continue;
-    const Tensor x = contiguous(call.context, input);
-    const HbmView from = plain_rows(call.context, x, rows, x.elements() / rows, false);
-    copy_rows(core, from, to.columns(begin, begin + from.row_elements()));
-    begin += from.row_elements();
-  }
-}
-
-// Gathers the first row of each sequence by its number.
-inline void sequence_first(Core& core, const OperatorCall& call) {
-  const Rows x(call.context, call.inputs[0]);
-  const HbmView to = Rows::target(call.outputs[0]);
-  const Tensor first = soma::detail::first_rows(call.context, call.sequences);
-  const std::size_t count = first.elements();
-  Pair indices(core, DType::int32, (std::min)(count, lanes), 1);
-  Pair tiles(core, x.dtype(), (std::min)(count, lanes), (std::min)(x.columns(), piece));
-  for_pieces(count, lanes, [&](std::size_t row, std::size_t rows) {
-    const Tile index = indices.next(rows, 1);
-    core.dma.load(index, hbm(first).columns(row, row + 1).with_rows(rows, 1));
-    for_pieces(x.columns(), piece, [&](std::size_t column, std::size_t columns) {
-      const Tile tile = tiles.next(rows, columns);
-      core.dma.gather(tile, x.view().columns(column, column + columns), index);
-      core.dma.queue(store_queue)
-          .store(to.rows(row, row + rows).columns(column, column + columns), tile);
-    });
-  });
 }
 
 }  // namespace soma::programs

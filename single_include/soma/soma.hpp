@@ -6637,6 +6637,8 @@ struct MatmulSetting {
 struct AttentionSetting {
   std::size_t heads = 1;
   DropoutSetting dropout{};  // of the probabilities
+  // The first row of each sequence is its only query: the result has a row for each sequence.
+  bool first_rows = false;
 };
 
 struct EmbeddingSetting {
@@ -6852,7 +6854,8 @@ inline Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting = 
   return tape.apply(*tape.operators().max_pool, setting, {x});
 }
 inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting) {
-  return tape.apply(*tape.operators().attention, setting, {qkv});
+  const Var y = tape.apply(*tape.operators().attention, setting, {qkv});
+  return setting.first_rows ? tape.with_sequences(y, qkv.sequences().summary(tape.context())) : y;
 }
 
 // ---- rows
@@ -11892,6 +11895,13 @@ inline void check_sequences(std::string_view operation, const Tensor& tensor,
                                                   : " without sequences"),
          "rows that form sequences (Tape::constant of a Ragged)");
 }
+// Each of them has a first row. Error ragged.empty_sequence.
+inline void check_first_rows(std::string_view operation, const Sequences& sequences) {
+  for (std::size_t i = 0; i < sequences.count(); ++i)
+    if (sequences.length(i) == 0)
+      fail(error_id::ragged_empty_sequence, operation, "sequence " + std::to_string(i), "empty",
+           "at least one row in each sequence");
+}
 
 }  // namespace soma::detail
 
@@ -12803,11 +12813,11 @@ class MultiHeadAttention {
     bias = Var::parameter(context, Tensor::zeros(context, Shape{3 * options.width}));
   }
 
-  // x + dropout(output(attention(x))): the residual is fused into the last product. Rows of x form
-  // sequences.
-  Var operator()(Tape& tape, const Var& x, const Var& residual) const {
+  // residual + dropout(output(attention(x))): the sum is fused into the last product. Rows of x
+  // form sequences. With `first_rows` only the first of each is a query, and has a residual.
+  Var operator()(Tape& tape, const Var& x, const Var& residual, bool first_rows = false) const {
     const Var qkv = linear_at(site, tape, x, weight, bias);
-    const Var mixed = attention(tape, qkv, {heads, probabilities.setting(tape)});
+    const Var mixed = attention(tape, qkv, {heads, probabilities.setting(tape), first_rows});
     return output(tape, mixed, {.dropout = output_dropout.setting(tape)}, residual);
   }
   void collect(Collector& collector) const {
@@ -12844,12 +12854,15 @@ class TransformerEncoderLayer {
         activation(options.activation),
         norm_first(options.norm_first) {}
 
-  Var operator()(Tape& tape, const Var& x) const {
+  // Rows of x to as many, or with `first_rows` to [sequences, C]: those of the first rows of
+  // sequences, with the same bits. Only queries, keys and values are then computed of other rows.
+  Var operator()(Tape& tape, const Var& x, bool first_rows = false) const {
+    const Var residual = first_rows ? sequence_first(tape, x) : x;
     if (norm_first) {
-      const Var h = attention(tape, attention_norm(tape, x), x);
+      const Var h = attention(tape, attention_norm(tape, x), residual, first_rows);
       return feed_forward(tape, outer_norm(tape, h), h);
     }
-    const Var h = attention_norm(tape, attention(tape, x, x));
+    const Var h = attention_norm(tape, attention(tape, x, residual, first_rows));
     return outer_norm(tape, feed_forward(tape, h, h));
   }
   void collect(Collector& collector) const {
@@ -12875,6 +12888,15 @@ class TransformerEncoderLayer {
   }
 };
 
+struct EncoderSetting {
+  // Keeps only the input of each layer and computes the rest again in backward; not of the last
+  // one, whose backward comes at once. The same bits.
+  bool recompute = false;
+  // The result is that of the first row of each sequence, [sequences, C]. The last layer computes
+  // no more than it takes: see there.
+  bool first_rows = false;
+};
+
 class TransformerEncoder {
  public:
   TransformerEncoder() = default;
@@ -12882,19 +12904,16 @@ class TransformerEncoder {
     for (std::size_t i = 0; i < options.layers; ++i)
       layers.emplace_back(scope / "layer" / std::to_string(i), options);
   }
-  Var operator()(Tape& tape, Var x) const {
-    for (const TransformerEncoderLayer& layer : layers) x = layer(tape, x);
-    return x;
-  }
-  // Keeps only the input of each layer and computes the rest again in backward; not of the last
-  // one, whose backward comes at once.
-  Var checkpointed(Tape& tape, Var x) const {
+  Var operator()(Tape& tape, Var x, const EncoderSetting& setting = {}) const {
     for (std::size_t i = 0; i + 1 < layers.size(); ++i)
-      x = checkpoint(tape, std::span<const Var>(&x, 1),
-                     [layer = layers[i]](Tape& inner, std::span<const Var> inputs) {
-                       return layer(inner, inputs[0]);
-                     });
-    return layers.empty() ? x : layers.back()(tape, x);
+      x = setting.recompute
+              ? checkpoint(tape, std::span<const Var>(&x, 1),
+                           [layer = layers[i]](Tape& inner, std::span<const Var> inputs) {
+                             return layer(inner, inputs[0]);
+                           })
+              : layers[i](tape, x);
+    if (layers.empty()) return setting.first_rows ? sequence_first(tape, x) : x;
+    return layers.back()(tape, x, setting.first_rows);
   }
   void collect(Collector& collector) const {
     for (std::size_t i = 0; i < layers.size(); ++i)
@@ -12925,17 +12944,25 @@ struct BertConfig {
   static BertConfig tiny() { return {.width = 128, .layers = 2, .heads = 2, .inner = 512}; }
 };
 
-// The multiplications and additions of a training step on these sequences, forward and backward
-// (which is twice forward), without recomputation: products of the layers, attention, pooler.
+// The multiplications and additions that the loss of a classifier's training step on these
+// sequences depends on, forward and backward (which is twice forward), without recomputation:
+// products of the layers, attention, pooler. In the last layer those are keys and values of all
+// tokens, and the rest of first tokens.
 inline double training_flops(const BertConfig& config, const Sequences& sequences) {
   const auto width = static_cast<double>(config.width), inner = static_cast<double>(config.inner);
+  const auto rows = static_cast<double>(sequences.rows());
+  const auto count = static_cast<double>(sequences.count());
   double pairs = 0;
   for (std::size_t i = 0; i < sequences.count(); ++i)
     pairs += static_cast<double>(sequences.length(i)) * static_cast<double>(sequences.length(i));
-  const double layer = static_cast<double>(sequences.rows()) * 2 * width * (4 * width + 2 * inner) +
-                       pairs * 4 * width;
-  const double pooler = static_cast<double>(sequences.count()) * 2 * width * width;
-  return 3 * (static_cast<double>(config.layers) * layer + pooler);
+  // Of so many queries, and pairs of one with a key.
+  const auto layer = [&](double queries, double scores) {
+    return rows * 4 * width * width + queries * 4 * width * (width + inner) + scores * 4 * width;
+  };
+  double forward = count * 2 * width * width;
+  if (config.layers != 0)
+    forward += static_cast<double>(config.layers - 1) * layer(rows, pairs) + layer(count, rows);
+  return 3 * forward;
 }
 
 class BertModel {
@@ -12969,14 +12996,20 @@ class BertModel {
   // Errors operator.inputs, operator.sequences, models.sequence_length, operator.value (an id
   // outside the vocabulary).
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    const Var embedded = embed(tape, ids, token_types);
-    return config.recompute ? encoder.checkpointed(tape, embedded) : encoder(tape, embedded);
+    return encoder(tape, embed(tape, ids, token_types), {.recompute = config.recompute});
   }
 
-  // tanh of a linear function of each sequence's first hidden state: [sequences, width]. Error
-  // ragged.empty_sequence.
-  Var pool(Tape& tape, const Var& hidden) const {
-    return pooler(tape, sequence_first(tape, hidden), {.activation = Activation::tanh});
+  // The hidden state of each sequence's first token, [sequences, width]: the same bits as
+  // sequence_first() of all of them, without what the last layer would compute for others. Errors
+  // as above, and ragged.empty_sequence.
+  Var first(Tape& tape, const Var& ids, const Var& token_types = {}) const {
+    return encoder(tape, embed(tape, ids, token_types),
+                   {.recompute = config.recompute, .first_rows = true});
+  }
+
+  // tanh of a linear function of each sequence's first hidden state: [sequences, width].
+  Var pool(Tape& tape, const Var& first) const {
+    return pooler(tape, first, {.activation = Activation::tanh});
   }
 
   void collect(nn::Collector& collector) const {
@@ -13053,7 +13086,7 @@ class BertClassifier {
 
   // Logits [sequences, labels], fp32. Errors as BertModel.
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    const Var pooled = dropout(tape, bert.pool(tape, bert(tape, ids, token_types)));
+    const Var pooled = dropout(tape, bert.pool(tape, bert.first(tape, ids, token_types)));
     return classifier(
         tape, pooled.value().dtype() == DType::fp32 ? pooled : cast(tape, pooled, DType::fp32));
   }
@@ -16371,15 +16404,6 @@ class AttentionBackward {
 
 }  // namespace
 
-static inline void attention_backward_kernel(const AttentionArgs& args) noexcept {
-  if (args.queries != 0 && args.keys != 0) return AttentionBackward(args).run();
-  RowWriter dq(args.dq), dk(args.dk), dv(args.dv);
-  ChunkBuffer buffer;
-  write_zeros(dq, args.queries, args.width, buffer);
-  write_zeros(dk, args.keys, args.width, buffer);
-  write_zeros(dv, args.keys, args.width, buffer);
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();
@@ -16570,13 +16594,178 @@ class AttentionForward {
 
 }  // namespace
 
-static inline void attention_forward_kernel(const AttentionArgs& args) noexcept {
-  if (args.queries == 0) return;
-  if (args.keys != 0) return AttentionForward(args).run();
-  RowWriter writer(args.out);
-  ChunkBuffer buffer;
-  write_zeros(writer, args.queries, args.width, buffer);
-  if (args.log_sum_exp != nullptr) std::fill_n(args.log_sum_exp, args.queries, minus_infinity);
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/attention_one_query-inl.hpp
+// Attention of a single query, forward and backward: scores lie side by side in a row instead of
+// across a panel of which one column would be in use. The sums and their order are those of
+// panels, so are the bits.
+
+#if defined(SOMA_KERNELS_ATTENTION_ONE_QUERY_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ATTENTION_ONE_QUERY_INL_HPP
+#undef SOMA_KERNELS_ATTENTION_ONE_QUERY_INL_HPP
+#else
+#define SOMA_KERNELS_ATTENTION_ONE_QUERY_INL_HPP
+#endif
+
+// ---- soma/kernels/softmax-inl.hpp
+// Softmax over rows, forward and backward, and what cross-entropy shares with it.
+
+#if defined(SOMA_KERNELS_SOFTMAX_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_SOFTMAX_INL_HPP
+#undef SOMA_KERNELS_SOFTMAX_INL_HPP
+#else
+#define SOMA_KERNELS_SOFTMAX_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+static inline float largest_of_row(CachedRow& x, std::size_t columns) {
+  LaneSums<1> largest(-std::numeric_limits<float>::infinity());
+  for_each_chunk(columns, [&](std::size_t first, std::size_t count) {
+    largest_of_run(x.read(first, count), count, largest);
+  });
+  return largest.meet(0, [](float a, float b) { return a < b ? b : a; });
+}
+
+// Adds exp(x - largest).
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_exponentials(const float* x, std::size_t count,
+                                                           float largest, LaneSums<1>& sums) {
+  const FloatVector shift = hn::Set(Floats(), largest);
+  accumulate<1, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
+    sum[0] = hn::Add(sum[0], exp_lanes(Floats(), hn::Sub(v, shift)));
+  });
+}
+
+// The same, kept in `out`.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void write_exponentials(const float* x, std::size_t count,
+                                                             float largest, float* out,
+                                                             LaneSums<1>& sums) {
+  const FloatVector shift = hn::Set(Floats(), largest);
+  accumulate_and_write<1, 1>({x}, out, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
+    const FloatVector e = exp_lanes(Floats(), hn::Sub(v, shift));
+    sum[0] = hn::Add(sum[0], e);
+    return e;
+  });
+}
+
+static inline float log_of(float x) {
+  return hn::GetLane(log_lanes(Floats(), hn::Set(Floats(), x)));
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_run(const float* x, std::size_t count, float factor,
+                                                    float* out) {
+  const FloatVector scale = hn::Set(Floats(), factor);
+  map_vectors<1>({x}, out, count, [&](FloatVector v) HWY_ATTR { return hn::Mul(v, scale); });
+}
+
+// exp(x - largest) * factor: what write_exponentials and scale_run give.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void exponential_run(const float* x, std::size_t count,
+                                                          float largest, float factor, float* out) {
+  const FloatVector shift = hn::Set(Floats(), largest), scale = hn::Set(Floats(), factor);
+  map_vectors<1>({x}, out, count, [&](FloatVector v) HWY_ATTR {
+    return hn::Mul(exp_lanes(Floats(), hn::Sub(v, shift)), scale);
+  });
+}
+
+// (x - largest) - logarithm of the sum of exponentials
+HWY_NOINLINE HWY_MAYBE_UNUSED static void log_softmax_run(const float* x, std::size_t count,
+                                                          float largest, float logarithm,
+                                                          float* out) {
+  const FloatVector shift = hn::Set(Floats(), largest), rest = hn::Set(Floats(), logarithm);
+  map_vectors<1>({x}, out, count,
+                 [&](FloatVector v) HWY_ATTR { return hn::Sub(hn::Sub(v, shift), rest); });
+}
+
+static inline void softmax_kernel(const SoftmaxArgs& args) noexcept {
+  CachedRow x(args.x, args.columns);
+  RowWriter writer(args.y);
+  // A plain target holds the exponentials until their sum is known; for another they are computed
+  // twice.
+  const bool keep = writer.direct() && !args.logarithm;
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    x.start(row);
+    const float largest = largest_of_row(x, args.columns);
+    LaneSums<1> sums;
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      const float* from = x.read(first, count);
+      if (keep)
+        write_exponentials(from, count, largest, writer.place(row, first), sums);
+      else
+        add_exponentials(from, count, largest, sums);
+    });
+    const float total = sums.total(), inverse = 1 / total;
+    const float logarithm = args.logarithm ? log_of(total) : 0;
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      float* to = writer.place(row, first);
+      if (keep)
+        scale_run(to, count, inverse, to);
+      else if (args.logarithm)
+        log_softmax_run(x.read(first, count), count, largest, logarithm, to);
+      else
+        exponential_run(x.read(first, count), count, largest, inverse, to);
+      writer.finish(row, first, count);
+    });
+  }
+}
+
+// ---- backward
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_products(const float* a, const float* b,
+                                                       std::size_t count, LaneSums<1>& sums) {
+  accumulate<1, 2>({a, b}, count, sums,
+                   [](FloatVector* sum, FloatVector v, FloatVector w)
+                       HWY_ATTR { sum[0] = fused(Floats(), v, w, sum[0]); });
+}
+
+// y * (dy - sum of y * dy)
+HWY_NOINLINE HWY_MAYBE_UNUSED static void softmax_gradient_run(const float* y, const float* dy,
+                                                               std::size_t count, float sum,
+                                                               float* out) {
+  const FloatVector offset = hn::Set(Floats(), sum);
+  map_vectors<2>({y, dy}, out, count, [&](FloatVector v, FloatVector g) HWY_ATTR {
+    return hn::Mul(v, hn::Sub(g, offset));
+  });
+}
+
+// dy - exp(y) * sum of dy
+HWY_NOINLINE HWY_MAYBE_UNUSED static void log_softmax_gradient_run(const float* y, const float* dy,
+                                                                   std::size_t count, float sum,
+                                                                   float* out) {
+  const FloatVector slope = hn::Set(Floats(), -sum);
+  map_vectors<2>({y, dy}, out, count, [&](FloatVector v, FloatVector g) HWY_ATTR {
+    return fused(Floats(), exp_lanes(Floats(), v), slope, g);
+  });
+}
+
+static inline void softmax_backward_kernel(const SoftmaxArgs& args) noexcept {
+  CachedRow y(args.y_in, args.columns), dy(args.dy, args.columns);
+  RowWriter writer(args.dx);
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    y.start(row);
+    dy.start(row);
+    LaneSums<1> sums;
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      if (args.logarithm)
+        add_run(dy.read(first, count), count, sums);
+      else
+        add_products(y.read(first, count), dy.read(first, count), count, sums);
+    });
+    const float sum = sums.total();
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      const auto gradient = args.logarithm ? log_softmax_gradient_run : softmax_gradient_run;
+      gradient(y.read(first, count), dy.read(first, count), count, sum, writer.place(row, first));
+      writer.finish(row, first, count);
+    });
+  }
 }
 
 }  // namespace HWY_NAMESPACE
@@ -16590,14 +16779,237 @@ HWY_AFTER_NAMESPACE();
 HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
-// Keys need no room of their own: they pass in blocks.
+// One packed panel: c (+)= a b for a row a.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_row_panel(std::size_t steps, const float* a,
+                                                             const float* b, float* c, bool fresh) {
+  constexpr std::size_t vectors = micro_columns / float_lanes;
+  const Floats d;
+  FloatVector sums[vectors];
+  for (std::size_t i = 0; i < vectors; ++i)
+    sums[i] = fresh ? hn::Zero(d) : hn::Load(d, c + i * float_lanes);
+  for (std::size_t step = 0; step < steps; ++step, b += micro_columns) {
+    const FloatVector factor = hn::Set(d, a[step]);
+    for (std::size_t i = 0; i < vectors; ++i)
+      sums[i] = hn::MulAdd(factor, hn::Load(d, b + i * float_lanes), sums[i]);
+  }
+  for (std::size_t i = 0; i < vectors; ++i) hn::Store(sums[i], d, c + i * float_lanes);
+}
+
+// c (+)= a b for a row a and b as pack_columns_whole leaves it; from zero where `fresh`. Writes
+// whole panels.
+static inline void multiply_row(std::size_t columns, std::size_t depth, const float* a,
+                                const float* b, float* c, bool fresh) {
+  for (std::size_t k = 0; k < depth; k += pack_depth) {
+    const std::size_t part = (std::min)(pack_depth, depth - k);
+    for (std::size_t column = 0; column < columns; column += micro_columns)
+      multiply_row_panel(part, a + k, b + column * part, c + column, fresh && k == 0);
+    b += packed_columns_floats(columns, part);
+  }
+}
+
+// A product with one term: x * factor, added to zero as longer ones are.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_run(const float* x, std::size_t count,
+                                                       float factor, float* out) {
+  const Floats d;
+  const FloatVector all = hn::Set(d, factor);
+  map_vectors<1>({x}, out, count,
+                 [&](FloatVector v) HWY_ATTR { return hn::MulAdd(v, all, hn::Zero(d)); });
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+struct OneQuerySpace {
+  PackBuffer* pack;
+  float *q, *dout, *sums;  // [width]; sums: of values, or dq
+  float *across, *along;   // a block of keys or values, packed with keys as columns, and as steps
+  float *scores, *dp;      // [key_block]
+  float* words;            // [key_block], as floats: they are only moved
+  float *log_sum_exp, *delta;  // [query_panel] times the same
+
+  OneQuerySpace(Carver& carver, std::size_t width)
+      : pack(reinterpret_cast<PackBuffer*>(carver.bytes(sizeof(PackBuffer)))),
+        q(carver.floats(whole_units(width, micro_columns))),
+        dout(carver.floats(whole_units(width, micro_columns))),
+        sums(carver.floats(whole_units(width, micro_columns))),
+        across(carver.floats(packed_columns_floats(key_block, width))),
+        along(carver.floats(packed_columns_floats(width, key_block))),
+        scores(carver.floats(whole_units(key_block, micro_columns))),
+        dp(carver.floats(whole_units(key_block, micro_columns))),
+        words(carver.floats(whole_units(key_block, micro_columns) + 8 + philox_padding)),
+        log_sum_exp(carver.floats(query_panel)),
+        delta(carver.floats(query_panel)) {}
+};
+
+class OneQuery {
+ public:
+  explicit OneQuery(const AttentionArgs& args)
+      : args_(args), carver_(args.workspace), space_(carver_, args.width) {
+    new (space_.pack) PackBuffer;
+    read(args.q, space_.q);
+  }
+
+  void forward() {
+    float largest = minus_infinity, sum = 0;
+    for (std::size_t first = 0; first < args_.keys; first += key_block) {
+      const std::size_t keys = (std::min)(key_block, args_.keys - first);
+      make_scores(first, keys);
+      LaneSums<1> most(largest), exponentials;
+      largest_of_run(space_.scores, keys, most);
+      const float next = most.meet(0, [](float a, float b) { return a < b ? b : a; });
+      const FloatVector shift = score_shift(hn::Set(Floats(), next));
+      const float correction =
+          hn::GetLane(exp_lanes(Floats(), hn::Sub(hn::Set(Floats(), largest), shift)));
+      write_exponentials(space_.scores, keys, hn::GetLane(shift), space_.scores, exponentials);
+      sum = hn::GetLane(fused(Floats(), hn::Set(Floats(), sum), hn::Set(Floats(), correction),
+                              hn::Set(Floats(), exponentials.total())));
+      largest = next;
+      if (args_.dropout.threshold != 0)
+        drop_in_place(args_.dropout, args_.dropout.draw.index + first, keys, space_.scores);
+      if (first != 0) scale_run(space_.sums, args_.width, correction, space_.sums);
+      add_rows(args_.v, first, keys, space_.scores);
+    }
+    scale_run(space_.sums, args_.width, 1 / sum, space_.sums);
+    write(args_.out);
+    if (args_.log_sum_exp != nullptr) *args_.log_sum_exp = largest + log_of(sum);
+  }
+
+  void backward() {
+    read(args_.dout, space_.dout);
+    std::fill_n(space_.log_sum_exp, query_panel, *args_.log_sum_exp);
+    std::fill_n(space_.delta, query_panel, sum_outputs());
+    RowWriter dk(args_.dk), dv(args_.dv);
+    const auto differentiate =
+        args_.dropout.threshold != 0 ? differentiate_scores<true> : differentiate_scores<false>;
+    for (std::size_t first = 0; first < args_.keys; first += key_block) {
+      const std::size_t keys = (std::min)(key_block, args_.keys - first);
+      make_scores(first, keys);
+      multiply_across(args_.v, first, keys, space_.dout, space_.dp);
+      draw_words(first, keys);
+      for (std::size_t key = 0; key < keys; key += query_panel)
+        differentiate(space_.scores + key, space_.dp + key, 1, space_.log_sum_exp, space_.delta,
+                      args_.scale, args_.dropout, space_.words + key);
+      for (std::size_t key = 0; key < keys; ++key) {
+        write_product(space_.dout, space_.scores[key], first + key, dv);
+        write_product(space_.q, space_.dp[key], first + key, dk);
+      }
+      add_rows(args_.k, first, keys, space_.dp);
+    }
+    write(args_.dq);
+  }
+
+ private:
+  void read(const MatrixOperand& operand, float* row) const {
+    const RowReader reader(operand);
+    ChunkBuffer buffer;
+    for_each_chunk(args_.width, [&](std::size_t column, std::size_t count) {
+      std::memcpy(row + column, reader.read(0, column, count, buffer.values),
+                  count * sizeof(float));
+    });
+  }
+
+  // row of `keys` = x times the rows of keys or values, turned.
+  void multiply_across(const MatrixOperand& rows, std::size_t first, std::size_t keys,
+                       const float* x, float* row) {
+    const PackSource lines(rows, args_.keys, rows.row_stride, rows.column_stride);
+    pack_columns_whole(lines, first, keys, 0, args_.width, *space_.pack, space_.across);
+    multiply_row(keys, args_.width, x, space_.across, row, true);
+  }
+  // sums (+)= weights times the rows of keys or values.
+  void add_rows(const MatrixOperand& rows, std::size_t first, std::size_t keys,
+                const float* weights) {
+    const PackSource steps(rows, args_.width, rows.column_stride, rows.row_stride);
+    pack_columns_whole(steps, 0, args_.width, first, keys, *space_.pack, space_.along);
+    multiply_row(args_.width, keys, weights, space_.along, space_.sums, first == 0);
+  }
+
+  void make_scores(std::size_t first, std::size_t keys) {
+    multiply_across(args_.k, first, keys, space_.q, space_.scores);
+    scale_run(space_.scores, keys, args_.scale, space_.scores);
+  }
+
+  void draw_words(std::size_t first, std::size_t keys) {
+    if (args_.dropout.threshold == 0) return;
+    const std::uint64_t index = args_.dropout.draw.index + first;
+    const auto lead = static_cast<std::size_t>(index % 4);
+    philox_words(args_.dropout.draw, index / 4, (lead + keys + 3) / 4,
+                 reinterpret_cast<std::uint32_t*>(space_.words));
+    std::memmove(space_.words, space_.words + lead, keys * sizeof(float));
+  }
+
+  float sum_outputs() const {
+    const RowReader out(args_.forward_out);
+    ChunkBuffer buffer;
+    LaneSums<1> sums;
+    for_each_chunk(args_.width, [&](std::size_t column, std::size_t count) {
+      add_row_products(space_.dout + column, out.read(0, column, count, buffer.values), count,
+                       sums);
+    });
+    return sums.total();
+  }
+
+  void write_product(const float* row, float factor, std::size_t key, RowWriter& writer) const {
+    for_each_chunk(args_.width, [&](std::size_t column, std::size_t count) {
+      multiply_run(row + column, count, factor, writer.place(key, column));
+      writer.finish(key, column, count);
+    });
+  }
+  void write(const MatrixTarget& target) const {
+    RowWriter writer(target);
+    for_each_chunk(args_.width, [&](std::size_t column, std::size_t count) {
+      writer.write(0, column, space_.sums + column, count);
+    });
+  }
+
+  const AttentionArgs& args_;
+  Carver carver_;
+  OneQuerySpace space_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+static inline void attention_forward_kernel(const AttentionArgs& args) noexcept {
+  if (args.queries == 0) return;
+  if (args.keys != 0)
+    return args.queries == 1 ? OneQuery(args).forward() : AttentionForward(args).run();
+  RowWriter writer(args.out);
+  ChunkBuffer buffer;
+  write_zeros(writer, args.queries, args.width, buffer);
+  if (args.log_sum_exp != nullptr) std::fill_n(args.log_sum_exp, args.queries, minus_infinity);
+}
+
+static inline void attention_backward_kernel(const AttentionArgs& args) noexcept {
+  if (args.queries != 0 && args.keys != 0)
+    return args.queries == 1 ? OneQuery(args).backward() : AttentionBackward(args).run();
+  RowWriter dq(args.dq), dk(args.dk), dv(args.dv);
+  ChunkBuffer buffer;
+  write_zeros(dq, args.queries, args.width, buffer);
+  write_zeros(dk, args.keys, args.width, buffer);
+  write_zeros(dv, args.keys, args.width, buffer);
+}
+
+// Enough for fewer queries, too. Keys need no room of their own: they pass in blocks.
 static inline std::size_t attention_workspace_bytes(std::size_t queries, std::size_t,
                                                     std::size_t width) noexcept {
-  Carver forward(nullptr), backward(nullptr);
+  Carver one(nullptr), forward(nullptr), backward(nullptr);
+  OneQuerySpace(one, width);
+  if (queries <= 1) return one.used();
   ForwardSpace(forward, queries, width);
   BackwardSpace(backward, queries, width);
-  return (std::max)(forward.used(), backward.used());
+  return (std::max)({one.used(), forward.used(), backward.used()});
 }
 
 static constexpr AttentionKernels attention_kernels{
@@ -19511,169 +19923,6 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_LOSS_INL_HPP
 #endif
 
-// ---- soma/kernels/softmax-inl.hpp
-// Softmax over rows, forward and backward, and what cross-entropy shares with it.
-
-#if defined(SOMA_KERNELS_SOFTMAX_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_SOFTMAX_INL_HPP
-#undef SOMA_KERNELS_SOFTMAX_INL_HPP
-#else
-#define SOMA_KERNELS_SOFTMAX_INL_HPP
-#endif
-
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-static inline float largest_of_row(CachedRow& x, std::size_t columns) {
-  LaneSums<1> largest(-std::numeric_limits<float>::infinity());
-  for_each_chunk(columns, [&](std::size_t first, std::size_t count) {
-    largest_of_run(x.read(first, count), count, largest);
-  });
-  return largest.meet(0, [](float a, float b) { return a < b ? b : a; });
-}
-
-// Adds exp(x - largest).
-HWY_NOINLINE HWY_MAYBE_UNUSED static void add_exponentials(const float* x, std::size_t count,
-                                                           float largest, LaneSums<1>& sums) {
-  const FloatVector shift = hn::Set(Floats(), largest);
-  accumulate<1, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
-    sum[0] = hn::Add(sum[0], exp_lanes(Floats(), hn::Sub(v, shift)));
-  });
-}
-
-// The same, kept in `out`.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void write_exponentials(const float* x, std::size_t count,
-                                                             float largest, float* out,
-                                                             LaneSums<1>& sums) {
-  const FloatVector shift = hn::Set(Floats(), largest);
-  accumulate_and_write<1, 1>({x}, out, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
-    const FloatVector e = exp_lanes(Floats(), hn::Sub(v, shift));
-    sum[0] = hn::Add(sum[0], e);
-    return e;
-  });
-}
-
-static inline float log_of(float x) {
-  return hn::GetLane(log_lanes(Floats(), hn::Set(Floats(), x)));
-}
-
-HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_run(const float* x, std::size_t count, float factor,
-                                                    float* out) {
-  const FloatVector scale = hn::Set(Floats(), factor);
-  map_vectors<1>({x}, out, count, [&](FloatVector v) HWY_ATTR { return hn::Mul(v, scale); });
-}
-
-// exp(x - largest) * factor: what write_exponentials and scale_run give.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void exponential_run(const float* x, std::size_t count,
-                                                          float largest, float factor, float* out) {
-  const FloatVector shift = hn::Set(Floats(), largest), scale = hn::Set(Floats(), factor);
-  map_vectors<1>({x}, out, count, [&](FloatVector v) HWY_ATTR {
-    return hn::Mul(exp_lanes(Floats(), hn::Sub(v, shift)), scale);
-  });
-}
-
-// (x - largest) - logarithm of the sum of exponentials
-HWY_NOINLINE HWY_MAYBE_UNUSED static void log_softmax_run(const float* x, std::size_t count,
-                                                          float largest, float logarithm,
-                                                          float* out) {
-  const FloatVector shift = hn::Set(Floats(), largest), rest = hn::Set(Floats(), logarithm);
-  map_vectors<1>({x}, out, count,
-                 [&](FloatVector v) HWY_ATTR { return hn::Sub(hn::Sub(v, shift), rest); });
-}
-
-static inline void softmax_kernel(const SoftmaxArgs& args) noexcept {
-  CachedRow x(args.x, args.columns);
-  RowWriter writer(args.y);
-  // A plain target holds the exponentials until their sum is known; for another they are computed
-  // twice.
-  const bool keep = writer.direct() && !args.logarithm;
-  for (std::size_t row = 0; row < args.rows; ++row) {
-    x.start(row);
-    const float largest = largest_of_row(x, args.columns);
-    LaneSums<1> sums;
-    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
-      const float* from = x.read(first, count);
-      if (keep)
-        write_exponentials(from, count, largest, writer.place(row, first), sums);
-      else
-        add_exponentials(from, count, largest, sums);
-    });
-    const float total = sums.total(), inverse = 1 / total;
-    const float logarithm = args.logarithm ? log_of(total) : 0;
-    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
-      float* to = writer.place(row, first);
-      if (keep)
-        scale_run(to, count, inverse, to);
-      else if (args.logarithm)
-        log_softmax_run(x.read(first, count), count, largest, logarithm, to);
-      else
-        exponential_run(x.read(first, count), count, largest, inverse, to);
-      writer.finish(row, first, count);
-    });
-  }
-}
-
-// ---- backward
-
-HWY_NOINLINE HWY_MAYBE_UNUSED static void add_products(const float* a, const float* b,
-                                                       std::size_t count, LaneSums<1>& sums) {
-  accumulate<1, 2>({a, b}, count, sums,
-                   [](FloatVector* sum, FloatVector v, FloatVector w)
-                       HWY_ATTR { sum[0] = fused(Floats(), v, w, sum[0]); });
-}
-
-// y * (dy - sum of y * dy)
-HWY_NOINLINE HWY_MAYBE_UNUSED static void softmax_gradient_run(const float* y, const float* dy,
-                                                               std::size_t count, float sum,
-                                                               float* out) {
-  const FloatVector offset = hn::Set(Floats(), sum);
-  map_vectors<2>({y, dy}, out, count, [&](FloatVector v, FloatVector g) HWY_ATTR {
-    return hn::Mul(v, hn::Sub(g, offset));
-  });
-}
-
-// dy - exp(y) * sum of dy
-HWY_NOINLINE HWY_MAYBE_UNUSED static void log_softmax_gradient_run(const float* y, const float* dy,
-                                                                   std::size_t count, float sum,
-                                                                   float* out) {
-  const FloatVector slope = hn::Set(Floats(), -sum);
-  map_vectors<2>({y, dy}, out, count, [&](FloatVector v, FloatVector g) HWY_ATTR {
-    return fused(Floats(), exp_lanes(Floats(), v), slope, g);
-  });
-}
-
-static inline void softmax_backward_kernel(const SoftmaxArgs& args) noexcept {
-  CachedRow y(args.y_in, args.columns), dy(args.dy, args.columns);
-  RowWriter writer(args.dx);
-  for (std::size_t row = 0; row < args.rows; ++row) {
-    y.start(row);
-    dy.start(row);
-    LaneSums<1> sums;
-    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
-      if (args.logarithm)
-        add_run(dy.read(first, count), count, sums);
-      else
-        add_products(y.read(first, count), dy.read(first, count), count, sums);
-    });
-    const float sum = sums.total();
-    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
-      const auto gradient = args.logarithm ? log_softmax_gradient_run : softmax_gradient_run;
-      gradient(y.read(first, count), dy.read(first, count), count, sum, writer.place(row, first));
-      writer.finish(row, first, count);
-    });
-  }
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-
-#endif
-
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -22502,7 +22751,8 @@ inline void accumulate(Context& context, Gradient& total, Gradient more) {
 // ---- soma/ops/attention.hpp
 // Multi-head self-attention over the sequences of a batch (arXiv 1706.03762). The input holds
 // queries, keys and values side by side: [rows, 3 C]; heads are C / heads columns of each. Rows
-// attend to the rows of their own sequence, so there is nothing to pad and nothing to mask.
+// attend to the rows of their own sequence, so there is nothing to pad and nothing to mask. The
+// result is [rows, C], or [sequences, C] where only first rows are queries: the same rows of it.
 
 // ---- soma/ops/dropout.hpp
 // Dropout ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting", Srivastava et al.,
@@ -22640,6 +22890,7 @@ inline void attention_shape(const ShapeCall& call) {
   check_rank("attention", "qkv", qkv, 2);
   check_floating("attention", "qkv", qkv);
   check_sequences("attention", qkv, call.sequences);
+  if (setting.first_rows) check_first_rows("attention", call.sequences);
   check_dropout("attention", setting.dropout);
   if (setting.heads == 0 || qkv.size(1) % (3 * setting.heads) != 0)
     fail(error_id::operator_value, "attention", "heads", std::to_string(setting.heads),
@@ -22650,13 +22901,20 @@ inline void attention_shape(const ShapeCall& call) {
                                         (std::max)(call.sequences.length(i), std::size_t{1}) - 1,
                                         0));
   }
-  call.outputs[0] = {Shape{qkv.size(0), qkv.size(1) / 3}, qkv.dtype()};
+  const std::size_t queries = setting.first_rows ? call.sequences.count() : qkv.size(0);
+  call.outputs[0] = {Shape{queries, qkv.size(1) / 3}, qkv.dtype()};
   // log-sum-exp of each row of scores: what backward recomputes the probabilities from.
-  call.outputs[1] = {Shape{setting.heads, qkv.size(0)}, DType::fp32};
+  call.outputs[1] = {Shape{setting.heads, queries}, DType::fp32};
 }
 
-// Calls run(args) for each sequence and head, with what forward and backward share filled in. Parts
-// of about equal cost go to the executor.
+// Where a head of a sequence is: its first row of qkv and of the result, the head's first column of
+// queries, keys, values and the result each.
+struct HeadPlace {
+  std::size_t row, result_row, column;
+};
+
+// Calls run(args, place) for each sequence and head, with what forward and backward share filled
+// in. Parts of about equal cost go to the executor.
 template <class Run>
 void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_exp,
                    const Run& run_head) {
@@ -22664,10 +22922,12 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
   const Sequences& sequences = call.sequences;
   const AttentionKernels& kernels = call.context.kernels().attention;
   const std::size_t channels = qkv.size(1) / 3, width = channels / setting.heads;
-  const std::size_t rows = qkv.size(0), longest = sequences.longest();
+  const std::size_t longest = sequences.longest();
+  const std::size_t results = setting.first_rows ? sequences.count() : qkv.size(0);
+  const auto queries = [&](std::size_t length) { return setting.first_rows ? 1 : length; };
   const auto cost = [&](std::size_t sequence) {
     const std::size_t length = sequences.length(sequence);
-    return length * (length + 64) * width;
+    return length * (queries(length) + 64) * width;
   };
   std::size_t total = 0;
   for (std::size_t i = 0; i < sequences.count(); ++i) total += cost(i) * setting.heads;
@@ -22677,8 +22937,8 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
   const std::size_t tasks =
       most == 1 ? 1 : (std::min)(most, static_cast<std::size_t>(call.context.executor().width));
   const std::size_t workspace =
-      (kernels.workspace_bytes(longest, longest, width) + memory_alignment - 1) / memory_alignment *
-      memory_alignment;
+      (kernels.workspace_bytes(queries(longest), longest, width) + memory_alignment - 1) /
+      memory_alignment * memory_alignment;
   const Storage memory =
       Storage::allocate(call.context.heap(), checked_multiply(workspace, tasks, "attention"));
   const float scale = 1.0f / std::sqrt(static_cast<float>(width));
@@ -22692,14 +22952,18 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
         const std::size_t begin = at;
         at += cost(sequence);
         if (begin < first || begin >= last || at == begin) continue;
-        const std::size_t row = sequences.begin(sequence), length = sequences.length(sequence);
-        AttentionArgs args{.queries = length, .keys = length, .width = width};
+        const HeadPlace place{
+            .row = sequences.begin(sequence),
+            .result_row = setting.first_rows ? sequence : sequences.begin(sequence),
+            .column = head * width};
+        const std::size_t length = sequences.length(sequence);
+        AttentionArgs args{.queries = queries(length), .keys = length, .width = width};
         const MatrixOperand all = operand(qkv);
-        args.q = part(all, row, head * width);
-        args.k = part(all, row, channels + head * width);
-        args.v = part(all, row, 2 * channels + head * width);
+        args.q = part(all, place.row, place.column);
+        args.k = part(all, place.row, channels + place.column);
+        args.v = part(all, place.row, 2 * channels + place.column);
         args.scale = scale;
-        args.log_sum_exp = log_sum_exp + head * rows + row;
+        args.log_sum_exp = log_sum_exp + head * results + place.result_row;
         args.workspace = memory.data() + index * workspace;
         args.dropout.threshold = dropout_threshold(setting.dropout);
         if (args.dropout.threshold != 0) {
@@ -22708,17 +22972,18 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
           args.dropout.draw = setting.dropout.draw;
           args.dropout.draw.index = attention_index(sequences.ordinal(sequence), head, 0, 0);
         }
-        run_head(args, row, head * width);
+        run_head(args, place);
       }
   });
 }
 
 // Of so many products of a sequence's queries and keys.
 inline double attention_operations(const OperatorCall& call, double products) {
+  const bool first_rows = call.attributes.as<AttentionSetting>().first_rows;
   double pairs = 0;
   for (std::size_t i = 0; i < call.sequences.count(); ++i) {
     const auto length = static_cast<double>(call.sequences.length(i));
-    pairs += length * length;
+    pairs += (first_rows ? 1 : length) * length;
   }
   return products * 2.0 * pairs * static_cast<double>(call.inputs[0].size(1)) / 3;
 }
@@ -22733,8 +22998,8 @@ inline void attention_host(const OperatorCall& call) {
   const Tensor& qkv = call.inputs[0];
   const MatrixTarget out = target(call.outputs[0]);
   for_each_head(call, qkv, call.outputs[1].mutable_data<float>(),
-                [&](AttentionArgs& args, std::size_t row, std::size_t column) {
-                  args.out = part(out, row, column);
+                [&](AttentionArgs& args, const HeadPlace& place) {
+                  args.out = part(out, place.result_row, place.column);
                   call.context.kernels().attention.forward(args);
                 });
 }
@@ -22753,15 +23018,18 @@ inline void attention_backward_host(const OperatorCall& call) {
   const MatrixTarget dqkv = target(call.outputs[0]);
   // The kernel's pointer serves both directions; backward only reads.
   auto* log_sum_exp = const_cast<float*>(call.inputs[2].data<float>());
-  for_each_head(call, qkv, log_sum_exp,
-                [&](AttentionArgs& args, std::size_t row, std::size_t column) {
-                  args.forward_out = part(operand(out), row, column);
-                  args.dout = part(operand(dout), row, column);
-                  args.dq = part(dqkv, row, column);
-                  args.dk = part(dqkv, row, channels + column);
-                  args.dv = part(dqkv, row, 2 * channels + column);
-                  call.context.kernels().attention.backward(args);
-                });
+  for_each_head(call, qkv, log_sum_exp, [&](AttentionArgs& args, const HeadPlace& place) {
+    args.forward_out = part(operand(out), place.result_row, place.column);
+    args.dout = part(operand(dout), place.result_row, place.column);
+    args.dq = part(dqkv, place.row, place.column);
+    args.dk = part(dqkv, place.row, channels + place.column);
+    args.dv = part(dqkv, place.row, 2 * channels + place.column);
+    call.context.kernels().attention.backward(args);
+    // Rows that were no queries.
+    for (std::size_t i = args.queries; i < args.keys; ++i)
+      std::memset(part(dqkv, place.row + i, place.column).data, 0,
+                  args.width * size_of(dqkv.dtype));
+  });
 }
 
 inline void attention_gradient(const GradientCall& call);
@@ -22772,12 +23040,13 @@ inline std::vector<ReferenceTensor> attention_reference(
   const ReferenceTensor& qkv = inputs[0];
   const std::size_t channels = qkv.shape[1] / 3, width = channels / setting.heads;
   const std::uint32_t threshold = dropout_threshold(setting.dropout);
-  ReferenceTensor y{Shape{qkv.shape[0], channels}, {}};
+  const bool first = setting.first_rows;
+  ReferenceTensor y{Shape{first ? sample.lengths.size() : qkv.shape[0], channels}, {}};
   y.values.assign(y.shape.elements(), 0.0);
   std::size_t begin = 0;
   for (std::size_t s = 0; s < sample.lengths.size(); begin += sample.lengths[s++])
     for (std::size_t head = 0; head < setting.heads; ++head)
-      for (std::size_t i = 0; i < sample.lengths[s]; ++i) {
+      for (std::size_t i = 0; i < (first ? 1 : sample.lengths[s]); ++i) {
         const auto at = [&](std::size_t part, std::size_t row, std::size_t c) {
           return qkv.values[(begin + row) * 3 * channels + part * channels + head * width + c];
         };
@@ -22800,7 +23069,8 @@ inline std::vector<ReferenceTensor> attention_reference(
                                         1 / (1 - static_cast<double>(setting.dropout.probability)));
           }
           for (std::size_t c = 0; c < width; ++c)
-            y.values[(begin + i) * channels + head * width + c] += probability * at(2, j, c);
+            y.values[(first ? s : begin + i) * channels + head * width + c] +=
+                probability * at(2, j, c);
         }
       }
   return {y};
@@ -22810,7 +23080,7 @@ inline OperatorSamples attention_samples() {
   OperatorSamples result;
   result.reference = &attention_reference;
   const auto add = [&](std::size_t channels, std::size_t heads, std::vector<std::size_t> lengths,
-                       float probability) {
+                       float probability, bool first_rows = false) {
     std::size_t rows = 0, longest = 0;
     for (const std::size_t length : lengths) {
       rows += length;
@@ -22818,11 +23088,13 @@ inline OperatorSamples attention_samples() {
     }
     const double error = 16 * static_cast<double>(longest + channels / heads) * 0x1p-24;
     result.samples.push_back(
-        {.name = std::to_string(rows) + " rows, " + std::to_string(heads) + " heads",
+        {.name = std::to_string(rows) + " rows, " + std::to_string(heads) + " heads" +
+                 (first_rows ? ", first rows" : ""),
          .inputs = {{.shape = Shape{rows, 3 * channels}}},
-         .attributes =
-             AttentionSetting{
-                 heads, {.probability = probability, .draw = {.seed = 1, .stream = 2, .step = 3}}},
+         .attributes = AttentionSetting{heads,
+                                        {.probability = probability,
+                                         .draw = {.seed = 1, .stream = 2, .step = 3}},
+                                        first_rows},
          .lengths = std::move(lengths),
          .error = error,
          .gradient_error = error});
@@ -22831,6 +23103,9 @@ inline OperatorSamples attention_samples() {
   add(6, 3, {7, 2}, 0.25f);
   add(4, 1, {}, 0);
   add(32, 2, {17}, 0.1f);
+  add(8, 2, {3, 1, 5}, 0, true);
+  add(6, 3, {7, 2}, 0.25f, true);
+  add(4, 1, {}, 0, true);
   return result;
 }
 
@@ -25580,16 +25855,12 @@ inline void slice_gradient(const GradientCall& call) {
   call.input_gradients[0].values = dx;
 }
 
-// Row numbers of the first rows of sequences. Error ragged.empty_sequence.
+// Row numbers of the first rows of sequences.
 inline Tensor first_rows(Context& context, const Sequences& sequences) {
   const Tensor rows = Tensor::empty(context, Shape{sequences.count()}, DType::int64);
   auto* out = rows.mutable_data<std::int64_t>();
-  for (std::size_t i = 0; i < sequences.count(); ++i) {
-    if (sequences.length(i) == 0)
-      fail(error_id::ragged_empty_sequence, "sequence_first", "sequence " + std::to_string(i),
-           "empty", "at least one row in each sequence");
+  for (std::size_t i = 0; i < sequences.count(); ++i)
     out[i] = static_cast<std::int64_t>(sequences.begin(i));
-  }
   return rows;
 }
 
@@ -25597,6 +25868,7 @@ inline void sequence_first_shape(const ShapeCall& call) {
   check_rank("sequence_first", "x", call.inputs[0], 2);
   check_floating("sequence_first", "x", call.inputs[0]);
   check_sequences("sequence_first", call.inputs[0], call.sequences);
+  check_first_rows("sequence_first", call.sequences);
   call.outputs[0] = {call.inputs[0].shape().with(0, call.sequences.count()),
                      call.inputs[0].dtype()};
 }

@@ -55,9 +55,7 @@ class Training {
     const Tensor labels = Tensor::zeros(context_, Shape{lengths.size()}, DType::int32);
 
     const Var tokens = tape_.constant(ids, sequences);
-    const Var hidden = model_.bert(tape_, tokens);
-    const Var logits =
-        model_.classifier(tape_, model_.dropout(tape_, model_.bert.pool(tape_, hidden)));
+    const Var logits = model_(tape_, tokens);
     tape_.backward(cross_entropy(tape_, logits, tape_.constant(labels)));
     const double norm = optim::gradient_norm(context_, parameters_);
     optimizer_.step({.rate = schedule_(step_), .gradient_factor = optim::clipping_factor(norm, 1)});

@@ -52,6 +52,39 @@ TEST_CASE("queries and keys of different lengths", "[unit][attention]") {
   check_case(AttentionCase(65, 230, 16, 0.5f));
 }
 
+TEST_CASE("one query has the bits that it has among others", "[unit][attention]") {
+  for (const auto& [keys, width] : {std::pair<std::size_t, std::size_t>{1, 1},
+                                    {15, 3},
+                                    {16, 32},
+                                    {33, 17},
+                                    {140, 64},
+                                    {300, 64},
+                                    {517, 200}})
+    for (const DType dtype : {DType::fp32, DType::bf16})
+      for (const float probability : {0.0f, 0.3f}) {
+        INFO(keys << " keys, width " << width << ", " << to_string(dtype) << ", " << probability);
+        const AttentionCase one(1, keys, width, probability, dtype);
+        // The others add nothing to the gradients of keys and values.
+        AttentionCase many(5, keys, width, probability, dtype);
+        many.dout = store_matrix(5, width, dtype, Layout::padded_rows,
+                                 [&one, width = width, i = std::size_t{0}]() mutable {
+                                   const std::size_t at = i++;
+                                   return at < width ? one.dout.values[at] : 0.0f;
+                                 });
+        on_every_target([&](const Context& context) {
+          const AttentionResults a = attend(context, one), b = attend(context, many);
+          const auto first = [&](const std::vector<float>& rows, std::size_t count) {
+            return std::vector<float>(rows.begin(), rows.begin() + static_cast<long>(count));
+          };
+          CHECK(same_bits(a.out, first(b.out, width)));
+          CHECK(same_bits(a.log_sum_exp, first(b.log_sum_exp, 1)));
+          CHECK(same_bits(a.dq, first(b.dq, width)));
+          CHECK(same_bits(a.dk, b.dk));
+          CHECK(same_bits(a.dv, b.dv));
+        });
+      }
+}
+
 TEST_CASE("a long sequence", "[unit][attention]") {
   const AttentionCase c(4096, 4096, 8);
   std::vector<float> first;

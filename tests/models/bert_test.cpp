@@ -109,11 +109,13 @@ TEST_CASE("what BERT refuses", "[unit][bert]") {
         "(Tape::constant of a Ragged) [operator.sequences]");
   CHECK(id_of([&] { model(tape, Var()); }) == "operator.inputs");
   const Var gaps = model(tape, tokens(tape, {{1}, {}, {2, 3}}));
-  CHECK(gaps.shape() == Shape{3, 8});  // an empty sequence is no trouble, until it is pooled
-  CHECK(message_of([&] { model.pool(tape, gaps); }) ==
+  CHECK(gaps.shape() == Shape{3, 8});  // no trouble, until one asks for first tokens
+  CHECK(message_of([&] {
+          model.first(tape, tokens(tape, {{1}, {}, {2, 3}}));
+        }) ==
         "sequence_first: sequence 1 is empty, wanted at least one row in each sequence "
         "[ragged.empty_sequence]");
-  CHECK(id_of([&] { model.pool(tape, Var()); }) == "operator.inputs");
+  CHECK(id_of([&] { model.first(tape, Var()); }) == "operator.inputs");
   BertConfig odd = micro;
   odd.heads = 3;
   CHECK(id_of([&] { BertModel(nn::Scope{context}, odd); }) == "operator.value");
@@ -163,12 +165,40 @@ TEST_CASE("a model that recomputes has the same hidden states and gradients", "[
     Tape tape(context, {.seed = 1});
     const Var ids = tokens(tape, {{5, 6, 7}, {1, 2, 5}, {49}});
     const Var hidden = model(tape, ids);
-    tape.backward(sum(tape, square(tape, model.pool(tape, hidden))));
+    tape.backward(sum(tape, square(tape, model.pool(tape, sequence_first(tape, hidden)))));
     results[recompute] = bits(context, hidden.value());
     gradients[recompute] = soma_test::gradient_bits(context, parameters);
   }
   CHECK(results[0] == results[1]);
   CHECK(gradients[0] == gradients[1]);
+}
+
+TEST_CASE("first tokens have the hidden states that they have among all", "[unit][bert]") {
+  auto context = make_context({.threads = 2});
+  for (const std::size_t layers : {0u, 1u, 2u}) {
+    BertConfig config = micro;
+    config.layers = layers;
+    const BertModel model(nn::Scope{context, 7}, config);
+    Tape tape(context, {.seed = 1, .step = 3});
+    const Lists lists{{5, 6, 7}, {1, 2, 5, 8, 9, 10, 11}, {49}};
+    const Var all = sequence_first(tape, model(tape, tokens(tape, lists)));
+    CHECK(bits(context, model.first(tape, tokens(tape, lists)).value()) ==
+          bits(context, all.value()));
+  }
+}
+
+TEST_CASE("useful operations are those that the loss depends on", "[unit][bert]") {
+  auto context = make_context({.threads = 1});
+  const std::size_t lengths[] = {3, 1};
+  const Sequences sequences = Sequences::from_lengths(context, lengths);
+  // Forward: four tokens through a whole layer (four matrices of 8 x 8, two of 8 x 16), and nine
+  // pairs and one; keys and values of four, the rest of two with three keys and one; the pooler.
+  const double whole = 4 * 2 * (4 * 64 + 2 * 128) + 10 * 4 * 8;
+  const double last = 4 * 2 * 2 * 64 + 2 * 2 * (2 * 64 + 2 * 128) + 4 * 4 * 8;
+  CHECK(models::training_flops(micro, sequences) == 3 * (whole + last + 2 * 2 * 64));
+  BertConfig none = micro;
+  none.layers = 0;
+  CHECK(models::training_flops(none, sequences) == 3 * 2 * 2 * 64);
 }
 
 TEST_CASE("gradients of a small classifier are those of differences of its loss", "[unit][bert]") {

@@ -225,7 +225,7 @@ TEST_CASE("a checkpointed encoder has the same bits and needs less", "[unit][tra
       const std::size_t before = context.heap().bytes_in_use();
       context.heap().reset_peak();
       const Var rows = tape.with_sequences(x, sequences);
-      const Var y = checkpointed != 0 ? encoder.checkpointed(tape, rows) : encoder(tape, rows);
+      const Var y = encoder(tape, rows, {.recompute = checkpointed != 0});
       tape.backward(sum(tape, square(tape, y)));
       peaks[checkpointed] = context.heap().peak_bytes() - before;
       results[checkpointed] = bits(context, y.value());
@@ -239,4 +239,49 @@ TEST_CASE("a checkpointed encoder has the same bits and needs less", "[unit][tra
     CHECK(gradients[0] == gradients[1]);
     CHECK(peaks[1] < peaks[0] / 2);
   }
+}
+
+TEST_CASE("first rows of an encoder are those of all rows", "[unit][transformer]") {
+  for (const DType activations : {DType::fp32, DType::bf16})
+    for (const bool norm_first : {false, true}) {
+      INFO(to_string(activations) << (norm_first ? ", norm first" : ""));
+      auto context = make_context({.threads = 2});
+      const nn::TransformerEncoder encoder(nn::Scope{context, 4}, {.width = 48,
+                                                                   .heads = 3,
+                                                                   .inner = 96,
+                                                                   .layers = 2,
+                                                                   .dropout = 0.2f,
+                                                                   .attention_dropout = 0.2f,
+                                                                   .norm_first = norm_first});
+      const Parameters parameters = nn::parameters(encoder);
+      randomise(context, parameters);
+      const Sequences sequences = Sequences::from_lengths(
+          context, std::vector<std::size_t>{17, 2, 90, 33, 1, 20, 5,  5, 6, 4,
+                                            7,  2, 9,  8,  7, 15, 50, 2, 7, 3},
+          {.first_ordinal = 5});
+      const Var x = Var::parameter(context, random_tensor(context, Shape{293, 48}, "x"));
+      const Tensor dy = random_tensor(context, Shape{20, 48}, "dy");
+      std::vector<std::byte> results[3];
+      std::vector<std::byte> gradients[3];
+      for (const int way : {0, 1, 2}) {
+        Tape tape(context, {.seed = 6, .step = 1});
+        const Var rows = cast(tape, tape.with_sequences(x, sequences), activations);
+        const Var y = way == 0 ? sequence_first(tape, encoder(tape, rows))
+                               : encoder(tape, rows, {.recompute = way == 2, .first_rows = true});
+        CHECK(y.sequences().rows() == 20);
+        CHECK(y.sequences().ordinal(5) == 10);
+        tape.backward(y, dy);
+        results[way] = bits(context, y.value());
+        gradients[way] = soma_test::gradient_bits(context, parameters);
+        const auto own = bits(context, x.gradient().values);
+        gradients[way].insert(gradients[way].end(), own.begin(), own.end());
+        clear_gradients(parameters);
+        x.clear_gradient();
+      }
+      CHECK((results[1] == results[0]));  // without printing them
+      CHECK((results[2] == results[1]));
+      CHECK((gradients[2] == gradients[1]));
+      // In bf16 the gradient of all rows is kept in fp32 a layer longer.
+      if (activations == DType::fp32) CHECK((gradients[1] == gradients[0]));
+    }
 }

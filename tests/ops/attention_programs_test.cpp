@@ -11,16 +11,18 @@ using soma_test::run_on_device;
 namespace {
 
 void check_attention(std::size_t heads, std::size_t width, const std::vector<std::size_t>& lengths,
-                     float probability, DType dtype) {
+                     float probability, DType dtype, bool first_rows = false) {
   auto context = make_context({.threads = 2});
   const Sequences sequences = Sequences::from_lengths(context, lengths, {.first_ordinal = 3});
   const AttentionSetting setting{
-      heads, {.probability = probability, .draw = {.seed = 1, .stream = 2, .step = 3}}};
+      heads, {.probability = probability, .draw = {.seed = 1, .stream = 2, .step = 3}}, first_rows};
   INFO(heads << " heads of " << width << ", " << sequences.rows() << " rows, longest "
-             << sequences.longest() << ", " << probability << " " << to_string(dtype));
+             << sequences.longest() << ", " << probability << " " << to_string(dtype)
+             << (first_rows ? ", first rows" : ""));
   const Tensor qkv =
       random_of(context, Shape{sequences.rows(), 3 * heads * width}, dtype, "qkv", 2);
-  const Tensor dout = random_of(context, Shape{sequences.rows(), heads * width}, dtype, "dout");
+  const std::size_t results = first_rows ? sequences.count() : sequences.rows();
+  const Tensor dout = random_of(context, Shape{results, heads * width}, dtype, "dout");
   const Outputs host = run(context, ops::attention, setting, {qkv}, sequences);
   const Outputs device = run_on_device(context, ops::attention, setting, {qkv}, sequences);
   // Scores add up `width` products of numbers up to 2, results weigh `longest` of them.
@@ -53,6 +55,21 @@ TEST_CASE("attention's programs take sequences and heads of any size", "[unit][p
     check_attention(3, 1, {1, 1, 1}, probability, DType::fp32);
     check_attention(1, 600, {150, 20}, probability, DType::fp32);  // columns in pieces
     check_attention(2, 1100, {140}, probability, DType::bf16);
+  }
+}
+
+TEST_CASE("attention's programs take first rows as queries", "[unit][programs]") {
+  const std::vector<std::size_t> mixed{5, 3, 100, 30, 128, 129, 1, 700, 2, 513, 40, 60};
+  std::vector<std::size_t> many(150, 1);
+  many[70] = 4;
+  for (const float probability : {0.0f, 0.25f}) {
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp8_e4m3})
+      check_attention(2, 20, mixed, probability, dtype, true);
+    check_attention(1, 150, {300, 4, 2, 130}, probability, DType::fp32, true);
+    check_attention(1, 16, {2500, 1, 7}, probability, DType::fp32, true);  // two passes
+    check_attention(3, 8, many, probability, DType::fp32, true);
+    check_attention(1, 600, {150, 20}, probability, DType::fp32, true);  // columns in pieces
+    check_attention(1, 4, {}, probability, DType::fp32, true);
   }
 }
 

@@ -115,7 +115,8 @@ inline Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting = 
   return tape.apply(*tape.operators().max_pool, setting, {x});
 }
 inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting) {
-  return tape.apply(*tape.operators().attention, setting, {qkv});
+  const Var y = tape.apply(*tape.operators().attention, setting, {qkv});
+  return setting.first_rows ? tape.with_sequences(y, qkv.sequences().summary(tape.context())) : y;
 }
 
 // ---- rows

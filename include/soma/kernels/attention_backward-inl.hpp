@@ -234,15 +234,6 @@ class AttentionBackward {
 
 }  // namespace
 
-static inline void attention_backward_kernel(const AttentionArgs& args) noexcept {
-  if (args.queries != 0 && args.keys != 0) return AttentionBackward(args).run();
-  RowWriter dq(args.dq), dk(args.dk), dv(args.dv);
-  ChunkBuffer buffer;
-  write_zeros(dq, args.queries, args.width, buffer);
-  write_zeros(dk, args.keys, args.width, buffer);
-  write_zeros(dv, args.keys, args.width, buffer);
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();

@@ -191,15 +191,6 @@ class AttentionForward {
 
 }  // namespace
 
-static inline void attention_forward_kernel(const AttentionArgs& args) noexcept {
-  if (args.queries == 0) return;
-  if (args.keys != 0) return AttentionForward(args).run();
-  RowWriter writer(args.out);
-  ChunkBuffer buffer;
-  write_zeros(writer, args.queries, args.width, buffer);
-  if (args.log_sum_exp != nullptr) std::fill_n(args.log_sum_exp, args.queries, minus_infinity);
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();

@@ -30,17 +30,25 @@ struct BertConfig {
   static BertConfig tiny() { return {.width = 128, .layers = 2, .heads = 2, .inner = 512}; }
 };
 
-// The multiplications and additions of a training step on these sequences, forward and backward
-// (which is twice forward), without recomputation: products of the layers, attention, pooler.
+// The multiplications and additions that the loss of a classifier's training step on these
+// sequences depends on, forward and backward (which is twice forward), without recomputation:
+// products of the layers, attention, pooler. In the last layer those are keys and values of all
+// tokens, and the rest of first tokens.
 inline double training_flops(const BertConfig& config, const Sequences& sequences) {
   const auto width = static_cast<double>(config.width), inner = static_cast<double>(config.inner);
+  const auto rows = static_cast<double>(sequences.rows());
+  const auto count = static_cast<double>(sequences.count());
   double pairs = 0;
   for (std::size_t i = 0; i < sequences.count(); ++i)
     pairs += static_cast<double>(sequences.length(i)) * static_cast<double>(sequences.length(i));
-  const double layer = static_cast<double>(sequences.rows()) * 2 * width * (4 * width + 2 * inner) +
-                       pairs * 4 * width;
-  const double pooler = static_cast<double>(sequences.count()) * 2 * width * width;
-  return 3 * (static_cast<double>(config.layers) * layer + pooler);
+  // Of so many queries, and pairs of one with a key.
+  const auto layer = [&](double queries, double scores) {
+    return rows * 4 * width * width + queries * 4 * width * (width + inner) + scores * 4 * width;
+  };
+  double forward = count * 2 * width * width;
+  if (config.layers != 0)
+    forward += static_cast<double>(config.layers - 1) * layer(rows, pairs) + layer(count, rows);
+  return 3 * forward;
 }
 
 class BertModel {
@@ -74,14 +82,20 @@ class BertModel {
   // Errors operator.inputs, operator.sequences, models.sequence_length, operator.value (an id
   // outside the vocabulary).
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    const Var embedded = embed(tape, ids, token_types);
-    return config.recompute ? encoder.checkpointed(tape, embedded) : encoder(tape, embedded);
+    return encoder(tape, embed(tape, ids, token_types), {.recompute = config.recompute});
   }
 
-  // tanh of a linear function of each sequence's first hidden state: [sequences, width]. Error
-  // ragged.empty_sequence.
-  Var pool(Tape& tape, const Var& hidden) const {
-    return pooler(tape, sequence_first(tape, hidden), {.activation = Activation::tanh});
+  // The hidden state of each sequence's first token, [sequences, width]: the same bits as
+  // sequence_first() of all of them, without what the last layer would compute for others. Errors
+  // as above, and ragged.empty_sequence.
+  Var first(Tape& tape, const Var& ids, const Var& token_types = {}) const {
+    return encoder(tape, embed(tape, ids, token_types),
+                   {.recompute = config.recompute, .first_rows = true});
+  }
+
+  // tanh of a linear function of each sequence's first hidden state: [sequences, width].
+  Var pool(Tape& tape, const Var& first) const {
+    return pooler(tape, first, {.activation = Activation::tanh});
   }
 
   void collect(nn::Collector& collector) const {
@@ -158,7 +172,7 @@ class BertClassifier {
 
   // Logits [sequences, labels], fp32. Errors as BertModel.
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    const Var pooled = dropout(tape, bert.pool(tape, bert(tape, ids, token_types)));
+    const Var pooled = dropout(tape, bert.pool(tape, bert.first(tape, ids, token_types)));
     return classifier(
         tape, pooled.value().dtype() == DType::fp32 ? pooled : cast(tape, pooled, DType::fp32));
   }

@@ -46,11 +46,11 @@ class MultiHeadAttention {
     bias = Var::parameter(context, Tensor::zeros(context, Shape{3 * options.width}));
   }
 
-  // x + dropout(output(attention(x))): the residual is fused into the last product. Rows of x form
-  // sequences.
-  Var operator()(Tape& tape, const Var& x, const Var& residual) const {
+  // residual + dropout(output(attention(x))): the sum is fused into the last product. Rows of x
+  // form sequences. With `first_rows` only the first of each is a query, and has a residual.
+  Var operator()(Tape& tape, const Var& x, const Var& residual, bool first_rows = false) const {
     const Var qkv = linear_at(site, tape, x, weight, bias);
-    const Var mixed = attention(tape, qkv, {heads, probabilities.setting(tape)});
+    const Var mixed = attention(tape, qkv, {heads, probabilities.setting(tape), first_rows});
     return output(tape, mixed, {.dropout = output_dropout.setting(tape)}, residual);
   }
   void collect(Collector& collector) const {
@@ -87,12 +87,15 @@ class TransformerEncoderLayer {
         activation(options.activation),
         norm_first(options.norm_first) {}
 
-  Var operator()(Tape& tape, const Var& x) const {
+  // Rows of x to as many, or with `first_rows` to [sequences, C]: those of the first rows of
+  // sequences, with the same bits. Only queries, keys and values are then computed of other rows.
+  Var operator()(Tape& tape, const Var& x, bool first_rows = false) const {
+    const Var residual = first_rows ? sequence_first(tape, x) : x;
     if (norm_first) {
-      const Var h = attention(tape, attention_norm(tape, x), x);
+      const Var h = attention(tape, attention_norm(tape, x), residual, first_rows);
       return feed_forward(tape, outer_norm(tape, h), h);
     }
-    const Var h = attention_norm(tape, attention(tape, x, x));
+    const Var h = attention_norm(tape, attention(tape, x, residual, first_rows));
     return outer_norm(tape, feed_forward(tape, h, h));
   }
   void collect(Collector& collector) const {
@@ -118,6 +121,15 @@ class TransformerEncoderLayer {
   }
 };
 
+struct EncoderSetting {
+  // Keeps only the input of each layer and computes the rest again in backward; not of the last
+  // one, whose backward comes at once. The same bits.
+  bool recompute = false;
+  // The result is that of the first row of each sequence, [sequences, C]. The last layer computes
+  // no more than it takes: see there.
+  bool first_rows = false;
+};
+
 class TransformerEncoder {
  public:
   TransformerEncoder() = default;
@@ -125,19 +137,16 @@ class TransformerEncoder {
     for (std::size_t i = 0; i < options.layers; ++i)
       layers.emplace_back(scope / "layer" / std::to_string(i), options);
   }
-  Var operator()(Tape& tape, Var x) const {
-    for (const TransformerEncoderLayer& layer : layers) x = layer(tape, x);
-    return x;
-  }
-  // Keeps only the input of each layer and computes the rest again in backward; not of the last
-  // one, whose backward comes at once.
-  Var checkpointed(Tape& tape, Var x) const {
+  Var operator()(Tape& tape, Var x, const EncoderSetting& setting = {}) const {
     for (std::size_t i = 0; i + 1 < layers.size(); ++i)
-      x = checkpoint(tape, std::span<const Var>(&x, 1),
-                     [layer = layers[i]](Tape& inner, std::span<const Var> inputs) {
-                       return layer(inner, inputs[0]);
-                     });
-    return layers.empty() ? x : layers.back()(tape, x);
+      x = setting.recompute
+              ? checkpoint(tape, std::span<const Var>(&x, 1),
+                           [layer = layers[i]](Tape& inner, std::span<const Var> inputs) {
+                             return layer(inner, inputs[0]);
+                           })
+              : layers[i](tape, x);
+    if (layers.empty()) return setting.first_rows ? sequence_first(tape, x) : x;
+    return layers.back()(tape, x, setting.first_rows);
   }
   void collect(Collector& collector) const {
     for (std::size_t i = 0; i < layers.size(); ++i)

@@ -1,7 +1,8 @@
 #pragma once
 // Multi-head self-attention over the sequences of a batch (arXiv 1706.03762). The input holds
 // queries, keys and values side by side: [rows, 3 C]; heads are C / heads columns of each. Rows
-// attend to the rows of their own sequence, so there is nothing to pad and nothing to mask.
+// attend to the rows of their own sequence, so there is nothing to pad and nothing to mask. The
+// result is [rows, C], or [sequences, C] where only first rows are queries: the same rows of it.
 
 #include <soma/ops/dropout.hpp>
 #include <soma/ops/run.hpp>
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,7 @@ inline void attention_shape(const ShapeCall& call) {
   check_rank("attention", "qkv", qkv, 2);
   check_floating("attention", "qkv", qkv);
   check_sequences("attention", qkv, call.sequences);
+  if (setting.first_rows) check_first_rows("attention", call.sequences);
   check_dropout("attention", setting.dropout);
   if (setting.heads == 0 || qkv.size(1) % (3 * setting.heads) != 0)
     fail(error_id::operator_value, "attention", "heads", std::to_string(setting.heads),
@@ -35,13 +38,20 @@ inline void attention_shape(const ShapeCall& call) {
                                         (std::max)(call.sequences.length(i), std::size_t{1}) - 1,
                                         0));
   }
-  call.outputs[0] = {Shape{qkv.size(0), qkv.size(1) / 3}, qkv.dtype()};
+  const std::size_t queries = setting.first_rows ? call.sequences.count() : qkv.size(0);
+  call.outputs[0] = {Shape{queries, qkv.size(1) / 3}, qkv.dtype()};
   // log-sum-exp of each row of scores: what backward recomputes the probabilities from.
-  call.outputs[1] = {Shape{setting.heads, qkv.size(0)}, DType::fp32};
+  call.outputs[1] = {Shape{setting.heads, queries}, DType::fp32};
 }
 
-// Calls run(args) for each sequence and head, with what forward and backward share filled in. Parts
-// of about equal cost go to the executor.
+// Where a head of a sequence is: its first row of qkv and of the result, the head's first column of
+// queries, keys, values and the result each.
+struct HeadPlace {
+  std::size_t row, result_row, column;
+};
+
+// Calls run(args, place) for each sequence and head, with what forward and backward share filled
+// in. Parts of about equal cost go to the executor.
 template <class Run>
 void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_exp,
                    const Run& run_head) {
@@ -49,10 +59,12 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
   const Sequences& sequences = call.sequences;
   const AttentionKernels& kernels = call.context.kernels().attention;
   const std::size_t channels = qkv.size(1) / 3, width = channels / setting.heads;
-  const std::size_t rows = qkv.size(0), longest = sequences.longest();
+  const std::size_t longest = sequences.longest();
+  const std::size_t results = setting.first_rows ? sequences.count() : qkv.size(0);
+  const auto queries = [&](std::size_t length) { return setting.first_rows ? 1 : length; };
   const auto cost = [&](std::size_t sequence) {
     const std::size_t length = sequences.length(sequence);
-    return length * (length + 64) * width;
+    return length * (queries(length) + 64) * width;
   };
   std::size_t total = 0;
   for (std::size_t i = 0; i < sequences.count(); ++i) total += cost(i) * setting.heads;
@@ -62,8 +74,8 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
   const std::size_t tasks =
       most == 1 ? 1 : (std::min)(most, static_cast<std::size_t>(call.context.executor().width));
   const std::size_t workspace =
-      (kernels.workspace_bytes(longest, longest, width) + memory_alignment - 1) / memory_alignment *
-      memory_alignment;
+      (kernels.workspace_bytes(queries(longest), longest, width) + memory_alignment - 1) /
+      memory_alignment * memory_alignment;
   const Storage memory =
       Storage::allocate(call.context.heap(), checked_multiply(workspace, tasks, "attention"));
   const float scale = 1.0f / std::sqrt(static_cast<float>(width));
@@ -77,14 +89,18 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
         const std::size_t begin = at;
         at += cost(sequence);
         if (begin < first || begin >= last || at == begin) continue;
-        const std::size_t row = sequences.begin(sequence), length = sequences.length(sequence);
-        AttentionArgs args{.queries = length, .keys = length, .width = width};
+        const HeadPlace place{
+            .row = sequences.begin(sequence),
+            .result_row = setting.first_rows ? sequence : sequences.begin(sequence),
+            .column = head * width};
+        const std::size_t length = sequences.length(sequence);
+        AttentionArgs args{.queries = queries(length), .keys = length, .width = width};
         const MatrixOperand all = operand(qkv);
-        args.q = part(all, row, head * width);
-        args.k = part(all, row, channels + head * width);
-        args.v = part(all, row, 2 * channels + head * width);
+        args.q = part(all, place.row, place.column);
+        args.k = part(all, place.row, channels + place.column);
+        args.v = part(all, place.row, 2 * channels + place.column);
         args.scale = scale;
-        args.log_sum_exp = log_sum_exp + head * rows + row;
+        args.log_sum_exp = log_sum_exp + head * results + place.result_row;
         args.workspace = memory.data() + index * workspace;
         args.dropout.threshold = dropout_threshold(setting.dropout);
         if (args.dropout.threshold != 0) {
@@ -93,17 +109,18 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
           args.dropout.draw = setting.dropout.draw;
           args.dropout.draw.index = attention_index(sequences.ordinal(sequence), head, 0, 0);
         }
-        run_head(args, row, head * width);
+        run_head(args, place);
       }
   });
 }
 
 // Of so many products of a sequence's queries and keys.
 inline double attention_operations(const OperatorCall& call, double products) {
+  const bool first_rows = call.attributes.as<AttentionSetting>().first_rows;
   double pairs = 0;
   for (std::size_t i = 0; i < call.sequences.count(); ++i) {
     const auto length = static_cast<double>(call.sequences.length(i));
-    pairs += length * length;
+    pairs += (first_rows ? 1 : length) * length;
   }
   return products * 2.0 * pairs * static_cast<double>(call.inputs[0].size(1)) / 3;
 }
@@ -118,8 +135,8 @@ inline void attention_host(const OperatorCall& call) {
   const Tensor& qkv = call.inputs[0];
   const MatrixTarget out = target(call.outputs[0]);
   for_each_head(call, qkv, call.outputs[1].mutable_data<float>(),
-                [&](AttentionArgs& args, std::size_t row, std::size_t column) {
-                  args.out = part(out, row, column);
+                [&](AttentionArgs& args, const HeadPlace& place) {
+                  args.out = part(out, place.result_row, place.column);
                   call.context.kernels().attention.forward(args);
                 });
 }
@@ -138,15 +155,18 @@ inline void attention_backward_host(const OperatorCall& call) {
   const MatrixTarget dqkv = target(call.outputs[0]);
   // The kernel's pointer serves both directions; backward only reads.
   auto* log_sum_exp = const_cast<float*>(call.inputs[2].data<float>());
-  for_each_head(call, qkv, log_sum_exp,
-                [&](AttentionArgs& args, std::size_t row, std::size_t column) {
-                  args.forward_out = part(operand(out), row, column);
-                  args.dout = part(operand(dout), row, column);
-                  args.dq = part(dqkv, row, column);
-                  args.dk = part(dqkv, row, channels + column);
-                  args.dv = part(dqkv, row, 2 * channels + column);
-                  call.context.kernels().attention.backward(args);
-                });
+  for_each_head(call, qkv, log_sum_exp, [&](AttentionArgs& args, const HeadPlace& place) {
+    args.forward_out = part(operand(out), place.result_row, place.column);
+    args.dout = part(operand(dout), place.result_row, place.column);
+    args.dq = part(dqkv, place.row, place.column);
+    args.dk = part(dqkv, place.row, channels + place.column);
+    args.dv = part(dqkv, place.row, 2 * channels + place.column);
+    call.context.kernels().attention.backward(args);
+    // Rows that were no queries.
+    for (std::size_t i = args.queries; i < args.keys; ++i)
+      std::memset(part(dqkv, place.row + i, place.column).data, 0,
+                  args.width * size_of(dqkv.dtype));
+  });
 }
 
 inline void attention_gradient(const GradientCall& call);
@@ -157,12 +177,13 @@ inline std::vector<ReferenceTensor> attention_reference(
   const ReferenceTensor& qkv = inputs[0];
   const std::size_t channels = qkv.shape[1] / 3, width = channels / setting.heads;
   const std::uint32_t threshold = dropout_threshold(setting.dropout);
-  ReferenceTensor y{Shape{qkv.shape[0], channels}, {}};
+  const bool first = setting.first_rows;
+  ReferenceTensor y{Shape{first ? sample.lengths.size() : qkv.shape[0], channels}, {}};
   y.values.assign(y.shape.elements(), 0.0);
   std::size_t begin = 0;
   for (std::size_t s = 0; s < sample.lengths.size(); begin += sample.lengths[s++])
     for (std::size_t head = 0; head < setting.heads; ++head)
-      for (std::size_t i = 0; i < sample.lengths[s]; ++i) {
+      for (std::size_t i = 0; i < (first ? 1 : sample.lengths[s]); ++i) {
         const auto at = [&](std::size_t part, std::size_t row, std::size_t c) {
           return qkv.values[(begin + row) * 3 * channels + part * channels + head * width + c];
         };
@@ -185,7 +206,8 @@ inline std::vector<ReferenceTensor> attention_reference(
                                         1 / (1 - static_cast<double>(setting.dropout.probability)));
           }
           for (std::size_t c = 0; c < width; ++c)
-            y.values[(begin + i) * channels + head * width + c] += probability * at(2, j, c);
+            y.values[(first ? s : begin + i) * channels + head * width + c] +=
+                probability * at(2, j, c);
         }
       }
   return {y};
@@ -195,7 +217,7 @@ inline OperatorSamples attention_samples() {
   OperatorSamples result;
   result.reference = &attention_reference;
   const auto add = [&](std::size_t channels, std::size_t heads, std::vector<std::size_t> lengths,
-                       float probability) {
+                       float probability, bool first_rows = false) {
     std::size_t rows = 0, longest = 0;
     for (const std::size_t length : lengths) {
       rows += length;
@@ -203,11 +225,13 @@ inline OperatorSamples attention_samples() {
     }
     const double error = 16 * static_cast<double>(longest + channels / heads) * 0x1p-24;
     result.samples.push_back(
-        {.name = std::to_string(rows) + " rows, " + std::to_string(heads) + " heads",
+        {.name = std::to_string(rows) + " rows, " + std::to_string(heads) + " heads" +
+                 (first_rows ? ", first rows" : ""),
          .inputs = {{.shape = Shape{rows, 3 * channels}}},
-         .attributes =
-             AttentionSetting{
-                 heads, {.probability = probability, .draw = {.seed = 1, .stream = 2, .step = 3}}},
+         .attributes = AttentionSetting{heads,
+                                        {.probability = probability,
+                                         .draw = {.seed = 1, .stream = 2, .step = 3}},
+                                        first_rows},
          .lengths = std::move(lengths),
          .error = error,
          .gradient_error = error});
@@ -216,6 +240,9 @@ inline OperatorSamples attention_samples() {
   add(6, 3, {7, 2}, 0.25f);
   add(4, 1, {}, 0);
   add(32, 2, {17}, 0.1f);
+  add(8, 2, {3, 1, 5}, 0, true);
+  add(6, 3, {7, 2}, 0.25f, true);
+  add(4, 1, {}, 0, true);
   return result;
 }
 

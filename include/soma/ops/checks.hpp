@@ -75,5 +75,12 @@ inline void check_sequences(std::string_view operation, const Tensor& tensor,
                                                   : " without sequences"),
          "rows that form sequences (Tape::constant of a Ragged)");
 }
+// Each of them has a first row. Error ragged.empty_sequence.
+inline void check_first_rows(std::string_view operation, const Sequences& sequences) {
+  for (std::size_t i = 0; i < sequences.count(); ++i)
+    if (sequences.length(i) == 0)
+      fail(error_id::ragged_empty_sequence, operation, "sequence " + std::to_string(i), "empty",
+           "at least one row in each sequence");
+}
 
 }  // namespace soma::detail

@@ -55,16 +55,12 @@ inline void slice_gradient(const GradientCall& call) {
   call.input_gradients[0].values = dx;
 }
 
-// Row numbers of the first rows of sequences. Error ragged.empty_sequence.
+// Row numbers of the first rows of sequences.
 inline Tensor first_rows(Context& context, const Sequences& sequences) {
   const Tensor rows = Tensor::empty(context, Shape{sequences.count()}, DType::int64);
   auto* out = rows.mutable_data<std::int64_t>();
-  for (std::size_t i = 0; i < sequences.count(); ++i) {
-    if (sequences.length(i) == 0)
-      fail(error_id::ragged_empty_sequence, "sequence_first", "sequence " + std::to_string(i),
-           "empty", "at least one row in each sequence");
+  for (std::size_t i = 0; i < sequences.count(); ++i)
     out[i] = static_cast<std::int64_t>(sequences.begin(i));
-  }
   return rows;
 }
 
@@ -72,6 +68,7 @@ inline void sequence_first_shape(const ShapeCall& call) {
   check_rank("sequence_first", "x", call.inputs[0], 2);
   check_floating("sequence_first", "x", call.inputs[0]);
   check_sequences("sequence_first", call.inputs[0], call.sequences);
+  check_first_rows("sequence_first", call.sequences);
   call.outputs[0] = {call.inputs[0].shape().with(0, call.sequences.count()),
                      call.inputs[0].dtype()};
 }

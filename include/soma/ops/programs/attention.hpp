@@ -23,6 +23,7 @@ class AttentionForward {
         setting_(call.attributes.as<AttentionSetting>()),
         threshold_(soma::detail::dropout_threshold(setting_.dropout)),
         qkv_(call.context, call.inputs[0]),
+        query_rows_(core, call, qkv_),
         channels_(qkv_.columns() / 3),
         width_(channels_ / setting_.heads),
         longest_(longest_pack(call.sequences)),
@@ -36,8 +37,8 @@ class AttentionForward {
         log_sums_(hbm_target(call.outputs[1]).swap(0, 1)),
         loader_(core, {.view = qkv_.view(), .inner_rows = false, .tile_type = qkv_.dtype()},
                 (std::min)(longest_, bank_columns)),
-        queries_(core, loader_, qkv_.dtype(), most_queries_, width_, 2),
-        keys_(core, loader_, qkv_.dtype(), (std::min)(longest_, bank_columns), width_,
+        queries_(core, loader_, query_rows_.view(), qkv_.dtype(), most_queries_, width_, 2),
+        keys_(core, loader_, qkv_.view(), qkv_.dtype(), (std::min)(longest_, bank_columns), width_,
               (std::max)((most_keys_ + bank_columns - 1) / bank_columns, std::size_t{2})),
         values_(core, qkv_.view(), qkv_.dtype(), most_queries_, width_,
                 (std::max)(blocks_of(most_keys_), std::size_t{2})),
@@ -57,7 +58,7 @@ class AttentionForward {
 
   void run(const Head& head) {
     for_pieces(width_, bank_columns, [&](std::size_t first, std::size_t columns) {
-      for_pieces(head.pack.length, lanes, [&](std::size_t query, std::size_t queries) {
+      for_pieces(head.pack.queries, lanes, [&](std::size_t query, std::size_t queries) {
         block(head, query, queries, first, columns);
       });
     });
@@ -108,7 +109,7 @@ class AttentionForward {
     });
     core_.vector.reciprocal(inverse, total);
     const Tile result = results_.next(queries, columns);
-    const std::size_t row = head.pack.row + query;
+    const std::size_t row = head.pack.query_row + query;
     core_.vector.tensor_scalar(result, sums, Alu::multiply, inverse, Alu::multiply,
                                keep_scale(setting_.dropout));
     core_.dma.queue(store_queue)
@@ -128,7 +129,7 @@ class AttentionForward {
     const Tile scores = part(scores_, queries, keys);
     for_pieces(keys, bank_columns, [&](std::size_t at, std::size_t count) {
       multiply_scores(core_, scores.columns(at, at + count),
-                      {queries_, head.pack.row + query, queries, head.column},
+                      {queries_, head.pack.query_row + query, queries, head.column},
                       {keys_, head.pack.row + key + at, count, channels_ + head.column}, width_);
     });
     return mask_.apply(scores);
@@ -141,6 +142,7 @@ class AttentionForward {
   const AttentionSetting& setting_;
   std::uint32_t threshold_;
   Rows qkv_;
+  Queries query_rows_;
   std::size_t channels_, width_, longest_, most_queries_, most_keys_;
   DType weights_;
   HbmView out_, log_sums_;

@@ -27,6 +27,7 @@ class AttentionBackward {
         qkv_(call.context, call.inputs[0]),
         out_(call.context, call.inputs[1]),
         dout_(call.context, call.inputs[3]),
+        query_rows_(core, call, qkv_),
         channels_(qkv_.columns() / 3),
         width_(channels_ / setting_.heads),
         columns_((std::min)(width_, bank_columns)),
@@ -43,11 +44,11 @@ class AttentionBackward {
                   keys_most_, 1),
         load_dout_(core, {.view = dout_.view(), .inner_rows = false, .tile_type = dout_type_},
                    queries_most_, 1),
-        turned_queries_(core, load_qkv_, qkv_type_, queries_most_, width_, 2),
-        turned_keys_(core, load_qkv_, qkv_type_, keys_most_, width_, 2),
-        turned_values_(core, load_qkv_, qkv_type_, keys_most_, width_, 2),
-        turned_douts_(core, load_dout_, dout_type_, queries_most_, width_, 2),
-        queries_(core, qkv_.view(), qkv_type_, queries_most_, width_, 2),
+        turned_queries_(core, load_qkv_, query_rows_.view(), qkv_type_, queries_most_, width_, 2),
+        turned_keys_(core, load_qkv_, qkv_.view(), qkv_type_, keys_most_, width_, 2),
+        turned_values_(core, load_qkv_, qkv_.view(), qkv_type_, keys_most_, width_, 2),
+        turned_douts_(core, load_dout_, dout_.view(), dout_type_, queries_most_, width_, 2),
+        queries_(core, query_rows_.view(), qkv_type_, queries_most_, width_, 2),
         keys_(core, qkv_.view(), qkv_type_, queries_most_, width_,
               (std::max)(blocks_of(keys_most_), std::size_t{2})),
         douts_(core, dout_.view(), dout_type_, queries_most_, width_, 2),
@@ -69,33 +70,38 @@ class AttentionBackward {
         turned_(
             core.sbuf.tile(weights_type_, queries_most_, blocks_of(keys_most_) * queries_most_)),
         results_(core, call.outputs[0].dtype(), queries_most_, columns_),
-        mask_(core, call) {}
+        mask_(core, call) {
+    if (!setting_.first_rows) return;
+    numbers_ = core.sbuf.tile(DType::int32, queries_most_, 1);
+    zeros_ = core.sbuf.tile(call.outputs[0].dtype(), queries_most_, columns_);
+    core.vector.memset(zeros_, 0);
+  }
 
   void begin(const Pack& pack) { mask_.begin(pack); }
   void run(const Head& head) {
     const std::size_t length = head.pack.length;
     const float keep = keep_scale(setting_.dropout), scale = score_scale(width_) * keep;
-    for_pieces(length, lanes, [&](std::size_t query, std::size_t queries) {
+    for_pieces(head.pack.queries, lanes, [&](std::size_t query, std::size_t queries) {
       note_rows(head, query, queries, 1 / keep);
     });
     const bool together = length <= strip_;
     for_pieces(width_, columns_, [&](std::size_t first, std::size_t columns) {
       const std::size_t column = head.column + first;
       if (!together)
-        for_pieces(length, lanes, [&](std::size_t query, std::size_t queries) {
+        for_pieces(head.pack.queries, lanes, [&](std::size_t query, std::size_t queries) {
           for_pieces(length, strip_, [&](std::size_t key, std::size_t keys) {
             compute_block(head, query, queries, key, keys, false);
             add_dq(head, queries, key, keys, column, columns);
           });
-          write(block(dq_, queries, columns), head.pack.row + query, column, scale);
+          write_dq(head, query, queries, column, columns, scale);
         });
       for_pieces(length, strip_, [&](std::size_t key, std::size_t keys) {
-        for_pieces(length, lanes, [&](std::size_t query, std::size_t queries) {
+        for_pieces(head.pack.queries, lanes, [&](std::size_t query, std::size_t queries) {
           compute_block(head, query, queries, key, keys, true);
           add_dk_dv(head, query, queries, keys, column, columns);
           if (!together) return;
           add_dq(head, queries, key, keys, column, columns);
-          write(block(dq_, queries, columns), head.pack.row + query, column, scale);
+          write_dq(head, query, queries, column, columns, scale);
         });
         for_pieces(keys, lanes, [&](std::size_t at, std::size_t count) {
           const std::size_t row = head.pack.row + key + at;
@@ -126,7 +132,7 @@ class AttentionBackward {
 
   // What a row of scores needs besides: minus its log-sum-exp, and its delta.
   void note_rows(const Head& head, std::size_t query, std::size_t queries, float factor) {
-    const std::size_t row = head.pack.row + query;
+    const std::size_t row = head.pack.query_row + query;
     const Tile shift = column_of(shifts_, query, queries),
                delta = column_of(deltas_, query, queries);
     core_.dma.load(shift, log_sums_.rows(row, row + queries).columns(head.number, head.number + 1));
@@ -145,7 +151,7 @@ class AttentionBackward {
   // dscores_ of some queries and keys; weights_, the probabilities that dropout leaves, too.
   void compute_block(const Head& head, std::size_t query, std::size_t queries, std::size_t key,
                      std::size_t keys, bool weights) {
-    const std::size_t row = head.pack.row + query, key_row = head.pack.row + key;
+    const std::size_t row = head.pack.query_row + query, key_row = head.pack.row + key;
     const Tile scores = block(scores_, queries, keys), gradients = block(gradients_, queries, keys);
     const Tile probabilities = block(probabilities_, queries, keys);
     const Tile shift = column_of(shifts_, query, queries);
@@ -172,7 +178,7 @@ class AttentionBackward {
 
   void add_dk_dv(const Head& head, std::size_t query, std::size_t queries, std::size_t keys,
                  std::size_t column, std::size_t columns) {
-    const std::size_t row = head.pack.row + query;
+    const std::size_t row = head.pack.query_row + query;
     const Accumulate accumulate = query == 0 ? Accumulate::no : Accumulate::yes;
     const Tile q = queries_.get(row, queries, column, columns);
     const Tile dout = douts_.get(row, queries, column, columns);
@@ -198,6 +204,23 @@ class AttentionBackward {
     });
   }
 
+  // Where only first rows are queries, the others get zeros.
+  void write_dq(const Head& head, std::size_t query, std::size_t queries, std::size_t column,
+                std::size_t columns, float factor) {
+    const Tile dq = block(dq_, queries, columns);
+    if (!setting_.first_rows) return write(dq, head.pack.row + query, column, factor);
+    const HbmView to = target_.columns(column, column + columns);
+    const Tile result = results_.next(queries, columns), zeros = zeros_.columns(0, columns);
+    const Tile numbers = numbers_.rows(0, queries);
+    core_.scalar.activation(result, dq, Function::copy, {.scale = factor});
+    core_.dma.load(numbers, query_rows_.numbers(head.pack.query_row + query, queries));
+    for_pieces(head.pack.length, zeros_.partitions(), [&](std::size_t first, std::size_t count) {
+      const std::size_t row = head.pack.row + first;
+      core_.dma.queue(store_queue).store(to.rows(row, row + count), zeros.rows(0, count));
+    });
+    core_.dma.queue(store_queue).scatter(to, result, numbers);
+  }
+
   void write(const Tile& sums, std::size_t row, std::size_t column, float factor) {
     const Tile result = results_.next(sums.partitions(), sums.free_size());
     core_.scalar.activation(result, sums, Function::copy, {.scale = factor});
@@ -211,6 +234,7 @@ class AttentionBackward {
   const AttentionSetting& setting_;
   std::uint32_t threshold_;
   Rows qkv_, out_, dout_;
+  Queries query_rows_;
   std::size_t channels_, width_, columns_, strip_, longest_, queries_most_, keys_most_;
   DType qkv_type_, dout_type_, weights_type_;
   HbmView log_sums_, target_;
@@ -221,6 +245,7 @@ class AttentionBackward {
   Tile scores_, gradients_, dq_, dk_, dv_, shifts_, deltas_, part_, products_;
   Tile probabilities_, kept_, weights_, dscores_, turned_;
   Pair results_;
+  Tile zeros_{}, numbers_{};
   PackMask mask_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <soma/ops/attention.hpp>
 #include <soma/ops/programs/operand.hpp>
+#include <soma/ops/programs/views.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -16,8 +17,9 @@ namespace soma::programs {
 // Rows that attend to each other: those of one sequence, or of neighbours that have at most 128
 // together. Of those, scores between rows of different sequences are masked.
 struct Pack {
-  std::size_t row = 0, length = 0;
-  std::size_t first = 0, sequences = 0;  // numbers of sequences; empty ones count
+  std::size_t row = 0, length = 0;         // of keys and values
+  std::size_t query_row = 0, queries = 0;  // of queries and results: the same, or one a sequence
+  std::size_t first = 0, sequences = 0;    // numbers of sequences; empty ones count
 };
 
 // A pack and a head of it: rows, and columns in matrices [rows, channels].
@@ -45,18 +47,22 @@ void for_each_head(const OperatorCall& call, const Begin& begin, const Run& run)
   const bool drops = soma::detail::dropout_threshold(setting.dropout) != 0;
   const Sequences& sequences = call.sequences;
   for (std::size_t i = 0; i < sequences.count();) {
-    Pack pack{.row = sequences.begin(i), .first = i};
+    Pack pack{.row = sequences.begin(i),
+              .query_row = setting.first_rows ? i : sequences.begin(i),
+              .first = i};
     do {
       pack.length += sequences.length(i++);
       ++pack.sequences;
     } while (i < sequences.count() && pack.length + sequences.length(i) <= lanes);
     if (pack.length == 0) continue;
+    pack.queries = setting.first_rows ? pack.sequences : pack.length;
     begin(pack);
     for (std::size_t head = 0; head < setting.heads; ++head) {
       std::vector<std::uint64_t> indices;
       for (std::size_t s = pack.first; drops && s < pack.first + pack.sequences; ++s) {
         const std::size_t before = sequences.begin(s) - pack.row;
-        const std::size_t queries = pack.length <= lanes ? sequences.length(s) : 1;
+        const bool all = pack.length <= lanes && !setting.first_rows;
+        const std::size_t queries = all ? sequences.length(s) : 1;
         for (std::size_t query = 0; query < queries; ++query)
           indices.push_back(attention_index(sequences.ordinal(s), head, query, 0) - before);
       }
@@ -69,6 +75,28 @@ void for_each_head(const OperatorCall& call, const Begin& begin, const Run& run)
   }
 }
 
+// The matrix whose rows are the queries: qkv, its first columns, or a copy of its first rows.
+class Queries {
+ public:
+  Queries(Core& core, const OperatorCall& call, const Rows& qkv) : view_(qkv.view()) {
+    if (!call.attributes.as<AttentionSetting>().first_rows) return;
+    const std::size_t channels = qkv.columns() / 3;
+    numbers_ = soma::detail::first_rows(call.context, call.sequences);
+    first_ = Tensor::empty(call.context, Shape{call.sequences.count(), channels}, qkv.dtype());
+    gather_rows(core, qkv.view().columns(0, channels), numbers_, hbm_target(first_));
+    view_ = hbm(first_);
+  }
+  const HbmView& view() const { return view_; }
+  // Which rows of qkv first rows are, one to a partition.
+  HbmView numbers(std::size_t row, std::size_t rows) const {
+    return hbm(numbers_).columns(row, row + 1).with_rows(rows, 1);
+  }
+
+ private:
+  Tensor numbers_, first_;
+  HbmView view_;
+};
+
 // What is added to the scores of a pack: 0, or so little between rows of different sequences that
 // exp() makes 0 of it.
 class PackMask {
@@ -77,7 +105,10 @@ class PackMask {
       : core_(core),
         sequences_(call.sequences),
         numbers_(
-            Tensor::empty(call.context, Shape{(std::max)(call.sequences.rows(), std::size_t{1})})) {
+            Tensor::empty(call.context, Shape{(std::max)(call.sequences.rows(), std::size_t{1})})),
+        query_numbers_(numbers_),
+        first_rows_(call.attributes.as<AttentionSetting>().first_rows) {
+    if (first_rows_) query_numbers_ = Tensor::empty(call.context, Shape{call.sequences.count()});
     const std::size_t most = (std::min)(call.sequences.rows(), lanes);
     row_ = core.sbuf.tile(DType::fp32, most, most);
     column_ = core.sbuf.tile(DType::fp32, most, 1);
@@ -89,29 +120,35 @@ class PackMask {
     if (pack.sequences == 1) return;
     // Which sequence of the pack a row is in: the plan of its borders, in device memory.
     float* numbers = numbers_.mutable_data<float>();
-    for (std::size_t i = 0; i < pack.sequences; ++i)
+    float* query_numbers = query_numbers_.mutable_data<float>() + pack.query_row;
+    for (std::size_t i = 0; i < pack.sequences; ++i) {
       std::fill_n(numbers + sequences_.begin(pack.first + i), sequences_.length(pack.first + i),
                   static_cast<float>(i));
-    const HbmView all = hbm(numbers_).columns(pack.row, pack.row + pack.length);
-    const Tile row = row_.rows(0, pack.length).columns(0, pack.length);
-    const Tile column = column_.rows(0, pack.length);
-    core_.dma.load(row, all.broadcast_rows(pack.length)).load(column, all.swap(0, 1));
-    core_.vector.tensor_scalar(mask_.rows(0, pack.length).columns(0, pack.length), row,
+      if (first_rows_) query_numbers[i] = static_cast<float>(i);
+    }
+    const HbmView keys = hbm(numbers_).columns(pack.row, pack.row + pack.length);
+    const HbmView queries =
+        hbm(query_numbers_).columns(pack.query_row, pack.query_row + pack.queries);
+    const Tile row = row_.rows(0, pack.queries).columns(0, pack.length);
+    const Tile column = column_.rows(0, pack.queries);
+    core_.dma.load(row, keys.broadcast_rows(pack.queries)).load(column, queries.swap(0, 1));
+    core_.vector.tensor_scalar(mask_.rows(0, pack.queries).columns(0, pack.length), row,
                                Alu::not_equal, column, Alu::multiply, -1e30f);
   }
   // The scores, masked where they have to be.
   Tile apply(const Tile& scores) {
     if (pack_.sequences == 1) return scores;
-    const Tile masked = masked_.rows(0, pack_.length).columns(0, pack_.length);
-    core_.vector.tensor_tensor(masked, scores, mask_.rows(0, pack_.length).columns(0, pack_.length),
-                               Alu::add);
+    const Tile masked = masked_.rows(0, pack_.queries).columns(0, pack_.length);
+    core_.vector.tensor_tensor(masked, scores,
+                               mask_.rows(0, pack_.queries).columns(0, pack_.length), Alu::add);
     return masked;
   }
 
  private:
   Core& core_;
   const Sequences& sequences_;
-  Tensor numbers_;
+  Tensor numbers_, query_numbers_;
+  bool first_rows_;
   Tile row_, column_, mask_, masked_;
   Pack pack_;
 };
@@ -147,19 +184,22 @@ class Kept {
 // Blocks of a matrix with its columns on the partitions, up to `most` rows and 512 columns of it.
 class TurnedBlocks {
  public:
-  TurnedBlocks(Core& core, OperandLoader& loader, DType dtype, std::size_t most, std::size_t width,
-               std::size_t count)
+  TurnedBlocks(Core& core, OperandLoader& loader, const HbmView& view, DType dtype,
+               std::size_t most, std::size_t width, std::size_t count)
       : loader_(loader),
+        view_(view),
         kept_(core, dtype, (std::min)(width, lanes),
               blocks_of((std::min)(width, bank_columns)) * most, count) {}
   // Block b of 128 columns lies at b * rows.
   const Tile& get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
-    return kept_.get(row, column,
-                     [&](const Tile& tile) { loader_.load(tile, row, rows, column, columns); });
+    return kept_.get(row, column, [&](const Tile& tile) {
+      loader_.load_from(view_, tile, row, rows, column, columns);
+    });
   }
 
  private:
   OperandLoader& loader_;
+  HbmView view_;
   Kept kept_;
 };
 

@@ -96,11 +96,16 @@ class OperandLoader {
 
   void load(const Tile& to, std::size_t outer_begin, std::size_t outer, std::size_t inner_begin,
             std::size_t inner) {
+    load_from(operand_.view, to, outer_begin, outer, inner_begin, inner);
+  }
+  // The same of another matrix that is like it, in the same buffers.
+  void load_from(const HbmView& view, const Tile& to, std::size_t outer_begin, std::size_t outer,
+                 std::size_t inner_begin, std::size_t inner) {
     if (operand_.inner_rows) {
       for_pieces(inner, lanes, [&](std::size_t first, std::size_t height) {
         const std::size_t at = first / lanes * outer;
         fetch(to.rows(0, height).columns(at, at + outer),
-              operand_.view.rows(inner_begin + first, inner_begin + first + height)
+              view.rows(inner_begin + first, inner_begin + first + height)
                   .columns(outer_begin, outer_begin + outer),
               0);
       });
@@ -114,8 +119,7 @@ class OperandLoader {
       };
       for_pieces(outer, lanes, [&](std::size_t row, std::size_t count) {
         fetch(part(row, count),
-              operand_.view.rows(outer_begin + row, outer_begin + row + count)
-                  .columns(begin, begin + width),
+              view.rows(outer_begin + row, outer_begin + row + count).columns(begin, begin + width),
               row / lanes * width);
       });
       const std::size_t at = first / lanes * outer;

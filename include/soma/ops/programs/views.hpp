@@ -68,24 +68,27 @@ inline void concatenate(Core& core, const OperatorCall& call) {
   }
 }
 
-// Gathers the first row of each sequence by its number.
-inline void sequence_first(Core& core, const OperatorCall& call) {
-  const Rows x(call.context, call.inputs[0]);
-  const HbmView to = Rows::target(call.outputs[0]);
-  const Tensor first = soma::detail::first_rows(call.context, call.sequences);
-  const std::size_t count = first.elements();
+// to = the rows of x with these numbers.
+inline void gather_rows(Core& core, const HbmView& x, const Tensor& numbers, const HbmView& to) {
+  const std::size_t count = numbers.elements(), width = x.row_elements();
   Pair indices(core, DType::int32, (std::min)(count, lanes), 1);
-  Pair tiles(core, x.dtype(), (std::min)(count, lanes), (std::min)(x.columns(), piece));
+  Pair tiles(core, x.dtype(), (std::min)(count, lanes), (std::min)(width, piece));
   for_pieces(count, lanes, [&](std::size_t row, std::size_t rows) {
     const Tile index = indices.next(rows, 1);
-    core.dma.load(index, hbm(first).columns(row, row + 1).with_rows(rows, 1));
-    for_pieces(x.columns(), piece, [&](std::size_t column, std::size_t columns) {
+    core.dma.load(index, hbm(numbers).columns(row, row + 1).with_rows(rows, 1));
+    for_pieces(width, piece, [&](std::size_t column, std::size_t columns) {
       const Tile tile = tiles.next(rows, columns);
-      core.dma.gather(tile, x.view().columns(column, column + columns), index);
+      core.dma.gather(tile, x.columns(column, column + columns), index);
       core.dma.queue(store_queue)
           .store(to.rows(row, row + rows).columns(column, column + columns), tile);
     });
   });
+}
+
+inline void sequence_first(Core& core, const OperatorCall& call) {
+  const Rows x(call.context, call.inputs[0]);
+  const Tensor first = soma::detail::first_rows(call.context, call.sequences);
+  gather_rows(core, x.view(), first, Rows::target(call.outputs[0]));
 }
 
 }  // namespace soma::programs
