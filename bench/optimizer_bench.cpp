@@ -3,7 +3,8 @@
 //   build/release/bin/soma_bench --benchmark_filter=adamw --benchmark_repetitions=7
 //
 // 4 Mi weights: dense gradients, and sparse ones of a table that has used a tenth of its rows, or
-// all of them, where 1 in 40 has a gradient.
+// all of them, where 1 in 40 has a gradient; and the latter where moments have shrunk to the
+// smallest numbers there are.
 
 #include <soma/soma.hpp>
 
@@ -19,18 +20,19 @@ namespace {
 
 constexpr std::size_t rows = 32768, columns = 128;
 
-soma::Gradient every(soma::Context& context, std::size_t distance) {
+soma::Gradient every(soma::Context& context, std::size_t distance, float size = 1) {
   std::vector<std::int64_t> numbers;
   for (std::size_t row = 0; row < rows; row += distance)
     numbers.push_back(static_cast<std::int64_t>(row));
   const soma::Shape shape{numbers.size()};
   const auto values = soma::Tensor::empty(context, {numbers.size(), columns});
   soma::fill_normal(context, values.mutable_span<float>(), {.seed = 1});
+  for (float& value : values.mutable_span<float>()) value *= size;
   return {values, soma::Tensor::from(context, std::span<const std::int64_t>(numbers), shape)};
 }
 
 // `used`: 1 in so many rows has had a gradient before; 0: gradients are dense.
-void adamw(benchmark::State& state, bool narrow, int threads, std::size_t used) {
+void adamw(benchmark::State& state, bool narrow, int threads, std::size_t used, bool faded) {
   auto context = soma::make_context({.threads = threads});
   const soma::DType dtype = narrow ? soma::DType::bf16 : soma::DType::fp32;
   const soma::Rounding rounding =
@@ -40,10 +42,10 @@ void adamw(benchmark::State& state, bool narrow, int threads, std::size_t used) 
   soma::optim::AdamW optimizer(
       context, soma::Parameters{{"table", weight}}, 0.01f,
       {.storage = {.state = dtype, .state_rounding = rounding, .weight_rounding = rounding}});
-  const soma::Gradient gradient = every(context, used == 0 ? 1 : used);
+  const soma::Gradient gradient = every(context, used == 0 ? 1 : used, faded ? 1e-38f : 1.0f);
   weight.set_gradient(used == 0 ? soma::Gradient{gradient.values, {}} : gradient);
   optimizer.step({.rate = 1e-4});
-  if (used != 0) weight.set_gradient(every(context, 40));
+  if (used != 0) weight.set_gradient(every(context, 40, faded ? 0.0f : 1.0f));
   for (auto _ : state) optimizer.step({.rate = 1e-4});
   const double weights =
       static_cast<double>(rows * columns) * static_cast<double>(state.iterations());
@@ -51,15 +53,20 @@ void adamw(benchmark::State& state, bool narrow, int threads, std::size_t used) 
 }
 
 const int registered = [] {
+  struct Rows {
+    const char* name;
+    std::size_t used;
+    bool faded;
+  };
   for (const bool narrow : {false, true})
     for (const int threads : {1, 2})
-      for (const std::size_t used : {std::size_t{0}, std::size_t{1}, std::size_t{10}}) {
+      for (const Rows& kind :
+           {Rows{"dense", 0, false}, Rows{"sparse, all rows used", 1, false},
+            Rows{"sparse, all rows faded", 1, true}, Rows{"sparse, a tenth used", 10, false}}) {
         const std::string name = std::string("adamw/") + (narrow ? "bf16_sr" : "fp32") + "/" +
-                                 (used == 0   ? "dense"
-                                  : used == 1 ? "sparse, all rows used"
-                                              : "sparse, a tenth used") +
-                                 "/threads:" + std::to_string(threads);
-        benchmark::RegisterBenchmark(name.c_str(), adamw, narrow, threads, used)->UseRealTime();
+                                 kind.name + "/threads:" + std::to_string(threads);
+        benchmark::RegisterBenchmark(name.c_str(), adamw, narrow, threads, kind.used, kind.faded)
+            ->UseRealTime();
       }
   return 0;
 }();

@@ -5282,6 +5282,14 @@ struct StepRows {
   std::uint64_t draw_stride = 0;
 };
 
+// Moments (b, m and v below) of a smaller magnitude are kept as zero. Those of a row without
+// gradients shrink by a factor each step, and rounding would hold them at a few units of the
+// smallest subnormal number for good, over which many processors take thirty times as long. No
+// weight can tell: the step that a first moment of 2^-100 makes is the rate times 2^-73 where
+// epsilon is 1e-8.
+inline constexpr float smallest_first_moment = 0x1p-100f;   // times a rate still a normal number
+inline constexpr float smallest_second_moment = 0x1p-126f;  // the smallest normal number
+
 // SGD: g += weight_decay * w; b = momentum * b + (1 - dampening) * g (b = g in the first step);
 // g = nesterov ? g + momentum * b : b; w -= rate * g. Without momentum no state.
 struct SgdArgs {
@@ -20611,8 +20619,19 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// x, or zero where its magnitude is below `smallest`, which keeps NaN. Compared as integers: many
+// processors take a hundred times as long over subnormal operands.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V zero_below(D d, float smallest, V x) {
+  const hn::RebindToSigned<D> di;
+  const auto magnitude = hn::BitCast(di, hn::Abs(x));
+  const auto below = hn::Lt(magnitude, hn::BitCast(di, hn::Set(d, smallest)));
+  return hn::IfThenZeroElse(hn::RebindMask(d, below), x);
+}
+
 // ---- SGD:  g = fma(weight_decay, w, gradient * factor)
-//            b = fma(momentum, b, (1 - dampening) * g), or g in the first step
+//            b = fma(momentum, b, (1 - dampening) * g), or g in the first step; 0 below
+//                smallest_first_moment
 //            w = fma(-rate, nesterov ? fma(momentum, b, g) : b, w)
 
 // `count` is a multiple of 16. `state` is nullptr without momentum.
@@ -20631,6 +20650,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void sgd_chunk(const SgdArgs& args, const f
     if (state != nullptr) {
       auto b = g;
       if (!first_step) b = fused(d, momentum, load_bytes(d, state->values + i), hn::Mul(share, g));
+      b = zero_below(d, smallest_first_moment, b);
       store_bytes(d, b, state->next + i);
       step = nesterov ? fused(d, momentum, b, g) : b;
     }
@@ -20664,6 +20684,7 @@ static inline void sgd(const SgdArgs& args) noexcept {
 // ---- moments, of AdamW and LAMB:  g = gradient * factor
 //                                   m = fma(beta1, m, (1 - beta1) * g)
 //                                   v = fma(beta2, v, (1 - beta2) * g * g), from left to right
+// and 0 below smallest_first_moment and smallest_second_moment.
 
 struct MomentFactors {
   float beta1, beta2, share1, share2, gradient;
@@ -20680,6 +20701,8 @@ HWY_INLINE void step_moments(D d, const MomentFactors& by, V gradient, V& m, V& 
   const V g = hn::Mul(gradient, hn::Set(d, by.gradient));
   m = fused(d, hn::Set(d, by.beta1), m, hn::Mul(hn::Set(d, by.share1), g));
   v = fused(d, hn::Set(d, by.beta2), v, hn::Mul(hn::Mul(hn::Set(d, by.share2), g), g));
+  m = zero_below(d, smallest_first_moment, m);
+  v = zero_below(d, smallest_second_moment, v);
 }
 
 // ---- AdamW:  w = fma(decay_factor, w, -(step_size * m / fma(sqrt(v), 1 / sqrt(correction2),

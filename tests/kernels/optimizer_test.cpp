@@ -58,12 +58,15 @@ constexpr std::size_t counts[] = {0, 1, 15, 16, 17, 33, 511, 512, 513, 1300};
 
 // ---- the defined order of rounding, one element at a time
 
+float zero_below(float smallest, float x) { return std::fabs(x) < smallest ? 0.0f : x; }
+
 void sgd_in_order(const SgdArgs& a, float& w, float& b, float g) {
   g = std::fma(a.weight_decay, w, g * a.gradient.factor);
   float step = g;
   if (a.momentum_state.data != nullptr) {
     const float share = (1.0f - a.dampening) * g;
     b = a.first_step ? g : std::fma(a.momentum, b, share);
+    b = zero_below(smallest_first_moment, b);
     step = a.nesterov ? std::fma(a.momentum, b, g) : b;
   }
   w = std::fma(-a.rate, step, w);
@@ -73,8 +76,8 @@ template <class Args>
 void moments_in_order(const Args& a, float& m, float& v, float g) {
   g *= a.gradient.factor;
   const float share1 = a.one_minus_beta1 * g, share2 = a.one_minus_beta2 * g;
-  m = std::fma(a.beta1, m, share1);
-  v = std::fma(a.beta2, v, share2 * g);
+  m = zero_below(smallest_first_moment, std::fma(a.beta1, m, share1));
+  v = zero_below(smallest_second_moment, std::fma(a.beta2, v, share2 * g));
 }
 
 void adam_in_order(const AdamArgs& a, float& w, float& m, float& v, float g) {
@@ -338,6 +341,46 @@ Floats fit(DType dtype, const Floats& values) {
 }
 
 }  // namespace
+
+TEST_CASE("moments that have faded are zero", "[unit][optimizer]") {
+  on_every_target([](Context& context) {
+    Run run = some_run(64);
+    for (std::size_t i = 0; i < 64; ++i) {
+      run.g[i] = 0;
+      const int powers = static_cast<int>(i) - 32;  // below and above
+      run.m[i] = std::ldexp(i % 2 == 0 ? 1.2f : -1.2f, -100 + powers);
+      run.v[i] = std::ldexp(1.3f, (std::max)(-126 + powers, -149));
+    }
+    const Run before = run;
+    Run expected = before;
+    const AdamArgs adam = adam_args(run, 1000);
+    context.kernels().optimizer.adam(adam);
+    for (std::size_t i = 0; i < 64; ++i)
+      adam_in_order(adam, expected.w[i], expected.m[i], expected.v[i], 0);
+    CHECK(same_bits(run.w, expected.w));
+    CHECK(same_bits(run.m, expected.m));
+    CHECK(same_bits(run.v, expected.v));
+    // 0.9 * 1.2 is above 1, 0.999 * 1.3 too: those of a power below the smallest are gone.
+    CHECK(std::count(run.m.begin(), run.m.end(), 0.0f) == 32);
+    CHECK(std::count(run.v.begin(), run.v.end(), 0.0f) == 32);
+
+    run = expected = before;
+    SgdArgs sgd = sgd_args(run);
+    sgd.weight_decay = 0;
+    context.kernels().optimizer.sgd(sgd);
+    for (std::size_t i = 0; i < 64; ++i) sgd_in_order(sgd, expected.w[i], expected.m[i], 0);
+    CHECK(same_bits(run.w, expected.w));
+    CHECK(same_bits(run.m, expected.m));
+    CHECK(std::count(run.m.begin(), run.m.end(), 0.0f) == 32);
+
+    run = before;
+    Floats update(64);
+    LambArgs lamb = lamb_args(run, 1000, update);
+    context.kernels().optimizer.lamb_update(lamb);
+    CHECK(std::count(run.m.begin(), run.m.end(), 0.0f) == 32);
+    CHECK(std::count(run.v.begin(), run.v.end(), 0.0f) == 32);
+  });
+}
 
 TEST_CASE("states are rounded in their own types with their own draws", "[unit][optimizer]") {
   on_every_target([](Context& context) {
