@@ -204,7 +204,7 @@ class AttentionBackward {
     });
   }
 
-  // Where only first rows are queries, the others get zeros.
+  // Where only first rows are queries, which are one block in every pack, the others get zeros.
   void write_dq(const Head& head, std::size_t query, std::size_t queries, std::size_t column,
                 std::size_t columns, float factor) {
     const Tile dq = block(dq_, queries, columns);
