@@ -16809,6 +16809,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_row_panel(std::size_t steps, 
 // whole panels.
 static inline void multiply_row(std::size_t columns, std::size_t depth, const float* a,
                                 const float* b, float* c, bool fresh) {
+  if (depth == 0 && fresh) std::fill_n(c, columns, 0.0f);
   for (std::size_t k = 0; k < depth; k += pack_depth) {
     const std::size_t part = (std::min)(pack_depth, depth - k);
     for (std::size_t column = 0; column < columns; column += micro_columns)
@@ -16830,7 +16831,7 @@ namespace {  // internal linkage: units with other flags have their own
 
 struct OneQuerySpace {
   PackBuffer* pack;
-  float *q, *dout, *sums;  // [width]; sums: of values, or dq
+  float *q, *dout, *sums;  // [width]; sums: the result, or dq
   float *across, *along;   // a block of keys or values, packed with keys as columns, and as steps
   float *scores, *dp;      // [key_block]
   float* words;            // [key_block], as floats: they are only moved
