@@ -12914,12 +12914,7 @@ class TransformerEncoder {
   }
   Var operator()(Tape& tape, Var x, const EncoderSetting& setting = {}) const {
     for (std::size_t i = 0; i + 1 < layers.size(); ++i)
-      x = setting.recompute
-              ? checkpoint(tape, std::span<const Var>(&x, 1),
-                           [layer = layers[i]](Tape& inner, std::span<const Var> inputs) {
-                             return layer(inner, inputs[0]);
-                           })
-              : layers[i](tape, x);
+      x = setting.recompute ? recomputed(tape, layers[i], x) : layers[i](tape, x);
     if (layers.empty()) return setting.first_rows ? sequence_first(tape, x) : x;
     return layers.back()(tape, x, setting.first_rows);
   }
@@ -12929,6 +12924,13 @@ class TransformerEncoder {
   }
 
   std::vector<TransformerEncoderLayer> layers;
+
+ private:
+  static Var recomputed(Tape& tape, const TransformerEncoderLayer& layer, const Var& x) {
+    return checkpoint(
+        tape, std::span<const Var>(&x, 1),
+        [layer](Tape& inner, std::span<const Var> inputs) { return layer(inner, inputs[0]); });
+  }
 };
 
 }  // namespace soma::nn
@@ -20621,7 +20623,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // x, or zero where its magnitude is below `smallest`, which keeps NaN. Compared as integers: many
-// processors take a hundred times as long over subnormal operands.
+// processors take thirty times as long over subnormal operands.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V zero_below(D d, float smallest, V x) {
   const hn::RebindToSigned<D> di;

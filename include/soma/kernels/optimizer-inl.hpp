@@ -31,7 +31,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // x, or zero where its magnitude is below `smallest`, which keeps NaN. Compared as integers: many
-// processors take a hundred times as long over subnormal operands.
+// processors take thirty times as long over subnormal operands.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V zero_below(D d, float smallest, V x) {
   const hn::RebindToSigned<D> di;
