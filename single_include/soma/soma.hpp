@@ -13462,9 +13462,10 @@ Context make_context(const ContextOptions& options = {});
 #endif
 
 // ---- soma/kernels/attention_panels-inl.hpp
-// What forward and backward attention share. Scores are kept across, s^T: a panel has keys as rows
-// and micro_columns queries side by side. So softmax has no sums across a vector, and what it
-// leaves is already packed as the right-hand side of the next product.
+// What forward and backward attention share. Matrices are kept as panels of micro_columns columns,
+// each [rows][micro_columns]: either side of a product is read from them as it lies. Scores are
+// kept across, s^T, with keys as rows and queries side by side: so softmax has no sums across a
+// vector.
 
 #if defined(SOMA_KERNELS_ATTENTION_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ATTENTION_PANELS_INL_HPP
@@ -13924,6 +13925,26 @@ HWY_INLINE void store_blocks(D64 d, const PhiloxLanes<V64>& at, std::uint32_t* o
 #endif
 }
 
+// All rounds of two vectors of blocks.
+template <class D64, class V64 = hn::Vec<D64>>
+HWY_INLINE void philox_rounds(D64 d, const Draw& draw, PhiloxLanes<V64>& even,
+                              PhiloxLanes<V64>& odd) {
+  PhiloxKey key = philox_key(draw);
+  for (int round = 0; round < philox::rounds; ++round) {
+    const V64 key_0 = hn::Set(d, key[0]), key_1 = hn::Set(d, key[1]);
+    philox_round(d, key_0, key_1, even);
+    philox_round(d, key_0, key_1, odd);
+    key[0] += philox::weyl_0;
+    key[1] += philox::weyl_1;
+  }
+}
+
+// The blocks of these numbers, before the first round.
+template <class D64, class V64 = hn::Vec<D64>>
+HWY_INLINE PhiloxLanes<V64> philox_start(D64 d, const Draw& draw, V64 number) {
+  return {number, hn::ShiftRight<32>(number), hn::Set(d, draw.stream), hn::Set(d, draw.step)};
+}
+
 // Writes the words of blocks first, first + 1, ... of the stream, and up to philox_padding words
 // more.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void philox_words(const Draw& draw, std::uint64_t first,
@@ -13932,24 +13953,70 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void philox_words(const Draw& draw, std::ui
   const hn::CappedTag<std::uint64_t, 8> d;
   using V64 = hn::Vec<decltype(d)>;
   const std::size_t lanes = hn::Lanes(d);
-  const auto start = [&](std::size_t block) HWY_ATTR {
-    const V64 number = hn::Add(hn::Set(d, first + block), hn::Iota(d, std::uint64_t{0}));
-    return PhiloxLanes<V64>{number, hn::ShiftRight<32>(number), hn::Set(d, draw.stream),
-                            hn::Set(d, draw.step)};
-  };
+  const V64 lane = hn::Iota(d, std::uint64_t{0});
   for (std::size_t block = 0; block < blocks; block += philox_vectors * lanes) {
-    PhiloxLanes<V64> even = start(block), odd = start(block + lanes);
-    PhiloxKey key = philox_key(draw);
-    for (int round = 0; round < philox::rounds; ++round) {
-      const V64 key_0 = hn::Set(d, key[0]), key_1 = hn::Set(d, key[1]);
-      philox_round(d, key_0, key_1, even);
-      philox_round(d, key_0, key_1, odd);
-      key[0] += philox::weyl_0;
-      key[1] += philox::weyl_1;
-    }
+    const V64 number = hn::Add(hn::Set(d, first + block), lane);
+    PhiloxLanes<V64> even = philox_start(d, draw, number);
+    PhiloxLanes<V64> odd = philox_start(d, draw, hn::Add(number, hn::Set(d, lanes)));
+    philox_rounds(d, draw, even, odd);
     store_blocks(d, even, out + 4 * block);
     store_blocks(d, odd, out + 4 * (block + lanes));
   }
+}
+
+// The words index, index + 1, ... of the stream. They begin at the place that is returned, up to 3
+// words into `words`, which has room for 6 and philox_padding more.
+static inline const std::uint32_t* philox_run(const Draw& draw, std::uint64_t index,
+                                              std::size_t count, std::uint32_t* words) {
+  const auto lead = static_cast<std::size_t>(index % 4);
+  philox_words(draw, index / 4, (lead + count + 3) / 4, words);
+  return words + lead;
+}
+
+// A word of each lane, side by side.
+template <class D64, class V64 = hn::Vec<D64>>
+HWY_INLINE void store_low_words(D64 d, V64 even, V64 odd, std::uint32_t* out) {
+  (void)d;  // a type is all that Highway needs of it
+#if HWY_TARGET == HWY_SCALAR
+  out[0] = static_cast<std::uint32_t>(hn::GetLane(even));
+  out[1] = static_cast<std::uint32_t>(hn::GetLane(odd));
+#else
+  const hn::Repartition<std::uint32_t, D64> d32;
+  hn::Store(hn::ConcatEven(d32, hn::BitCast(d32, odd), hn::BitCast(d32, even)), d32, out);
+#endif
+}
+
+// The same runs for several columns, side by side: that of column c begins at index + c * distance,
+// where the distance is a multiple of 4. Word i of column c is at [i * stride + c] of the place
+// that is returned; around it lie up to 3 rows more. Columns are rounded up to a vector of words.
+HWY_NOINLINE HWY_MAYBE_UNUSED static const std::uint32_t* philox_columns(
+    const Draw& draw, std::uint64_t index, std::uint64_t distance, std::size_t columns,
+    std::size_t count, std::size_t stride, std::uint32_t* HWY_RESTRICT words) {
+  const hn::CappedTag<std::uint64_t, 8> d;
+  using V64 = hn::Vec<decltype(d)>;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto lead = static_cast<std::size_t>(index % 4);
+  const auto block_numbers = [&](std::size_t column) HWY_ATTR {
+    alignas(64) std::uint64_t numbers[8];
+    for (std::size_t i = 0; i < lanes; ++i) numbers[i] = (index + (column + i) * distance) / 4;
+    return hn::Load(d, numbers);
+  };
+  for (std::size_t column = 0; column < columns; column += 2 * lanes) {
+    V64 number_even = block_numbers(column), number_odd = block_numbers(column + lanes);
+    for (std::size_t word = 0; word < lead + count; word += 4) {
+      PhiloxLanes<V64> even = philox_start(d, draw, number_even);
+      PhiloxLanes<V64> odd = philox_start(d, draw, number_odd);
+      philox_rounds(d, draw, even, odd);
+      std::uint32_t* const out = words + word * stride + column;
+      store_low_words(d, even.c0, odd.c0, out);
+      store_low_words(d, even.c1, odd.c1, out + stride);
+      store_low_words(d, even.c2, odd.c2, out + 2 * stride);
+      store_low_words(d, even.c3, odd.c3, out + 3 * stride);
+      number_even = hn::Add(number_even, hn::Set(d, std::uint64_t{1}));
+      number_odd = hn::Add(number_odd, hn::Set(d, std::uint64_t{1}));
+    }
+  }
+  return words + lead * stride;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -14892,9 +14959,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void drop_in_place(const DropoutArgs& args,
                                                         std::uint64_t index, std::size_t count,
                                                         float* x) {
   alignas(64) std::uint32_t words[row_chunk + 8 + philox_padding];
-  const auto lead = static_cast<std::size_t>(index % 4);
-  philox_words(args.draw, index / 4, (lead + count + 3) / 4, words);
-  drop_words(words + lead, count, args, x);
+  drop_words(philox_run(args.draw, index, count, words), count, args, x);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -15641,11 +15706,12 @@ struct PackedRows {
 };
 
 // The arrays of vectors below never exist in memory: every index is a constant.
-template <class Products, class RowsOfA = PackedRows>
+template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
+          std::size_t kVectors = micro_vectors>
 class MicroKernel {
-  using Rows = std::make_index_sequence<micro_rows>;
-  using Vectors = std::make_index_sequence<micro_vectors>;
-  using All = std::make_index_sequence<micro_rows * micro_vectors>;
+  using Rows = std::make_index_sequence<kRows>;
+  using Vectors = std::make_index_sequence<kVectors>;
+  using All = std::make_index_sequence<kRows * kVectors>;
 
  public:
   // The block of c at `block` floats from its start: sums along k in ascending order, one step at a
@@ -15653,7 +15719,7 @@ class MicroKernel {
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const SumPath& path,
                                                 std::size_t block) {
-    FloatVector sums[micro_rows * micro_vectors];
+    FloatVector sums[kRows * kVectors];
     const std::size_t stride = path.stride;
     if (path.fresh)
       clear(All(), sums);
@@ -15680,32 +15746,27 @@ class MicroKernel {
   template <std::size_t... i>
   HWY_INLINE static void load(std::index_sequence<i...>, FloatVector* sums, const float* c,
                               std::size_t stride) {
-    ((sums[i] =
-          hn::LoadU(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes)),
-     ...);
+    ((sums[i] = hn::LoadU(Floats(), c + i / kVectors * stride + i % kVectors * float_lanes)), ...);
   }
   template <std::size_t... i>
   HWY_INLINE static void add(std::index_sequence<i...>, FloatVector* sums, const float* c,
                              std::size_t stride) {
-    ((sums[i] = hn::Add(
-          hn::LoadU(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
-          sums[i])),
+    ((sums[i] = hn::Add(hn::LoadU(Floats(), c + i / kVectors * stride + i % kVectors * float_lanes),
+                        sums[i])),
      ...);
   }
   template <std::size_t... i>
   HWY_INLINE static void store(std::index_sequence<i...>, const FloatVector* sums, float* c,
                                std::size_t stride) {
-    (hn::StoreU(sums[i], Floats(),
-                c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
-     ...);
+    (hn::StoreU(sums[i], Floats(), c + i / kVectors * stride + i % kVectors * float_lanes), ...);
   }
   template <std::size_t... i>
   HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, RowsOfA& a,
                               const float* HWY_RESTRICT& b, std::size_t number) {
     a.fetch(number);
-    FloatVector row[micro_vectors];
+    FloatVector row[kVectors];
     load(Vectors(), row, b, 0);
-    (multiply_add<i>(sums + i * micro_vectors, a.place(i), row), ...);
+    (multiply_add<i>(sums + i * kVectors, a.place(i), row), ...);
     a.next();
     b += micro_columns;
   }
@@ -15727,25 +15788,6 @@ class MicroKernel {
 };
 
 }  // namespace
-
-// A product of packed panels, with sums on their path: `rows` and `columns` are rounded up to whole
-// micro-tiles, which the path has room for. Panels lie `steps` apart.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panels(std::size_t rows, std::size_t columns,
-                                                          std::size_t steps, const float* a,
-                                                          const float* b, const SumPath& path) {
-  // A panel of b stays in the first-level cache while the panels of a pass.
-  for (std::size_t j = 0; j < columns; j += micro_columns) {
-    const float* panel = a;
-    for (std::size_t i = 0; i < rows; i += micro_rows) {
-      const std::size_t block = i * path.stride + j;
-      fetch_sums<micro_rows>(
-          path, i + micro_rows < rows ? block + micro_rows * path.stride : j + micro_columns);
-      const float* const next = panel + steps * micro_row_width;
-      MicroKernel<FusedMultiplyAdd>::run(steps, {panel, next}, b + j * steps, path, block);
-      panel = next;
-    }
-  }
-}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
@@ -15898,11 +15940,11 @@ struct PackBuffer {
   static constexpr std::size_t line_stride = pack_depth + lane_padding;
   static constexpr std::size_t most_width = 32;
   alignas(64) float values[most_width * line_stride];
-  // Lines that are not there.
-  alignas(64) float no_values[pack_depth] = {};
-  alignas(64) Bf16Code no_codes[pack_depth] = {};
+  // A line that is not there.
+  alignas(64) static constexpr float no_values[pack_depth] = {};
+  alignas(64) static constexpr Bf16Code no_codes[pack_depth] = {};
   template <class Element>
-  const Element* zeros() const {
+  static const Element* zeros() {
     if constexpr (std::is_same_v<Element, float>)
       return no_values;
     else
@@ -15921,12 +15963,13 @@ class PackSource {
 
   PackSource(const MatrixOperand& operand, std::size_t lines, std::size_t line_stride,
              std::size_t depth_stride)
-      : lines_(lines), along_depth_(depth_stride <= line_stride), operand_(operand) {
-    operand_.row_stride = along_depth_ ? line_stride : depth_stride;
-    operand_.column_stride = along_depth_ ? depth_stride : line_stride;
-    reader_ = RowReader(operand_);
-    plain_bf16_ = operand.dtype == DType::bf16 && operand_.column_stride == 1 && operand.scale == 1;
-  }
+      : lines_(lines),
+        along_depth_(depth_stride <= line_stride),
+        operand_(with_strides(operand, (std::max)(line_stride, depth_stride),
+                              (std::min)(line_stride, depth_stride))),
+        reader_(operand_),
+        plain_bf16_(operand.dtype == DType::bf16 && operand_.column_stride == 1 &&
+                    operand.scale == 1) {}
 
   // What sums of these elements are multiplied by: nothing is left out.
   static constexpr float factor() { return 1; }
@@ -15976,7 +16019,8 @@ class PackSource {
       for (std::size_t line = 0; line < present; ++line)
         from[line] = read<Element>(part.first_line + at + line, part.first, part.depth,
                                    buffer.values + line * PackBuffer::line_stride);
-      for (std::size_t line = present; line < kWidth; ++line) from[line] = buffer.zeros<Element>();
+      for (std::size_t line = present; line < kWidth; ++line)
+        from[line] = PackBuffer::zeros<Element>();
       pack_lines_panel<kWidth>(from, part.depth, out);
     }
   }
@@ -16002,10 +16046,17 @@ class PackSource {
     }
   }
 
+  static MatrixOperand with_strides(MatrixOperand operand, std::size_t row, std::size_t column) {
+    operand.row_stride = row;
+    operand.column_stride = column;
+    return operand;
+  }
+
   std::size_t lines_;
-  bool along_depth_, plain_bf16_;
+  bool along_depth_;
   MatrixOperand operand_;
   RowReader reader_;
+  bool plain_bf16_;
 };
 
 }  // namespace
@@ -16056,133 +16107,240 @@ class Carver {
 
 }  // namespace
 
-// ---- operands of any depth: panels one after another, cut along k into pieces of pack_depth
-
-// Floats of packed lines.
-static constexpr std::size_t packed_rows_floats(std::size_t lines, std::size_t depth) {
-  return whole_units(lines, micro_rows) / micro_rows * micro_row_width * depth;
+static constexpr std::size_t query_panels(std::size_t queries) {
+  return (queries + query_panel - 1) / query_panel;
 }
-static constexpr std::size_t packed_columns_floats(std::size_t lines, std::size_t depth) {
-  return whole_units(lines, micro_columns) * depth;
+static inline std::size_t queries_of(const AttentionArgs& args, std::size_t panel) {
+  return (std::min)(query_panel, args.queries - panel * query_panel);
 }
 
-template <std::size_t kLines, std::size_t kWidth>
-static inline void pack_whole(const PackSource& source, std::size_t first_line, std::size_t lines,
-                              std::size_t first, std::size_t depth, PackBuffer& buffer,
-                              float* out) {
-  constexpr std::size_t step = pack_lines / kLines * kLines;
+// ---- panels
+
+static constexpr std::size_t panels_of(std::size_t columns) {
+  return (columns + micro_columns - 1) / micro_columns;
+}
+static constexpr std::size_t panel_floats(std::size_t rows, std::size_t columns) {
+  return rows * panels_of(columns) * micro_columns;
+}
+
+// Columns that steps and products take of a panel with so many.
+static constexpr std::size_t columns_in_use(std::size_t columns) {
+  return columns <= float_lanes ? float_lanes : micro_columns;
+}
+
+// Rows of a product are taken in blocks of micro_rows, the last ones in smaller blocks, for texts
+// are short.
+inline constexpr std::size_t middle_rows = (micro_rows / 2 + 1) / 2 * 2;
+inline constexpr std::size_t small_rows = middle_rows / 2;
+static constexpr std::size_t rows_of_next_block(std::size_t rows) {
+  const bool two_middle = rows > micro_rows && rows <= 2 * middle_rows;
+  if (rows + 1 >= micro_rows && !two_middle) return micro_rows;
+  return rows > small_rows ? middle_rows : small_rows;
+}
+static constexpr std::size_t rows_of_blocks(std::size_t rows) {
+  std::size_t taken = 0;
+  while (taken < rows) taken += rows_of_next_block(rows - taken);
+  return taken;
+}
+
+// So many rows beyond the last are read of the left-hand side and written. Where the rows are
+// columns of a panel, they are among those in use.
+inline constexpr std::size_t row_padding = (std::max)(small_rows - 1, std::size_t{1});
+static_assert([] {
+  for (std::size_t rows = 1; rows <= key_block; ++rows) {
+    const std::size_t taken = rows_of_blocks(rows);
+    if (taken > rows + row_padding) return false;
+    if (rows <= micro_columns && taken > columns_in_use(rows)) return false;
+  }
+  return true;
+}());
+
+// Lines of an operand become columns, its depth rows. Panels of more than pack_depth rows are cut
+// into some of so many, one behind the other.
+static inline void pack_columns_whole(const PackSource& source, std::size_t first_line,
+                                      std::size_t lines, std::size_t first, std::size_t depth,
+                                      PackBuffer& buffer, float* out) {
+  constexpr std::size_t step = pack_lines / micro_columns * micro_columns;
   for (std::size_t k = 0; k < depth; k += pack_depth) {
     const std::size_t part = (std::min)(pack_depth, depth - k);
     for (std::size_t line = 0; line < lines; line += step) {
       const std::size_t count = (std::min)(step, lines - line);
-      source.pack<kLines, kWidth>(first_line + line, count, first + k, part, buffer, out);
-      out += whole_units(count, kLines) / kLines * kWidth * part;
+      source.pack<micro_columns, micro_columns>(first_line + line, count, first + k, part, buffer,
+                                                out);
+      out += panel_floats(part, count);
     }
   }
 }
 
-static inline void pack_rows_whole(const PackSource& source, std::size_t first_line,
-                                   std::size_t lines, std::size_t first, std::size_t depth,
-                                   PackBuffer& buffer, float* out) {
-  pack_whole<micro_rows, micro_row_width>(source, first_line, lines, first, depth, buffer, out);
-}
-static inline void pack_columns_whole(const PackSource& source, std::size_t first_line,
-                                      std::size_t lines, std::size_t first, std::size_t depth,
-                                      PackBuffer& buffer, float* out) {
-  pack_whole<micro_columns, micro_columns>(source, first_line, lines, first, depth, buffer, out);
+// At most pack_depth rows of an operand of `width` columns, and row_padding of zeros.
+static inline void pack_panels(const MatrixOperand& operand, std::size_t width, std::size_t first,
+                               std::size_t rows, PackBuffer& buffer, float* out) {
+  const PackSource source(operand, width, operand.column_stride, operand.row_stride);
+  pack_columns_whole(source, 0, width, first, rows, buffer, out);
+  for (std::size_t i = 0; i < row_padding * micro_columns; i += float_lanes)
+    hn::Store(hn::Zero(Floats()), Floats(), out + panel_floats(rows, width) + i);
 }
 
-// c (+)= a b for operands packed so; from zero where `fresh`.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_whole(std::size_t rows, std::size_t columns,
-                                                         std::size_t depth, const float* a,
-                                                         const float* b, float* c,
-                                                         std::size_t stride, bool fresh) {
-  if (depth == 0 && fresh)
-    for (std::size_t row = 0; row < rows; ++row) std::fill_n(c + row * stride, columns, 0.0f);
-  for (std::size_t k = 0; k < depth; k += pack_depth) {
-    const std::size_t part = (std::min)(pack_depth, depth - k);
-    const SumPath path{c, stride, fresh && k == 0};
-    multiply_panels(rows, columns, part, a, b, path);
-    a += packed_rows_floats(rows, part);
-    b += packed_columns_floats(columns, part);
+// The panel of columns_in_use(rows) columns that has the rows of such panels as its columns, zeros
+// where there are none; `width` rows rounded up to a multiple of 4.
+static inline void turn_panels(const float* panels, std::size_t width, std::size_t rows,
+                               float* out) {
+  const float* lines[pack_group];
+  for (std::size_t at = 0; at < width; at += micro_columns, panels += rows * micro_columns) {
+    const std::size_t columns = (std::min)(micro_columns, width - at);
+    for (std::size_t group = 0; group < columns_in_use(rows); group += pack_group) {
+      for (std::size_t i = 0; i < pack_group; ++i)
+        lines[i] = group + i < rows ? panels + (group + i) * micro_columns : PackBuffer::no_values;
+      for (std::size_t column = 0; column < columns; column += 4)
+        turn_group(lines, column, out + (at + column) * micro_columns + group, micro_columns);
+    }
   }
 }
 
-// ---- steps on panels of query_panel columns
-
-HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_panel(float* panel, std::size_t rows,
-                                                      float factor) {
+// At most micro_columns floats of a panel's row, times a factor.
+HWY_INLINE void copy_row(const float* row, std::size_t count, FloatVector factor, float* out) {
   const Floats d;
-  const auto f = hn::Set(d, factor);
-  for (std::size_t i = 0; i < rows * query_panel; i += float_lanes)
-    hn::Store(hn::Mul(hn::Load(d, panel + i), f), d, panel + i);
+  std::size_t i = 0;
+  for (; i + float_lanes <= count; i += float_lanes)
+    hn::StoreU(hn::Mul(hn::Load(d, row + i), factor), d, out + i);
+  if (i == count) return;
+  alignas(64) float last[float_lanes];
+  hn::Store(hn::Mul(hn::Load(d, row + i), factor), d, last);
+  std::memcpy(out + i, last, (count - i) * sizeof(float));
 }
 
-// Every row times `factors`, one for each column.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_columns(float* panel, std::size_t rows,
-                                                        const float* factors) {
+// Writes rows `first` ... of a target: rows of panels that lie `panel` floats apart, times a factor
+// for each if there are any.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void write_panels(const float* panels, std::size_t panel,
+                                                       std::size_t width, std::size_t first,
+                                                       std::size_t rows, const float* factors,
+                                                       RowWriter& writer) {
+  static_assert(row_chunk % micro_columns == 0);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const FloatVector factor = hn::Set(Floats(), factors != nullptr ? factors[row] : 1.0f);
+    const float* from = panels + row * micro_columns;
+    for (std::size_t start = 0; start < width; start += row_chunk) {
+      const std::size_t count = (std::min)(row_chunk, width - start);
+      float* const to = writer.place(first + row, start);
+      for (std::size_t at = 0; at < count; at += micro_columns, from += panel)
+        copy_row(from, (std::min)(micro_columns, count - at), factor, to + at);
+      writer.finish(first + row, start, count);
+    }
+  }
+}
+
+// ---- products of panels
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Rows of a as rows of a panel: a step is a column.
+struct PanelRows {
+  static constexpr std::size_t row_distance = micro_columns;
+  const float* at;
+  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row * row_distance; }
+  HWY_INLINE void next() { ++at; }
+  HWY_INLINE void fetch(std::size_t) const {}
+};
+
+// Rows of a as columns of a panel: a step is a row.
+struct PanelColumns {
+  static constexpr std::size_t row_distance = 1;
+  const float* at;
+  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row * row_distance; }
+  HWY_INLINE void next() { at += micro_columns; }
+  HWY_INLINE void fetch(std::size_t) const {}
+};
+
+}  // namespace
+
+template <class RowsOfA, std::size_t kRows>
+static inline void multiply_rows(std::size_t columns, std::size_t steps, const float* a,
+                                 const float* b, float* c, bool fresh) {
+  const SumPath path{c, micro_columns, fresh};
+  if (columns <= float_lanes)
+    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows, 1>::run(steps, {a}, b, path, 0);
+  else
+    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows>::run(steps, {a}, b, path, 0);
+}
+
+// A panel c (+)= a b for a panel b of so many steps; from zero where `fresh`.
+template <class RowsOfA>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panel(std::size_t rows, std::size_t columns,
+                                                         std::size_t steps, const float* a,
+                                                         const float* b, float* c, bool fresh) {
+  while (rows != 0) {
+    const std::size_t taken = rows_of_next_block(rows);
+    if (taken == micro_rows)
+      multiply_rows<RowsOfA, micro_rows>(columns, steps, a, b, c, fresh);
+    else if (taken == middle_rows)
+      multiply_rows<RowsOfA, middle_rows>(columns, steps, a, b, c, fresh);
+    else
+      multiply_rows<RowsOfA, small_rows>(columns, steps, a, b, c, fresh);
+    a += taken * RowsOfA::row_distance;
+    c += taken * micro_columns;
+    rows -= (std::min)(taken, rows);
+  }
+}
+
+// Scores or the like of some keys and a panel of queries: rows of keys, as panels, times columns.
+static inline void multiply_keys(std::size_t keys, std::size_t queries, std::size_t width,
+                                 const float* panels, const float* columns, float* scores) {
+  if (width == 0) std::fill_n(scores, keys * micro_columns, 0.0f);
+  for (std::size_t at = 0; at < width; at += micro_columns) {
+    multiply_panel<PanelRows>(keys, queries, (std::min)(micro_columns, width - at), panels, columns,
+                              scores, at == 0);
+    panels += keys * micro_columns;
+    columns += micro_columns * micro_columns;
+  }
+}
+
+// Panels c (+)= a b for panels b, `steps` rows each. Those of c lie `c_panel` floats apart.
+template <class RowsOfA>
+static inline void multiply_panels(std::size_t rows, std::size_t width, std::size_t steps,
+                                   const float* a, const float* b, float* c, std::size_t c_panel,
+                                   bool fresh) {
+  for (std::size_t at = 0; at < width; at += micro_columns) {
+    multiply_panel<RowsOfA>(rows, width - at, steps, a, b, c, fresh);
+    b += steps * micro_columns;
+    c += c_panel;
+  }
+}
+
+// ---- steps on panels
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_panel(float* panel, std::size_t rows,
+                                                      std::size_t columns, float factor) {
   const Floats d;
-  for (std::size_t at = 0; at < query_panel; at += float_lanes) {
-    const auto f = hn::Load(d, factors + at);
+  const auto f = hn::Set(d, factor);
+  for (std::size_t at = 0; at < columns; at += float_lanes)
     for (std::size_t row = 0; row < rows; ++row) {
-      float* x = panel + row * query_panel + at;
+      float* x = panel + row * micro_columns + at;
+      hn::Store(hn::Mul(hn::Load(d, x), f), d, x);
+    }
+}
+
+// Every row times a factor of its own.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_rows(float* panel, std::size_t rows,
+                                                     const float* factors) {
+  const Floats d;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto f = hn::Set(d, factors[row]);
+    for (std::size_t at = 0; at < micro_columns; at += float_lanes) {
+      float* x = panel + row * micro_columns + at;
       hn::Store(hn::Mul(hn::Load(d, x), f), d, x);
     }
   }
 }
 
-namespace {  // internal linkage: units with other flags have their own
-
-// Random words of a panel: keys as rows, queries as columns.
-struct WordPanel {
-  static constexpr std::size_t stride = key_block + 8 + philox_padding;
-  float* across;  // [query_panel][stride]
-  float* words;   // [key_block][query_panel]
-
-  explicit WordPanel(Carver& carver)
-      : across(carver.floats(query_panel * stride)),
-        words(carver.floats(key_block * query_panel)) {}
-
-  // For `keys` keys from first_key on and the query_panel queries from first_query on. Words pass
-  // as floats: they are only moved.
-  void draw(const DropoutArgs& dropout, std::size_t first_query, std::size_t first_key,
-            std::size_t keys) {
-    const float* lines[query_panel];
-    for (std::size_t query = 0; query < query_panel; ++query) {
-      const std::uint64_t index =
-          dropout.draw.index + (std::uint64_t{first_query + query} << 16) + first_key;
-      const auto lead = static_cast<std::size_t>(index % 4);
-      float* row = across + query * stride;
-      philox_words(dropout.draw, index / 4, (lead + keys + 3) / 4,
-                   reinterpret_cast<std::uint32_t*>(row));
-      lines[query] = row + lead;
-    }
-    pack_lines_panel<query_panel>(lines, keys, words);
-  }
-};
-
-}  // namespace
-
-// Writes the rows of an operand of `width` columns from a panel that has them as columns; rows
-// `first` ..., at most query_panel. `buffer` has room for them.
-static inline void write_turned(const float* panel, std::size_t width, std::size_t first,
-                                std::size_t rows, float* buffer, RowWriter& writer) {
-  const std::size_t stride = whole_units(width, pack_group);
-  const float* lines[pack_group];
-  for (std::size_t group = 0; group < width; group += pack_group) {
-    for (std::size_t line = 0; line < pack_group; ++line)
-      lines[line] = panel + (group + line) * query_panel;
-    for (std::size_t at = 0; at < query_panel; at += 4)
-      turn_group(lines, at, buffer + at * stride + group, stride);
-  }
-  for (std::size_t row = 0; row < rows; ++row)
-    for (std::size_t at = 0; at < width; at += row_chunk)
-      writer.write(first + row, at, buffer + row * stride + at, (std::min)(row_chunk, width - at));
-}
-
-// Rows of a panel that is made of `width` rows by products and read by write_turned.
-static constexpr std::size_t turned_rows(std::size_t width) {
-  return (std::max)(whole_units(width, micro_rows), whole_units(width, pack_group));
+// Random words for some keys from first_key on, as rows, and a panel of queries from first_query
+// on, as columns. `room` is that of word_rows rows.
+inline constexpr std::size_t word_rows = key_block + 6;
+static inline const std::uint32_t* draw_panel(const DropoutArgs& dropout, std::size_t first_query,
+                                              std::size_t queries, std::size_t first_key,
+                                              std::size_t keys, float* room) {
+  const std::uint64_t index = dropout.draw.index + (std::uint64_t{first_query} << 16) + first_key;
+  return philox_columns(dropout.draw, index, std::uint64_t{1} << 16, columns_in_use(queries), keys,
+                        micro_columns, reinterpret_cast<std::uint32_t*>(room));
 }
 
 // Zeros, through the target's rounding as any value.
@@ -16210,41 +16368,27 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Scaled scores become p, dropped where kDrop; dp becomes ds.
 template <bool kDrop>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void differentiate_scores(
-    float* scores, float* dp, std::size_t keys, const float* log_sum_exp, const float* delta,
-    float scale, const DropoutArgs& dropout, const float* words) {
+    float* scores, float* dp, std::size_t keys, std::size_t columns, const float* log_sum_exp,
+    const float* delta, float scale, const DropoutArgs& dropout, const std::uint32_t* words) {
   const Floats d;
   const hn::RebindToUnsigned<Floats> du;
   const auto factor = hn::Set(d, scale), keep = hn::Set(d, kDrop ? dropout.keep_scale : 1.0f);
   const auto threshold = hn::Set(du, dropout.threshold);
-  for (std::size_t at = 0; at < query_panel; at += float_lanes) {
+  for (std::size_t at = 0; at < columns; at += float_lanes) {
     const auto shift = hn::Load(d, log_sum_exp + at);
     const auto minus_delta = hn::Neg(hn::Load(d, delta + at));
-    for (std::size_t i = at; i < keys * query_panel; i += query_panel) {
+    for (std::size_t i = at; i < keys * micro_columns; i += micro_columns) {
       const auto p = exp_lanes(d, hn::Sub(hn::Load(d, scores + i), shift));
       auto gradient = hn::Load(d, dp + i);
       auto kept = p;
       if constexpr (kDrop) {
-        const auto word = hn::BitCast(du, hn::Load(d, words + i));
-        const auto dropped = hn::RebindMask(d, hn::Lt(word, threshold));
+        const auto dropped = hn::RebindMask(d, hn::Lt(hn::LoadU(du, words + i), threshold));
         gradient = hn::IfThenZeroElse(dropped, gradient);
         kept = hn::IfThenZeroElse(dropped, hn::Mul(p, keep));
       }
       hn::Store(kept, d, scores + i);
       hn::Store(hn::Mul(hn::Mul(p, fused(d, gradient, keep, minus_delta)), factor), d, dp + i);
     }
-  }
-}
-
-// Rows of a panel, keys, as the left-hand side of a product along its first queries.
-static inline void turn_panel(const float* panel, std::size_t keys, std::size_t queries,
-                              const float* zeros, float* out) {
-  for (std::size_t key = 0; key < keys; key += micro_rows) {
-    const float* lines[micro_row_width];
-    for (std::size_t line = 0; line < micro_row_width; ++line)
-      lines[line] =
-          line < micro_rows && key + line < keys ? panel + (key + line) * query_panel : zeros;
-    pack_lines_panel<micro_row_width>(lines, queries, out);
-    out += queries * micro_row_width;
   }
 }
 
@@ -16258,44 +16402,34 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_row_products(const float* a, const
 namespace {  // internal linkage: units with other flags have their own
 
 struct BackwardSpace {
-  std::size_t panels, dq_rows, row_floats, stride;
+  std::size_t floats;  // of the rows of a panel of queries
   PackBuffer* pack;
-  float *q, *dout;             // [panels] packed, queries as columns
-  float *q_rows, *dout_rows;   // [panels] packed, queries along k
-  float* dq;                   // [panels][dq_rows][query_panel]
-  float *log_sum_exp, *delta;  // [panels][query_panel]
-  float *k, *v, *k_across;     // a block of keys, packed as left-hand sides
+  float *q, *dout, *q_rows, *dout_rows;  // the panels of queries, the first two turned
+  float* dq;
+  float *log_sum_exp, *delta;  // [query_panel] each
+  float *k, *v, *dk, *dv;      // a block of keys, as panels
   float *scores, *dp;          // a panel
-  float* turned;               // a panel as a left-hand side
-  float *dk, *dv;              // a block of keys
-  float* rows;                 // of a finished panel
-  WordPanel words;
+  float* words;
 
   BackwardSpace(Carver& carver, std::size_t queries, std::size_t width)
-      : panels((queries + query_panel - 1) / query_panel),
-        dq_rows(turned_rows(width)),
-        row_floats(packed_columns_floats(width, query_panel)),
-        stride(whole_units(width, micro_columns) + line_floats),
+      : floats(panel_floats(query_panel, width) + row_padding * micro_columns),
         pack(reinterpret_cast<PackBuffer*>(carver.bytes(sizeof(PackBuffer)))),
-        q(carver.floats(panels * width * query_panel)),
-        dout(carver.floats(panels * width * query_panel)),
-        q_rows(carver.floats(panels * row_floats)),
-        dout_rows(carver.floats(panels * row_floats)),
-        dq(carver.floats(panels * dq_rows * query_panel)),
-        log_sum_exp(carver.floats(panels * query_panel)),
-        delta(carver.floats(panels * query_panel)),
-        k(carver.floats(packed_rows_floats(key_block, width))),
-        v(carver.floats(packed_rows_floats(key_block, width))),
-        k_across(carver.floats(packed_rows_floats(width, key_block))),
+        q(carver.floats(query_panels(queries) * floats)),
+        dout(carver.floats(query_panels(queries) * floats)),
+        q_rows(carver.floats(query_panels(queries) * floats)),
+        dout_rows(carver.floats(query_panels(queries) * floats)),
+        dq(carver.floats(query_panels(queries) * floats)),
+        log_sum_exp(carver.floats(query_panels(queries) * query_panel)),
+        delta(carver.floats(query_panels(queries) * query_panel)),
+        k(carver.floats(panel_floats(block_rows, width))),
+        v(carver.floats(panel_floats(block_rows, width))),
+        dk(carver.floats(panel_floats(block_rows, width))),
+        dv(carver.floats(panel_floats(block_rows, width))),
         scores(carver.floats(block_rows * query_panel)),
         dp(carver.floats(block_rows * query_panel)),
-        turned(carver.floats(packed_rows_floats(key_block, query_panel))),
-        dk(carver.floats(block_rows * stride)),
-        dv(carver.floats(block_rows * stride)),
-        rows(carver.floats(query_panel * whole_units(width, pack_group))),
-        words(carver) {}
+        words(carver.floats(word_rows * query_panel)) {}
 
-  static constexpr std::size_t block_rows = whole_units(key_block, micro_rows);
+  static constexpr std::size_t block_rows = key_block + row_padding;
 };
 
 class AttentionBackward {
@@ -16311,35 +16445,29 @@ class AttentionBackward {
   }
 
   void run() {
-    pack_queries(args_.q, space_.q, space_.q_rows);
-    pack_queries(args_.dout, space_.dout, space_.dout_rows);
+    constexpr std::size_t block_panel = BackwardSpace::block_rows * micro_columns;
+    pack_queries(args_.q, space_.q_rows, space_.q);
+    pack_queries(args_.dout, space_.dout_rows, space_.dout);
     sum_rows();
     for (std::size_t key = 0; key < args_.keys; key += key_block) {
       const std::size_t keys = (std::min)(key_block, args_.keys - key);
       add_block(key, keys);
-      write_rows(space_.dk, key, keys, dk_);
-      write_rows(space_.dv, key, keys, dv_);
+      write_panels(space_.dk, block_panel, args_.width, key, keys, nullptr, dk_);
+      write_panels(space_.dv, block_panel, args_.width, key, keys, nullptr, dv_);
     }
-    for (std::size_t panel = 0; panel < space_.panels; ++panel)
-      write_turned(space_.dq + panel * space_.dq_rows * query_panel, args_.width,
-                   panel * query_panel, queries_of(panel), space_.rows, dq_);
+    for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel)
+      write_panels(space_.dq + panel * space_.floats, query_panel * micro_columns, args_.width,
+                   panel * query_panel, queries_of(args_, panel), nullptr, dq_);
   }
 
  private:
-  std::size_t queries_of(std::size_t panel) const {
-    return (std::min)(query_panel, args_.queries - panel * query_panel);
-  }
-
-  void pack_queries(const MatrixOperand& operand, float* columns, float* rows) {
-    const std::size_t width = args_.width;
-    const PackSource as_lines(operand, args_.queries, operand.row_stride, operand.column_stride);
-    const PackSource along(operand, width, operand.column_stride, operand.row_stride);
-    for (std::size_t panel = 0; panel < space_.panels; ++panel) {
-      const std::size_t first = panel * query_panel, count = queries_of(panel);
-      pack_columns_whole(as_lines, first, count, 0, width, *space_.pack,
-                         columns + panel * width * query_panel);
-      pack_columns_whole(along, 0, width, first, count, *space_.pack,
-                         rows + panel * space_.row_floats);
+  void pack_queries(const MatrixOperand& operand, float* rows, float* columns) {
+    for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel) {
+      const std::size_t queries = queries_of(args_, panel);
+      pack_panels(operand, args_.width, panel * query_panel, queries, *space_.pack, rows);
+      turn_panels(rows, args_.width, queries, columns);
+      rows += space_.floats;
+      columns += space_.floats;
     }
   }
 
@@ -16347,7 +16475,7 @@ class AttentionBackward {
   void sum_rows() {
     const RowReader dout(args_.dout), out(args_.forward_out);
     ChunkBuffer buffers[2];
-    const std::size_t places = space_.panels * query_panel;
+    const std::size_t places = query_panels(args_.queries) * query_panel;
     std::fill_n(space_.delta, places, 0.0f);
     std::fill_n(space_.log_sum_exp, places, 0.0f);
     std::copy_n(args_.log_sum_exp, args_.queries, space_.log_sum_exp);
@@ -16362,48 +16490,36 @@ class AttentionBackward {
   }
 
   void add_block(std::size_t first, std::size_t keys) {
+    constexpr std::size_t block_panel = BackwardSpace::block_rows * micro_columns;
     const std::size_t width = args_.width;
-    const PackSource k(args_.k, args_.keys, args_.k.row_stride, args_.k.column_stride);
-    const PackSource v(args_.v, args_.keys, args_.v.row_stride, args_.v.column_stride);
-    const PackSource k_across(args_.k, width, args_.k.column_stride, args_.k.row_stride);
-    pack_rows_whole(k, first, keys, 0, width, *space_.pack, space_.k);
-    pack_rows_whole(v, first, keys, 0, width, *space_.pack, space_.v);
-    pack_rows_whole(k_across, 0, width, first, keys, *space_.pack, space_.k_across);
-    for (std::size_t panel = 0; panel < space_.panels; ++panel) {
+    pack_panels(args_.k, width, first, keys, *space_.pack, space_.k);
+    pack_panels(args_.v, width, first, keys, *space_.pack, space_.v);
+    for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel) {
+      const std::size_t at = panel * space_.floats, queries = queries_of(args_, panel);
       make_gradients(panel, first, keys);
-      const std::size_t at = panel * space_.row_floats, queries = queries_of(panel);
-      turn_panel(space_.scores, keys, queries, space_.pack->no_values, space_.turned);
-      multiply_whole(keys, width, queries, space_.turned, space_.dout_rows + at, space_.dv,
-                     space_.stride, panel == 0);
-      turn_panel(space_.dp, keys, queries, space_.pack->no_values, space_.turned);
-      multiply_whole(keys, width, queries, space_.turned, space_.q_rows + at, space_.dk,
-                     space_.stride, panel == 0);
-      multiply_whole(width, query_panel, keys, space_.k_across, space_.dp,
-                     space_.dq + panel * space_.dq_rows * query_panel, query_panel, first == 0);
+      multiply_panels<PanelRows>(keys, width, queries, space_.scores, space_.dout_rows + at,
+                                 space_.dv, block_panel, panel == 0);
+      multiply_panels<PanelRows>(keys, width, queries, space_.dp, space_.q_rows + at, space_.dk,
+                                 block_panel, panel == 0);
+      multiply_panels<PanelColumns>(queries, width, keys, space_.dp, space_.k, space_.dq + at,
+                                    query_panel * micro_columns, first == 0);
     }
   }
 
   // p and ds of a panel, in place of scores and dp.
   void make_gradients(std::size_t panel, std::size_t first, std::size_t keys) {
-    const std::size_t width = args_.width, at = panel * query_panel;
+    const std::size_t width = args_.width, floats = panel * space_.floats, at = panel * query_panel,
+                      queries = queries_of(args_, panel), columns = columns_in_use(queries);
     const DropoutArgs& dropout = args_.dropout;
-    multiply_whole(keys, query_panel, width, space_.k, space_.q + at * width, space_.scores,
-                   query_panel, true);
-    multiply_whole(keys, query_panel, width, space_.v, space_.dout + at * width, space_.dp,
-                   query_panel, true);
-    scale_panel(space_.scores, keys, args_.scale);
+    multiply_keys(keys, queries, width, space_.k, space_.q + floats, space_.scores);
+    multiply_keys(keys, queries, width, space_.v, space_.dout + floats, space_.dp);
+    scale_panel(space_.scores, keys, columns, args_.scale);
     const bool drops = dropout.threshold != 0;
-    if (drops) space_.words.draw(dropout, at, first, keys);
+    const std::uint32_t* words =
+        drops ? draw_panel(dropout, at, queries, first, keys, space_.words) : nullptr;
     const auto differentiate = drops ? differentiate_scores<true> : differentiate_scores<false>;
-    differentiate(space_.scores, space_.dp, keys, space_.log_sum_exp + at, space_.delta + at,
-                  args_.scale, dropout, space_.words.words);
-  }
-
-  void write_rows(const float* values, std::size_t first, std::size_t rows, RowWriter& writer) {
-    for (std::size_t row = 0; row < rows; ++row)
-      for_each_chunk(args_.width, [&](std::size_t column, std::size_t count) {
-        writer.write(first + row, column, values + row * space_.stride + column, count);
-      });
+    differentiate(space_.scores, space_.dp, keys, columns, space_.log_sum_exp + at,
+                  space_.delta + at, args_.scale, dropout, words);
   }
 
   const AttentionArgs& args_;
@@ -16449,15 +16565,16 @@ HWY_INLINE V score_shift(V largest) {
 
 // Scores times `scale`, rounded; `largest` includes them; `correction` is what sums so far are to
 // be multiplied by. A NaN may or may not show in `largest`, but makes the sum NaN.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_scores(float* scores, std::size_t keys, float scale,
+HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_scores(float* scores, std::size_t keys,
+                                                       std::size_t columns, float scale,
                                                        float* largest, float* correction) {
   const Floats d;
   const auto factor = hn::Set(d, scale);
-  for (std::size_t at = 0; at < query_panel; at += float_lanes) {
+  for (std::size_t at = 0; at < columns; at += float_lanes) {
     const auto before = hn::Load(d, largest + at);
     auto most = before;
     for (std::size_t key = 0; key < keys; ++key) {
-      float* x = scores + key * query_panel + at;
+      float* x = scores + key * micro_columns + at;
       const auto scaled = hn::Mul(hn::Load(d, x), factor);
       hn::Store(scaled, d, x);
       most = hn::Max(most, scaled);
@@ -16467,22 +16584,30 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_scores(float* scores, std::size_
   }
 }
 
-// Scores become exp(score - largest); sums = sums * correction + their sum, which is taken in 16
-// logical lanes over the block's keys.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void exponentiate_scores(float* scores, std::size_t keys,
-                                                              const float* largest,
-                                                              const float* correction,
-                                                              float* sums) {
+// Scores become exp(score - largest), dropped where kDrop; sums = sums * correction + the sum of
+// the exponentials, which is taken in 16 logical lanes over the block's keys.
+template <bool kDrop>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void exponentiate_scores(
+    float* scores, std::size_t keys, std::size_t columns, const float* largest,
+    const float* correction, float* sums, const DropoutArgs& dropout, const std::uint32_t* words) {
   const Floats d;
+  const hn::RebindToUnsigned<Floats> du;
+  const auto keep = hn::Set(d, dropout.keep_scale);
+  const auto threshold = hn::Set(du, dropout.threshold);
   alignas(64) float lanes[sum_lanes][float_lanes];
-  for (std::size_t at = 0; at < query_panel; at += float_lanes) {
+  for (std::size_t at = 0; at < columns; at += float_lanes) {
     const auto shift = score_shift(hn::Load(d, largest + at));
     for (std::size_t lane = 0; lane < sum_lanes; ++lane) {
       auto sum = hn::Zero(d);
       for (std::size_t key = lane; key < keys; key += sum_lanes) {
-        float* x = scores + key * query_panel + at;
-        const auto e = exp_lanes(d, hn::Sub(hn::Load(d, x), shift));
-        hn::Store(e, d, x);
+        const std::size_t i = key * micro_columns + at;
+        const auto e = exp_lanes(d, hn::Sub(hn::Load(d, scores + i), shift));
+        auto kept = e;
+        if constexpr (kDrop) {
+          const auto dropped = hn::Lt(hn::Load(du, words + i), threshold);
+          kept = hn::IfThenZeroElse(hn::RebindMask(d, dropped), hn::Mul(e, keep));
+        }
+        hn::Store(kept, d, scores + i);
         sum = hn::Add(sum, e);
       }
       hn::Store(sum, d, lanes[lane]);
@@ -16496,10 +16621,11 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void exponentiate_scores(float* scores, std
 }
 
 // inverse = 1 / sums, log_sum_exp = largest + log(sums)
-HWY_NOINLINE HWY_MAYBE_UNUSED static void finish_sums(const float* largest, const float* sums,
-                                                      float* inverse, float* log_sum_exp) {
+HWY_NOINLINE HWY_MAYBE_UNUSED static void finish_sums(std::size_t columns, const float* largest,
+                                                      const float* sums, float* inverse,
+                                                      float* log_sum_exp) {
   const Floats d;
-  for (std::size_t at = 0; at < query_panel; at += float_lanes) {
+  for (std::size_t at = 0; at < columns; at += float_lanes) {
     const auto sum = hn::Load(d, sums + at);
     hn::Store(hn::Div(hn::Set(d, 1.0f), sum), d, inverse + at);
     hn::Store(hn::Add(hn::Load(d, largest + at), log_lanes(d, sum)), d, log_sum_exp + at);
@@ -16509,30 +16635,28 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void finish_sums(const float* largest, cons
 namespace {  // internal linkage: units with other flags have their own
 
 struct ForwardSpace {
-  std::size_t panels, out_rows;
+  std::size_t floats;  // of the rows of a panel of queries
   PackBuffer* pack;
-  float* q;                            // [panels] packed
-  float* out;                          // [panels][out_rows][query_panel]
-  float *largest, *sums, *correction;  // [panels][query_panel]
-  float *k, *v;                        // a block of keys, packed as left-hand sides
+  float* rows;                         // of a panel of queries
+  float *q, *out;                      // the panels of queries, q turned
+  float *largest, *sums, *correction;  // [query_panel], the first two each
+  float *k, *v;                        // a block of keys, as panels
   float* scores;                       // a panel
-  float* rows;                         // of a finished panel
-  WordPanel words;
+  float* words;
 
   ForwardSpace(Carver& carver, std::size_t queries, std::size_t width)
-      : panels((queries + query_panel - 1) / query_panel),
-        out_rows(turned_rows(width)),
+      : floats(panel_floats(query_panel, width)),
         pack(reinterpret_cast<PackBuffer*>(carver.bytes(sizeof(PackBuffer)))),
-        q(carver.floats(panels * width * query_panel)),
-        out(carver.floats(panels * out_rows * query_panel)),
-        largest(carver.floats(panels * query_panel)),
-        sums(carver.floats(panels * query_panel)),
+        rows(carver.floats(floats + row_padding * micro_columns)),
+        q(carver.floats(query_panels(queries) * floats)),
+        out(carver.floats(query_panels(queries) * floats)),
+        largest(carver.floats(query_panels(queries) * query_panel)),
+        sums(carver.floats(query_panels(queries) * query_panel)),
         correction(carver.floats(query_panel)),
-        k(carver.floats(packed_rows_floats(key_block, width))),
-        v(carver.floats(packed_rows_floats(width, key_block))),
-        scores(carver.floats(whole_units(key_block, micro_rows) * query_panel)),
-        rows(carver.floats(query_panel * whole_units(width, pack_group))),
-        words(carver) {}
+        k(carver.floats(panel_floats(key_block, width) + row_padding * micro_columns)),
+        v(carver.floats(panel_floats(key_block, width) + row_padding * micro_columns)),
+        scores(carver.floats((key_block + row_padding) * query_panel)),
+        words(carver.floats(word_rows * query_panel)) {}
 };
 
 class AttentionForward {
@@ -16543,58 +16667,62 @@ class AttentionForward {
   }
 
   void run() {
-    const PackSource q(args_.q, args_.queries, args_.q.row_stride, args_.q.column_stride);
-    for (std::size_t panel = 0; panel < space_.panels; ++panel)
-      pack_columns_whole(q, panel * query_panel, queries_of(panel), 0, args_.width, *space_.pack,
-                         space_.q + panel * args_.width * query_panel);
-    std::fill_n(space_.largest, space_.panels * query_panel, minus_infinity);
-    std::fill_n(space_.sums, space_.panels * query_panel, 0.0f);
-    for (std::size_t key = 0; key < args_.keys; key += key_block) add_block(key);
-    finish();
+    const std::size_t panels = query_panels(args_.queries);
+    for (std::size_t panel = 0; panel < panels; ++panel) {
+      const std::size_t queries = queries_of(args_, panel);
+      pack_panels(args_.q, args_.width, panel * query_panel, queries, *space_.pack, space_.rows);
+      turn_panels(space_.rows, args_.width, queries, space_.q + panel * space_.floats);
+    }
+    std::fill_n(space_.largest, panels * query_panel, minus_infinity);
+    std::fill_n(space_.sums, panels * query_panel, 0.0f);
+    for (std::size_t key = 0; key < args_.keys; key += key_block)
+      add_block(key, (std::min)(key_block, args_.keys - key));
+    RowWriter writer(args_.out);
+    for (std::size_t panel = 0; panel < panels; ++panel) finish(panel, writer);
   }
 
  private:
-  std::size_t queries_of(std::size_t panel) const {
-    return (std::min)(query_panel, args_.queries - panel * query_panel);
-  }
-
-  void add_block(std::size_t first) {
-    const std::size_t keys = (std::min)(key_block, args_.keys - first), width = args_.width;
-    const PackSource k(args_.k, args_.keys, args_.k.row_stride, args_.k.column_stride);
-    const PackSource v(args_.v, width, args_.v.column_stride, args_.v.row_stride);
-    pack_rows_whole(k, first, keys, 0, width, *space_.pack, space_.k);
-    pack_rows_whole(v, 0, width, first, keys, *space_.pack, space_.v);
-    for (std::size_t panel = 0; panel < space_.panels; ++panel) {
-      float *largest = space_.largest + panel * query_panel,
-            *out = space_.out + panel * space_.out_rows * query_panel;
-      multiply_whole(keys, query_panel, width, space_.k, space_.q + panel * width * query_panel,
-                     space_.scores, query_panel, true);
-      scale_scores(space_.scores, keys, args_.scale, largest, space_.correction);
-      exponentiate_scores(space_.scores, keys, largest, space_.correction,
-                          space_.sums + panel * query_panel);
-      if (args_.dropout.threshold != 0) {
-        space_.words.draw(args_.dropout, panel * query_panel, first, keys);
-        drop_words(reinterpret_cast<const std::uint32_t*>(space_.words.words), keys * query_panel,
-                   args_.dropout, space_.scores);
-      }
-      if (first != 0) scale_columns(out, width, space_.correction);
-      multiply_whole(width, query_panel, keys, space_.v, space_.scores, out, query_panel,
-                     first == 0);
+  void add_block(std::size_t first, std::size_t keys) {
+    const std::size_t width = args_.width;
+    pack_panels(args_.k, width, first, keys, *space_.pack, space_.k);
+    pack_panels(args_.v, width, first, keys, *space_.pack, space_.v);
+    for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel) {
+      const std::size_t queries = queries_of(args_, panel);
+      float* out = space_.out + panel * space_.floats;
+      multiply_keys(keys, queries, width, space_.k, space_.q + panel * space_.floats,
+                    space_.scores);
+      add_scores(panel, first, keys);
+      if (first != 0)
+        for (std::size_t at = 0; at < space_.floats; at += query_panel * micro_columns)
+          scale_rows(out + at, queries, space_.correction);
+      multiply_panels<PanelColumns>(queries, width, keys, space_.scores, space_.v, out,
+                                    query_panel * micro_columns, first == 0);
     }
   }
 
-  void finish() {
-    RowWriter writer(args_.out);
+  // Scores of a block of keys become weights of its values.
+  void add_scores(std::size_t panel, std::size_t first, std::size_t keys) {
+    const std::size_t at = panel * query_panel, queries = queries_of(args_, panel),
+                      columns = columns_in_use(queries);
+    const DropoutArgs& dropout = args_.dropout;
+    scale_scores(space_.scores, keys, columns, args_.scale, space_.largest + at, space_.correction);
+    const bool drops = dropout.threshold != 0;
+    const std::uint32_t* words =
+        drops ? draw_panel(dropout, at, queries, first, keys, space_.words) : nullptr;
+    const auto exponentiate = drops ? exponentiate_scores<true> : exponentiate_scores<false>;
+    exponentiate(space_.scores, keys, columns, space_.largest + at, space_.correction,
+                 space_.sums + at, dropout, words);
+  }
+
+  void finish(std::size_t panel, RowWriter& writer) {
+    const std::size_t first = panel * query_panel, queries = queries_of(args_, panel);
     alignas(64) float log_sum_exp[query_panel];
-    for (std::size_t panel = 0; panel < space_.panels; ++panel) {
-      const std::size_t first = panel * query_panel, queries = queries_of(panel);
-      float* out = space_.out + panel * space_.out_rows * query_panel;
-      finish_sums(space_.largest + first, space_.sums + first, space_.correction, log_sum_exp);
-      scale_columns(out, args_.width, space_.correction);
-      write_turned(out, args_.width, first, queries, space_.rows, writer);
-      if (args_.log_sum_exp != nullptr)
-        std::memcpy(args_.log_sum_exp + first, log_sum_exp, queries * sizeof(float));
-    }
+    finish_sums(columns_in_use(queries), space_.largest + first, space_.sums + first,
+                space_.correction, log_sum_exp);
+    write_panels(space_.out + panel * space_.floats, query_panel * micro_columns, args_.width,
+                 first, queries, space_.correction, writer);
+    if (args_.log_sum_exp != nullptr)
+      std::memcpy(args_.log_sum_exp + first, log_sum_exp, queries * sizeof(float));
   }
 
   const AttentionArgs& args_;
@@ -16816,7 +16944,7 @@ static inline void multiply_row(std::size_t columns, std::size_t depth, const fl
     const std::size_t part = (std::min)(pack_depth, depth - k);
     for (std::size_t column = 0; column < columns; column += micro_columns)
       multiply_row_panel(part, a + k, b + column * part, c + column, fresh && k == 0);
-    b += packed_columns_floats(columns, part);
+    b += panel_floats(part, columns);
   }
 }
 
@@ -16836,7 +16964,7 @@ struct OneQuerySpace {
   float *q, *dout, *sums;  // [width]; sums: the result, or dq
   float *across, *along;   // a block of keys or values, packed with keys as columns, and as steps
   float *scores, *dp;      // [key_block]
-  float* words;            // [key_block], as floats: they are only moved
+  std::uint32_t* words;    // [key_block]
   float *log_sum_exp, *delta;  // [query_panel] times the same
 
   OneQuerySpace(Carver& carver, std::size_t width)
@@ -16844,11 +16972,12 @@ struct OneQuerySpace {
         q(carver.floats(whole_units(width, micro_columns))),
         dout(carver.floats(whole_units(width, micro_columns))),
         sums(carver.floats(whole_units(width, micro_columns))),
-        across(carver.floats(packed_columns_floats(key_block, width))),
-        along(carver.floats(packed_columns_floats(width, key_block))),
+        across(carver.floats(panel_floats(width, key_block))),
+        along(carver.floats(panel_floats(key_block, width))),
         scores(carver.floats(whole_units(key_block, micro_columns))),
         dp(carver.floats(whole_units(key_block, micro_columns))),
-        words(carver.floats(whole_units(key_block, micro_columns) + 8 + philox_padding)),
+        words(reinterpret_cast<std::uint32_t*>(
+            carver.floats(whole_units(key_block, micro_columns) + 6 + philox_padding))),
         log_sum_exp(carver.floats(query_panel)),
         delta(carver.floats(query_panel)) {}
 };
@@ -16891,16 +17020,19 @@ class OneQuery {
     std::fill_n(space_.log_sum_exp, query_panel, *args_.log_sum_exp);
     std::fill_n(space_.delta, query_panel, sum_outputs());
     RowWriter dk(args_.dk), dv(args_.dv);
+    const DropoutArgs& dropout = args_.dropout;
     const auto differentiate =
-        args_.dropout.threshold != 0 ? differentiate_scores<true> : differentiate_scores<false>;
+        dropout.threshold != 0 ? differentiate_scores<true> : differentiate_scores<false>;
     for (std::size_t first = 0; first < args_.keys; first += key_block) {
       const std::size_t keys = (std::min)(key_block, args_.keys - first);
       make_scores(first, keys);
       multiply_across(args_.v, first, keys, space_.dout, space_.dp);
-      draw_words(first, keys);
+      const std::uint32_t* words = nullptr;
+      if (dropout.threshold != 0)
+        words = philox_run(dropout.draw, dropout.draw.index + first, keys, space_.words);
       for (std::size_t key = 0; key < keys; key += query_panel)
-        differentiate(space_.scores + key, space_.dp + key, 1, space_.log_sum_exp, space_.delta,
-                      args_.scale, args_.dropout, space_.words + key);
+        differentiate(space_.scores + key, space_.dp + key, 1, query_panel, space_.log_sum_exp,
+                      space_.delta, args_.scale, dropout, words != nullptr ? words + key : nullptr);
       for (std::size_t key = 0; key < keys; ++key) {
         write_product(space_.dout, space_.scores[key], first + key, dv);
         write_product(space_.q, space_.dp[key], first + key, dk);
@@ -16938,15 +17070,6 @@ class OneQuery {
   void make_scores(std::size_t first, std::size_t keys) {
     multiply_across(args_.k, first, keys, space_.q, space_.scores);
     scale_run(space_.scores, keys, args_.scale, space_.scores);
-  }
-
-  void draw_words(std::size_t first, std::size_t keys) {
-    if (args_.dropout.threshold == 0) return;
-    const std::uint64_t index = args_.dropout.draw.index + first;
-    const auto lead = static_cast<std::size_t>(index % 4);
-    philox_words(args_.dropout.draw, index / 4, (lead + keys + 3) / 4,
-                 reinterpret_cast<std::uint32_t*>(space_.words));
-    std::memmove(space_.words, space_.words + lead, keys * sizeof(float));
   }
 
   float sum_outputs() const {

@@ -36,15 +36,16 @@ HWY_INLINE V score_shift(V largest) {
 
 // Scores times `scale`, rounded; `largest` includes them; `correction` is what sums so far are to
 // be multiplied by. A NaN may or may not show in `largest`, but makes the sum NaN.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_scores(float* scores, std::size_t keys, float scale,
+HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_scores(float* scores, std::size_t keys,
+                                                       std::size_t columns, float scale,
                                                        float* largest, float* correction) {
   const Floats d;
   const auto factor = hn::Set(d, scale);
-  for (std::size_t at = 0; at < query_panel; at += float_lanes) {
+  for (std::size_t at = 0; at < columns; at += float_lanes) {
     const auto before = hn::Load(d, largest + at);
     auto most = before;
     for (std::size_t key = 0; key < keys; ++key) {
-      float* x = scores + key * query_panel + at;
+      float* x = scores + key * micro_columns + at;
       const auto scaled = hn::Mul(hn::Load(d, x), factor);
       hn::Store(scaled, d, x);
       most = hn::Max(most, scaled);
@@ -54,22 +55,30 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_scores(float* scores, std::size_
   }
 }
 
-// Scores become exp(score - largest); sums = sums * correction + their sum, which is taken in 16
-// logical lanes over the block's keys.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void exponentiate_scores(float* scores, std::size_t keys,
-                                                              const float* largest,
-                                                              const float* correction,
-                                                              float* sums) {
+// Scores become exp(score - largest), dropped where kDrop; sums = sums * correction + the sum of
+// the exponentials, which is taken in 16 logical lanes over the block's keys.
+template <bool kDrop>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void exponentiate_scores(
+    float* scores, std::size_t keys, std::size_t columns, const float* largest,
+    const float* correction, float* sums, const DropoutArgs& dropout, const std::uint32_t* words) {
   const Floats d;
+  const hn::RebindToUnsigned<Floats> du;
+  const auto keep = hn::Set(d, dropout.keep_scale);
+  const auto threshold = hn::Set(du, dropout.threshold);
   alignas(64) float lanes[sum_lanes][float_lanes];
-  for (std::size_t at = 0; at < query_panel; at += float_lanes) {
+  for (std::size_t at = 0; at < columns; at += float_lanes) {
     const auto shift = score_shift(hn::Load(d, largest + at));
     for (std::size_t lane = 0; lane < sum_lanes; ++lane) {
       auto sum = hn::Zero(d);
       for (std::size_t key = lane; key < keys; key += sum_lanes) {
-        float* x = scores + key * query_panel + at;
-        const auto e = exp_lanes(d, hn::Sub(hn::Load(d, x), shift));
-        hn::Store(e, d, x);
+        const std::size_t i = key * micro_columns + at;
+        const auto e = exp_lanes(d, hn::Sub(hn::Load(d, scores + i), shift));
+        auto kept = e;
+        if constexpr (kDrop) {
+          const auto dropped = hn::Lt(hn::Load(du, words + i), threshold);
+          kept = hn::IfThenZeroElse(hn::RebindMask(d, dropped), hn::Mul(e, keep));
+        }
+        hn::Store(kept, d, scores + i);
         sum = hn::Add(sum, e);
       }
       hn::Store(sum, d, lanes[lane]);
@@ -83,10 +92,11 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void exponentiate_scores(float* scores, std
 }
 
 // inverse = 1 / sums, log_sum_exp = largest + log(sums)
-HWY_NOINLINE HWY_MAYBE_UNUSED static void finish_sums(const float* largest, const float* sums,
-                                                      float* inverse, float* log_sum_exp) {
+HWY_NOINLINE HWY_MAYBE_UNUSED static void finish_sums(std::size_t columns, const float* largest,
+                                                      const float* sums, float* inverse,
+                                                      float* log_sum_exp) {
   const Floats d;
-  for (std::size_t at = 0; at < query_panel; at += float_lanes) {
+  for (std::size_t at = 0; at < columns; at += float_lanes) {
     const auto sum = hn::Load(d, sums + at);
     hn::Store(hn::Div(hn::Set(d, 1.0f), sum), d, inverse + at);
     hn::Store(hn::Add(hn::Load(d, largest + at), log_lanes(d, sum)), d, log_sum_exp + at);
@@ -96,30 +106,28 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void finish_sums(const float* largest, cons
 namespace {  // internal linkage: units with other flags have their own
 
 struct ForwardSpace {
-  std::size_t panels, out_rows;
+  std::size_t floats;  // of the rows of a panel of queries
   PackBuffer* pack;
-  float* q;                            // [panels] packed
-  float* out;                          // [panels][out_rows][query_panel]
-  float *largest, *sums, *correction;  // [panels][query_panel]
-  float *k, *v;                        // a block of keys, packed as left-hand sides
+  float* rows;                         // of a panel of queries
+  float *q, *out;                      // the panels of queries, q turned
+  float *largest, *sums, *correction;  // [query_panel], the first two each
+  float *k, *v;                        // a block of keys, as panels
   float* scores;                       // a panel
-  float* rows;                         // of a finished panel
-  WordPanel words;
+  float* words;
 
   ForwardSpace(Carver& carver, std::size_t queries, std::size_t width)
-      : panels((queries + query_panel - 1) / query_panel),
-        out_rows(turned_rows(width)),
+      : floats(panel_floats(query_panel, width)),
         pack(reinterpret_cast<PackBuffer*>(carver.bytes(sizeof(PackBuffer)))),
-        q(carver.floats(panels * width * query_panel)),
-        out(carver.floats(panels * out_rows * query_panel)),
-        largest(carver.floats(panels * query_panel)),
-        sums(carver.floats(panels * query_panel)),
+        rows(carver.floats(floats + row_padding * micro_columns)),
+        q(carver.floats(query_panels(queries) * floats)),
+        out(carver.floats(query_panels(queries) * floats)),
+        largest(carver.floats(query_panels(queries) * query_panel)),
+        sums(carver.floats(query_panels(queries) * query_panel)),
         correction(carver.floats(query_panel)),
-        k(carver.floats(packed_rows_floats(key_block, width))),
-        v(carver.floats(packed_rows_floats(width, key_block))),
-        scores(carver.floats(whole_units(key_block, micro_rows) * query_panel)),
-        rows(carver.floats(query_panel * whole_units(width, pack_group))),
-        words(carver) {}
+        k(carver.floats(panel_floats(key_block, width) + row_padding * micro_columns)),
+        v(carver.floats(panel_floats(key_block, width) + row_padding * micro_columns)),
+        scores(carver.floats((key_block + row_padding) * query_panel)),
+        words(carver.floats(word_rows * query_panel)) {}
 };
 
 class AttentionForward {
@@ -130,58 +138,62 @@ class AttentionForward {
   }
 
   void run() {
-    const PackSource q(args_.q, args_.queries, args_.q.row_stride, args_.q.column_stride);
-    for (std::size_t panel = 0; panel < space_.panels; ++panel)
-      pack_columns_whole(q, panel * query_panel, queries_of(panel), 0, args_.width, *space_.pack,
-                         space_.q + panel * args_.width * query_panel);
-    std::fill_n(space_.largest, space_.panels * query_panel, minus_infinity);
-    std::fill_n(space_.sums, space_.panels * query_panel, 0.0f);
-    for (std::size_t key = 0; key < args_.keys; key += key_block) add_block(key);
-    finish();
+    const std::size_t panels = query_panels(args_.queries);
+    for (std::size_t panel = 0; panel < panels; ++panel) {
+      const std::size_t queries = queries_of(args_, panel);
+      pack_panels(args_.q, args_.width, panel * query_panel, queries, *space_.pack, space_.rows);
+      turn_panels(space_.rows, args_.width, queries, space_.q + panel * space_.floats);
+    }
+    std::fill_n(space_.largest, panels * query_panel, minus_infinity);
+    std::fill_n(space_.sums, panels * query_panel, 0.0f);
+    for (std::size_t key = 0; key < args_.keys; key += key_block)
+      add_block(key, (std::min)(key_block, args_.keys - key));
+    RowWriter writer(args_.out);
+    for (std::size_t panel = 0; panel < panels; ++panel) finish(panel, writer);
   }
 
  private:
-  std::size_t queries_of(std::size_t panel) const {
-    return (std::min)(query_panel, args_.queries - panel * query_panel);
-  }
-
-  void add_block(std::size_t first) {
-    const std::size_t keys = (std::min)(key_block, args_.keys - first), width = args_.width;
-    const PackSource k(args_.k, args_.keys, args_.k.row_stride, args_.k.column_stride);
-    const PackSource v(args_.v, width, args_.v.column_stride, args_.v.row_stride);
-    pack_rows_whole(k, first, keys, 0, width, *space_.pack, space_.k);
-    pack_rows_whole(v, 0, width, first, keys, *space_.pack, space_.v);
-    for (std::size_t panel = 0; panel < space_.panels; ++panel) {
-      float *largest = space_.largest + panel * query_panel,
-            *out = space_.out + panel * space_.out_rows * query_panel;
-      multiply_whole(keys, query_panel, width, space_.k, space_.q + panel * width * query_panel,
-                     space_.scores, query_panel, true);
-      scale_scores(space_.scores, keys, args_.scale, largest, space_.correction);
-      exponentiate_scores(space_.scores, keys, largest, space_.correction,
-                          space_.sums + panel * query_panel);
-      if (args_.dropout.threshold != 0) {
-        space_.words.draw(args_.dropout, panel * query_panel, first, keys);
-        drop_words(reinterpret_cast<const std::uint32_t*>(space_.words.words), keys * query_panel,
-                   args_.dropout, space_.scores);
-      }
-      if (first != 0) scale_columns(out, width, space_.correction);
-      multiply_whole(width, query_panel, keys, space_.v, space_.scores, out, query_panel,
-                     first == 0);
+  void add_block(std::size_t first, std::size_t keys) {
+    const std::size_t width = args_.width;
+    pack_panels(args_.k, width, first, keys, *space_.pack, space_.k);
+    pack_panels(args_.v, width, first, keys, *space_.pack, space_.v);
+    for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel) {
+      const std::size_t queries = queries_of(args_, panel);
+      float* out = space_.out + panel * space_.floats;
+      multiply_keys(keys, queries, width, space_.k, space_.q + panel * space_.floats,
+                    space_.scores);
+      add_scores(panel, first, keys);
+      if (first != 0)
+        for (std::size_t at = 0; at < space_.floats; at += query_panel * micro_columns)
+          scale_rows(out + at, queries, space_.correction);
+      multiply_panels<PanelColumns>(queries, width, keys, space_.scores, space_.v, out,
+                                    query_panel * micro_columns, first == 0);
     }
   }
 
-  void finish() {
-    RowWriter writer(args_.out);
+  // Scores of a block of keys become weights of its values.
+  void add_scores(std::size_t panel, std::size_t first, std::size_t keys) {
+    const std::size_t at = panel * query_panel, queries = queries_of(args_, panel),
+                      columns = columns_in_use(queries);
+    const DropoutArgs& dropout = args_.dropout;
+    scale_scores(space_.scores, keys, columns, args_.scale, space_.largest + at, space_.correction);
+    const bool drops = dropout.threshold != 0;
+    const std::uint32_t* words =
+        drops ? draw_panel(dropout, at, queries, first, keys, space_.words) : nullptr;
+    const auto exponentiate = drops ? exponentiate_scores<true> : exponentiate_scores<false>;
+    exponentiate(space_.scores, keys, columns, space_.largest + at, space_.correction,
+                 space_.sums + at, dropout, words);
+  }
+
+  void finish(std::size_t panel, RowWriter& writer) {
+    const std::size_t first = panel * query_panel, queries = queries_of(args_, panel);
     alignas(64) float log_sum_exp[query_panel];
-    for (std::size_t panel = 0; panel < space_.panels; ++panel) {
-      const std::size_t first = panel * query_panel, queries = queries_of(panel);
-      float* out = space_.out + panel * space_.out_rows * query_panel;
-      finish_sums(space_.largest + first, space_.sums + first, space_.correction, log_sum_exp);
-      scale_columns(out, args_.width, space_.correction);
-      write_turned(out, args_.width, first, queries, space_.rows, writer);
-      if (args_.log_sum_exp != nullptr)
-        std::memcpy(args_.log_sum_exp + first, log_sum_exp, queries * sizeof(float));
-    }
+    finish_sums(columns_in_use(queries), space_.largest + first, space_.sums + first,
+                space_.correction, log_sum_exp);
+    write_panels(space_.out + panel * space_.floats, query_panel * micro_columns, args_.width,
+                 first, queries, space_.correction, writer);
+    if (args_.log_sum_exp != nullptr)
+      std::memcpy(args_.log_sum_exp + first, log_sum_exp, queries * sizeof(float));
   }
 
   const AttentionArgs& args_;

@@ -52,7 +52,7 @@ static inline void multiply_row(std::size_t columns, std::size_t depth, const fl
     const std::size_t part = (std::min)(pack_depth, depth - k);
     for (std::size_t column = 0; column < columns; column += micro_columns)
       multiply_row_panel(part, a + k, b + column * part, c + column, fresh && k == 0);
-    b += packed_columns_floats(columns, part);
+    b += panel_floats(part, columns);
   }
 }
 
@@ -72,7 +72,7 @@ struct OneQuerySpace {
   float *q, *dout, *sums;  // [width]; sums: the result, or dq
   float *across, *along;   // a block of keys or values, packed with keys as columns, and as steps
   float *scores, *dp;      // [key_block]
-  float* words;            // [key_block], as floats: they are only moved
+  std::uint32_t* words;    // [key_block]
   float *log_sum_exp, *delta;  // [query_panel] times the same
 
   OneQuerySpace(Carver& carver, std::size_t width)
@@ -80,11 +80,12 @@ struct OneQuerySpace {
         q(carver.floats(whole_units(width, micro_columns))),
         dout(carver.floats(whole_units(width, micro_columns))),
         sums(carver.floats(whole_units(width, micro_columns))),
-        across(carver.floats(packed_columns_floats(key_block, width))),
-        along(carver.floats(packed_columns_floats(width, key_block))),
+        across(carver.floats(panel_floats(width, key_block))),
+        along(carver.floats(panel_floats(key_block, width))),
         scores(carver.floats(whole_units(key_block, micro_columns))),
         dp(carver.floats(whole_units(key_block, micro_columns))),
-        words(carver.floats(whole_units(key_block, micro_columns) + 8 + philox_padding)),
+        words(reinterpret_cast<std::uint32_t*>(
+            carver.floats(whole_units(key_block, micro_columns) + 6 + philox_padding))),
         log_sum_exp(carver.floats(query_panel)),
         delta(carver.floats(query_panel)) {}
 };
@@ -127,16 +128,19 @@ class OneQuery {
     std::fill_n(space_.log_sum_exp, query_panel, *args_.log_sum_exp);
     std::fill_n(space_.delta, query_panel, sum_outputs());
     RowWriter dk(args_.dk), dv(args_.dv);
+    const DropoutArgs& dropout = args_.dropout;
     const auto differentiate =
-        args_.dropout.threshold != 0 ? differentiate_scores<true> : differentiate_scores<false>;
+        dropout.threshold != 0 ? differentiate_scores<true> : differentiate_scores<false>;
     for (std::size_t first = 0; first < args_.keys; first += key_block) {
       const std::size_t keys = (std::min)(key_block, args_.keys - first);
       make_scores(first, keys);
       multiply_across(args_.v, first, keys, space_.dout, space_.dp);
-      draw_words(first, keys);
+      const std::uint32_t* words = nullptr;
+      if (dropout.threshold != 0)
+        words = philox_run(dropout.draw, dropout.draw.index + first, keys, space_.words);
       for (std::size_t key = 0; key < keys; key += query_panel)
-        differentiate(space_.scores + key, space_.dp + key, 1, space_.log_sum_exp, space_.delta,
-                      args_.scale, args_.dropout, space_.words + key);
+        differentiate(space_.scores + key, space_.dp + key, 1, query_panel, space_.log_sum_exp,
+                      space_.delta, args_.scale, dropout, words != nullptr ? words + key : nullptr);
       for (std::size_t key = 0; key < keys; ++key) {
         write_product(space_.dout, space_.scores[key], first + key, dv);
         write_product(space_.q, space_.dp[key], first + key, dk);
@@ -174,15 +178,6 @@ class OneQuery {
   void make_scores(std::size_t first, std::size_t keys) {
     multiply_across(args_.k, first, keys, space_.q, space_.scores);
     scale_run(space_.scores, keys, args_.scale, space_.scores);
-  }
-
-  void draw_words(std::size_t first, std::size_t keys) {
-    if (args_.dropout.threshold == 0) return;
-    const std::uint64_t index = args_.dropout.draw.index + first;
-    const auto lead = static_cast<std::size_t>(index % 4);
-    philox_words(args_.dropout.draw, index / 4, (lead + keys + 3) / 4,
-                 reinterpret_cast<std::uint32_t*>(space_.words));
-    std::memmove(space_.words, space_.words + lead, keys * sizeof(float));
   }
 
   float sum_outputs() const {

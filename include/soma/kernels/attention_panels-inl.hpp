@@ -1,6 +1,7 @@
-// What forward and backward attention share. Scores are kept across, s^T: a panel has keys as rows
-// and micro_columns queries side by side. So softmax has no sums across a vector, and what it
-// leaves is already packed as the right-hand side of the next product.
+// What forward and backward attention share. Matrices are kept as panels of micro_columns columns,
+// each [rows][micro_columns]: either side of a product is read from them as it lies. Scores are
+// kept across, s^T, with keys as rows and queries side by side: so softmax has no sums across a
+// vector.
 
 #if defined(SOMA_KERNELS_ATTENTION_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ATTENTION_PANELS_INL_HPP
@@ -62,133 +63,240 @@ class Carver {
 
 }  // namespace
 
-// ---- operands of any depth: panels one after another, cut along k into pieces of pack_depth
-
-// Floats of packed lines.
-static constexpr std::size_t packed_rows_floats(std::size_t lines, std::size_t depth) {
-  return whole_units(lines, micro_rows) / micro_rows * micro_row_width * depth;
+static constexpr std::size_t query_panels(std::size_t queries) {
+  return (queries + query_panel - 1) / query_panel;
 }
-static constexpr std::size_t packed_columns_floats(std::size_t lines, std::size_t depth) {
-  return whole_units(lines, micro_columns) * depth;
+static inline std::size_t queries_of(const AttentionArgs& args, std::size_t panel) {
+  return (std::min)(query_panel, args.queries - panel * query_panel);
 }
 
-template <std::size_t kLines, std::size_t kWidth>
-static inline void pack_whole(const PackSource& source, std::size_t first_line, std::size_t lines,
-                              std::size_t first, std::size_t depth, PackBuffer& buffer,
-                              float* out) {
-  constexpr std::size_t step = pack_lines / kLines * kLines;
+// ---- panels
+
+static constexpr std::size_t panels_of(std::size_t columns) {
+  return (columns + micro_columns - 1) / micro_columns;
+}
+static constexpr std::size_t panel_floats(std::size_t rows, std::size_t columns) {
+  return rows * panels_of(columns) * micro_columns;
+}
+
+// Columns that steps and products take of a panel with so many.
+static constexpr std::size_t columns_in_use(std::size_t columns) {
+  return columns <= float_lanes ? float_lanes : micro_columns;
+}
+
+// Rows of a product are taken in blocks of micro_rows, the last ones in smaller blocks, for texts
+// are short.
+inline constexpr std::size_t middle_rows = (micro_rows / 2 + 1) / 2 * 2;
+inline constexpr std::size_t small_rows = middle_rows / 2;
+static constexpr std::size_t rows_of_next_block(std::size_t rows) {
+  const bool two_middle = rows > micro_rows && rows <= 2 * middle_rows;
+  if (rows + 1 >= micro_rows && !two_middle) return micro_rows;
+  return rows > small_rows ? middle_rows : small_rows;
+}
+static constexpr std::size_t rows_of_blocks(std::size_t rows) {
+  std::size_t taken = 0;
+  while (taken < rows) taken += rows_of_next_block(rows - taken);
+  return taken;
+}
+
+// So many rows beyond the last are read of the left-hand side and written. Where the rows are
+// columns of a panel, they are among those in use.
+inline constexpr std::size_t row_padding = (std::max)(small_rows - 1, std::size_t{1});
+static_assert([] {
+  for (std::size_t rows = 1; rows <= key_block; ++rows) {
+    const std::size_t taken = rows_of_blocks(rows);
+    if (taken > rows + row_padding) return false;
+    if (rows <= micro_columns && taken > columns_in_use(rows)) return false;
+  }
+  return true;
+}());
+
+// Lines of an operand become columns, its depth rows. Panels of more than pack_depth rows are cut
+// into some of so many, one behind the other.
+static inline void pack_columns_whole(const PackSource& source, std::size_t first_line,
+                                      std::size_t lines, std::size_t first, std::size_t depth,
+                                      PackBuffer& buffer, float* out) {
+  constexpr std::size_t step = pack_lines / micro_columns * micro_columns;
   for (std::size_t k = 0; k < depth; k += pack_depth) {
     const std::size_t part = (std::min)(pack_depth, depth - k);
     for (std::size_t line = 0; line < lines; line += step) {
       const std::size_t count = (std::min)(step, lines - line);
-      source.pack<kLines, kWidth>(first_line + line, count, first + k, part, buffer, out);
-      out += whole_units(count, kLines) / kLines * kWidth * part;
+      source.pack<micro_columns, micro_columns>(first_line + line, count, first + k, part, buffer,
+                                                out);
+      out += panel_floats(part, count);
     }
   }
 }
 
-static inline void pack_rows_whole(const PackSource& source, std::size_t first_line,
-                                   std::size_t lines, std::size_t first, std::size_t depth,
-                                   PackBuffer& buffer, float* out) {
-  pack_whole<micro_rows, micro_row_width>(source, first_line, lines, first, depth, buffer, out);
-}
-static inline void pack_columns_whole(const PackSource& source, std::size_t first_line,
-                                      std::size_t lines, std::size_t first, std::size_t depth,
-                                      PackBuffer& buffer, float* out) {
-  pack_whole<micro_columns, micro_columns>(source, first_line, lines, first, depth, buffer, out);
+// At most pack_depth rows of an operand of `width` columns, and row_padding of zeros.
+static inline void pack_panels(const MatrixOperand& operand, std::size_t width, std::size_t first,
+                               std::size_t rows, PackBuffer& buffer, float* out) {
+  const PackSource source(operand, width, operand.column_stride, operand.row_stride);
+  pack_columns_whole(source, 0, width, first, rows, buffer, out);
+  for (std::size_t i = 0; i < row_padding * micro_columns; i += float_lanes)
+    hn::Store(hn::Zero(Floats()), Floats(), out + panel_floats(rows, width) + i);
 }
 
-// c (+)= a b for operands packed so; from zero where `fresh`.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_whole(std::size_t rows, std::size_t columns,
-                                                         std::size_t depth, const float* a,
-                                                         const float* b, float* c,
-                                                         std::size_t stride, bool fresh) {
-  if (depth == 0 && fresh)
-    for (std::size_t row = 0; row < rows; ++row) std::fill_n(c + row * stride, columns, 0.0f);
-  for (std::size_t k = 0; k < depth; k += pack_depth) {
-    const std::size_t part = (std::min)(pack_depth, depth - k);
-    const SumPath path{c, stride, fresh && k == 0};
-    multiply_panels(rows, columns, part, a, b, path);
-    a += packed_rows_floats(rows, part);
-    b += packed_columns_floats(columns, part);
+// The panel of columns_in_use(rows) columns that has the rows of such panels as its columns, zeros
+// where there are none; `width` rows rounded up to a multiple of 4.
+static inline void turn_panels(const float* panels, std::size_t width, std::size_t rows,
+                               float* out) {
+  const float* lines[pack_group];
+  for (std::size_t at = 0; at < width; at += micro_columns, panels += rows * micro_columns) {
+    const std::size_t columns = (std::min)(micro_columns, width - at);
+    for (std::size_t group = 0; group < columns_in_use(rows); group += pack_group) {
+      for (std::size_t i = 0; i < pack_group; ++i)
+        lines[i] = group + i < rows ? panels + (group + i) * micro_columns : PackBuffer::no_values;
+      for (std::size_t column = 0; column < columns; column += 4)
+        turn_group(lines, column, out + (at + column) * micro_columns + group, micro_columns);
+    }
   }
 }
 
-// ---- steps on panels of query_panel columns
-
-HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_panel(float* panel, std::size_t rows,
-                                                      float factor) {
+// At most micro_columns floats of a panel's row, times a factor.
+HWY_INLINE void copy_row(const float* row, std::size_t count, FloatVector factor, float* out) {
   const Floats d;
-  const auto f = hn::Set(d, factor);
-  for (std::size_t i = 0; i < rows * query_panel; i += float_lanes)
-    hn::Store(hn::Mul(hn::Load(d, panel + i), f), d, panel + i);
+  std::size_t i = 0;
+  for (; i + float_lanes <= count; i += float_lanes)
+    hn::StoreU(hn::Mul(hn::Load(d, row + i), factor), d, out + i);
+  if (i == count) return;
+  alignas(64) float last[float_lanes];
+  hn::Store(hn::Mul(hn::Load(d, row + i), factor), d, last);
+  std::memcpy(out + i, last, (count - i) * sizeof(float));
 }
 
-// Every row times `factors`, one for each column.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_columns(float* panel, std::size_t rows,
-                                                        const float* factors) {
+// Writes rows `first` ... of a target: rows of panels that lie `panel` floats apart, times a factor
+// for each if there are any.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void write_panels(const float* panels, std::size_t panel,
+                                                       std::size_t width, std::size_t first,
+                                                       std::size_t rows, const float* factors,
+                                                       RowWriter& writer) {
+  static_assert(row_chunk % micro_columns == 0);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const FloatVector factor = hn::Set(Floats(), factors != nullptr ? factors[row] : 1.0f);
+    const float* from = panels + row * micro_columns;
+    for (std::size_t start = 0; start < width; start += row_chunk) {
+      const std::size_t count = (std::min)(row_chunk, width - start);
+      float* const to = writer.place(first + row, start);
+      for (std::size_t at = 0; at < count; at += micro_columns, from += panel)
+        copy_row(from, (std::min)(micro_columns, count - at), factor, to + at);
+      writer.finish(first + row, start, count);
+    }
+  }
+}
+
+// ---- products of panels
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Rows of a as rows of a panel: a step is a column.
+struct PanelRows {
+  static constexpr std::size_t row_distance = micro_columns;
+  const float* at;
+  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row * row_distance; }
+  HWY_INLINE void next() { ++at; }
+  HWY_INLINE void fetch(std::size_t) const {}
+};
+
+// Rows of a as columns of a panel: a step is a row.
+struct PanelColumns {
+  static constexpr std::size_t row_distance = 1;
+  const float* at;
+  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row * row_distance; }
+  HWY_INLINE void next() { at += micro_columns; }
+  HWY_INLINE void fetch(std::size_t) const {}
+};
+
+}  // namespace
+
+template <class RowsOfA, std::size_t kRows>
+static inline void multiply_rows(std::size_t columns, std::size_t steps, const float* a,
+                                 const float* b, float* c, bool fresh) {
+  const SumPath path{c, micro_columns, fresh};
+  if (columns <= float_lanes)
+    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows, 1>::run(steps, {a}, b, path, 0);
+  else
+    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows>::run(steps, {a}, b, path, 0);
+}
+
+// A panel c (+)= a b for a panel b of so many steps; from zero where `fresh`.
+template <class RowsOfA>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panel(std::size_t rows, std::size_t columns,
+                                                         std::size_t steps, const float* a,
+                                                         const float* b, float* c, bool fresh) {
+  while (rows != 0) {
+    const std::size_t taken = rows_of_next_block(rows);
+    if (taken == micro_rows)
+      multiply_rows<RowsOfA, micro_rows>(columns, steps, a, b, c, fresh);
+    else if (taken == middle_rows)
+      multiply_rows<RowsOfA, middle_rows>(columns, steps, a, b, c, fresh);
+    else
+      multiply_rows<RowsOfA, small_rows>(columns, steps, a, b, c, fresh);
+    a += taken * RowsOfA::row_distance;
+    c += taken * micro_columns;
+    rows -= (std::min)(taken, rows);
+  }
+}
+
+// Scores or the like of some keys and a panel of queries: rows of keys, as panels, times columns.
+static inline void multiply_keys(std::size_t keys, std::size_t queries, std::size_t width,
+                                 const float* panels, const float* columns, float* scores) {
+  if (width == 0) std::fill_n(scores, keys * micro_columns, 0.0f);
+  for (std::size_t at = 0; at < width; at += micro_columns) {
+    multiply_panel<PanelRows>(keys, queries, (std::min)(micro_columns, width - at), panels, columns,
+                              scores, at == 0);
+    panels += keys * micro_columns;
+    columns += micro_columns * micro_columns;
+  }
+}
+
+// Panels c (+)= a b for panels b, `steps` rows each. Those of c lie `c_panel` floats apart.
+template <class RowsOfA>
+static inline void multiply_panels(std::size_t rows, std::size_t width, std::size_t steps,
+                                   const float* a, const float* b, float* c, std::size_t c_panel,
+                                   bool fresh) {
+  for (std::size_t at = 0; at < width; at += micro_columns) {
+    multiply_panel<RowsOfA>(rows, width - at, steps, a, b, c, fresh);
+    b += steps * micro_columns;
+    c += c_panel;
+  }
+}
+
+// ---- steps on panels
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_panel(float* panel, std::size_t rows,
+                                                      std::size_t columns, float factor) {
   const Floats d;
-  for (std::size_t at = 0; at < query_panel; at += float_lanes) {
-    const auto f = hn::Load(d, factors + at);
+  const auto f = hn::Set(d, factor);
+  for (std::size_t at = 0; at < columns; at += float_lanes)
     for (std::size_t row = 0; row < rows; ++row) {
-      float* x = panel + row * query_panel + at;
+      float* x = panel + row * micro_columns + at;
+      hn::Store(hn::Mul(hn::Load(d, x), f), d, x);
+    }
+}
+
+// Every row times a factor of its own.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_rows(float* panel, std::size_t rows,
+                                                     const float* factors) {
+  const Floats d;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto f = hn::Set(d, factors[row]);
+    for (std::size_t at = 0; at < micro_columns; at += float_lanes) {
+      float* x = panel + row * micro_columns + at;
       hn::Store(hn::Mul(hn::Load(d, x), f), d, x);
     }
   }
 }
 
-namespace {  // internal linkage: units with other flags have their own
-
-// Random words of a panel: keys as rows, queries as columns.
-struct WordPanel {
-  static constexpr std::size_t stride = key_block + 8 + philox_padding;
-  float* across;  // [query_panel][stride]
-  float* words;   // [key_block][query_panel]
-
-  explicit WordPanel(Carver& carver)
-      : across(carver.floats(query_panel * stride)),
-        words(carver.floats(key_block * query_panel)) {}
-
-  // For `keys` keys from first_key on and the query_panel queries from first_query on. Words pass
-  // as floats: they are only moved.
-  void draw(const DropoutArgs& dropout, std::size_t first_query, std::size_t first_key,
-            std::size_t keys) {
-    const float* lines[query_panel];
-    for (std::size_t query = 0; query < query_panel; ++query) {
-      const std::uint64_t index =
-          dropout.draw.index + (std::uint64_t{first_query + query} << 16) + first_key;
-      const auto lead = static_cast<std::size_t>(index % 4);
-      float* row = across + query * stride;
-      philox_words(dropout.draw, index / 4, (lead + keys + 3) / 4,
-                   reinterpret_cast<std::uint32_t*>(row));
-      lines[query] = row + lead;
-    }
-    pack_lines_panel<query_panel>(lines, keys, words);
-  }
-};
-
-}  // namespace
-
-// Writes the rows of an operand of `width` columns from a panel that has them as columns; rows
-// `first` ..., at most query_panel. `buffer` has room for them.
-static inline void write_turned(const float* panel, std::size_t width, std::size_t first,
-                                std::size_t rows, float* buffer, RowWriter& writer) {
-  const std::size_t stride = whole_units(width, pack_group);
-  const float* lines[pack_group];
-  for (std::size_t group = 0; group < width; group += pack_group) {
-    for (std::size_t line = 0; line < pack_group; ++line)
-      lines[line] = panel + (group + line) * query_panel;
-    for (std::size_t at = 0; at < query_panel; at += 4)
-      turn_group(lines, at, buffer + at * stride + group, stride);
-  }
-  for (std::size_t row = 0; row < rows; ++row)
-    for (std::size_t at = 0; at < width; at += row_chunk)
-      writer.write(first + row, at, buffer + row * stride + at, (std::min)(row_chunk, width - at));
-}
-
-// Rows of a panel that is made of `width` rows by products and read by write_turned.
-static constexpr std::size_t turned_rows(std::size_t width) {
-  return (std::max)(whole_units(width, micro_rows), whole_units(width, pack_group));
+// Random words for some keys from first_key on, as rows, and a panel of queries from first_query
+// on, as columns. `room` is that of word_rows rows.
+inline constexpr std::size_t word_rows = key_block + 6;
+static inline const std::uint32_t* draw_panel(const DropoutArgs& dropout, std::size_t first_query,
+                                              std::size_t queries, std::size_t first_key,
+                                              std::size_t keys, float* room) {
+  const std::uint64_t index = dropout.draw.index + (std::uint64_t{first_query} << 16) + first_key;
+  return philox_columns(dropout.draw, index, std::uint64_t{1} << 16, columns_in_use(queries), keys,
+                        micro_columns, reinterpret_cast<std::uint32_t*>(room));
 }
 
 // Zeros, through the target's rounding as any value.

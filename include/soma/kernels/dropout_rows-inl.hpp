@@ -43,9 +43,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void drop_in_place(const DropoutArgs& args,
                                                         std::uint64_t index, std::size_t count,
                                                         float* x) {
   alignas(64) std::uint32_t words[row_chunk + 8 + philox_padding];
-  const auto lead = static_cast<std::size_t>(index % 4);
-  philox_words(args.draw, index / 4, (lead + count + 3) / 4, words);
-  drop_words(words + lead, count, args, x);
+  drop_words(philox_run(args.draw, index, count, words), count, args, x);
 }
 
 }  // namespace HWY_NAMESPACE

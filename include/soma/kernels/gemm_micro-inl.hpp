@@ -118,11 +118,12 @@ struct PackedRows {
 };
 
 // The arrays of vectors below never exist in memory: every index is a constant.
-template <class Products, class RowsOfA = PackedRows>
+template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
+          std::size_t kVectors = micro_vectors>
 class MicroKernel {
-  using Rows = std::make_index_sequence<micro_rows>;
-  using Vectors = std::make_index_sequence<micro_vectors>;
-  using All = std::make_index_sequence<micro_rows * micro_vectors>;
+  using Rows = std::make_index_sequence<kRows>;
+  using Vectors = std::make_index_sequence<kVectors>;
+  using All = std::make_index_sequence<kRows * kVectors>;
 
  public:
   // The block of c at `block` floats from its start: sums along k in ascending order, one step at a
@@ -130,7 +131,7 @@ class MicroKernel {
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const SumPath& path,
                                                 std::size_t block) {
-    FloatVector sums[micro_rows * micro_vectors];
+    FloatVector sums[kRows * kVectors];
     const std::size_t stride = path.stride;
     if (path.fresh)
       clear(All(), sums);
@@ -157,32 +158,27 @@ class MicroKernel {
   template <std::size_t... i>
   HWY_INLINE static void load(std::index_sequence<i...>, FloatVector* sums, const float* c,
                               std::size_t stride) {
-    ((sums[i] =
-          hn::LoadU(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes)),
-     ...);
+    ((sums[i] = hn::LoadU(Floats(), c + i / kVectors * stride + i % kVectors * float_lanes)), ...);
   }
   template <std::size_t... i>
   HWY_INLINE static void add(std::index_sequence<i...>, FloatVector* sums, const float* c,
                              std::size_t stride) {
-    ((sums[i] = hn::Add(
-          hn::LoadU(Floats(), c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
-          sums[i])),
+    ((sums[i] = hn::Add(hn::LoadU(Floats(), c + i / kVectors * stride + i % kVectors * float_lanes),
+                        sums[i])),
      ...);
   }
   template <std::size_t... i>
   HWY_INLINE static void store(std::index_sequence<i...>, const FloatVector* sums, float* c,
                                std::size_t stride) {
-    (hn::StoreU(sums[i], Floats(),
-                c + i / micro_vectors * stride + i % micro_vectors * float_lanes),
-     ...);
+    (hn::StoreU(sums[i], Floats(), c + i / kVectors * stride + i % kVectors * float_lanes), ...);
   }
   template <std::size_t... i>
   HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, RowsOfA& a,
                               const float* HWY_RESTRICT& b, std::size_t number) {
     a.fetch(number);
-    FloatVector row[micro_vectors];
+    FloatVector row[kVectors];
     load(Vectors(), row, b, 0);
-    (multiply_add<i>(sums + i * micro_vectors, a.place(i), row), ...);
+    (multiply_add<i>(sums + i * kVectors, a.place(i), row), ...);
     a.next();
     b += micro_columns;
   }
@@ -204,25 +200,6 @@ class MicroKernel {
 };
 
 }  // namespace
-
-// A product of packed panels, with sums on their path: `rows` and `columns` are rounded up to whole
-// micro-tiles, which the path has room for. Panels lie `steps` apart.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panels(std::size_t rows, std::size_t columns,
-                                                          std::size_t steps, const float* a,
-                                                          const float* b, const SumPath& path) {
-  // A panel of b stays in the first-level cache while the panels of a pass.
-  for (std::size_t j = 0; j < columns; j += micro_columns) {
-    const float* panel = a;
-    for (std::size_t i = 0; i < rows; i += micro_rows) {
-      const std::size_t block = i * path.stride + j;
-      fetch_sums<micro_rows>(
-          path, i + micro_rows < rows ? block + micro_rows * path.stride : j + micro_columns);
-      const float* const next = panel + steps * micro_row_width;
-      MicroKernel<FusedMultiplyAdd>::run(steps, {panel, next}, b + j * steps, path, block);
-      panel = next;
-    }
-  }
-}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma

@@ -153,11 +153,11 @@ struct PackBuffer {
   static constexpr std::size_t line_stride = pack_depth + lane_padding;
   static constexpr std::size_t most_width = 32;
   alignas(64) float values[most_width * line_stride];
-  // Lines that are not there.
-  alignas(64) float no_values[pack_depth] = {};
-  alignas(64) Bf16Code no_codes[pack_depth] = {};
+  // A line that is not there.
+  alignas(64) static constexpr float no_values[pack_depth] = {};
+  alignas(64) static constexpr Bf16Code no_codes[pack_depth] = {};
   template <class Element>
-  const Element* zeros() const {
+  static const Element* zeros() {
     if constexpr (std::is_same_v<Element, float>)
       return no_values;
     else
@@ -176,12 +176,13 @@ class PackSource {
 
   PackSource(const MatrixOperand& operand, std::size_t lines, std::size_t line_stride,
              std::size_t depth_stride)
-      : lines_(lines), along_depth_(depth_stride <= line_stride), operand_(operand) {
-    operand_.row_stride = along_depth_ ? line_stride : depth_stride;
-    operand_.column_stride = along_depth_ ? depth_stride : line_stride;
-    reader_ = RowReader(operand_);
-    plain_bf16_ = operand.dtype == DType::bf16 && operand_.column_stride == 1 && operand.scale == 1;
-  }
+      : lines_(lines),
+        along_depth_(depth_stride <= line_stride),
+        operand_(with_strides(operand, (std::max)(line_stride, depth_stride),
+                              (std::min)(line_stride, depth_stride))),
+        reader_(operand_),
+        plain_bf16_(operand.dtype == DType::bf16 && operand_.column_stride == 1 &&
+                    operand.scale == 1) {}
 
   // What sums of these elements are multiplied by: nothing is left out.
   static constexpr float factor() { return 1; }
@@ -231,7 +232,8 @@ class PackSource {
       for (std::size_t line = 0; line < present; ++line)
         from[line] = read<Element>(part.first_line + at + line, part.first, part.depth,
                                    buffer.values + line * PackBuffer::line_stride);
-      for (std::size_t line = present; line < kWidth; ++line) from[line] = buffer.zeros<Element>();
+      for (std::size_t line = present; line < kWidth; ++line)
+        from[line] = PackBuffer::zeros<Element>();
       pack_lines_panel<kWidth>(from, part.depth, out);
     }
   }
@@ -257,10 +259,17 @@ class PackSource {
     }
   }
 
+  static MatrixOperand with_strides(MatrixOperand operand, std::size_t row, std::size_t column) {
+    operand.row_stride = row;
+    operand.column_stride = column;
+    return operand;
+  }
+
   std::size_t lines_;
-  bool along_depth_, plain_bf16_;
+  bool along_depth_;
   MatrixOperand operand_;
   RowReader reader_;
+  bool plain_bf16_;
 };
 
 }  // namespace

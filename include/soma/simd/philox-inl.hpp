@@ -84,6 +84,26 @@ HWY_INLINE void store_blocks(D64 d, const PhiloxLanes<V64>& at, std::uint32_t* o
 #endif
 }
 
+// All rounds of two vectors of blocks.
+template <class D64, class V64 = hn::Vec<D64>>
+HWY_INLINE void philox_rounds(D64 d, const Draw& draw, PhiloxLanes<V64>& even,
+                              PhiloxLanes<V64>& odd) {
+  PhiloxKey key = philox_key(draw);
+  for (int round = 0; round < philox::rounds; ++round) {
+    const V64 key_0 = hn::Set(d, key[0]), key_1 = hn::Set(d, key[1]);
+    philox_round(d, key_0, key_1, even);
+    philox_round(d, key_0, key_1, odd);
+    key[0] += philox::weyl_0;
+    key[1] += philox::weyl_1;
+  }
+}
+
+// The blocks of these numbers, before the first round.
+template <class D64, class V64 = hn::Vec<D64>>
+HWY_INLINE PhiloxLanes<V64> philox_start(D64 d, const Draw& draw, V64 number) {
+  return {number, hn::ShiftRight<32>(number), hn::Set(d, draw.stream), hn::Set(d, draw.step)};
+}
+
 // Writes the words of blocks first, first + 1, ... of the stream, and up to philox_padding words
 // more.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void philox_words(const Draw& draw, std::uint64_t first,
@@ -92,24 +112,70 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void philox_words(const Draw& draw, std::ui
   const hn::CappedTag<std::uint64_t, 8> d;
   using V64 = hn::Vec<decltype(d)>;
   const std::size_t lanes = hn::Lanes(d);
-  const auto start = [&](std::size_t block) HWY_ATTR {
-    const V64 number = hn::Add(hn::Set(d, first + block), hn::Iota(d, std::uint64_t{0}));
-    return PhiloxLanes<V64>{number, hn::ShiftRight<32>(number), hn::Set(d, draw.stream),
-                            hn::Set(d, draw.step)};
-  };
+  const V64 lane = hn::Iota(d, std::uint64_t{0});
   for (std::size_t block = 0; block < blocks; block += philox_vectors * lanes) {
-    PhiloxLanes<V64> even = start(block), odd = start(block + lanes);
-    PhiloxKey key = philox_key(draw);
-    for (int round = 0; round < philox::rounds; ++round) {
-      const V64 key_0 = hn::Set(d, key[0]), key_1 = hn::Set(d, key[1]);
-      philox_round(d, key_0, key_1, even);
-      philox_round(d, key_0, key_1, odd);
-      key[0] += philox::weyl_0;
-      key[1] += philox::weyl_1;
-    }
+    const V64 number = hn::Add(hn::Set(d, first + block), lane);
+    PhiloxLanes<V64> even = philox_start(d, draw, number);
+    PhiloxLanes<V64> odd = philox_start(d, draw, hn::Add(number, hn::Set(d, lanes)));
+    philox_rounds(d, draw, even, odd);
     store_blocks(d, even, out + 4 * block);
     store_blocks(d, odd, out + 4 * (block + lanes));
   }
+}
+
+// The words index, index + 1, ... of the stream. They begin at the place that is returned, up to 3
+// words into `words`, which has room for 6 and philox_padding more.
+static inline const std::uint32_t* philox_run(const Draw& draw, std::uint64_t index,
+                                              std::size_t count, std::uint32_t* words) {
+  const auto lead = static_cast<std::size_t>(index % 4);
+  philox_words(draw, index / 4, (lead + count + 3) / 4, words);
+  return words + lead;
+}
+
+// A word of each lane, side by side.
+template <class D64, class V64 = hn::Vec<D64>>
+HWY_INLINE void store_low_words(D64 d, V64 even, V64 odd, std::uint32_t* out) {
+  (void)d;  // a type is all that Highway needs of it
+#if HWY_TARGET == HWY_SCALAR
+  out[0] = static_cast<std::uint32_t>(hn::GetLane(even));
+  out[1] = static_cast<std::uint32_t>(hn::GetLane(odd));
+#else
+  const hn::Repartition<std::uint32_t, D64> d32;
+  hn::Store(hn::ConcatEven(d32, hn::BitCast(d32, odd), hn::BitCast(d32, even)), d32, out);
+#endif
+}
+
+// The same runs for several columns, side by side: that of column c begins at index + c * distance,
+// where the distance is a multiple of 4. Word i of column c is at [i * stride + c] of the place
+// that is returned; around it lie up to 3 rows more. Columns are rounded up to a vector of words.
+HWY_NOINLINE HWY_MAYBE_UNUSED static const std::uint32_t* philox_columns(
+    const Draw& draw, std::uint64_t index, std::uint64_t distance, std::size_t columns,
+    std::size_t count, std::size_t stride, std::uint32_t* HWY_RESTRICT words) {
+  const hn::CappedTag<std::uint64_t, 8> d;
+  using V64 = hn::Vec<decltype(d)>;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto lead = static_cast<std::size_t>(index % 4);
+  const auto block_numbers = [&](std::size_t column) HWY_ATTR {
+    alignas(64) std::uint64_t numbers[8];
+    for (std::size_t i = 0; i < lanes; ++i) numbers[i] = (index + (column + i) * distance) / 4;
+    return hn::Load(d, numbers);
+  };
+  for (std::size_t column = 0; column < columns; column += 2 * lanes) {
+    V64 number_even = block_numbers(column), number_odd = block_numbers(column + lanes);
+    for (std::size_t word = 0; word < lead + count; word += 4) {
+      PhiloxLanes<V64> even = philox_start(d, draw, number_even);
+      PhiloxLanes<V64> odd = philox_start(d, draw, number_odd);
+      philox_rounds(d, draw, even, odd);
+      std::uint32_t* const out = words + word * stride + column;
+      store_low_words(d, even.c0, odd.c0, out);
+      store_low_words(d, even.c1, odd.c1, out + stride);
+      store_low_words(d, even.c2, odd.c2, out + 2 * stride);
+      store_low_words(d, even.c3, odd.c3, out + 3 * stride);
+      number_even = hn::Add(number_even, hn::Set(d, std::uint64_t{1}));
+      number_odd = hn::Add(number_odd, hn::Set(d, std::uint64_t{1}));
+    }
+  }
+  return words + lead * stride;
 }
 
 }  // namespace HWY_NAMESPACE
