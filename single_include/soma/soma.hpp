@@ -13489,7 +13489,7 @@ Context make_context(const ContextOptions& options = {});
 #endif
 
 // ---- soma/kernels/dropout_rows-inl.hpp
-// Dropout of a run of floats in place, as a step of larger kernels.
+// Dropout of a run of floats, also as a step of larger kernels.
 
 #if defined(SOMA_KERNELS_DROPOUT_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_DROPOUT_ROWS_INL_HPP
@@ -14938,15 +14938,16 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// x = x * keep_scale where the word is at least the threshold, else 0, whatever x is. Not inlined:
-// the product must not be contracted into a sum.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void drop_words(const std::uint32_t* words, std::size_t count,
-                                                     const DropoutArgs& args, float* x) {
+// out = x * keep_scale where the word is at least the threshold, else 0, whatever x is; out may be
+// x. Not inlined: the product must not be contracted into a sum.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void drop_words(const float* x, const std::uint32_t* words,
+                                                     std::size_t count, const DropoutArgs& args,
+                                                     float* out) {
   const hn::RebindToUnsigned<Floats> du;
   const auto threshold = hn::Set(du, args.threshold);
   const auto scale = hn::Set(Floats(), args.keep_scale);
   // Words pass as floats: their bits are all that is looked at.
-  map_vectors<2>({x, reinterpret_cast<const float*>(words)}, x, count,
+  map_vectors<2>({x, reinterpret_cast<const float*>(words)}, out, count,
                  [&](FloatVector value, FloatVector word) HWY_ATTR {
                    const auto dropped = hn::Lt(hn::BitCast(du, word), threshold);
                    return hn::IfThenZeroElse(hn::RebindMask(Floats(), dropped),
@@ -14954,12 +14955,21 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void drop_words(const std::uint32_t* words,
                  });
 }
 
-// The same for elements from logical index `index` on; at most a row chunk.
+namespace {  // internal linkage: units with other flags have their own
+
+// Words of a row chunk, and what drawing them writes around.
+struct WordBuffer {
+  alignas(64) std::uint32_t words[row_chunk + 6 + philox_padding];
+};
+
+}  // namespace
+
+// The same for elements from logical index `index` on, at most a row chunk, in place.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void drop_in_place(const DropoutArgs& args,
                                                         std::uint64_t index, std::size_t count,
                                                         float* x) {
-  alignas(64) std::uint32_t words[row_chunk + 8 + philox_padding];
-  drop_words(philox_run(args.draw, index, count, words), count, args, x);
+  WordBuffer buffer;
+  drop_words(x, philox_run(args.draw, index, count, buffer.words), count, args, x);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -17296,35 +17306,6 @@ static inline void binary_kernel(const BinaryArgs& args) noexcept {
 
 // ---- dropout
 
-// out = x * keep_scale where the word is at least the threshold, else 0, whatever x is.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void drop_run(const float* x, const std::uint32_t* words,
-                                                   const DropoutArgs& args, std::size_t count,
-                                                   float* out) {
-  const hn::RebindToUnsigned<Floats> du;
-  const auto threshold = hn::Set(du, args.threshold);
-  const auto scale = hn::Set(Floats(), args.keep_scale);
-  // Words pass as floats: their bits are all that is looked at.
-  const auto* word_floats = reinterpret_cast<const float*>(words);
-  map_vectors<2>({x, word_floats}, out, count, [&](FloatVector value, FloatVector word) HWY_ATTR {
-    const auto dropped = hn::Lt(hn::BitCast(du, word), threshold);
-    return hn::IfThenZeroElse(hn::RebindMask(Floats(), dropped), hn::Mul(value, scale));
-  });
-}
-
-namespace {  // internal linkage, as all else here
-
-// The words of `count` elements from logical index `index` on, at most a chunk.
-struct WordBuffer {
-  alignas(64) std::uint32_t words[row_chunk + 8 + philox_padding];
-  const std::uint32_t* draw(const Draw& draw, std::uint64_t index, std::size_t count) {
-    const auto lead = static_cast<std::size_t>(index % 4);
-    philox_words(draw, index / 4, (lead + count + 3) / 4, words);
-    return words + lead;
-  }
-};
-
-}  // namespace
-
 static inline void dropout_kernel(const DropArgs& args) noexcept {
   const DropoutArgs& drop = args.dropout;
   ChunkBuffer buffer;
@@ -17342,7 +17323,8 @@ static inline void dropout_kernel(const DropArgs& args) noexcept {
       const float* x = reader.read(row, first, count, buffer.values);
       const std::uint64_t index =
           draw_index(drop.draw, drop.draw_row_stride, drop.row_indices, row, first);
-      drop_run(x, words.draw(drop.draw, index, count), drop, count, writer.place(row, first));
+      drop_words(x, philox_run(drop.draw, index, count, words.words), count, drop,
+                 writer.place(row, first));
       writer.finish(row, first, count);
     });
 }

@@ -52,6 +52,16 @@ TEST_CASE("queries and keys of different lengths", "[unit][attention]") {
   check_case(AttentionCase(65, 230, 16, 0.5f));
 }
 
+TEST_CASE("dropout of attention around the last index of a stream", "[unit][attention]") {
+  // Between the words of two queries: the first lies before it.
+  for (const std::uint64_t before : {100, 101, 65600, 70002, 131175}) {
+    INFO(before << " words before it");
+    AttentionCase c(4, 41, 8, 0.5f);
+    c.dropout.draw.index = std::uint64_t{0} - before;
+    check_case(c);
+  }
+}
+
 TEST_CASE("one query has the bits that it has among others", "[unit][attention]") {
   for (const auto& [keys, width] : {std::pair<std::size_t, std::size_t>{1, 1},
                                     {15, 3},

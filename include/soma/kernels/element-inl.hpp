@@ -9,6 +9,7 @@
 #endif
 
 #include <soma/base/config.hpp>
+#include <soma/kernels/dropout_rows-inl.hpp>
 #include <soma/kernels/element_args.hpp>
 #include <soma/kernels/rows-inl.hpp>
 #include <soma/simd/math-inl.hpp>
@@ -151,35 +152,6 @@ static inline void binary_kernel(const BinaryArgs& args) noexcept {
 
 // ---- dropout
 
-// out = x * keep_scale where the word is at least the threshold, else 0, whatever x is.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void drop_run(const float* x, const std::uint32_t* words,
-                                                   const DropoutArgs& args, std::size_t count,
-                                                   float* out) {
-  const hn::RebindToUnsigned<Floats> du;
-  const auto threshold = hn::Set(du, args.threshold);
-  const auto scale = hn::Set(Floats(), args.keep_scale);
-  // Words pass as floats: their bits are all that is looked at.
-  const auto* word_floats = reinterpret_cast<const float*>(words);
-  map_vectors<2>({x, word_floats}, out, count, [&](FloatVector value, FloatVector word) HWY_ATTR {
-    const auto dropped = hn::Lt(hn::BitCast(du, word), threshold);
-    return hn::IfThenZeroElse(hn::RebindMask(Floats(), dropped), hn::Mul(value, scale));
-  });
-}
-
-namespace {  // internal linkage, as all else here
-
-// The words of `count` elements from logical index `index` on, at most a chunk.
-struct WordBuffer {
-  alignas(64) std::uint32_t words[row_chunk + 8 + philox_padding];
-  const std::uint32_t* draw(const Draw& draw, std::uint64_t index, std::size_t count) {
-    const auto lead = static_cast<std::size_t>(index % 4);
-    philox_words(draw, index / 4, (lead + count + 3) / 4, words);
-    return words + lead;
-  }
-};
-
-}  // namespace
-
 static inline void dropout_kernel(const DropArgs& args) noexcept {
   const DropoutArgs& drop = args.dropout;
   ChunkBuffer buffer;
@@ -197,7 +169,8 @@ static inline void dropout_kernel(const DropArgs& args) noexcept {
       const float* x = reader.read(row, first, count, buffer.values);
       const std::uint64_t index =
           draw_index(drop.draw, drop.draw_row_stride, drop.row_indices, row, first);
-      drop_run(x, words.draw(drop.draw, index, count), drop, count, writer.place(row, first));
+      drop_words(x, philox_run(drop.draw, index, count, words.words), count, drop,
+                 writer.place(row, first));
       writer.finish(row, first, count);
     });
 }

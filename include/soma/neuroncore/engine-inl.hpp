@@ -65,13 +65,11 @@ static inline void engine_encode(const CodecParams& codec, const float* from, st
 
 static inline void engine_words(const Draw& draw, std::size_t count, std::uint32_t* out) noexcept {
   constexpr std::size_t chunk = 512;
-  alignas(64) std::uint32_t words[chunk + 8 + philox_padding];
+  alignas(64) std::uint32_t words[chunk + 6 + philox_padding];
   for (std::size_t first = 0; first < count; first += chunk) {
     const std::size_t part = (std::min)(chunk, count - first);
-    const std::uint64_t index = draw.index + first;
-    const auto lead = static_cast<std::size_t>(index % 4);
-    philox_words(draw, index / 4, (lead + part + 3) / 4, words);
-    std::memcpy(out + first, words + lead, part * sizeof(std::uint32_t));
+    std::memcpy(out + first, philox_run(draw, draw.index + first, part, words),
+                part * sizeof(std::uint32_t));
   }
 }
 
