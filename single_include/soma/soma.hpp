@@ -14796,6 +14796,14 @@ class RowWriter {
         width_(size_of(target.dtype)) {}
 
   bool direct() const { return params_.plain_fp32; }
+  // Whether a value's code is that of bf16_codes<false>().
+  bool rounds_to_bf16() const {
+    return params_.plain_bf16 && params_.mode == RoundingMode::nearest_even;
+  }
+  std::byte* at(std::size_t row, std::size_t column) const {
+    return static_cast<std::byte*>(target_.data) + (row * target_.row_stride + column) * width_;
+  }
+  std::size_t row_stride() const { return target_.row_stride; }
 
   // Where the values of a row from `column` on belong: the target itself, or a buffer for a chunk.
   float* place(std::size_t row, std::size_t column) {
@@ -14827,10 +14835,6 @@ class RowWriter {
     std::byte* const to = stream_ ? buffers_.codes : at(row, column);
     encode_chunk(params_, reinterpret_cast<const std::byte*>(values), count, to, draw, buffers_);
     if (stream_) write_out(at(row, column), to, count * width_, true);
-  }
-
-  std::byte* at(std::size_t row, std::size_t column) const {
-    return static_cast<std::byte*>(target_.data) + (row * target_.row_stride + column) * width_;
   }
 
   MatrixTarget target_;
@@ -14971,6 +14975,304 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void drop_in_place(const DropoutArgs& args,
   WordBuffer buffer;
   drop_words(x, philox_run(args.draw, index, count, buffer.words), count, args, x);
 }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/gemm_micro-inl.hpp
+// The innermost loop of every matrix product: a block of the result stays in registers while k
+// passes by. Operands come packed (pack-inl.hpp), so that both are read from front to back.
+//
+// Rows and vectors are chosen so that accumulators, one row of b and one element of a fill the
+// registers: enough independent chains to hide the latency of a multiply-add (4 cycles, two a
+// cycle: 8 chains), and few loads for each of them. g++ 12 and clang 14 keep all accumulators in
+// registers at these sizes.
+
+#if defined(SOMA_KERNELS_GEMM_MICRO_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_MICRO_INL_HPP
+#undef SOMA_KERNELS_GEMM_MICRO_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_MICRO_INL_HPP
+#endif
+
+// ---- soma/simd/bf16_dot-inl.hpp
+// The bf16 dot instruction of x86 (AVX512_BF16): two products of bf16 numbers join an fp32 sum.
+// Subnormal inputs and results count as zero, whatever the floating-point environment, and the two
+// products need not be rounded one by one; so its bits are its own. Which CPUs are faster with it
+// is in runtime/bf16_products.hpp.
+
+#if defined(SOMA_SIMD_BF16_DOT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_BF16_DOT_INL_HPP
+#undef SOMA_SIMD_BF16_DOT_INL_HPP
+#else
+#define SOMA_SIMD_BF16_DOT_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// Whether the code of the target at hand may hold the instruction. Who runs it asks the CPU first.
+#define SOMA_HAS_BF16_DOT (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
+inline constexpr bool has_bf16_dot = SOMA_HAS_BF16_DOT;
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+
+#if SOMA_HAS_BF16_DOT
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// sum + a[2i] b[2i] + a[2i+1] b[2i+1] in lane i, of bf16 numbers in the places of floats, the even
+// one in the lower half. Highway 1.0.3 lacks it, and the compiler's intrinsic would want a target
+// of its own on every function that it is inlined into: the instruction itself needs neither.
+template <class V>
+HWY_INLINE V dot_pairs(V a, V b, V sum) {
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+  return sum;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
+// ---- soma/simd/element_operand-inl.hpp
+// Multiply-adds with one number in memory for all lanes. On AVX-512 the instruction itself can
+// fetch it (an embedded broadcast), which saves the one that would load it into a register.
+// Compilers do so only where a number is used once, so the instructions are written out.
+
+#if defined(SOMA_SIMD_ELEMENT_OPERAND_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
+#undef SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
+#else
+#define SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// A float's place: an fp32 number, or two of bf16.
+using ElementPlace [[gnu::may_alias]] = const float;
+
+// Of AVX-512, as is the dot product of bf16, which can have its numbers so too.
+#define SOMA_HAS_ELEMENT_OPERANDS SOMA_HAS_BF16_DOT
+inline constexpr bool has_element_operands = SOMA_HAS_ELEMENT_OPERANDS;
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+
+#if SOMA_HAS_ELEMENT_OPERANDS
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// *a b + sum in each of 16 lanes, rounded once.
+template <class V>
+HWY_INLINE V multiply_add_element(ElementPlace* a, V b, V sum) {
+  asm("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(b.raw), "m"(*a));
+  return sum;
+}
+// As dot_pairs().
+template <class V>
+HWY_INLINE V dot_element_pairs(ElementPlace* a, V b, V sum) {
+  asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(b.raw), "m"(*a));
+  return sum;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// 28 of 32 registers with AVX-512, 12 of 16 with 8 or 4 lanes on x86, 16 of 32 on AArch64.
+inline constexpr std::size_t micro_rows = float_lanes == 16  ? 14
+                                          : HWY_ARCH_ARM     ? 8
+                                          : float_lanes == 1 ? 4
+                                                             : 6;
+inline constexpr std::size_t micro_vectors = float_lanes == 1 ? 4 : 2;
+inline constexpr std::size_t micro_columns = micro_vectors * float_lanes;
+// Rows of a take whole blocks in a step of k, which is easier to pack.
+inline constexpr std::size_t micro_row_width =
+    (micro_rows + float_lanes - 1) / float_lanes * float_lanes;
+inline constexpr std::size_t line_floats = 16;  // a cache line
+
+// What joins a sum in one step through packed operands, which have one float's place for it: an
+// fp32 product, or two of bf16 numbers that are adjacent along k. a is in a register, or in memory
+// where instructions can have it there.
+struct FusedMultiplyAdd {
+  static constexpr std::size_t products = 1;
+  static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
+    return hn::MulAdd(a, b, sum);
+  }
+#if SOMA_HAS_ELEMENT_OPERANDS
+  static HWY_INLINE FloatVector add(ElementPlace* a, FloatVector b, FloatVector sum) {
+    return multiply_add_element(a, b, sum);
+  }
+#endif
+};
+#if SOMA_HAS_BF16_DOT
+struct Bf16Dot {
+  static constexpr std::size_t products = 2;
+  static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
+    return dot_pairs(a, b, sum);
+  }
+  static HWY_INLINE FloatVector add(ElementPlace* a, FloatVector b, FloatVector sum) {
+    return dot_element_pairs(a, b, sum);
+  }
+};
+#endif
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Where sums lie, rows `stride` floats apart: on from what is there, or from zero where `fresh`.
+// Behind the last step `addends` tiles join them, one after another: the first lies
+// `addend_distance` floats before `sums`, the next that much before it, and the result goes to the
+// last of them, end().
+struct SumPath {
+  float* sums;
+  std::size_t stride;
+  bool fresh = true;
+  std::size_t addends = 0, addend_distance = 0;
+
+  float* end() const { return sums - addends * addend_distance; }
+};
+
+// The block of sums at `block` floats from their start is about to be used.
+template <std::size_t kRows>
+HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
+  const float* sums = path.sums - (path.addends != 0 ? path.addend_distance : 0) + block;
+  for (std::size_t i = 0; i < kRows; ++i)
+    for (std::size_t j = 0; j < micro_columns; j += line_floats)
+      hwy::Prefetch(sums + i * path.stride + j);
+}
+
+// The end of a path for a block of sums that is in memory, with rows `stride` floats apart: addends
+// join it, and the result goes where the path has it, from `to` on.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void join_sums(std::size_t rows, const float* sums,
+                                                    std::size_t stride, float* to,
+                                                    const SumPath& path) {
+  const Floats d;
+  for (std::size_t i = 0; i < rows; ++i, sums += stride, to += path.stride)
+    for (std::size_t j = 0; j < micro_columns; j += float_lanes) {
+      FloatVector sum = hn::Load(d, sums + j);
+      float* at = to + j;
+      for (std::size_t addend = 0; addend < path.addends; ++addend)
+        sum = hn::Add(hn::LoadU(d, at -= path.addend_distance), sum);
+      hn::StoreU(sum, d, at);
+    }
+}
+
+// Rows of a for one step after the other, [steps][micro_row_width] in a packed panel. What is used
+// next, as many floats, is fetched meanwhile.
+struct PackedRows {
+  const float *at, *ahead;
+
+  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row; }
+  HWY_INLINE void next() { at += micro_row_width, ahead += micro_row_width; }
+  HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
+};
+
+// The arrays of vectors below never exist in memory: every index is a constant.
+template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
+          std::size_t kVectors = micro_vectors>
+class MicroKernel {
+  using Rows = std::make_index_sequence<kRows>;
+  using Vectors = std::make_index_sequence<kVectors>;
+  using All = std::make_index_sequence<kRows * kVectors>;
+
+ public:
+  // The block of c at `block` floats from its start: sums along k in ascending order, one step at a
+  // time, on their path. b is [steps][micro_columns], aligned to a vector.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
+                                                const float* HWY_RESTRICT b, const SumPath& path,
+                                                std::size_t block) {
+    FloatVector sums[kRows * kVectors];
+    const std::size_t stride = path.stride;
+    if (path.fresh)
+      clear(All(), sums);
+    else
+      load(All(), sums, path.sums + block, stride);
+    // Two in a round: what counts rounds takes the units of the multiply-adds.
+    std::size_t number = 0;
+    for (; number + 1 < steps; number += 2) {
+      step(Rows(), sums, a, b, number);
+      step(Rows(), sums, a, b, number + 1);
+    }
+    if (number < steps) step(Rows(), sums, a, b, number);
+    float* to = path.sums + block;
+    for (std::size_t i = 0; i < path.addends; ++i)
+      add(All(), sums, to -= path.addend_distance, stride);
+    store(All(), sums, to, stride);
+  }
+
+ private:
+  template <std::size_t... i>
+  HWY_INLINE static void clear(std::index_sequence<i...>, FloatVector* sums) {
+    ((sums[i] = hn::Zero(Floats())), ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void load(std::index_sequence<i...>, FloatVector* sums, const float* c,
+                              std::size_t stride) {
+    ((sums[i] = hn::LoadU(Floats(), c + i / kVectors * stride + i % kVectors * float_lanes)), ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void add(std::index_sequence<i...>, FloatVector* sums, const float* c,
+                             std::size_t stride) {
+    ((sums[i] = hn::Add(hn::LoadU(Floats(), c + i / kVectors * stride + i % kVectors * float_lanes),
+                        sums[i])),
+     ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void store(std::index_sequence<i...>, const FloatVector* sums, float* c,
+                               std::size_t stride) {
+    (hn::StoreU(sums[i], Floats(), c + i / kVectors * stride + i % kVectors * float_lanes), ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, RowsOfA& a,
+                              const float* HWY_RESTRICT& b, std::size_t number) {
+    a.fetch(number);
+    FloatVector row[kVectors];
+    load(Vectors(), row, b, 0);
+    (multiply_add<i>(sums + i * kVectors, a.place(i), row), ...);
+    a.next();
+    b += micro_columns;
+  }
+  // Every other element of a stays in memory: with all of them in registers the loop has 44
+  // instructions for 28 multiply-adds, and waits for their issue wherever threads share a core
+  // (1.08 to 1.12 times the time on an Intel part); with none, it waits for 30 loads.
+  template <std::size_t i>
+  HWY_INLINE static void multiply_add(FloatVector* sums, ElementPlace* a, const FloatVector* row) {
+    if constexpr (has_element_operands && i % 2 == 0)
+      multiply_add(Vectors(), sums, a, row);
+    else
+      multiply_add(Vectors(), sums, hn::Set(Floats(), *a), row);
+  }
+  template <class A, std::size_t... j>
+  HWY_INLINE static void multiply_add(std::index_sequence<j...>, FloatVector* sums, A a,
+                                      const FloatVector* row) {
+    ((sums[j] = Products::add(a, row[j], sums[j])), ...);
+  }
+};
+
+}  // namespace
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
@@ -15449,6 +15751,31 @@ static inline void activate_in_place(Activation function, std::size_t count, flo
 
 namespace {  // internal linkage: units with other flags have their own
 
+// Where blocks of sums leave for at once, while they are in the first-level cache, if all that
+// happens to them is a bias and bf16's rounding to nearest: most gradients of activations and
+// weights, and layers without an activation.
+struct Bf16Exit {
+  std::byte* codes;  // of the first row and column
+  std::size_t stride;
+  const float* bias;  // of the first column on, or nullptr
+
+  // A block of some rows and micro_columns columns, whose rows lie so far apart too.
+  HWY_NOINLINE void write(std::size_t row, std::size_t rows, std::size_t column,
+                          const float* sums) const {
+    const Lanes32 d;
+    const Floats df;
+    const hn::Rebind<std::uint16_t, Lanes32> half;
+    std::byte* to = codes + 2 * (row * stride + column);
+    for (std::size_t i = 0; i < rows; ++i, to += 2 * stride, sums += micro_columns)
+      for (std::size_t j = 0; j < micro_columns; j += float_lanes) {
+        auto sum = hn::Load(df, sums + j);
+        if (bias != nullptr) sum = hn::Add(sum, hn::LoadU(df, bias + column + j));
+        const auto rounded = bf16_codes<false>(d, hn::BitCast(d, sum), hn::Zero(d));
+        store_bytes(half, hn::TruncateTo(half, rounded), to + 2 * j);
+      }
+  }
+};
+
 class Evictor {
  public:
   explicit Evictor(const GemmArgs& args)
@@ -15458,12 +15785,23 @@ class Evictor {
         c_(args.c, args.stream_c),
         pre_activation_(args.eviction.pre_activation),
         in_place_(c_.direct() && !args.stream_c && !eviction_.accumulate &&
-                  eviction_.residual.data != args.c.data) {}
+                  eviction_.residual.data != args.c.data),
+        by_blocks_(c_.rounds_to_bf16() && !args.stream_c && !eviction_.accumulate &&
+                   eviction_.pre_activation.data == nullptr &&
+                   eviction_.activation == Activation::none && eviction_.dropout.threshold == 0 &&
+                   eviction_.residual.data == nullptr && eviction_.amax == nullptr) {}
 
   // Whether sums may lie in c while they grow, from place() of a row and a column on: c has their
   // type, and nothing that was there is read.
   bool in_place() const { return in_place_; }
   float* place(std::size_t row, std::size_t column) { return c_.place(row, column); }
+
+  // Whether blocks may leave through a Bf16Exit, which is that of a row and a column.
+  bool by_blocks() const { return by_blocks_; }
+  Bf16Exit exit(std::size_t row, std::size_t column) const {
+    return {c_.at(row, column), c_.row_stride(),
+            eviction_.bias != nullptr ? eviction_.bias + column : nullptr};
+  }
 
   // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
   // used up. At most a row chunk of columns.
@@ -15495,306 +15833,8 @@ class Evictor {
   Eviction eviction_;
   RowReader old_c_, residual_;
   RowWriter c_, pre_activation_;
-  bool in_place_;
+  bool in_place_, by_blocks_;
   ChunkBuffer chunk_;
-};
-
-}  // namespace
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-
-#endif
-// ---- soma/kernels/gemm_micro-inl.hpp
-// The innermost loop of every matrix product: a block of the result stays in registers while k
-// passes by. Operands come packed (pack-inl.hpp), so that both are read from front to back.
-//
-// Rows and vectors are chosen so that accumulators, one row of b and one element of a fill the
-// registers: enough independent chains to hide the latency of a multiply-add (4 cycles, two a
-// cycle: 8 chains), and few loads for each of them. g++ 12 and clang 14 keep all accumulators in
-// registers at these sizes.
-
-#if defined(SOMA_KERNELS_GEMM_MICRO_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_MICRO_INL_HPP
-#undef SOMA_KERNELS_GEMM_MICRO_INL_HPP
-#else
-#define SOMA_KERNELS_GEMM_MICRO_INL_HPP
-#endif
-
-// ---- soma/simd/bf16_dot-inl.hpp
-// The bf16 dot instruction of x86 (AVX512_BF16): two products of bf16 numbers join an fp32 sum.
-// Subnormal inputs and results count as zero, whatever the floating-point environment, and the two
-// products need not be rounded one by one; so its bits are its own. Which CPUs are faster with it
-// is in runtime/bf16_products.hpp.
-
-#if defined(SOMA_SIMD_BF16_DOT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_SIMD_BF16_DOT_INL_HPP
-#undef SOMA_SIMD_BF16_DOT_INL_HPP
-#else
-#define SOMA_SIMD_BF16_DOT_INL_HPP
-#endif
-
-#include <hwy/highway.h>
-
-namespace soma {
-namespace HWY_NAMESPACE {
-
-// Whether the code of the target at hand may hold the instruction. Who runs it asks the CPU first.
-#define SOMA_HAS_BF16_DOT (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
-inline constexpr bool has_bf16_dot = SOMA_HAS_BF16_DOT;
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-
-#if SOMA_HAS_BF16_DOT
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-
-// sum + a[2i] b[2i] + a[2i+1] b[2i+1] in lane i, of bf16 numbers in the places of floats, the even
-// one in the lower half. Highway 1.0.3 lacks it, and the compiler's intrinsic would want a target
-// of its own on every function that it is inlined into: the instruction itself needs neither.
-template <class V>
-HWY_INLINE V dot_pairs(V a, V b, V sum) {
-  asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
-  return sum;
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-#endif
-
-#endif
-// ---- soma/simd/element_operand-inl.hpp
-// Multiply-adds with one number in memory for all lanes. On AVX-512 the instruction itself can
-// fetch it (an embedded broadcast), which saves the one that would load it into a register.
-// Compilers do so only where a number is used once, so the instructions are written out.
-
-#if defined(SOMA_SIMD_ELEMENT_OPERAND_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
-#undef SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
-#else
-#define SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
-#endif
-
-#include <hwy/highway.h>
-
-namespace soma {
-namespace HWY_NAMESPACE {
-
-// A float's place: an fp32 number, or two of bf16.
-using ElementPlace [[gnu::may_alias]] = const float;
-
-// Of AVX-512, as is the dot product of bf16, which can have its numbers so too.
-#define SOMA_HAS_ELEMENT_OPERANDS SOMA_HAS_BF16_DOT
-inline constexpr bool has_element_operands = SOMA_HAS_ELEMENT_OPERANDS;
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-
-#if SOMA_HAS_ELEMENT_OPERANDS
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-
-// *a b + sum in each of 16 lanes, rounded once.
-template <class V>
-HWY_INLINE V multiply_add_element(ElementPlace* a, V b, V sum) {
-  asm("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(b.raw), "m"(*a));
-  return sum;
-}
-// As dot_pairs().
-template <class V>
-HWY_INLINE V dot_element_pairs(ElementPlace* a, V b, V sum) {
-  asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(b.raw), "m"(*a));
-  return sum;
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-#endif
-
-#endif
-
-#include <hwy/cache_control.h>
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// 28 of 32 registers with AVX-512, 12 of 16 with 8 or 4 lanes on x86, 16 of 32 on AArch64.
-inline constexpr std::size_t micro_rows = float_lanes == 16  ? 14
-                                          : HWY_ARCH_ARM     ? 8
-                                          : float_lanes == 1 ? 4
-                                                             : 6;
-inline constexpr std::size_t micro_vectors = float_lanes == 1 ? 4 : 2;
-inline constexpr std::size_t micro_columns = micro_vectors * float_lanes;
-// Rows of a take whole blocks in a step of k, which is easier to pack.
-inline constexpr std::size_t micro_row_width =
-    (micro_rows + float_lanes - 1) / float_lanes * float_lanes;
-inline constexpr std::size_t line_floats = 16;  // a cache line
-
-// What joins a sum in one step through packed operands, which have one float's place for it: an
-// fp32 product, or two of bf16 numbers that are adjacent along k. a is in a register, or in memory
-// where instructions can have it there.
-struct FusedMultiplyAdd {
-  static constexpr std::size_t products = 1;
-  static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
-    return hn::MulAdd(a, b, sum);
-  }
-#if SOMA_HAS_ELEMENT_OPERANDS
-  static HWY_INLINE FloatVector add(ElementPlace* a, FloatVector b, FloatVector sum) {
-    return multiply_add_element(a, b, sum);
-  }
-#endif
-};
-#if SOMA_HAS_BF16_DOT
-struct Bf16Dot {
-  static constexpr std::size_t products = 2;
-  static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
-    return dot_pairs(a, b, sum);
-  }
-  static HWY_INLINE FloatVector add(ElementPlace* a, FloatVector b, FloatVector sum) {
-    return dot_element_pairs(a, b, sum);
-  }
-};
-#endif
-
-namespace {  // internal linkage: units with other flags have their own
-
-// Where sums lie, rows `stride` floats apart: on from what is there, or from zero where `fresh`.
-// Behind the last step `addends` tiles join them, one after another: the first lies
-// `addend_distance` floats before `sums`, the next that much before it, and the result goes to the
-// last of them, end().
-struct SumPath {
-  float* sums;
-  std::size_t stride;
-  bool fresh = true;
-  std::size_t addends = 0, addend_distance = 0;
-
-  float* end() const { return sums - addends * addend_distance; }
-};
-
-// The block of sums at `block` floats from their start is about to be used.
-template <std::size_t kRows>
-HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
-  const float* sums = path.sums - (path.addends != 0 ? path.addend_distance : 0) + block;
-  for (std::size_t i = 0; i < kRows; ++i)
-    for (std::size_t j = 0; j < micro_columns; j += line_floats)
-      hwy::Prefetch(sums + i * path.stride + j);
-}
-
-// The end of a path for a block of sums that is in memory, with rows `stride` floats apart: addends
-// join it, and the result goes where the path has it, from `to` on.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void join_sums(std::size_t rows, const float* sums,
-                                                    std::size_t stride, float* to,
-                                                    const SumPath& path) {
-  const Floats d;
-  for (std::size_t i = 0; i < rows; ++i, sums += stride, to += path.stride)
-    for (std::size_t j = 0; j < micro_columns; j += float_lanes) {
-      FloatVector sum = hn::Load(d, sums + j);
-      float* at = to + j;
-      for (std::size_t addend = 0; addend < path.addends; ++addend)
-        sum = hn::Add(hn::LoadU(d, at -= path.addend_distance), sum);
-      hn::StoreU(sum, d, at);
-    }
-}
-
-// Rows of a for one step after the other, [steps][micro_row_width] in a packed panel. What is used
-// next, as many floats, is fetched meanwhile.
-struct PackedRows {
-  const float *at, *ahead;
-
-  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row; }
-  HWY_INLINE void next() { at += micro_row_width, ahead += micro_row_width; }
-  HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
-};
-
-// The arrays of vectors below never exist in memory: every index is a constant.
-template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
-          std::size_t kVectors = micro_vectors>
-class MicroKernel {
-  using Rows = std::make_index_sequence<kRows>;
-  using Vectors = std::make_index_sequence<kVectors>;
-  using All = std::make_index_sequence<kRows * kVectors>;
-
- public:
-  // The block of c at `block` floats from its start: sums along k in ascending order, one step at a
-  // time, on their path. b is [steps][micro_columns], aligned to a vector.
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
-                                                const float* HWY_RESTRICT b, const SumPath& path,
-                                                std::size_t block) {
-    FloatVector sums[kRows * kVectors];
-    const std::size_t stride = path.stride;
-    if (path.fresh)
-      clear(All(), sums);
-    else
-      load(All(), sums, path.sums + block, stride);
-    // Two in a round: what counts rounds takes the units of the multiply-adds.
-    std::size_t number = 0;
-    for (; number + 1 < steps; number += 2) {
-      step(Rows(), sums, a, b, number);
-      step(Rows(), sums, a, b, number + 1);
-    }
-    if (number < steps) step(Rows(), sums, a, b, number);
-    float* to = path.sums + block;
-    for (std::size_t i = 0; i < path.addends; ++i)
-      add(All(), sums, to -= path.addend_distance, stride);
-    store(All(), sums, to, stride);
-  }
-
- private:
-  template <std::size_t... i>
-  HWY_INLINE static void clear(std::index_sequence<i...>, FloatVector* sums) {
-    ((sums[i] = hn::Zero(Floats())), ...);
-  }
-  template <std::size_t... i>
-  HWY_INLINE static void load(std::index_sequence<i...>, FloatVector* sums, const float* c,
-                              std::size_t stride) {
-    ((sums[i] = hn::LoadU(Floats(), c + i / kVectors * stride + i % kVectors * float_lanes)), ...);
-  }
-  template <std::size_t... i>
-  HWY_INLINE static void add(std::index_sequence<i...>, FloatVector* sums, const float* c,
-                             std::size_t stride) {
-    ((sums[i] = hn::Add(hn::LoadU(Floats(), c + i / kVectors * stride + i % kVectors * float_lanes),
-                        sums[i])),
-     ...);
-  }
-  template <std::size_t... i>
-  HWY_INLINE static void store(std::index_sequence<i...>, const FloatVector* sums, float* c,
-                               std::size_t stride) {
-    (hn::StoreU(sums[i], Floats(), c + i / kVectors * stride + i % kVectors * float_lanes), ...);
-  }
-  template <std::size_t... i>
-  HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, RowsOfA& a,
-                              const float* HWY_RESTRICT& b, std::size_t number) {
-    a.fetch(number);
-    FloatVector row[kVectors];
-    load(Vectors(), row, b, 0);
-    (multiply_add<i>(sums + i * kVectors, a.place(i), row), ...);
-    a.next();
-    b += micro_columns;
-  }
-  // Every other element of a stays in memory: with all of them in registers the loop has 44
-  // instructions for 28 multiply-adds, and waits for their issue wherever threads share a core
-  // (1.08 to 1.12 times the time on an Intel part); with none, it waits for 30 loads.
-  template <std::size_t i>
-  HWY_INLINE static void multiply_add(FloatVector* sums, ElementPlace* a, const FloatVector* row) {
-    if constexpr (has_element_operands && i % 2 == 0)
-      multiply_add(Vectors(), sums, a, row);
-    else
-      multiply_add(Vectors(), sums, hn::Set(Floats(), *a), row);
-  }
-  template <class A, std::size_t... j>
-  HWY_INLINE static void multiply_add(std::index_sequence<j...>, FloatVector* sums, A a,
-                                      const FloatVector* row) {
-    ((sums[j] = Products::add(a, row[j], sums[j])), ...);
-  }
 };
 
 }  // namespace
@@ -19026,18 +19066,23 @@ class PackedPanels {
   // Sums on their path, block by block.
   static void multiply(std::size_t rows, const Lines& columns, const PackedSteps& steps,
                        const float* a, const float* b, const SumPath& path) {
-    // A panel of b is near while the panels of a pass.
-    for (std::size_t j = 0; j < columns.count; j += micro_columns)
-      for (std::size_t i = 0; i < rows; i += Kernel::most_rows) {
-        const Block block{i, j, rows, columns};
-        fetch_sums<Kernel::most_rows>(path, i + Kernel::most_rows < rows
-                                                ? block.at(path) + Kernel::most_rows * path.stride
-                                                : j + micro_columns);
-        if (steps.segments == 1)
-          sum_segment(block, steps_of(steps), a, b, path, block.at(path));
-        else
-          sum_group(block, steps, a, b, path);
-      }
+    for_blocks(rows, columns, [&](const Block& block) {
+      fetch_sums<Kernel::most_rows>(path, block.row + Kernel::most_rows < rows
+                                              ? block.at(path) + Kernel::most_rows * path.stride
+                                              : block.column + micro_columns);
+      sum_block(block, steps, a, b, path, block.at(path));
+    });
+  }
+
+  // Sums through an exit (Bf16Exit), block by block: they never leave the first-level cache.
+  template <class Exit>
+  static void multiply_out(std::size_t rows, const Lines& columns, const PackedSteps& steps,
+                           const float* a, const float* b, const Exit& exit) {
+    alignas(64) float sums[block_floats];
+    for_blocks(rows, columns, [&](const Block& block) {
+      sum_block(block, steps, a, b, {sums, micro_columns}, 0);
+      exit.write(block.row, (std::min)(Kernel::most_rows, rows - block.row), block.column, sums);
+    });
   }
 
  private:
@@ -19084,6 +19129,22 @@ class PackedPanels {
     std::size_t at(const SumPath& path) const { return row * path.stride + column; }
   };
 
+  template <class Each>
+  static HWY_INLINE void for_blocks(std::size_t rows, const Lines& columns, const Each& each) {
+    // A panel of b is near while the panels of a pass.
+    for (std::size_t j = 0; j < columns.count; j += micro_columns)
+      for (std::size_t i = 0; i < rows; i += Kernel::most_rows) each(Block{i, j, rows, columns});
+  }
+
+  // `at`: of the block, in the path's sums.
+  static void sum_block(const Block& block, const PackedSteps& steps, const float* a,
+                        const float* b, const SumPath& path, std::size_t at) {
+    if (steps.segments == 1)
+      sum_segment(block, steps_of(steps), a, b, path, at);
+    else
+      sum_group(block, steps, a, b, path, at);
+  }
+
   // a and b: the panels of the segment. Meanwhile the next panel of b is fetched, a part by each
   // run of the first rows, and behind it the next panel of a.
   static void sum_segment(const Block& block, std::size_t length, const float* a, const float* b,
@@ -19098,7 +19159,7 @@ class PackedPanels {
                 run < parts ? b + (parts + run) * panel : a + panel, path, at);
   }
   static void sum_group(const Block& block, const PackedSteps& steps, const float* a,
-                        const float* b, const SumPath& path) {
+                        const float* b, const SumPath& path, std::size_t at) {
     alignas(64) float waiting[std::bit_width(most_grouped) * block_floats];
     std::size_t blocks = 0;
     for (std::size_t i = 0; i < steps.segments; ++i) {
@@ -19112,7 +19173,7 @@ class PackedPanels {
           panels_floats(block.columns.packed, Kernel::panel_columns, length, Kernel::column_floats);
     }
     const std::size_t rows = Kernel::rows_of(block.rows - block.row);
-    join_sums(rows, waiting, micro_columns, path.sums + block.at(path), path);
+    join_sums(rows, waiting, micro_columns, path.sums + at, path);
   }
 
   [[no_unique_address]] Kernel kernel_{};  // what it keeps while the product lasts
@@ -19765,7 +19826,13 @@ class Gemm {
            columns % micro_columns == 0;
   }
 
-  // Where `final`, sums leave while they are still near, slab by slab.
+  // Whether sums leave as they are, block by block: whole columns of blocks, none of which waits.
+  bool leave_by_blocks(std::size_t columns) const {
+    return in_one_block() && evictor_.by_blocks() && columns % micro_columns == 0 &&
+           args_.factor == nullptr && a_.factor() * b_.factor() == 1;
+  }
+
+  // Where `final`, sums leave while they are still near, slab by slab or block by block.
   void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
     const PackedB& shared = args_.packed_b;
     const float* b = shared.data != nullptr ? shared_b(steps) : workspace_.b;
@@ -19779,6 +19846,12 @@ class Gemm {
       Panels::pack_a(a_, tile.row + row, {0, rows, rows}, steps, *buffer_, workspace_.a);
       for (std::size_t column = 0; column < tile.columns; column += slab) {
         const std::size_t columns = (std::min)(slab, tile.columns - column);
+        const typename Panels::Lines lines{shared.first + column, columns, packed};
+        if (leave_by_blocks(columns)) {
+          Panels::multiply_out(rows, lines, steps, workspace_.a, b,
+                               evictor_.exit(tile.row + row, tile.column + column));
+          continue;
+        }
         SumPath part = path;
         if (sum_in_c(rows, columns)) {
           part.sums = evictor_.place(tile.row + row, tile.column + column);
@@ -19786,8 +19859,7 @@ class Gemm {
         } else if (!at_once) {
           part.sums += row * tile.stride + column;
         }
-        Panels::multiply(rows, {shared.first + column, columns, packed}, steps, workspace_.a, b,
-                         part);
+        Panels::multiply(rows, lines, steps, workspace_.a, b, part);
         if (final)
           finish({tile.row + row, tile.column + column, rows, columns, part.stride}, part.end());
       }

@@ -1,7 +1,6 @@
 // Matrix products by the bf16 instructions of this CPU: the dot product, and tiles.
 
 #include <soma/kernels/gemm.hpp>
-#include <soma/runtime/cpu.hpp>
 
 #include "kernels/gemm_call.hpp"
 
@@ -13,25 +12,6 @@ using namespace soma;
 using namespace soma_test;
 
 namespace {
-
-// Targets with bf16 instructions, where this CPU has them.
-template <class Test>
-void on_every_bf16_target(const Test& test) {
-  const CpuIdentity cpu = cpu_identity();
-  bool dot = false, tiles = false;
-  on_every_target([&](const Context& context) {
-    if (cpu.bf16_dot && context.target().bf16_dot_rate != nullptr) {
-      dot = true;
-      test(context, Bf16Products::dot_instruction);
-    }
-    if (cpu.bf16_tiles && context.target().bf16_tile_rate != nullptr) {
-      tiles = true;
-      test(context, Bf16Products::tiles);
-    }
-  });
-  if (!dot) WARN("not tested: this CPU has no bf16 dot instruction");
-  if (!tiles) WARN("not tested: this CPU has no bf16 tiles");
-}
 
 // Both count subnormal inputs and results as zero. The dot instruction may round once for two
 // products, so it has only a bound; tiles are defined to the bit.

@@ -4,6 +4,7 @@
 
 #include <soma/kernels/reference/gemm.hpp>
 #include <soma/kernels/table.hpp>
+#include <soma/runtime/cpu.hpp>
 
 #include "support/every_target.hpp"
 #include "support/matrices.hpp"
@@ -41,6 +42,25 @@ class GuardedWorkspace {
   std::size_t size_;
   std::byte* bytes_;
 };
+
+// Targets with bf16 instructions, where this CPU has them.
+template <class Test>
+void on_every_bf16_target(const Test& test) {
+  const soma::CpuIdentity cpu = soma::cpu_identity();
+  bool dot = false, tiles = false;
+  on_every_target([&](const soma::Context& context) {
+    if (cpu.bf16_dot && context.target().bf16_dot_rate != nullptr) {
+      dot = true;
+      test(context, soma::Bf16Products::dot_instruction);
+    }
+    if (cpu.bf16_tiles && context.target().bf16_tile_rate != nullptr) {
+      tiles = true;
+      test(context, soma::Bf16Products::tiles);
+    }
+  });
+  if (!dot) WARN("not tested: this CPU has no bf16 dot instruction");
+  if (!tiles) WARN("not tested: this CPU has no bf16 tiles");
+}
 
 inline void multiply(const soma::Context& context, soma::GemmArgs args) {
   const soma::GemmKernels& gemm = context.kernels().gemm;

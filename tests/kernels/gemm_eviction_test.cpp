@@ -197,6 +197,68 @@ TEST_CASE("results of every type, rounded once, drawn by logical index", "[unit]
           });
 }
 
+namespace {
+
+// c as bf16, with and without a bias, is the fp32 result of the same product rounded.
+void check_bf16_result(const Context& context, Bf16Products products, const Product& product) {
+  const std::size_t m = product.m, n = product.n;
+  const std::vector<float> bias = RandomFloats(4).many(n);
+  for (const float* added : {static_cast<const float*>(nullptr), bias.data()}) {
+    INFO(m << " x " << n << " x " << product.k << (added != nullptr ? ", bias" : ""));
+    GemmArgs args = product.args();
+    args.bf16_products = products;
+    args.eviction.bias = added;
+    std::vector<float> wide(m * n);
+    args.c = plain_target(wide, n);
+    multiply(context, args);
+    TargetMatrix narrow(m, n, DType::bf16);
+    args.c = narrow.target;
+    multiply(context, args);
+    CHECK(narrow.holds(wide, n));
+  }
+}
+
+// Whole blocks and parts of them, segments that are packed together and that are not, more of k
+// than is packed at once, few rows, scales; infinities and NaN of two kinds.
+std::vector<Product> products_of_narrow_results() {
+  std::vector<Product> all;
+  for (const std::size_t m : {1u, 14u, 61u, 130u})
+    for (const std::size_t n : {31u, 32u, 96u, 544u})
+      all.push_back(random_product(m, n, 40, {}, Layout::contiguous, Layout::transposed,
+                                   DType::bf16, DType::bf16));
+  for (std::vector<std::size_t> bounds :
+       {std::vector<std::size_t>{0, 3, 3, 10, 64}, {0, 1500, 2100, 2100, 2300}})
+    all.push_back(random_product(70, 64, bounds.back(), bounds, Layout::transposed,
+                                 Layout::contiguous, DType::bf16, DType::bf16));
+  all.push_back(random_product(70, 64, 2300, {}, Layout::contiguous, Layout::contiguous,
+                               DType::bf16, DType::bf16));
+  all.push_back(
+      Product(70, 64, 40, {},
+              store_matrix(70, 40, DType::fp8_e4m3, Layout::contiguous, RandomFloats(3), 0.3f),
+              store_matrix(40, 64, DType::bf16, Layout::contiguous, RandomFloats(4))));
+  Product special = random_product(70, 64, 40, {}, Layout::contiguous, Layout::contiguous,
+                                   DType::bf16, DType::bf16);
+  constexpr std::uint16_t infinity = 0x7F80, quiet = 0x7FC1, negative_nan = 0xFF81;
+  std::size_t row = 5;
+  for (const std::uint16_t code : {infinity, quiet, negative_nan})
+    put_code(code, 2, special.a.bytes.data() + row++ * special.a.operand.row_stride * sizeof code);
+  all.push_back(std::move(special));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("results in bf16 are fp32 results, rounded", "[unit][gemm]") {
+  const std::vector<Product> products = products_of_narrow_results();
+  on_every_target([&](const Context& context) {
+    for (const Product& product : products)
+      check_bf16_result(context, Bf16Products::widened, product);
+  });
+  on_every_bf16_target([&](const Context& context, Bf16Products how) {
+    for (const Product& product : products) check_bf16_result(context, how, product);
+  });
+}
+
 TEST_CASE("a residual may be c itself", "[unit][gemm]") {
   for (const Inputs& inputs : {Inputs{}, Inputs{60, 64}})
     on_every_target([&](const Context& context) {

@@ -14,7 +14,9 @@
 #include <soma/base/config.hpp>
 #include <soma/kernels/dropout_rows-inl.hpp>
 #include <soma/kernels/gemm_args.hpp>
+#include <soma/kernels/gemm_micro-inl.hpp>
 #include <soma/kernels/rows-inl.hpp>
+#include <soma/simd/code_runs-inl.hpp>
 #include <soma/simd/math-inl.hpp>
 
 #include <hwy/highway.h>
@@ -62,6 +64,31 @@ static inline void activate_in_place(Activation function, std::size_t count, flo
 
 namespace {  // internal linkage: units with other flags have their own
 
+// Where blocks of sums leave for at once, while they are in the first-level cache, if all that
+// happens to them is a bias and bf16's rounding to nearest: most gradients of activations and
+// weights, and layers without an activation.
+struct Bf16Exit {
+  std::byte* codes;  // of the first row and column
+  std::size_t stride;
+  const float* bias;  // of the first column on, or nullptr
+
+  // A block of some rows and micro_columns columns, whose rows lie so far apart too.
+  HWY_NOINLINE void write(std::size_t row, std::size_t rows, std::size_t column,
+                          const float* sums) const {
+    const Lanes32 d;
+    const Floats df;
+    const hn::Rebind<std::uint16_t, Lanes32> half;
+    std::byte* to = codes + 2 * (row * stride + column);
+    for (std::size_t i = 0; i < rows; ++i, to += 2 * stride, sums += micro_columns)
+      for (std::size_t j = 0; j < micro_columns; j += float_lanes) {
+        auto sum = hn::Load(df, sums + j);
+        if (bias != nullptr) sum = hn::Add(sum, hn::LoadU(df, bias + column + j));
+        const auto rounded = bf16_codes<false>(d, hn::BitCast(d, sum), hn::Zero(d));
+        store_bytes(half, hn::TruncateTo(half, rounded), to + 2 * j);
+      }
+  }
+};
+
 class Evictor {
  public:
   explicit Evictor(const GemmArgs& args)
@@ -71,12 +98,23 @@ class Evictor {
         c_(args.c, args.stream_c),
         pre_activation_(args.eviction.pre_activation),
         in_place_(c_.direct() && !args.stream_c && !eviction_.accumulate &&
-                  eviction_.residual.data != args.c.data) {}
+                  eviction_.residual.data != args.c.data),
+        by_blocks_(c_.rounds_to_bf16() && !args.stream_c && !eviction_.accumulate &&
+                   eviction_.pre_activation.data == nullptr &&
+                   eviction_.activation == Activation::none && eviction_.dropout.threshold == 0 &&
+                   eviction_.residual.data == nullptr && eviction_.amax == nullptr) {}
 
   // Whether sums may lie in c while they grow, from place() of a row and a column on: c has their
   // type, and nothing that was there is read.
   bool in_place() const { return in_place_; }
   float* place(std::size_t row, std::size_t column) { return c_.place(row, column); }
+
+  // Whether blocks may leave through a Bf16Exit, which is that of a row and a column.
+  bool by_blocks() const { return by_blocks_; }
+  Bf16Exit exit(std::size_t row, std::size_t column) const {
+    return {c_.at(row, column), c_.row_stride(),
+            eviction_.bias != nullptr ? eviction_.bias + column : nullptr};
+  }
 
   // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
   // used up. At most a row chunk of columns.
@@ -108,7 +146,7 @@ class Evictor {
   Eviction eviction_;
   RowReader old_c_, residual_;
   RowWriter c_, pre_activation_;
-  bool in_place_;
+  bool in_place_, by_blocks_;
   ChunkBuffer chunk_;
 };
 

@@ -278,7 +278,13 @@ class Gemm {
            columns % micro_columns == 0;
   }
 
-  // Where `final`, sums leave while they are still near, slab by slab.
+  // Whether sums leave as they are, block by block: whole columns of blocks, none of which waits.
+  bool leave_by_blocks(std::size_t columns) const {
+    return in_one_block() && evictor_.by_blocks() && columns % micro_columns == 0 &&
+           args_.factor == nullptr && a_.factor() * b_.factor() == 1;
+  }
+
+  // Where `final`, sums leave while they are still near, slab by slab or block by block.
   void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
     const PackedB& shared = args_.packed_b;
     const float* b = shared.data != nullptr ? shared_b(steps) : workspace_.b;
@@ -292,6 +298,12 @@ class Gemm {
       Panels::pack_a(a_, tile.row + row, {0, rows, rows}, steps, *buffer_, workspace_.a);
       for (std::size_t column = 0; column < tile.columns; column += slab) {
         const std::size_t columns = (std::min)(slab, tile.columns - column);
+        const typename Panels::Lines lines{shared.first + column, columns, packed};
+        if (leave_by_blocks(columns)) {
+          Panels::multiply_out(rows, lines, steps, workspace_.a, b,
+                               evictor_.exit(tile.row + row, tile.column + column));
+          continue;
+        }
         SumPath part = path;
         if (sum_in_c(rows, columns)) {
           part.sums = evictor_.place(tile.row + row, tile.column + column);
@@ -299,8 +311,7 @@ class Gemm {
         } else if (!at_once) {
           part.sums += row * tile.stride + column;
         }
-        Panels::multiply(rows, {shared.first + column, columns, packed}, steps, workspace_.a, b,
-                         part);
+        Panels::multiply(rows, lines, steps, workspace_.a, b, part);
         if (final)
           finish({tile.row + row, tile.column + column, rows, columns, part.stride}, part.end());
       }

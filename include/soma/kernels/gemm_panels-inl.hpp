@@ -87,18 +87,23 @@ class PackedPanels {
   // Sums on their path, block by block.
   static void multiply(std::size_t rows, const Lines& columns, const PackedSteps& steps,
                        const float* a, const float* b, const SumPath& path) {
-    // A panel of b is near while the panels of a pass.
-    for (std::size_t j = 0; j < columns.count; j += micro_columns)
-      for (std::size_t i = 0; i < rows; i += Kernel::most_rows) {
-        const Block block{i, j, rows, columns};
-        fetch_sums<Kernel::most_rows>(path, i + Kernel::most_rows < rows
-                                                ? block.at(path) + Kernel::most_rows * path.stride
-                                                : j + micro_columns);
-        if (steps.segments == 1)
-          sum_segment(block, steps_of(steps), a, b, path, block.at(path));
-        else
-          sum_group(block, steps, a, b, path);
-      }
+    for_blocks(rows, columns, [&](const Block& block) {
+      fetch_sums<Kernel::most_rows>(path, block.row + Kernel::most_rows < rows
+                                              ? block.at(path) + Kernel::most_rows * path.stride
+                                              : block.column + micro_columns);
+      sum_block(block, steps, a, b, path, block.at(path));
+    });
+  }
+
+  // Sums through an exit (Bf16Exit), block by block: they never leave the first-level cache.
+  template <class Exit>
+  static void multiply_out(std::size_t rows, const Lines& columns, const PackedSteps& steps,
+                           const float* a, const float* b, const Exit& exit) {
+    alignas(64) float sums[block_floats];
+    for_blocks(rows, columns, [&](const Block& block) {
+      sum_block(block, steps, a, b, {sums, micro_columns}, 0);
+      exit.write(block.row, (std::min)(Kernel::most_rows, rows - block.row), block.column, sums);
+    });
   }
 
  private:
@@ -145,6 +150,22 @@ class PackedPanels {
     std::size_t at(const SumPath& path) const { return row * path.stride + column; }
   };
 
+  template <class Each>
+  static HWY_INLINE void for_blocks(std::size_t rows, const Lines& columns, const Each& each) {
+    // A panel of b is near while the panels of a pass.
+    for (std::size_t j = 0; j < columns.count; j += micro_columns)
+      for (std::size_t i = 0; i < rows; i += Kernel::most_rows) each(Block{i, j, rows, columns});
+  }
+
+  // `at`: of the block, in the path's sums.
+  static void sum_block(const Block& block, const PackedSteps& steps, const float* a,
+                        const float* b, const SumPath& path, std::size_t at) {
+    if (steps.segments == 1)
+      sum_segment(block, steps_of(steps), a, b, path, at);
+    else
+      sum_group(block, steps, a, b, path, at);
+  }
+
   // a and b: the panels of the segment. Meanwhile the next panel of b is fetched, a part by each
   // run of the first rows, and behind it the next panel of a.
   static void sum_segment(const Block& block, std::size_t length, const float* a, const float* b,
@@ -159,7 +180,7 @@ class PackedPanels {
                 run < parts ? b + (parts + run) * panel : a + panel, path, at);
   }
   static void sum_group(const Block& block, const PackedSteps& steps, const float* a,
-                        const float* b, const SumPath& path) {
+                        const float* b, const SumPath& path, std::size_t at) {
     alignas(64) float waiting[std::bit_width(most_grouped) * block_floats];
     std::size_t blocks = 0;
     for (std::size_t i = 0; i < steps.segments; ++i) {
@@ -173,7 +194,7 @@ class PackedPanels {
           panels_floats(block.columns.packed, Kernel::panel_columns, length, Kernel::column_floats);
     }
     const std::size_t rows = Kernel::rows_of(block.rows - block.row);
-    join_sums(rows, waiting, micro_columns, path.sums + block.at(path), path);
+    join_sums(rows, waiting, micro_columns, path.sums + at, path);
   }
 
   [[no_unique_address]] Kernel kernel_{};  // what it keeps while the product lasts

@@ -163,6 +163,14 @@ class RowWriter {
         width_(size_of(target.dtype)) {}
 
   bool direct() const { return params_.plain_fp32; }
+  // Whether a value's code is that of bf16_codes<false>().
+  bool rounds_to_bf16() const {
+    return params_.plain_bf16 && params_.mode == RoundingMode::nearest_even;
+  }
+  std::byte* at(std::size_t row, std::size_t column) const {
+    return static_cast<std::byte*>(target_.data) + (row * target_.row_stride + column) * width_;
+  }
+  std::size_t row_stride() const { return target_.row_stride; }
 
   // Where the values of a row from `column` on belong: the target itself, or a buffer for a chunk.
   float* place(std::size_t row, std::size_t column) {
@@ -194,10 +202,6 @@ class RowWriter {
     std::byte* const to = stream_ ? buffers_.codes : at(row, column);
     encode_chunk(params_, reinterpret_cast<const std::byte*>(values), count, to, draw, buffers_);
     if (stream_) write_out(at(row, column), to, count * width_, true);
-  }
-
-  std::byte* at(std::size_t row, std::size_t column) const {
-    return static_cast<std::byte*>(target_.data) + (row * target_.row_stride + column) * width_;
   }
 
   MatrixTarget target_;
