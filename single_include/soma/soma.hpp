@@ -18249,8 +18249,12 @@ namespace HWY_NAMESPACE {
 
 // Rows of a and steps of k that are packed together: so many steps that most products need no
 // more, since between blocks of k all sums go to memory and back, and so few rows that what is
-// packed of a, at most 256 KiB, stays in the second-level cache while all of b passes.
-inline constexpr std::size_t gemm_packed_rows = 56 / micro_rows * micro_rows;
+// packed of a stays in the second-level cache while all of b passes: at most 512 KiB where vectors
+// have 16 lanes, as such parts have 1 MiB or more, and 256 KiB elsewhere. Where rows of a are
+// columns in memory, each visit of a page brings as many numbers as there are rows: 112 instead of
+// 56 make gradients of weights over 4,096 tokens 1.03 to 1.06 times as fast on an AMD part.
+inline constexpr std::size_t gemm_packed_rows =
+    (float_lanes == 16 ? 112 : 56) / micro_rows * micro_rows;
 inline constexpr std::size_t gemm_packed_steps = 1024;
 // Floats of b that are packed together, 4 MiB: the more columns, the less often a is packed. They
 // come from the third-level cache, each panel while the one before it is multiplied.
@@ -24336,7 +24340,7 @@ class SharedProduct {
   // Whether there are enough rows for all, and enough to do for two fork-joins.
   static bool worthwhile(const GemmArgs& args, const SharedPacking& packing, std::size_t workers,
                          double products) {
-    return packing.columns != 0 && args.m >= 2 * workers * packing.rows &&
+    return packing.columns != 0 && args.m >= workers * packing.rows &&
            products >= 4e6 * static_cast<double>(workers);
   }
 

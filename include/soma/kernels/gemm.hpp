@@ -102,7 +102,7 @@ class SharedProduct {
   // Whether there are enough rows for all, and enough to do for two fork-joins.
   static bool worthwhile(const GemmArgs& args, const SharedPacking& packing, std::size_t workers,
                          double products) {
-    return packing.columns != 0 && args.m >= 2 * workers * packing.rows &&
+    return packing.columns != 0 && args.m >= workers * packing.rows &&
            products >= 4e6 * static_cast<double>(workers);
   }
 
