@@ -17866,6 +17866,7 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_PACK_PAIRS_INL_HPP
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -18128,9 +18129,14 @@ class PairSource {
         from[row] = read(first + k + row, first_line, lines, buffer,
                          buffer.codes + row * PairBuffer::row_stride);
       from[rows] = nullptr;  // beside an odd last one
+      // The same places of rows that are packed next; of the last ones, of themselves.
+      const std::size_t ahead =
+          direct_ && k + 2 * PairBuffer::rows <= depth ? PairBuffer::rows * operand_.row_stride : 0;
       float* to = out + k / 2 * kWidth;
       for (std::size_t at = 0; at < lines; at += kLines, to += panel)
         for (std::size_t row = 0; row < rows; row += 2) {
+          hwy::Prefetch(from[row] + at + ahead);
+          hwy::Prefetch(from[(std::min)(row + 1, rows - 1)] + at + ahead);
           const Bf16Code* odd = from[row + 1] != nullptr ? from[row + 1] + at : buffer.zeros;
           pack_pair_rows<kWidth>(from[row] + at, odd, readable - at, to + row / 2 * kWidth);
         }
