@@ -6092,8 +6092,10 @@ inline void check_operators(const Record& record, Context& context) {
 // formulas are those of the operator's file in ops/.
 
 // ---- soma/autograd/checkpoint.hpp
-// checkpoint(): a part of the computation that keeps only its inputs and is run a second time when
-// backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv 1604.06174).
+// checkpoint(): a part of the computation that keeps only its inputs and its result, and is run a
+// second time when backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv
+// 1604.06174). The operator that gave the result is not: of a layer that ends with a product, all
+// but that product.
 //
 // Gradients are the same, bit by bit, as without it: random draws depend on where they are, not on
 // when, and gradients are added up in the same order.
@@ -6287,12 +6289,16 @@ class Tape {
       differentiable |= input.requires_gradient();
       if (!sequences.defined()) sequences = input.sequences();
     }
+    ++applied_;
     if (differentiable) ++differentiable_;
     const bool record = differentiable && recording();
     if (record && op.gradient == nullptr)
       fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
            "one that has it, or constant inputs (Tape::detach)");
-    const Outputs outputs = run(context_, op, attributes, values, sequences);
+    const bool known = replay_ != nullptr && replay_->number == applied_ && replay_->unchanged();
+    const Outputs outputs =
+        known ? replay_->outputs : run(context_, op, attributes, values, sequences);
+    if (latest_ != nullptr) *latest_ = op.composite ? Outputs() : outputs;
     if (options_.stop_at_non_finite)
       check_finite(op.name, "", std::span(outputs).first(op.outputs));
     VarOutputs results;
@@ -6361,12 +6367,39 @@ class Tape {
     bool wanted = false;
   };
 
+  // What the last operator of a checkpoint gave, so that it need not run again.
+  struct Replay {
+    std::uint64_t number = 0;  // of the operator, among those that the function applies; 0: none
+    Outputs outputs;
+    std::array<std::uint64_t, max_outputs> versions{};
+
+    // The operator whose first output is the function's result, unless the others, which nobody
+    // else may keep, are as large.
+    void keep(std::uint64_t applied, const Outputs& latest, const Tensor& result) {
+      std::size_t others = 0;
+      for (std::size_t i = 1; i < max_outputs; ++i)
+        if (latest[i].defined()) others += latest[i].bytes();
+      if (!latest[0].defined() || latest[0].raw() != result.raw() || others >= result.bytes())
+        return;
+      number = applied;
+      outputs = latest;
+      for (std::size_t i = 0; i < max_outputs; ++i)
+        if (outputs[i].defined()) versions[i] = outputs[i].version();
+    }
+    bool unchanged() const {
+      for (std::size_t i = 0; i < max_outputs; ++i)
+        if (outputs[i].defined() && outputs[i].version() != versions[i]) return false;
+      return true;
+    }
+  };
+
   // What a checkpoint runs again.
   struct Recompute : Counted {
     explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
     virtual ~Recompute() = default;
     virtual Var run(Tape& tape, std::span<const Var> inputs) = 0;
     HeapVector<Sequences> sequences;  // of the inputs
+    Replay replay;
   };
 
   struct Node {
@@ -6379,6 +6412,24 @@ class Tape {
     HeapVector<std::uint64_t> versions;
     HeapVector<Target> targets;
     Shared<Recompute> recompute;
+  };
+
+  // Outputs of each operator go to a place while it lives; and behind it, where this one is part of
+  // another checkpoint, to that one's.
+  class [[nodiscard]] Latest {
+   public:
+    Latest(Tape& tape, Outputs& latest)
+        : tape_(tape), before_(std::exchange(tape.latest_, &latest)) {}
+    ~Latest() {
+      if (before_ != nullptr) *before_ = *tape_.latest_;
+      tape_.latest_ = before_;
+    }
+    Latest(const Latest&) = delete;
+    Latest& operator=(const Latest&) = delete;
+
+   private:
+    Tape& tape_;
+    Outputs* before_;
   };
 
   struct Finish {  // whatever happens, a recording is differentiated once
@@ -6509,6 +6560,7 @@ class Tape {
     HeapVector<Var> leaves(context_.heap());
     leaves.reserve(node.inputs);
     for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
+    inner.replay_ = &node.recompute->replay;
     const Var result = node.recompute->run(inner, leaves);
     if (result.requires_gradient()) inner.backward(result, gradient);
     for (std::size_t i = 0; i < node.inputs; ++i)
@@ -6539,7 +6591,10 @@ class Tape {
   HeapVector<Gradient> slots_;  // gradients of results, while backward runs
   std::uint64_t recording_;
   int paused_ = 0;
-  std::uint64_t differentiable_ = 0;  // how many operators had inputs with a gradient
+  std::uint64_t applied_ = 0;         // how many operators
+  std::uint64_t differentiable_ = 0;  // how many of them had inputs with a gradient
+  Outputs* latest_ = nullptr;         // where a checkpoint wants those of each operator
+  const Replay* replay_ = nullptr;    // while a checkpoint runs again
 };
 
 }  // namespace soma
@@ -6572,10 +6627,12 @@ Var checkpoint(Tape& tape, std::span<const Var> inputs, Function function) {
     fail(error_id::operator_inputs, "checkpoint", "inputs", std::to_string(inputs.size()),
          "at most " + std::to_string(detail::checkpoint_operator.max_inputs));
   const bool record = tape.recording();
-  const std::uint64_t before = tape.differentiable_;
+  const std::uint64_t before = tape.differentiable_, applied = tape.applied_;
   Var value;
+  Outputs latest;
   {
     const Tape::NoGradient pause(tape);
+    const Tape::Latest collect(tape, latest);
     value = function(tape, inputs);
   }
   // Nothing to differentiate; or a variable from outside, which has a history of its own.
@@ -6587,6 +6644,7 @@ Var checkpoint(Tape& tape, std::span<const Var> inputs, Function function) {
   again->sequences.reserve(inputs.size());
   for (const Var& input : inputs)
     again->sequences.push_back(input.defined() ? input.sequences() : Sequences());
+  again->replay.keep(tape.applied_ - applied, latest, value.value());
   const Var result = tape.make_result(value.value(), value.sequences(), true, 0);
   tape.append(detail::checkpoint_operator, {}, {}, inputs, {value.value()}, again);
   return result;
@@ -12865,13 +12923,14 @@ class TransformerEncoderLayer {
   // Rows of x to as many, or with `first_rows` to [sequences, C]: those of the first rows of
   // sequences, with the same bits. Only queries, keys and values are then computed of other rows.
   Var operator()(Tape& tape, const Var& x, bool first_rows = false) const {
-    const Var residual = first_rows ? sequence_first(tape, x) : x;
-    if (norm_first) {
-      const Var h = attention(tape, attention_norm(tape, x), residual, first_rows);
-      return feed_forward(tape, outer_norm(tape, h), h);
-    }
-    const Var h = attention_norm(tape, attention(tape, x, residual, first_rows));
-    return outer_norm(tape, feed_forward(tape, h, h));
+    return last_norm(tape, sum(tape, x, first_rows));
+  }
+  // The same, of which only x and the sum are kept: the rest is computed again in backward.
+  Var recomputed(Tape& tape, const Var& x) const {
+    return last_norm(tape, checkpoint(tape, std::span<const Var>(&x, 1),
+                                      [layer = *this](Tape& inner, std::span<const Var> inputs) {
+                                        return layer.sum(inner, inputs[0], false);
+                                      }));
   }
   void collect(Collector& collector) const {
     collector.part("attention", attention);
@@ -12890,6 +12949,19 @@ class TransformerEncoderLayer {
   bool norm_first = false;
 
  private:
+  // Up to the last addition.
+  Var sum(Tape& tape, const Var& x, bool first_rows) const {
+    const Var residual = first_rows ? sequence_first(tape, x) : x;
+    if (norm_first) {
+      const Var h = attention(tape, attention_norm(tape, x), residual, first_rows);
+      return feed_forward(tape, outer_norm(tape, h), h);
+    }
+    const Var h = attention_norm(tape, attention(tape, x, residual, first_rows));
+    return feed_forward(tape, h, h);
+  }
+  Var last_norm(Tape& tape, const Var& sum) const {
+    return norm_first ? sum : outer_norm(tape, sum);
+  }
   Var feed_forward(Tape& tape, const Var& x, const Var& residual) const {
     const Var h = inner(tape, x, {.activation = activation});
     return outer(tape, h, {.dropout = outer_dropout.setting(tape)}, residual);
@@ -12897,8 +12969,8 @@ class TransformerEncoderLayer {
 };
 
 struct EncoderSetting {
-  // Keeps only the input of each layer and computes the rest again in backward; not of the last
-  // one, whose backward comes at once. The same bits.
+  // Keeps only the input of each layer and its last sum, and computes the rest again in backward;
+  // not of the last one, whose backward comes at once. The same bits.
   bool recompute = false;
   // The result is that of the first row of each sequence, [sequences, C]. The last layer computes
   // no more than it takes: see there.
@@ -12914,7 +12986,7 @@ class TransformerEncoder {
   }
   Var operator()(Tape& tape, Var x, const EncoderSetting& setting = {}) const {
     for (std::size_t i = 0; i + 1 < layers.size(); ++i)
-      x = setting.recompute ? recomputed(tape, layers[i], x) : layers[i](tape, x);
+      x = setting.recompute ? layers[i].recomputed(tape, x) : layers[i](tape, x);
     if (layers.empty()) return setting.first_rows ? sequence_first(tape, x) : x;
     return layers.back()(tape, x, setting.first_rows);
   }
@@ -12924,13 +12996,6 @@ class TransformerEncoder {
   }
 
   std::vector<TransformerEncoderLayer> layers;
-
- private:
-  static Var recomputed(Tape& tape, const TransformerEncoderLayer& layer, const Var& x) {
-    return checkpoint(
-        tape, std::span<const Var>(&x, 1),
-        [layer](Tape& inner, std::span<const Var> inputs) { return layer(inner, inputs[0]); });
-  }
 };
 
 }  // namespace soma::nn
@@ -13479,7 +13544,8 @@ Context make_context(const ContextOptions& options = {});
 // loop each, while they are in the first-level cache. A loop apiece costs a load and a store per
 // vector, nothing beside the k multiply-adds before it, and keeps two promises cheaply: every step
 // is rounded by itself (no compiler contracts a product and a sum that meet in memory), and
-// compiled loops are as many as steps instead of their combinations.
+// compiled loops are as many as steps instead of their combinations. Where there is no step but a
+// bias, and c is bf16, a block of sums at a time leaves instead (Bf16Exit).
 
 #if defined(SOMA_KERNELS_EVICT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_EVICT_INL_HPP
@@ -24343,10 +24409,11 @@ class SharedProduct {
             checked_add(panes_ * packing.bytes,
                         checked_multiply(packing.workspace, workers, "multiply"), "multiply"))) {}
 
-  // Whether there are enough rows for all, and enough to do for two fork-joins.
+  // Whether there are eight tiles of rows for each, which are no worse balanced than halves, and
+  // enough to do for two fork-joins.
   static bool worthwhile(const GemmArgs& args, const SharedPacking& packing, std::size_t workers,
                          double products) {
-    return packing.columns != 0 && args.m >= workers * packing.rows &&
+    return packing.columns != 0 && args.m >= 8 * workers * packing.tile_rows &&
            products >= 4e6 * static_cast<double>(workers);
   }
 

@@ -9,7 +9,9 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 using namespace soma;
@@ -210,6 +212,63 @@ TEST_CASE("a checkpoint keeps its inputs and nothing else", "[unit][checkpoint]"
   }
   CHECK(peaks[1] > 35 * bytes);
   CHECK(peaks[0] < 17 * bytes);  // six inputs, and one part at a time with its gradients
+}
+
+TEST_CASE("the operator that gave a checkpoint's result does not run again", "[unit][checkpoint]") {
+  class Counter final : public Device {
+   public:
+    void run(const Operator& op, const OperatorCall& call) override {
+      ++runs[std::string(op.name)];
+      op.host(call);
+    }
+    std::map<std::string, int> runs;
+  };
+  const auto runs = [](const Part& part, bool changed) {
+    Fixture f;
+    const Model model = [&](Tape& tape, const Apply& apply) {
+      const Var y = apply(tape, {square(tape, f.w)}, part);
+      if (changed) y.value().mutable_data<float>()[0] += 1;
+      return sum(tape, square(tape, y));
+    };
+    const Outcome wanted = outcome(f.context, f.parameters, model, plainly);
+    Counter counter;
+    f.context.set_device(&counter);
+    const Outcome given = outcome(f.context, f.parameters, model, checkpointed);
+    f.context.set_device(nullptr);
+    // A part that keeps what was changed differs, or is refused: not asked for here.
+    CHECK(given == wanted);
+    return counter.runs;
+  };
+  const Part ends_with_add = [](Tape& inner, std::span<const Var> in) {
+    return add(inner, tanh(inner, in[0]), in[0]);
+  };
+  auto counted = runs(ends_with_add, false);
+  CHECK(counted["tanh"] == 2);
+  CHECK(counted["add"] == 1);
+  // Its result was written over since.
+  CHECK(runs(ends_with_add, true)["add"] == 2);
+  // The result is not that of the last operator.
+  counted = runs(
+      [](Tape& inner, std::span<const Var> in) {
+        const Var y = add(inner, in[0], in[0]);
+        sin(inner, y);
+        return y;
+      },
+      false);
+  CHECK(counted["add"] == 2);
+  // The other outputs of the last operator are as large as the result.
+  counted = runs(
+      [](Tape& inner, std::span<const Var> in) {
+        return linear(inner, in[0], in[0], {}, {.activation = Activation::gelu});
+      },
+      false);
+  CHECK(counted["linear"] == 2);
+  // Inside of another one.
+  counted = runs(
+      [&](Tape& inner, std::span<const Var> in) { return checkpoint(inner, in, ends_with_add); },
+      false);
+  CHECK(counted["add"] == 1);
+  CHECK(counted["tanh"] == 3);
 }
 
 TEST_CASE("misuse of a checkpoint", "[unit][checkpoint]") {

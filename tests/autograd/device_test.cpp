@@ -95,7 +95,7 @@ TEST_CASE("a device sees gradients being added up", "[unit][tape]") {
   CHECK(seen() == Names{"embedding backward", "accumulate rows", "accumulate"});
 }
 
-TEST_CASE("a checkpoint is seen twice", "[unit][tape]") {
+TEST_CASE("a checkpoint is seen twice, but for what gave its result", "[unit][tape]") {
   auto context = make_context({.threads = 1});
   const Var w = random_parameter(context, Shape{4}, "w");
   Tape tape(context);
@@ -106,7 +106,7 @@ TEST_CASE("a checkpoint is seen twice", "[unit][tape]") {
                                         }));
   CHECK(device.take() == Names{"sine", "exponential", "reduce"});
   tape.backward(loss);
-  CHECK(device.take() == Names{"sine", "exponential", "exponential backward", "sine backward"});
+  CHECK(device.take() == Names{"sine", "exponential backward", "sine backward"});
 }
 
 TEST_CASE("what a device writes is what the tape goes on with", "[unit][tape]") {

@@ -1,6 +1,8 @@
 #pragma once
-// checkpoint(): a part of the computation that keeps only its inputs and is run a second time when
-// backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv 1604.06174).
+// checkpoint(): a part of the computation that keeps only its inputs and its result, and is run a
+// second time when backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv
+// 1604.06174). The operator that gave the result is not: of a layer that ends with a product, all
+// but that product.
 //
 // Gradients are the same, bit by bit, as without it: random draws depend on where they are, not on
 // when, and gradients are added up in the same order.
@@ -39,10 +41,12 @@ Var checkpoint(Tape& tape, std::span<const Var> inputs, Function function) {
     fail(error_id::operator_inputs, "checkpoint", "inputs", std::to_string(inputs.size()),
          "at most " + std::to_string(detail::checkpoint_operator.max_inputs));
   const bool record = tape.recording();
-  const std::uint64_t before = tape.differentiable_;
+  const std::uint64_t before = tape.differentiable_, applied = tape.applied_;
   Var value;
+  Outputs latest;
   {
     const Tape::NoGradient pause(tape);
+    const Tape::Latest collect(tape, latest);
     value = function(tape, inputs);
   }
   // Nothing to differentiate; or a variable from outside, which has a history of its own.
@@ -54,6 +58,7 @@ Var checkpoint(Tape& tape, std::span<const Var> inputs, Function function) {
   again->sequences.reserve(inputs.size());
   for (const Var& input : inputs)
     again->sequences.push_back(input.defined() ? input.sequences() : Sequences());
+  again->replay.keep(tape.applied_ - applied, latest, value.value());
   const Var result = tape.make_result(value.value(), value.sequences(), true, 0);
   tape.append(detail::checkpoint_operator, {}, {}, inputs, {value.value()}, again);
   return result;

@@ -127,12 +127,16 @@ class Tape {
       differentiable |= input.requires_gradient();
       if (!sequences.defined()) sequences = input.sequences();
     }
+    ++applied_;
     if (differentiable) ++differentiable_;
     const bool record = differentiable && recording();
     if (record && op.gradient == nullptr)
       fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
            "one that has it, or constant inputs (Tape::detach)");
-    const Outputs outputs = run(context_, op, attributes, values, sequences);
+    const bool known = replay_ != nullptr && replay_->number == applied_ && replay_->unchanged();
+    const Outputs outputs =
+        known ? replay_->outputs : run(context_, op, attributes, values, sequences);
+    if (latest_ != nullptr) *latest_ = op.composite ? Outputs() : outputs;
     if (options_.stop_at_non_finite)
       check_finite(op.name, "", std::span(outputs).first(op.outputs));
     VarOutputs results;
@@ -201,12 +205,39 @@ class Tape {
     bool wanted = false;
   };
 
+  // What the last operator of a checkpoint gave, so that it need not run again.
+  struct Replay {
+    std::uint64_t number = 0;  // of the operator, among those that the function applies; 0: none
+    Outputs outputs;
+    std::array<std::uint64_t, max_outputs> versions{};
+
+    // The operator whose first output is the function's result, unless the others, which nobody
+    // else may keep, are as large.
+    void keep(std::uint64_t applied, const Outputs& latest, const Tensor& result) {
+      std::size_t others = 0;
+      for (std::size_t i = 1; i < max_outputs; ++i)
+        if (latest[i].defined()) others += latest[i].bytes();
+      if (!latest[0].defined() || latest[0].raw() != result.raw() || others >= result.bytes())
+        return;
+      number = applied;
+      outputs = latest;
+      for (std::size_t i = 0; i < max_outputs; ++i)
+        if (outputs[i].defined()) versions[i] = outputs[i].version();
+    }
+    bool unchanged() const {
+      for (std::size_t i = 0; i < max_outputs; ++i)
+        if (outputs[i].defined() && outputs[i].version() != versions[i]) return false;
+      return true;
+    }
+  };
+
   // What a checkpoint runs again.
   struct Recompute : Counted {
     explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
     virtual ~Recompute() = default;
     virtual Var run(Tape& tape, std::span<const Var> inputs) = 0;
     HeapVector<Sequences> sequences;  // of the inputs
+    Replay replay;
   };
 
   struct Node {
@@ -219,6 +250,24 @@ class Tape {
     HeapVector<std::uint64_t> versions;
     HeapVector<Target> targets;
     Shared<Recompute> recompute;
+  };
+
+  // Outputs of each operator go to a place while it lives; and behind it, where this one is part of
+  // another checkpoint, to that one's.
+  class [[nodiscard]] Latest {
+   public:
+    Latest(Tape& tape, Outputs& latest)
+        : tape_(tape), before_(std::exchange(tape.latest_, &latest)) {}
+    ~Latest() {
+      if (before_ != nullptr) *before_ = *tape_.latest_;
+      tape_.latest_ = before_;
+    }
+    Latest(const Latest&) = delete;
+    Latest& operator=(const Latest&) = delete;
+
+   private:
+    Tape& tape_;
+    Outputs* before_;
   };
 
   struct Finish {  // whatever happens, a recording is differentiated once
@@ -349,6 +398,7 @@ class Tape {
     HeapVector<Var> leaves(context_.heap());
     leaves.reserve(node.inputs);
     for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
+    inner.replay_ = &node.recompute->replay;
     const Var result = node.recompute->run(inner, leaves);
     if (result.requires_gradient()) inner.backward(result, gradient);
     for (std::size_t i = 0; i < node.inputs; ++i)
@@ -379,7 +429,10 @@ class Tape {
   HeapVector<Gradient> slots_;  // gradients of results, while backward runs
   std::uint64_t recording_;
   int paused_ = 0;
-  std::uint64_t differentiable_ = 0;  // how many operators had inputs with a gradient
+  std::uint64_t applied_ = 0;         // how many operators
+  std::uint64_t differentiable_ = 0;  // how many of them had inputs with a gradient
+  Outputs* latest_ = nullptr;         // where a checkpoint wants those of each operator
+  const Replay* replay_ = nullptr;    // while a checkpoint runs again
 };
 
 }  // namespace soma

@@ -90,13 +90,14 @@ class TransformerEncoderLayer {
   // Rows of x to as many, or with `first_rows` to [sequences, C]: those of the first rows of
   // sequences, with the same bits. Only queries, keys and values are then computed of other rows.
   Var operator()(Tape& tape, const Var& x, bool first_rows = false) const {
-    const Var residual = first_rows ? sequence_first(tape, x) : x;
-    if (norm_first) {
-      const Var h = attention(tape, attention_norm(tape, x), residual, first_rows);
-      return feed_forward(tape, outer_norm(tape, h), h);
-    }
-    const Var h = attention_norm(tape, attention(tape, x, residual, first_rows));
-    return outer_norm(tape, feed_forward(tape, h, h));
+    return last_norm(tape, sum(tape, x, first_rows));
+  }
+  // The same, of which only x and the sum are kept: the rest is computed again in backward.
+  Var recomputed(Tape& tape, const Var& x) const {
+    return last_norm(tape, checkpoint(tape, std::span<const Var>(&x, 1),
+                                      [layer = *this](Tape& inner, std::span<const Var> inputs) {
+                                        return layer.sum(inner, inputs[0], false);
+                                      }));
   }
   void collect(Collector& collector) const {
     collector.part("attention", attention);
@@ -115,6 +116,19 @@ class TransformerEncoderLayer {
   bool norm_first = false;
 
  private:
+  // Up to the last addition.
+  Var sum(Tape& tape, const Var& x, bool first_rows) const {
+    const Var residual = first_rows ? sequence_first(tape, x) : x;
+    if (norm_first) {
+      const Var h = attention(tape, attention_norm(tape, x), residual, first_rows);
+      return feed_forward(tape, outer_norm(tape, h), h);
+    }
+    const Var h = attention_norm(tape, attention(tape, x, residual, first_rows));
+    return feed_forward(tape, h, h);
+  }
+  Var last_norm(Tape& tape, const Var& sum) const {
+    return norm_first ? sum : outer_norm(tape, sum);
+  }
   Var feed_forward(Tape& tape, const Var& x, const Var& residual) const {
     const Var h = inner(tape, x, {.activation = activation});
     return outer(tape, h, {.dropout = outer_dropout.setting(tape)}, residual);
@@ -122,8 +136,8 @@ class TransformerEncoderLayer {
 };
 
 struct EncoderSetting {
-  // Keeps only the input of each layer and computes the rest again in backward; not of the last
-  // one, whose backward comes at once. The same bits.
+  // Keeps only the input of each layer and its last sum, and computes the rest again in backward;
+  // not of the last one, whose backward comes at once. The same bits.
   bool recompute = false;
   // The result is that of the first row of each sequence, [sequences, C]. The last layer computes
   // no more than it takes: see there.
@@ -139,7 +153,7 @@ class TransformerEncoder {
   }
   Var operator()(Tape& tape, Var x, const EncoderSetting& setting = {}) const {
     for (std::size_t i = 0; i + 1 < layers.size(); ++i)
-      x = setting.recompute ? recomputed(tape, layers[i], x) : layers[i](tape, x);
+      x = setting.recompute ? layers[i].recomputed(tape, x) : layers[i](tape, x);
     if (layers.empty()) return setting.first_rows ? sequence_first(tape, x) : x;
     return layers.back()(tape, x, setting.first_rows);
   }
@@ -149,13 +163,6 @@ class TransformerEncoder {
   }
 
   std::vector<TransformerEncoderLayer> layers;
-
- private:
-  static Var recomputed(Tape& tape, const TransformerEncoderLayer& layer, const Var& x) {
-    return checkpoint(
-        tape, std::span<const Var>(&x, 1),
-        [layer](Tape& inner, std::span<const Var> inputs) { return layer(inner, inputs[0]); });
-  }
 };
 
 }  // namespace soma::nn
