@@ -2,7 +2,8 @@
 // loop each, while they are in the first-level cache. A loop apiece costs a load and a store per
 // vector, nothing beside the k multiply-adds before it, and keeps two promises cheaply: every step
 // is rounded by itself (no compiler contracts a product and a sum that meet in memory), and
-// compiled loops are as many as steps instead of their combinations.
+// compiled loops are as many as steps instead of their combinations. Where there is no step but a
+// bias, and c is bf16, a block of sums at a time leaves instead (Bf16Exit).
 
 #if defined(SOMA_KERNELS_EVICT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_EVICT_INL_HPP

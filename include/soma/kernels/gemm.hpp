@@ -99,10 +99,11 @@ class SharedProduct {
             checked_add(panes_ * packing.bytes,
                         checked_multiply(packing.workspace, workers, "multiply"), "multiply"))) {}
 
-  // Whether there are enough rows for all, and enough to do for two fork-joins.
+  // Whether there are eight tiles of rows for each, which are no worse balanced than halves, and
+  // enough to do for two fork-joins.
   static bool worthwhile(const GemmArgs& args, const SharedPacking& packing, std::size_t workers,
                          double products) {
-    return packing.columns != 0 && args.m >= workers * packing.rows &&
+    return packing.columns != 0 && args.m >= 8 * workers * packing.tile_rows &&
            products >= 4e6 * static_cast<double>(workers);
   }
 
