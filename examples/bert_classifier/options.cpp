@@ -177,7 +177,9 @@ void add_options(CLI::App& command, TrainOptions& options) {
        model_group);
   command
       .add_flag("--recompute", options.recompute,
-                "keep only each layer's input for backward: less memory, more time, the same bits")
+                "keep only each layer's input and last sum for backward: less memory, more time, "
+                "the same "
+                "bits")
       ->group(model_group);
 
   number("--epochs", options.epochs,

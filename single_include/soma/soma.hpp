@@ -13009,8 +13009,8 @@ struct BertConfig {
   float epsilon = 1e-12f, deviation = 0.02f;
   Activation activation = Activation::gelu;
   std::optional<float> classifier_dropout{};  // none: as dropout
-  // Backward keeps only the input of each layer and computes the rest once more: less memory, about
-  // a third more products, the same bits.
+  // Backward keeps only the input and the last sum of each layer and computes the rest once more:
+  // less memory, about a fifth more products, the same bits.
   bool recompute = false;
 
   static BertConfig base() { return {}; }
