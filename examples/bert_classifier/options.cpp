@@ -178,8 +178,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
   command
       .add_flag("--recompute", options.recompute,
                 "keep only each layer's input and last sum for backward: less memory, more time, "
-                "the same "
-                "bits")
+                "the same bits")
       ->group(model_group);
 
   number("--epochs", options.epochs,
