@@ -95,8 +95,8 @@ class TransformerEncoderLayer {
   // The same, of which only x and the sum are kept: the rest is computed again in backward.
   Var recomputed(Tape& tape, const Var& x) const {
     return last_norm(tape, checkpoint(tape, std::span<const Var>(&x, 1),
-                                      [layer = *this](Tape& inner, std::span<const Var> inputs) {
-                                        return layer.sum(inner, inputs[0], false);
+                                      [layer = *this](Tape& again, std::span<const Var> inputs) {
+                                        return layer.sum(again, inputs[0], false);
                                       }));
   }
   void collect(Collector& collector) const {
