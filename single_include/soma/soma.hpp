@@ -21775,9 +21775,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using RateFloats = hn::CappedTag<float, 16>;
 using RateVector = hn::Vec<RateFloats>;
 
-// Chains of steps, as many as registers hold beside the operands: a step takes 4 to 6 cycles and two
-// start in each, and a chain that has waited once never catches up, so twice as many as that asks
-// for (with 12, an AMD part does 0.92 of its bf16 dot instructions).
+// Chains of steps, as many as registers hold beside the operands: a step takes 4 to 6 cycles and
+// two start in each, and a chain that has waited once never catches up, so twice as many as that
+// asks for (with 12, an AMD part does 0.92 of its bf16 dot instructions).
 inline constexpr std::size_t rate_chains = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3 ? 12 : 24;
 
 // Returns the operations done, of which there are `each` a lane and step.
