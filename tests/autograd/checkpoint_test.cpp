@@ -247,6 +247,13 @@ TEST_CASE("the operator that gave a checkpoint's result does not run again", "[u
   CHECK(counted["add"] == 1);
   // Its result was written over since.
   CHECK(runs(ends_with_add, true)["add"] == 2);
+  // It was written over in the part itself, which does so again.
+  const Part changes_result = [&](Tape& inner, std::span<const Var> in) {
+    const Var y = ends_with_add(inner, in);
+    y.value().mutable_data<float>()[0] += 1;
+    return y;
+  };
+  CHECK(runs(changes_result, false)["add"] == 2);
   // The result is not that of the last operator.
   counted = runs(
       [](Tape& inner, std::span<const Var> in) {

@@ -43,7 +43,7 @@ Var checkpoint(Tape& tape, std::span<const Var> inputs, Function function) {
   const bool record = tape.recording();
   const std::uint64_t before = tape.differentiable_, applied = tape.applied_;
   Var value;
-  Outputs latest;
+  Tape::Replay latest;
   {
     const Tape::NoGradient pause(tape);
     const Tape::Latest collect(tape, latest);
@@ -58,7 +58,10 @@ Var checkpoint(Tape& tape, std::span<const Var> inputs, Function function) {
   again->sequences.reserve(inputs.size());
   for (const Var& input : inputs)
     again->sequences.push_back(input.defined() ? input.sequences() : Sequences());
-  again->replay.keep(tape.applied_ - applied, latest, value.value());
+  if (latest.serves(value.value())) {
+    latest.number -= applied;
+    again->replay = std::move(latest);
+  }
   const Var result = tape.make_result(value.value(), value.sequences(), true, 0);
   tape.append(detail::checkpoint_operator, {}, {}, inputs, {value.value()}, again);
   return result;

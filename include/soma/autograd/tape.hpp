@@ -136,7 +136,7 @@ class Tape {
     const bool known = replay_ != nullptr && replay_->number == applied_ && replay_->unchanged();
     const Outputs outputs =
         known ? replay_->outputs : run(context_, op, attributes, values, sequences);
-    if (latest_ != nullptr) *latest_ = op.composite ? Outputs() : outputs;
+    if (latest_ != nullptr) *latest_ = op.composite ? Replay() : Replay(applied_, outputs);
     if (options_.stop_at_non_finite)
       check_finite(op.name, "", std::span(outputs).first(op.outputs));
     VarOutputs results;
@@ -205,30 +205,31 @@ class Tape {
     bool wanted = false;
   };
 
-  // What the last operator of a checkpoint gave, so that it need not run again.
+  // What an operator gave, the last one of a checkpoint, so that it need not run again.
   struct Replay {
-    std::uint64_t number = 0;  // of the operator, among those that the function applies; 0: none
-    Outputs outputs;
-    std::array<std::uint64_t, max_outputs> versions{};
-
-    // The operator whose first output is the function's result, unless the others, which nobody
-    // else may keep, are as large.
-    void keep(std::uint64_t applied, const Outputs& latest, const Tensor& result) {
-      std::size_t others = 0;
-      for (std::size_t i = 1; i < max_outputs; ++i)
-        if (latest[i].defined()) others += latest[i].bytes();
-      if (!latest[0].defined() || latest[0].raw() != result.raw() || others >= result.bytes())
-        return;
-      number = applied;
-      outputs = latest;
+    Replay() = default;
+    Replay(std::uint64_t applied, const Outputs& given) : number(applied), outputs(given) {
       for (std::size_t i = 0; i < max_outputs; ++i)
         if (outputs[i].defined()) versions[i] = outputs[i].version();
+    }
+    // Whether its first output is a function's result as it was given, and the others, which nobody
+    // else may keep, are smaller.
+    bool serves(const Tensor& result) const {
+      std::size_t others = 0;
+      for (std::size_t i = 1; i < max_outputs; ++i)
+        if (outputs[i].defined()) others += outputs[i].bytes();
+      return outputs[0].defined() && outputs[0].raw() == result.raw() && others < result.bytes() &&
+             unchanged();
     }
     bool unchanged() const {
       for (std::size_t i = 0; i < max_outputs; ++i)
         if (outputs[i].defined() && outputs[i].version() != versions[i]) return false;
       return true;
     }
+
+    std::uint64_t number = 0;  // of the operator, among those that the function applies; 0: none
+    Outputs outputs;
+    std::array<std::uint64_t, max_outputs> versions{};
   };
 
   // What a checkpoint runs again.
@@ -252,11 +253,11 @@ class Tape {
     Shared<Recompute> recompute;
   };
 
-  // Outputs of each operator go to a place while it lives; and behind it, where this one is part of
+  // What each operator gave goes to a place while it lives; and behind it, where this one is part of
   // another checkpoint, to that one's.
   class [[nodiscard]] Latest {
    public:
-    Latest(Tape& tape, Outputs& latest)
+    Latest(Tape& tape, Replay& latest)
         : tape_(tape), before_(std::exchange(tape.latest_, &latest)) {}
     ~Latest() {
       if (before_ != nullptr) *before_ = *tape_.latest_;
@@ -267,7 +268,7 @@ class Tape {
 
    private:
     Tape& tape_;
-    Outputs* before_;
+    Replay* before_;
   };
 
   struct Finish {  // whatever happens, a recording is differentiated once
@@ -431,7 +432,7 @@ class Tape {
   int paused_ = 0;
   std::uint64_t applied_ = 0;         // how many operators
   std::uint64_t differentiable_ = 0;  // how many of them had inputs with a gradient
-  Outputs* latest_ = nullptr;         // where a checkpoint wants those of each operator
+  Replay* latest_ = nullptr;          // where a checkpoint wants what operators gave
   const Replay* replay_ = nullptr;    // while a checkpoint runs again
 };
 
