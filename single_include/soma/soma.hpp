@@ -6415,7 +6415,7 @@ class Tape {
     Shared<Recompute> recompute;
   };
 
-  // What each operator gave goes to a place while it lives; and behind it, where this one is part of
+  // What each operator gave goes to a place while one lives; behind it, where it is part of
   // another checkpoint, to that one's.
   class [[nodiscard]] Latest {
    public:
