@@ -20,7 +20,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
+# Seconds before a measurement, for the threads of the other program to fall asleep: those of OpenMP go on spinning for a
+# while, which took some per cent of two cores from the one measured next.
+REST = 0.3
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -30,6 +34,7 @@ class Worker:
                                         text=True)
 
     def measure(self, steps):
+        time.sleep(REST)
         self.process.stdin.write(f"{steps}\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
