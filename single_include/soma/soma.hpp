@@ -15260,6 +15260,47 @@ struct PackedRows {
   HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
 };
 
+// micro_rows rows of a matrix where they lie, one float's place after the other. One address and
+// three distances in bytes reach seven of them, as x86 adds up to eight times a register to
+// another, which leaves registers free.
+class MatrixRows {
+ public:
+  MatrixRows(const float* first, std::size_t stride)
+      : stride_(stride * sizeof(float)), triple_(3 * stride_), quintuple_(5 * stride_) {
+    for (std::size_t i = 0; i < bases; ++i)
+      at_[i] = reinterpret_cast<const char*>(first + i * rows_each * stride);
+  }
+
+  HWY_INLINE ElementPlace* place(std::size_t row) const {
+    const std::size_t distances[] = {0,           stride_,    2 * stride_, triple_,
+                                     4 * stride_, quintuple_, 2 * triple_};
+    return reinterpret_cast<ElementPlace*>(at_[row / rows_each] + distances[row % rows_each]);
+  }
+  HWY_INLINE void next() {
+    for (std::size_t i = 0; i < bases; ++i) {
+      at_[i] += sizeof(float);
+      // Or the compiler keeps the sums of distances and steps in registers, which it has not got.
+      asm("" : "+r"(at_[i]));
+    }
+  }
+
+ private:
+  static constexpr std::size_t rows_each = 7;
+  static constexpr std::size_t bases = (micro_rows + rows_each - 1) / rows_each;
+  const char* at_[bases];
+  std::size_t stride_, triple_, quintuple_;
+};
+
+// The same where a panel is used next, which is fetched as PackedRows do.
+struct RowsBeforePanel : MatrixRows {
+  RowsBeforePanel(const float* first, std::size_t stride, const float* panel)
+      : MatrixRows(first, stride), ahead(panel) {}
+  HWY_INLINE void next() { MatrixRows::next(), ahead += micro_row_width; }
+  HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
+
+  const float* ahead;
+};
+
 // The arrays of vectors below never exist in memory: every index is a constant.
 template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
           std::size_t kVectors = micro_vectors>
@@ -18069,12 +18110,16 @@ class PairSource {
 
   float factor() const { return factor_; }
 
-  // A line from an even step on, where all have a float's place for each pair of steps; or nullptr.
+  // A line from a step on, where all have a float's place for each pair of steps from there on, so
+  // many floats apart; or nullptr.
   const float* place(std::size_t line, std::size_t step) const {
-    if (!along_depth_ || !direct_ || operand_.row_stride % 2 != 0) return nullptr;
-    return reinterpret_cast<const float*>(static_cast<const Bf16Code*>(operand_.data) +
-                                          line * operand_.row_stride + step);
+    const auto* first = static_cast<const Bf16Code*>(operand_.data) + step;
+    if (!along_depth_ || !direct_ || operand_.row_stride % 2 != 0 ||
+        reinterpret_cast<std::uintptr_t>(first) % alignof(float) != 0)
+      return nullptr;
+    return reinterpret_cast<const float*>(first + line * operand_.row_stride);
   }
+  std::size_t place_stride() const { return operand_.row_stride / 2; }
 
   // Panels one behind the other.
   template <std::size_t kLines, std::size_t kWidth>
@@ -18539,32 +18584,17 @@ namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// micro_rows rows of a matrix, one float's place after the other. Four addresses and two distances
-// reach all of them, which leaves registers free.
-class MatrixRows {
- public:
-  // At `ahead` are those that will be read next.
-  MatrixRows(const float* first, std::size_t stride, const float* ahead)
-      : ahead_(ahead), stride_(stride), triple_(3 * stride) {
-    for (std::size_t i = 0; i < bases; ++i) at_[i] = first + 4 * i * stride;
-  }
-
-  HWY_INLINE ElementPlace* place(std::size_t row) const {
-    const std::size_t distances[] = {0, stride_, 2 * stride_, triple_};
-    return at_[row / 4] + distances[row % 4];
-  }
-  HWY_INLINE void next() {
-    for (std::size_t i = 0; i < bases; ++i) ++at_[i];
-  }
+// Rows of a matrix of which others are used next, those at `ahead`.
+struct RowsBeforeRows : MatrixRows {
+  RowsBeforeRows(const float* first, std::size_t row_stride, const float* rows)
+      : MatrixRows(first, row_stride), ahead(rows), stride(row_stride) {}
   HWY_INLINE void fetch(std::size_t step) const {
     if (step % line_floats != 0) return;
-    for (std::size_t row = 0; row < micro_rows; ++row) hwy::Prefetch(ahead_ + step + row * stride_);
+    for (std::size_t row = 0; row < micro_rows; ++row) hwy::Prefetch(ahead + step + row * stride);
   }
 
- private:
-  static constexpr std::size_t bases = (micro_rows + 3) / 4;
-  const float *at_[bases], *ahead_;
-  std::size_t stride_, triple_;
+  const float* ahead;
+  std::size_t stride;
 };
 
 // Blocks of columns of b beside some rows of a.
@@ -18594,7 +18624,7 @@ class LineBlocks {
       const float* const ahead =
           at + columns < count ? block({first.column + at + columns, first.step}) : block(next);
       fetch_sums<micro_rows>(path, (at + columns) * micro_columns);
-      MicroKernel<Products, MatrixRows>::run(
+      MicroKernel<Products, RowsBeforeRows>::run(
           steps, {block({first.column + at, first.step}), b_.stride, ahead}, a, path,
           at * micro_columns);
     }
@@ -19073,7 +19103,8 @@ HWY_AFTER_NAMESPACE();
 // A Kernel is the innermost loop (VectorKernel, TileKernel). It takes a in panels of panel_rows
 // rows and b in panels of panel_columns columns, step after step: `depth` of k at once, for which
 // a panel has row_floats or column_floats. Each segment begins with a step of its own. One run()
-// makes a block of c with up to most_rows rows.
+// makes a block of c with up to most_rows rows. A Kernel that `reads_rows` has run_rows() for rows
+// of a where they lie.
 
 #if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
@@ -19131,43 +19162,76 @@ class PackedPanels {
     std::size_t first, count, packed;
   };
 
-  // Lines of an operand from `line` on.
-  static void pack_a(const Source& a, std::size_t line, const Lines& rows, const PackedSteps& steps,
+  // Rows of a that meet the same columns. The first `lying`, whole blocks, are read where they lie
+  // from `place` on, `stride` floats apart; the others are packed.
+  struct Rows {
+    std::size_t count, lying;
+    const float *place, *packed;
+    std::size_t stride;
+  };
+
+  // So many rows of a from `row` on; `out` has room for all of them.
+  static Rows take_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
                      Buffer& buffer, float* out) {
-    pack(steps, line, rows, Kernel::panel_rows, Kernel::row_floats, out,
+    Rows rows{count, 0, nullptr, out, 0};
+    if constexpr (Kernel::reads_rows)
+      if (const float* place = a.place(row, steps.bounds[0]);
+          place != nullptr && are_whole(steps) && spread(a.place_stride())) {
+        rows.lying = count / most_rows * most_rows;
+        rows.place = place;
+        rows.stride = a.place_stride();
+      }
+    const std::size_t rest = count - rows.lying;
+    pack(steps, row + rows.lying, {0, rest, rest}, Kernel::panel_rows, Kernel::row_floats, out,
          [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
+    return rows;
   }
-  static void pack_b(const Source& b, std::size_t line, const Lines& columns,
+  // Columns of b from `column` on.
+  static void pack_b(const Source& b, std::size_t column, const Lines& columns,
                      const PackedSteps& steps, Buffer& buffer, float* out) {
-    pack(steps, line, columns, Kernel::panel_columns, Kernel::column_floats, out,
+    pack(steps, column, columns, Kernel::panel_columns, Kernel::column_floats, out,
          [&](const PackPart& part) { Kernel::pack_b(b, part, buffer); });
   }
 
   // Sums on their path, block by block.
-  static void multiply(std::size_t rows, const Lines& columns, const PackedSteps& steps,
-                       const float* a, const float* b, const SumPath& path) {
-    for_blocks(rows, columns, [&](const Block& block) {
-      fetch_sums<Kernel::most_rows>(path, block.row + Kernel::most_rows < rows
-                                              ? block.at(path) + Kernel::most_rows * path.stride
-                                              : block.column + micro_columns);
-      sum_block(block, steps, a, b, path, block.at(path));
+  static void multiply(const Rows& rows, const Lines& columns, const PackedSteps& steps,
+                       const float* b, const SumPath& path) {
+    for_blocks(rows.count, columns, [&](const Block& block) {
+      fetch_sums<most_rows>(path, block.row + most_rows < rows.count
+                                      ? block.at(path) + most_rows * path.stride
+                                      : block.column + micro_columns);
+      sum_block(block, steps, rows, b, path, block.at(path));
     });
   }
 
   // Sums through an exit (Bf16Exit), block by block: they never leave the first-level cache.
   template <class Exit>
-  static void multiply_out(std::size_t rows, const Lines& columns, const PackedSteps& steps,
-                           const float* a, const float* b, const Exit& exit) {
+  static void multiply_out(const Rows& rows, const Lines& columns, const PackedSteps& steps,
+                           const float* b, const Exit& exit) {
     alignas(64) float sums[block_floats];
-    for_blocks(rows, columns, [&](const Block& block) {
-      sum_block(block, steps, a, b, {sums, micro_columns}, 0);
-      exit.write(block.row, (std::min)(Kernel::most_rows, rows - block.row), block.column, sums);
+    for_blocks(rows.count, columns, [&](const Block& block) {
+      sum_block(block, steps, rows, b, {sums, micro_columns}, 0);
+      exit.write(block.row, (std::min)(most_rows, rows.count - block.row), block.column, sums);
     });
   }
 
  private:
   static constexpr std::size_t most_grouped = 16;
-  static constexpr std::size_t block_floats = Kernel::most_rows * micro_columns;
+  static constexpr std::size_t block_floats = most_rows * micro_columns;
+  // Numbers that lie so far apart share a set of the first-level cache: 64 sets of 64 bytes.
+  static constexpr std::size_t way_bytes = 4096;
+
+  // Whether rows so many floats apart lie in more than one set of the first-level cache. Fourteen
+  // in one push each other out: 0.83 times the speed of packed ones.
+  static constexpr bool spread(std::size_t stride) {
+    return stride * sizeof(float) % way_bytes != 0;
+  }
+  // Whether no segment ends within a step.
+  static bool are_whole(const PackedSteps& steps) {
+    for (std::size_t i = 0; i < steps.segments; ++i)
+      if ((steps.bounds[i + 1] - steps.bounds[i]) % Kernel::depth != 0) return false;
+    return true;
+  }
 
   // Floats of `lines` lines in panels of `width`, of which a step takes `floats`.
   static std::size_t panels_floats(std::size_t lines, std::size_t width, std::size_t steps,
@@ -19201,9 +19265,9 @@ class PackedPanels {
     }
   }
 
-  // Where a block of c lies among the rows and columns that are packed.
+  // Where a block of c lies among rows and columns.
   struct Block {
-    std::size_t row, column, rows;
+    std::size_t row, column;
     Lines columns;
 
     std::size_t at(const SumPath& path) const { return row * path.stride + column; }
@@ -19213,47 +19277,56 @@ class PackedPanels {
   static HWY_INLINE void for_blocks(std::size_t rows, const Lines& columns, const Each& each) {
     // A panel of b is near while the panels of a pass.
     for (std::size_t j = 0; j < columns.count; j += micro_columns)
-      for (std::size_t i = 0; i < rows; i += Kernel::most_rows) each(Block{i, j, rows, columns});
+      for (std::size_t i = 0; i < rows; i += most_rows) each(Block{i, j, columns});
   }
 
   // `at`: of the block, in the path's sums.
-  static void sum_block(const Block& block, const PackedSteps& steps, const float* a,
+  static void sum_block(const Block& block, const PackedSteps& steps, const Rows& rows,
                         const float* b, const SumPath& path, std::size_t at) {
     if (steps.segments == 1)
-      sum_segment(block, steps_of(steps), a, b, path, at);
+      sum_segment(block, steps_of(steps), rows, b, path, at);
     else
-      sum_group(block, steps, a, b, path, at);
+      sum_group(block, steps, rows, b, path, at);
   }
 
-  // a and b: the panels of the segment. Meanwhile the next panel of b is fetched, a part by each
-  // run of the first rows, and behind it the next panel of a.
-  static void sum_segment(const Block& block, std::size_t length, const float* a, const float* b,
+  // rows and b: of the segment. Meanwhile the next panel of b is fetched, a part by each run of the
+  // first rows, and behind it the next rows of a.
+  static void sum_segment(const Block& block, std::size_t length, const Rows& rows, const float* b,
                           const SumPath& path, std::size_t at) {
     const std::size_t panel = length * Kernel::row_floats;
-    a += panels_floats(block.row, Kernel::panel_rows, length, Kernel::row_floats);
     b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, length,
                        Kernel::column_floats);
-    const std::size_t run = block.row / Kernel::most_rows;
+    const std::size_t run = block.row / most_rows;
     constexpr std::size_t parts = Kernel::column_floats / Kernel::row_floats;
-    Kernel::run(block.rows - block.row, length, a, b,
-                run < parts ? b + (parts + run) * panel : a + panel, path, at);
+    const float* const part = run < parts ? b + (parts + run) * panel : nullptr;
+    if constexpr (Kernel::reads_rows)
+      if (block.row < rows.lying) {
+        const float* const a = rows.place + block.row * rows.stride;
+        const float* const ahead = part != nullptr ? part : a + most_rows * rows.stride;
+        return Kernel::run_rows(length, {a, rows.stride, ahead}, b, path, at);
+      }
+    const float* const a = rows.packed + panels_floats(block.row - rows.lying, Kernel::panel_rows,
+                                                       length, Kernel::row_floats);
+    Kernel::run(rows.count - block.row, length, a, b, part != nullptr ? part : a + panel, path, at);
   }
-  static void sum_group(const Block& block, const PackedSteps& steps, const float* a,
-                        const float* b, const SumPath& path, std::size_t at) {
+  static void sum_group(const Block& block, const PackedSteps& steps, Rows rows, const float* b,
+                        const SumPath& path, std::size_t at) {
     alignas(64) float waiting[std::bit_width(most_grouped) * block_floats];
     std::size_t blocks = 0;
     for (std::size_t i = 0; i < steps.segments; ++i) {
       const std::size_t length = steps_of({steps.bounds + i, 1});
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
-      sum_segment(block, length, a, b, {waiting, micro_columns, true, neighbours, block_floats},
+      sum_segment(block, length, rows, b, {waiting, micro_columns, true, neighbours, block_floats},
                   blocks * block_floats);
       blocks += 1 - neighbours;
-      a += panels_floats(block.rows, Kernel::panel_rows, length, Kernel::row_floats);
+      if (rows.lying != 0) rows.place += length;
+      rows.packed +=
+          panels_floats(rows.count - rows.lying, Kernel::panel_rows, length, Kernel::row_floats);
       b +=
           panels_floats(block.columns.packed, Kernel::panel_columns, length, Kernel::column_floats);
     }
-    const std::size_t rows = Kernel::rows_of(block.rows - block.row);
-    join_sums(rows, waiting, micro_columns, path.sums + at, path);
+    join_sums(Kernel::rows_of(rows.count - block.row), waiting, micro_columns, path.sums + at,
+              path);
   }
 
   [[no_unique_address]] Kernel kernel_{};  // what it keeps while the product lasts
@@ -19572,6 +19645,7 @@ class TileKernel {
   static constexpr std::size_t row_floats = tile_lines * tile_floats;
   static constexpr std::size_t column_floats = tile_floats * tile_floats;
   static constexpr std::size_t depth = tile_steps;
+  static constexpr bool reads_rows = false;
   static constexpr std::size_t packed_rows = tile_packed_rows;
   static constexpr std::size_t packed_steps = tile_packed_steps / tile_floats;
   static constexpr std::size_t packed_floats = tile_packed_floats;
@@ -19675,6 +19749,7 @@ struct VectorKernel {
   static constexpr std::size_t most_rows = micro_rows;
   static constexpr std::size_t row_floats = micro_row_width, column_floats = micro_columns;
   static constexpr std::size_t depth = Products::products;
+  static constexpr bool reads_rows = Products::products == 2;
   static constexpr std::size_t packed_rows = gemm_packed_rows, packed_steps = gemm_packed_steps;
   static constexpr std::size_t packed_floats = gemm_packed_floats;
   static constexpr std::size_t shared_floats = gemm_shared_floats;
@@ -19689,6 +19764,10 @@ struct VectorKernel {
   static HWY_INLINE void run(std::size_t, std::size_t steps, const float* a, const float* b,
                              const float* ahead, const SumPath& path, std::size_t block) {
     MicroKernel<Products>::run(steps, {a, ahead}, b, path, block);
+  }
+  static HWY_INLINE void run_rows(std::size_t steps, const RowsBeforePanel& a, const float* b,
+                                  const SumPath& path, std::size_t block) {
+    MicroKernel<Products, RowsBeforePanel>::run(steps, a, b, path, block);
   }
 };
 
@@ -19923,12 +20002,13 @@ class Gemm {
     const std::size_t slab = even_share(tile.columns, gemm_tile_columns, micro_columns);
     for (std::size_t row = 0; row < tile.rows; row += Panels::packed_rows) {
       const std::size_t rows = (std::min)(Panels::packed_rows, tile.rows - row);
-      Panels::pack_a(a_, tile.row + row, {0, rows, rows}, steps, *buffer_, workspace_.a);
+      const typename Panels::Rows a =
+          Panels::take_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
       for (std::size_t column = 0; column < tile.columns; column += slab) {
         const std::size_t columns = (std::min)(slab, tile.columns - column);
         const typename Panels::Lines lines{shared.first + column, columns, packed};
         if (leave_by_blocks(columns)) {
-          Panels::multiply_out(rows, lines, steps, workspace_.a, b,
+          Panels::multiply_out(a, lines, steps, b,
                                evictor_.exit(tile.row + row, tile.column + column));
           continue;
         }
@@ -19939,7 +20019,7 @@ class Gemm {
         } else if (!at_once) {
           part.sums += row * tile.stride + column;
         }
-        Panels::multiply(rows, lines, steps, workspace_.a, b, part);
+        Panels::multiply(a, lines, steps, b, part);
         if (final)
           finish({tile.row + row, tile.column + column, rows, columns, part.stride}, part.end());
       }

@@ -5,8 +5,12 @@
 #include "kernels/gemm_call.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <utility>
+#include <vector>
 
 using namespace soma;
 using namespace soma_test;
@@ -130,4 +134,47 @@ TEST_CASE("bf16 instructions: types that are exact in bf16", "[unit][gemm]") {
     multiply(context, args);
     CHECK(same_bits(c, scaled.sums<float>()));
   });
+}
+
+// Rows of a whose pairs have a float's place are read where they lie, in whole blocks of rows, if
+// they are spread over the first-level cache and no segment ends within a pair. Columns in memory
+// are always packed, and every sum is the same chain.
+TEST_CASE("bf16 instructions: rows that are read where they lie have the bits of packed ones",
+          "[unit][gemm]") {
+  const std::size_t n = 70;
+  // Behind a row, and before the first: they must not be used.
+  constexpr std::uint16_t not_a_number = 0x7FC0;
+  const auto check = [&](std::size_t m, std::size_t k, std::size_t stride, std::size_t offset,
+                         std::vector<std::size_t> bounds) {
+    INFO(m << " rows of " << k << ", " << stride << " apart, " << offset << " numbers before them");
+    const Product packed = random_product(m, n, k, std::move(bounds), Layout::transposed,
+                                          Layout::transposed, DType::bf16, DType::bf16);
+    std::vector<std::uint16_t> rows(offset + m * stride, not_a_number);
+    for (std::size_t i = 0; i < m; ++i)
+      for (std::size_t j = 0; j < k; ++j)
+        rows[offset + i * stride + j] = static_cast<std::uint16_t>(
+            std::bit_cast<std::uint32_t>(packed.a.values[i * k + j]) >> 16);
+    on_every_bf16_target([&](const Context& context, Bf16Products products) {
+      std::vector<float> wanted(m * n), c(m * n);
+      GemmArgs args = packed.args();
+      args.bf16_products = products;
+      args.c = plain_target(wanted, n);
+      multiply(context, args);
+      args.a = {.data = rows.data() + offset, .dtype = DType::bf16, .row_stride = stride};
+      args.c = plain_target(c, n);
+      multiply(context, args);
+      CHECK(same_bits(c, wanted));
+    });
+  };
+  for (const std::size_t m : {13u, 14u, 15u, 28u, 57u, 127u})
+    for (const std::size_t k : {2u, 30u, 64u, 65u, 402u}) check(m, k, k + k % 2, 0, {});
+  check(40, 64, 65, 0, {});    // no float's place for all rows
+  check(40, 64, 70, 1, {});    // nor for the first
+  check(40, 64, 70, 2, {});    // but here
+  check(40, 64, 2048, 0, {});  // all in one set of the first-level cache
+  check(40, 64, 1024, 0, {});
+  check(40, 300, 302, 0, {0, 100, 100, 202, 300});
+  check(40, 300, 302, 0, {0, 101, 101, 201, 300});  // the third begins within a float's place
+  check(40, 300, 302, 0, {0, 100, 203, 300});
+  check(40, 4400, 4402, 0, {});  // several blocks of k
 }

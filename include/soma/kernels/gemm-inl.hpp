@@ -47,6 +47,7 @@ struct VectorKernel {
   static constexpr std::size_t most_rows = micro_rows;
   static constexpr std::size_t row_floats = micro_row_width, column_floats = micro_columns;
   static constexpr std::size_t depth = Products::products;
+  static constexpr bool reads_rows = Products::products == 2;
   static constexpr std::size_t packed_rows = gemm_packed_rows, packed_steps = gemm_packed_steps;
   static constexpr std::size_t packed_floats = gemm_packed_floats;
   static constexpr std::size_t shared_floats = gemm_shared_floats;
@@ -61,6 +62,10 @@ struct VectorKernel {
   static HWY_INLINE void run(std::size_t, std::size_t steps, const float* a, const float* b,
                              const float* ahead, const SumPath& path, std::size_t block) {
     MicroKernel<Products>::run(steps, {a, ahead}, b, path, block);
+  }
+  static HWY_INLINE void run_rows(std::size_t steps, const RowsBeforePanel& a, const float* b,
+                                  const SumPath& path, std::size_t block) {
+    MicroKernel<Products, RowsBeforePanel>::run(steps, a, b, path, block);
   }
 };
 
@@ -295,12 +300,13 @@ class Gemm {
     const std::size_t slab = even_share(tile.columns, gemm_tile_columns, micro_columns);
     for (std::size_t row = 0; row < tile.rows; row += Panels::packed_rows) {
       const std::size_t rows = (std::min)(Panels::packed_rows, tile.rows - row);
-      Panels::pack_a(a_, tile.row + row, {0, rows, rows}, steps, *buffer_, workspace_.a);
+      const typename Panels::Rows a =
+          Panels::take_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
       for (std::size_t column = 0; column < tile.columns; column += slab) {
         const std::size_t columns = (std::min)(slab, tile.columns - column);
         const typename Panels::Lines lines{shared.first + column, columns, packed};
         if (leave_by_blocks(columns)) {
-          Panels::multiply_out(rows, lines, steps, workspace_.a, b,
+          Panels::multiply_out(a, lines, steps, b,
                                evictor_.exit(tile.row + row, tile.column + column));
           continue;
         }
@@ -311,7 +317,7 @@ class Gemm {
         } else if (!at_once) {
           part.sums += row * tile.stride + column;
         }
-        Panels::multiply(rows, lines, steps, workspace_.a, b, part);
+        Panels::multiply(a, lines, steps, b, part);
         if (final)
           finish({tile.row + row, tile.column + column, rows, columns, part.stride}, part.end());
       }

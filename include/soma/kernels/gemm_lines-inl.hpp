@@ -25,32 +25,17 @@ namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// micro_rows rows of a matrix, one float's place after the other. Four addresses and two distances
-// reach all of them, which leaves registers free.
-class MatrixRows {
- public:
-  // At `ahead` are those that will be read next.
-  MatrixRows(const float* first, std::size_t stride, const float* ahead)
-      : ahead_(ahead), stride_(stride), triple_(3 * stride) {
-    for (std::size_t i = 0; i < bases; ++i) at_[i] = first + 4 * i * stride;
-  }
-
-  HWY_INLINE ElementPlace* place(std::size_t row) const {
-    const std::size_t distances[] = {0, stride_, 2 * stride_, triple_};
-    return at_[row / 4] + distances[row % 4];
-  }
-  HWY_INLINE void next() {
-    for (std::size_t i = 0; i < bases; ++i) ++at_[i];
-  }
+// Rows of a matrix of which others are used next, those at `ahead`.
+struct RowsBeforeRows : MatrixRows {
+  RowsBeforeRows(const float* first, std::size_t row_stride, const float* rows)
+      : MatrixRows(first, row_stride), ahead(rows), stride(row_stride) {}
   HWY_INLINE void fetch(std::size_t step) const {
     if (step % line_floats != 0) return;
-    for (std::size_t row = 0; row < micro_rows; ++row) hwy::Prefetch(ahead_ + step + row * stride_);
+    for (std::size_t row = 0; row < micro_rows; ++row) hwy::Prefetch(ahead + step + row * stride);
   }
 
- private:
-  static constexpr std::size_t bases = (micro_rows + 3) / 4;
-  const float *at_[bases], *ahead_;
-  std::size_t stride_, triple_;
+  const float* ahead;
+  std::size_t stride;
 };
 
 // Blocks of columns of b beside some rows of a.
@@ -80,7 +65,7 @@ class LineBlocks {
       const float* const ahead =
           at + columns < count ? block({first.column + at + columns, first.step}) : block(next);
       fetch_sums<micro_rows>(path, (at + columns) * micro_columns);
-      MicroKernel<Products, MatrixRows>::run(
+      MicroKernel<Products, RowsBeforeRows>::run(
           steps, {block({first.column + at, first.step}), b_.stride, ahead}, a, path,
           at * micro_columns);
     }

@@ -117,6 +117,47 @@ struct PackedRows {
   HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
 };
 
+// micro_rows rows of a matrix where they lie, one float's place after the other. One address and
+// three distances in bytes reach seven of them, as x86 adds up to eight times a register to
+// another, which leaves registers free.
+class MatrixRows {
+ public:
+  MatrixRows(const float* first, std::size_t stride)
+      : stride_(stride * sizeof(float)), triple_(3 * stride_), quintuple_(5 * stride_) {
+    for (std::size_t i = 0; i < bases; ++i)
+      at_[i] = reinterpret_cast<const char*>(first + i * rows_each * stride);
+  }
+
+  HWY_INLINE ElementPlace* place(std::size_t row) const {
+    const std::size_t distances[] = {0,           stride_,    2 * stride_, triple_,
+                                     4 * stride_, quintuple_, 2 * triple_};
+    return reinterpret_cast<ElementPlace*>(at_[row / rows_each] + distances[row % rows_each]);
+  }
+  HWY_INLINE void next() {
+    for (std::size_t i = 0; i < bases; ++i) {
+      at_[i] += sizeof(float);
+      // Or the compiler keeps the sums of distances and steps in registers, which it has not got.
+      asm("" : "+r"(at_[i]));
+    }
+  }
+
+ private:
+  static constexpr std::size_t rows_each = 7;
+  static constexpr std::size_t bases = (micro_rows + rows_each - 1) / rows_each;
+  const char* at_[bases];
+  std::size_t stride_, triple_, quintuple_;
+};
+
+// The same where a panel is used next, which is fetched as PackedRows do.
+struct RowsBeforePanel : MatrixRows {
+  RowsBeforePanel(const float* first, std::size_t stride, const float* panel)
+      : MatrixRows(first, stride), ahead(panel) {}
+  HWY_INLINE void next() { MatrixRows::next(), ahead += micro_row_width; }
+  HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
+
+  const float* ahead;
+};
+
 // The arrays of vectors below never exist in memory: every index is a constant.
 template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
           std::size_t kVectors = micro_vectors>

@@ -5,7 +5,8 @@
 // A Kernel is the innermost loop (VectorKernel, TileKernel). It takes a in panels of panel_rows
 // rows and b in panels of panel_columns columns, step after step: `depth` of k at once, for which
 // a panel has row_floats or column_floats. Each segment begins with a step of its own. One run()
-// makes a block of c with up to most_rows rows.
+// makes a block of c with up to most_rows rows. A Kernel that `reads_rows` has run_rows() for rows
+// of a where they lie.
 
 #if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
@@ -72,43 +73,76 @@ class PackedPanels {
     std::size_t first, count, packed;
   };
 
-  // Lines of an operand from `line` on.
-  static void pack_a(const Source& a, std::size_t line, const Lines& rows, const PackedSteps& steps,
+  // Rows of a that meet the same columns. The first `lying`, whole blocks, are read where they lie
+  // from `place` on, `stride` floats apart; the others are packed.
+  struct Rows {
+    std::size_t count, lying;
+    const float *place, *packed;
+    std::size_t stride;
+  };
+
+  // So many rows of a from `row` on; `out` has room for all of them.
+  static Rows take_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
                      Buffer& buffer, float* out) {
-    pack(steps, line, rows, Kernel::panel_rows, Kernel::row_floats, out,
+    Rows rows{count, 0, nullptr, out, 0};
+    if constexpr (Kernel::reads_rows)
+      if (const float* place = a.place(row, steps.bounds[0]);
+          place != nullptr && are_whole(steps) && spread(a.place_stride())) {
+        rows.lying = count / most_rows * most_rows;
+        rows.place = place;
+        rows.stride = a.place_stride();
+      }
+    const std::size_t rest = count - rows.lying;
+    pack(steps, row + rows.lying, {0, rest, rest}, Kernel::panel_rows, Kernel::row_floats, out,
          [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
+    return rows;
   }
-  static void pack_b(const Source& b, std::size_t line, const Lines& columns,
+  // Columns of b from `column` on.
+  static void pack_b(const Source& b, std::size_t column, const Lines& columns,
                      const PackedSteps& steps, Buffer& buffer, float* out) {
-    pack(steps, line, columns, Kernel::panel_columns, Kernel::column_floats, out,
+    pack(steps, column, columns, Kernel::panel_columns, Kernel::column_floats, out,
          [&](const PackPart& part) { Kernel::pack_b(b, part, buffer); });
   }
 
   // Sums on their path, block by block.
-  static void multiply(std::size_t rows, const Lines& columns, const PackedSteps& steps,
-                       const float* a, const float* b, const SumPath& path) {
-    for_blocks(rows, columns, [&](const Block& block) {
-      fetch_sums<Kernel::most_rows>(path, block.row + Kernel::most_rows < rows
-                                              ? block.at(path) + Kernel::most_rows * path.stride
-                                              : block.column + micro_columns);
-      sum_block(block, steps, a, b, path, block.at(path));
+  static void multiply(const Rows& rows, const Lines& columns, const PackedSteps& steps,
+                       const float* b, const SumPath& path) {
+    for_blocks(rows.count, columns, [&](const Block& block) {
+      fetch_sums<most_rows>(path, block.row + most_rows < rows.count
+                                      ? block.at(path) + most_rows * path.stride
+                                      : block.column + micro_columns);
+      sum_block(block, steps, rows, b, path, block.at(path));
     });
   }
 
   // Sums through an exit (Bf16Exit), block by block: they never leave the first-level cache.
   template <class Exit>
-  static void multiply_out(std::size_t rows, const Lines& columns, const PackedSteps& steps,
-                           const float* a, const float* b, const Exit& exit) {
+  static void multiply_out(const Rows& rows, const Lines& columns, const PackedSteps& steps,
+                           const float* b, const Exit& exit) {
     alignas(64) float sums[block_floats];
-    for_blocks(rows, columns, [&](const Block& block) {
-      sum_block(block, steps, a, b, {sums, micro_columns}, 0);
-      exit.write(block.row, (std::min)(Kernel::most_rows, rows - block.row), block.column, sums);
+    for_blocks(rows.count, columns, [&](const Block& block) {
+      sum_block(block, steps, rows, b, {sums, micro_columns}, 0);
+      exit.write(block.row, (std::min)(most_rows, rows.count - block.row), block.column, sums);
     });
   }
 
  private:
   static constexpr std::size_t most_grouped = 16;
-  static constexpr std::size_t block_floats = Kernel::most_rows * micro_columns;
+  static constexpr std::size_t block_floats = most_rows * micro_columns;
+  // Numbers that lie so far apart share a set of the first-level cache: 64 sets of 64 bytes.
+  static constexpr std::size_t way_bytes = 4096;
+
+  // Whether rows so many floats apart lie in more than one set of the first-level cache. Fourteen
+  // in one push each other out: 0.83 times the speed of packed ones.
+  static constexpr bool spread(std::size_t stride) {
+    return stride * sizeof(float) % way_bytes != 0;
+  }
+  // Whether no segment ends within a step.
+  static bool are_whole(const PackedSteps& steps) {
+    for (std::size_t i = 0; i < steps.segments; ++i)
+      if ((steps.bounds[i + 1] - steps.bounds[i]) % Kernel::depth != 0) return false;
+    return true;
+  }
 
   // Floats of `lines` lines in panels of `width`, of which a step takes `floats`.
   static std::size_t panels_floats(std::size_t lines, std::size_t width, std::size_t steps,
@@ -142,9 +176,9 @@ class PackedPanels {
     }
   }
 
-  // Where a block of c lies among the rows and columns that are packed.
+  // Where a block of c lies among rows and columns.
   struct Block {
-    std::size_t row, column, rows;
+    std::size_t row, column;
     Lines columns;
 
     std::size_t at(const SumPath& path) const { return row * path.stride + column; }
@@ -154,47 +188,56 @@ class PackedPanels {
   static HWY_INLINE void for_blocks(std::size_t rows, const Lines& columns, const Each& each) {
     // A panel of b is near while the panels of a pass.
     for (std::size_t j = 0; j < columns.count; j += micro_columns)
-      for (std::size_t i = 0; i < rows; i += Kernel::most_rows) each(Block{i, j, rows, columns});
+      for (std::size_t i = 0; i < rows; i += most_rows) each(Block{i, j, columns});
   }
 
   // `at`: of the block, in the path's sums.
-  static void sum_block(const Block& block, const PackedSteps& steps, const float* a,
+  static void sum_block(const Block& block, const PackedSteps& steps, const Rows& rows,
                         const float* b, const SumPath& path, std::size_t at) {
     if (steps.segments == 1)
-      sum_segment(block, steps_of(steps), a, b, path, at);
+      sum_segment(block, steps_of(steps), rows, b, path, at);
     else
-      sum_group(block, steps, a, b, path, at);
+      sum_group(block, steps, rows, b, path, at);
   }
 
-  // a and b: the panels of the segment. Meanwhile the next panel of b is fetched, a part by each
-  // run of the first rows, and behind it the next panel of a.
-  static void sum_segment(const Block& block, std::size_t length, const float* a, const float* b,
+  // rows and b: of the segment. Meanwhile the next panel of b is fetched, a part by each run of the
+  // first rows, and behind it the next rows of a.
+  static void sum_segment(const Block& block, std::size_t length, const Rows& rows, const float* b,
                           const SumPath& path, std::size_t at) {
     const std::size_t panel = length * Kernel::row_floats;
-    a += panels_floats(block.row, Kernel::panel_rows, length, Kernel::row_floats);
     b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, length,
                        Kernel::column_floats);
-    const std::size_t run = block.row / Kernel::most_rows;
+    const std::size_t run = block.row / most_rows;
     constexpr std::size_t parts = Kernel::column_floats / Kernel::row_floats;
-    Kernel::run(block.rows - block.row, length, a, b,
-                run < parts ? b + (parts + run) * panel : a + panel, path, at);
+    const float* const part = run < parts ? b + (parts + run) * panel : nullptr;
+    if constexpr (Kernel::reads_rows)
+      if (block.row < rows.lying) {
+        const float* const a = rows.place + block.row * rows.stride;
+        const float* const ahead = part != nullptr ? part : a + most_rows * rows.stride;
+        return Kernel::run_rows(length, {a, rows.stride, ahead}, b, path, at);
+      }
+    const float* const a = rows.packed + panels_floats(block.row - rows.lying, Kernel::panel_rows,
+                                                       length, Kernel::row_floats);
+    Kernel::run(rows.count - block.row, length, a, b, part != nullptr ? part : a + panel, path, at);
   }
-  static void sum_group(const Block& block, const PackedSteps& steps, const float* a,
-                        const float* b, const SumPath& path, std::size_t at) {
+  static void sum_group(const Block& block, const PackedSteps& steps, Rows rows, const float* b,
+                        const SumPath& path, std::size_t at) {
     alignas(64) float waiting[std::bit_width(most_grouped) * block_floats];
     std::size_t blocks = 0;
     for (std::size_t i = 0; i < steps.segments; ++i) {
       const std::size_t length = steps_of({steps.bounds + i, 1});
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
-      sum_segment(block, length, a, b, {waiting, micro_columns, true, neighbours, block_floats},
+      sum_segment(block, length, rows, b, {waiting, micro_columns, true, neighbours, block_floats},
                   blocks * block_floats);
       blocks += 1 - neighbours;
-      a += panels_floats(block.rows, Kernel::panel_rows, length, Kernel::row_floats);
+      if (rows.lying != 0) rows.place += length;
+      rows.packed +=
+          panels_floats(rows.count - rows.lying, Kernel::panel_rows, length, Kernel::row_floats);
       b +=
           panels_floats(block.columns.packed, Kernel::panel_columns, length, Kernel::column_floats);
     }
-    const std::size_t rows = Kernel::rows_of(block.rows - block.row);
-    join_sums(rows, waiting, micro_columns, path.sums + at, path);
+    join_sums(Kernel::rows_of(rows.count - block.row), waiting, micro_columns, path.sums + at,
+              path);
   }
 
   [[no_unique_address]] Kernel kernel_{};  // what it keeps while the product lasts

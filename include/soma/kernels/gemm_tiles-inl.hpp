@@ -44,6 +44,7 @@ class TileKernel {
   static constexpr std::size_t row_floats = tile_lines * tile_floats;
   static constexpr std::size_t column_floats = tile_floats * tile_floats;
   static constexpr std::size_t depth = tile_steps;
+  static constexpr bool reads_rows = false;
   static constexpr std::size_t packed_rows = tile_packed_rows;
   static constexpr std::size_t packed_steps = tile_packed_steps / tile_floats;
   static constexpr std::size_t packed_floats = tile_packed_floats;

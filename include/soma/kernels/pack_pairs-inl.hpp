@@ -150,12 +150,16 @@ class PairSource {
 
   float factor() const { return factor_; }
 
-  // A line from an even step on, where all have a float's place for each pair of steps; or nullptr.
+  // A line from a step on, where all have a float's place for each pair of steps from there on, so
+  // many floats apart; or nullptr.
   const float* place(std::size_t line, std::size_t step) const {
-    if (!along_depth_ || !direct_ || operand_.row_stride % 2 != 0) return nullptr;
-    return reinterpret_cast<const float*>(static_cast<const Bf16Code*>(operand_.data) +
-                                          line * operand_.row_stride + step);
+    const auto* first = static_cast<const Bf16Code*>(operand_.data) + step;
+    if (!along_depth_ || !direct_ || operand_.row_stride % 2 != 0 ||
+        reinterpret_cast<std::uintptr_t>(first) % alignof(float) != 0)
+      return nullptr;
+    return reinterpret_cast<const float*>(first + line * operand_.row_stride);
   }
+  std::size_t place_stride() const { return operand_.row_stride / 2; }
 
   // Panels one behind the other.
   template <std::size_t kLines, std::size_t kWidth>
