@@ -19102,9 +19102,10 @@ HWY_AFTER_NAMESPACE();
 //
 // A Kernel is the innermost loop (VectorKernel, TileKernel). It takes a in panels of panel_rows
 // rows and b in panels of panel_columns columns, step after step: `depth` of k at once, for which
-// a panel has row_floats or column_floats. Each segment begins with a step of its own. One run()
-// makes a block of c with up to most_rows rows. A Kernel that `reads_rows` has run_rows() for rows
-// of a where they lie.
+// a panel has row_floats or column_floats. Each segment begins with a step of its own, behind those
+// of the segment before it, so that all are one stream from memory. One run() makes a block of c
+// with up to most_rows rows, as does run_rows() where a Kernel `reads_rows`, from rows of a where
+// they lie.
 
 #if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
@@ -19251,8 +19252,8 @@ class PackedPanels {
                    std::size_t width, std::size_t floats, float* out, const Each& each) {
     constexpr std::size_t most = Source::most_depth;
     static_assert(most % Kernel::depth == 0);
+    const std::size_t panel = steps_of(steps) * floats;
     for (std::size_t i = 0; i < steps.segments; ++i) {
-      const std::size_t panel = steps_of({steps.bounds + i, 1}) * floats;
       const std::size_t first = steps.bounds[i], end = steps.bounds[i + 1];
       for (std::size_t line = 0; line < lines.count; line += pack_lines) {
         const std::size_t count = (std::min)(pack_lines, lines.count - line);
@@ -19261,7 +19262,7 @@ class PackedPanels {
           each({first_line + line, count, k, (std::min)(most, end - k),
                 to + (k - first) / Kernel::depth * floats, panel});
       }
-      out += (lines.packed + width - 1) / width * panel;
+      out += steps_of({steps.bounds + i, 1}) * floats;
     }
   }
 
@@ -19280,50 +19281,56 @@ class PackedPanels {
       for (std::size_t i = 0; i < rows; i += most_rows) each(Block{i, j, columns});
   }
 
+  // Steps of a segment among all that panels have.
+  struct Part {
+    std::size_t first, count, all;
+  };
+
   // `at`: of the block, in the path's sums.
   static void sum_block(const Block& block, const PackedSteps& steps, const Rows& rows,
                         const float* b, const SumPath& path, std::size_t at) {
+    const std::size_t all = steps_of(steps);
     if (steps.segments == 1)
-      sum_segment(block, steps_of(steps), rows, b, path, at);
+      sum_part(block, {0, all, all}, rows, b, path, at);
     else
-      sum_group(block, steps, rows, b, path, at);
+      sum_group(block, steps, all, rows, b, path, at);
   }
 
-  // rows and b: of the segment. Meanwhile the next panel of b is fetched, a part by each run of the
-  // first rows, and behind it the next rows of a.
-  static void sum_segment(const Block& block, std::size_t length, const Rows& rows, const float* b,
-                          const SumPath& path, std::size_t at) {
-    const std::size_t panel = length * Kernel::row_floats;
-    b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, length,
+  // Meanwhile the next panel of b is fetched, a part by each run of the first rows, and behind it
+  // the next rows of a.
+  static void sum_part(const Block& block, const Part& part, const Rows& rows, const float* b,
+                       const SumPath& path, std::size_t at) {
+    const std::size_t panel = part.all * Kernel::row_floats,
+                      before = part.first * Kernel::row_floats;
+    b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, part.all,
                        Kernel::column_floats);
     const std::size_t run = block.row / most_rows;
     constexpr std::size_t parts = Kernel::column_floats / Kernel::row_floats;
-    const float* const part = run < parts ? b + (parts + run) * panel : nullptr;
+    const float* const fetched = run < parts ? b + (parts + run) * panel + before : nullptr;
+    b += part.first * Kernel::column_floats;
     if constexpr (Kernel::reads_rows)
       if (block.row < rows.lying) {
-        const float* const a = rows.place + block.row * rows.stride;
-        const float* const ahead = part != nullptr ? part : a + most_rows * rows.stride;
-        return Kernel::run_rows(length, {a, rows.stride, ahead}, b, path, at);
+        const float* const a = rows.place + block.row * rows.stride + part.first;
+        const float* const ahead = fetched != nullptr ? fetched : a + most_rows * rows.stride;
+        return Kernel::run_rows(part.count, {a, rows.stride, ahead}, b, path, at);
       }
-    const float* const a = rows.packed + panels_floats(block.row - rows.lying, Kernel::panel_rows,
-                                                       length, Kernel::row_floats);
-    Kernel::run(rows.count - block.row, length, a, b, part != nullptr ? part : a + panel, path, at);
+    const float* const a =
+        rows.packed + before +
+        panels_floats(block.row - rows.lying, Kernel::panel_rows, part.all, Kernel::row_floats);
+    Kernel::run(rows.count - block.row, part.count, part.all, a, b,
+                fetched != nullptr ? fetched : a + panel, path, at);
   }
-  static void sum_group(const Block& block, const PackedSteps& steps, Rows rows, const float* b,
-                        const SumPath& path, std::size_t at) {
+  static void sum_group(const Block& block, const PackedSteps& steps, std::size_t all,
+                        const Rows& rows, const float* b, const SumPath& path, std::size_t at) {
     alignas(64) float waiting[std::bit_width(most_grouped) * block_floats];
-    std::size_t blocks = 0;
+    std::size_t blocks = 0, first = 0;
     for (std::size_t i = 0; i < steps.segments; ++i) {
-      const std::size_t length = steps_of({steps.bounds + i, 1});
+      const std::size_t count = steps_of({steps.bounds + i, 1});
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
-      sum_segment(block, length, rows, b, {waiting, micro_columns, true, neighbours, block_floats},
-                  blocks * block_floats);
+      sum_part(block, {first, count, all}, rows, b,
+               {waiting, micro_columns, true, neighbours, block_floats}, blocks * block_floats);
       blocks += 1 - neighbours;
-      if (rows.lying != 0) rows.place += length;
-      rows.packed +=
-          panels_floats(rows.count - rows.lying, Kernel::panel_rows, length, Kernel::row_floats);
-      b +=
-          panels_floats(block.columns.packed, Kernel::panel_columns, length, Kernel::column_floats);
+      first += count;
     }
     join_sums(Kernel::rows_of(rows.count - block.row), waiting, micro_columns, path.sums + at,
               path);
@@ -19663,18 +19670,20 @@ class TileKernel {
   static constexpr std::size_t rows_of(std::size_t rows) {
     return rows > tile_lines ? 2 * tile_lines : tile_lines;
   }
-  static HWY_INLINE void run(std::size_t rows, std::size_t steps, const float* a, const float* b,
-                             const float*, const SumPath& path, std::size_t block) {
+  // Of panels that have `all` steps.
+  static HWY_INLINE void run(std::size_t rows, std::size_t steps, std::size_t all, const float* a,
+                             const float* b, const float*, const SumPath& path, std::size_t block) {
     if (rows_of(rows) == 2 * tile_lines)
-      run<2>(steps, a, b, path, block);
+      run<2>(steps, all, a, b, path, block);
     else
-      run<1>(steps, a, b, path, block);
+      run<1>(steps, all, a, b, path, block);
   }
 
  private:
   // As MicroKernel::run().
   template <int kTiles>
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, const float* HWY_RESTRICT a,
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, std::size_t all,
+                                                const float* HWY_RESTRICT a,
                                                 const float* HWY_RESTRICT b, const SumPath& path,
                                                 std::size_t block) {
     float* const sums = path.sums + block;
@@ -19683,7 +19692,7 @@ class TileKernel {
     else
       load<kTiles>(sums, path.stride);
     constexpr std::size_t tile = tile_lines * tile_floats, stride = tile_floats * sizeof(float);
-    const std::size_t panel = steps * tile;
+    const std::size_t panel = all * tile;
     for (std::size_t i = 0; i < steps; ++i, a += tile, b += tile) {
       Tiles::load<4>(a, stride), Tiles::load<6>(b, stride), Tiles::load<7>(b + panel, stride);
       if constexpr (kTiles == 2) Tiles::load<5>(a + panel, stride);
@@ -19761,8 +19770,9 @@ struct VectorKernel {
     b.template pack<micro_columns, micro_columns>(part, buffer);
   }
   static constexpr std::size_t rows_of(std::size_t) { return micro_rows; }
-  static HWY_INLINE void run(std::size_t, std::size_t steps, const float* a, const float* b,
-                             const float* ahead, const SumPath& path, std::size_t block) {
+  static HWY_INLINE void run(std::size_t, std::size_t steps, std::size_t, const float* a,
+                             const float* b, const float* ahead, const SumPath& path,
+                             std::size_t block) {
     MicroKernel<Products>::run(steps, {a, ahead}, b, path, block);
   }
   static HWY_INLINE void run_rows(std::size_t steps, const RowsBeforePanel& a, const float* b,

@@ -59,8 +59,9 @@ struct VectorKernel {
     b.template pack<micro_columns, micro_columns>(part, buffer);
   }
   static constexpr std::size_t rows_of(std::size_t) { return micro_rows; }
-  static HWY_INLINE void run(std::size_t, std::size_t steps, const float* a, const float* b,
-                             const float* ahead, const SumPath& path, std::size_t block) {
+  static HWY_INLINE void run(std::size_t, std::size_t steps, std::size_t, const float* a,
+                             const float* b, const float* ahead, const SumPath& path,
+                             std::size_t block) {
     MicroKernel<Products>::run(steps, {a, ahead}, b, path, block);
   }
   static HWY_INLINE void run_rows(std::size_t steps, const RowsBeforePanel& a, const float* b,

@@ -62,18 +62,20 @@ class TileKernel {
   static constexpr std::size_t rows_of(std::size_t rows) {
     return rows > tile_lines ? 2 * tile_lines : tile_lines;
   }
-  static HWY_INLINE void run(std::size_t rows, std::size_t steps, const float* a, const float* b,
-                             const float*, const SumPath& path, std::size_t block) {
+  // Of panels that have `all` steps.
+  static HWY_INLINE void run(std::size_t rows, std::size_t steps, std::size_t all, const float* a,
+                             const float* b, const float*, const SumPath& path, std::size_t block) {
     if (rows_of(rows) == 2 * tile_lines)
-      run<2>(steps, a, b, path, block);
+      run<2>(steps, all, a, b, path, block);
     else
-      run<1>(steps, a, b, path, block);
+      run<1>(steps, all, a, b, path, block);
   }
 
  private:
   // As MicroKernel::run().
   template <int kTiles>
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, const float* HWY_RESTRICT a,
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, std::size_t all,
+                                                const float* HWY_RESTRICT a,
                                                 const float* HWY_RESTRICT b, const SumPath& path,
                                                 std::size_t block) {
     float* const sums = path.sums + block;
@@ -82,7 +84,7 @@ class TileKernel {
     else
       load<kTiles>(sums, path.stride);
     constexpr std::size_t tile = tile_lines * tile_floats, stride = tile_floats * sizeof(float);
-    const std::size_t panel = steps * tile;
+    const std::size_t panel = all * tile;
     for (std::size_t i = 0; i < steps; ++i, a += tile, b += tile) {
       Tiles::load<4>(a, stride), Tiles::load<6>(b, stride), Tiles::load<7>(b + panel, stride);
       if constexpr (kTiles == 2) Tiles::load<5>(a + panel, stride);
