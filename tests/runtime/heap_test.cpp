@@ -7,10 +7,15 @@
 #include "support/limited_memory.hpp"
 
 #include <array>
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -283,3 +288,25 @@ TEST_CASE("the sanitizer sees what lies outside of blocks", "[unit][heap]") {
   heap.deallocate(c);
 }
 #endif
+
+// Of the kind that Linux calls transparent: every mapping that holds a large block asks for them.
+TEST_CASE("large blocks of a context's own memory ask for large pages", "[unit][heap]") {
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage/enabled")) {
+    WARN("not tested: this system has no transparent large pages");
+    return;
+  }
+  const MemoryResource own;
+  constexpr std::size_t bytes = std::size_t{64} << 20;
+  auto* block = static_cast<std::byte*>(own.allocate(bytes, memory_alignment));
+  const auto middle = reinterpret_cast<std::uintptr_t>(block) + bytes / 2;
+  bool asked = false, inside = false;
+  std::ifstream mappings("/proc/self/smaps");
+  for (std::string line; std::getline(mappings, line);) {
+    std::uintptr_t first = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR, &first, &end) == 2)
+      inside = first <= middle && middle < end;
+    if (inside && line.starts_with("VmFlags:")) asked = line.find(" hg") != std::string::npos;
+  }
+  CHECK(asked);
+  own.deallocate(block, bytes, memory_alignment);
+}
