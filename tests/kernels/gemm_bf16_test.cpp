@@ -172,6 +172,7 @@ TEST_CASE("bf16 instructions: rows that are read where they lie have the bits of
   check(40, 64, 70, 1, {});    // nor for the first
   check(40, 64, 70, 2, {});    // but here
   check(40, 64, 2048, 0, {});  // all in one set of the first-level cache
+  check(40, 64, 2050, 0, {});  // so, too
   check(40, 64, 1024, 0, {});
   check(40, 300, 302, 0, {0, 100, 100, 202, 300});
   check(40, 300, 302, 0, {0, 101, 101, 201, 300});  // the third begins within a float's place
