@@ -13573,7 +13573,8 @@ Context make_context(const ContextOptions& options = {});
 // vector, nothing beside the k multiply-adds before it, and keeps two promises cheaply: every step
 // is rounded by itself (no compiler contracts a product and a sum that meet in memory), and
 // compiled loops are as many as steps instead of their combinations. Where there is no step but a
-// bias, and c is bf16, a block of sums at a time leaves instead (Bf16Exit).
+// bias, and c is bf16, a block of sums at a time leaves instead (Bf16Exit), from registers where
+// the CPU can round them.
 
 #if defined(SOMA_KERNELS_EVICT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_EVICT_INL_HPP
@@ -15092,10 +15093,10 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/simd/bf16_dot-inl.hpp
-// The bf16 dot instruction of x86 (AVX512_BF16): two products of bf16 numbers join an fp32 sum.
-// Subnormal inputs and results count as zero, whatever the floating-point environment, and the two
-// products need not be rounded one by one; so its bits are its own. Which CPUs are faster with it
-// is in runtime/bf16_products.hpp.
+// The bf16 instructions of x86 (AVX512_BF16): a dot product, in which two products of bf16 numbers
+// join an fp32 sum, and rounding from fp32. Subnormal inputs and results count as zero, whatever
+// the floating-point environment, and the two products need not be rounded one by one; so the bits
+// of a dot product are its own. Which CPUs are faster with it is in runtime/bf16_products.hpp.
 
 #if defined(SOMA_SIMD_BF16_DOT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_BF16_DOT_INL_HPP
@@ -15109,7 +15110,7 @@ HWY_AFTER_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// Whether the code of the target at hand may hold the instruction. Who runs it asks the CPU first.
+// Whether the code of the target at hand may hold them. Who runs them asks the CPU first.
 #define SOMA_HAS_BF16_DOT (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
 inline constexpr bool has_bf16_dot = SOMA_HAS_BF16_DOT;
 
@@ -15128,6 +15129,24 @@ template <class V>
 HWY_INLINE V dot_pairs(V a, V b, V sum) {
   asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
   return sum;
+}
+
+// The codes of the bf16 numbers nearest to those of `first`, and behind them to those of `second`,
+// as bits of one vector.
+template <class V>
+HWY_INLINE V nearest_bf16(V first, V second) {
+  V codes;
+  asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(codes.raw) : "v"(first.raw), "v"(second.raw));
+  return codes;
+}
+
+// Whether a lane of any of them is subnormal.
+template <class... V>
+HWY_INLINE bool any_subnormal(V... vectors) {
+  constexpr int subnormal = 0x20;  // of vfpclassps
+  __mmask16 found = 0;
+  ((found = _kor_mask16(found, _mm512_fpclass_ps_mask(vectors.raw, subnormal))), ...);
+  return found != 0;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -15247,6 +15266,29 @@ struct SumPath {
   std::size_t addends = 0, addend_distance = 0;
 
   float* end() const { return sums - addends * addend_distance; }
+  // Of a block of sums that lies so many floats from here.
+  SumPath behind(std::size_t floats) const {
+    return {sums + floats, stride, fresh, addends, addend_distance};
+  }
+};
+
+// A SumPath for blocks of so many rows that lie one behind the other, whose sums begin at zero. All
+// distances are known when compiling: a run of the loop has no registers for them.
+template <std::size_t kRows>
+struct BlockPath {
+  static constexpr bool fresh = true;
+  static constexpr std::size_t stride = micro_columns, addend_distance = kRows * micro_columns;
+  float* sums;
+  std::size_t addends = 0;
+
+  operator SumPath() const { return {sums, stride, fresh, addends, addend_distance}; }
+};
+// The same where the result goes from registers through an Exit (Bf16Exit): so many rows of it, for
+// a row and a column on.
+template <std::size_t kRows, class Exit>
+struct ExitPath : BlockPath<kRows> {
+  const Exit* exit;
+  std::size_t row, rows, column;
 };
 
 // The block of sums at `block` floats from their start is about to be used.
@@ -15259,11 +15301,11 @@ HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
 }
 
 // The end of a path for a block of sums that is in memory, with rows `stride` floats apart: addends
-// join it, and the result goes where the path has it, from `to` on.
+// join it, and the result goes where the path has it.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void join_sums(std::size_t rows, const float* sums,
-                                                    std::size_t stride, float* to,
-                                                    const SumPath& path) {
+                                                    std::size_t stride, const SumPath& path) {
   const Floats d;
+  float* to = path.sums;
   for (std::size_t i = 0; i < rows; ++i, sums += stride, to += path.stride)
     for (std::size_t j = 0; j < micro_columns; j += float_lanes) {
       FloatVector sum = hn::Load(d, sums + j);
@@ -15334,17 +15376,17 @@ class MicroKernel {
   using All = std::make_index_sequence<kRows * kVectors>;
 
  public:
-  // The block of c at `block` floats from its start: sums along k in ascending order, one step at a
-  // time, on their path. b is [steps][micro_columns], aligned to a vector.
+  // A block of c: sums along k in ascending order, one step at a time, on their path. b is
+  // [steps][micro_columns], aligned to a vector.
+  template <class Path = SumPath>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
-                                                const float* HWY_RESTRICT b, const SumPath& path,
-                                                std::size_t block) {
+                                                const float* HWY_RESTRICT b, const Path& path) {
     FloatVector sums[kRows * kVectors];
     const std::size_t stride = path.stride;
     if (path.fresh)
       clear(All(), sums);
     else
-      load(All(), sums, path.sums + block, stride);
+      load(All(), sums, path.sums, stride);
     // Two in a round: what counts rounds takes the units of the multiply-adds.
     std::size_t number = 0;
     for (; number + 1 < steps; number += 2) {
@@ -15352,10 +15394,10 @@ class MicroKernel {
       step(Rows(), sums, a, b, number + 1);
     }
     if (number < steps) step(Rows(), sums, a, b, number);
-    float* to = path.sums + block;
+    float* to = path.sums;
     for (std::size_t i = 0; i < path.addends; ++i)
       add(All(), sums, to -= path.addend_distance, stride);
-    store(All(), sums, to, stride);
+    leave(sums, to, path);
   }
 
  private:
@@ -15379,6 +15421,14 @@ class MicroKernel {
   HWY_INLINE static void store(std::index_sequence<i...>, const FloatVector* sums, float* c,
                                std::size_t stride) {
     (hn::StoreU(sums[i], Floats(), c + i / kVectors * stride + i % kVectors * float_lanes), ...);
+  }
+  template <class Path>
+  HWY_INLINE static void leave(FloatVector* sums, float* to, const Path& path) {
+    store(All(), sums, to, path.stride);
+  }
+  template <class Exit>
+  HWY_INLINE static void leave(FloatVector* sums, float*, const ExitPath<kRows, Exit>& path) {
+    path.exit->write(Rows(), sums, path.addends != 0, path.row, path.rows, path.column);
   }
   template <std::size_t... i>
   HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, RowsOfA& a,
@@ -15845,6 +15895,7 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -15893,6 +15944,15 @@ struct Bf16Exit {
   std::byte* codes;  // of the first row and column
   std::size_t stride;
   const float* bias;  // of the first column on, or nullptr
+  bool stream;        // past the caches what comes from registers, which is whole lines of theirs
+
+  // Where a block is about to leave for: stores would wait for it, and the next block's sums behind
+  // them.
+  HWY_INLINE void fetch(std::size_t row, std::size_t rows, std::size_t column) const {
+    if (stream) return;
+    const std::byte* to = codes + 2 * (row * stride + column);
+    for (std::size_t i = 0; i < rows; ++i) hwy::Prefetch(to + i * 2 * stride);
+  }
 
   // A block of some rows and micro_columns columns, whose rows lie so far apart too.
   HWY_NOINLINE void write(std::size_t row, std::size_t rows, std::size_t column,
@@ -15909,6 +15969,44 @@ struct Bf16Exit {
         store_bytes(half, hn::TruncateTo(half, rounded), to + 2 * j);
       }
   }
+
+#if SOMA_HAS_BF16_DOT
+  // The same from registers, two for a row, by an instruction for which subnormal numbers are zero.
+  // A dot product is none, but with a bias, or where dot products were `added`, a sum may be.
+  template <std::size_t... i>
+  HWY_INLINE void write(std::index_sequence<i...>, FloatVector* sums, bool added, std::size_t row,
+                        std::size_t rows, std::size_t column) const {
+    static_assert(micro_vectors == 2);
+    const Floats d;
+    if (bias != nullptr) {
+      const FloatVector first = hn::LoadU(d, bias + column);
+      const FloatVector second = hn::LoadU(d, bias + column + float_lanes);
+      ((sums[2 * i] = hn::Add(sums[2 * i], first)), ...);
+      ((sums[2 * i + 1] = hn::Add(sums[2 * i + 1], second)), ...);
+      added = true;
+    }
+    if (added && HWY_UNLIKELY(any_subnormal(sums[2 * i]..., sums[2 * i + 1]...))) {
+      alignas(64) float block[sizeof...(i) * micro_columns];
+      (hn::Store(sums[2 * i], d, block + i * micro_columns), ...);
+      (hn::Store(sums[2 * i + 1], d, block + i * micro_columns + float_lanes), ...);
+      return Bf16Exit{codes, stride, nullptr, false}.write(row, rows, column, block);
+    }
+    std::byte* const to = codes + 2 * (row * stride + column);
+    const std::size_t row_bytes = 2 * stride;
+    (write_row(i < rows, sums[2 * i], sums[2 * i + 1], to + i * row_bytes), ...);
+  }
+
+ private:
+  HWY_INLINE void write_row(bool present, FloatVector first, FloatVector second,
+                            std::byte* to) const {
+    if (!present) return;
+    const FloatVector both = nearest_bf16(first, second);
+    if (stream)
+      hn::Stream(both, Floats(), reinterpret_cast<float*>(to));
+    else
+      hn::StoreU(both, Floats(), reinterpret_cast<float*>(to));
+  }
+#endif
 };
 
 class Evictor {
@@ -15919,9 +16017,10 @@ class Evictor {
         residual_(args.eviction.residual),
         c_(args.c, args.stream_c),
         pre_activation_(args.eviction.pre_activation),
+        stream_(args.stream_c),
         in_place_(c_.direct() && !args.stream_c && !eviction_.accumulate &&
                   eviction_.residual.data != args.c.data),
-        by_blocks_(c_.rounds_to_bf16() && !args.stream_c && !eviction_.accumulate &&
+        by_blocks_(c_.rounds_to_bf16() && !eviction_.accumulate &&
                    eviction_.pre_activation.data == nullptr &&
                    eviction_.activation == Activation::none && eviction_.dropout.threshold == 0 &&
                    eviction_.residual.data == nullptr && eviction_.amax == nullptr) {}
@@ -15934,8 +16033,12 @@ class Evictor {
   // Whether blocks may leave through a Bf16Exit, which is that of a row and a column.
   bool by_blocks() const { return by_blocks_; }
   Bf16Exit exit(std::size_t row, std::size_t column) const {
-    return {c_.at(row, column), c_.row_stride(),
-            eviction_.bias != nullptr ? eviction_.bias + column : nullptr};
+    std::byte* const codes = c_.at(row, column);
+    constexpr std::size_t line = line_floats * sizeof(float);
+    const bool whole =
+        reinterpret_cast<std::uintptr_t>(codes) % line == 0 && 2 * c_.row_stride() % line == 0;
+    return {codes, c_.row_stride(), eviction_.bias != nullptr ? eviction_.bias + column : nullptr,
+            stream_ && whole};
   }
 
   // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
@@ -15968,7 +16071,7 @@ class Evictor {
   Eviction eviction_;
   RowReader old_c_, residual_;
   RowWriter c_, pre_activation_;
-  bool in_place_, by_blocks_;
+  bool stream_, in_place_, by_blocks_;
   ChunkBuffer chunk_;
 };
 
@@ -16443,9 +16546,9 @@ static inline void multiply_rows(std::size_t columns, std::size_t steps, const f
                                  const float* b, float* c, bool fresh) {
   const SumPath path{c, micro_columns, fresh};
   if (columns <= float_lanes)
-    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows, 1>::run(steps, {a}, b, path, 0);
+    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows, 1>::run(steps, {a}, b, path);
   else
-    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows>::run(steps, {a}, b, path, 0);
+    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows>::run(steps, {a}, b, path);
 }
 
 // A panel c (+)= a b for a panel b of so many steps; from zero where `fresh`.
@@ -18649,8 +18752,8 @@ class LineBlocks {
           at + columns < count ? block({first.column + at + columns, first.step}) : block(next);
       fetch_sums<micro_rows>(path, (at + columns) * micro_columns);
       MicroKernel<Products, RowsBeforeRows>::run(
-          steps, {block({first.column + at, first.step}), b_.stride, ahead}, a, path,
-          at * micro_columns);
+          steps, {block({first.column + at, first.step}), b_.stride, ahead}, a,
+          path.behind(at * micro_columns));
     }
   }
 
@@ -19129,7 +19232,7 @@ HWY_AFTER_NAMESPACE();
 // a panel has row_floats or column_floats. Each segment begins with a step of its own, behind those
 // of the segment before it, so that all are one stream from memory. One run() makes a block of c
 // with up to most_rows rows, as does run_rows() where a Kernel `reads_rows`, from rows of a where
-// they lie.
+// they lie. Where it `exits`, a run may end in an Exit (ExitPath).
 
 #if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
@@ -19159,6 +19262,7 @@ class PackedPanels {
   static constexpr std::size_t packed_depth = Kernel::packed_steps * Kernel::depth;
   static constexpr std::size_t packed_floats = Kernel::packed_floats;
   static constexpr std::size_t shared_floats = Kernel::shared_floats;
+  static constexpr bool exits = Kernel::exits;
 
   // How many neighbouring segments are packed together: as many as have room wherever they are.
   static std::size_t group_of(const std::size_t* bounds, std::size_t segments) {
@@ -19225,18 +19329,26 @@ class PackedPanels {
       fetch_sums<most_rows>(path, block.row + most_rows < rows.count
                                       ? block.at(path) + most_rows * path.stride
                                       : block.column + micro_columns);
-      sum_block(block, steps, rows, b, path, block.at(path));
+      sum_block(block, steps, rows, b, path.behind(block.at(path)));
     });
   }
 
-  // Sums through an exit (Bf16Exit), block by block: they never leave the first-level cache.
+  // Sums through an exit (Bf16Exit), block by block: they never leave the first-level cache, or the
+  // registers.
   template <class Exit>
   static void multiply_out(const Rows& rows, const Lines& columns, const PackedSteps& steps,
                            const float* b, const Exit& exit) {
-    alignas(64) float sums[block_floats];
     for_blocks(rows.count, columns, [&](const Block& block) {
-      sum_block(block, steps, rows, b, {sums, micro_columns}, 0);
-      exit.write(block.row, (std::min)(most_rows, rows.count - block.row), block.column, sums);
+      const std::size_t count = (std::min)(most_rows, rows.count - block.row);
+      if constexpr (Kernel::exits) {
+        exit.fetch(block.row, count, block.column);
+        const ExitPath<most_rows, Exit> out{{nullptr}, &exit, block.row, count, block.column};
+        sum_block(block, steps, rows, b, out);
+      } else {
+        alignas(64) float sums[block_floats];
+        sum_block(block, steps, rows, b, SumPath{sums, micro_columns});
+        exit.write(block.row, count, block.column, sums);
+      }
     });
   }
 
@@ -19307,59 +19419,76 @@ class PackedPanels {
       for (std::size_t i = 0; i < rows; i += most_rows) each(Block{i, j, columns});
   }
 
-  // Steps of a segment among all that panels have.
-  struct Part {
-    std::size_t first, count, all;
+  // What a block is made of, from its first step on, and what is used next, which is fetched
+  // meanwhile: the next panel of b, a part by each of the first rows, and behind it the next rows
+  // of a.
+  struct Operands {
+    std::size_t rows;  // of this block and those behind it
+    std::size_t all;   // steps
+    bool lying;
+    std::size_t stride;
+    const float *a, *b, *ahead;
+
+    Operands(const Block& block, std::size_t steps, const Rows& from, const float* packed_b)
+        : rows(from.count - block.row),
+          all(steps),
+          lying(block.row < from.lying),
+          stride(from.stride) {
+      const std::size_t panel = all * Kernel::row_floats;
+      b = packed_b + panels_floats(block.columns.first + block.column, Kernel::panel_columns, all,
+                                   Kernel::column_floats);
+      a = lying ? from.place + block.row * stride
+                : from.packed + panels_floats(block.row - from.lying, Kernel::panel_rows, all,
+                                              Kernel::row_floats);
+      const std::size_t run = block.row / most_rows;
+      constexpr std::size_t parts = Kernel::column_floats / Kernel::row_floats;
+      ahead = run < parts ? b + (parts + run) * panel : lying ? a + most_rows * stride : a + panel;
+    }
   };
 
-  // `at`: of the block, in the path's sums.
-  static void sum_block(const Block& block, const PackedSteps& steps, const Rows& rows,
-                        const float* b, const SumPath& path, std::size_t at) {
-    const std::size_t all = steps_of(steps);
-    if (steps.segments == 1)
-      sum_part(block, {0, all, all}, rows, b, path, at);
-    else
-      sum_group(block, steps, all, rows, b, path, at);
+  // `count` of the steps, from one on.
+  template <class Path>
+  static HWY_INLINE void sum_steps(const Operands& from, std::size_t first, std::size_t count,
+                                   const Path& path) {
+    const float* const b = from.b + first * Kernel::column_floats;
+    const float* const ahead = from.ahead + first * Kernel::row_floats;
+    if constexpr (Kernel::reads_rows)
+      if (from.lying) return Kernel::run_rows(count, {from.a + first, from.stride, ahead}, b, path);
+    Kernel::run(from.rows, count, from.all, from.a + first * Kernel::row_floats, b, ahead, path);
   }
 
-  // Meanwhile the next panel of b is fetched, a part by each run of the first rows, and behind it
-  // the next rows of a.
-  static void sum_part(const Block& block, const Part& part, const Rows& rows, const float* b,
-                       const SumPath& path, std::size_t at) {
-    const std::size_t panel = part.all * Kernel::row_floats,
-                      before = part.first * Kernel::row_floats;
-    b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, part.all,
-                       Kernel::column_floats);
-    const std::size_t run = block.row / most_rows;
-    constexpr std::size_t parts = Kernel::column_floats / Kernel::row_floats;
-    const float* const fetched = run < parts ? b + (parts + run) * panel + before : nullptr;
-    b += part.first * Kernel::column_floats;
-    if constexpr (Kernel::reads_rows)
-      if (block.row < rows.lying) {
-        const float* const a = rows.place + block.row * rows.stride + part.first;
-        const float* const ahead = fetched != nullptr ? fetched : a + most_rows * rows.stride;
-        return Kernel::run_rows(part.count, {a, rows.stride, ahead}, b, path, at);
-      }
-    const float* const a =
-        rows.packed + before +
-        panels_floats(block.row - rows.lying, Kernel::panel_rows, part.all, Kernel::row_floats);
-    Kernel::run(rows.count - block.row, part.count, part.all, a, b,
-                fetched != nullptr ? fetched : a + panel, path, at);
+  template <class Path>
+  static void sum_block(const Block& block, const PackedSteps& steps, const Rows& rows,
+                        const float* b, const Path& path) {
+    const std::size_t all = steps_of(steps);
+    const Operands from(block, all, rows, b);
+    if (steps.segments == 1)
+      sum_steps(from, 0, all, path);
+    else
+      sum_group(from, steps, path);
   }
-  static void sum_group(const Block& block, const PackedSteps& steps, std::size_t all,
-                        const Rows& rows, const float* b, const SumPath& path, std::size_t at) {
+
+  // The tree of a group as a binary counter, as Gemm::sum_tile() has that of groups.
+  template <class Path>
+  static void sum_group(const Operands& from, const PackedSteps& steps, const Path& path) {
     alignas(64) float waiting[std::bit_width(most_grouped) * block_floats];
     std::size_t blocks = 0, first = 0;
     for (std::size_t i = 0; i < steps.segments; ++i) {
       const std::size_t count = steps_of({steps.bounds + i, 1});
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
-      sum_part(block, {first, count, all}, rows, b,
-               {waiting, micro_columns, true, neighbours, block_floats}, blocks * block_floats);
+      const BlockPath<most_rows> sums{waiting + blocks * block_floats, neighbours};
+      if constexpr (!std::is_same_v<Path, SumPath>)
+        if (i + 1 == steps.segments) {
+          Path last = path;
+          static_cast<BlockPath<most_rows>&>(last) = sums;
+          return sum_steps(from, first, count, last);
+        }
+      sum_steps(from, first, count, sums);
       blocks += 1 - neighbours;
       first += count;
     }
-    join_sums(Kernel::rows_of(rows.count - block.row), waiting, micro_columns, path.sums + at,
-              path);
+    if constexpr (std::is_same_v<Path, SumPath>)
+      join_sums(Kernel::rows_of(from.rows), waiting, micro_columns, path);
   }
 
   [[no_unique_address]] Kernel kernel_{};  // what it keeps while the product lasts
@@ -19604,7 +19733,7 @@ class GemmStudy {
       const std::size_t until_rounded = (std::min)(chunk - within % chunk, until_joined);
       const std::size_t steps = (std::min)(until_rounded, end - position);
       MicroKernel<FusedMultiplyAdd>::run(steps, {a, a + steps * micro_row_width}, b,
-                                         {sums, micro_columns, within == 0}, 0);
+                                         {sums, micro_columns, within == 0});
       a += steps * micro_row_width;
       b += steps * micro_columns;
       position += steps;
@@ -19678,7 +19807,7 @@ class TileKernel {
   static constexpr std::size_t row_floats = tile_lines * tile_floats;
   static constexpr std::size_t column_floats = tile_floats * tile_floats;
   static constexpr std::size_t depth = tile_steps;
-  static constexpr bool reads_rows = false;
+  static constexpr bool reads_rows = false, exits = false;
   static constexpr std::size_t packed_rows = tile_packed_rows;
   static constexpr std::size_t packed_steps = tile_packed_steps / tile_floats;
   static constexpr std::size_t packed_floats = tile_packed_floats;
@@ -19698,11 +19827,11 @@ class TileKernel {
   }
   // Of panels that have `all` steps.
   static HWY_INLINE void run(std::size_t rows, std::size_t steps, std::size_t all, const float* a,
-                             const float* b, const float*, const SumPath& path, std::size_t block) {
+                             const float* b, const float*, const SumPath& path) {
     if (rows_of(rows) == 2 * tile_lines)
-      run<2>(steps, all, a, b, path, block);
+      run<2>(steps, all, a, b, path);
     else
-      run<1>(steps, all, a, b, path, block);
+      run<1>(steps, all, a, b, path);
   }
 
  private:
@@ -19710,13 +19839,11 @@ class TileKernel {
   template <int kTiles>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, std::size_t all,
                                                 const float* HWY_RESTRICT a,
-                                                const float* HWY_RESTRICT b, const SumPath& path,
-                                                std::size_t block) {
-    float* const sums = path.sums + block;
+                                                const float* HWY_RESTRICT b, const SumPath& path) {
     if (path.fresh)
       clear<kTiles>();
     else
-      load<kTiles>(sums, path.stride);
+      load<kTiles>(path.sums, path.stride);
     constexpr std::size_t tile = tile_lines * tile_floats, stride = tile_floats * sizeof(float);
     const std::size_t panel = all * tile;
     for (std::size_t i = 0; i < steps; ++i, a += tile, b += tile) {
@@ -19725,9 +19852,9 @@ class TileKernel {
       Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
       if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
     }
-    store<kTiles>(sums, path.stride);
+    store<kTiles>(path.sums, path.stride);
     // Tile registers cannot add.
-    if (path.addends != 0) join_sums(kTiles * tile_lines, sums, path.stride, sums, path);
+    if (path.addends != 0) join_sums(kTiles * tile_lines, path.sums, path.stride, path);
   }
 
   template <int kTiles>
@@ -19785,6 +19912,7 @@ struct VectorKernel {
   static constexpr std::size_t row_floats = micro_row_width, column_floats = micro_columns;
   static constexpr std::size_t depth = Products::products;
   static constexpr bool reads_rows = Products::products == 2;
+  static constexpr bool exits = Products::products == 2;
   static constexpr std::size_t packed_rows = gemm_packed_rows, packed_steps = gemm_packed_steps;
   static constexpr std::size_t packed_floats = gemm_packed_floats;
   static constexpr std::size_t shared_floats = gemm_shared_floats;
@@ -19796,14 +19924,15 @@ struct VectorKernel {
     b.template pack<micro_columns, micro_columns>(part, buffer);
   }
   static constexpr std::size_t rows_of(std::size_t) { return micro_rows; }
+  template <class Path>
   static HWY_INLINE void run(std::size_t, std::size_t steps, std::size_t, const float* a,
-                             const float* b, const float* ahead, const SumPath& path,
-                             std::size_t block) {
-    MicroKernel<Products>::run(steps, {a, ahead}, b, path, block);
+                             const float* b, const float* ahead, const Path& path) {
+    MicroKernel<Products>::run(steps, {a, ahead}, b, path);
   }
+  template <class Path>
   static HWY_INLINE void run_rows(std::size_t steps, const RowsBeforePanel& a, const float* b,
-                                  const SumPath& path, std::size_t block) {
-    MicroKernel<Products, RowsBeforePanel>::run(steps, a, b, path, block);
+                                  const Path& path) {
+    MicroKernel<Products, RowsBeforePanel>::run(steps, a, b, path);
   }
 };
 
@@ -20023,8 +20152,9 @@ class Gemm {
 
   // Whether sums leave as they are, block by block: whole columns of blocks, none of which waits.
   bool leave_by_blocks(std::size_t columns) const {
-    return in_one_block() && evictor_.by_blocks() && columns % micro_columns == 0 &&
-           args_.factor == nullptr && a_.factor() * b_.factor() == 1;
+    return in_one_block() && evictor_.by_blocks() && (Panels::exits || !args_.stream_c) &&
+           columns % micro_columns == 0 && args_.factor == nullptr &&
+           a_.factor() * b_.factor() == 1;
   }
 
   // Where `final`, sums leave while they are still near, slab by slab or block by block.

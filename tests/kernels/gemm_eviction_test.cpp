@@ -4,6 +4,11 @@
 #include "kernels/gemm_call.hpp"
 
 #include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
 
 using namespace soma;
 using namespace soma_test;
@@ -199,15 +204,25 @@ TEST_CASE("results of every type, rounded once, drawn by logical index", "[unit]
 
 namespace {
 
-// c as bf16, with and without a bias, is the fp32 result of the same product rounded.
-void check_bf16_result(const Context& context, Bf16Products products, const Product& product) {
+// What can be written past the caches at once.
+struct alignas(64) Line {
+  std::uint16_t codes[32];
+};
+
+// c as bf16, without a bias and with some, one of subnormal numbers, is the fp32 result of the same
+// product rounded. Returns how many results are subnormal.
+std::size_t check_bf16_result(const Context& context, Bf16Products products,
+                              const Product& product) {
   const std::size_t m = product.m, n = product.n;
   const std::vector<float> bias = RandomFloats(4).many(n);
-  for (const float* added : {static_cast<const float*>(nullptr), bias.data()}) {
-    INFO(m << " x " << n << " x " << product.k << (added != nullptr ? ", bias" : ""));
+  std::vector<float> small = bias;
+  for (float& x : small) x *= 0x1p-127f;
+  std::size_t subnormal = 0;
+  for (const std::vector<float>& added : {std::vector<float>(), bias, small}) {
+    INFO(m << " x " << n << " x " << product.k << ", bias " << (added.empty() ? 0 : added[0]));
     GemmArgs args = product.args();
     args.bf16_products = products;
-    args.eviction.bias = added;
+    args.eviction.bias = added.empty() ? nullptr : added.data();
     std::vector<float> wide(m * n);
     args.c = plain_target(wide, n);
     multiply(context, args);
@@ -215,11 +230,22 @@ void check_bf16_result(const Context& context, Bf16Products products, const Prod
     args.c = narrow.target;
     multiply(context, args);
     CHECK(narrow.holds(wide, n));
+    const std::size_t lines_each = (n + 31) / 32;
+    std::vector<Line> lines(m * lines_each);
+    args.c = {.data = lines.data(), .dtype = DType::bf16, .row_stride = lines_each * 32};
+    args.stream_c = true;
+    multiply(context, args);
+    for (std::size_t row = 0; row < m; ++row)
+      CHECK(std::memcmp(&lines[row * lines_each],
+                        narrow.bytes.data() + row * narrow.target.row_stride * 2, n * 2) == 0);
+    for (const float x : wide) subnormal += x != 0 && std::fabs(x) < 0x1p-126f;
   }
+  return subnormal;
 }
 
 // Whole blocks and parts of them, segments that are packed together and that are not, more of k
-// than is packed at once, few rows, scales; infinities and NaN of two kinds.
+// than is packed at once, few rows, scales; infinities and NaN of two kinds. The last two have
+// results at the least normal number.
 std::vector<Product> products_of_narrow_results() {
   std::vector<Product> all;
   for (const std::size_t m : {1u, 14u, 61u, 130u})
@@ -243,6 +269,13 @@ std::vector<Product> products_of_narrow_results() {
   for (const std::uint16_t code : {infinity, quiet, negative_nan})
     put_code(code, 2, special.a.bytes.data() + row++ * special.a.operand.row_stride * sizeof code);
   all.push_back(std::move(special));
+  for (std::vector<std::size_t> bounds : {std::vector<std::size_t>{0, 40}, {0, 10, 20, 30, 40}}) {
+    const auto matrix = [](std::size_t rows, std::size_t columns, std::uint64_t seed) {
+      return store_matrix(rows, columns, DType::bf16, Layout::contiguous,
+                          [random = RandomFloats(seed)]() mutable { return random() * 0x1p-64f; });
+    };
+    all.push_back(Product(61, 96, 40, bounds, matrix(61, 40, 5), matrix(40, 96, 6)));
+  }
   return all;
 }
 
@@ -255,7 +288,10 @@ TEST_CASE("results in bf16 are fp32 results, rounded", "[unit][gemm]") {
       check_bf16_result(context, Bf16Products::widened, product);
   });
   on_every_bf16_target([&](const Context& context, Bf16Products how) {
-    for (const Product& product : products) check_bf16_result(context, how, product);
+    for (const Product& product : products) {
+      const std::size_t subnormal = check_bf16_result(context, how, product);
+      if (&product >= &products.end()[-2]) CHECK(subnormal > 0);
+    }
   });
 }
 

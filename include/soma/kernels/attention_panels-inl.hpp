@@ -214,9 +214,9 @@ static inline void multiply_rows(std::size_t columns, std::size_t steps, const f
                                  const float* b, float* c, bool fresh) {
   const SumPath path{c, micro_columns, fresh};
   if (columns <= float_lanes)
-    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows, 1>::run(steps, {a}, b, path, 0);
+    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows, 1>::run(steps, {a}, b, path);
   else
-    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows>::run(steps, {a}, b, path, 0);
+    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows>::run(steps, {a}, b, path);
 }
 
 // A panel c (+)= a b for a panel b of so many steps; from zero where `fresh`.

@@ -3,7 +3,8 @@
 // vector, nothing beside the k multiply-adds before it, and keeps two promises cheaply: every step
 // is rounded by itself (no compiler contracts a product and a sum that meet in memory), and
 // compiled loops are as many as steps instead of their combinations. Where there is no step but a
-// bias, and c is bf16, a block of sums at a time leaves instead (Bf16Exit).
+// bias, and c is bf16, a block of sums at a time leaves instead (Bf16Exit), from registers where
+// the CPU can round them.
 
 #if defined(SOMA_KERNELS_EVICT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_EVICT_INL_HPP
@@ -17,14 +18,18 @@
 #include <soma/kernels/gemm_args.hpp>
 #include <soma/kernels/gemm_micro-inl.hpp>
 #include <soma/kernels/rows-inl.hpp>
+#include <soma/simd/bf16_dot-inl.hpp>
 #include <soma/simd/code_runs-inl.hpp>
 #include <soma/simd/math-inl.hpp>
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <utility>
 
 HWY_BEFORE_NAMESPACE();
 namespace soma {
@@ -72,6 +77,15 @@ struct Bf16Exit {
   std::byte* codes;  // of the first row and column
   std::size_t stride;
   const float* bias;  // of the first column on, or nullptr
+  bool stream;        // past the caches what comes from registers, which is whole lines of theirs
+
+  // Where a block is about to leave for: stores would wait for it, and the next block's sums behind
+  // them.
+  HWY_INLINE void fetch(std::size_t row, std::size_t rows, std::size_t column) const {
+    if (stream) return;
+    const std::byte* to = codes + 2 * (row * stride + column);
+    for (std::size_t i = 0; i < rows; ++i) hwy::Prefetch(to + i * 2 * stride);
+  }
 
   // A block of some rows and micro_columns columns, whose rows lie so far apart too.
   HWY_NOINLINE void write(std::size_t row, std::size_t rows, std::size_t column,
@@ -88,6 +102,44 @@ struct Bf16Exit {
         store_bytes(half, hn::TruncateTo(half, rounded), to + 2 * j);
       }
   }
+
+#if SOMA_HAS_BF16_DOT
+  // The same from registers, two for a row, by an instruction for which subnormal numbers are zero.
+  // A dot product is none, but with a bias, or where dot products were `added`, a sum may be.
+  template <std::size_t... i>
+  HWY_INLINE void write(std::index_sequence<i...>, FloatVector* sums, bool added, std::size_t row,
+                        std::size_t rows, std::size_t column) const {
+    static_assert(micro_vectors == 2);
+    const Floats d;
+    if (bias != nullptr) {
+      const FloatVector first = hn::LoadU(d, bias + column);
+      const FloatVector second = hn::LoadU(d, bias + column + float_lanes);
+      ((sums[2 * i] = hn::Add(sums[2 * i], first)), ...);
+      ((sums[2 * i + 1] = hn::Add(sums[2 * i + 1], second)), ...);
+      added = true;
+    }
+    if (added && HWY_UNLIKELY(any_subnormal(sums[2 * i]..., sums[2 * i + 1]...))) {
+      alignas(64) float block[sizeof...(i) * micro_columns];
+      (hn::Store(sums[2 * i], d, block + i * micro_columns), ...);
+      (hn::Store(sums[2 * i + 1], d, block + i * micro_columns + float_lanes), ...);
+      return Bf16Exit{codes, stride, nullptr, false}.write(row, rows, column, block);
+    }
+    std::byte* const to = codes + 2 * (row * stride + column);
+    const std::size_t row_bytes = 2 * stride;
+    (write_row(i < rows, sums[2 * i], sums[2 * i + 1], to + i * row_bytes), ...);
+  }
+
+ private:
+  HWY_INLINE void write_row(bool present, FloatVector first, FloatVector second,
+                            std::byte* to) const {
+    if (!present) return;
+    const FloatVector both = nearest_bf16(first, second);
+    if (stream)
+      hn::Stream(both, Floats(), reinterpret_cast<float*>(to));
+    else
+      hn::StoreU(both, Floats(), reinterpret_cast<float*>(to));
+  }
+#endif
 };
 
 class Evictor {
@@ -98,9 +150,10 @@ class Evictor {
         residual_(args.eviction.residual),
         c_(args.c, args.stream_c),
         pre_activation_(args.eviction.pre_activation),
+        stream_(args.stream_c),
         in_place_(c_.direct() && !args.stream_c && !eviction_.accumulate &&
                   eviction_.residual.data != args.c.data),
-        by_blocks_(c_.rounds_to_bf16() && !args.stream_c && !eviction_.accumulate &&
+        by_blocks_(c_.rounds_to_bf16() && !eviction_.accumulate &&
                    eviction_.pre_activation.data == nullptr &&
                    eviction_.activation == Activation::none && eviction_.dropout.threshold == 0 &&
                    eviction_.residual.data == nullptr && eviction_.amax == nullptr) {}
@@ -113,8 +166,12 @@ class Evictor {
   // Whether blocks may leave through a Bf16Exit, which is that of a row and a column.
   bool by_blocks() const { return by_blocks_; }
   Bf16Exit exit(std::size_t row, std::size_t column) const {
-    return {c_.at(row, column), c_.row_stride(),
-            eviction_.bias != nullptr ? eviction_.bias + column : nullptr};
+    std::byte* const codes = c_.at(row, column);
+    constexpr std::size_t line = line_floats * sizeof(float);
+    const bool whole =
+        reinterpret_cast<std::uintptr_t>(codes) % line == 0 && 2 * c_.row_stride() % line == 0;
+    return {codes, c_.row_stride(), eviction_.bias != nullptr ? eviction_.bias + column : nullptr,
+            stream_ && whole};
   }
 
   // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
@@ -147,7 +204,7 @@ class Evictor {
   Eviction eviction_;
   RowReader old_c_, residual_;
   RowWriter c_, pre_activation_;
-  bool in_place_, by_blocks_;
+  bool stream_, in_place_, by_blocks_;
   ChunkBuffer chunk_;
 };
 

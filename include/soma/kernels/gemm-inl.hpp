@@ -48,6 +48,7 @@ struct VectorKernel {
   static constexpr std::size_t row_floats = micro_row_width, column_floats = micro_columns;
   static constexpr std::size_t depth = Products::products;
   static constexpr bool reads_rows = Products::products == 2;
+  static constexpr bool exits = Products::products == 2;
   static constexpr std::size_t packed_rows = gemm_packed_rows, packed_steps = gemm_packed_steps;
   static constexpr std::size_t packed_floats = gemm_packed_floats;
   static constexpr std::size_t shared_floats = gemm_shared_floats;
@@ -59,14 +60,15 @@ struct VectorKernel {
     b.template pack<micro_columns, micro_columns>(part, buffer);
   }
   static constexpr std::size_t rows_of(std::size_t) { return micro_rows; }
+  template <class Path>
   static HWY_INLINE void run(std::size_t, std::size_t steps, std::size_t, const float* a,
-                             const float* b, const float* ahead, const SumPath& path,
-                             std::size_t block) {
-    MicroKernel<Products>::run(steps, {a, ahead}, b, path, block);
+                             const float* b, const float* ahead, const Path& path) {
+    MicroKernel<Products>::run(steps, {a, ahead}, b, path);
   }
+  template <class Path>
   static HWY_INLINE void run_rows(std::size_t steps, const RowsBeforePanel& a, const float* b,
-                                  const SumPath& path, std::size_t block) {
-    MicroKernel<Products, RowsBeforePanel>::run(steps, a, b, path, block);
+                                  const Path& path) {
+    MicroKernel<Products, RowsBeforePanel>::run(steps, a, b, path);
   }
 };
 
@@ -286,8 +288,9 @@ class Gemm {
 
   // Whether sums leave as they are, block by block: whole columns of blocks, none of which waits.
   bool leave_by_blocks(std::size_t columns) const {
-    return in_one_block() && evictor_.by_blocks() && columns % micro_columns == 0 &&
-           args_.factor == nullptr && a_.factor() * b_.factor() == 1;
+    return in_one_block() && evictor_.by_blocks() && (Panels::exits || !args_.stream_c) &&
+           columns % micro_columns == 0 && args_.factor == nullptr &&
+           a_.factor() * b_.factor() == 1;
   }
 
   // Where `final`, sums leave while they are still near, slab by slab or block by block.

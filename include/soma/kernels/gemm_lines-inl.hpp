@@ -66,8 +66,8 @@ class LineBlocks {
           at + columns < count ? block({first.column + at + columns, first.step}) : block(next);
       fetch_sums<micro_rows>(path, (at + columns) * micro_columns);
       MicroKernel<Products, RowsBeforeRows>::run(
-          steps, {block({first.column + at, first.step}), b_.stride, ahead}, a, path,
-          at * micro_columns);
+          steps, {block({first.column + at, first.step}), b_.stride, ahead}, a,
+          path.behind(at * micro_columns));
     }
   }
 

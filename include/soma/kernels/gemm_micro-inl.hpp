@@ -80,6 +80,29 @@ struct SumPath {
   std::size_t addends = 0, addend_distance = 0;
 
   float* end() const { return sums - addends * addend_distance; }
+  // Of a block of sums that lies so many floats from here.
+  SumPath behind(std::size_t floats) const {
+    return {sums + floats, stride, fresh, addends, addend_distance};
+  }
+};
+
+// A SumPath for blocks of so many rows that lie one behind the other, whose sums begin at zero. All
+// distances are known when compiling: a run of the loop has no registers for them.
+template <std::size_t kRows>
+struct BlockPath {
+  static constexpr bool fresh = true;
+  static constexpr std::size_t stride = micro_columns, addend_distance = kRows * micro_columns;
+  float* sums;
+  std::size_t addends = 0;
+
+  operator SumPath() const { return {sums, stride, fresh, addends, addend_distance}; }
+};
+// The same where the result goes from registers through an Exit (Bf16Exit): so many rows of it, for
+// a row and a column on.
+template <std::size_t kRows, class Exit>
+struct ExitPath : BlockPath<kRows> {
+  const Exit* exit;
+  std::size_t row, rows, column;
 };
 
 // The block of sums at `block` floats from their start is about to be used.
@@ -92,11 +115,11 @@ HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
 }
 
 // The end of a path for a block of sums that is in memory, with rows `stride` floats apart: addends
-// join it, and the result goes where the path has it, from `to` on.
+// join it, and the result goes where the path has it.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void join_sums(std::size_t rows, const float* sums,
-                                                    std::size_t stride, float* to,
-                                                    const SumPath& path) {
+                                                    std::size_t stride, const SumPath& path) {
   const Floats d;
+  float* to = path.sums;
   for (std::size_t i = 0; i < rows; ++i, sums += stride, to += path.stride)
     for (std::size_t j = 0; j < micro_columns; j += float_lanes) {
       FloatVector sum = hn::Load(d, sums + j);
@@ -167,17 +190,17 @@ class MicroKernel {
   using All = std::make_index_sequence<kRows * kVectors>;
 
  public:
-  // The block of c at `block` floats from its start: sums along k in ascending order, one step at a
-  // time, on their path. b is [steps][micro_columns], aligned to a vector.
+  // A block of c: sums along k in ascending order, one step at a time, on their path. b is
+  // [steps][micro_columns], aligned to a vector.
+  template <class Path = SumPath>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
-                                                const float* HWY_RESTRICT b, const SumPath& path,
-                                                std::size_t block) {
+                                                const float* HWY_RESTRICT b, const Path& path) {
     FloatVector sums[kRows * kVectors];
     const std::size_t stride = path.stride;
     if (path.fresh)
       clear(All(), sums);
     else
-      load(All(), sums, path.sums + block, stride);
+      load(All(), sums, path.sums, stride);
     // Two in a round: what counts rounds takes the units of the multiply-adds.
     std::size_t number = 0;
     for (; number + 1 < steps; number += 2) {
@@ -185,10 +208,10 @@ class MicroKernel {
       step(Rows(), sums, a, b, number + 1);
     }
     if (number < steps) step(Rows(), sums, a, b, number);
-    float* to = path.sums + block;
+    float* to = path.sums;
     for (std::size_t i = 0; i < path.addends; ++i)
       add(All(), sums, to -= path.addend_distance, stride);
-    store(All(), sums, to, stride);
+    leave(sums, to, path);
   }
 
  private:
@@ -212,6 +235,14 @@ class MicroKernel {
   HWY_INLINE static void store(std::index_sequence<i...>, const FloatVector* sums, float* c,
                                std::size_t stride) {
     (hn::StoreU(sums[i], Floats(), c + i / kVectors * stride + i % kVectors * float_lanes), ...);
+  }
+  template <class Path>
+  HWY_INLINE static void leave(FloatVector* sums, float* to, const Path& path) {
+    store(All(), sums, to, path.stride);
+  }
+  template <class Exit>
+  HWY_INLINE static void leave(FloatVector* sums, float*, const ExitPath<kRows, Exit>& path) {
+    path.exit->write(Rows(), sums, path.addends != 0, path.row, path.rows, path.column);
   }
   template <std::size_t... i>
   HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, RowsOfA& a,

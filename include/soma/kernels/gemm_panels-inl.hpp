@@ -7,7 +7,7 @@
 // a panel has row_floats or column_floats. Each segment begins with a step of its own, behind those
 // of the segment before it, so that all are one stream from memory. One run() makes a block of c
 // with up to most_rows rows, as does run_rows() where a Kernel `reads_rows`, from rows of a where
-// they lie.
+// they lie. Where it `exits`, a run may end in an Exit (ExitPath).
 
 #if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
@@ -26,6 +26,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace soma {
@@ -46,6 +47,7 @@ class PackedPanels {
   static constexpr std::size_t packed_depth = Kernel::packed_steps * Kernel::depth;
   static constexpr std::size_t packed_floats = Kernel::packed_floats;
   static constexpr std::size_t shared_floats = Kernel::shared_floats;
+  static constexpr bool exits = Kernel::exits;
 
   // How many neighbouring segments are packed together: as many as have room wherever they are.
   static std::size_t group_of(const std::size_t* bounds, std::size_t segments) {
@@ -112,18 +114,26 @@ class PackedPanels {
       fetch_sums<most_rows>(path, block.row + most_rows < rows.count
                                       ? block.at(path) + most_rows * path.stride
                                       : block.column + micro_columns);
-      sum_block(block, steps, rows, b, path, block.at(path));
+      sum_block(block, steps, rows, b, path.behind(block.at(path)));
     });
   }
 
-  // Sums through an exit (Bf16Exit), block by block: they never leave the first-level cache.
+  // Sums through an exit (Bf16Exit), block by block: they never leave the first-level cache, or the
+  // registers.
   template <class Exit>
   static void multiply_out(const Rows& rows, const Lines& columns, const PackedSteps& steps,
                            const float* b, const Exit& exit) {
-    alignas(64) float sums[block_floats];
     for_blocks(rows.count, columns, [&](const Block& block) {
-      sum_block(block, steps, rows, b, {sums, micro_columns}, 0);
-      exit.write(block.row, (std::min)(most_rows, rows.count - block.row), block.column, sums);
+      const std::size_t count = (std::min)(most_rows, rows.count - block.row);
+      if constexpr (Kernel::exits) {
+        exit.fetch(block.row, count, block.column);
+        const ExitPath<most_rows, Exit> out{{nullptr}, &exit, block.row, count, block.column};
+        sum_block(block, steps, rows, b, out);
+      } else {
+        alignas(64) float sums[block_floats];
+        sum_block(block, steps, rows, b, SumPath{sums, micro_columns});
+        exit.write(block.row, count, block.column, sums);
+      }
     });
   }
 
@@ -194,59 +204,76 @@ class PackedPanels {
       for (std::size_t i = 0; i < rows; i += most_rows) each(Block{i, j, columns});
   }
 
-  // Steps of a segment among all that panels have.
-  struct Part {
-    std::size_t first, count, all;
+  // What a block is made of, from its first step on, and what is used next, which is fetched
+  // meanwhile: the next panel of b, a part by each of the first rows, and behind it the next rows
+  // of a.
+  struct Operands {
+    std::size_t rows;  // of this block and those behind it
+    std::size_t all;   // steps
+    bool lying;
+    std::size_t stride;
+    const float *a, *b, *ahead;
+
+    Operands(const Block& block, std::size_t steps, const Rows& from, const float* packed_b)
+        : rows(from.count - block.row),
+          all(steps),
+          lying(block.row < from.lying),
+          stride(from.stride) {
+      const std::size_t panel = all * Kernel::row_floats;
+      b = packed_b + panels_floats(block.columns.first + block.column, Kernel::panel_columns, all,
+                                   Kernel::column_floats);
+      a = lying ? from.place + block.row * stride
+                : from.packed + panels_floats(block.row - from.lying, Kernel::panel_rows, all,
+                                              Kernel::row_floats);
+      const std::size_t run = block.row / most_rows;
+      constexpr std::size_t parts = Kernel::column_floats / Kernel::row_floats;
+      ahead = run < parts ? b + (parts + run) * panel : lying ? a + most_rows * stride : a + panel;
+    }
   };
 
-  // `at`: of the block, in the path's sums.
-  static void sum_block(const Block& block, const PackedSteps& steps, const Rows& rows,
-                        const float* b, const SumPath& path, std::size_t at) {
-    const std::size_t all = steps_of(steps);
-    if (steps.segments == 1)
-      sum_part(block, {0, all, all}, rows, b, path, at);
-    else
-      sum_group(block, steps, all, rows, b, path, at);
+  // `count` of the steps, from one on.
+  template <class Path>
+  static HWY_INLINE void sum_steps(const Operands& from, std::size_t first, std::size_t count,
+                                   const Path& path) {
+    const float* const b = from.b + first * Kernel::column_floats;
+    const float* const ahead = from.ahead + first * Kernel::row_floats;
+    if constexpr (Kernel::reads_rows)
+      if (from.lying) return Kernel::run_rows(count, {from.a + first, from.stride, ahead}, b, path);
+    Kernel::run(from.rows, count, from.all, from.a + first * Kernel::row_floats, b, ahead, path);
   }
 
-  // Meanwhile the next panel of b is fetched, a part by each run of the first rows, and behind it
-  // the next rows of a.
-  static void sum_part(const Block& block, const Part& part, const Rows& rows, const float* b,
-                       const SumPath& path, std::size_t at) {
-    const std::size_t panel = part.all * Kernel::row_floats,
-                      before = part.first * Kernel::row_floats;
-    b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, part.all,
-                       Kernel::column_floats);
-    const std::size_t run = block.row / most_rows;
-    constexpr std::size_t parts = Kernel::column_floats / Kernel::row_floats;
-    const float* const fetched = run < parts ? b + (parts + run) * panel + before : nullptr;
-    b += part.first * Kernel::column_floats;
-    if constexpr (Kernel::reads_rows)
-      if (block.row < rows.lying) {
-        const float* const a = rows.place + block.row * rows.stride + part.first;
-        const float* const ahead = fetched != nullptr ? fetched : a + most_rows * rows.stride;
-        return Kernel::run_rows(part.count, {a, rows.stride, ahead}, b, path, at);
-      }
-    const float* const a =
-        rows.packed + before +
-        panels_floats(block.row - rows.lying, Kernel::panel_rows, part.all, Kernel::row_floats);
-    Kernel::run(rows.count - block.row, part.count, part.all, a, b,
-                fetched != nullptr ? fetched : a + panel, path, at);
+  template <class Path>
+  static void sum_block(const Block& block, const PackedSteps& steps, const Rows& rows,
+                        const float* b, const Path& path) {
+    const std::size_t all = steps_of(steps);
+    const Operands from(block, all, rows, b);
+    if (steps.segments == 1)
+      sum_steps(from, 0, all, path);
+    else
+      sum_group(from, steps, path);
   }
-  static void sum_group(const Block& block, const PackedSteps& steps, std::size_t all,
-                        const Rows& rows, const float* b, const SumPath& path, std::size_t at) {
+
+  // The tree of a group as a binary counter, as Gemm::sum_tile() has that of groups.
+  template <class Path>
+  static void sum_group(const Operands& from, const PackedSteps& steps, const Path& path) {
     alignas(64) float waiting[std::bit_width(most_grouped) * block_floats];
     std::size_t blocks = 0, first = 0;
     for (std::size_t i = 0; i < steps.segments; ++i) {
       const std::size_t count = steps_of({steps.bounds + i, 1});
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
-      sum_part(block, {first, count, all}, rows, b,
-               {waiting, micro_columns, true, neighbours, block_floats}, blocks * block_floats);
+      const BlockPath<most_rows> sums{waiting + blocks * block_floats, neighbours};
+      if constexpr (!std::is_same_v<Path, SumPath>)
+        if (i + 1 == steps.segments) {
+          Path last = path;
+          static_cast<BlockPath<most_rows>&>(last) = sums;
+          return sum_steps(from, first, count, last);
+        }
+      sum_steps(from, first, count, sums);
       blocks += 1 - neighbours;
       first += count;
     }
-    join_sums(Kernel::rows_of(rows.count - block.row), waiting, micro_columns, path.sums + at,
-              path);
+    if constexpr (std::is_same_v<Path, SumPath>)
+      join_sums(Kernel::rows_of(from.rows), waiting, micro_columns, path);
   }
 
   [[no_unique_address]] Kernel kernel_{};  // what it keeps while the product lasts

@@ -170,7 +170,7 @@ class GemmStudy {
       const std::size_t until_rounded = (std::min)(chunk - within % chunk, until_joined);
       const std::size_t steps = (std::min)(until_rounded, end - position);
       MicroKernel<FusedMultiplyAdd>::run(steps, {a, a + steps * micro_row_width}, b,
-                                         {sums, micro_columns, within == 0}, 0);
+                                         {sums, micro_columns, within == 0});
       a += steps * micro_row_width;
       b += steps * micro_columns;
       position += steps;

@@ -44,7 +44,7 @@ class TileKernel {
   static constexpr std::size_t row_floats = tile_lines * tile_floats;
   static constexpr std::size_t column_floats = tile_floats * tile_floats;
   static constexpr std::size_t depth = tile_steps;
-  static constexpr bool reads_rows = false;
+  static constexpr bool reads_rows = false, exits = false;
   static constexpr std::size_t packed_rows = tile_packed_rows;
   static constexpr std::size_t packed_steps = tile_packed_steps / tile_floats;
   static constexpr std::size_t packed_floats = tile_packed_floats;
@@ -64,11 +64,11 @@ class TileKernel {
   }
   // Of panels that have `all` steps.
   static HWY_INLINE void run(std::size_t rows, std::size_t steps, std::size_t all, const float* a,
-                             const float* b, const float*, const SumPath& path, std::size_t block) {
+                             const float* b, const float*, const SumPath& path) {
     if (rows_of(rows) == 2 * tile_lines)
-      run<2>(steps, all, a, b, path, block);
+      run<2>(steps, all, a, b, path);
     else
-      run<1>(steps, all, a, b, path, block);
+      run<1>(steps, all, a, b, path);
   }
 
  private:
@@ -76,13 +76,11 @@ class TileKernel {
   template <int kTiles>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, std::size_t all,
                                                 const float* HWY_RESTRICT a,
-                                                const float* HWY_RESTRICT b, const SumPath& path,
-                                                std::size_t block) {
-    float* const sums = path.sums + block;
+                                                const float* HWY_RESTRICT b, const SumPath& path) {
     if (path.fresh)
       clear<kTiles>();
     else
-      load<kTiles>(sums, path.stride);
+      load<kTiles>(path.sums, path.stride);
     constexpr std::size_t tile = tile_lines * tile_floats, stride = tile_floats * sizeof(float);
     const std::size_t panel = all * tile;
     for (std::size_t i = 0; i < steps; ++i, a += tile, b += tile) {
@@ -91,9 +89,9 @@ class TileKernel {
       Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
       if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
     }
-    store<kTiles>(sums, path.stride);
+    store<kTiles>(path.sums, path.stride);
     // Tile registers cannot add.
-    if (path.addends != 0) join_sums(kTiles * tile_lines, sums, path.stride, sums, path);
+    if (path.addends != 0) join_sums(kTiles * tile_lines, path.sums, path.stride, path);
   }
 
   template <int kTiles>

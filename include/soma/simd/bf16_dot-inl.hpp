@@ -1,7 +1,7 @@
-// The bf16 dot instruction of x86 (AVX512_BF16): two products of bf16 numbers join an fp32 sum.
-// Subnormal inputs and results count as zero, whatever the floating-point environment, and the two
-// products need not be rounded one by one; so its bits are its own. Which CPUs are faster with it
-// is in runtime/bf16_products.hpp.
+// The bf16 instructions of x86 (AVX512_BF16): a dot product, in which two products of bf16 numbers
+// join an fp32 sum, and rounding from fp32. Subnormal inputs and results count as zero, whatever
+// the floating-point environment, and the two products need not be rounded one by one; so the bits
+// of a dot product are its own. Which CPUs are faster with it is in runtime/bf16_products.hpp.
 
 #if defined(SOMA_SIMD_BF16_DOT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_BF16_DOT_INL_HPP
@@ -17,7 +17,7 @@
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// Whether the code of the target at hand may hold the instruction. Who runs it asks the CPU first.
+// Whether the code of the target at hand may hold them. Who runs them asks the CPU first.
 #define SOMA_HAS_BF16_DOT (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
 inline constexpr bool has_bf16_dot = SOMA_HAS_BF16_DOT;
 
@@ -36,6 +36,24 @@ template <class V>
 HWY_INLINE V dot_pairs(V a, V b, V sum) {
   asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
   return sum;
+}
+
+// The codes of the bf16 numbers nearest to those of `first`, and behind them to those of `second`,
+// as bits of one vector.
+template <class V>
+HWY_INLINE V nearest_bf16(V first, V second) {
+  V codes;
+  asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(codes.raw) : "v"(first.raw), "v"(second.raw));
+  return codes;
+}
+
+// Whether a lane of any of them is subnormal.
+template <class... V>
+HWY_INLINE bool any_subnormal(V... vectors) {
+  constexpr int subnormal = 0x20;  // of vfpclassps
+  __mmask16 found = 0;
+  ((found = _kor_mask16(found, _mm512_fpclass_ps_mask(vectors.raw, subnormal))), ...);
+  return found != 0;
 }
 
 }  // namespace HWY_NAMESPACE
