@@ -15255,6 +15255,25 @@ struct Bf16Dot {
 
 namespace {  // internal linkage: units with other flags have their own
 
+// Steps of k that are packed together: neighbouring segments, whose number is a power of two, or a
+// part of one.
+struct PackedSteps {
+  static constexpr std::size_t most_segments = 16;
+  const std::size_t* bounds;  // segments + 1
+  std::size_t segments;
+
+  // Of the innermost loop, which takes `depth` of k at once. Each segment begins with a step of its
+  // own.
+  std::size_t count(std::size_t segment, std::size_t depth) const {
+    return (bounds[segment + 1] - bounds[segment] + depth - 1) / depth;
+  }
+  std::size_t count(std::size_t depth) const {
+    std::size_t all = 0;
+    for (std::size_t i = 0; i < segments; ++i) all += count(i, depth);
+    return all;
+  }
+};
+
 // Where sums lie, rows `stride` floats apart: on from what is there, or from zero where `fresh`.
 // Behind the last step `addends` tiles join them, one after another: the first lies
 // `addend_distance` floats before `sums`, the next that much before it, and the result goes to the
@@ -15272,21 +15291,10 @@ struct SumPath {
   }
 };
 
-// A SumPath for blocks of so many rows that lie one behind the other, whose sums begin at zero. All
-// distances are known when compiling: a run of the loop has no registers for them.
-template <std::size_t kRows>
-struct BlockPath {
-  static constexpr bool fresh = true;
-  static constexpr std::size_t stride = micro_columns, addend_distance = kRows * micro_columns;
-  float* sums;
-  std::size_t addends = 0;
-
-  operator SumPath() const { return {sums, stride, fresh, addends, addend_distance}; }
-};
-// The same where the result goes from registers through an Exit (Bf16Exit): so many rows of it, for
-// a row and a column on.
-template <std::size_t kRows, class Exit>
-struct ExitPath : BlockPath<kRows> {
+// The path of sums that begin at zero and leave from registers, through an Exit (Bf16Exit): so many
+// rows of a block, for a row and a column on.
+template <class Exit>
+struct ExitPath {
   const Exit* exit;
   std::size_t row, rows, column;
 };
@@ -15298,22 +15306,6 @@ HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
   for (std::size_t i = 0; i < kRows; ++i)
     for (std::size_t j = 0; j < micro_columns; j += line_floats)
       hwy::Prefetch(sums + i * path.stride + j);
-}
-
-// The end of a path for a block of sums that is in memory, with rows `stride` floats apart: addends
-// join it, and the result goes where the path has it.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void join_sums(std::size_t rows, const float* sums,
-                                                    std::size_t stride, const SumPath& path) {
-  const Floats d;
-  float* to = path.sums;
-  for (std::size_t i = 0; i < rows; ++i, sums += stride, to += path.stride)
-    for (std::size_t j = 0; j < micro_columns; j += float_lanes) {
-      FloatVector sum = hn::Load(d, sums + j);
-      float* at = to + j;
-      for (std::size_t addend = 0; addend < path.addends; ++addend)
-        sum = hn::Add(hn::LoadU(d, at -= path.addend_distance), sum);
-      hn::StoreU(sum, d, at);
-    }
 }
 
 // Rows of a for one step after the other, [steps][micro_row_width] in a packed panel. What is used
@@ -15382,22 +15374,30 @@ class MicroKernel {
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const Path& path) {
     FloatVector sums[kRows * kVectors];
-    const std::size_t stride = path.stride;
-    if (path.fresh)
+    begin(sums, path);
+    add_steps(sums, steps, a, b);
+    leave(sums, path, false);
+  }
+
+  // The same for segments of k, whose sums meet in a tree: as in a binary counter, each waits until
+  // its neighbour is there.
+  template <class Path>
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(const PackedSteps& steps, RowsOfA a,
+                                                const float* HWY_RESTRICT b, const Path& path) {
+    constexpr std::size_t block = kRows * micro_columns;
+    alignas(64) float waiting[std::bit_width(PackedSteps::most_segments) * block];
+    float* to = waiting;
+    FloatVector sums[kRows * kVectors];
+    begin(sums, path);
+    for (std::size_t i = 0;; to += block) {
+      add_steps(sums, steps.count(i, Products::products), a, b);
+      for (std::size_t bits = i; bits % 2 != 0; bits /= 2)
+        add(All(), sums, to -= block, micro_columns);
+      if (++i == steps.segments) break;
+      store(All(), sums, to, micro_columns);
       clear(All(), sums);
-    else
-      load(All(), sums, path.sums, stride);
-    // Two in a round: what counts rounds takes the units of the multiply-adds.
-    std::size_t number = 0;
-    for (; number + 1 < steps; number += 2) {
-      step(Rows(), sums, a, b, number);
-      step(Rows(), sums, a, b, number + 1);
     }
-    if (number < steps) step(Rows(), sums, a, b, number);
-    float* to = path.sums;
-    for (std::size_t i = 0; i < path.addends; ++i)
-      add(All(), sums, to -= path.addend_distance, stride);
-    leave(sums, to, path);
+    leave(sums, path, steps.segments != 1);
   }
 
  private:
@@ -15422,13 +15422,37 @@ class MicroKernel {
                                std::size_t stride) {
     (hn::StoreU(sums[i], Floats(), c + i / kVectors * stride + i % kVectors * float_lanes), ...);
   }
-  template <class Path>
-  HWY_INLINE static void leave(FloatVector* sums, float* to, const Path& path) {
-    store(All(), sums, to, path.stride);
+  HWY_INLINE static void begin(FloatVector* sums, const SumPath& path) {
+    if (path.fresh)
+      clear(All(), sums);
+    else
+      load(All(), sums, path.sums, path.stride);
+  }
+  HWY_INLINE static void leave(FloatVector* sums, const SumPath& path, bool) {
+    float* to = path.sums;
+    const std::size_t stride = path.stride;
+    for (std::size_t i = 0; i < path.addends; ++i)
+      add(All(), sums, to -= path.addend_distance, stride);
+    store(All(), sums, to, stride);
   }
   template <class Exit>
-  HWY_INLINE static void leave(FloatVector* sums, float*, const ExitPath<kRows, Exit>& path) {
-    path.exit->write(Rows(), sums, path.addends != 0, path.row, path.rows, path.column);
+  HWY_INLINE static void begin(FloatVector* sums, const ExitPath<Exit>&) {
+    clear(All(), sums);
+  }
+  // `added`: the sums are sums of sums.
+  template <class Exit>
+  HWY_INLINE static void leave(FloatVector* sums, const ExitPath<Exit>& path, bool added) {
+    path.exit->write(Rows(), sums, added, path.row, path.rows, path.column);
+  }
+  HWY_INLINE static void add_steps(FloatVector* sums, std::size_t steps, RowsOfA& a,
+                                   const float* HWY_RESTRICT& b) {
+    // Two in a round: what counts rounds takes the units of the multiply-adds.
+    std::size_t number = 0;
+    for (; number + 1 < steps; number += 2) {
+      step(Rows(), sums, a, b, number);
+      step(Rows(), sums, a, b, number + 1);
+    }
+    if (number < steps) step(Rows(), sums, a, b, number);
   }
   template <std::size_t... i>
   HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, RowsOfA& a,
@@ -18606,12 +18630,6 @@ struct GemmWorkspace {
   }
 };
 
-// Steps of k that are packed together: neighbouring segments, or a part of one.
-struct PackedSteps {
-  const std::size_t* bounds;  // segments + 1
-  std::size_t segments;
-};
-
 // Where a tile lies in c, and how its sums lie in the workspace.
 struct GemmTile {
   std::size_t row, column, rows, columns;
@@ -19266,10 +19284,11 @@ class PackedPanels {
 
   // How many neighbouring segments are packed together: as many as have room wherever they are.
   static std::size_t group_of(const std::size_t* bounds, std::size_t segments) {
-    std::size_t group = (std::min)(std::bit_floor(segments), most_grouped);
+    std::size_t group = (std::min)(std::bit_floor(segments), PackedSteps::most_segments);
     const auto fits = [&] {
       for (std::size_t first = 0; first < segments; first += group)
-        if (steps_of({bounds + first, group}) > Kernel::packed_steps) return false;
+        if (PackedSteps{bounds + first, group}.count(Kernel::depth) > Kernel::packed_steps)
+          return false;
       return true;
     };
     while (group > 1 && !fits()) group /= 2;
@@ -19278,12 +19297,13 @@ class PackedPanels {
 
   // How many columns of b so many floats have room for.
   static std::size_t most_columns(const PackedSteps& steps, std::size_t floats) {
-    return floats / (steps_of(steps) * Kernel::column_floats) * Kernel::panel_columns /
+    return floats / (steps.count(Kernel::depth) * Kernel::column_floats) * Kernel::panel_columns /
            micro_columns * micro_columns;
   }
 
   static std::size_t packed_b_floats(std::size_t columns, const PackedSteps& steps) {
-    return panels_floats(columns, Kernel::panel_columns, steps_of(steps), Kernel::column_floats);
+    return panels_floats(columns, Kernel::panel_columns, steps.count(Kernel::depth),
+                         Kernel::column_floats);
   }
 
   // Some rows or columns of those that are packed together.
@@ -19342,8 +19362,7 @@ class PackedPanels {
       const std::size_t count = (std::min)(most_rows, rows.count - block.row);
       if constexpr (Kernel::exits) {
         exit.fetch(block.row, count, block.column);
-        const ExitPath<most_rows, Exit> out{{nullptr}, &exit, block.row, count, block.column};
-        sum_block(block, steps, rows, b, out);
+        sum_block(block, steps, rows, b, ExitPath<Exit>{&exit, block.row, count, block.column});
       } else {
         alignas(64) float sums[block_floats];
         sum_block(block, steps, rows, b, SumPath{sums, micro_columns});
@@ -19353,7 +19372,6 @@ class PackedPanels {
   }
 
  private:
-  static constexpr std::size_t most_grouped = 16;
   static constexpr std::size_t block_floats = most_rows * micro_columns;
   // Numbers that lie so far apart share a set of the first-level cache: 64 sets of 64 bytes.
   static constexpr std::size_t way_bytes = 4096;
@@ -19377,12 +19395,6 @@ class PackedPanels {
                                    std::size_t floats) {
     return (lines + width - 1) / width * steps * floats;
   }
-  static std::size_t steps_of(const PackedSteps& steps) {
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < steps.segments; ++i)
-      count += (steps.bounds[i + 1] - steps.bounds[i] + Kernel::depth - 1) / Kernel::depth;
-    return count;
-  }
 
   // `floats` of a step in a panel of `width` lines.
   template <class Each>
@@ -19390,7 +19402,7 @@ class PackedPanels {
                    std::size_t width, std::size_t floats, float* out, const Each& each) {
     constexpr std::size_t most = Source::most_depth;
     static_assert(most % Kernel::depth == 0);
-    const std::size_t panel = steps_of(steps) * floats;
+    const std::size_t panel = steps.count(Kernel::depth) * floats;
     for (std::size_t i = 0; i < steps.segments; ++i) {
       const std::size_t first = steps.bounds[i], end = steps.bounds[i + 1];
       for (std::size_t line = 0; line < lines.count; line += pack_lines) {
@@ -19400,7 +19412,7 @@ class PackedPanels {
           each({first_line + line, count, k, (std::min)(most, end - k),
                 to + (k - first) / Kernel::depth * floats, panel});
       }
-      out += steps_of({steps.bounds + i, 1}) * floats;
+      out += steps.count(i, Kernel::depth) * floats;
     }
   }
 
@@ -19419,76 +19431,27 @@ class PackedPanels {
       for (std::size_t i = 0; i < rows; i += most_rows) each(Block{i, j, columns});
   }
 
-  // What a block is made of, from its first step on, and what is used next, which is fetched
-  // meanwhile: the next panel of b, a part by each of the first rows, and behind it the next rows
-  // of a.
-  struct Operands {
-    std::size_t rows;  // of this block and those behind it
-    std::size_t all;   // steps
-    bool lying;
-    std::size_t stride;
-    const float *a, *b, *ahead;
-
-    Operands(const Block& block, std::size_t steps, const Rows& from, const float* packed_b)
-        : rows(from.count - block.row),
-          all(steps),
-          lying(block.row < from.lying),
-          stride(from.stride) {
-      const std::size_t panel = all * Kernel::row_floats;
-      b = packed_b + panels_floats(block.columns.first + block.column, Kernel::panel_columns, all,
-                                   Kernel::column_floats);
-      a = lying ? from.place + block.row * stride
-                : from.packed + panels_floats(block.row - from.lying, Kernel::panel_rows, all,
-                                              Kernel::row_floats);
-      const std::size_t run = block.row / most_rows;
-      constexpr std::size_t parts = Kernel::column_floats / Kernel::row_floats;
-      ahead = run < parts ? b + (parts + run) * panel : lying ? a + most_rows * stride : a + panel;
-    }
-  };
-
-  // `count` of the steps, from one on.
-  template <class Path>
-  static HWY_INLINE void sum_steps(const Operands& from, std::size_t first, std::size_t count,
-                                   const Path& path) {
-    const float* const b = from.b + first * Kernel::column_floats;
-    const float* const ahead = from.ahead + first * Kernel::row_floats;
-    if constexpr (Kernel::reads_rows)
-      if (from.lying) return Kernel::run_rows(count, {from.a + first, from.stride, ahead}, b, path);
-    Kernel::run(from.rows, count, from.all, from.a + first * Kernel::row_floats, b, ahead, path);
-  }
-
+  // Meanwhile the next panel of b is fetched, a part by each run of the first rows, and behind it
+  // the next rows of a.
   template <class Path>
   static void sum_block(const Block& block, const PackedSteps& steps, const Rows& rows,
                         const float* b, const Path& path) {
-    const std::size_t all = steps_of(steps);
-    const Operands from(block, all, rows, b);
-    if (steps.segments == 1)
-      sum_steps(from, 0, all, path);
-    else
-      sum_group(from, steps, path);
-  }
-
-  // The tree of a group as a binary counter, as Gemm::sum_tile() has that of groups.
-  template <class Path>
-  static void sum_group(const Operands& from, const PackedSteps& steps, const Path& path) {
-    alignas(64) float waiting[std::bit_width(most_grouped) * block_floats];
-    std::size_t blocks = 0, first = 0;
-    for (std::size_t i = 0; i < steps.segments; ++i) {
-      const std::size_t count = steps_of({steps.bounds + i, 1});
-      const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
-      const BlockPath<most_rows> sums{waiting + blocks * block_floats, neighbours};
-      if constexpr (!std::is_same_v<Path, SumPath>)
-        if (i + 1 == steps.segments) {
-          Path last = path;
-          static_cast<BlockPath<most_rows>&>(last) = sums;
-          return sum_steps(from, first, count, last);
-        }
-      sum_steps(from, first, count, sums);
-      blocks += 1 - neighbours;
-      first += count;
-    }
-    if constexpr (std::is_same_v<Path, SumPath>)
-      join_sums(Kernel::rows_of(from.rows), waiting, micro_columns, path);
+    const std::size_t all = steps.count(Kernel::depth), panel = all * Kernel::row_floats;
+    b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, all,
+                       Kernel::column_floats);
+    const std::size_t run = block.row / most_rows;
+    constexpr std::size_t parts = Kernel::column_floats / Kernel::row_floats;
+    const float* const fetched = run < parts ? b + (parts + run) * panel : nullptr;
+    if constexpr (Kernel::reads_rows)
+      if (block.row < rows.lying) {
+        const float* const a = rows.place + block.row * rows.stride;
+        const float* const ahead = fetched != nullptr ? fetched : a + most_rows * rows.stride;
+        return Kernel::run_rows(steps, {a, rows.stride, ahead}, b, path);
+      }
+    const float* const a = rows.packed + panels_floats(block.row - rows.lying, Kernel::panel_rows,
+                                                       all, Kernel::row_floats);
+    Kernel::run(rows.count - block.row, steps, a, b, fetched != nullptr ? fetched : a + panel,
+                path);
   }
 
   [[no_unique_address]] Kernel kernel_{};  // what it keeps while the product lasts
@@ -19788,6 +19751,7 @@ HWY_AFTER_NAMESPACE();
 HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 static_assert(micro_columns == 2 * tile_floats && tile_lines == tile_floats);
 static_assert(float_lanes == tile_floats);
@@ -19821,21 +19785,35 @@ class TileKernel {
     b.pack_units<tile_floats, tile_floats>(part, buffer);
   }
 
-  // Of the block of c that begins `rows` rows before the end.
-  static constexpr std::size_t rows_of(std::size_t rows) {
-    return rows > tile_lines ? 2 * tile_lines : tile_lines;
-  }
-  // Of panels that have `all` steps.
-  static HWY_INLINE void run(std::size_t rows, std::size_t steps, std::size_t all, const float* a,
-                             const float* b, const float*, const SumPath& path) {
-    if (rows_of(rows) == 2 * tile_lines)
-      run<2>(steps, all, a, b, path);
+  // The block of c that begins `rows` rows before the end, as MicroKernel::run() has it.
+  static void run(std::size_t rows, const PackedSteps& steps, const float* a, const float* b,
+                  const float*, const SumPath& path) {
+    if (rows > tile_lines)
+      run<2>(steps, a, b, path);
     else
-      run<1>(steps, all, a, b, path);
+      run<1>(steps, a, b, path);
   }
 
  private:
-  // As MicroKernel::run().
+  template <int kTiles>
+  static void run(const PackedSteps& steps, const float* a, const float* b, const SumPath& path) {
+    const std::size_t all = steps.count(depth);
+    if (steps.segments == 1) return run<kTiles>(all, all, a, b, path);
+    constexpr std::size_t block = most_rows * micro_columns;
+    alignas(64) float waiting[std::bit_width(PackedSteps::most_segments) * block];
+    float* to = waiting;
+    for (std::size_t i = 0; i < steps.segments; ++i) {
+      const std::size_t count = steps.count(i, depth);
+      const SumPath part{to, micro_columns, true, static_cast<std::size_t>(std::countr_one(i)),
+                         block};
+      run<kTiles>(count, all, a, b, part);
+      a += count * row_floats;
+      b += count * column_floats;
+      to = part.end() + block;
+    }
+    join_sums(kTiles * tile_lines, waiting, micro_columns, path);
+  }
+  // Some steps of panels that have `all`.
   template <int kTiles>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, std::size_t all,
                                                 const float* HWY_RESTRICT a,
@@ -19855,6 +19833,21 @@ class TileKernel {
     store<kTiles>(path.sums, path.stride);
     // Tile registers cannot add.
     if (path.addends != 0) join_sums(kTiles * tile_lines, path.sums, path.stride, path);
+  }
+  // The end of a path for sums that are in memory, with rows `stride` floats apart: addends join
+  // them, and the result goes where the path has it.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void join_sums(std::size_t rows, const float* sums,
+                                                      std::size_t stride, const SumPath& path) {
+    const Floats d;
+    float* to = path.sums;
+    for (std::size_t i = 0; i < rows; ++i, sums += stride, to += path.stride)
+      for (std::size_t j = 0; j < micro_columns; j += float_lanes) {
+        FloatVector sum = hn::Load(d, sums + j);
+        float* at = to + j;
+        for (std::size_t addend = 0; addend < path.addends; ++addend)
+          sum = hn::Add(hn::LoadU(d, at -= path.addend_distance), sum);
+        hn::StoreU(sum, d, at);
+      }
   }
 
   template <int kTiles>
@@ -19923,15 +19916,14 @@ struct VectorKernel {
   static void pack_b(const Source& b, const PackPart& part, typename Source::Buffer& buffer) {
     b.template pack<micro_columns, micro_columns>(part, buffer);
   }
-  static constexpr std::size_t rows_of(std::size_t) { return micro_rows; }
   template <class Path>
-  static HWY_INLINE void run(std::size_t, std::size_t steps, std::size_t, const float* a,
-                             const float* b, const float* ahead, const Path& path) {
+  static HWY_INLINE void run(std::size_t, const PackedSteps& steps, const float* a, const float* b,
+                             const float* ahead, const Path& path) {
     MicroKernel<Products>::run(steps, {a, ahead}, b, path);
   }
   template <class Path>
-  static HWY_INLINE void run_rows(std::size_t steps, const RowsBeforePanel& a, const float* b,
-                                  const Path& path) {
+  static HWY_INLINE void run_rows(const PackedSteps& steps, const RowsBeforePanel& a,
+                                  const float* b, const Path& path) {
     MicroKernel<Products, RowsBeforePanel>::run(steps, a, b, path);
   }
 };

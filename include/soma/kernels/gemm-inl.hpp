@@ -59,15 +59,14 @@ struct VectorKernel {
   static void pack_b(const Source& b, const PackPart& part, typename Source::Buffer& buffer) {
     b.template pack<micro_columns, micro_columns>(part, buffer);
   }
-  static constexpr std::size_t rows_of(std::size_t) { return micro_rows; }
   template <class Path>
-  static HWY_INLINE void run(std::size_t, std::size_t steps, std::size_t, const float* a,
-                             const float* b, const float* ahead, const Path& path) {
+  static HWY_INLINE void run(std::size_t, const PackedSteps& steps, const float* a, const float* b,
+                             const float* ahead, const Path& path) {
     MicroKernel<Products>::run(steps, {a, ahead}, b, path);
   }
   template <class Path>
-  static HWY_INLINE void run_rows(std::size_t steps, const RowsBeforePanel& a, const float* b,
-                                  const Path& path) {
+  static HWY_INLINE void run_rows(const PackedSteps& steps, const RowsBeforePanel& a,
+                                  const float* b, const Path& path) {
     MicroKernel<Products, RowsBeforePanel>::run(steps, a, b, path);
   }
 };

@@ -21,6 +21,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include <bit>
 #include <cstddef>
 #include <utility>
 
@@ -69,6 +70,25 @@ struct Bf16Dot {
 
 namespace {  // internal linkage: units with other flags have their own
 
+// Steps of k that are packed together: neighbouring segments, whose number is a power of two, or a
+// part of one.
+struct PackedSteps {
+  static constexpr std::size_t most_segments = 16;
+  const std::size_t* bounds;  // segments + 1
+  std::size_t segments;
+
+  // Of the innermost loop, which takes `depth` of k at once. Each segment begins with a step of its
+  // own.
+  std::size_t count(std::size_t segment, std::size_t depth) const {
+    return (bounds[segment + 1] - bounds[segment] + depth - 1) / depth;
+  }
+  std::size_t count(std::size_t depth) const {
+    std::size_t all = 0;
+    for (std::size_t i = 0; i < segments; ++i) all += count(i, depth);
+    return all;
+  }
+};
+
 // Where sums lie, rows `stride` floats apart: on from what is there, or from zero where `fresh`.
 // Behind the last step `addends` tiles join them, one after another: the first lies
 // `addend_distance` floats before `sums`, the next that much before it, and the result goes to the
@@ -86,21 +106,10 @@ struct SumPath {
   }
 };
 
-// A SumPath for blocks of so many rows that lie one behind the other, whose sums begin at zero. All
-// distances are known when compiling: a run of the loop has no registers for them.
-template <std::size_t kRows>
-struct BlockPath {
-  static constexpr bool fresh = true;
-  static constexpr std::size_t stride = micro_columns, addend_distance = kRows * micro_columns;
-  float* sums;
-  std::size_t addends = 0;
-
-  operator SumPath() const { return {sums, stride, fresh, addends, addend_distance}; }
-};
-// The same where the result goes from registers through an Exit (Bf16Exit): so many rows of it, for
-// a row and a column on.
-template <std::size_t kRows, class Exit>
-struct ExitPath : BlockPath<kRows> {
+// The path of sums that begin at zero and leave from registers, through an Exit (Bf16Exit): so many
+// rows of a block, for a row and a column on.
+template <class Exit>
+struct ExitPath {
   const Exit* exit;
   std::size_t row, rows, column;
 };
@@ -112,22 +121,6 @@ HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
   for (std::size_t i = 0; i < kRows; ++i)
     for (std::size_t j = 0; j < micro_columns; j += line_floats)
       hwy::Prefetch(sums + i * path.stride + j);
-}
-
-// The end of a path for a block of sums that is in memory, with rows `stride` floats apart: addends
-// join it, and the result goes where the path has it.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void join_sums(std::size_t rows, const float* sums,
-                                                    std::size_t stride, const SumPath& path) {
-  const Floats d;
-  float* to = path.sums;
-  for (std::size_t i = 0; i < rows; ++i, sums += stride, to += path.stride)
-    for (std::size_t j = 0; j < micro_columns; j += float_lanes) {
-      FloatVector sum = hn::Load(d, sums + j);
-      float* at = to + j;
-      for (std::size_t addend = 0; addend < path.addends; ++addend)
-        sum = hn::Add(hn::LoadU(d, at -= path.addend_distance), sum);
-      hn::StoreU(sum, d, at);
-    }
 }
 
 // Rows of a for one step after the other, [steps][micro_row_width] in a packed panel. What is used
@@ -196,22 +189,30 @@ class MicroKernel {
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const Path& path) {
     FloatVector sums[kRows * kVectors];
-    const std::size_t stride = path.stride;
-    if (path.fresh)
+    begin(sums, path);
+    add_steps(sums, steps, a, b);
+    leave(sums, path, false);
+  }
+
+  // The same for segments of k, whose sums meet in a tree: as in a binary counter, each waits until
+  // its neighbour is there.
+  template <class Path>
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(const PackedSteps& steps, RowsOfA a,
+                                                const float* HWY_RESTRICT b, const Path& path) {
+    constexpr std::size_t block = kRows * micro_columns;
+    alignas(64) float waiting[std::bit_width(PackedSteps::most_segments) * block];
+    float* to = waiting;
+    FloatVector sums[kRows * kVectors];
+    begin(sums, path);
+    for (std::size_t i = 0;; to += block) {
+      add_steps(sums, steps.count(i, Products::products), a, b);
+      for (std::size_t bits = i; bits % 2 != 0; bits /= 2)
+        add(All(), sums, to -= block, micro_columns);
+      if (++i == steps.segments) break;
+      store(All(), sums, to, micro_columns);
       clear(All(), sums);
-    else
-      load(All(), sums, path.sums, stride);
-    // Two in a round: what counts rounds takes the units of the multiply-adds.
-    std::size_t number = 0;
-    for (; number + 1 < steps; number += 2) {
-      step(Rows(), sums, a, b, number);
-      step(Rows(), sums, a, b, number + 1);
     }
-    if (number < steps) step(Rows(), sums, a, b, number);
-    float* to = path.sums;
-    for (std::size_t i = 0; i < path.addends; ++i)
-      add(All(), sums, to -= path.addend_distance, stride);
-    leave(sums, to, path);
+    leave(sums, path, steps.segments != 1);
   }
 
  private:
@@ -236,13 +237,37 @@ class MicroKernel {
                                std::size_t stride) {
     (hn::StoreU(sums[i], Floats(), c + i / kVectors * stride + i % kVectors * float_lanes), ...);
   }
-  template <class Path>
-  HWY_INLINE static void leave(FloatVector* sums, float* to, const Path& path) {
-    store(All(), sums, to, path.stride);
+  HWY_INLINE static void begin(FloatVector* sums, const SumPath& path) {
+    if (path.fresh)
+      clear(All(), sums);
+    else
+      load(All(), sums, path.sums, path.stride);
+  }
+  HWY_INLINE static void leave(FloatVector* sums, const SumPath& path, bool) {
+    float* to = path.sums;
+    const std::size_t stride = path.stride;
+    for (std::size_t i = 0; i < path.addends; ++i)
+      add(All(), sums, to -= path.addend_distance, stride);
+    store(All(), sums, to, stride);
   }
   template <class Exit>
-  HWY_INLINE static void leave(FloatVector* sums, float*, const ExitPath<kRows, Exit>& path) {
-    path.exit->write(Rows(), sums, path.addends != 0, path.row, path.rows, path.column);
+  HWY_INLINE static void begin(FloatVector* sums, const ExitPath<Exit>&) {
+    clear(All(), sums);
+  }
+  // `added`: the sums are sums of sums.
+  template <class Exit>
+  HWY_INLINE static void leave(FloatVector* sums, const ExitPath<Exit>& path, bool added) {
+    path.exit->write(Rows(), sums, added, path.row, path.rows, path.column);
+  }
+  HWY_INLINE static void add_steps(FloatVector* sums, std::size_t steps, RowsOfA& a,
+                                   const float* HWY_RESTRICT& b) {
+    // Two in a round: what counts rounds takes the units of the multiply-adds.
+    std::size_t number = 0;
+    for (; number + 1 < steps; number += 2) {
+      step(Rows(), sums, a, b, number);
+      step(Rows(), sums, a, b, number + 1);
+    }
+    if (number < steps) step(Rows(), sums, a, b, number);
   }
   template <std::size_t... i>
   HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, RowsOfA& a,

@@ -26,7 +26,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace soma {
@@ -51,10 +50,11 @@ class PackedPanels {
 
   // How many neighbouring segments are packed together: as many as have room wherever they are.
   static std::size_t group_of(const std::size_t* bounds, std::size_t segments) {
-    std::size_t group = (std::min)(std::bit_floor(segments), most_grouped);
+    std::size_t group = (std::min)(std::bit_floor(segments), PackedSteps::most_segments);
     const auto fits = [&] {
       for (std::size_t first = 0; first < segments; first += group)
-        if (steps_of({bounds + first, group}) > Kernel::packed_steps) return false;
+        if (PackedSteps{bounds + first, group}.count(Kernel::depth) > Kernel::packed_steps)
+          return false;
       return true;
     };
     while (group > 1 && !fits()) group /= 2;
@@ -63,12 +63,13 @@ class PackedPanels {
 
   // How many columns of b so many floats have room for.
   static std::size_t most_columns(const PackedSteps& steps, std::size_t floats) {
-    return floats / (steps_of(steps) * Kernel::column_floats) * Kernel::panel_columns /
+    return floats / (steps.count(Kernel::depth) * Kernel::column_floats) * Kernel::panel_columns /
            micro_columns * micro_columns;
   }
 
   static std::size_t packed_b_floats(std::size_t columns, const PackedSteps& steps) {
-    return panels_floats(columns, Kernel::panel_columns, steps_of(steps), Kernel::column_floats);
+    return panels_floats(columns, Kernel::panel_columns, steps.count(Kernel::depth),
+                         Kernel::column_floats);
   }
 
   // Some rows or columns of those that are packed together.
@@ -127,8 +128,7 @@ class PackedPanels {
       const std::size_t count = (std::min)(most_rows, rows.count - block.row);
       if constexpr (Kernel::exits) {
         exit.fetch(block.row, count, block.column);
-        const ExitPath<most_rows, Exit> out{{nullptr}, &exit, block.row, count, block.column};
-        sum_block(block, steps, rows, b, out);
+        sum_block(block, steps, rows, b, ExitPath<Exit>{&exit, block.row, count, block.column});
       } else {
         alignas(64) float sums[block_floats];
         sum_block(block, steps, rows, b, SumPath{sums, micro_columns});
@@ -138,7 +138,6 @@ class PackedPanels {
   }
 
  private:
-  static constexpr std::size_t most_grouped = 16;
   static constexpr std::size_t block_floats = most_rows * micro_columns;
   // Numbers that lie so far apart share a set of the first-level cache: 64 sets of 64 bytes.
   static constexpr std::size_t way_bytes = 4096;
@@ -162,12 +161,6 @@ class PackedPanels {
                                    std::size_t floats) {
     return (lines + width - 1) / width * steps * floats;
   }
-  static std::size_t steps_of(const PackedSteps& steps) {
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < steps.segments; ++i)
-      count += (steps.bounds[i + 1] - steps.bounds[i] + Kernel::depth - 1) / Kernel::depth;
-    return count;
-  }
 
   // `floats` of a step in a panel of `width` lines.
   template <class Each>
@@ -175,7 +168,7 @@ class PackedPanels {
                    std::size_t width, std::size_t floats, float* out, const Each& each) {
     constexpr std::size_t most = Source::most_depth;
     static_assert(most % Kernel::depth == 0);
-    const std::size_t panel = steps_of(steps) * floats;
+    const std::size_t panel = steps.count(Kernel::depth) * floats;
     for (std::size_t i = 0; i < steps.segments; ++i) {
       const std::size_t first = steps.bounds[i], end = steps.bounds[i + 1];
       for (std::size_t line = 0; line < lines.count; line += pack_lines) {
@@ -185,7 +178,7 @@ class PackedPanels {
           each({first_line + line, count, k, (std::min)(most, end - k),
                 to + (k - first) / Kernel::depth * floats, panel});
       }
-      out += steps_of({steps.bounds + i, 1}) * floats;
+      out += steps.count(i, Kernel::depth) * floats;
     }
   }
 
@@ -204,76 +197,27 @@ class PackedPanels {
       for (std::size_t i = 0; i < rows; i += most_rows) each(Block{i, j, columns});
   }
 
-  // What a block is made of, from its first step on, and what is used next, which is fetched
-  // meanwhile: the next panel of b, a part by each of the first rows, and behind it the next rows
-  // of a.
-  struct Operands {
-    std::size_t rows;  // of this block and those behind it
-    std::size_t all;   // steps
-    bool lying;
-    std::size_t stride;
-    const float *a, *b, *ahead;
-
-    Operands(const Block& block, std::size_t steps, const Rows& from, const float* packed_b)
-        : rows(from.count - block.row),
-          all(steps),
-          lying(block.row < from.lying),
-          stride(from.stride) {
-      const std::size_t panel = all * Kernel::row_floats;
-      b = packed_b + panels_floats(block.columns.first + block.column, Kernel::panel_columns, all,
-                                   Kernel::column_floats);
-      a = lying ? from.place + block.row * stride
-                : from.packed + panels_floats(block.row - from.lying, Kernel::panel_rows, all,
-                                              Kernel::row_floats);
-      const std::size_t run = block.row / most_rows;
-      constexpr std::size_t parts = Kernel::column_floats / Kernel::row_floats;
-      ahead = run < parts ? b + (parts + run) * panel : lying ? a + most_rows * stride : a + panel;
-    }
-  };
-
-  // `count` of the steps, from one on.
-  template <class Path>
-  static HWY_INLINE void sum_steps(const Operands& from, std::size_t first, std::size_t count,
-                                   const Path& path) {
-    const float* const b = from.b + first * Kernel::column_floats;
-    const float* const ahead = from.ahead + first * Kernel::row_floats;
-    if constexpr (Kernel::reads_rows)
-      if (from.lying) return Kernel::run_rows(count, {from.a + first, from.stride, ahead}, b, path);
-    Kernel::run(from.rows, count, from.all, from.a + first * Kernel::row_floats, b, ahead, path);
-  }
-
+  // Meanwhile the next panel of b is fetched, a part by each run of the first rows, and behind it
+  // the next rows of a.
   template <class Path>
   static void sum_block(const Block& block, const PackedSteps& steps, const Rows& rows,
                         const float* b, const Path& path) {
-    const std::size_t all = steps_of(steps);
-    const Operands from(block, all, rows, b);
-    if (steps.segments == 1)
-      sum_steps(from, 0, all, path);
-    else
-      sum_group(from, steps, path);
-  }
-
-  // The tree of a group as a binary counter, as Gemm::sum_tile() has that of groups.
-  template <class Path>
-  static void sum_group(const Operands& from, const PackedSteps& steps, const Path& path) {
-    alignas(64) float waiting[std::bit_width(most_grouped) * block_floats];
-    std::size_t blocks = 0, first = 0;
-    for (std::size_t i = 0; i < steps.segments; ++i) {
-      const std::size_t count = steps_of({steps.bounds + i, 1});
-      const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
-      const BlockPath<most_rows> sums{waiting + blocks * block_floats, neighbours};
-      if constexpr (!std::is_same_v<Path, SumPath>)
-        if (i + 1 == steps.segments) {
-          Path last = path;
-          static_cast<BlockPath<most_rows>&>(last) = sums;
-          return sum_steps(from, first, count, last);
-        }
-      sum_steps(from, first, count, sums);
-      blocks += 1 - neighbours;
-      first += count;
-    }
-    if constexpr (std::is_same_v<Path, SumPath>)
-      join_sums(Kernel::rows_of(from.rows), waiting, micro_columns, path);
+    const std::size_t all = steps.count(Kernel::depth), panel = all * Kernel::row_floats;
+    b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, all,
+                       Kernel::column_floats);
+    const std::size_t run = block.row / most_rows;
+    constexpr std::size_t parts = Kernel::column_floats / Kernel::row_floats;
+    const float* const fetched = run < parts ? b + (parts + run) * panel : nullptr;
+    if constexpr (Kernel::reads_rows)
+      if (block.row < rows.lying) {
+        const float* const a = rows.place + block.row * rows.stride;
+        const float* const ahead = fetched != nullptr ? fetched : a + most_rows * rows.stride;
+        return Kernel::run_rows(steps, {a, rows.stride, ahead}, b, path);
+      }
+    const float* const a = rows.packed + panels_floats(block.row - rows.lying, Kernel::panel_rows,
+                                                       all, Kernel::row_floats);
+    Kernel::run(rows.count - block.row, steps, a, b, fetched != nullptr ? fetched : a + panel,
+                path);
   }
 
   [[no_unique_address]] Kernel kernel_{};  // what it keeps while the product lasts

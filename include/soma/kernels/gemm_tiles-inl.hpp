@@ -19,12 +19,14 @@
 
 #include <hwy/highway.h>
 
+#include <bit>
 #include <cstddef>
 
 #if SOMA_HAS_BF16_TILES
 HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 static_assert(micro_columns == 2 * tile_floats && tile_lines == tile_floats);
 static_assert(float_lanes == tile_floats);
@@ -58,21 +60,35 @@ class TileKernel {
     b.pack_units<tile_floats, tile_floats>(part, buffer);
   }
 
-  // Of the block of c that begins `rows` rows before the end.
-  static constexpr std::size_t rows_of(std::size_t rows) {
-    return rows > tile_lines ? 2 * tile_lines : tile_lines;
-  }
-  // Of panels that have `all` steps.
-  static HWY_INLINE void run(std::size_t rows, std::size_t steps, std::size_t all, const float* a,
-                             const float* b, const float*, const SumPath& path) {
-    if (rows_of(rows) == 2 * tile_lines)
-      run<2>(steps, all, a, b, path);
+  // The block of c that begins `rows` rows before the end, as MicroKernel::run() has it.
+  static void run(std::size_t rows, const PackedSteps& steps, const float* a, const float* b,
+                  const float*, const SumPath& path) {
+    if (rows > tile_lines)
+      run<2>(steps, a, b, path);
     else
-      run<1>(steps, all, a, b, path);
+      run<1>(steps, a, b, path);
   }
 
  private:
-  // As MicroKernel::run().
+  template <int kTiles>
+  static void run(const PackedSteps& steps, const float* a, const float* b, const SumPath& path) {
+    const std::size_t all = steps.count(depth);
+    if (steps.segments == 1) return run<kTiles>(all, all, a, b, path);
+    constexpr std::size_t block = most_rows * micro_columns;
+    alignas(64) float waiting[std::bit_width(PackedSteps::most_segments) * block];
+    float* to = waiting;
+    for (std::size_t i = 0; i < steps.segments; ++i) {
+      const std::size_t count = steps.count(i, depth);
+      const SumPath part{to, micro_columns, true, static_cast<std::size_t>(std::countr_one(i)),
+                         block};
+      run<kTiles>(count, all, a, b, part);
+      a += count * row_floats;
+      b += count * column_floats;
+      to = part.end() + block;
+    }
+    join_sums(kTiles * tile_lines, waiting, micro_columns, path);
+  }
+  // Some steps of panels that have `all`.
   template <int kTiles>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, std::size_t all,
                                                 const float* HWY_RESTRICT a,
@@ -92,6 +108,21 @@ class TileKernel {
     store<kTiles>(path.sums, path.stride);
     // Tile registers cannot add.
     if (path.addends != 0) join_sums(kTiles * tile_lines, path.sums, path.stride, path);
+  }
+  // The end of a path for sums that are in memory, with rows `stride` floats apart: addends join
+  // them, and the result goes where the path has it.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void join_sums(std::size_t rows, const float* sums,
+                                                      std::size_t stride, const SumPath& path) {
+    const Floats d;
+    float* to = path.sums;
+    for (std::size_t i = 0; i < rows; ++i, sums += stride, to += path.stride)
+      for (std::size_t j = 0; j < micro_columns; j += float_lanes) {
+        FloatVector sum = hn::Load(d, sums + j);
+        float* at = to + j;
+        for (std::size_t addend = 0; addend < path.addends; ++addend)
+          sum = hn::Add(hn::LoadU(d, at -= path.addend_distance), sum);
+        hn::StoreU(sum, d, at);
+      }
   }
 
   template <int kTiles>

@@ -135,12 +135,6 @@ struct GemmWorkspace {
   }
 };
 
-// Steps of k that are packed together: neighbouring segments, or a part of one.
-struct PackedSteps {
-  const std::size_t* bounds;  // segments + 1
-  std::size_t segments;
-};
-
 // Where a tile lies in c, and how its sums lie in the workspace.
 struct GemmTile {
   std::size_t row, column, rows, columns;
