@@ -163,14 +163,14 @@ class OneQuery {
   // row of `keys` = x times the rows of keys or values, turned.
   void multiply_across(const MatrixOperand& rows, std::size_t first, std::size_t keys,
                        const float* x, float* row) {
-    const PackSource lines(rows, args_.keys, rows.row_stride, rows.column_stride);
+    const PackSource lines(rows, args_.keys, args_.width, rows.row_stride, rows.column_stride);
     pack_columns_whole(lines, first, keys, 0, args_.width, *space_.pack, space_.across);
     multiply_row(keys, args_.width, x, space_.across, row, true);
   }
   // sums (+)= weights times the rows of keys or values.
   void add_rows(const MatrixOperand& rows, std::size_t first, std::size_t keys,
                 const float* weights) {
-    const PackSource steps(rows, args_.width, rows.column_stride, rows.row_stride);
+    const PackSource steps(rows, args_.width, args_.keys, rows.column_stride, rows.row_stride);
     pack_columns_whole(steps, 0, args_.width, first, keys, *space_.pack, space_.along);
     multiply_row(args_.width, keys, weights, space_.along, space_.sums, first == 0);
   }

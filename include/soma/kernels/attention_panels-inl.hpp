@@ -131,7 +131,7 @@ static inline void pack_columns_whole(const PackSource& source, std::size_t firs
 // At most pack_depth rows of an operand of `width` columns, and row_padding of zeros.
 static inline void pack_panels(const MatrixOperand& operand, std::size_t width, std::size_t first,
                                std::size_t rows, PackBuffer& buffer, float* out) {
-  const PackSource source(operand, width, operand.column_stride, operand.row_stride);
+  const PackSource source(operand, width, first + rows, operand.column_stride, operand.row_stride);
   pack_columns_whole(source, 0, width, first, rows, buffer, out);
   for (std::size_t i = 0; i < row_padding * micro_columns; i += float_lanes)
     hn::Store(hn::Zero(Floats()), Floats(), out + panel_floats(rows, width) + i);

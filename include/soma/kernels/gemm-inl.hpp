@@ -81,8 +81,8 @@ class Gemm {
   explicit Gemm(const GemmArgs& args)
       : args_(args),
         cut_(args),
-        a_(args.a, args.m, args.a.row_stride, args.a.column_stride),
-        b_(args.b, args.n, args.b.column_stride, args.b.row_stride),
+        a_(args.a, args.m, args.k, args.a.row_stride, args.a.column_stride),
+        b_(args.b, args.n, args.k, args.b.column_stride, args.b.row_stride),
         workspace_(args),
         buffer_(new (workspace_.pack) Buffer),
         evictor_(args) {}

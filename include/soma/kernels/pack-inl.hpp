@@ -174,9 +174,10 @@ class PackSource {
   using Buffer = PackBuffer;
   static constexpr std::size_t most_depth = pack_depth;  // in a call
 
-  PackSource(const MatrixOperand& operand, std::size_t lines, std::size_t line_stride,
-             std::size_t depth_stride)
+  PackSource(const MatrixOperand& operand, std::size_t lines, std::size_t depth,
+             std::size_t line_stride, std::size_t depth_stride)
       : lines_(lines),
+        depth_(depth),
         along_depth_(depth_stride <= line_stride),
         operand_(with_strides(operand, (std::max)(line_stride, depth_stride),
                               (std::min)(line_stride, depth_stride))),
@@ -247,7 +248,8 @@ class PackSource {
     const std::size_t readable = direct ? lines_ - first_line : lines;
     for (std::size_t k = 0; k < depth; k += PackBuffer::rows) {
       const std::size_t rows = (std::min)(PackBuffer::rows, depth - k);
-      const std::size_t ahead = k + rows < depth ? rows : 0;
+      // Rows that are packed next, in another call perhaps; of the last ones, these themselves.
+      const std::size_t ahead = first + k + 2 * rows <= depth_ ? rows : 0;
       const Element* from = read<Element>(first + k, first_line, lines, buffer.values);
       if (!direct)
         for (std::size_t row = 1; row < rows; ++row)
@@ -265,7 +267,7 @@ class PackSource {
     return operand;
   }
 
-  std::size_t lines_;
+  std::size_t lines_, depth_;
   bool along_depth_;
   MatrixOperand operand_;
   RowReader reader_;

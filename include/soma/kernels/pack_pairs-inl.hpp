@@ -104,6 +104,9 @@ namespace {  // internal linkage: units with other flags have their own
 // Codes that packing decodes into.
 struct PairBuffer {
   static constexpr std::size_t rows = 8;  // of lines, at a time
+  // Rows between what is packed and what is fetched. Of 112 lines 16 of them are 72 cache lines:
+  // with 8, gradients of weights that come from memory take 1.01 times as long (AMD Zen 5).
+  static constexpr std::size_t rows_ahead = 16;
   static constexpr std::size_t row_stride = pack_lines + lane_padding;
   static constexpr std::size_t line_stride = 2 * pack_depth + lane_padding;
   static constexpr std::size_t most_width = 32;
@@ -133,9 +136,10 @@ class PairSource {
     }
   }
 
-  PairSource(const MatrixOperand& operand, std::size_t lines, std::size_t line_stride,
-             std::size_t depth_stride)
+  PairSource(const MatrixOperand& operand, std::size_t lines, std::size_t depth,
+             std::size_t line_stride, std::size_t depth_stride)
       : lines_(lines),
+        depth_(depth),
         along_depth_(depth_stride <= line_stride),
         operand_(operand),
         factor_(operand.scale) {
@@ -284,9 +288,9 @@ class PairSource {
         from[row] = read(first + k + row, first_line, lines, buffer,
                          buffer.codes + row * PairBuffer::row_stride);
       from[rows] = nullptr;  // beside an odd last one
-      // The same places of rows that are packed next; of the last ones, of themselves.
-      const std::size_t ahead =
-          direct_ && k + 2 * PairBuffer::rows <= depth ? PairBuffer::rows * operand_.row_stride : 0;
+      // The same places of rows that are packed soon; of the last ones, of themselves.
+      const bool more = first + k + PairBuffer::rows_ahead + rows <= depth_;
+      const std::size_t ahead = direct_ && more ? PairBuffer::rows_ahead * operand_.row_stride : 0;
       float* to = out + k / 2 * kWidth;
       for (std::size_t at = 0; at < lines; at += kLines, to += panel)
         for (std::size_t row = 0; row < rows; row += 2) {
@@ -298,7 +302,7 @@ class PairSource {
     }
   }
 
-  std::size_t lines_;
+  std::size_t lines_, depth_;
   bool along_depth_, direct_, bytes_;
   MatrixOperand operand_;
   float factor_;
