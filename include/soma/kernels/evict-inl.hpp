@@ -150,8 +150,7 @@ class Evictor {
         residual_(args.eviction.residual),
         c_(args.c, args.stream_c),
         pre_activation_(args.eviction.pre_activation),
-        stream_(args.stream_c),
-        in_place_(c_.direct() && !args.stream_c && !eviction_.accumulate &&
+        in_place_(c_.direct() && !c_.streams() && !eviction_.accumulate &&
                   eviction_.residual.data != args.c.data),
         by_blocks_(c_.rounds_to_bf16() && !eviction_.accumulate &&
                    eviction_.pre_activation.data == nullptr &&
@@ -171,7 +170,7 @@ class Evictor {
     const bool whole =
         reinterpret_cast<std::uintptr_t>(codes) % line == 0 && 2 * c_.row_stride() % line == 0;
     return {codes, c_.row_stride(), eviction_.bias != nullptr ? eviction_.bias + column : nullptr,
-            stream_ && whole};
+            c_.streams() && whole};
   }
 
   // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
@@ -204,7 +203,7 @@ class Evictor {
   Eviction eviction_;
   RowReader old_c_, residual_;
   RowWriter c_, pre_activation_;
-  bool stream_, in_place_, by_blocks_;
+  bool in_place_, by_blocks_;
   ChunkBuffer chunk_;
 };
 

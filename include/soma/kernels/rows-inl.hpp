@@ -189,6 +189,7 @@ class RowWriter {
     std::memcpy(buffers_.values, values, count * sizeof(float));
     encode(row, column, buffers_.values, count);
   }
+  bool streams() const { return stream_; }
   void flush() const {
     if (stream_) hwy::FlushStream();
   }
