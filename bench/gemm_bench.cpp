@@ -96,8 +96,8 @@ constexpr Product shapes[] = {
 };
 
 void gemm(benchmark::State& state, const Product& shape, const std::string& target,
-          soma::DType dtype) {
-  auto context = soma::make_context({.threads = 1, .target = target});
+          soma::DType dtype, soma::Math math) {
+  auto context = soma::make_context({.threads = 1, .math = math, .target = target});
   const auto [name, m, n, k, a_transposed, b_transposed, segments] = shape;
   const auto operand = [&](std::size_t rows, std::size_t columns, bool transposed) {
     soma::MatrixOperand matrix;
@@ -179,13 +179,18 @@ const int registered = [] {
   const auto add = [](const std::string& name, auto... arguments) {
     benchmark::RegisterBenchmark(name.c_str(), arguments...)->UseManualTime();
   };
-  for (const Product& shape : shapes) add(shape.name, gemm, shape, "", soma::DType::fp32);
+  for (const Product& shape : shapes)
+    add(shape.name, gemm, shape, "", soma::DType::fp32, soma::Math::fast);
   for (const std::string target : {"AVX2", "SSE4"})
-    add(shapes[0].name + ("/" + target), gemm, shapes[0], target, soma::DType::fp32);
+    add(shapes[0].name + ("/" + target), gemm, shapes[0], target, soma::DType::fp32,
+        soma::Math::fast);
   for (const Product& shape : {shapes[0], shapes[4], shapes[6]})
     for (const soma::DType dtype : {soma::DType::bf16, soma::DType::fp8_e4m3})
-      add(std::string(shape.name) + "/" + std::string(soma::to_string(dtype)), gemm, shape, "",
-          dtype);
+      for (const soma::Math math : {soma::Math::fast, soma::Math::portable}) {
+        const std::string type(soma::to_string(dtype));
+        add(shape.name + ("/" + type) + (math == soma::Math::portable ? "/portable" : ""), gemm,
+            shape, "", dtype, math);
+      }
   for (const std::size_t length : {std::size_t{23}, std::size_t{128}, std::size_t{512}})
     for (const bool backward : {false, true})
       for (const float drop : {0.0f, 0.1f})

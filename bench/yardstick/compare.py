@@ -47,14 +47,19 @@ class Worker:
         self.process.wait()
 
 
+def linear_layers(dtype, threads):
+    """(name, words) of each pass through a layer."""
+    for m, k, n in ((1024, 768, 768), (1024, 768, 3072), (1024, 3072, 768), (4096, 384, 1536), (737, 384, 1536)):
+        for direction in ("forward", "dx", "dw"):
+            for count in (1, threads):
+                yield f"linear/{m}x{k}x{n}/{dtype}/{direction}/{count}", ["linear", m, n, k, dtype, count, direction]
+
+
 def torch_cases(folder, threads):
     """(name, what the ratio is of, steps a measurement, soma's words, PyTorch's words)."""
-    for m, k, n in ((1024, 768, 768), (1024, 768, 3072), (1024, 3072, 768), (4096, 384, 1536), (737, 384, 1536)):
-        for dtype in ("fp32", "bf16"):
-            for direction in ("forward", "dx", "dw"):
-                for count in (1, threads):
-                    words = ["linear", m, n, k, dtype, count, direction]
-                    yield f"linear/{m}x{k}x{n}/{dtype}/{direction}/{count}", "gflops", 1, words, words
+    for dtype in ("fp32", "bf16"):
+        for name, words in linear_layers(dtype, threads):
+            yield name, "gflops", 1, words, words
     for precision, torch_mode in (("fp32", "fp32"), ("bf16_sr", "bf16"), ("bf16", "bf16"), ("bf16_sr", "fp32")):
         yield (f"step/base/8x128 full/{precision} beside {torch_mode}", "gflops", 2,
                ["step", "base", precision, 8, 128, threads, "full"],
@@ -80,6 +85,8 @@ def torch_cases(folder, threads):
 
 def soma_cases(folder, threads):
     """The same, beside other words of soma's."""
+    for (name, ours), (_, theirs) in zip(linear_layers("fp8_e4m3", threads), linear_layers("bf16", threads)):
+        yield name.replace("fp8_e4m3", "fp8_e4m3 beside bf16"), "gflops", 1, ours, theirs
     step = ["step", "base", "fp32", 8, 128, threads, "full"]
     yield f"threads/base 8x128/{threads} beside 1", "gflops", 2, step, [*step[:5], 1, "full"]
     yield f"threads/base 8x128/{8 * threads} beside {threads}", "gflops", 2, [*step[:5], 8 * threads, "full"], step

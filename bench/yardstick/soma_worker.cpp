@@ -221,11 +221,16 @@ int linear(char** arguments) {
   const soma::Tensor x = make(m, k, 1), weight = make(n, k, 2), dy = make(m, n, 3);
   const soma::Operator& layer = context.operators().at("linear");
   const soma::Operator& product = context.operators().at("matmul");
+  // Of 8-bit inputs, too, as between the layers of a model.
+  const soma::DType output = dtype == soma::DType::fp32 ? dtype : soma::DType::bf16;
   const auto work = [&] {
-    if (pass == "forward") soma::run(context, layer, soma::LinearSetting{}, {x, weight});
-    if (pass == "dx") soma::run(context, product, soma::MatmulSetting{}, {dy, weight});
+    if (pass == "forward")
+      soma::run(context, layer, soma::LinearSetting{.output = output}, {x, weight});
+    if (pass == "dx")
+      soma::run(context, product, soma::MatmulSetting{.output = output}, {dy, weight});
     if (pass == "dw")
-      soma::run(context, product, soma::MatmulSetting{.transpose_a = true, .over_rows = true},
+      soma::run(context, product,
+                soma::MatmulSetting{.transpose_a = true, .over_rows = true, .output = output},
                 {dy, x});
   };
   const double operations =

@@ -137,8 +137,9 @@ TEST_CASE("bf16 instructions: types that are exact in bf16", "[unit][gemm]") {
 }
 
 // Rows of a whose pairs have a float's place are read where they lie, in whole blocks of rows, if
-// they are spread over the first-level cache and no segment ends within a pair. Columns in memory
-// are always packed, and every sum is the same chain.
+// they are spread over the first-level cache and no segment ends within a pair. Other rows, and
+// bytes as numbers, are laid behind one another for it. Columns in memory are always packed, and
+// every sum is the same chain.
 TEST_CASE("bf16 instructions: rows that are read where they lie have the bits of packed ones",
           "[unit][gemm]") {
   const std::size_t n = 70;
@@ -178,4 +179,85 @@ TEST_CASE("bf16 instructions: rows that are read where they lie have the bits of
   check(40, 300, 302, 0, {0, 101, 101, 201, 300});  // the third begins within a float's place
   check(40, 300, 302, 0, {0, 100, 203, 203, 300});
   check(40, 4400, 4402, 0, {});  // several blocks of k
+}
+
+TEST_CASE("bf16 instructions: rows of bytes have the bits of packed columns", "[unit][gemm]") {
+  const auto check = [](DType type, std::size_t m, std::size_t k, std::vector<std::size_t> bounds) {
+    INFO(to_string(type) << ", " << m << " rows of " << k);
+    const std::size_t n = 70;
+    Product rows = random_product(m, n, k, std::move(bounds), Layout::contiguous,
+                                  Layout::transposed, type, type);
+    rows.a.operand.scale = 1;
+    std::vector<std::byte> columns(m * k);
+    for (std::size_t i = 0; i < m; ++i)
+      for (std::size_t j = 0; j < k; ++j) columns[j * m + i] = rows.a.bytes[i * k + j];
+    on_every_bf16_target([&](const Context& context, Bf16Products products) {
+      std::vector<float> wanted(m * n), c(m * n);
+      GemmArgs args = rows.args();
+      args.bf16_products = products;
+      args.c = plain_target(c, n);
+      multiply(context, args);
+      args.a.data = columns.data();
+      args.a.row_stride = 1;
+      args.a.column_stride = m;
+      args.c = plain_target(wanted, n);
+      multiply(context, args);
+      CHECK(same_bits(c, wanted));
+    });
+  };
+  for (const DType type : {DType::fp8_e4m3, DType::fp8_e4m3fnuz, DType::int8, DType::uint8})
+    for (const std::size_t m : {13u, 14u, 15u, 57u, 127u})
+      for (const std::size_t k : {2u, 30u, 64u, 65u, 402u, 2048u}) check(type, m, k, {});
+  check(DType::fp8_e5m2, 40, 300, {0, 100, 100, 202, 300});
+  check(DType::fp8_e5m2, 40, 300, {0, 101, 300});
+}
+
+// a has all codes in its first column, which b multiplies by 1, and nothing in the others.
+TEST_CASE("matrix products: every code of an 8-bit type", "[unit][gemm]") {
+  constexpr std::size_t codes = 256;
+  for (const DType type :
+       {DType::fp8_e3m4, DType::fp8_e4m3, DType::fp8_e5m2, DType::fp8_e4m3fn, DType::fp8_e4m3fnuz,
+        DType::fp8_e5m2fnuz, DType::e8m0, DType::int8, DType::uint8})
+    for (const std::size_t k : {1u, 2u, 64u})
+      for (const bool transposed : {false, true}) {
+        INFO(to_string(type) << ", " << k << (transposed ? " columns" : " numbers a row"));
+        std::vector<std::byte> a(codes * k);
+        for (std::size_t code = 0; code < codes; ++code)
+          a[transposed ? code : code * k] = static_cast<std::byte>(code);
+        std::vector<float> one(k), c(codes);
+        std::vector<std::uint16_t> b(k);
+        b[0] = 0x3F80;
+        one[0] = 1;
+        GemmArgs args;
+        args.m = codes, args.n = 1, args.k = k;
+        args.a = {a.data(),
+                  type,
+                  transposed ? 1 : k,
+                  transposed ? codes : 1,
+                  1,
+                  is_floating(type) ? 0 : 3};
+        args.c = plain_target(c, 1);
+        const auto check = [&](const Context& context, bool flushes) {
+          multiply(context, args);
+          for (std::uint32_t code = 0; code < codes; ++code) {
+            INFO("code " << code);
+            float wanted = static_cast<float>(type == DType::int8 ? static_cast<std::int8_t>(code)
+                                                                  : static_cast<int>(code)) -
+                           3;
+            if (is_floating(type)) wanted = decode(format_of(type), code);
+            if (flushes && std::fabs(wanted) < 0x1p-126f) wanted = 0;
+            if (std::isnan(wanted))
+              CHECK(std::isnan(c[code]));
+            else
+              CHECK(c[code] == wanted);
+          }
+        };
+        args.b = {.data = one.data(), .row_stride = 1};
+        on_every_target([&](const Context& context) { check(context, false); });
+        args.b = {.data = b.data(), .dtype = DType::bf16, .row_stride = 1};
+        on_every_bf16_target([&](const Context& context, Bf16Products products) {
+          args.bf16_products = products;
+          check(context, true);
+        });
+      }
 }

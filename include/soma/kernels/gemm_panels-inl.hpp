@@ -77,28 +77,35 @@ class PackedPanels {
     std::size_t first, count, packed;
   };
 
-  // Rows of a that meet the same columns. The first `lying`, whole blocks, are read where they lie
-  // from `place` on, `stride` floats apart; the others are packed.
+  // Rows of a that meet the same columns. The first `lying`, whole blocks, are read one by one from
+  // `place` on, `stride` floats apart; the others are packed.
   struct Rows {
     std::size_t count, lying;
-    const float *place, *packed;
+    const float* place;
+    float* packed;
     std::size_t stride;
   };
 
-  // So many rows of a from `row` on; `out` has room for all of them.
+  // So many rows of a from `row` on; `out` has room for all of them packed. Rows that cannot be
+  // read where they lie are laid there, if that takes no more room: it is less work than packing.
   static Rows take_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
                      Buffer& buffer, float* out) {
     Rows rows{count, 0, nullptr, out, 0};
     if constexpr (Kernel::reads_rows)
-      if (const float* place = a.place(row, steps.bounds[0]);
-          place != nullptr && are_whole(steps) && spread(a.place_stride())) {
-        rows.lying = count / most_rows * most_rows;
-        rows.place = place;
-        rows.stride = a.place_stride();
+      if (are_whole(steps)) {
+        const std::size_t all = steps.count(Kernel::depth), apart = laid_stride(all);
+        const std::size_t whole = count / most_rows * most_rows;
+        if (const float* place = a.place(row, steps.bounds[0]);
+            place != nullptr && spread(a.place_stride())) {
+          rows = {count, whole, place, out, a.place_stride()};
+        } else if (a.can_lay() && most_rows * apart <= Kernel::row_floats * all) {
+          a.lay(row, whole, steps.bounds[0], all * Kernel::depth, apart, out);
+          rows = {count, whole, out, out + whole * apart, apart};
+        }
       }
     const std::size_t rest = count - rows.lying;
-    pack(steps, row + rows.lying, {0, rest, rest}, Kernel::panel_rows, Kernel::row_floats, out,
-         [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
+    pack(steps, row + rows.lying, {0, rest, rest}, Kernel::panel_rows, Kernel::row_floats,
+         rows.packed, [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
     return rows;
   }
   // Columns of b from `column` on.
@@ -148,6 +155,11 @@ class PackedPanels {
     const std::size_t behind = stride * sizeof(float) % way_bytes;
     const std::size_t apart = (std::min)(behind, way_bytes - behind);
     return (most_rows - 1) * apart >= line_floats * sizeof(float);
+  }
+  // Floats between rows that are laid one behind another: whole cache lines.
+  static constexpr std::size_t laid_stride(std::size_t steps) {
+    const std::size_t stride = round_up_to(steps, line_floats);
+    return spread(stride) ? stride : stride + line_floats;
   }
   // Whether no segment ends within a step.
   static bool are_whole(const PackedSteps& steps) {

@@ -10,6 +10,7 @@
 #endif
 
 #include <soma/base/config.hpp>
+#include <soma/kernels/byte_rows-inl.hpp>
 #include <soma/kernels/gemm_micro-inl.hpp>
 #include <soma/kernels/rows-inl.hpp>
 
@@ -40,10 +41,8 @@ struct PackPart {
   std::size_t panel;
 };
 
-// Elements are packed from where they lie if they are fp32 or bf16, whose codes are the upper
-// halves of fp32 numbers. Everything else is decoded to fp32 first.
-using Bf16Code = std::uint16_t;
-
+// Elements are packed from where they lie if they are fp32 or bf16. Bytes become bf16 first, where
+// that is quick and exact, and everything else fp32.
 HWY_INLINE FloatVector widened(FloatVector values) { return values; }
 HWY_INLINE FloatVector widened(hn::Vec<hn::Rebind<Bf16Code, Floats>> codes) {
   const hn::RebindToUnsigned<Floats> du;
@@ -146,13 +145,14 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_rows_panel(const Element* rows, s
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Floats that packing decodes into.
+// Numbers that packing decodes into.
 struct PackBuffer {
   static constexpr std::size_t rows = 8;  // of lines, at a time
   static constexpr std::size_t row_stride = pack_lines + lane_padding;
   static constexpr std::size_t line_stride = pack_depth + lane_padding;
   static constexpr std::size_t most_width = 32;
   alignas(64) float values[most_width * line_stride];
+  alignas(64) Bf16Code codes[most_width * line_stride];
   // A line that is not there.
   alignas(64) static constexpr float no_values[pack_depth] = {};
   alignas(64) static constexpr Bf16Code no_codes[pack_depth] = {};
@@ -183,7 +183,10 @@ class PackSource {
                               (std::min)(line_stride, depth_stride))),
         reader_(operand_),
         plain_bf16_(operand.dtype == DType::bf16 && operand_.column_stride == 1 &&
-                    operand.scale == 1) {}
+                    operand.scale == 1) {
+    if (ByteRows::quick && operand.scale == 1 && ByteRows::take(operand_))
+      bytes_ = ByteRows(operand_);
+  }
 
   // What sums of these elements are multiplied by: nothing is left out.
   static constexpr float factor() { return 1; }
@@ -203,36 +206,50 @@ class PackSource {
   template <std::size_t kLines, std::size_t kWidth>
   void pack(const PackPart& part, PackBuffer& buffer) const {
     static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PackBuffer::most_width);
-    if (along_depth_ && plain_bf16_)
+    const bool in_bf16 = plain_bf16_ || bytes_.present();
+    if (along_depth_ && in_bf16)
       pack_along_depth<kLines, kWidth, Bf16Code>(part, buffer);
     else if (along_depth_)
       pack_along_depth<kLines, kWidth, float>(part, buffer);
-    else if (plain_bf16_)
+    else if (in_bf16)
       pack_along_lines<kLines, kWidth, Bf16Code>(part, buffer);
     else
       pack_along_lines<kLines, kWidth, float>(part, buffer);
   }
 
  private:
-  // Elements of a row (a line along its depth, or the lines of one step of k), where they lie or
-  // decoded into the buffer.
+  // Elements of rows (lines along their depth, or the lines of steps of k): the first of them,
+  // where they lie or decoded into the buffer. `stride`: from one to the next there.
   template <class Element>
-  const Element* read(std::size_t row, std::size_t column, std::size_t count, float* buffer) const {
-    if constexpr (std::is_same_v<Element, float>)
-      return reader_.read(row, column, count, buffer);
-    else
-      return static_cast<const Element*>(operand_.data) + row * operand_.row_stride + column;
+  const Element* read(const RowsPart& part, std::size_t stride, PackBuffer& buffer) const {
+    if constexpr (std::is_same_v<Element, float>) {
+      for (std::size_t i = 1; i < part.rows && !reader_.direct(); ++i)
+        reader_.read(part.row + i, part.column, part.count, buffer.values + i * stride);
+      return reader_.read(part.row, part.column, part.count, buffer.values);
+    } else {
+      if (plain_bf16_)
+        return static_cast<const Element*>(operand_.data) + part.row * operand_.row_stride +
+               part.column;
+      bytes_.read(part, buffer.codes, stride);
+      return buffer.codes;
+    }
+  }
+  // Whether they lie where they are read.
+  template <class Element>
+  bool direct() const {
+    return std::is_same_v<Element, float> ? reader_.direct() : plain_bf16_;
   }
 
   template <std::size_t kLines, std::size_t kWidth, class Element>
   void pack_along_depth(const PackPart& part, PackBuffer& buffer) const {
+    const std::size_t stride = direct<Element>() ? operand_.row_stride : PackBuffer::line_stride;
     float* out = part.out;
     for (std::size_t at = 0; at < part.lines; at += kLines, out += part.panel) {
       const Element* from[kWidth];
       const std::size_t present = (std::min)(kLines, part.lines - at);
-      for (std::size_t line = 0; line < present; ++line)
-        from[line] = read<Element>(part.first_line + at + line, part.first, part.depth,
-                                   buffer.values + line * PackBuffer::line_stride);
+      const Element* const first = read<Element>(
+          {part.first_line + at, present, part.first, part.depth}, PackBuffer::line_stride, buffer);
+      for (std::size_t line = 0; line < present; ++line) from[line] = first + line * stride;
       for (std::size_t line = present; line < kWidth; ++line)
         from[line] = PackBuffer::zeros<Element>();
       pack_lines_panel<kWidth>(from, part.depth, out);
@@ -242,19 +259,16 @@ class PackSource {
   template <std::size_t kLines, std::size_t kWidth, class Element>
   void pack_along_lines(const PackPart& part, PackBuffer& buffer) const {
     const auto [first_line, lines, first, depth, out, panel] = part;
-    const bool direct = !std::is_same_v<Element, float> || reader_.direct();
-    const std::size_t stride = direct ? operand_.row_stride : PackBuffer::row_stride;
+    const std::size_t stride = direct<Element>() ? operand_.row_stride : PackBuffer::row_stride;
     // Lines behind those asked for may be read too: they fill places that nothing is made of.
-    const std::size_t readable = direct ? lines_ - first_line : lines;
+    const std::size_t readable = direct<Element>() ? lines_ - first_line : lines;
     for (std::size_t k = 0; k < depth; k += PackBuffer::rows) {
       const std::size_t rows = (std::min)(PackBuffer::rows, depth - k);
       // Rows that are packed next, in another call perhaps; of the last ones, these themselves.
       const std::size_t ahead = first + k + 2 * rows <= depth_ ? rows : 0;
-      const Element* from = read<Element>(first + k, first_line, lines, buffer.values);
-      if (!direct)
-        for (std::size_t row = 1; row < rows; ++row)
-          reader_.read(first + k + row, first_line, lines,
-                       buffer.values + row * PackBuffer::row_stride);
+      if (bytes_.present()) bytes_.fetch({first + k + ahead, rows, first_line, lines});
+      const Element* const from =
+          read<Element>({first + k, rows, first_line, lines}, PackBuffer::row_stride, buffer);
       float* to = out + k * kWidth;
       for (std::size_t at = 0; at < lines; at += kLines, to += panel)
         pack_rows_panel<kWidth>(from + at, stride, readable - at, rows, ahead, to);
@@ -272,6 +286,7 @@ class PackSource {
   MatrixOperand operand_;
   RowReader reader_;
   bool plain_bf16_;
+  ByteRows bytes_;
 };
 
 }  // namespace

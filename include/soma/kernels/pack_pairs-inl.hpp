@@ -9,6 +9,7 @@
 #endif
 
 #include <soma/base/config.hpp>
+#include <soma/kernels/byte_rows-inl.hpp>
 #include <soma/kernels/pack-inl.hpp>
 #include <soma/kernels/rows-inl.hpp>
 
@@ -24,42 +25,6 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// The upper halves of numbers that bf16 holds exactly. Writes whole vectors.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void upper_halves(const float* values, std::size_t count,
-                                                       Bf16Code* codes) {
-  const Floats d;
-  const hn::RebindToUnsigned<Floats> du;
-  const hn::Rebind<Bf16Code, Floats> narrow;
-  for (std::size_t i = 0; i < count; i += float_lanes)
-    hn::StoreU(
-        hn::TruncateTo(narrow, hn::ShiftRight<16>(hn::BitCast(du, hn::LoadU(d, values + i)))),
-        narrow, codes + i);
-}
-
-// codes[i] = table[from[i]], for all 256 codes of an 8-bit type.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void look_up_codes(const Bf16Code* table,
-                                                        const std::byte* from, std::size_t count,
-                                                        Bf16Code* codes) {
-  std::size_t i = 0;
-#if SOMA_HAS_BF16_DOT
-  // A quarter of the table is two vectors; Highway 1.0.3 has no look-up of 16-bit lanes.
-  const auto quarter = [table](std::size_t number, __m512i index) HWY_ATTR {
-    return _mm512_permutex2var_epi16(_mm512_load_si512(table + 64 * number), index,
-                                     _mm512_load_si512(table + 64 * number + 32));
-  };
-  for (; i + 32 <= count; i += 32) {
-    const __m512i index = _mm512_cvtepu8_epi16(
-        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i)));  // its lowest 6 bits count
-    const __mmask32 odd = _mm512_test_epi16_mask(index, _mm512_set1_epi16(64));
-    const __mmask32 upper = _mm512_test_epi16_mask(index, _mm512_set1_epi16(128));
-    const __m512i low = _mm512_mask_blend_epi16(odd, quarter(0, index), quarter(1, index));
-    const __m512i high = _mm512_mask_blend_epi16(odd, quarter(2, index), quarter(3, index));
-    _mm512_storeu_si512(codes + i, _mm512_mask_blend_epi16(upper, low, high));
-  }
-#endif
-  for (; i < count; ++i) codes[i] = table[std::to_integer<std::size_t>(from[i])];
-}
 
 // One panel from lines that are adjacent along k: pairs lie side by side already, so they are
 // turned as floats are.
@@ -125,15 +90,8 @@ class PairSource {
   static constexpr std::size_t most_depth = 2 * pack_depth;  // in a call
 
   static bool takes(const MatrixOperand& operand) {
-    switch (operand.dtype) {
-      case DType::bf16:
-        return operand.scale == 1;
-      case DType::int8:
-      case DType::uint8:
-        return -128 <= operand.zero_point && operand.zero_point <= 128;
-      default:
-        return is_floating(operand.dtype) && size_of(operand.dtype) == 1;
-    }
+    if (operand.dtype == DType::bf16) return operand.scale == 1;
+    return ByteRows::are_exact(operand);
   }
 
   PairSource(const MatrixOperand& operand, std::size_t lines, std::size_t depth,
@@ -148,8 +106,7 @@ class PairSource {
     operand_.scale = 1;
     reader_ = RowReader(operand_);
     direct_ = operand.dtype == DType::bf16 && operand_.column_stride == 1;
-    bytes_ = size_of(operand.dtype) == 1 && operand_.column_stride == 1;
-    if (bytes_) make_table();
+    if (ByteRows::take(operand_)) bytes_ = ByteRows(operand_);
   }
 
   float factor() const { return factor_; }
@@ -164,6 +121,17 @@ class PairSource {
     return reinterpret_cast<const float*>(first + line * operand_.row_stride);
   }
   std::size_t place_stride() const { return operand_.row_stride / 2; }
+
+  // Whether lay() can put lines one behind another, as place() would have them: `depth` steps from
+  // `first` on, `stride` floats apart.
+  bool can_lay() const { return along_depth_ && (direct_ || bytes_.present()); }
+  void lay(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+           std::size_t stride, float* out) const {
+    auto* codes = reinterpret_cast<Bf16Code*>(out);
+    if (bytes_.present()) return bytes_.read({first_line, lines, first, depth}, codes, 2 * stride);
+    for (std::size_t line = 0; line < lines; ++line, codes += 2 * stride)
+      std::memcpy(codes, codes_at(first_line + line, first), depth * sizeof(Bf16Code));
+  }
 
   // Panels one behind the other.
   template <std::size_t kLines, std::size_t kWidth>
@@ -198,41 +166,37 @@ class PairSource {
   void pack_blocks(const PackPart& part, PairBuffer& buffer) const {
     if (!along_depth_) pack_units<kSide, kSide>(part, buffer);
     float* out = part.out;
-    for (std::size_t at = 0; at < part.lines; at += kSide, out += part.panel)
-      if (along_depth_)
-        for (std::size_t line = 0; line < kSide; ++line)
-          copy_line<kSide>(at + line < part.lines ? read(part.first_line + at + line, part.first,
-                                                         part.depth, buffer, buffer.codes)
-                                                  : buffer.zeros,
-                           part.depth, out + line * kSide);
-      else
+    for (std::size_t at = 0; at < part.lines; at += kSide, out += part.panel) {
+      if (!along_depth_) {
         for (std::size_t k = 0; k < part.depth; k += 2 * kSide)
           turn_block<kSide>(out + k / 2 * kSide);
+        continue;
+      }
+      const Bf16Code* from[kSide];
+      const std::size_t present = (std::min)(kSide, part.lines - at);
+      read({part.first_line + at, present, part.first, part.depth}, PairBuffer::line_stride, buffer,
+           from);
+      for (std::size_t line = 0; line < kSide; ++line)
+        copy_line<kSide>(line < present ? from[line] : buffer.zeros, part.depth,
+                         out + line * kSide);
+    }
   }
 
  private:
-  // Codes of a row, where they lie or decoded.
-  const Bf16Code* read(std::size_t row, std::size_t column, std::size_t count, PairBuffer& buffer,
-                       Bf16Code* codes) const {
-    if (direct_)
-      return static_cast<const Bf16Code*>(operand_.data) + row * operand_.row_stride + column;
-    if (bytes_)
-      look_up_codes(
-          table_, static_cast<const std::byte*>(operand_.data) + row * operand_.row_stride + column,
-          count, codes);
-    else
-      upper_halves(reader_.read(row, column, count, buffer.values.values), count, codes);
-    return codes;
+  // Codes of rows: from[i] of the i-th, where they lie or decoded into the buffer, `stride` apart.
+  void read(const RowsPart& part, std::size_t stride, PairBuffer& buffer,
+            const Bf16Code** from) const {
+    for (std::size_t i = 0; i < part.rows; ++i)
+      from[i] = direct_ ? codes_at(part.row + i, part.column) : buffer.codes + i * stride;
+    if (direct_) return;
+    if (bytes_.present()) return bytes_.read(part, buffer.codes, stride);
+    for (std::size_t i = 0; i < part.rows; ++i)
+      upper_halves(reader_.read(part.row + i, part.column, part.count, buffer.values.values),
+                   part.count, buffer.codes + i * stride);
   }
 
-  // The bf16 number of each code of an 8-bit type.
-  void make_table() {
-    std::byte all[256];
-    for (int code = 0; code < 256; ++code) all[code] = static_cast<std::byte>(code);
-    MatrixOperand every = operand_;
-    every.data = all;
-    alignas(64) float values[256];
-    upper_halves(RowReader(every).read(0, 0, 256, values), 256, table_);
+  const Bf16Code* codes_at(std::size_t row, std::size_t column) const {
+    return static_cast<const Bf16Code*>(operand_.data) + row * operand_.row_stride + column;
   }
 
   // A line of blocks that lie kLines^2 apart.
@@ -268,9 +232,8 @@ class PairSource {
     for (std::size_t at = 0; at < part.lines; at += kLines, out += part.panel) {
       const Bf16Code* from[kWidth];
       const std::size_t present = (std::min)(kLines, part.lines - at);
-      for (std::size_t line = 0; line < present; ++line)
-        from[line] = read(part.first_line + at + line, part.first, part.depth, buffer,
-                          buffer.codes + line * PairBuffer::line_stride);
+      read({part.first_line + at, present, part.first, part.depth}, PairBuffer::line_stride, buffer,
+           from);
       for (std::size_t line = present; line < kWidth; ++line) from[line] = buffer.zeros;
       pack_pair_lines_panel<kWidth>(from, part.depth, out);
     }
@@ -284,12 +247,12 @@ class PairSource {
     for (std::size_t k = 0; k < depth; k += PairBuffer::rows) {
       const std::size_t rows = (std::min)(PairBuffer::rows, depth - k);
       const Bf16Code* from[PairBuffer::rows + 1];
-      for (std::size_t row = 0; row < rows; ++row)
-        from[row] = read(first + k + row, first_line, lines, buffer,
-                         buffer.codes + row * PairBuffer::row_stride);
-      from[rows] = nullptr;  // beside an odd last one
       // The same places of rows that are packed soon; of the last ones, of themselves.
       const bool more = first + k + PairBuffer::rows_ahead + rows <= depth_;
+      if (bytes_.present() && more)
+        bytes_.fetch({first + k + PairBuffer::rows_ahead, rows, first_line, lines});
+      read({first + k, rows, first_line, lines}, PairBuffer::row_stride, buffer, from);
+      from[rows] = nullptr;  // beside an odd last one
       const std::size_t ahead = direct_ && more ? PairBuffer::rows_ahead * operand_.row_stride : 0;
       float* to = out + k / 2 * kWidth;
       for (std::size_t at = 0; at < lines; at += kLines, to += panel)
@@ -303,11 +266,11 @@ class PairSource {
   }
 
   std::size_t lines_, depth_;
-  bool along_depth_, direct_, bytes_;
+  bool along_depth_, direct_;
   MatrixOperand operand_;
   float factor_;
   RowReader reader_;
-  alignas(64) Bf16Code table_[256];
+  ByteRows bytes_;
 };
 
 }  // namespace
