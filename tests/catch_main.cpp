@@ -14,8 +14,10 @@ using Listener = Catch::TestEventListenerBase;
 #endif
 
 #include <cstdint>
+#include <cstdlib>
 #include <iostream>
 #include <string>
+#include <thread>
 
 namespace soma_test {
 
@@ -25,11 +27,20 @@ std::uint64_t cases_run = 0;
 std::uint64_t cases_skipped = 0;
 std::uint64_t cases_failed = 0;
 bool skipped_now = false;
+const std::thread::id main_thread = std::this_thread::get_id();
 
 class Count : public Listener {
  public:
   using Listener::Listener;
   void testCaseStarting(const Catch::TestCaseInfo&) override { skipped_now = false; }
+  // Catch2 counts without a lock: two threads at once would end the program in one run of fifty.
+  void assertionStarting(const Catch::AssertionInfo& assertion) override {
+    if (std::this_thread::get_id() == main_thread) return;
+    std::cerr << assertion.lineInfo.file << ':' << assertion.lineInfo.line << ": "
+              << assertion.macroName
+              << " on a thread of its own; keep what it found and check it after the join\n";
+    std::abort();
+  }
   void testCaseEnded(const Catch::TestCaseStats& stats) override {
     const bool failed = stats.totals.assertions.failed > 0 || stats.totals.testCases.failed > 0;
     ++cases_run;

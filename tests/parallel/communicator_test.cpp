@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "catch.hpp"
+#include "parallel/checks.hpp"
 #include "parallel/ranks.hpp"
 #include "support/errors.hpp"
 
@@ -86,7 +87,7 @@ TEST_CASE("a rank that hangs is an error after the time limit, by name", "[commu
       return;
     }
     c.set_time_limit(0.05);
-    CHECK(c.time_limit() == 0.05);
+    require(c.time_limit() == 0.05, "time limit");
     c.receive(1, 7, four);
   });
   CHECK(says(messages[0], "the message from rank 1 to rank 0 with tag 7 is not over after"));

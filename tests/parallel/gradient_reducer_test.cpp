@@ -3,6 +3,7 @@
 #include <soma/parallel/gradient_reducer.hpp>
 #include <soma/soma.hpp>
 
+#include "parallel/checks.hpp"
 #include "parallel/ranks.hpp"
 
 #include "catch.hpp"
@@ -59,12 +60,14 @@ TEST_CASE("dense gradients: in the tree, with what is left to do, addend by adde
           reducer.receive(b, rounded);
           reducer.receive(a, {numbers(context, {1, 0}), {}});
           reducer.finish();
-          CHECK(list_of<float>(a.gradient().values) == std::vector<float>{0x1p24f + 6, 0});
-          CHECK(b.gradient().values.dtype() == DType::bf16);
+          require(list_of<float>(a.gradient().values) == std::vector<float>{0x1p24f + 6, 0},
+                  "sum of two addends of four ranks");
+          require(b.gradient().values.dtype() == DType::bf16, "type of the stored sum");
           // 3 + 9 * 2^-9 is 3.017...: between 3.015625 and 3.03125, which are apart by 2^-6.
-          CHECK(static_cast<float>(b.gradient().values.data<soma::bf16>()[0]) == 3.015625f);
+          require(static_cast<float>(b.gradient().values.data<soma::bf16>()[0]) == 3.015625f,
+                  "sum times its factor, rounded once");
         }
-        CHECK(reducer.times().total >= reducer.times().waited);
+        require(reducer.times().total >= reducer.times().waited, "times");
       });
 }
 
@@ -80,13 +83,14 @@ TEST_CASE("a summed bucket is given away before the end", "[unit]") {
       Gradient addend{Tensor::full(context, Shape{count}, 1.0f), {}};
       addend.stored = DType::bf16;
       reducer.receive(weight, std::move(addend));
-      CHECK(weight.gradient().values.dtype() == DType::bf16);
+      require(weight.gradient().values.dtype() == DType::bf16, "type of the stored sum");
     }
     // All in bf16, and a few of them in fp32.
-    CHECK(context.memory_use().peak_bytes - before < (parameters / 2 + 8) * count * sizeof(float));
+    require(context.memory_use().peak_bytes - before < (parameters / 2 + 8) * count * sizeof(float),
+            "peak memory");
     reducer.finish();
     for (const Var& weight : weights)
-      CHECK(static_cast<float>(weight.gradient().values.data<soma::bf16>()[7]) == 1);
+      require(static_cast<float>(weight.gradient().values.data<soma::bf16>()[7]) == 1, "sum");
   });
 }
 
@@ -104,8 +108,10 @@ TEST_CASE("sparse gradients: the rows of all ranks", "[unit]") {
     reducer.receive(table, {values, Tensor::from(context, std::span<const std::int64_t>(own),
                                                  Shape{own.size()})});
     reducer.finish();
-    CHECK(list_of<std::int64_t>(table.gradient().rows) == std::vector<std::int64_t>{0, 1, 5, 7});
-    CHECK(list_of<float>(table.gradient().values) == std::vector<float>{0, 1, 1, 1, 15, 3, 7, 1});
+    require(list_of<std::int64_t>(table.gradient().rows) == std::vector<std::int64_t>{0, 1, 5, 7},
+            "rows of all ranks");
+    require(list_of<float>(table.gradient().values) == std::vector<float>{0, 1, 1, 1, 15, 3, 7, 1},
+            "sums of these rows");
   });
 }
 
