@@ -17,6 +17,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -62,30 +63,25 @@ class ByteRows {
   static constexpr bool quick = SOMA_HAS_BF16_DOT;
 
   ByteRows() = default;  // not present()
-  explicit ByteRows(const MatrixOperand& operand)
+  // Of `rows` rows.
+  ByteRows(const MatrixOperand& operand, std::size_t rows)
       : present_(true),
         first_(static_cast<const std::byte*>(operand.data)),
-        stride_(operand.row_stride) {
+        stride_(operand.row_stride),
+        last_(rows - 1) {
     make_table(operand);
   }
 
   bool present() const { return present_; }
 
-  // To rows `stride` numbers apart.
-  void read(const RowsPart& part, Bf16Code* numbers, std::size_t stride) const {
+  // To rows `stride` numbers apart. The same columns of rows `ahead` of them, for a read() soon,
+  // are fetched meanwhile, line by line: asked for all at once, they are in the way of what is read
+  // now (0.93 to 0.96 of the speed of a weight gradient over 4,096 tokens, AMD Zen 5).
+  void read(const RowsPart& part, std::size_t ahead, Bf16Code* numbers, std::size_t stride) const {
     if (has_sign_)
-      look_up<true>(part, numbers, stride);
+      look_up<true>(part, ahead, numbers, stride);
     else
-      look_up<false>(part, numbers, stride);
-  }
-  // For a read() soon.
-  void fetch(const RowsPart& part) const {
-    constexpr std::size_t line = 64;
-    for (std::size_t row = 0; row < part.rows; ++row) {
-      const std::byte* const from = at(part.row + row, part.column);
-      for (std::size_t i = 0; i < part.count; i += line) hwy::Prefetch(from + i);
-      hwy::Prefetch(from + part.count - 1);
-    }
+      look_up<false>(part, ahead, numbers, stride);
   }
 
  private:
@@ -111,7 +107,8 @@ class ByteRows {
   // `kSign`: the upper half of the table is the lower one with a sign, which makes two of the four
   // look-ups: 58 codes a nanosecond instead of 35 (AMD Zen 5).
   template <bool kSign>
-  HWY_NOINLINE void look_up(const RowsPart& part, Bf16Code* numbers, std::size_t stride) const {
+  HWY_NOINLINE void look_up(const RowsPart& part, std::size_t ahead, Bf16Code* numbers,
+                            std::size_t stride) const {
 #if SOMA_HAS_BF16_DOT
     constexpr std::size_t lanes = 32;  // Highway 1.0.3 has no look-up of 16-bit lanes
     __m512i table[codes / lanes];
@@ -138,7 +135,10 @@ class ByteRows {
     const auto rest = static_cast<__mmask32>((std::uint64_t{1} << (part.count - whole)) - 1);
     for (std::size_t row = 0; row < part.rows; ++row, numbers += stride) {
       const std::byte* const from = at(part.row + row, part.column);
+      const std::byte* const fetched = at((std::min)(part.row + row + ahead, last_), part.column);
+      hwy::Prefetch(fetched + part.count - 1);
       for (std::size_t i = 0; i < whole; i += lanes) {
+        hwy::Prefetch(fetched + i);
         const auto* const bytes = reinterpret_cast<const __m256i*>(from + i);
         _mm512_storeu_si512(numbers + i, numbers_of(_mm256_loadu_si256(bytes)));
       }
@@ -147,6 +147,7 @@ class ByteRows {
                                  numbers_of(_mm256_maskz_loadu_epi8(rest, from + whole)));
     }
 #else
+    static_cast<void>(ahead);
     for (std::size_t row = 0; row < part.rows; ++row, numbers += stride) {
       const std::byte* const from = at(part.row + row, part.column);
       for (std::size_t i = 0; i < part.count; ++i)
@@ -157,7 +158,7 @@ class ByteRows {
 
   bool present_ = false, has_sign_ = false;
   const std::byte* first_ = nullptr;
-  std::size_t stride_ = 0;
+  std::size_t stride_ = 0, last_ = 0;
   alignas(64) Bf16Code table_[codes];
 };
 

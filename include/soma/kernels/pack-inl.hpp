@@ -185,7 +185,7 @@ class PackSource {
         plain_bf16_(operand.dtype == DType::bf16 && operand_.column_stride == 1 &&
                     operand.scale == 1) {
     if (ByteRows::quick && operand.scale == 1 && ByteRows::take(operand_))
-      bytes_ = ByteRows(operand_);
+      bytes_ = ByteRows(operand_, along_depth_ ? lines : depth);
   }
 
   // What sums of these elements are multiplied by: nothing is left out.
@@ -219,9 +219,11 @@ class PackSource {
 
  private:
   // Elements of rows (lines along their depth, or the lines of steps of k): the first of them,
-  // where they lie or decoded into the buffer. `stride`: from one to the next there.
+  // where they lie or decoded into the buffer. `stride`: from one to the next there. Of bytes, rows
+  // `ahead` of them are fetched.
   template <class Element>
-  const Element* read(const RowsPart& part, std::size_t stride, PackBuffer& buffer) const {
+  const Element* read(const RowsPart& part, std::size_t ahead, std::size_t stride,
+                      PackBuffer& buffer) const {
     if constexpr (std::is_same_v<Element, float>) {
       for (std::size_t i = 1; i < part.rows && !reader_.direct(); ++i)
         reader_.read(part.row + i, part.column, part.count, buffer.values + i * stride);
@@ -230,7 +232,7 @@ class PackSource {
       if (plain_bf16_)
         return static_cast<const Element*>(operand_.data) + part.row * operand_.row_stride +
                part.column;
-      bytes_.read(part, buffer.codes, stride);
+      bytes_.read(part, ahead, buffer.codes, stride);
       return buffer.codes;
     }
   }
@@ -247,8 +249,9 @@ class PackSource {
     for (std::size_t at = 0; at < part.lines; at += kLines, out += part.panel) {
       const Element* from[kWidth];
       const std::size_t present = (std::min)(kLines, part.lines - at);
-      const Element* const first = read<Element>(
-          {part.first_line + at, present, part.first, part.depth}, PackBuffer::line_stride, buffer);
+      const Element* const first =
+          read<Element>({part.first_line + at, present, part.first, part.depth}, kLines,
+                        PackBuffer::line_stride, buffer);
       for (std::size_t line = 0; line < present; ++line) from[line] = first + line * stride;
       for (std::size_t line = present; line < kWidth; ++line)
         from[line] = PackBuffer::zeros<Element>();
@@ -266,9 +269,8 @@ class PackSource {
       const std::size_t rows = (std::min)(PackBuffer::rows, depth - k);
       // Rows that are packed next, in another call perhaps; of the last ones, these themselves.
       const std::size_t ahead = first + k + 2 * rows <= depth_ ? rows : 0;
-      if (bytes_.present()) bytes_.fetch({first + k + ahead, rows, first_line, lines});
       const Element* const from =
-          read<Element>({first + k, rows, first_line, lines}, PackBuffer::row_stride, buffer);
+          read<Element>({first + k, rows, first_line, lines}, rows, PackBuffer::row_stride, buffer);
       float* to = out + k * kWidth;
       for (std::size_t at = 0; at < lines; at += kLines, to += panel)
         pack_rows_panel<kWidth>(from + at, stride, readable - at, rows, ahead, to);

@@ -72,6 +72,7 @@ struct PairBuffer {
   // Rows between what is packed and what is fetched. Of 112 lines 16 of them are 72 cache lines:
   // with 8, gradients of weights that come from memory take 1.01 times as long (AMD Zen 5).
   static constexpr std::size_t rows_ahead = 16;
+  static constexpr std::size_t lines_ahead = 4;  // the same for lines that are laid, which are long
   static constexpr std::size_t row_stride = pack_lines + lane_padding;
   static constexpr std::size_t line_stride = 2 * pack_depth + lane_padding;
   static constexpr std::size_t most_width = 32;
@@ -106,7 +107,7 @@ class PairSource {
     operand_.scale = 1;
     reader_ = RowReader(operand_);
     direct_ = operand.dtype == DType::bf16 && operand_.column_stride == 1;
-    if (ByteRows::take(operand_)) bytes_ = ByteRows(operand_);
+    if (ByteRows::take(operand_)) bytes_ = ByteRows(operand_, along_depth_ ? lines : depth);
   }
 
   float factor() const { return factor_; }
@@ -128,7 +129,9 @@ class PairSource {
   void lay(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
            std::size_t stride, float* out) const {
     auto* codes = reinterpret_cast<Bf16Code*>(out);
-    if (bytes_.present()) return bytes_.read({first_line, lines, first, depth}, codes, 2 * stride);
+    if (bytes_.present())
+      return bytes_.read({first_line, lines, first, depth}, PairBuffer::lines_ahead, codes,
+                         2 * stride);
     for (std::size_t line = 0; line < lines; ++line, codes += 2 * stride)
       std::memcpy(codes, codes_at(first_line + line, first), depth * sizeof(Bf16Code));
   }
@@ -174,8 +177,8 @@ class PairSource {
       }
       const Bf16Code* from[kSide];
       const std::size_t present = (std::min)(kSide, part.lines - at);
-      read({part.first_line + at, present, part.first, part.depth}, PairBuffer::line_stride, buffer,
-           from);
+      read({part.first_line + at, present, part.first, part.depth}, kSide, PairBuffer::line_stride,
+           buffer, from);
       for (std::size_t line = 0; line < kSide; ++line)
         copy_line<kSide>(line < present ? from[line] : buffer.zeros, part.depth,
                          out + line * kSide);
@@ -184,12 +187,13 @@ class PairSource {
 
  private:
   // Codes of rows: from[i] of the i-th, where they lie or decoded into the buffer, `stride` apart.
-  void read(const RowsPart& part, std::size_t stride, PairBuffer& buffer,
+  // Of bytes, rows `ahead` of them are fetched.
+  void read(const RowsPart& part, std::size_t ahead, std::size_t stride, PairBuffer& buffer,
             const Bf16Code** from) const {
     for (std::size_t i = 0; i < part.rows; ++i)
       from[i] = direct_ ? codes_at(part.row + i, part.column) : buffer.codes + i * stride;
     if (direct_) return;
-    if (bytes_.present()) return bytes_.read(part, buffer.codes, stride);
+    if (bytes_.present()) return bytes_.read(part, ahead, buffer.codes, stride);
     for (std::size_t i = 0; i < part.rows; ++i)
       upper_halves(reader_.read(part.row + i, part.column, part.count, buffer.values.values),
                    part.count, buffer.codes + i * stride);
@@ -232,8 +236,8 @@ class PairSource {
     for (std::size_t at = 0; at < part.lines; at += kLines, out += part.panel) {
       const Bf16Code* from[kWidth];
       const std::size_t present = (std::min)(kLines, part.lines - at);
-      read({part.first_line + at, present, part.first, part.depth}, PairBuffer::line_stride, buffer,
-           from);
+      read({part.first_line + at, present, part.first, part.depth}, kLines, PairBuffer::line_stride,
+           buffer, from);
       for (std::size_t line = present; line < kWidth; ++line) from[line] = buffer.zeros;
       pack_pair_lines_panel<kWidth>(from, part.depth, out);
     }
@@ -247,13 +251,12 @@ class PairSource {
     for (std::size_t k = 0; k < depth; k += PairBuffer::rows) {
       const std::size_t rows = (std::min)(PairBuffer::rows, depth - k);
       const Bf16Code* from[PairBuffer::rows + 1];
-      // The same places of rows that are packed soon; of the last ones, of themselves.
-      const bool more = first + k + PairBuffer::rows_ahead + rows <= depth_;
-      if (bytes_.present() && more)
-        bytes_.fetch({first + k + PairBuffer::rows_ahead, rows, first_line, lines});
-      read({first + k, rows, first_line, lines}, PairBuffer::row_stride, buffer, from);
+      read({first + k, rows, first_line, lines}, PairBuffer::rows_ahead, PairBuffer::row_stride,
+           buffer, from);
       from[rows] = nullptr;  // beside an odd last one
-      const std::size_t ahead = direct_ && more ? PairBuffer::rows_ahead * operand_.row_stride : 0;
+      // The same places of rows that are packed soon; of the last ones, of themselves.
+      const bool more = direct_ && first + k + PairBuffer::rows_ahead + rows <= depth_;
+      const std::size_t ahead = more ? PairBuffer::rows_ahead * operand_.row_stride : 0;
       float* to = out + k / 2 * kWidth;
       for (std::size_t at = 0; at < lines; at += kLines, to += panel)
         for (std::size_t row = 0; row < rows; row += 2) {
