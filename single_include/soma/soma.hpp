@@ -16258,9 +16258,9 @@ class ByteRows {
                                  numbers_of(_mm256_maskz_loadu_epi8(rest, from + whole)));
     }
 #else
-    static_cast<void>(ahead);
     for (std::size_t row = 0; row < part.rows; ++row, numbers += stride) {
       const std::byte* const from = at(part.row + row, part.column);
+      hwy::Prefetch(at((std::min)(part.row + row + ahead, last_), part.column));
       for (std::size_t i = 0; i < part.count; ++i)
         numbers[i] = table_[std::to_integer<std::size_t>(from[i])];
     }
