@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <optional>
@@ -1199,6 +1198,46 @@ class RowWriter {
 };
 
 }  // namespace soma::neuroncore
+// ---- soma/runtime/callback.hpp
+// Callback: a function object that is kept on a context's heap until it is called for. A
+// std::function would do the same, but its header alone is 4 % of what neuroncore.hpp costs a unit.
+
+namespace soma {
+
+template <class Signature>
+class Callback;
+
+// Copies share the object. Empty by default.
+template <class... Arguments>
+class Callback<void(Arguments...)> {
+ public:
+  Callback() = default;
+  // Error memory.exhausted.
+  template <class Function>
+  Callback(Heap& heap, Function function)
+      : kept_(Shared<Holder<Function>>::make(heap, std::move(function))) {}
+
+  explicit operator bool() const { return !(kept_ == nullptr); }
+  void operator()(Arguments... arguments) const {
+    kept_->call(std::forward<Arguments>(arguments)...);
+  }
+
+ private:
+  struct Kept : Counted {
+    using Counted::Counted;
+    virtual ~Kept() = default;
+    virtual void call(Arguments... arguments) = 0;
+  };
+  template <class Function>
+  struct Holder final : Kept {
+    Holder(Heap& heap, Function f) : Kept(heap), function(std::move(f)) {}
+    void call(Arguments... arguments) override { function(std::forward<Arguments>(arguments)...); }
+    Function function;
+  };
+  Shared<Kept> kept_;
+};
+
+}  // namespace soma
 
 namespace soma::neuroncore {
 
@@ -1388,23 +1427,17 @@ class CoreState {
   // ---- transfers that have not ended yet (CoreOptions::dma_stress_seed)
 
   // Runs a transfer now, or keeps it until something waits for it.
-  void transfer(Position at, std::function<void()> run) {
+  template <class Run>
+  void transfer(Position at, Run run) {
     if (options.dma_stress_seed == 0) return run();
-    pending_.push_back({at, running_, std::move(run)});
-    // With probability 1/4 the oldest of a random lane ends.
-    const PhiloxCounter words =
-        philox4x32_10({static_cast<std::uint32_t>(++stressed_), 0, 0, 0},
-                      {static_cast<std::uint32_t>(options.dma_stress_seed),
-                       static_cast<std::uint32_t>(options.dma_stress_seed >> 32)});
-    if (words[0] % 4 != 0) return;
-    const Position chosen = pending_[words[1] % pending_.size()].at;
-    end_transfers(chosen.lane, chosen.number);
+    pending_.push_back({at, running_, Callback<void()>(context.heap(), std::move(run))});
+    end_a_random_one();
   }
   // Ends the transfers of a lane up to a number.
   void end_transfers(Lane lane, std::uint32_t number) {
     for (std::size_t i = 0; i < pending_.size(); ++i)
       if (pending_[i].at.lane == lane && pending_[i].at.number <= number) {
-        const std::function<void()> run = std::move(pending_[i].run);
+        const Callback<void()> run = std::move(pending_[i].run);
         const Opcode current = std::exchange(running_, pending_[i].opcode);
         for (std::size_t j = i + 1; j < pending_.size(); ++j)
           std::swap(pending_[j - 1], pending_[j]);
@@ -1445,14 +1478,25 @@ class CoreState {
   Order order;
   Statistics statistics;
   HeapVector<Instruction> recorded;
-  std::function<void(Opcode, const Tile&)> watcher;  // Core::watch()
+  Callback<void(Opcode, const Tile&)> watcher;  // Core::watch()
 
  private:
   struct Pending {
     Position at;
     Opcode opcode;
-    std::function<void()> run;
+    Callback<void()> run;
   };
+
+  // With probability 1/4 the oldest of a random lane.
+  void end_a_random_one() {
+    const PhiloxCounter words =
+        philox4x32_10({static_cast<std::uint32_t>(++stressed_), 0, 0, 0},
+                      {static_cast<std::uint32_t>(options.dma_stress_seed),
+                       static_cast<std::uint32_t>(options.dma_stress_seed >> 32)});
+    if (words[0] % 4 != 0) return;
+    const Position chosen = pending_[words[1] % pending_.size()].at;
+    end_transfers(chosen.lane, chosen.number);
+  }
 
   static void add_cost(CostFields& cost, const Tile& tile) {
     cost.all_bf16 = cost.all_bf16 && tile.dtype() == DType::bf16;
@@ -1956,14 +2000,15 @@ class Dma {
       check(name, {"tile", tile}, view);
       check_sizes(name, tile, view);
     }
-    const std::vector<HbmView> sources(views);
+    HeapVector<HbmView> sources(core_->context.heap());
+    for (const HbmView& view : views) sources.push_back(view);
     const Position at =
         begin(Opcode::dma_sum, {}, {{"tile", tile}}, &sources[0], nullptr, tile, sources.size());
     for (std::size_t i = 1; i < sources.size(); ++i) touch(at, Opcode::dma_sum, sources[i], false);
     CoreState* core = core_;
     for (const HbmView& view : sources)
       core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
-    core->transfer(at, [core, tile, sources] {
+    core->transfer(at, [core, tile, sources = std::move(sources)] {
       const std::size_t count = tile.free_size();
       const RowWriter writer = detail::writer_of(*core, tile);
       core->for_partitions(tile.partitions(), 3 * count, count * 2 * sources.size(),
@@ -4158,11 +4203,13 @@ class Core {
     state_.psum.start_high_water();
   }
 
-  // Step by step: called after each instruction that wrote a tile, with the tile (of a select or a
-  // copy by predicate, all of it). An empty function ends it.
-  void watch(std::function<void(Opcode, const Tile& written)> watcher) {
-    state_.watcher = std::move(watcher);
+  // Step by step: watcher(opcode, written) is called after each instruction that wrote a tile, with
+  // the tile (of a select or a copy by predicate, all of it), until unwatch().
+  template <class Watcher>
+  void watch(Watcher watcher) {
+    state_.watcher = {state_.context.heap(), std::move(watcher)};
   }
+  void unwatch() { state_.watcher = {}; }
 
   const Machine& machine() const { return state_.machine; }
   const CoreOptions& options() const { return state_.options; }
@@ -5477,7 +5524,8 @@ class PackMask {
 // Tiles of one size that remember which block of a matrix they hold.
 class Kept {
  public:
-  Kept(Core& core, DType dtype, std::size_t partitions, std::size_t elements, std::size_t count) {
+  Kept(Core& core, DType dtype, std::size_t partitions, std::size_t elements, std::size_t count)
+      : entries_(core.context().heap()) {
     for (std::size_t i = 0; i < count; ++i)
       entries_.push_back({core.sbuf.tile(dtype, partitions, elements)});
   }
@@ -5498,7 +5546,7 @@ class Kept {
     Tile tile;
     std::size_t row = SIZE_MAX, column = SIZE_MAX;
   };
-  std::vector<Entry> entries_;
+  HeapVector<Entry> entries_;
   std::size_t next_ = 0;
 };
 
@@ -6375,7 +6423,7 @@ class ConvolutionWeights {
  public:
   // `turned`: the contraction runs over C, else over O.
   ConvolutionWeights(Core& core, const Tensor& weight, bool turned, const ConvolutionPlan& plan)
-      : core_(core), weight_(weight), turned_(turned) {
+      : core_(core), weight_(weight), turned_(turned), blocks_(core.context().heap()) {
     const std::size_t contracted = weight.size(turned ? 1 : 0), kept = weight.size(turned ? 0 : 1);
     const std::size_t height = weight.size(2), width = weight.size(3);
     const std::size_t depth = (std::max)((std::min)(contracted, lanes), std::size_t{1});
@@ -6431,7 +6479,7 @@ class ConvolutionWeights {
   Core& core_;
   const Tensor& weight_;
   bool turned_;
-  std::vector<Block> blocks_;
+  HeapVector<Block> blocks_;
   std::optional<Pair> streamed_, loaded_;
   Tile turning_;
 };
@@ -6457,7 +6505,7 @@ inline void correlate(Core& core, const Correlation& c) {
   // Blocks of outputs that share a patch, a bank of PSUM each.
   constexpr std::size_t group = 4;
   const std::size_t most = (std::min)(outputs, lanes), pixels = plan.pixels();
-  std::vector<Tile> sums;
+  HeapVector<Tile> sums(core.context().heap());
   for (std::size_t o = 0; o < (std::min)(piece_count(outputs, lanes), group); ++o)
     sums.push_back(core.psum.tile(most, pixels));
   Pair results(core, DType::fp32, most, pixels);
@@ -6614,7 +6662,7 @@ inline void convolution_weight_gradient(Core& core, const Window& window, const 
       results(core, DType::fp32, most, positions * deepest);
   Pair turned_dy(core, DType::fp32, pixels, most), turned_x(core, DType::fp32, pixels, row);
   const Tile turning_dy = core.psum.tile(pixels, most), turning_x = core.psum.tile(pixels, row);
-  std::vector<Tile> sums;
+  HeapVector<Tile> sums(core.context().heap());
   for (std::size_t i = 0; i < piece_count(positions, in_bank); ++i)
     sums.push_back(core.psum.tile(most, row));
 
@@ -7341,7 +7389,7 @@ void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evi
   OperandLoader load_a(core, a, lanes), load_b(core, b, bank_columns);
   Pair left(core, a.tile_type, height, depth * most_rows);
   const std::size_t strips = (cut.columns + bank_columns - 1) / bank_columns;
-  std::vector<Tile> right;
+  HeapVector<Tile> right(core.context().heap());
   for (std::size_t i = 0; i < (whole ? strips : 2 * strips); ++i)
     right.push_back(core.sbuf.tile(b.tile_type, height, depth * strip));
   const Tile banks[] = {core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip),

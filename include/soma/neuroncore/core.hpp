@@ -19,7 +19,6 @@
 #include <soma/neuroncore/vector_engine.hpp>
 
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -108,11 +107,13 @@ class Core {
     state_.psum.start_high_water();
   }
 
-  // Step by step: called after each instruction that wrote a tile, with the tile (of a select or a
-  // copy by predicate, all of it). An empty function ends it.
-  void watch(std::function<void(Opcode, const Tile& written)> watcher) {
-    state_.watcher = std::move(watcher);
+  // Step by step: watcher(opcode, written) is called after each instruction that wrote a tile, with
+  // the tile (of a select or a copy by predicate, all of it), until unwatch().
+  template <class Watcher>
+  void watch(Watcher watcher) {
+    state_.watcher = {state_.context.heap(), std::move(watcher)};
   }
+  void unwatch() { state_.watcher = {}; }
 
   const Machine& machine() const { return state_.machine; }
   const CoreOptions& options() const { return state_.options; }

@@ -10,6 +10,7 @@
 #include <soma/neuroncore/order.hpp>
 #include <soma/neuroncore/rows.hpp>
 #include <soma/numeric/philox.hpp>
+#include <soma/runtime/callback.hpp>
 #include <soma/runtime/heap_vector.hpp>
 #include <soma/runtime/parallel.hpp>
 #include <soma/tensor/storage.hpp>
@@ -18,7 +19,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -212,23 +212,17 @@ class CoreState {
   // ---- transfers that have not ended yet (CoreOptions::dma_stress_seed)
 
   // Runs a transfer now, or keeps it until something waits for it.
-  void transfer(Position at, std::function<void()> run) {
+  template <class Run>
+  void transfer(Position at, Run run) {
     if (options.dma_stress_seed == 0) return run();
-    pending_.push_back({at, running_, std::move(run)});
-    // With probability 1/4 the oldest of a random lane ends.
-    const PhiloxCounter words =
-        philox4x32_10({static_cast<std::uint32_t>(++stressed_), 0, 0, 0},
-                      {static_cast<std::uint32_t>(options.dma_stress_seed),
-                       static_cast<std::uint32_t>(options.dma_stress_seed >> 32)});
-    if (words[0] % 4 != 0) return;
-    const Position chosen = pending_[words[1] % pending_.size()].at;
-    end_transfers(chosen.lane, chosen.number);
+    pending_.push_back({at, running_, Callback<void()>(context.heap(), std::move(run))});
+    end_a_random_one();
   }
   // Ends the transfers of a lane up to a number.
   void end_transfers(Lane lane, std::uint32_t number) {
     for (std::size_t i = 0; i < pending_.size(); ++i)
       if (pending_[i].at.lane == lane && pending_[i].at.number <= number) {
-        const std::function<void()> run = std::move(pending_[i].run);
+        const Callback<void()> run = std::move(pending_[i].run);
         const Opcode current = std::exchange(running_, pending_[i].opcode);
         for (std::size_t j = i + 1; j < pending_.size(); ++j)
           std::swap(pending_[j - 1], pending_[j]);
@@ -269,14 +263,25 @@ class CoreState {
   Order order;
   Statistics statistics;
   HeapVector<Instruction> recorded;
-  std::function<void(Opcode, const Tile&)> watcher;  // Core::watch()
+  Callback<void(Opcode, const Tile&)> watcher;  // Core::watch()
 
  private:
   struct Pending {
     Position at;
     Opcode opcode;
-    std::function<void()> run;
+    Callback<void()> run;
   };
+
+  // With probability 1/4 the oldest of a random lane.
+  void end_a_random_one() {
+    const PhiloxCounter words =
+        philox4x32_10({static_cast<std::uint32_t>(++stressed_), 0, 0, 0},
+                      {static_cast<std::uint32_t>(options.dma_stress_seed),
+                       static_cast<std::uint32_t>(options.dma_stress_seed >> 32)});
+    if (words[0] % 4 != 0) return;
+    const Position chosen = pending_[words[1] % pending_.size()].at;
+    end_transfers(chosen.lane, chosen.number);
+  }
 
   static void add_cost(CostFields& cost, const Tile& tile) {
     cost.all_bf16 = cost.all_bf16 && tile.dtype() == DType::bf16;

@@ -9,12 +9,14 @@
 #include <soma/neuroncore/hbm.hpp>
 #include <soma/neuroncore/hbm_rows.hpp>
 #include <soma/neuroncore/semaphore.hpp>
+#include <soma/runtime/heap_vector.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace soma::neuroncore {
@@ -132,14 +134,15 @@ class Dma {
       check(name, {"tile", tile}, view);
       check_sizes(name, tile, view);
     }
-    const std::vector<HbmView> sources(views);
+    HeapVector<HbmView> sources(core_->context.heap());
+    for (const HbmView& view : views) sources.push_back(view);
     const Position at =
         begin(Opcode::dma_sum, {}, {{"tile", tile}}, &sources[0], nullptr, tile, sources.size());
     for (std::size_t i = 1; i < sources.size(); ++i) touch(at, Opcode::dma_sum, sources[i], false);
     CoreState* core = core_;
     for (const HbmView& view : sources)
       core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
-    core->transfer(at, [core, tile, sources] {
+    core->transfer(at, [core, tile, sources = std::move(sources)] {
       const std::size_t count = tile.free_size();
       const RowWriter writer = detail::writer_of(*core, tile);
       core->for_partitions(tile.partitions(), 3 * count, count * 2 * sources.size(),

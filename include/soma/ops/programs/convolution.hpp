@@ -7,12 +7,12 @@
 #include <soma/ops/convolution.hpp>
 #include <soma/ops/programs/image_tiles.hpp>
 #include <soma/ops/programs/support.hpp>
+#include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
-#include <vector>
 
 namespace soma::programs {
 
@@ -72,7 +72,7 @@ class ConvolutionWeights {
  public:
   // `turned`: the contraction runs over C, else over O.
   ConvolutionWeights(Core& core, const Tensor& weight, bool turned, const ConvolutionPlan& plan)
-      : core_(core), weight_(weight), turned_(turned) {
+      : core_(core), weight_(weight), turned_(turned), blocks_(core.context().heap()) {
     const std::size_t contracted = weight.size(turned ? 1 : 0), kept = weight.size(turned ? 0 : 1);
     const std::size_t height = weight.size(2), width = weight.size(3);
     const std::size_t depth = (std::max)((std::min)(contracted, lanes), std::size_t{1});
@@ -128,7 +128,7 @@ class ConvolutionWeights {
   Core& core_;
   const Tensor& weight_;
   bool turned_;
-  std::vector<Block> blocks_;
+  HeapVector<Block> blocks_;
   std::optional<Pair> streamed_, loaded_;
   Tile turning_;
 };
@@ -154,7 +154,7 @@ inline void correlate(Core& core, const Correlation& c) {
   // Blocks of outputs that share a patch, a bank of PSUM each.
   constexpr std::size_t group = 4;
   const std::size_t most = (std::min)(outputs, lanes), pixels = plan.pixels();
-  std::vector<Tile> sums;
+  HeapVector<Tile> sums(core.context().heap());
   for (std::size_t o = 0; o < (std::min)(piece_count(outputs, lanes), group); ++o)
     sums.push_back(core.psum.tile(most, pixels));
   Pair results(core, DType::fp32, most, pixels);

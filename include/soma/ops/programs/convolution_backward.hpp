@@ -7,10 +7,10 @@
 #include <soma/ops/programs/convolution.hpp>
 #include <soma/ops/programs/image_tiles.hpp>
 #include <soma/ops/programs/support.hpp>
+#include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
 #include <cstddef>
-#include <vector>
 
 namespace soma::programs {
 
@@ -79,7 +79,7 @@ inline void convolution_weight_gradient(Core& core, const Window& window, const 
       results(core, DType::fp32, most, positions * deepest);
   Pair turned_dy(core, DType::fp32, pixels, most), turned_x(core, DType::fp32, pixels, row);
   const Tile turning_dy = core.psum.tile(pixels, most), turning_x = core.psum.tile(pixels, row);
-  std::vector<Tile> sums;
+  HeapVector<Tile> sums(core.context().heap());
   for (std::size_t i = 0; i < piece_count(positions, in_bank); ++i)
     sums.push_back(core.psum.tile(most, row));
 

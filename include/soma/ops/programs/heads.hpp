@@ -5,6 +5,7 @@
 #include <soma/ops/attention.hpp>
 #include <soma/ops/programs/operand.hpp>
 #include <soma/ops/programs/views.hpp>
+#include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -156,7 +157,8 @@ class PackMask {
 // Tiles of one size that remember which block of a matrix they hold.
 class Kept {
  public:
-  Kept(Core& core, DType dtype, std::size_t partitions, std::size_t elements, std::size_t count) {
+  Kept(Core& core, DType dtype, std::size_t partitions, std::size_t elements, std::size_t count)
+      : entries_(core.context().heap()) {
     for (std::size_t i = 0; i < count; ++i)
       entries_.push_back({core.sbuf.tile(dtype, partitions, elements)});
   }
@@ -177,7 +179,7 @@ class Kept {
     Tile tile;
     std::size_t row = SIZE_MAX, column = SIZE_MAX;
   };
-  std::vector<Entry> entries_;
+  HeapVector<Entry> entries_;
   std::size_t next_ = 0;
 };
 

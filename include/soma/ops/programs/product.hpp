@@ -3,11 +3,11 @@
 // each summed in PSUM over all of the inner dimension, then handed to whoever asked for them.
 
 #include <soma/ops/programs/operand.hpp>
+#include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
-#include <vector>
 
 namespace soma::programs {
 
@@ -66,7 +66,7 @@ void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evi
   OperandLoader load_a(core, a, lanes), load_b(core, b, bank_columns);
   Pair left(core, a.tile_type, height, depth * most_rows);
   const std::size_t strips = (cut.columns + bank_columns - 1) / bank_columns;
-  std::vector<Tile> right;
+  HeapVector<Tile> right(core.context().heap());
   for (std::size_t i = 0; i < (whole ? strips : 2 * strips); ++i)
     right.push_back(core.sbuf.tile(b.tile_type, height, depth * strip));
   const Tile banks[] = {core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip),
