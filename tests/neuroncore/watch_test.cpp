@@ -2,7 +2,9 @@
 
 #include "neuroncore/test_core.hpp"
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace soma_test;
@@ -40,4 +42,24 @@ TEST_CASE("a program can be followed step by step", "[unit]") {
   CHECK(steps({}) == wanted);
   // A transfer that ends late is seen when it ends, under its own name.
   CHECK(steps({.dma_stress_seed = 3}) == wanted);
+}
+
+TEST_CASE("a watcher may end itself", "[unit]") {
+  TestCore test;
+  nc::Core& core = test.core;
+  const nc::Tile a = core.sbuf.tile(DType::fp32, 2, 4);
+  auto kept = std::make_shared<int>(0);
+  const std::weak_ptr<int> alive = kept;
+  int calls = 0;
+  bool outlived = false;
+  core.watch([&, kept = std::move(kept)](nc::Opcode, const nc::Tile&) {
+    ++calls;
+    core.unwatch();
+    outlived = !alive.expired();
+  });
+  core.vector.memset(a, 1);
+  core.vector.memset(a, 2);
+  CHECK(calls == 1);
+  CHECK(outlived);
+  CHECK(alive.expired());
 }

@@ -108,7 +108,8 @@ class Core {
   }
 
   // Step by step: watcher(opcode, written) is called after each instruction that wrote a tile, with
-  // the tile (of a select or a copy by predicate, all of it), until unwatch().
+  // the tile (of a select or a copy by predicate, all of it), until unwatch(), which it may call
+  // itself.
   template <class Watcher>
   void watch(Watcher watcher) {
     state_.watcher = {state_.context.heap(), std::move(watcher)};

@@ -187,7 +187,8 @@ class CoreState {
   }
   void end(const Tile& written, Written by = Written::somebody) {
     memory_of(written).mark_written(written, by);
-    if (watcher) watcher(running_, written);
+    // A watcher may end itself: the copy lives until it returns.
+    if (const auto watching = watcher) watching(running_, written);
   }
 
   // Calls run(p, buffer) for each partition, with `floats` floats of scratch (aligned to 64 bytes,
@@ -216,7 +217,7 @@ class CoreState {
   void transfer(Position at, Run run) {
     if (options.dma_stress_seed == 0) return run();
     pending_.push_back({at, running_, Callback<void()>(context.heap(), std::move(run))});
-    end_a_random_one();
+    end_random_transfer();
   }
   // Ends the transfers of a lane up to a number.
   void end_transfers(Lane lane, std::uint32_t number) {
@@ -272,8 +273,8 @@ class CoreState {
     Callback<void()> run;
   };
 
-  // With probability 1/4 the oldest of a random lane.
-  void end_a_random_one() {
+  // With probability 1/4 the oldest of a random lane ends.
+  void end_random_transfer() {
     const PhiloxCounter words =
         philox4x32_10({static_cast<std::uint32_t>(++stressed_), 0, 0, 0},
                       {static_cast<std::uint32_t>(options.dma_stress_seed),

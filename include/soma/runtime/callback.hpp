@@ -22,7 +22,7 @@ class Callback<void(Arguments...)> {
   Callback(Heap& heap, Function function)
       : kept_(Shared<Holder<Function>>::make(heap, std::move(function))) {}
 
-  explicit operator bool() const { return !(kept_ == nullptr); }
+  explicit operator bool() const { return kept_ != nullptr; }
   void operator()(Arguments... arguments) const {
     kept_->call(std::forward<Arguments>(arguments)...);
   }
