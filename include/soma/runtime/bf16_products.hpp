@@ -28,6 +28,8 @@ inline Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
        "rate"},
       {"GenuineIntel", 6, 207, 207, Bf16Products::widened,
        "Emerald Rapids: the dot instruction was measured at half the fp32 multiply-add rate"},
+      {"AuthenticAMD", 25, 16, 31, Bf16Products::dot_instruction,
+       "Zen 4: the dot instruction was measured at twice the fp32 multiply-add rate"},
       {"AuthenticAMD", 26, 0, 255, Bf16Products::dot_instruction,
        "Zen 5: the dot instruction was measured at twice the fp32 multiply-add rate"},
   };
