@@ -259,11 +259,12 @@ TEST_CASE("b packed once, part by part, gives the same bits to all calls",
 
 TEST_CASE("threads change no bit of a product, whether they share b or not",
           "[unit][gemm][invariance]") {
-  // Two panes of b; more than is packed at a time; parts of k, and of columns too; too few rows for
-  // all threads; so few that threads take columns.
+  // Two panes of b; more than is packed at a time; parts of k, and of columns too; little enough
+  // for two and three threads to pack all of it each; too few rows for all threads; so few that
+  // threads take columns.
   const std::size_t shapes[][3] = {{700, 1100, 1000}, {450, 4300, 1000}, {450, 300, 2500},
-                                   {230, 1100, 4300}, {120, 300, 1000},  {23, 1100, 2100},
-                                   {50, 1150, 400}};
+                                   {230, 1100, 4300}, {470, 300, 1000},  {120, 300, 1000},
+                                   {23, 1100, 2100},  {50, 1150, 400}};
   for (const auto& [m, n, k] : shapes)
     for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
       const Product product =
@@ -271,20 +272,29 @@ TEST_CASE("threads change no bit of a product, whether they share b or not",
       const std::vector<float> bias = RandomFloats(5).many(n);
       std::vector<float> first;
       float largest = 0;
-      for (const int threads : {1, 2, 3}) {
+      for (const int threads : {1, 2, 3, 4}) {
         Context context = make_context({.threads = threads});
-        std::vector<float> c(m * n);
-        float amax = 0;
-        GemmArgs args = product.args();
-        args.c = plain_target(c, n);
-        args.eviction.accumulate = m <= 64;  // an element that leaves twice shows
-        args.eviction.bias = bias.data();
-        args.eviction.amax = &amax;
-        soma::multiply(context, args);
-        INFO(m << " x " << n << ", " << to_string(dtype) << ", threads " << threads);
-        if (threads == 1) first = c, largest = amax;
-        CHECK(same_bits(c, first));
-        CHECK(amax == largest);
+        // Inside a task workers run one after another: the first takes the rows of all.
+        for (const bool in_task : {false, true}) {
+          std::vector<float> c(m * n);
+          float amax = 0;
+          GemmArgs args = product.args();
+          args.c = plain_target(c, n);
+          args.eviction.accumulate = m <= 64;  // an element that leaves twice shows
+          args.eviction.bias = bias.data();
+          args.eviction.amax = &amax;
+          if (in_task)
+            soma::parallel(context, 2, [&](int task) {
+              if (task == 1) soma::multiply(context, args);
+            });
+          else
+            soma::multiply(context, args);
+          INFO(m << " x " << n << ", " << to_string(dtype) << ", threads " << threads
+                 << (in_task ? ", in a task" : ""));
+          if (threads == 1 && !in_task) first = c, largest = amax;
+          CHECK(same_bits(c, first));
+          CHECK(amax == largest);
+        }
       }
     }
 }
