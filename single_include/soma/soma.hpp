@@ -22649,6 +22649,12 @@ inline Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
        "rate"},
       {"GenuineIntel", 6, 207, 207, Bf16Products::widened,
        "Emerald Rapids: the dot instruction was measured at half the fp32 multiply-add rate"},
+      {"AuthenticAMD", 25, 16, 31, Bf16Products::dot_instruction,
+       "Zen 4: the dot instruction was measured at twice the fp32 multiply-add rate"},
+      {"AuthenticAMD", 25, 96, 127, Bf16Products::dot_instruction,
+       "Zen 4: same core as where the dot instruction has twice the fp32 rate"},
+      {"AuthenticAMD", 25, 160, 175, Bf16Products::dot_instruction,
+       "Zen 4c: same core as where the dot instruction has twice the fp32 rate"},
       {"AuthenticAMD", 26, 0, 255, Bf16Products::dot_instruction,
        "Zen 5: the dot instruction was measured at twice the fp32 multiply-add rate"},
   };
@@ -24793,9 +24799,10 @@ inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
   return best;
 }
 
-// Workers of a product whose b all of them share: each packs a part of it, and takes the next rows
-// when it has done its own, fewer towards the end. So nothing of b is packed twice, and nobody
-// waits for a core that is slower for a while, or for the last rows.
+// Workers of a product that have rows of it each, and take those of others when they have done
+// their own: so nobody waits for a core that is slower for a while, and rows mostly stay with the
+// core that wrote them and will read the result. All of b is packed before: a part by each, or
+// everything by each for itself.
 class SharedProduct {
  public:
   // `packing`: of args.
@@ -24808,10 +24815,13 @@ class SharedProduct {
         row_tiles_(parts_of(args.m, packing.tile_rows)),
         panes_((std::min)(parts_of(args.n, packing.columns),
                           (std::max)(most_bytes / packing.bytes, std::size_t{1}))),
+        each_packs_(workers < least_together && panes_ * packing.bytes <= most_bytes_of_one &&
+                    panes_ * packing.columns >= args.n),
+        stride_(counter_bytes + packing.workspace + (each_packs_ ? panes_ * packing.bytes : 0)),
         memory_(Storage::allocate(
             context.heap(),
-            checked_add(panes_ * packing.bytes,
-                        checked_multiply(packing.workspace, workers, "multiply"), "multiply"))) {}
+            checked_add(each_packs_ ? 0 : panes_ * packing.bytes,
+                        checked_multiply(stride_, workers, "multiply"), "multiply"))) {}
 
   // Whether there are eight tiles of rows for each, which are no worse balanced than halves, and
   // enough to do for two fork-joins.
@@ -24826,16 +24836,18 @@ class SharedProduct {
     const std::size_t most = panes_ * packing_.columns;
     for (std::size_t first = 0; first < args_.n; first += most) {
       const std::size_t panes = parts_of((std::min)(most, args_.n - first), packing_.columns);
+      if (!each_packs_)
+        in_parallel([&](std::size_t worker) {
+          for (std::size_t pane = 0; pane < panes; ++pane) pack(first, pane, worker);
+        });
+      for (std::size_t worker = 0; worker < workers_; ++worker)
+        new (memory_.data() + worker * stride_) Counter(0);
       in_parallel([&](std::size_t worker) {
-        for (std::size_t pane = 0; pane < panes; ++pane) pack(first, pane, worker);
-      });
-      // Pane by pane, so that all workers read the same.
-      std::atomic<std::size_t> next{0};
-      in_parallel([&](std::size_t worker) {
-        std::size_t tile = 0;
-        while (const std::size_t tiles = take(next, panes * row_tiles_, tile))
-          multiply(tile % row_tiles_, tiles, first, tile / row_tiles_, worker,
-                   amax.empty() ? nullptr : &amax[worker]);
+        if (each_packs_)
+          for (std::size_t pane = 0; pane < panes; ++pane) pack(first, pane, worker);
+        for (std::size_t i = 0; i < workers_; ++i)
+          multiply_rows((worker + i) % workers_, i == 0 ? 2 : 2 * workers_, panes, first, worker,
+                        amax.empty() ? nullptr : &amax[worker]);
       });
     }
     for (const float value : amax) *args_.eviction.amax = (std::max)(*args_.eviction.amax, value);
@@ -24844,6 +24856,16 @@ class SharedProduct {
  private:
   // Of b that is packed at a time.
   static constexpr std::size_t most_bytes = std::size_t{16} << 20;
+  // Lines that other cores have read are written at a quarter of the rate: packing a part each only
+  // pays for so many workers, or for a b that comes from memory (AMD Zen 4: two workers take 0.82
+  // to 0.98 of the time where each packs up to 2.5 MiB, 1.04 of it with 9 MiB).
+  static constexpr std::size_t least_together = 4;
+  static constexpr std::size_t most_bytes_of_one = std::size_t{5} << 19;
+
+  // Of what has been taken of a worker's tiles, pane by pane, at the start of its memory: two cache
+  // lines, as processors fetch pairs.
+  using Counter = std::atomic<std::size_t>;
+  static constexpr std::size_t counter_bytes = 128;
 
   template <class Task>
   void in_parallel(const Task& task) {
@@ -24851,26 +24873,34 @@ class SharedProduct {
              [&](int worker) { task(static_cast<std::size_t>(worker)); });
   }
 
-  // The next of `all` tiles of rows, those of one pane behind those of the other: how many from
-  // `tile` on are the caller's, 0 where none is left. As many as are packed together, while what
-  // is left is twice as much for each worker.
-  std::size_t take(std::atomic<std::size_t>& next, std::size_t all, std::size_t& tile) const {
-    std::size_t tiles;
-    tile = next.load(std::memory_order_relaxed);
-    do {
-      tiles = (std::min)({parts_of(all - tile, 2 * workers_), packing_.rows / packing_.tile_rows,
-                          row_tiles_ - tile % row_tiles_});
-    } while (tiles != 0 && !next.compare_exchange_weak(tile, tile + tiles));
-    return tiles;
+  // Until nothing is left of the owner's rows: takes one of `parts` of that at a time, of one pane,
+  // and at most as many as are packed together.
+  void multiply_rows(std::size_t owner, std::size_t parts, std::size_t panes, std::size_t first,
+                     std::size_t worker, float* amax) const {
+    const std::size_t from = border(row_tiles_, 1, owner, workers_);
+    const std::size_t own_tiles = border(row_tiles_, 1, owner + 1, workers_) - from;
+    const std::size_t all = panes * own_tiles;
+    Counter& taken = *std::launder(reinterpret_cast<Counter*>(memory_.data() + owner * stride_));
+    for (std::size_t at = taken.load(std::memory_order_relaxed); at < all;) {
+      const std::size_t pane = at / own_tiles, tile = at % own_tiles;
+      const std::size_t tiles = (std::min)(
+          {parts_of(all - at, parts), packing_.rows / packing_.tile_rows, own_tiles - tile});
+      if (!taken.compare_exchange_weak(at, at + tiles, std::memory_order_relaxed)) continue;
+      multiply(from + tile, tiles, first, pane, worker, amax);
+      at = taken.load(std::memory_order_relaxed);
+    }
   }
 
   // The product of some rows and of columns of a pane, `before` columns behind its first.
   GemmArgs own(std::size_t row, std::size_t rows, std::size_t first, std::size_t pane,
                std::size_t before, std::size_t columns, std::size_t worker) const {
     GemmArgs result = part(args_, row, rows, first + pane * packing_.columns + before, columns);
-    result.packed_b = {reinterpret_cast<float*>(memory_.data() + pane * packing_.bytes), before,
+    std::byte* const workspace = memory_.data() + worker * stride_ + counter_bytes;
+    std::byte* const packed =
+        each_packs_ ? workspace + packing_.workspace : memory_.data() + workers_ * stride_;
+    result.packed_b = {reinterpret_cast<float*>(packed + pane * packing_.bytes), before,
                        packing_.columns};
-    result.workspace = memory_.data() + panes_ * packing_.bytes + worker * packing_.workspace;
+    result.workspace = workspace;
     return result;
   }
   std::size_t columns_of(std::size_t first, std::size_t pane) const {
@@ -24880,8 +24910,11 @@ class SharedProduct {
   void pack(std::size_t first, std::size_t pane, std::size_t worker) const {
     const GemmKernels& gemm = context_.kernels().gemm;
     const std::size_t columns = columns_of(first, pane);
-    const std::size_t from = border(columns, gemm.tile_columns, worker, workers_);
-    const std::size_t to = border(columns, gemm.tile_columns, worker + 1, workers_);
+    std::size_t from = 0, to = columns;
+    if (!each_packs_) {
+      from = border(columns, gemm.tile_columns, worker, workers_);
+      to = border(columns, gemm.tile_columns, worker + 1, workers_);
+    }
     if (from != to) gemm.pack_b(own(0, packing_.rows, first, pane, from, to - from, worker));
   }
 
@@ -24901,7 +24934,9 @@ class SharedProduct {
   SharedPacking packing_;
   std::size_t workers_;
   std::size_t row_tiles_;
-  std::size_t panes_;  // columns of b that are packed together, so many times
+  std::size_t panes_;   // columns of b that are packed together, so many times
+  bool each_packs_;     // all of b, for itself
+  std::size_t stride_;  // bytes of a worker
   Storage memory_;
 };
 
@@ -27248,11 +27283,8 @@ inline constexpr BuiltInOperators built_in_operators = detail::make_built_in(
 //   nested     a run from inside a task runs its tasks one after another on that thread
 //   concurrent runs from several threads take turns
 //   fork       a child process starts a team of its own on first use; the parent's is untouched
+//              (one that clone() alone made, without fork(), is not noticed)
 //   end        the destructor wakes and joins the team (a forked child that never used it has none)
-
-#if defined(__unix__)
-#include <unistd.h>
-#endif
 
 namespace soma {
 
@@ -27293,15 +27325,17 @@ class ThreadPool {
     start();
     Team& team = *team_;
     caller_.store(this_thread(), std::memory_order_relaxed);
-    team.job = {task, arg, tasks};
-    team.unfinished.store(static_cast<std::uint32_t>(width_ - 1), std::memory_order_relaxed);
+    const Job job{task, arg, tasks};
+    team.job = job;
+    team.all_finished += static_cast<std::uint32_t>(width_ - 1);
+    const std::uint32_t all = team.all_finished;
     team.epoch.fetch_add(1, std::memory_order_release);
     team.epoch.notify_all();
-    run_share(team.job, 0);
-    std::uint32_t left;
-    while ((left = team.unfinished.load(std::memory_order_acquire)) != 0)
-      if (!spin_until([&] { return team.unfinished.load(std::memory_order_acquire) == 0; }))
-        team.unfinished.wait(left, std::memory_order_acquire);
+    run_share(job, 0);
+    std::uint32_t finished;
+    while ((finished = team.finished.load(std::memory_order_acquire)) != all)
+      if (!spin_until([&] { return team.finished.load(std::memory_order_acquire) == all; }))
+        team.finished.wait(finished, std::memory_order_acquire);
     caller_.store(0, std::memory_order_relaxed);
   }
 
@@ -27316,25 +27350,35 @@ class ThreadPool {
   struct Team {
     explicit Team(std::size_t count) { workers.reserve(count); }
 
-    std::atomic<std::uint32_t> epoch{0};  // one more for each job
-    std::atomic<std::uint32_t> unfinished{0};
+    // A cache line from the caller to the workers, and one back: each that has to travel takes up
+    // to 160 nanoseconds between two cores, which is most of a fork-join. Two lines apart, since
+    // some processors fetch pairs.
+    static constexpr std::size_t apart = 128;
+    alignas(apart) std::atomic<std::uint32_t> epoch{0};  // one more for each job
+    std::uint32_t all_finished = 0;                      // `finished` when the job is done
     Job job;
-    bool stopping = false;  // read after an epoch change
+    bool stopping = false;                                  // read after an epoch change
+    alignas(apart) std::atomic<std::uint32_t> finished{0};  // shares of jobs, never set back
     struct Worker {
       const ThreadPool* pool;
       Team* team;
       int number;
       pthread_t thread;
     };
-    std::vector<Worker> workers;  // never reallocated: threads are given their addresses
+    // Never reallocated: threads are given their addresses.
+    alignas(apart) std::vector<Worker> workers;
   };
 
-  static int process() {
-#if defined(__unix__)
-    return static_cast<int>(getpid());
-#else
-    return 0;
-#endif
+  // How many calls of fork() led from the first use to this process. Counted, since asking the
+  // system for the process takes as long as the rest of a fork-join.
+  static std::uint32_t process() {
+    static std::atomic<std::uint32_t> forks{0};
+    static const bool counted = [] {
+      if (pthread_atfork(nullptr, nullptr, [] { ++forks; }) != 0) throw std::bad_alloc();
+      return true;
+    }();
+    static_cast<void>(counted);
+    return forks.load(std::memory_order_relaxed);
   }
 
   static std::uintptr_t name_of(pthread_t thread) { return std::bit_cast<std::uintptr_t>(thread); }
@@ -27394,9 +27438,11 @@ class ThreadPool {
       if (team.epoch.load(std::memory_order_acquire) == seen) continue;
       ++seen;
       if (team.stopping) return;
-      run_share(team.job, worker);
-      if (team.unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1)
-        team.unfinished.notify_one();
+      const Job job = team.job;
+      const std::uint32_t all = team.all_finished;
+      run_share(job, worker);
+      if (team.finished.fetch_add(1, std::memory_order_acq_rel) + 1 == all)
+        team.finished.notify_one();
     }
   }
 
@@ -27405,8 +27451,9 @@ class ThreadPool {
   void start() {
     if (team_ != nullptr && process_ == process()) return;
     visible_team_.store(nullptr, std::memory_order_release);
+    const std::uint32_t here = process();
     team_ = new Team(static_cast<std::size_t>(width_ - 1));
-    process_ = process();
+    process_ = here;
     for (int number = 1; number < width_; ++number) {
       team_->workers.push_back({this, team_, number, {}});
       Team::Worker& worker = team_->workers.back();
@@ -27445,7 +27492,7 @@ class ThreadPool {
   Team* team_ = nullptr;  // owned; of another process: left alone
   std::atomic<const Team*> visible_team_{nullptr};
   std::atomic<std::uintptr_t> caller_{0};  // the thread that runs a job
-  std::atomic<int> process_{0};            // whose team it is
+  std::atomic<std::uint32_t> process_{0};  // whose team it is
 };
 
 // A pool that nobody holds by name: what contexts are given. Errors as ThreadPool's constructor.

@@ -75,9 +75,15 @@ TEST_CASE("the environment does not choose the number of threads", "[unit]") {
 TEST_CASE("the bf16 loop is chosen by identity", "[unit]") {
   const CpuIdentity emerald_rapids{"GenuineIntel", "", 6, 207, true},
       zen5{"AuthenticAMD", "", 26, 2, true}, hidden{"AuthenticAMD", "", 26, 2, false},
-      other{"X", "", 1, 1, true}, tiles{"GenuineIntel", "", 6, 207, true, true};
+      zen3{"AuthenticAMD", "", 25, 33, false}, other{"X", "", 1, 1, true},
+      tiles{"GenuineIntel", "", 6, 207, true, true};
   CHECK(bf16_choice(emerald_rapids, true).products == Bf16Products::widened);
   CHECK(bf16_choice(zen5, true).products == Bf16Products::dot_instruction);
+  for (const int model : {17, 97, 116, 160})  // Zen 4
+    CHECK(bf16_choice({"AuthenticAMD", "", 25, model, true}, true).products ==
+          Bf16Products::dot_instruction);
+  CHECK(bf16_choice(zen3, true).products == Bf16Products::widened);
+  CHECK(bf16_choice(zen3, true).reason.find("hides") == std::string_view::npos);
   CHECK(bf16_choice(zen5, false).products == Bf16Products::widened);
   CHECK(bf16_choice(hidden, true).products == Bf16Products::widened);
   CHECK(bf16_choice(other, true).products == Bf16Products::widened);

@@ -137,8 +137,8 @@ class SharedProduct {
   // Of b that is packed at a time.
   static constexpr std::size_t most_bytes = std::size_t{16} << 20;
   // Lines that other cores have read are written at a quarter of the rate: packing a part each only
-  // pays for so many workers, or for a b that comes from memory (AMD Zen 4: two workers take 0.82 to
-  // 0.98 of the time where each packs up to 2.5 MiB, 1.04 of it with 9 MiB).
+  // pays for so many workers, or for a b that comes from memory (AMD Zen 4: two workers take 0.82
+  // to 0.98 of the time where each packs up to 2.5 MiB, 1.04 of it with 9 MiB).
   static constexpr std::size_t least_together = 4;
   static constexpr std::size_t most_bytes_of_one = std::size_t{5} << 19;
 

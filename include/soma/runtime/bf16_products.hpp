@@ -30,6 +30,10 @@ inline Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
        "Emerald Rapids: the dot instruction was measured at half the fp32 multiply-add rate"},
       {"AuthenticAMD", 25, 16, 31, Bf16Products::dot_instruction,
        "Zen 4: the dot instruction was measured at twice the fp32 multiply-add rate"},
+      {"AuthenticAMD", 25, 96, 127, Bf16Products::dot_instruction,
+       "Zen 4: same core as where the dot instruction has twice the fp32 rate"},
+      {"AuthenticAMD", 25, 160, 175, Bf16Products::dot_instruction,
+       "Zen 4c: same core as where the dot instruction has twice the fp32 rate"},
       {"AuthenticAMD", 26, 0, 255, Bf16Products::dot_instruction,
        "Zen 5: the dot instruction was measured at twice the fp32 multiply-add rate"},
   };

@@ -95,9 +95,9 @@ class ThreadPool {
   struct Team {
     explicit Team(std::size_t count) { workers.reserve(count); }
 
-    // A cache line from the caller to the workers, and one back: each that has to travel takes up to
-    // 160 nanoseconds between two cores, which is most of a fork-join. Two lines apart, since some
-    // processors fetch pairs.
+    // A cache line from the caller to the workers, and one back: each that has to travel takes up
+    // to 160 nanoseconds between two cores, which is most of a fork-join. Two lines apart, since
+    // some processors fetch pairs.
     static constexpr std::size_t apart = 128;
     alignas(apart) std::atomic<std::uint32_t> epoch{0};  // one more for each job
     std::uint32_t all_finished = 0;                      // `finished` when the job is done
