@@ -24843,11 +24843,14 @@ class SharedProduct {
       for (std::size_t worker = 0; worker < workers_; ++worker)
         new (memory_.data() + worker * stride_) Counter(0);
       in_parallel([&](std::size_t worker) {
-        if (each_packs_)
-          for (std::size_t pane = 0; pane < panes; ++pane) pack(first, pane, worker);
+        bool packed = !each_packs_;  // by who comes late only if something is left
         for (std::size_t i = 0; i < workers_; ++i)
-          multiply_rows((worker + i) % workers_, i == 0 ? 2 : 2 * workers_, panes, first, worker,
-                        amax.empty() ? nullptr : &amax[worker]);
+          while (const Tiles tiles =
+                     take((worker + i) % workers_, i == 0 ? 2 : 2 * workers_, panes)) {
+            for (std::size_t pane = 0; !packed && pane < panes; ++pane) pack(first, pane, worker);
+            packed = true;
+            multiply(tiles, first, worker, amax.empty() ? nullptr : &amax[worker]);
+          }
       });
     }
     for (const float value : amax) *args_.eviction.amax = (std::max)(*args_.eviction.amax, value);
@@ -24873,22 +24876,27 @@ class SharedProduct {
              [&](int worker) { task(static_cast<std::size_t>(worker)); });
   }
 
-  // Until nothing is left of the owner's rows: takes one of `parts` of that at a time, of one pane,
-  // and at most as many as are packed together.
-  void multiply_rows(std::size_t owner, std::size_t parts, std::size_t panes, std::size_t first,
-                     std::size_t worker, float* amax) const {
-    const std::size_t from = border(row_tiles_, 1, owner, workers_);
-    const std::size_t own_tiles = border(row_tiles_, 1, owner + 1, workers_) - from;
-    const std::size_t all = panes * own_tiles;
+  // Tiles of rows in a pane.
+  struct Tiles {
+    std::size_t pane = 0, first = 0, count = 0;
+    explicit operator bool() const { return count != 0; }
+  };
+
+  // One of `parts` of what is left of the owner's, at most as many as are packed together.
+  Tiles take(std::size_t owner, std::size_t parts, std::size_t panes) const {
+    const std::size_t first = border(row_tiles_, 1, owner, workers_);
+    const std::size_t tiles = border(row_tiles_, 1, owner + 1, workers_) - first;
+    const std::size_t all = panes * tiles;
     Counter& taken = *std::launder(reinterpret_cast<Counter*>(memory_.data() + owner * stride_));
-    for (std::size_t at = taken.load(std::memory_order_relaxed); at < all;) {
-      const std::size_t pane = at / own_tiles, tile = at % own_tiles;
-      const std::size_t tiles = (std::min)(
-          {parts_of(all - at, parts), packing_.rows / packing_.tile_rows, own_tiles - tile});
-      if (!taken.compare_exchange_weak(at, at + tiles, std::memory_order_relaxed)) continue;
-      multiply(from + tile, tiles, first, pane, worker, amax);
-      at = taken.load(std::memory_order_relaxed);
-    }
+    Tiles next;
+    std::size_t at = taken.load(std::memory_order_relaxed);
+    do {
+      if (at == all) return {};
+      next = {at / tiles, first + at % tiles,
+              (std::min)({parts_of(all - at, parts), packing_.rows / packing_.tile_rows,
+                          tiles - at % tiles})};
+    } while (!taken.compare_exchange_weak(at, at + next.count, std::memory_order_relaxed));
+    return next;
   }
 
   // The product of some rows and of columns of a pane, `before` columns behind its first.
@@ -24918,10 +24926,9 @@ class SharedProduct {
     if (from != to) gemm.pack_b(own(0, packing_.rows, first, pane, from, to - from, worker));
   }
 
-  void multiply(std::size_t tile, std::size_t tiles, std::size_t first, std::size_t pane,
-                std::size_t worker, float* amax) const {
-    const std::size_t row = tile * packing_.tile_rows;
-    const std::size_t rows = (std::min)(tiles * packing_.tile_rows, args_.m - row);
+  void multiply(const Tiles& tiles, std::size_t first, std::size_t worker, float* amax) const {
+    const std::size_t row = tiles.first * packing_.tile_rows, pane = tiles.pane;
+    const std::size_t rows = (std::min)(tiles.count * packing_.tile_rows, args_.m - row);
     GemmArgs args = own(row, rows, first, pane, 0, columns_of(first, pane), worker);
     args.eviction.amax = amax;
     float same_factor = 1;  // one task writes where the caller reads
