@@ -23,7 +23,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -119,7 +118,10 @@ class ThreadPool {
   static std::uint32_t process() {
     static std::atomic<std::uint32_t> forks{0};
     static const bool counted = [] {
-      if (pthread_atfork(nullptr, nullptr, [] { ++forks; }) != 0) throw std::bad_alloc();
+      const int error = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+      if (error != 0)
+        fail(error_id::thread_start, "ThreadPool", "handler of forks",
+             std::string("refused by the system (") + std::strerror(error) + ")", "memory for one");
       return true;
     }();
     static_cast<void>(counted);
