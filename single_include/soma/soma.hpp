@@ -22632,8 +22632,8 @@ namespace soma {
 
 // Decided from what the CPU is, never from a timing. Tiles are used wherever they are: their rate
 // is sixteen times that of fp32 multiply-adds by construction. Presence of the dot instruction is
-// no reason to use it: listed are parts where the rates of both were measured. `has_loop`: whether
-// the target in use was compiled with these instructions.
+// no reason to use it: listed are parts where the rates of both were measured, and others that have
+// the same core. `has_loop`: whether the target in use was compiled with these instructions.
 inline Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
   if (cpu.bf16_tiles && has_loop)
     return {Bf16Products::tiles, "AMX: sixteen times the fp32 multiply-add rate"};
@@ -24882,7 +24882,8 @@ class SharedProduct {
     explicit operator bool() const { return count != 0; }
   };
 
-  // One of `parts` of what is left of the owner's, at most as many as are packed together.
+  // One of `parts` of what is left of the owner's, at most as many as are packed together: of one's
+  // own half, of another's less, since its owner goes on as well.
   Tiles take(std::size_t owner, std::size_t parts, std::size_t panes) const {
     const std::size_t first = border(row_tiles_, 1, owner, workers_);
     const std::size_t tiles = border(row_tiles_, 1, owner + 1, workers_) - first;

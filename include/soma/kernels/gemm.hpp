@@ -162,7 +162,8 @@ class SharedProduct {
     explicit operator bool() const { return count != 0; }
   };
 
-  // One of `parts` of what is left of the owner's, at most as many as are packed together.
+  // One of `parts` of what is left of the owner's, at most as many as are packed together: of one's
+  // own half, of another's less, since its owner goes on as well.
   Tiles take(std::size_t owner, std::size_t parts, std::size_t panes) const {
     const std::size_t first = border(row_tiles_, 1, owner, workers_);
     const std::size_t tiles = border(row_tiles_, 1, owner + 1, workers_) - first;

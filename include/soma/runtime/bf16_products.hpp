@@ -11,8 +11,8 @@ namespace soma {
 
 // Decided from what the CPU is, never from a timing. Tiles are used wherever they are: their rate
 // is sixteen times that of fp32 multiply-adds by construction. Presence of the dot instruction is
-// no reason to use it: listed are parts where the rates of both were measured. `has_loop`: whether
-// the target in use was compiled with these instructions.
+// no reason to use it: listed are parts where the rates of both were measured, and others that have
+// the same core. `has_loop`: whether the target in use was compiled with these instructions.
 inline Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
   if (cpu.bf16_tiles && has_loop)
     return {Bf16Products::tiles, "AMX: sixteen times the fp32 multiply-add rate"};
