@@ -137,9 +137,10 @@ TEST_CASE("bf16 instructions: types that are exact in bf16", "[unit][gemm]") {
 }
 
 // Rows of a whose pairs have a float's place are read where they lie, in whole blocks of rows, if
-// they are spread over the first-level cache and no segment ends within a pair. Other rows, and
-// bytes as numbers, are laid behind one another for it. Columns in memory are always packed, and
-// every sum is the same chain.
+// they are spread over the first-level cache and no segment ends within a pair; by tiles, which
+// take 32 numbers for a pair, where rows are whole cache lines. Other rows, and bytes as numbers,
+// are laid behind one another for it, or packed. Columns in memory are always packed, and every sum
+// is the same chain.
 TEST_CASE("bf16 instructions: rows that are read where they lie have the bits of packed ones",
           "[unit][gemm]") {
   const std::size_t n = 70;
@@ -150,10 +151,13 @@ TEST_CASE("bf16 instructions: rows that are read where they lie have the bits of
     INFO(m << " rows of " << k << ", " << stride << " apart, " << offset << " numbers before them");
     const Product packed = random_product(m, n, k, std::move(bounds), Layout::transposed,
                                           Layout::transposed, DType::bf16, DType::bf16);
-    std::vector<std::uint16_t> rows(offset + m * stride, not_a_number);
+    constexpr std::size_t line = 32;  // numbers of a cache line, where the rows begin
+    std::vector<std::uint16_t> memory(line + offset + m * stride, not_a_number);
+    const std::size_t in_line = reinterpret_cast<std::uintptr_t>(memory.data()) / 2 % line;
+    std::uint16_t* const rows = memory.data() + (line - in_line) % line + offset;
     for (std::size_t i = 0; i < m; ++i)
       for (std::size_t j = 0; j < k; ++j)
-        rows[offset + i * stride + j] = static_cast<std::uint16_t>(
+        rows[i * stride + j] = static_cast<std::uint16_t>(
             std::bit_cast<std::uint32_t>(packed.a.values[i * k + j]) >> 16);
     on_every_bf16_target([&](const Context& context, Bf16Products products) {
       std::vector<float> wanted(m * n), c(m * n);
@@ -161,7 +165,7 @@ TEST_CASE("bf16 instructions: rows that are read where they lie have the bits of
       args.bf16_products = products;
       args.c = plain_target(wanted, n);
       multiply(context, args);
-      args.a = {.data = rows.data() + offset, .dtype = DType::bf16, .row_stride = stride};
+      args.a = {.data = rows, .dtype = DType::bf16, .row_stride = stride};
       args.c = plain_target(c, n);
       multiply(context, args);
       CHECK(same_bits(c, wanted));
@@ -179,6 +183,18 @@ TEST_CASE("bf16 instructions: rows that are read where they lie have the bits of
   check(40, 300, 302, 0, {0, 101, 101, 201, 300});  // the third begins within a float's place
   check(40, 300, 302, 0, {0, 100, 203, 203, 300});
   check(40, 4400, 4402, 0, {});  // several blocks of k
+  // Tiles read whole cache lines, of rows that share few sets of the first-level cache.
+  for (const std::size_t m : {31u, 32u, 33u, 64u, 97u})
+    for (const std::size_t k : {32u, 64u, 768u}) check(m, k, k, 0, {});
+  check(70, 768, 768, 32, {});
+  check(70, 768, 768, 16, {});  // but not these, nor of rows that begin within a line
+  check(70, 768, 784, 0, {});
+  for (const std::size_t lines : {33u, 34u, 36u, 40u, 48u, 64u, 128u})
+    check(70, 1024, 32 * lines, 0, {});
+  check(70, 320, 320, 0, {0, 96, 96, 224, 320});
+  check(70, 320, 320, 0, {0, 96, 97, 224, 320});
+  check(70, 3072, 3072, 0, {});
+  check(70, 4608, 4608, 0, {0, 1536, 1568, 3104, 4608});
 }
 
 TEST_CASE("bf16 instructions: rows of bytes have the bits of packed columns", "[unit][gemm]") {

@@ -77,7 +77,7 @@ struct Bf16Exit {
   std::byte* codes;  // of the first row and column
   std::size_t stride;
   const float* bias;  // of the first column on, or nullptr
-  bool stream;        // past the caches what comes from registers, which is whole lines of theirs
+  bool stream;        // past the caches, of dot products, which leave in whole lines of theirs
 
   // Where a block is about to leave for: stores would wait for it, and the next block's sums behind
   // them.
@@ -122,14 +122,32 @@ struct Bf16Exit {
       alignas(64) float block[sizeof...(i) * micro_columns];
       (hn::Store(sums[2 * i], d, block + i * micro_columns), ...);
       (hn::Store(sums[2 * i + 1], d, block + i * micro_columns + float_lanes), ...);
-      return Bf16Exit{codes, stride, nullptr, false}.write(row, rows, column, block);
+      return Bf16Exit{codes, stride, nullptr, false}.write(row, (std::min)(rows, sizeof...(i)),
+                                                           column, block);
     }
     std::byte* const to = codes + 2 * (row * stride + column);
     const std::size_t row_bytes = 2 * stride;
     (write_row(i < rows, sums[2 * i], sums[2 * i + 1], to + i * row_bytes), ...);
   }
 
+  // The same for dot products in memory, as write() has them; rows up to a multiple of eight are
+  // read. Half of the instructions, and whole lines: products by tiles 1.09 to 1.15 times as fast.
+  HWY_NOINLINE HWY_MAYBE_UNUSED void write_products(std::size_t row, std::size_t rows,
+                                                    std::size_t column, const float* sums) const {
+    for (std::size_t i = 0; i < rows; i += rows_together, sums += rows_together * micro_columns)
+      write_products(std::make_index_sequence<2 * rows_together>(), row + i, rows - i, column,
+                     sums);
+  }
+
  private:
+  static constexpr std::size_t rows_together = 8;
+
+  template <std::size_t... i>
+  HWY_INLINE void write_products(std::index_sequence<i...>, std::size_t row, std::size_t rows,
+                                 std::size_t column, const float* from) const {
+    FloatVector sums[] = {hn::Load(Floats(), from + i * float_lanes)...};
+    write(std::make_index_sequence<rows_together>(), sums, true, row, rows, column);
+  }
   HWY_INLINE void write_row(bool present, FloatVector first, FloatVector second,
                             std::byte* to) const {
     if (!present) return;

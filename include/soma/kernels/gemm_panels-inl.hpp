@@ -7,7 +7,9 @@
 // a panel has row_floats or column_floats. Each segment begins with a step of its own, behind those
 // of the segment before it, so that all are one stream from memory. One run() makes a block of c
 // with up to most_rows rows, as does run_rows() where a Kernel `reads_rows`, from rows of a where
-// they lie. Where it `exits`, a run may end in an Exit (ExitPath).
+// they lie. Where it `exits`, a run may end in an Exit (ExitPath); else sums leave() for it behind
+// the run, past the caches where a Kernel `streams`. Where it `keeps_rows`, those of a block stay
+// near while columns pass, else columns while rows do.
 
 #if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
@@ -46,7 +48,9 @@ class PackedPanels {
   static constexpr std::size_t packed_depth = Kernel::packed_steps * Kernel::depth;
   static constexpr std::size_t packed_floats = Kernel::packed_floats;
   static constexpr std::size_t shared_floats = Kernel::shared_floats;
-  static constexpr bool exits = Kernel::exits;
+  static constexpr bool streams = Kernel::streams;
+  // Rows that pass all columns together.
+  static constexpr std::size_t swept_rows = Kernel::keeps_rows ? most_rows : packed_rows;
 
   // How many neighbouring segments are packed together: as many as have room wherever they are.
   static std::size_t group_of(const std::size_t* bounds, std::size_t segments) {
@@ -86,19 +90,20 @@ class PackedPanels {
     std::size_t stride;
   };
 
-  // So many rows of a from `row` on; `out` has room for all of them packed. Rows that cannot be
-  // read where they lie are laid there, if that takes no more room: it is less work than packing.
+  // So many rows of a from `row` on; `out` has room for all of them packed. Whole blocks of rows are
+  // read where they lie or laid there, as the Kernel likes it.
   static Rows take_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
                      Buffer& buffer, float* out) {
     Rows rows{count, 0, nullptr, out, 0};
     if constexpr (Kernel::reads_rows)
       if (are_whole(steps)) {
-        const std::size_t all = steps.count(Kernel::depth), apart = laid_stride(all);
+        const std::size_t all = steps.count(Kernel::depth);
+        const std::size_t apart = Kernel::laid_stride(all * Kernel::depth / 2);
         const std::size_t whole = count / most_rows * most_rows;
         if (const float* place = a.place(row, steps.bounds[0]);
-            place != nullptr && spread(a.place_stride())) {
+            place != nullptr && Kernel::takes_rows(place, a.place_stride())) {
           rows = {count, whole, place, out, a.place_stride()};
-        } else if (a.can_lay() && most_rows * apart <= Kernel::row_floats * all) {
+        } else if (Kernel::lays(a, apart, all)) {
           a.lay(row, whole, steps.bounds[0], all * Kernel::depth, apart, out);
           rows = {count, whole, out, out + whole * apart, apart};
         }
@@ -107,6 +112,17 @@ class PackedPanels {
     pack(steps, row + rows.lying, {0, rest, rest}, Kernel::panel_rows, Kernel::row_floats,
          rows.packed, [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
     return rows;
+  }
+  // Of them those that are multiplied together, from `first` on.
+  static Rows swept(const Rows& rows, std::size_t first, const PackedSteps& steps) {
+    const std::size_t count = (std::min)(swept_rows, rows.count - first);
+    if (first < rows.lying)
+      return {count, (std::min)(count, rows.lying - first), rows.place + first * rows.stride,
+              rows.packed, rows.stride};
+    return {count, 0, nullptr,
+            rows.packed + panels_floats(first - rows.lying, Kernel::panel_rows,
+                                        steps.count(Kernel::depth), Kernel::row_floats),
+            0};
   }
   // Columns of b from `column` on.
   static void pack_b(const Source& b, std::size_t column, const Lines& columns,
@@ -119,9 +135,10 @@ class PackedPanels {
   static void multiply(const Rows& rows, const Lines& columns, const PackedSteps& steps,
                        const float* b, const SumPath& path) {
     for_blocks(rows.count, columns, [&](const Block& block) {
-      fetch_sums<most_rows>(path, block.row + most_rows < rows.count
-                                      ? block.at(path) + most_rows * path.stride
-                                      : block.column + micro_columns);
+      const bool last = block.row + most_rows >= rows.count;
+      fetch_sums<most_rows>(path, Kernel::keeps_rows ? block.at(path) + micro_columns
+                                  : last             ? block.column + micro_columns
+                                                     : block.at(path) + most_rows * path.stride);
       sum_block(block, steps, rows, b, path.behind(block.at(path)));
     });
   }
@@ -139,28 +156,13 @@ class PackedPanels {
       } else {
         alignas(64) float sums[block_floats];
         sum_block(block, steps, rows, b, SumPath{sums, micro_columns});
-        exit.write(block.row, count, block.column, sums);
+        Kernel::leave(exit, block.row, count, block.column, sums);
       }
     });
   }
 
  private:
   static constexpr std::size_t block_floats = most_rows * micro_columns;
-  // Numbers that lie so far apart share a set of the first-level cache: 64 sets of 64 bytes.
-  static constexpr std::size_t way_bytes = 4096;
-
-  // Whether rows of a block, so many floats apart, lie in more than one set of the first-level
-  // cache. Fourteen in one push each other out: 0.83 to 0.98 times the speed of packed ones.
-  static constexpr bool spread(std::size_t stride) {
-    const std::size_t behind = stride * sizeof(float) % way_bytes;
-    const std::size_t apart = (std::min)(behind, way_bytes - behind);
-    return (most_rows - 1) * apart >= line_floats * sizeof(float);
-  }
-  // Floats between rows that are laid one behind another: whole cache lines.
-  static constexpr std::size_t laid_stride(std::size_t steps) {
-    const std::size_t stride = round_up_to(steps, line_floats);
-    return spread(stride) ? stride : stride + line_floats;
-  }
   // Whether no segment ends within a step.
   static bool are_whole(const PackedSteps& steps) {
     for (std::size_t i = 0; i < steps.segments; ++i)
@@ -204,9 +206,14 @@ class PackedPanels {
 
   template <class Each>
   static HWY_INLINE void for_blocks(std::size_t rows, const Lines& columns, const Each& each) {
-    // A panel of b is near while the panels of a pass.
-    for (std::size_t j = 0; j < columns.count; j += micro_columns)
-      for (std::size_t i = 0; i < rows; i += most_rows) each(Block{i, j, columns});
+    if constexpr (Kernel::keeps_rows) {
+      for (std::size_t i = 0; i < rows; i += most_rows)
+        for (std::size_t j = 0; j < columns.count; j += micro_columns) each(Block{i, j, columns});
+    } else {
+      // A panel of b is near while the panels of a pass.
+      for (std::size_t j = 0; j < columns.count; j += micro_columns)
+        for (std::size_t i = 0; i < rows; i += most_rows) each(Block{i, j, columns});
+    }
   }
 
   // Meanwhile the next panel of b is fetched, a part by each run of the first rows, and behind it
@@ -224,7 +231,7 @@ class PackedPanels {
       if (block.row < rows.lying) {
         const float* const a = rows.place + block.row * rows.stride;
         const float* const ahead = fetched != nullptr ? fetched : a + most_rows * rows.stride;
-        return Kernel::run_rows(steps, {a, rows.stride, ahead}, b, path);
+        return Kernel::run_rows(steps, a, rows.stride, b, ahead, path);
       }
     const float* const a = rows.packed + panels_floats(block.row - rows.lying, Kernel::panel_rows,
                                                        all, Kernel::row_floats);

@@ -12,6 +12,7 @@
 #endif
 
 #include <soma/base/config.hpp>
+#include <soma/kernels/evict-inl.hpp>
 #include <soma/kernels/gemm_micro-inl.hpp>
 #include <soma/kernels/gemm_workspace-inl.hpp>
 #include <soma/kernels/pack_pairs-inl.hpp>
@@ -19,8 +20,10 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 
 #if SOMA_HAS_BF16_TILES
 HWY_BEFORE_NAMESPACE();
@@ -37,6 +40,9 @@ namespace {  // internal linkage: units with other flags have their own
 // The Kernel of PackedPanels. A block of c is 2 x 2 tiles: two of a and two of b meet in four
 // products, which take 16 cycles each while the loads of the next four tiles take 8. That is what
 // eight registers allow. Where few rows are left, 1 x 2.
+//
+// From the second-level cache the loads take 22 cycles. So the rows of a block stay in the first,
+// as far as there is room, while all columns pass them; whatever else is loaded leaves them there.
 class TileKernel {
  public:
   using Source = PairSource;
@@ -46,7 +52,8 @@ class TileKernel {
   static constexpr std::size_t row_floats = tile_lines * tile_floats;
   static constexpr std::size_t column_floats = tile_floats * tile_floats;
   static constexpr std::size_t depth = tile_steps;
-  static constexpr bool reads_rows = false, exits = false;
+  static constexpr bool reads_rows = true, exits = false, streams = true;
+  static constexpr bool keeps_rows = true;
   static constexpr std::size_t packed_rows = tile_packed_rows;
   static constexpr std::size_t packed_steps = tile_packed_steps / tile_floats;
   static constexpr std::size_t packed_floats = tile_packed_floats;
@@ -60,54 +67,130 @@ class TileKernel {
     b.pack_units<tile_floats, tile_floats>(part, buffer);
   }
 
+  static void leave(const Bf16Exit& exit, std::size_t row, std::size_t rows, std::size_t column,
+                    const float* sums) {
+    exit.write_products(row, rows, column, sums);
+  }
+
+  // Whether rows are read where they lie, so many floats apart: whole cache lines, which do not
+  // push each other out of the first-level cache.
+  static bool takes_rows(const float* first, std::size_t stride) {
+    return reinterpret_cast<std::uintptr_t>(first) % line_bytes == 0 && stride % line_floats == 0 &&
+           lines_of_a_set(stride) <= most_lines_of_a_set;
+  }
+  // Floats between rows of so many that are laid one behind another.
+  static std::size_t laid_stride(std::size_t floats) {
+    const std::size_t stride = round_up_to(floats, line_floats);
+    return lines_of_a_set(stride) <= most_lines_of_a_set ? stride : stride + line_floats;
+  }
+  // Whether other rows are laid: bytes, whose numbers have to be looked up anyway. The workspace has
+  // a line more for each row. Others are packed, which is as much work and quicker to read.
+  static bool lays(const Source& a, std::size_t, std::size_t) { return a.can_lay() && !a.direct(); }
+
   // The block of c that begins `rows` rows before the end, as MicroKernel::run() has it.
   static void run(std::size_t rows, const PackedSteps& steps, const float* a, const float* b,
                   const float*, const SumPath& path) {
+    const RowTiles tiles{a, steps.count(depth) * row_floats, row_floats, tile_floats, 1};
     if (rows > tile_lines)
-      run<2>(steps, a, b, path);
+      run<2>(steps, tiles, b, path);
     else
-      run<1>(steps, a, b, path);
+      run<1>(steps, tiles, b, path);
+  }
+  static void run_rows(const PackedSteps& steps, const float* a, std::size_t stride, const float* b,
+                       const float*, const SumPath& path) {
+    run<2>(steps, {a, tile_lines * stride, tile_floats, stride, lines_of_a_set(stride)}, b, path);
   }
 
  private:
+  static constexpr std::size_t line_bytes = line_floats * sizeof(float);
+  // Steps of a block's rows that stay near, 2 KiB each of the 48 that the first-level cache has.
+  // Sums of segments that wait take some of it.
+  static constexpr std::size_t near_steps = 20, near_steps_of_segments = 12;
+  // Lines of neighbouring steps that lie in one of the cache's 64 sets, of places for twelve.
+  static constexpr std::size_t most_lines_of_a_set = 16;
+
+  // Rows so many floats apart begin in each such set: 1, 2, 4 ... 64. So many steps of two tiles
+  // fill a set's places evenly.
+  static constexpr std::size_t lines_of_a_set(std::size_t stride) {
+    const std::size_t lines = stride / line_floats | 64;
+    return lines & (~lines + 1);
+  }
+
+  // Rows of a block in tiles.
+  struct RowTiles {
+    const float* first;
+    std::size_t below;   // floats to the tile below
+    std::size_t next;    // floats to the next step
+    std::size_t stride;  // floats between rows
+    std::size_t unit;    // of steps that stay near
+
+    std::size_t near(std::size_t most) const { return most / unit * unit; }
+  };
+  // Of a panel that has `all`.
+  struct StepRange {
+    std::size_t first, end, all;
+  };
+
   template <int kTiles>
-  static void run(const PackedSteps& steps, const float* a, const float* b, const SumPath& path) {
+  static void run(const PackedSteps& steps, const RowTiles& a, const float* b,
+                  const SumPath& path) {
     const std::size_t all = steps.count(depth);
-    if (steps.segments == 1) return run<kTiles>(all, all, a, b, path);
+    if (steps.segments == 1) return run<kTiles>({0, all, all}, a.near(near_steps), a, b, path);
     constexpr std::size_t block = most_rows * micro_columns;
     alignas(64) float waiting[std::bit_width(PackedSteps::most_segments) * block];
     float* to = waiting;
-    for (std::size_t i = 0; i < steps.segments; ++i) {
-      const std::size_t count = steps.count(i, depth);
+    for (std::size_t i = 0, first = 0; i < steps.segments; ++i) {
+      const std::size_t end = first + steps.count(i, depth);
       const SumPath part{to, micro_columns, true, static_cast<std::size_t>(std::countr_one(i)),
                          block};
-      run<kTiles>(count, all, a, b, part);
-      a += count * row_floats;
-      b += count * column_floats;
+      run<kTiles>({first, end, all}, a.near(near_steps_of_segments), a, b, part);
+      first = end;
       to = part.end() + block;
     }
     join_sums(kTiles * tile_lines, waiting, micro_columns, path);
   }
-  // Some steps of panels that have `all`.
+  // Of a the first `near` steps stay in the first-level cache.
   template <int kTiles>
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, std::size_t all,
-                                                const float* HWY_RESTRICT a,
-                                                const float* HWY_RESTRICT b, const SumPath& path) {
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(const StepRange& steps, std::size_t near,
+                                                const RowTiles& a, const float* HWY_RESTRICT b,
+                                                const SumPath& path) {
     if (path.fresh)
       clear<kTiles>();
     else
       load<kTiles>(path.sums, path.stride);
-    constexpr std::size_t tile = tile_lines * tile_floats, stride = tile_floats * sizeof(float);
-    const std::size_t panel = all * tile;
-    for (std::size_t i = 0; i < steps; ++i, a += tile, b += tile) {
-      Tiles::load<4>(a, stride), Tiles::load<6>(b, stride), Tiles::load<7>(b + panel, stride);
-      if constexpr (kTiles == 2) Tiles::load<5>(a + panel, stride);
-      Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
-      if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
+    const float* rows = a.first + steps.first * a.next;
+    b += steps.first * column_floats;
+    const std::size_t right = steps.all * column_floats;
+    std::size_t i = steps.first;
+    for (const std::size_t end = (std::min)(near, steps.end); i < end; ++i) {
+      step<kTiles, true>(rows, a, b, right);
+      rows += a.next, b += column_floats;
+    }
+    for (; i < steps.end; ++i) {
+      step<kTiles, false>(rows, a, b, right);
+      rows += a.next, b += column_floats;
     }
     store<kTiles>(path.sums, path.stride);
     // Tile registers cannot add.
     if (path.addends != 0) join_sums(kTiles * tile_lines, path.sums, path.stride, path);
+  }
+  template <int kTiles, bool kNear>
+  static HWY_INLINE void step(const float* rows, const RowTiles& a, const float* b,
+                              std::size_t right) {
+    constexpr std::size_t packed_stride = tile_floats * sizeof(float);
+    const std::size_t stride = a.stride * sizeof(float);
+    load<4, kNear>(rows, stride);
+    load<6, false>(b, packed_stride), load<7, false>(b + right, packed_stride);
+    if constexpr (kTiles == 2) load<5, kNear>(rows + a.below, stride);
+    Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
+    if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
+  }
+  template <int kTile, bool kStays>
+  static HWY_INLINE void load(const float* from, std::size_t stride) {
+    if constexpr (kStays)
+      Tiles::load<kTile>(from, stride);
+    else
+      Tiles::load_once<kTile>(from, stride);
   }
   // The end of a path for sums that are in memory, with rows `stride` floats apart: addends join
   // them, and the result goes where the path has it.

@@ -40,10 +40,12 @@ inline constexpr std::size_t gemm_packed_floats = std::size_t{1} << 20;
 // more of fewer.
 inline constexpr std::size_t gemm_shared_floats = std::size_t{1} << 22;
 // The same for bf16 tiles, whose products are an order of magnitude faster than what the
-// third-level cache brings: 256 KiB of a and 1.5 MiB of b stay in the second, which has 2 MiB
-// wherever there are tiles. Steps of one float's place, as above.
-inline constexpr std::size_t tile_packed_rows = 128, tile_packed_steps = 512;
-inline constexpr std::size_t tile_packed_floats = std::size_t{3} << 17;
+// third-level cache brings. All of b passes each 32 rows of a, so what is packed of b stays in the
+// second, 768 KiB: it has 2 MiB wherever there are tiles, but from half of it on a part with
+// neighbours brought a quarter as much. Of a, 1,536 steps: sums of most products never wait, which
+// would cost more than packing it once more. Steps of one float's place, as above.
+inline constexpr std::size_t tile_packed_rows = 96, tile_packed_steps = 768;
+inline constexpr std::size_t tile_packed_floats = std::size_t{3} << 16;
 inline constexpr std::size_t tile_shared_floats = 0;  // never in parts: they come from too far
 // Floats of a tile, and of all that wait for their neighbours in the tree. Each element that is
 // packed serves a whole side of the tile, so packing costs little only if tiles are large: 2 and 4
@@ -116,7 +118,7 @@ struct GemmWorkspace {
       a = floats((std::min)(rows, gemm_packed_rows) / micro_rows * micro_row_width * packed_steps);
       if (in_tiles)
         a = (std::max)(a, floats((std::min)(in_lines, tile_packed_rows) *
-                                 (std::min)(steps, tile_packed_steps)));
+                                 ((std::min)(steps, tile_packed_steps) + line_floats)));
       b = packs_b ? floats((std::min)(columns * packed_steps, gemm_packed_floats)) : 0;
       tiles = floats((std::min)(levels * rows * tile_columns, gemm_tiles_capacity(levels)));
     }

@@ -123,6 +123,9 @@ class PairSource {
   }
   std::size_t place_stride() const { return operand_.row_stride / 2; }
 
+  // Whether numbers are read as they are stored.
+  bool direct() const { return direct_; }
+
   // Whether lay() can put lines one behind another, as place() would have them: `depth` steps from
   // `first` on, `stride` floats apart.
   bool can_lay() const { return along_depth_ && (direct_ || bytes_.present()); }

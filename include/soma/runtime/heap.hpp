@@ -129,7 +129,7 @@ class Heap {
 
  private:
   static constexpr std::size_t unit = memory_alignment;
-  static constexpr std::size_t smallest_slab = std::size_t{1} << 20;
+  static constexpr std::size_t slab_unit = detail::large_page;
 
   struct alignas(unit) Block {
     std::size_t size;  // bytes with this header, a multiple of `unit`; 0: the end of a slab
@@ -213,11 +213,12 @@ class Heap {
     return nullptr;
   }
 
-  // A new slab with one free block of at least that size. An eighth of what is there as well, so
-  // that a need that grows slowly does not ask every time.
+  // A new slab with one free block of at least that size, in whole large pages. At least an eighth
+  // of what is there, so that a need that grows slowly does not ask every time.
   void grow(std::size_t size) {
-    const std::size_t bytes = (std::max)({checked_add(size, sizeof(Slab) + sizeof(Block), "Heap"),
-                                          smallest_slab, capacity_ / 8 / unit * unit});
+    const std::size_t least = checked_add(size, sizeof(Slab) + sizeof(Block), "Heap");
+    const std::size_t bytes = checked_add((std::max)(least, capacity_ / 8), slab_unit - 1, "Heap") /
+                              slab_unit * slab_unit;
     auto* slab = ::new (upstream_.allocate(bytes, unit)) Slab{slabs_, bytes};
     slabs_ = slab;
     capacity_ += bytes;

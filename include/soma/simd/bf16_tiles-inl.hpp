@@ -72,6 +72,14 @@ class Tiles {
   static HWY_INLINE void load(const void* from, std::size_t stride) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
   }
+  // The same for what is read once: it leaves what stays in the first-level cache its place.
+  template <int kTile>
+  static HWY_INLINE void load_once(const void* from, std::size_t stride) {
+    asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2"
+                 :
+                 : "r"(from), "r"(stride), "i"(kTile)
+                 : "memory");
+  }
   template <int kTile>
   static HWY_INLINE void store(void* to, std::size_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
