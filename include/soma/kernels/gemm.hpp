@@ -123,12 +123,13 @@ class SharedProduct {
       for (std::size_t worker = 0; worker < workers_; ++worker)
         new (memory_.data() + worker * stride_) Counter(0);
       in_parallel([&](std::size_t worker) {
-        bool packed = !each_packs_;  // by who comes late only if something is left
+        // Each pane before it is used, while it is near, and by who comes late only if something is
+        // left.
+        std::size_t packed = each_packs_ ? 0 : panes;
         for (std::size_t i = 0; i < workers_; ++i)
           while (const Tiles tiles =
                      take((worker + i) % workers_, i == 0 ? 2 : 2 * workers_, panes)) {
-            for (std::size_t pane = 0; !packed && pane < panes; ++pane) pack(first, pane, worker);
-            packed = true;
+            for (; packed <= tiles.pane; ++packed) pack(first, packed, worker);
             multiply(tiles, first, worker, amax.empty() ? nullptr : &amax[worker]);
           }
       });

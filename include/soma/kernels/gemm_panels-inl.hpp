@@ -90,8 +90,8 @@ class PackedPanels {
     std::size_t stride;
   };
 
-  // So many rows of a from `row` on; `out` has room for all of them packed. Whole blocks of rows are
-  // read where they lie or laid there, as the Kernel likes it.
+  // So many rows of a from `row` on; `out` has room for all of them packed. Whole blocks of rows
+  // are read where they lie, or laid there, as the Kernel likes it.
   static Rows take_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
                      Buffer& buffer, float* out) {
     Rows rows{count, 0, nullptr, out, 0};

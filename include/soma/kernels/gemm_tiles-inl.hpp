@@ -83,8 +83,8 @@ class TileKernel {
     const std::size_t stride = round_up_to(floats, line_floats);
     return lines_of_a_set(stride) <= most_lines_of_a_set ? stride : stride + line_floats;
   }
-  // Whether other rows are laid: bytes, whose numbers have to be looked up anyway. The workspace has
-  // a line more for each row. Others are packed, which is as much work and quicker to read.
+  // Whether other rows are laid: bytes, whose numbers have to be looked up anyway. The workspace
+  // has a line more for each row. Others are packed, which is as much work and quicker to read.
   static bool lays(const Source& a, std::size_t, std::size_t) { return a.can_lay() && !a.direct(); }
 
   // The block of c that begins `rows` rows before the end, as MicroKernel::run() has it.
@@ -136,18 +136,27 @@ class TileKernel {
                   const SumPath& path) {
     const std::size_t all = steps.count(depth);
     if (steps.segments == 1) return run<kTiles>({0, all, all}, a.near(near_steps), a, b, path);
-    constexpr std::size_t block = most_rows * micro_columns;
-    alignas(64) float waiting[std::bit_width(PackedSteps::most_segments) * block];
+    // Apart from the 4 KiB of a block: loads would wait for stores to the same place in a page.
+    constexpr std::size_t apart = most_rows * micro_columns + 2 * line_floats;
+    alignas(64) float waiting[std::bit_width(PackedSteps::most_segments) * apart];
     float* to = waiting;
-    for (std::size_t i = 0, first = 0; i < steps.segments; ++i) {
+    for (std::size_t i = 0, first = 0;; ++i, to += apart) {
       const std::size_t end = first + steps.count(i, depth);
-      const SumPath part{to, micro_columns, true, static_cast<std::size_t>(std::countr_one(i)),
-                         block};
-      run<kTiles>({first, end, all}, a.near(near_steps_of_segments), a, b, part);
+      run<kTiles>({first, end, all}, a.near(near_steps_of_segments), a, b, {to, micro_columns});
       first = end;
-      to = part.end() + block;
+      // Each trailing one of the segment's number is a neighbour that waits.
+      const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
+      const JoinedSums sums{to, micro_columns, neighbours, apart};
+      to -= neighbours * apart;
+      if (i + 1 != steps.segments) {
+        join<kTiles>(sums, to, micro_columns);
+      } else if (path.addends == 0) {
+        return join<kTiles>(sums, path.sums, path.stride);
+      } else {
+        join<kTiles>(sums, path.sums, path.stride);
+        return join<kTiles>(path);
+      }
     }
-    join_sums(kTiles * tile_lines, waiting, micro_columns, path);
   }
   // Of a the first `near` steps stay in the first-level cache.
   template <int kTiles>
@@ -172,7 +181,7 @@ class TileKernel {
     }
     store<kTiles>(path.sums, path.stride);
     // Tile registers cannot add.
-    if (path.addends != 0) join_sums(kTiles * tile_lines, path.sums, path.stride, path);
+    join<kTiles>(path);
   }
   template <int kTiles, bool kNear>
   static HWY_INLINE void step(const float* rows, const RowTiles& a, const float* b,
@@ -192,20 +201,53 @@ class TileKernel {
     else
       Tiles::load_once<kTile>(from, stride);
   }
-  // The end of a path for sums that are in memory, with rows `stride` floats apart: addends join
-  // them, and the result goes where the path has it.
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void join_sums(std::size_t rows, const float* sums,
-                                                      std::size_t stride, const SumPath& path) {
+  // Sums of a block in memory, rows `stride` floats apart, and others like them that join them one
+  // after another: the first `distance` floats before, the next that much before it.
+  struct JoinedSums {
+    const float* sums;
+    std::size_t stride, addends, distance;
+  };
+
+  // The end of a path whose sums are in memory.
+  template <int kTiles>
+  static void join(const SumPath& path) {
+    join<kTiles>({path.sums, path.stride, path.addends, path.addend_distance}, path.end(),
+                 path.stride);
+  }
+  template <int kTiles>
+  static void join(JoinedSums from, float* to, std::size_t to_stride) {
+    constexpr std::size_t rows = kTiles * tile_lines;
+    for (; from.addends > 4; from.addends -= 4, from.sums -= 4 * from.distance)
+      join_some<rows, 4>(from, const_cast<float*>(from.sums) - 4 * from.distance, from.stride);
+    switch (from.addends) {
+      case 0:
+        return from.sums == to ? void() : join_some<rows, 0>(from, to, to_stride);
+      case 1:
+        return join_some<rows, 1>(from, to, to_stride);
+      case 2:
+        return join_some<rows, 2>(from, to, to_stride);
+      case 3:
+        return join_some<rows, 3>(from, to, to_stride);
+      default:
+        return join_some<rows, 4>(from, to, to_stride);
+    }
+  }
+  template <std::size_t kRows, std::size_t kAddends>
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void join_some(const JoinedSums& from, float* to,
+                                                      std::size_t to_stride) {
     const Floats d;
-    float* to = path.sums;
-    for (std::size_t i = 0; i < rows; ++i, sums += stride, to += path.stride)
-      for (std::size_t j = 0; j < micro_columns; j += float_lanes) {
-        FloatVector sum = hn::Load(d, sums + j);
-        float* at = to + j;
-        for (std::size_t addend = 0; addend < path.addends; ++addend)
-          sum = hn::Add(hn::LoadU(d, at -= path.addend_distance), sum);
-        hn::StoreU(sum, d, at);
+    const float* sums = from.sums;
+    for (std::size_t row = 0; row < kRows; ++row, sums += from.stride, to += to_stride) {
+      FloatVector left = hn::LoadU(d, sums), right = hn::LoadU(d, sums + float_lanes);
+      const float* addend = sums;
+      for (std::size_t i = 0; i < kAddends; ++i) {
+        addend -= from.distance;
+        left = hn::Add(hn::LoadU(d, addend), left);
+        right = hn::Add(hn::LoadU(d, addend + float_lanes), right);
       }
+      hn::StoreU(left, d, to);
+      hn::StoreU(right, d, to + float_lanes);
+    }
   }
 
   template <int kTiles>

@@ -44,7 +44,7 @@ inline constexpr std::size_t gemm_shared_floats = std::size_t{1} << 22;
 // second, 768 KiB: it has 2 MiB wherever there are tiles, but from half of it on a part with
 // neighbours brought a quarter as much. Of a, 1,536 steps: sums of most products never wait, which
 // would cost more than packing it once more. Steps of one float's place, as above.
-inline constexpr std::size_t tile_packed_rows = 96, tile_packed_steps = 768;
+inline constexpr std::size_t tile_packed_rows = 64, tile_packed_steps = 768;
 inline constexpr std::size_t tile_packed_floats = std::size_t{3} << 16;
 inline constexpr std::size_t tile_shared_floats = 0;  // never in parts: they come from too far
 // Floats of a tile, and of all that wait for their neighbours in the tree. Each element that is
