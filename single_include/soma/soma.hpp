@@ -19999,16 +19999,15 @@ class TileKernel {
     exit.write_products(row, rows, column, sums);
   }
 
-  // Whether rows are read where they lie, so many floats apart: whole cache lines, which do not
-  // push each other out of the first-level cache.
+  // Whether rows are read where they lie, so many floats apart: whole cache lines.
   static bool takes_rows(const float* first, std::size_t stride) {
-    return reinterpret_cast<std::uintptr_t>(first) % line_bytes == 0 && stride % line_floats == 0 &&
-           lines_of_a_set(stride) <= most_lines_of_a_set;
+    return reinterpret_cast<std::uintptr_t>(first) % line_bytes == 0 && stride % line_floats == 0;
   }
-  // Floats between rows of so many that are laid one behind another.
+  // Floats between rows of so many that are laid one behind another, so that both tiles of a block
+  // can stay near.
   static std::size_t laid_stride(std::size_t floats) {
     const std::size_t stride = round_up_to(floats, line_floats);
-    return lines_of_a_set(stride) <= most_lines_of_a_set ? stride : stride + line_floats;
+    return set_distance(stride) <= 16 ? stride : stride + line_floats;
   }
   // Whether other rows are laid: bytes, whose numbers have to be looked up anyway. The workspace
   // has a line more for each row. Others are packed, which is as much work and quicker to read.
@@ -20025,22 +20024,29 @@ class TileKernel {
   }
   static void run_rows(const PackedSteps& steps, const float* a, std::size_t stride, const float* b,
                        const float*, const SumPath& path) {
-    run<2>(steps, {a, tile_lines * stride, tile_floats, stride, lines_of_a_set(stride)}, b, path);
+    run<2>(steps, {a, tile_lines * stride, tile_floats, stride, set_distance(stride)}, b, path);
   }
 
  private:
   static constexpr std::size_t line_bytes = line_floats * sizeof(float);
-  // Steps of a block's rows that stay near, 2 KiB each of the 48 that the first-level cache has.
-  // Sums of segments that wait take some of it.
-  static constexpr std::size_t near_steps = 20, near_steps_of_segments = 12;
-  // Lines of neighbouring steps that lie in one of the cache's 64 sets, of places for twelve.
-  static constexpr std::size_t most_lines_of_a_set = 16;
+  // How many of the first steps of a block's rows stay near: of both its tiles, and of the upper.
+  struct NearSteps {
+    std::size_t both, upper;
+  };
+  // 40 of the 48 KiB that the first-level cache has. Sums of segments that wait take some of it.
+  static constexpr std::size_t near_tiles = 40, near_tiles_of_segments = 24;
 
-  // Rows so many floats apart begin in each such set: 1, 2, 4 ... 64. So many steps of two tiles
-  // fill a set's places evenly.
-  static constexpr std::size_t lines_of_a_set(std::size_t stride) {
+  // Rows so many floats apart begin in every 1st, 2nd, 4th ... 64th of the cache's 64 sets. So many
+  // neighbouring steps fill them evenly, two tiles with half as many lines in a set, which has
+  // places for twelve.
+  static constexpr std::size_t set_distance(std::size_t stride) {
     const std::size_t lines = stride / line_floats | 64;
     return lines & (~lines + 1);
+  }
+  static constexpr NearSteps near_steps(std::size_t tiles, std::size_t distance) {
+    if (distance > 32) return {0, 0};
+    const std::size_t both = distance > 16 ? 0 : tiles / 2 / distance * distance;
+    return {both, both != 0 ? both : (std::min)(tiles, distance)};
   }
 
   // Rows of a block in tiles.
@@ -20049,9 +20055,7 @@ class TileKernel {
     std::size_t below;   // floats to the tile below
     std::size_t next;    // floats to the next step
     std::size_t stride;  // floats between rows
-    std::size_t unit;    // of steps that stay near
-
-    std::size_t near(std::size_t most) const { return most / unit * unit; }
+    std::size_t set_distance;
   };
   // Of a panel that has `all`.
   struct StepRange {
@@ -20062,62 +20066,55 @@ class TileKernel {
   static void run(const PackedSteps& steps, const RowTiles& a, const float* b,
                   const SumPath& path) {
     const std::size_t all = steps.count(depth);
-    if (steps.segments == 1) return run<kTiles>({0, all, all}, a.near(near_steps), a, b, path);
+    if (steps.segments == 1)
+      return run<kTiles>({0, all, all}, near_steps(near_tiles, a.set_distance), a, b, path);
+    const NearSteps near = near_steps(near_tiles_of_segments, a.set_distance);
     // Apart from the 4 KiB of a block: loads would wait for stores to the same place in a page.
     constexpr std::size_t apart = most_rows * micro_columns + 2 * line_floats;
     alignas(64) float waiting[std::bit_width(PackedSteps::most_segments) * apart];
     float* to = waiting;
     for (std::size_t i = 0, first = 0;; ++i, to += apart) {
       const std::size_t end = first + steps.count(i, depth);
-      run<kTiles>({first, end, all}, a.near(near_steps_of_segments), a, b, {to, micro_columns});
+      run<kTiles>({first, end, all}, near, a, b, {to, micro_columns});
       first = end;
       // Each trailing one of the segment's number is a neighbour that waits.
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
       const JoinedSums sums{to, micro_columns, neighbours, apart};
       to -= neighbours * apart;
-      if (i + 1 != steps.segments) {
-        join<kTiles>(sums, to, micro_columns);
-      } else if (path.addends == 0) {
-        return join<kTiles>(sums, path.sums, path.stride);
-      } else {
+      if (i + 1 == steps.segments) {
         join<kTiles>(sums, path.sums, path.stride);
         return join<kTiles>(path);
       }
+      join<kTiles>(sums, to, micro_columns);
     }
   }
-  // Of a the first `near` steps stay in the first-level cache.
   template <int kTiles>
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(const StepRange& steps, std::size_t near,
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(const StepRange& steps, const NearSteps& near,
                                                 const RowTiles& a, const float* HWY_RESTRICT b,
                                                 const SumPath& path) {
     if (path.fresh)
       clear<kTiles>();
     else
       load<kTiles>(path.sums, path.stride);
-    const float* rows = a.first + steps.first * a.next;
-    b += steps.first * column_floats;
-    const std::size_t right = steps.all * column_floats;
     std::size_t i = steps.first;
-    for (const std::size_t end = (std::min)(near, steps.end); i < end; ++i) {
-      step<kTiles, true>(rows, a, b, right);
-      rows += a.next, b += column_floats;
-    }
-    for (; i < steps.end; ++i) {
-      step<kTiles, false>(rows, a, b, right);
-      rows += a.next, b += column_floats;
-    }
+    for (; i < (std::min)(near.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
+    for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
+    for (; i < steps.end; ++i) step<kTiles, 0>(i, steps.all, a, b);
     store<kTiles>(path.sums, path.stride);
     // Tile registers cannot add.
     join<kTiles>(path);
   }
-  template <int kTiles, bool kNear>
-  static HWY_INLINE void step(const float* rows, const RowTiles& a, const float* b,
-                              std::size_t right) {
+  // Of a, kNear tiles stay near.
+  template <int kTiles, int kNear>
+  static HWY_INLINE void step(std::size_t number, std::size_t all, const RowTiles& a,
+                              const float* b) {
     constexpr std::size_t packed_stride = tile_floats * sizeof(float);
     const std::size_t stride = a.stride * sizeof(float);
-    load<4, kNear>(rows, stride);
-    load<6, false>(b, packed_stride), load<7, false>(b + right, packed_stride);
-    if constexpr (kTiles == 2) load<5, kNear>(rows + a.below, stride);
+    const float* const rows = a.first + number * a.next;
+    b += number * column_floats;
+    load<4, kNear >= 1>(rows, stride);
+    load<6, false>(b, packed_stride), load<7, false>(b + all * column_floats, packed_stride);
+    if constexpr (kTiles == 2) load<5, kNear == 2>(rows + a.below, stride);
     Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
     if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
   }
@@ -20131,7 +20128,7 @@ class TileKernel {
   // Sums of a block in memory, rows `stride` floats apart, and others like them that join them one
   // after another: the first `distance` floats before, the next that much before it.
   struct JoinedSums {
-    const float* sums;
+    float* sums;
     std::size_t stride, addends, distance;
   };
 
@@ -20145,7 +20142,7 @@ class TileKernel {
   static void join(JoinedSums from, float* to, std::size_t to_stride) {
     constexpr std::size_t rows = kTiles * tile_lines;
     for (; from.addends > 4; from.addends -= 4, from.sums -= 4 * from.distance)
-      join_some<rows, 4>(from, const_cast<float*>(from.sums) - 4 * from.distance, from.stride);
+      join_some<rows, 4>(from, from.sums - 4 * from.distance, from.stride);
     switch (from.addends) {
       case 0:
         return from.sums == to ? void() : join_some<rows, 0>(from, to, to_stride);
