@@ -18392,6 +18392,9 @@ struct PairBuffer {
   static constexpr std::size_t most_width = 32;
   alignas(64) Bf16Code codes[most_width * line_stride];
   alignas(64) Bf16Code zeros[(std::max)(row_stride, line_stride)] = {};
+  // Of pairs that are turned next, before they leave the first-level cache.
+  static constexpr std::size_t block_floats = 2048;
+  alignas(64) float blocks[block_floats];
   ChunkBuffer values;
 };
 static_assert(PairBuffer::rows * PairBuffer::row_stride <=
@@ -18484,14 +18487,9 @@ class PairSource {
   // lines.
   template <std::size_t kSide>
   void pack_blocks(const PackPart& part, PairBuffer& buffer) const {
-    if (!along_depth_) pack_units<kSide, kSide>(part, buffer);
+    if (!along_depth_) return turn_blocks<kSide>(part, buffer);
     float* out = part.out;
     for (std::size_t at = 0; at < part.lines; at += kSide, out += part.panel) {
-      if (!along_depth_) {
-        for (std::size_t k = 0; k < part.depth; k += 2 * kSide)
-          turn_block<kSide>(out + k / 2 * kSide);
-        continue;
-      }
       const Bf16Code* from[kSide];
       const std::size_t present = (std::min)(kSide, part.lines - at);
       read({part.first_line + at, present, part.first, part.depth}, kSide, PairBuffer::line_stride,
@@ -18535,16 +18533,30 @@ class PairSource {
     std::memcpy(out, codes + k, (depth - k) * sizeof(Bf16Code));
   }
 
+  // Blocks of lines that are columns in memory: packed in the buffer, from where they are turned.
+  template <std::size_t kSide>
+  void turn_blocks(const PackPart& part, PairBuffer& buffer) const {
+    constexpr std::size_t block = kSide * kSide;
+    constexpr std::size_t together = PairBuffer::block_floats / kSide;
+    for (std::size_t k = 0; k < part.depth; k += 2 * kSide)
+      for (std::size_t line = 0; line < part.lines; line += together) {
+        const std::size_t lines = (std::min)(together, part.lines - line);
+        const std::size_t depth = (std::min)(2 * kSide, part.depth - k);
+        pack_units<kSide, kSide>(
+            {part.first_line + line, lines, part.first + k, depth, buffer.blocks, block}, buffer);
+        float* to = part.out + line / kSide * part.panel + k / 2 * kSide;
+        for (std::size_t at = 0; at < lines; at += kSide, to += part.panel)
+          turn_block<kSide>(buffer.blocks + at * kSide, to);
+      }
+  }
   // Rows become columns.
   template <std::size_t kLines>
-  static void turn_block(float* block) {
-    alignas(64) float rows[kLines * kLines];
-    std::copy_n(block, kLines * kLines, rows);
+  static void turn_block(const float* block, float* to) {
     const float* lines[kLines];
-    for (std::size_t i = 0; i < kLines; ++i) lines[i] = rows + i * kLines;
+    for (std::size_t i = 0; i < kLines; ++i) lines[i] = block + i * kLines;
     for (std::size_t group = 0; group < kLines; group += pack_group)
       for (std::size_t at = 0; at < kLines; at += 4)
-        turn_group(lines + group, at, block + at * kLines + group, kLines);
+        turn_group(lines + group, at, to + at * kLines + group, kLines);
   }
 
   template <std::size_t kLines, std::size_t kWidth>

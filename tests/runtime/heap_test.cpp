@@ -310,3 +310,23 @@ TEST_CASE("large blocks of a context's own memory ask for large pages", "[unit][
   CHECK(asked);
   own.deallocate(block, bytes, memory_alignment);
 }
+
+TEST_CASE("a heap asks for whole large pages, and they begin where one can", "[unit][heap]") {
+  constexpr std::size_t large = 2 * mebibyte;
+  const MemoryResource own;
+  for (const std::size_t bytes : {large, large + 64, 3 * large + 64}) {
+    void* block = own.allocate(bytes, memory_alignment);
+    CHECK(reinterpret_cast<std::uintptr_t>(block) % large == 0);
+    own.deallocate(block, bytes, memory_alignment);
+  }
+  CountingResource host(own);
+  Heap heap(&host);
+  heap.allocate(100);
+  CHECK(host.use().bytes_in_use == large);
+  heap.allocate(large);  // and its header
+  CHECK(host.use().bytes_in_use == 3 * large);
+  heap.allocate(20 * large);
+  CHECK(host.use().bytes_in_use == 24 * large);
+  heap.reserve(large);  // at least an eighth of what is there
+  CHECK(host.use().bytes_in_use == 27 * large);
+}
