@@ -464,7 +464,6 @@ namespace soma {
 
 #if defined(__linux__)
 #include <sys/mman.h>
-#include <unistd.h>
 #endif
 
 namespace soma {
