@@ -97,6 +97,11 @@ TEST_CASE("bf16 instructions: every shape and layout", "[unit][gemm]") {
   check_bf16_product(
       random_product(40, 70, 6001, {0, 2101, 2101, 2101, 2101, 2900, 3900, 4900, 6001},
                      Layout::transposed, Layout::contiguous, DType::bf16, DType::bf16));
+  // So long and many that sums of six neighbours wait for the last one.
+  std::vector<std::size_t> bounds;
+  for (std::size_t i = 0; i <= 64; ++i) bounds.push_back(800 * i);
+  check_bf16_product(random_product(17, 33, bounds.back(), bounds, Layout::transposed,
+                                    Layout::contiguous, DType::bf16, DType::bf16));
 }
 
 TEST_CASE("bf16 instructions: types that are exact in bf16", "[unit][gemm]") {

@@ -48,7 +48,7 @@ struct VectorKernel {
   static constexpr std::size_t row_floats = micro_row_width, column_floats = micro_columns;
   static constexpr std::size_t depth = Products::products;
   static constexpr bool reads_rows = Products::products == 2;
-  static constexpr bool exits = Products::products == 2, streams = exits, keeps_rows = false;
+  static constexpr bool exits = Products::products == 2, keeps_rows = false;
   static constexpr std::size_t packed_rows = gemm_packed_rows, packed_steps = gemm_packed_steps;
   static constexpr std::size_t packed_floats = gemm_packed_floats;
   static constexpr std::size_t shared_floats = gemm_shared_floats;

@@ -8,8 +8,8 @@
 // of the segment before it, so that all are one stream from memory. One run() makes a block of c
 // with up to most_rows rows, as does run_rows() where a Kernel `reads_rows`, from rows of a where
 // they lie. Where it `exits`, a run may end in an Exit (ExitPath); else sums leave() for it behind
-// the run, past the caches where a Kernel `streams`. Where it `keeps_rows`, those of a block stay
-// near while columns pass, else columns while rows do.
+// the run. Where it `keeps_rows`, those of a block stay near while columns pass, else columns while
+// rows do.
 
 #if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
@@ -48,7 +48,8 @@ class PackedPanels {
   static constexpr std::size_t packed_depth = Kernel::packed_steps * Kernel::depth;
   static constexpr std::size_t packed_floats = Kernel::packed_floats;
   static constexpr std::size_t shared_floats = Kernel::shared_floats;
-  static constexpr bool streams = Kernel::streams;
+  // Dot products, which Bf16Exit can write past the caches.
+  static constexpr bool streams = Kernel::depth != 1;
   // Rows that pass all columns together.
   static constexpr std::size_t swept_rows = Kernel::keeps_rows ? most_rows : packed_rows;
 

@@ -1,8 +1,8 @@
 // Products by the bf16 tile instruction: the innermost loop, and the packing it wants. Of each
 // segment a lies in panels of 16 rows, [steps of 32 k][row][pair along k], and b in panels of 16
-// columns, [pair along k][column], so that each tile is 1 KiB in one piece: loads of tiles whose
-// rows lie apart were measured to take a quarter longer. Zeros follow the end of a segment, which
-// change no sum.
+// columns, [pair along k][column], so that each tile is 1 KiB in one piece. Zeros follow the end of
+// a segment, which change no sum. Rows of whole cache lines are not packed: they stay in the
+// first-level cache, from which tiles whose rows lie apart are loaded as fast.
 
 #if defined(SOMA_KERNELS_GEMM_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_TILES_INL_HPP
@@ -52,8 +52,7 @@ class TileKernel {
   static constexpr std::size_t row_floats = tile_lines * tile_floats;
   static constexpr std::size_t column_floats = tile_floats * tile_floats;
   static constexpr std::size_t depth = tile_steps;
-  static constexpr bool reads_rows = true, exits = false, streams = true;
-  static constexpr bool keeps_rows = true;
+  static constexpr bool reads_rows = true, exits = false, keeps_rows = true;
   static constexpr std::size_t packed_rows = tile_packed_rows;
   static constexpr std::size_t packed_steps = tile_packed_steps / tile_floats;
   static constexpr std::size_t packed_floats = tile_packed_floats;
@@ -80,7 +79,7 @@ class TileKernel {
   // can stay near.
   static std::size_t laid_stride(std::size_t floats) {
     const std::size_t stride = round_up_to(floats, line_floats);
-    return set_distance(stride) <= 16 ? stride : stride + line_floats;
+    return near_steps(near_tiles, set_distance(stride)).both != 0 ? stride : stride + line_floats;
   }
   // Whether other rows are laid: bytes, whose numbers have to be looked up anyway. The workspace
   // has a line more for each row. Others are packed, which is as much work and quicker to read.
@@ -185,19 +184,21 @@ class TileKernel {
     const std::size_t stride = a.stride * sizeof(float);
     const float* const rows = a.first + number * a.next;
     b += number * column_floats;
-    load<4, kNear >= 1>(rows, stride);
-    load<6, false>(b, packed_stride), load<7, false>(b + all * column_floats, packed_stride);
-    if constexpr (kTiles == 2) load<5, kNear == 2>(rows + a.below, stride);
+    load_tile<4, kNear >= 1>(rows, stride);
+    load_tile<6, false>(b, packed_stride);
+    load_tile<7, false>(b + all * column_floats, packed_stride);
+    if constexpr (kTiles == 2) load_tile<5, kNear == 2>(rows + a.below, stride);
     Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
     if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
   }
   template <int kTile, bool kStays>
-  static HWY_INLINE void load(const float* from, std::size_t stride) {
+  static HWY_INLINE void load_tile(const float* from, std::size_t bytes) {
     if constexpr (kStays)
-      Tiles::load<kTile>(from, stride);
+      Tiles::load<kTile>(from, bytes);
     else
-      Tiles::load_once<kTile>(from, stride);
+      Tiles::load_once<kTile>(from, bytes);
   }
+
   // Sums of a block in memory, rows `stride` floats apart, and others like them that join them one
   // after another: the first `distance` floats before, the next that much before it.
   struct JoinedSums {
@@ -218,7 +219,8 @@ class TileKernel {
       join_some<rows, 4>(from, from.sums - 4 * from.distance, from.stride);
     switch (from.addends) {
       case 0:
-        return from.sums == to ? void() : join_some<rows, 0>(from, to, to_stride);
+        if (from.sums != to) join_some<rows, 0>(from, to, to_stride);
+        return;
       case 1:
         return join_some<rows, 1>(from, to, to_stride);
       case 2:
