@@ -1121,7 +1121,8 @@ struct Target {
   // compiled without them. Only for a CPU that has them.
   double (*bf16_dot_rate)(std::uint64_t rounds) noexcept = nullptr;
   double (*bf16_tile_rate)(std::uint64_t rounds) noexcept = nullptr;
-  Bf16Choice bf16{};  // on this CPU, with Math::fast
+  Bf16Choice bf16{};       // on this CPU, with Math::fast
+  bool few_loads = false;  // fp32 products are faster with few loads on this CPU (runtime/cpu.hpp)
 };
 
 // What a program was compiled with: the targets to choose from, best first, the operators, and the
@@ -5093,6 +5094,9 @@ struct GemmArgs {
   // the sum as the instruction has it, from the first of each segment on; scales are multiplied on
   // the way out. Only for a target and a CPU that has it.
   Bf16Products bf16_products = Bf16Products::widened;
+  // Fp32 products take all elements of a through registers: fewer loads and more instructions for
+  // the same bits.
+  bool few_loads = false;
   // Where there is a place: scales that would be multiplied on the way out are stored there instead
   // (1: none), and c is the sum without them. For sums that go on elsewhere.
   float* factor = nullptr;
@@ -15234,9 +15238,14 @@ inline constexpr std::size_t line_floats = 16;  // a cache line
 
 // What joins a sum in one step through packed operands, which have one float's place for it: an
 // fp32 product, or two of bf16 numbers that are adjacent along k. a is in a register, or in memory
-// where instructions can have it there.
+// where instructions can have it there, which they do for those rows that `fetches` says.
+//
+// Every other row by default: with all elements in registers the loop has 44 instructions for 28
+// multiply-adds, and waits for their issue wherever threads share a core (1.08 to 1.12 times the
+// time on an Intel part); with none, it waits for 30 loads.
 struct FusedMultiplyAdd {
   static constexpr std::size_t products = 1;
+  static constexpr bool fetches(std::size_t row) { return row % 2 == 0; }
   static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
     return hn::MulAdd(a, b, sum);
   }
@@ -15246,9 +15255,14 @@ struct FusedMultiplyAdd {
   }
 #endif
 };
+// For cores that `few_loads` (GemmArgs).
+struct RegisterMultiplyAdd : FusedMultiplyAdd {
+  static constexpr bool fetches(std::size_t) { return false; }
+};
 #if SOMA_HAS_BF16_DOT
 struct Bf16Dot {
   static constexpr std::size_t products = 2;
+  static constexpr bool fetches(std::size_t row) { return FusedMultiplyAdd::fetches(row); }
   static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
     return dot_pairs(a, b, sum);
   }
@@ -15469,12 +15483,9 @@ class MicroKernel {
     a.next();
     b += micro_columns;
   }
-  // Every other element of a stays in memory: with all of them in registers the loop has 44
-  // instructions for 28 multiply-adds, and waits for their issue wherever threads share a core
-  // (1.08 to 1.12 times the time on an Intel part); with none, it waits for 30 loads.
   template <std::size_t i>
   HWY_INLINE static void multiply_add(FloatVector* sums, ElementPlace* a, const FloatVector* row) {
-    if constexpr (has_element_operands && i % 2 == 0)
+    if constexpr (has_element_operands && Products::fetches(i))
       multiply_add(Vectors(), sums, a, row);
     else
       multiply_add(Vectors(), sums, hn::Set(Floats(), *a), row);
@@ -20233,8 +20244,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// The Kernel of PackedPanels that keeps sums in vectors, with one step of Products at a time.
-template <class Products>
+// The Kernel of PackedPanels that keeps sums in vectors, with one step of Products at a time, which
+// packed rows of a take in the way of Loop.
+template <class Products, class Loop = Products>
 struct VectorKernel {
   using Source = std::conditional_t<Products::products == 1, PackSource, PairSource>;
   using Narrow = NarrowProduct<Products, Source>;
@@ -20257,7 +20269,7 @@ struct VectorKernel {
   template <class Path>
   static HWY_INLINE void run(std::size_t, const PackedSteps& steps, const float* a, const float* b,
                              const float* ahead, const Path& path) {
-    MicroKernel<Products>::run(steps, {a, ahead}, b, path);
+    MicroKernel<Loop>::run(steps, {a, ahead}, b, path);
   }
   template <class Path>
   static HWY_INLINE void run_rows(const PackedSteps& steps, const float* a, std::size_t stride,
@@ -20587,6 +20599,11 @@ static auto with_gemm([[maybe_unused]] const GemmArgs& args, const Each& each) {
     return args.bf16_products == Bf16Products::tiles
                ? each(std::type_identity<Gemm<PackedPanels<TileKernel>>>())
                : each(std::type_identity<Gemm<PackedPanels<VectorKernel<Bf16Dot>>>>());
+#endif
+#if SOMA_HAS_ELEMENT_OPERANDS
+  if (args.few_loads)
+    return each(std::type_identity<
+                Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd, RegisterMultiplyAdd>>>>());
 #endif
   return each(std::type_identity<Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd>>>>());
 }
@@ -22664,6 +22681,13 @@ struct CpuIdentity {
   int family = 0, model = 0;
   bool bf16_dot = false;    // has AVX512_BF16
   bool bf16_tiles = false;  // has AMX_BF16, and this process may use it
+  bool avx10 = false;       // has AVX10
+  // Whether loads beside multiply-adds slow the core down: with 24 of them for 28 multiply-adds it
+  // runs at a lower clock than with 17, though units and issue have room for both. So it is with
+  // Intel cores that have AVX10 (Granite Rapids): few loads make fp32 products 1.04 to 1.06 times
+  // as fast, a step of BERT-base 1.06. On an earlier part, whose cores neighbours shared, there was
+  // no room for the instructions that take their place: 1.08 to 1.12 times as long.
+  bool few_loads() const { return avx10 && vendor == "GenuineIntel"; }
 };
 
 struct CpuCaches {
@@ -22817,8 +22841,10 @@ inline CpuIdentity cpu_identity() {
     identity.family = static_cast<int>(base == 15 ? base + ((r[0] >> 20) & 255) : base);
     identity.model = static_cast<int>(((r[0] >> 4) & 15) | ((r[0] >> 12) & 0xF0));
   }
-  if (__get_cpuid_count(7, 1, &r[0], &r[1], &r[2], &r[3]) != 0)
+  if (__get_cpuid_count(7, 1, &r[0], &r[1], &r[2], &r[3]) != 0) {
     identity.bf16_dot = (r[0] >> 5 & 1) != 0;
+    identity.avx10 = (r[3] >> 19 & 1) != 0;
+  }
   if (__get_cpuid_count(7, 0, &r[0], &r[1], &r[2], &r[3]) != 0) {
     constexpr unsigned amx_bf16_and_tile = 1u << 22 | 1u << 24;
     identity.bf16_tiles =
@@ -22927,13 +22953,15 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
         .optimizer = HWY_NAMESPACE::optimizer_kernels,
         .quantize = HWY_NAMESPACE::quantize_kernel,
     };
+    static const CpuIdentity cpu = cpu_identity();
     static const Target target{hwy::TargetName(HWY_TARGET),
                                &kernels,
                                HWY_NAMESPACE::has_fused_multiply_add,
                                HWY_NAMESPACE::multiply_add_rate,
                                HWY_NAMESPACE::bf16_dot_rate,
                                HWY_NAMESPACE::bf16_tile_rate,
-                               bf16_choice(cpu_identity(), HWY_NAMESPACE::has_bf16_dot)};
+                               bf16_choice(cpu, HWY_NAMESPACE::has_bf16_dot),
+                               cpu.few_loads()};
     return {{&target, 1}, false, nullptr};
   }
 
@@ -25199,6 +25227,7 @@ inline void multiply(Context& context, GemmArgs args) {
   const bool wide = args.a.dtype == DType::fp32 || args.b.dtype == DType::fp32;
   const Bf16Products how = wide ? Bf16Products::widened : context.bf16().products;
   args.bf16_products = how;
+  args.few_loads = context.target().few_loads;
   const std::size_t tile_rows = gemm.tile_rows(how), tile_columns = gemm.tile_columns;
   const std::size_t row_tiles = detail::parts_of(args.m, tile_rows);
   const std::size_t column_tiles = detail::parts_of(args.n, tile_columns);

@@ -13,10 +13,12 @@ using namespace soma_test;
 
 namespace {
 
-std::vector<float> product_of(const Context& context, const Product& product) {
+std::vector<float> product_of(const Context& context, const Product& product,
+                              bool few_loads = false) {
   std::vector<float> c(product.m * product.n, std::numeric_limits<float>::quiet_NaN());
   GemmArgs args = product.args();
   args.c = plain_target(c, product.n);
+  args.few_loads = few_loads;
   multiply(context, args);
   return c;
 }
@@ -28,7 +30,8 @@ void check_product(const Product& product) {
   for (std::size_t i = 0; i < chain.size(); ++i)
     if (std::isfinite(wanted[i])) REQUIRE(std::fabs(chain[i] - wanted[i]) <= bounds[i]);
   on_every_target([&](const Context& context) {
-    CHECK(holds_product(context, product, chain, product_of(context, product)));
+    for (const bool few_loads : {false, true})
+      CHECK(holds_product(context, product, chain, product_of(context, product, few_loads)));
   });
 }
 

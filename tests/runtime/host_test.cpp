@@ -97,6 +97,20 @@ TEST_CASE("the bf16 loop is chosen by identity", "[unit]") {
   CHECK(context.bf16().reason == context.target().bf16.reason);
 }
 
+TEST_CASE("few loads are chosen by identity", "[unit]") {
+  CpuIdentity cpu;
+  cpu.vendor = "GenuineIntel";
+  CHECK_FALSE(cpu.few_loads());
+  cpu.avx10 = true;
+  CHECK(cpu.few_loads());
+  cpu.vendor = "AuthenticAMD";
+  CHECK_FALSE(cpu.few_loads());
+
+  const auto context = make_context();
+  for (const Target& target : context.targets().targets)
+    CHECK(target.few_loads == cpu_identity().few_loads());
+}
+
 TEST_CASE("the description says what is in use and what would help", "[unit]") {
   auto context = make_context({.threads = 1});
   const HostDescription host = describe_host(context);

@@ -38,8 +38,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// The Kernel of PackedPanels that keeps sums in vectors, with one step of Products at a time.
-template <class Products>
+// The Kernel of PackedPanels that keeps sums in vectors, with one step of Products at a time, which
+// packed rows of a take in the way of Loop.
+template <class Products, class Loop = Products>
 struct VectorKernel {
   using Source = std::conditional_t<Products::products == 1, PackSource, PairSource>;
   using Narrow = NarrowProduct<Products, Source>;
@@ -62,7 +63,7 @@ struct VectorKernel {
   template <class Path>
   static HWY_INLINE void run(std::size_t, const PackedSteps& steps, const float* a, const float* b,
                              const float* ahead, const Path& path) {
-    MicroKernel<Products>::run(steps, {a, ahead}, b, path);
+    MicroKernel<Loop>::run(steps, {a, ahead}, b, path);
   }
   template <class Path>
   static HWY_INLINE void run_rows(const PackedSteps& steps, const float* a, std::size_t stride,
@@ -392,6 +393,11 @@ static auto with_gemm([[maybe_unused]] const GemmArgs& args, const Each& each) {
     return args.bf16_products == Bf16Products::tiles
                ? each(std::type_identity<Gemm<PackedPanels<TileKernel>>>())
                : each(std::type_identity<Gemm<PackedPanels<VectorKernel<Bf16Dot>>>>());
+#endif
+#if SOMA_HAS_ELEMENT_OPERANDS
+  if (args.few_loads)
+    return each(std::type_identity<
+                Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd, RegisterMultiplyAdd>>>>());
 #endif
   return each(std::type_identity<Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd>>>>());
 }

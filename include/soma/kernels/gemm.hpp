@@ -259,6 +259,7 @@ inline void multiply(Context& context, GemmArgs args) {
   const bool wide = args.a.dtype == DType::fp32 || args.b.dtype == DType::fp32;
   const Bf16Products how = wide ? Bf16Products::widened : context.bf16().products;
   args.bf16_products = how;
+  args.few_loads = context.target().few_loads;
   const std::size_t tile_rows = gemm.tile_rows(how), tile_columns = gemm.tile_columns;
   const std::size_t row_tiles = detail::parts_of(args.m, tile_rows);
   const std::size_t column_tiles = detail::parts_of(args.n, tile_columns);

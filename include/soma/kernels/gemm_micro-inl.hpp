@@ -44,9 +44,14 @@ inline constexpr std::size_t line_floats = 16;  // a cache line
 
 // What joins a sum in one step through packed operands, which have one float's place for it: an
 // fp32 product, or two of bf16 numbers that are adjacent along k. a is in a register, or in memory
-// where instructions can have it there.
+// where instructions can have it there, which they do for those rows that `fetches` says.
+//
+// Every other row by default: with all elements in registers the loop has 44 instructions for 28
+// multiply-adds, and waits for their issue wherever threads share a core (1.08 to 1.12 times the
+// time on an Intel part); with none, it waits for 30 loads.
 struct FusedMultiplyAdd {
   static constexpr std::size_t products = 1;
+  static constexpr bool fetches(std::size_t row) { return row % 2 == 0; }
   static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
     return hn::MulAdd(a, b, sum);
   }
@@ -56,9 +61,14 @@ struct FusedMultiplyAdd {
   }
 #endif
 };
+// For cores that `few_loads` (GemmArgs).
+struct RegisterMultiplyAdd : FusedMultiplyAdd {
+  static constexpr bool fetches(std::size_t) { return false; }
+};
 #if SOMA_HAS_BF16_DOT
 struct Bf16Dot {
   static constexpr std::size_t products = 2;
+  static constexpr bool fetches(std::size_t row) { return FusedMultiplyAdd::fetches(row); }
   static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
     return dot_pairs(a, b, sum);
   }
@@ -279,12 +289,9 @@ class MicroKernel {
     a.next();
     b += micro_columns;
   }
-  // Every other element of a stays in memory: with all of them in registers the loop has 44
-  // instructions for 28 multiply-adds, and waits for their issue wherever threads share a core
-  // (1.08 to 1.12 times the time on an Intel part); with none, it waits for 30 loads.
   template <std::size_t i>
   HWY_INLINE static void multiply_add(FloatVector* sums, ElementPlace* a, const FloatVector* row) {
-    if constexpr (has_element_operands && i % 2 == 0)
+    if constexpr (has_element_operands && Products::fetches(i))
       multiply_add(Vectors(), sums, a, row);
     else
       multiply_add(Vectors(), sums, hn::Set(Floats(), *a), row);

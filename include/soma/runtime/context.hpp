@@ -47,7 +47,8 @@ struct Target {
   // compiled without them. Only for a CPU that has them.
   double (*bf16_dot_rate)(std::uint64_t rounds) noexcept = nullptr;
   double (*bf16_tile_rate)(std::uint64_t rounds) noexcept = nullptr;
-  Bf16Choice bf16{};  // on this CPU, with Math::fast
+  Bf16Choice bf16{};       // on this CPU, with Math::fast
+  bool few_loads = false;  // fp32 products are faster with few loads on this CPU (runtime/cpu.hpp)
 };
 
 // What a program was compiled with: the targets to choose from, best first, the operators, and the
