@@ -19398,17 +19398,13 @@ class NarrowProduct {
   // waits long for another. None: those at 0, which can be read.
   Columns take(ColumnQueue& queue) const {
     const std::size_t unit = columns_together();
-    // Below so many multiply-adds, more time goes into what is around them.
-    constexpr std::size_t worthwhile = std::size_t{1} << 19;
-    const std::size_t least = worthwhile / (args_.m * args_.k);
     const std::size_t most = NarrowWorkspace::tile_columns / unit;
     std::size_t first = queue.next.load(std::memory_order_relaxed), count;
     do {
       const std::size_t left = args_.n - first;
       if (left == 0) return {0, 0};
       const std::size_t share = queue.workers == 1 ? left : left / (2 * queue.workers);
-      count = (std::max)(share, least) / unit;
-      count = (std::min)(left, (std::min)((std::max)(count, std::size_t{1}), most) * unit);
+      count = (std::min)(left, (std::min)((std::max)(share / unit, std::size_t{1}), most) * unit);
     } while (!queue.next.compare_exchange_weak(first, first + count, std::memory_order_relaxed));
     return {first, count};
   }
