@@ -61,7 +61,7 @@ struct FusedMultiplyAdd {
   }
 #endif
 };
-// For cores that `few_loads` (GemmArgs).
+// For cores that are faster with few loads (GemmArgs::few_loads).
 struct RegisterMultiplyAdd : FusedMultiplyAdd {
   static constexpr bool fetches(std::size_t) { return false; }
 };
