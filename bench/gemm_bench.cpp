@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -96,7 +97,7 @@ constexpr Product shapes[] = {
 };
 
 void gemm(benchmark::State& state, const Product& shape, const std::string& target,
-          soma::DType dtype, soma::Math math) {
+          soma::DType dtype, soma::Math math, std::optional<bool> few_loads) {
   auto context = soma::make_context({.threads = 1, .math = math, .target = target});
   const auto [name, m, n, k, a_transposed, b_transposed, segments] = shape;
   const auto operand = [&](std::size_t rows, std::size_t columns, bool transposed) {
@@ -133,6 +134,7 @@ void gemm(benchmark::State& state, const Product& shape, const std::string& targ
   if (segments > 1) args.segments = {bounds.data(), segments};
   args.workspace = workspace.data();
   args.bf16_products = context.bf16().products;
+  args.few_loads = few_loads.value_or(context.target().few_loads);
   race(state, context,
        dtype == soma::DType::fp32 ? soma::Bf16Products::widened : context.bf16().products,
        2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
@@ -180,16 +182,20 @@ const int registered = [] {
     benchmark::RegisterBenchmark(name.c_str(), arguments...)->UseManualTime();
   };
   for (const Product& shape : shapes)
-    add(shape.name, gemm, shape, "", soma::DType::fp32, soma::Math::fast);
+    add(shape.name, gemm, shape, "", soma::DType::fp32, soma::Math::fast, std::nullopt);
   for (const std::string target : {"AVX2", "SSE4"})
     add(shapes[0].name + ("/" + target), gemm, shapes[0], target, soma::DType::fp32,
-        soma::Math::fast);
+        soma::Math::fast, std::nullopt);
+  for (const Product& shape : {shapes[0], shapes[4], shapes[6]})
+    for (const bool few_loads : {false, true})
+      add(shape.name + std::string(few_loads ? "/few_loads" : "/more_loads"), gemm, shape, "",
+          soma::DType::fp32, soma::Math::fast, few_loads);
   for (const Product& shape : {shapes[0], shapes[4], shapes[6]})
     for (const soma::DType dtype : {soma::DType::bf16, soma::DType::fp8_e4m3})
       for (const soma::Math math : {soma::Math::fast, soma::Math::portable}) {
         const std::string type(soma::to_string(dtype));
         add(shape.name + ("/" + type) + (math == soma::Math::portable ? "/portable" : ""), gemm,
-            shape, "", dtype, math);
+            shape, "", dtype, math, std::nullopt);
       }
   for (const std::size_t length : {std::size_t{23}, std::size_t{128}, std::size_t{512}})
     for (const bool backward : {false, true})

@@ -5094,8 +5094,8 @@ struct GemmArgs {
   // the sum as the instruction has it, from the first of each segment on; scales are multiplied on
   // the way out. Only for a target and a CPU that has it.
   Bf16Products bf16_products = Bf16Products::widened;
-  // Fp32 products take all elements of a through registers: fewer loads and more instructions for
-  // the same bits.
+  // Widened products take all elements of a through registers: fewer loads and more instructions
+  // for the same bits (Target::few_loads: what this CPU likes).
   bool few_loads = false;
   // Where there is a place: scales that would be multiplied on the way out are stored there instead
   // (1: none), and c is the sum without them. For sums that go on elsewhere.
@@ -22678,11 +22678,11 @@ struct CpuIdentity {
   bool bf16_dot = false;    // has AVX512_BF16
   bool bf16_tiles = false;  // has AMX_BF16, and this process may use it
   bool avx10 = false;       // has AVX10
-  // Whether loads beside multiply-adds slow the core down: with 24 of them for 28 multiply-adds it
-  // runs at a lower clock than with 17, though units and issue have room for both. So it is with
-  // Intel cores that have AVX10 (Granite Rapids): few loads make fp32 products 1.04 to 1.06 times
-  // as fast, a step of BERT-base 1.06. On an earlier part, whose cores neighbours shared, there was
-  // no room for the instructions that take their place: 1.08 to 1.12 times as long.
+  // Whether loads beside multiply-adds lower the clock more than the instructions would cost that
+  // take their place: 24 of them for 28 multiply-adds, or 17 and seven instructions more. It is so
+  // on Intel cores with AVX10 (Granite Rapids), where few loads make fp32 products 1.04 to 1.08
+  // times as fast. On an earlier part, whose cores neighbours shared, there was no room for more
+  // instructions: 1.08 to 1.12 times as long.
   bool few_loads() const { return avx10 && vendor == "GenuineIntel"; }
 };
 
@@ -24205,7 +24205,10 @@ inline void convolution_host(const OperatorCall& call) {
                   bias.defined() ? bias.data<float>()[o] : 0.0f);
     context.kernels().image.unfold(
         {.window = window, .image = images + i * sizes.image, .columns = sizes.columns(workspace)});
-    GemmArgs args{.m = sizes.outputs, .n = sizes.pixels, .k = sizes.patch};
+    GemmArgs args{.m = sizes.outputs,
+                  .n = sizes.pixels,
+                  .k = sizes.patch,
+                  .few_loads = context.target().few_loads};
     args.a = {.data = weight.raw(), .row_stride = sizes.patch};
     args.b = {.data = sizes.columns(workspace), .row_stride = 1, .column_stride = sizes.patch};
     args.c = {.data = y, .row_stride = sizes.pixels};
@@ -24242,7 +24245,10 @@ inline void convolution_backward_host(const OperatorCall& call) {
 
   // dcolumns = dy^T W, folded back.
   for_images(context, images, sizes, [&](std::size_t i, std::byte* workspace) {
-    GemmArgs args{.m = sizes.pixels, .n = sizes.patch, .k = sizes.outputs};
+    GemmArgs args{.m = sizes.pixels,
+                  .n = sizes.patch,
+                  .k = sizes.outputs,
+                  .few_loads = context.target().few_loads};
     args.a = {.data = dy.data<float>() + i * sizes.result,
               .row_stride = 1,
               .column_stride = sizes.pixels};
@@ -24267,7 +24273,10 @@ inline void convolution_backward_host(const OperatorCall& call) {
       context.kernels().image.unfold({.window = window,
                                       .image = x.data<float>() + i * sizes.image,
                                       .columns = sizes.columns(workspace)});
-      GemmArgs args{.m = sizes.outputs, .n = sizes.patch, .k = sizes.pixels};
+      GemmArgs args{.m = sizes.outputs,
+                    .n = sizes.patch,
+                    .k = sizes.pixels,
+                    .few_loads = context.target().few_loads};
       args.a = {.data = dy.data<float>() + i * sizes.result, .row_stride = sizes.pixels};
       args.b = {.data = sizes.columns(workspace), .row_stride = sizes.patch};
       args.c = {.data = sums + shard * sizes.outputs * sizes.patch, .row_stride = sizes.patch};

@@ -59,8 +59,8 @@ struct GemmArgs {
   // the sum as the instruction has it, from the first of each segment on; scales are multiplied on
   // the way out. Only for a target and a CPU that has it.
   Bf16Products bf16_products = Bf16Products::widened;
-  // Fp32 products take all elements of a through registers: fewer loads and more instructions for
-  // the same bits.
+  // Widened products take all elements of a through registers: fewer loads and more instructions
+  // for the same bits (Target::few_loads: what this CPU likes).
   bool few_loads = false;
   // Where there is a place: scales that would be multiplied on the way out are stored there instead
   // (1: none), and c is the sum without them. For sums that go on elsewhere.

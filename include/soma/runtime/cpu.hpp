@@ -33,11 +33,11 @@ struct CpuIdentity {
   bool bf16_dot = false;    // has AVX512_BF16
   bool bf16_tiles = false;  // has AMX_BF16, and this process may use it
   bool avx10 = false;       // has AVX10
-  // Whether loads beside multiply-adds slow the core down: with 24 of them for 28 multiply-adds it
-  // runs at a lower clock than with 17, though units and issue have room for both. So it is with
-  // Intel cores that have AVX10 (Granite Rapids): few loads make fp32 products 1.04 to 1.06 times
-  // as fast, a step of BERT-base 1.06. On an earlier part, whose cores neighbours shared, there was
-  // no room for the instructions that take their place: 1.08 to 1.12 times as long.
+  // Whether loads beside multiply-adds lower the clock more than the instructions would cost that
+  // take their place: 24 of them for 28 multiply-adds, or 17 and seven instructions more. It is so
+  // on Intel cores with AVX10 (Granite Rapids), where few loads make fp32 products 1.04 to 1.08
+  // times as fast. On an earlier part, whose cores neighbours shared, there was no room for more
+  // instructions: 1.08 to 1.12 times as long.
   bool few_loads() const { return avx10 && vendor == "GenuineIntel"; }
 };
 
