@@ -93,23 +93,25 @@ HWY_INLINE V binary_lanes(DF, V a, V b) {
 
 template <Unary kFunction>
 HWY_NOINLINE static void unary_loop(const float* const* in, float* out, std::size_t count) {
-  map_vectors<1>({in[0]}, out, count,
-                 [](FloatVector x) HWY_ATTR { return unary_lanes<kFunction>(Floats(), x); });
+  map_vectors<1, from_memory>({in[0]}, out, count, [](FloatVector x) HWY_ATTR {
+    return unary_lanes<kFunction>(Floats(), x);
+  });
 }
 
 template <Unary kFunction>
 HWY_NOINLINE static void unary_backward_loop(const float* const* in, float* out,
                                              std::size_t count) {
-  map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector x, FloatVector dy) HWY_ATTR {
-    return hn::Mul(dy, unary_derivative_lanes<kFunction>(Floats(), x));
-  });
+  map_vectors<2, from_memory>({in[0], in[1]}, out, count,
+                              [](FloatVector x, FloatVector dy) HWY_ATTR {
+                                return hn::Mul(dy, unary_derivative_lanes<kFunction>(Floats(), x));
+                              });
 }
 
 template <Binary kFunction>
 HWY_NOINLINE static void binary_loop(const float* const* in, float* out, std::size_t count) {
-  map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector a, FloatVector b) HWY_ATTR {
-    return binary_lanes<kFunction>(Floats(), a, b);
-  });
+  map_vectors<2, from_memory>({in[0], in[1]}, out, count,
+                              [](FloatVector a, FloatVector b)
+                                  HWY_ATTR { return binary_lanes<kFunction>(Floats(), a, b); });
 }
 
 inline constexpr std::size_t unary_functions = static_cast<std::size_t>(Unary::softplus) + 1;

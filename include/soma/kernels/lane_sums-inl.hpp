@@ -63,6 +63,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_squares(const float* values, std::
   for (std::size_t part = 0; part < logical_lanes; part += 2 * lanes) {
     auto sum_0 = hn::Load(d, sums.lane + part), sum_1 = hn::Load(d, sums.lane + part + lanes);
     for (std::size_t i = part; i < count; i += logical_lanes) {
+      fetch_ahead(values + i);
       const auto x_0 = hn::PromoteTo(d, load_bytes(narrow, values + i));
       const auto x_1 = hn::PromoteTo(d, load_bytes(narrow, values + i + lanes));
       sum_0 = hn::MulAdd(x_0, x_0, sum_0);

@@ -107,13 +107,13 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_norm_gradients(const std::array<co
                                                              const RowMoments& moments,
                                                              LaneSums<2>& sums) {
   const FloatVector mean = hn::Set(Floats(), moments.mean), rstd = hn::Set(Floats(), moments.rstd);
-  accumulate<2, 3>(in, count, sums,
-                   [&](FloatVector* sum, FloatVector x, FloatVector dy, FloatVector gamma)
-                       HWY_ATTR {
-                         const FloatVector xhat = hn::Mul(hn::Sub(x, mean), rstd);
-                         sum[0] = fused(Floats(), dy, gamma, sum[0]);
-                         sum[1] = fused(Floats(), hn::Mul(dy, gamma), xhat, sum[1]);
-                       });
+  accumulate<2, 3, from_memory>(
+      in, count, sums,
+      [&](FloatVector* sum, FloatVector x, FloatVector dy, FloatVector gamma) HWY_ATTR {
+        const FloatVector xhat = hn::Mul(hn::Sub(x, mean), rstd);
+        sum[0] = fused(Floats(), dy, gamma, sum[0]);
+        sum[1] = fused(Floats(), hn::Mul(dy, gamma), xhat, sum[1]);
+      });
 }
 
 HWY_NOINLINE HWY_MAYBE_UNUSED static void norm_gradient_run(const std::array<const float*, 3>& in,

@@ -11,6 +11,7 @@
 #endif
 
 #include <soma/base/config.hpp>
+#include <soma/simd/memory-inl.hpp>
 
 #include <hwy/highway.h>
 
@@ -46,17 +47,22 @@ struct Tails {
 
 }  // namespace
 
-template <class Function, std::size_t... k>
+// Of loops whose operands come from memory, not from a first-level cache: they are fetched ahead.
+inline constexpr bool from_memory = true;
+
+template <bool kFetches, class Function, std::size_t... k>
 HWY_INLINE void map_whole_vectors(std::index_sequence<k...>,
                                   const std::array<const float*, sizeof...(k)>& in, float* out,
                                   std::size_t count, const Function& function) {
   const Floats d;
-  for (std::size_t i = 0; i < count; i += float_lanes)
+  for (std::size_t i = 0; i < count; i += float_lanes) {
+    if constexpr (kFetches) (fetch_ahead(in[k] + i), ...);
     hn::StoreU(function(hn::LoadU(d, in[k] + i)...), d, out + i);
+  }
 }
 
 // out[i] = function(in[0][i], in[1][i] ...). `out` may be one of the inputs.
-template <std::size_t kInputs, class Function>
+template <std::size_t kInputs, bool kFetches = false, class Function>
 HWY_INLINE void map_vectors(std::array<const float*, kInputs> in, float* out, std::size_t count,
                             const Function& function) {
   const std::size_t rest = count % float_lanes, whole = count - rest;
@@ -65,7 +71,7 @@ HWY_INLINE void map_vectors(std::array<const float*, kInputs> in, float* out, st
   // Twice through one loop: compiled once.
   float* to = out;
   for (std::size_t length = whole;;) {
-    map_whole_vectors(std::make_index_sequence<kInputs>(), in, to, length, function);
+    map_whole_vectors<kFetches>(std::make_index_sequence<kInputs>(), in, to, length, function);
     if (to == last || rest == 0) break;
     for (std::size_t k = 0; k < kInputs; ++k) in[k] = tails.values[k];
     to = last;
@@ -98,7 +104,7 @@ struct LaneSums {
   }
 };
 
-template <std::size_t kSums, std::size_t kInputs, bool kWrites, class Step>
+template <std::size_t kSums, std::size_t kInputs, bool kWrites, bool kFetches, class Step>
 class Accumulation {
   static constexpr std::size_t registers = sum_lanes / float_lanes;
   using Inputs = std::make_index_sequence<kInputs>;
@@ -156,6 +162,7 @@ class Accumulation {
                                 const std::array<const float*, kInputs>& in, std::size_t i,
                                 float* out, FloatVector* sums, const Step& step) {
     const Floats d;
+    if constexpr (kFetches) (fetch_ahead(in[k] + i), ...);
     if constexpr (kWrites)
       hn::StoreU(step(sums, hn::LoadU(d, in[k] + i)...), d, out + i);
     else
@@ -167,25 +174,26 @@ class Accumulation {
 
 // Calls step(sums, in[0][i], in[1][i] ...) for each vector of a run that starts at a multiple of 16
 // of its row; `sums` points to kSums vectors, which step brings up to date.
-template <std::size_t kSums, std::size_t kInputs, class Step>
+template <std::size_t kSums, std::size_t kInputs, bool kFetches = false, class Step>
 HWY_INLINE void accumulate(const std::array<const float*, kInputs>& in, std::size_t count,
                            LaneSums<kSums>& state, const Step& step) {
-  Accumulation<kSums, kInputs, false, Step>::run(in, nullptr, count, state, step);
+  Accumulation<kSums, kInputs, false, kFetches, Step>::run(in, nullptr, count, state, step);
 }
 
 // The same where step also returns what is written to out[i].
 template <std::size_t kSums, std::size_t kInputs, class Step>
 HWY_INLINE void accumulate_and_write(const std::array<const float*, kInputs>& in, float* out,
                                      std::size_t count, LaneSums<kSums>& state, const Step& step) {
-  Accumulation<kSums, kInputs, true, Step>::run(in, out, count, state, step);
+  Accumulation<kSums, kInputs, true, false, Step>::run(in, out, count, state, step);
 }
 
 // ---- steps that several families take
 
 HWY_NOINLINE HWY_MAYBE_UNUSED static void add_run(const float* x, std::size_t count,
                                                   LaneSums<1>& sums) {
-  accumulate<1, 1>({x}, count, sums,
-                   [](FloatVector* sum, FloatVector v) HWY_ATTR { sum[0] = hn::Add(sum[0], v); });
+  accumulate<1, 1, from_memory>({x}, count, sums, [](FloatVector* sum, FloatVector v) HWY_ATTR {
+    sum[0] = hn::Add(sum[0], v);
+  });
 }
 
 // NaN may or may not be passed over, depending on the target: whatever is computed from the largest
