@@ -110,7 +110,7 @@ class PackedPanels {
         }
       }
     const std::size_t rest = count - rows.lying;
-    pack(steps, row + rows.lying, {0, rest, rest}, Kernel::panel_rows, Kernel::row_floats,
+    pack(a, steps, row + rows.lying, {0, rest, rest}, Kernel::panel_rows, Kernel::row_floats,
          rows.packed, [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
     return rows;
   }
@@ -128,7 +128,7 @@ class PackedPanels {
   // Columns of b from `column` on.
   static void pack_b(const Source& b, std::size_t column, const Lines& columns,
                      const PackedSteps& steps, Buffer& buffer, float* out) {
-    pack(steps, column, columns, Kernel::panel_columns, Kernel::column_floats, out,
+    pack(b, steps, column, columns, Kernel::panel_columns, Kernel::column_floats, out,
          [&](const PackPart& part) { Kernel::pack_b(b, part, buffer); });
   }
 
@@ -179,10 +179,11 @@ class PackedPanels {
 
   // `floats` of a step in a panel of `width` lines.
   template <class Each>
-  static void pack(const PackedSteps& steps, std::size_t first_line, const Lines& lines,
-                   std::size_t width, std::size_t floats, float* out, const Each& each) {
-    constexpr std::size_t most = Source::most_depth;
-    static_assert(most % Kernel::depth == 0);
+  static void pack(const Source& source, const PackedSteps& steps, std::size_t first_line,
+                   const Lines& lines, std::size_t width, std::size_t floats, float* out,
+                   const Each& each) {
+    static_assert(pack_depth % Kernel::depth == 0 && pack_direct_depth % Kernel::depth == 0);
+    const std::size_t most = source.most_depth();
     const std::size_t panel = steps.count(Kernel::depth) * floats;
     for (std::size_t i = 0; i < steps.segments; ++i) {
       const std::size_t first = steps.bounds[i], end = steps.bounds[i + 1];

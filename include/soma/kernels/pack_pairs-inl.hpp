@@ -77,7 +77,7 @@ struct PairBuffer {
   static constexpr std::size_t line_stride = 2 * pack_depth + lane_padding;
   static constexpr std::size_t most_width = 32;
   alignas(64) Bf16Code codes[most_width * line_stride];
-  alignas(64) Bf16Code zeros[(std::max)(row_stride, line_stride)] = {};
+  alignas(64) Bf16Code zeros[(std::max)(row_stride, 2 * pack_direct_depth)] = {};
   // Of pairs that are turned next, before they leave the first-level cache.
   static constexpr std::size_t block_floats = 2048;
   alignas(64) float blocks[block_floats];
@@ -91,7 +91,6 @@ static_assert(2 * pack_depth <= row_chunk && pack_lines <= row_chunk);
 class PairSource {
  public:
   using Buffer = PairBuffer;
-  static constexpr std::size_t most_depth = 2 * pack_depth;  // in a call
 
   static bool takes(const MatrixOperand& operand) {
     if (operand.dtype == DType::bf16) return operand.scale == 1;
@@ -125,6 +124,9 @@ class PairSource {
     return reinterpret_cast<const float*>(first + line * operand_.row_stride);
   }
   std::size_t place_stride() const { return operand_.row_stride / 2; }
+
+  // Most steps in a call.
+  std::size_t most_depth() const { return 2 * (direct_ ? pack_direct_depth : pack_depth); }
 
   // Whether numbers are read as they are stored.
   bool direct() const { return direct_; }
