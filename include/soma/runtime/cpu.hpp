@@ -35,9 +35,9 @@ struct CpuIdentity {
   bool avx10 = false;       // has AVX10
   // Whether loads beside multiply-adds lower the clock more than the instructions would cost that
   // take their place: 24 of them for 28 multiply-adds, or 17 and seven instructions more. It is so
-  // on Intel cores with AVX10 (Granite Rapids), where few loads make fp32 products 1.04 to 1.08
-  // times as fast. On an earlier part, whose cores neighbours shared, there was no room for more
-  // instructions: 1.08 to 1.12 times as long.
+  // on Intel cores with AVX10 (Granite Rapids), where few loads make the loop alone 1.05 times as
+  // fast and products of a thread 1.01. On an earlier part, whose cores neighbours shared, there
+  // was no room for more instructions: 1.08 to 1.12 times as long.
   bool few_loads() const { return avx10 && vendor == "GenuineIntel"; }
 };
 
