@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -97,7 +96,7 @@ constexpr Product shapes[] = {
 };
 
 void gemm(benchmark::State& state, const Product& shape, const std::string& target,
-          soma::DType dtype, soma::Math math, std::optional<bool> few_loads) {
+          soma::DType dtype, soma::Math math) {
   auto context = soma::make_context({.threads = 1, .math = math, .target = target});
   const auto [name, m, n, k, a_transposed, b_transposed, segments] = shape;
   const auto operand = [&](std::size_t rows, std::size_t columns, bool transposed) {
@@ -120,8 +119,6 @@ void gemm(benchmark::State& state, const Product& shape, const std::string& targ
   std::vector<float> c(m * n);
   std::vector<std::size_t> bounds;
   for (std::size_t s = 0; s <= segments; ++s) bounds.push_back(k * s / segments);
-  Workspace workspace(
-      context.kernels().gemm.workspace_bytes(m, n, k, segments, context.bf16().products));
   soma::GemmArgs args;
   args.m = m, args.n = n, args.k = k;
   args.a = operand(m, k, a_transposed);
@@ -132,9 +129,10 @@ void gemm(benchmark::State& state, const Product& shape, const std::string& targ
   args.c.row_stride = n;
   args.c.dtype = narrow ? soma::DType::bf16 : soma::DType::fp32;
   if (segments > 1) args.segments = {bounds.data(), segments};
-  args.workspace = workspace.data();
   args.bf16_products = context.bf16().products;
-  args.few_loads = few_loads.value_or(context.target().few_loads);
+  args.fp32_products = context.fp32_products();
+  Workspace workspace(context.kernels().gemm.workspace_bytes(args));
+  args.workspace = workspace.data();
   race(state, context,
        dtype == soma::DType::fp32 ? soma::Bf16Products::widened : context.bf16().products,
        2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
@@ -182,20 +180,19 @@ const int registered = [] {
     benchmark::RegisterBenchmark(name.c_str(), arguments...)->UseManualTime();
   };
   for (const Product& shape : shapes)
-    add(shape.name, gemm, shape, "", soma::DType::fp32, soma::Math::fast, std::nullopt);
+    add(shape.name, gemm, shape, "", soma::DType::fp32, soma::Math::fast);
   for (const std::string target : {"AVX2", "SSE4"})
     add(shapes[0].name + ("/" + target), gemm, shapes[0], target, soma::DType::fp32,
-        soma::Math::fast, std::nullopt);
+        soma::Math::fast);
   for (const Product& shape : {shapes[0], shapes[4], shapes[6]})
-    for (const bool few_loads : {false, true})
-      add(shape.name + std::string(few_loads ? "/few_loads" : "/more_loads"), gemm, shape, "",
-          soma::DType::fp32, soma::Math::fast, few_loads);
+    add(shape.name + std::string("/portable"), gemm, shape, "", soma::DType::fp32,
+        soma::Math::portable);
   for (const Product& shape : {shapes[0], shapes[4], shapes[6]})
     for (const soma::DType dtype : {soma::DType::bf16, soma::DType::fp8_e4m3})
       for (const soma::Math math : {soma::Math::fast, soma::Math::portable}) {
         const std::string type(soma::to_string(dtype));
         add(shape.name + ("/" + type) + (math == soma::Math::portable ? "/portable" : ""), gemm,
-            shape, "", dtype, math, std::nullopt);
+            shape, "", dtype, math);
       }
   for (const std::size_t length : {std::size_t{23}, std::size_t{128}, std::size_t{512}})
     for (const bool backward : {false, true})

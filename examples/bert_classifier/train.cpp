@@ -195,8 +195,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
     launch.warn(std::cerr);
     const soma::HostDescription host = describe_host(context);
     const bool narrow = settings.precision.gemm_weights.format.mantissa_bits <= 7;
-    const double peak =
-        narrow && host.bf16_gflops_per_core > 0 ? host.bf16_gflops_per_core : host.gflops_per_core;
+    const double peak = host.product_gflops_per_core(narrow);
     progress.emplace(std::cerr,
                      soma::train::ConsoleProgressOptions{.terminal = isatty(STDERR_FILENO) != 0,
                                                          .peak_gflops = peak * host.threads});

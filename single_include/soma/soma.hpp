@@ -1063,8 +1063,8 @@ struct LogSink {
 
 namespace soma {
 
-// fast: bf16 instructions may be used where this CPU is faster with them. portable: the same bits
-// on every target with fused multiply-add; refused on a target without.
+// fast: bf16 instructions may be used where this CPU is faster with them, for fp32 products, too.
+// portable: the same bits on every target with fused multiply-add; refused on a target without.
 enum class Math : std::uint8_t { fast, portable };
 
 // How products of bf16 numbers are formed where matrices are multiplied.
@@ -1072,6 +1072,12 @@ enum class Bf16Products : std::uint8_t {
   widened,          // to fp32 while packing, then fp32 multiply-adds: portable bits
   dot_instruction,  // the CPU's bf16 dot product
   tiles,            // the CPU's bf16 tile product (AMX)
+};
+
+// How all other products are formed there.
+enum class Fp32Products : std::uint8_t {
+  multiply_add,  // one fused multiply-add each: portable bits
+  split_tiles,   // each number as three bf16 numbers, six of whose products tiles add
 };
 
 constexpr std::string_view to_string(Bf16Products products) {
@@ -1084,6 +1090,18 @@ constexpr std::string_view to_string(Bf16Products products) {
       break;
   }
   return "widened";
+}
+
+inline constexpr int split_products = 6;  // of bf16 numbers, for one
+
+// The one that goes with the other. Tiles multiply bf16 numbers sixteen times as fast as fp32
+// multiply-adds by construction: six of them for each product leave more than twice the rate.
+constexpr Fp32Products fp32_products(Bf16Products products) {
+  return products == Bf16Products::tiles ? Fp32Products::split_tiles : Fp32Products::multiply_add;
+}
+
+constexpr std::string_view to_string(Fp32Products products) {
+  return products == Fp32Products::split_tiles ? "split_tiles" : "multiply_add";
 }
 
 struct Bf16Choice {
@@ -1121,8 +1139,7 @@ struct Target {
   // compiled without them. Only for a CPU that has them.
   double (*bf16_dot_rate)(std::uint64_t rounds) noexcept = nullptr;
   double (*bf16_tile_rate)(std::uint64_t rounds) noexcept = nullptr;
-  Bf16Choice bf16{};       // on this CPU, with Math::fast
-  bool few_loads = false;  // fp32 products are faster with few loads on this CPU (runtime/cpu.hpp)
+  Bf16Choice bf16{};  // on this CPU, with Math::fast
 };
 
 // What a program was compiled with: the targets to choose from, best first, the operators, and the
@@ -1174,6 +1191,7 @@ class Context {
     return math_ == Math::fast ? target_->bf16
                                : Bf16Choice{Bf16Products::widened, "Math::portable"};
   }
+  Fp32Products fp32_products() const { return soma::fp32_products(bf16().products); }
   // The rate of `products` in registers: the limit of a matrix product that forms them so.
   auto rate(Bf16Products products) const {
     switch (products) {
@@ -3356,7 +3374,8 @@ namespace soma {
 
 // Adds what decides the bits of a run besides its settings: the library's version, the mode of
 // arithmetic, whether the target has fused multiply-add, and how bf16 products are formed on this
-// CPU. Two machines with the same four give the same bits, whatever else they are.
+// CPU, which decides it for those of fp32. Two machines with the same four give the same bits,
+// whatever else they are.
 inline void add_arithmetic(Record& identity, const Context& context) {
   identity.set("soma.version", std::to_string(version.major) + "." + std::to_string(version.minor) +
                                    "." + std::to_string(version.patch));
@@ -4582,9 +4601,10 @@ struct EmbeddingKernels {
 // multiply-add at a time, from zero, inside each segment of k; segments meet in the fixed tree. So
 // bits depend on the segments and on nothing else: not on blocking, tile, target (with fused
 // multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element:
-// k 2^-24 sum |a| |b|. With the bf16 dot instruction bits depend on the segments and the CPU, and
-// products and sums below 2^-126 count as zero. With another accumulator than fp32 (GemmArgs::
-// accumulation, defined in numeric/quantizer.hpp) bits depend on it and the segments only.
+// k 2^-24 sum |a| |b|. With the CPU's bf16 instructions (GemmArgs::bf16_products, fp32_products)
+// bits depend on the segments and the CPU, and what is below 2^-126 counts as zero. With another
+// accumulator than fp32 (GemmArgs::accumulation, defined in numeric/quantizer.hpp) bits depend on
+// it and the segments only.
 
 // ---- soma/numeric/quantizer.hpp
 // Quantizer: format, rounding and scale together, as one role of a training run has them.
@@ -5094,9 +5114,11 @@ struct GemmArgs {
   // the sum as the instruction has it, from the first of each segment on; scales are multiplied on
   // the way out. Only for a target and a CPU that has it.
   Bf16Products bf16_products = Bf16Products::widened;
-  // Widened products take all elements of a through registers: fewer loads and more instructions
-  // for the same bits (Target::few_loads: what this CPU likes).
-  bool few_loads = false;
+  // Of all other products. split_tiles: numbers are split as they are packed (pack_split-inl.hpp),
+  // and of 32 steps after another six products of parts join the sum, from the first of each
+  // segment on. Error bound of an element: (k / 5 + 27) 2^-24 sum |a| |b|; numbers, parts and sums
+  // below 2^-126 count as zero, and an infinity may come out as NaN. Only where tiles are.
+  Fp32Products fp32_products = Fp32Products::multiply_add;
   // Where there is a place: scales that would be multiplied on the way out are stored there instead
   // (1: none), and c is the sum without them. For sums that go on elsewhere.
   float* factor = nullptr;
@@ -5105,6 +5127,11 @@ struct GemmArgs {
   PackedB packed_b{};
   ColumnQueue* column_queue = nullptr;  // where there is one: the call makes what it takes of it
   std::byte* workspace = nullptr;       // GemmKernels::workspace_bytes(), aligned to 64 bytes
+
+  // Whether operands may go to tiles.
+  bool in_tiles() const {
+    return bf16_products == Bf16Products::tiles || fp32_products == Fp32Products::split_tiles;
+  }
 };
 
 // How a product is cut whose b is packed once for all calls.
@@ -5126,12 +5153,11 @@ struct GemmKernels {
   // For calls that share a column_queue: bytes of workspace for each, 0 where columns of this
   // product are not handed out.
   std::size_t (*queue_workspace)(const GemmArgs&) noexcept;
-  // For any product of m x k and k x n with that many segments of k, whose GemmArgs say `products`;
-  // never decreases with m, n, k or segments.
-  std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t k, std::size_t segments,
-                                 Bf16Products products) noexcept;
+  // For any operands with m, n, k and segments.count, in the ways that the args say; never
+  // decreases with any of these four.
+  std::size_t (*workspace_bytes)(const GemmArgs&) noexcept;
   // Callers cut c at multiples of these: whole tiles are fastest.
-  std::size_t (*tile_rows)(Bf16Products products) noexcept;
+  std::size_t (*tile_rows)(const GemmArgs&) noexcept;
   std::size_t tile_columns;
 };
 
@@ -15254,15 +15280,10 @@ inline constexpr std::size_t line_floats = 16;  // a cache line
 
 // What joins a sum in one step through packed operands, which have one float's place for it: an
 // fp32 product, or two of bf16 numbers that are adjacent along k. a is in a register, or in memory
-// where instructions can have it there, which they do for those rows that `fetches` says.
-//
-// Every other row by default: with all elements in registers the loop has 44 instructions for 28
-// multiply-adds, and waits for their issue wherever threads share a core (1.08 to 1.12 times the
-// time on an Intel part); with none, it waits for 30 loads.
+// where instructions can have it there.
 struct FusedMultiplyAdd {
   static constexpr std::size_t products = 1;
-  static constexpr bool fetches(std::size_t row) { return row % 2 == 0; }
-  static constexpr bool places_loop = false;
+  static constexpr bool splits = false;
   static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
     return hn::MulAdd(a, b, sum);
   }
@@ -15272,17 +15293,10 @@ struct FusedMultiplyAdd {
   }
 #endif
 };
-// For cores that are faster with few loads (GemmArgs::few_loads). Their rate depends on where the
-// loop lies (place_loop).
-struct RegisterMultiplyAdd : FusedMultiplyAdd {
-  static constexpr bool fetches(std::size_t) { return false; }
-  static constexpr bool places_loop = true;
-};
 #if SOMA_HAS_BF16_DOT
 struct Bf16Dot {
   static constexpr std::size_t products = 2;
-  static constexpr bool fetches(std::size_t row) { return FusedMultiplyAdd::fetches(row); }
-  static constexpr bool places_loop = false;
+  static constexpr bool splits = false;
   static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
     return dot_pairs(a, b, sum);
   }
@@ -15490,19 +15504,11 @@ class MicroKernel {
     if (number != 0) step(Rows(), sums, a, b, 0);
     const float* const end = b + (steps - number) * micro_columns;
     if (b == end) return;
-    if constexpr (Products::places_loop) place_loop(a, b);
     do {
       step(Rows(), sums, a, b, number);
       step(Rows(), sums, a, b, number + 1);
       number += 2;
     } while (b != end);
-  }
-  // What follows, the loop, begins 48 bytes behind a multiple of 64. A round is some 595 bytes
-  // long, so its last instruction stands alone at the start of 64: wherever else it stands the loop
-  // takes 1.05 and a product 1.02 times as long (Intel, AMX). All that the loop counts with is
-  // ready before, or compilers would make it ready in between.
-  static HWY_INLINE void place_loop(RowsOfA& a, const float* HWY_RESTRICT& b) {
-    asm volatile("jmp 1f\n\t.p2align 6\n\t.skip 48, 0x90\n1:" : "+r"(a.at), "+r"(a.ahead), "+r"(b));
   }
   template <std::size_t... i>
   HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, RowsOfA& a,
@@ -15514,9 +15520,12 @@ class MicroKernel {
     a.next();
     b += micro_columns;
   }
+  // Elements of every other row stay in memory: with all in registers the loop has 44 instructions
+  // for 28 multiply-adds, and waits for their issue wherever threads share a core (1.08 to 1.12
+  // times the time on an Intel part); with none, it waits for 30 loads.
   template <std::size_t i>
   HWY_INLINE static void multiply_add(FloatVector* sums, ElementPlace* a, const FloatVector* row) {
-    if constexpr (has_element_operands && Products::fetches(i))
+    if constexpr (has_element_operands && i % 2 == 0)
       multiply_add(Vectors(), sums, a, row);
     else
       multiply_add(Vectors(), sums, hn::Set(Floats(), *a), row);
@@ -18664,6 +18673,23 @@ class PairSource {
 HWY_AFTER_NAMESPACE();
 
 #endif
+// ---- soma/kernels/pack_split-inl.hpp
+// Packing of fp32 numbers for the bf16 tile instruction. Each is the sum of three bf16 numbers, its
+// parts: the upper half of its bits; what is left, rounded to nearest, ties away from zero; and
+// what is left then, which bf16 has exactly ("Leveraging the bfloat16 Artificial Intelligence
+// Datatype For Higher-Precision Computations", Henry, Tang and Heinecke, arXiv 1904.06376). The
+// first never overflows, and infinity and NaN leave NaN in the others.
+//
+// A step of a panel is three tiles of 16 lines and 32 of k, one for each part. The two numbers of a
+// pair are 16 of k apart, not neighbours: so both come from whole vectors, wherever k lies.
+
+#if defined(SOMA_KERNELS_PACK_SPLIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_PACK_SPLIT_INL_HPP
+#undef SOMA_KERNELS_PACK_SPLIT_INL_HPP
+#else
+#define SOMA_KERNELS_PACK_SPLIT_INL_HPP
+#endif
+
 // ---- soma/simd/bf16_tiles-inl.hpp
 // The bf16 tile product of x86 (AMX_BF16): a 16 x 16 tile of fp32 sums takes the products of 32
 // steps of k at once. Per element, with a0 b0 ... a31 b31 the products of the steps:
@@ -18761,6 +18787,202 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#if SOMA_HAS_BF16_TILES
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr std::size_t split_parts = 3;
+inline constexpr std::size_t split_tile_floats = tile_lines * tile_floats;
+// Floats of a step of a panel.
+inline constexpr std::size_t split_step_floats = split_parts * split_tile_floats;
+
+// As FusedMultiplyAdd names what joins a sum.
+struct SplitProducts {
+  static constexpr std::size_t products = 1;
+  static constexpr bool splits = true;
+};
+
+// Vectors of pairs, split: a line of each of the three tiles.
+HWY_INLINE void split_pairs(FloatVector even, FloatVector odd, float* out) {
+  const Floats d;
+  const hn::RebindToUnsigned<Floats> du;
+  const auto upper = hn::Set(du, 0xFFFF0000u), half = hn::Set(du, 0x8000u);
+  const auto store = [&](auto low, auto high, std::size_t part) HWY_ATTR {
+    hn::Store(hn::BitCast(d, hn::Or(hn::ShiftRight<16>(low), hn::And(high, upper))), d,
+              out + part * split_tile_floats);
+  };
+  const auto upper_half = [&](auto bits) HWY_ATTR { return hn::BitCast(d, hn::And(bits, upper)); };
+  const auto even_bits = hn::BitCast(du, even), odd_bits = hn::BitCast(du, odd);
+  store(even_bits, odd_bits, 0);
+  const FloatVector even_left = hn::Sub(even, upper_half(even_bits));
+  const FloatVector odd_left = hn::Sub(odd, upper_half(odd_bits));
+  const auto even_near = hn::Add(hn::BitCast(du, even_left), half);
+  const auto odd_near = hn::Add(hn::BitCast(du, odd_left), half);
+  store(even_near, odd_near, 1);
+  store(hn::BitCast(du, hn::Sub(even_left, upper_half(even_near))),
+        hn::BitCast(du, hn::Sub(odd_left, upper_half(odd_near))), 2);
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Numbers that packing decodes into, and blocks on their way.
+struct SplitBuffer {
+  static constexpr std::size_t lines_together = 128;  // that are decoded, where they are columns
+  static constexpr std::size_t column_stride = lines_together + lane_padding;
+  static constexpr std::size_t line_stride = pack_depth + lane_padding;
+  alignas(64) float values[(std::max)(tile_steps * column_stride, tile_lines* line_stride)];
+  alignas(64) float edge[tile_steps * tile_lines];
+  alignas(64) float turned[2 * split_tile_floats];
+};
+
+// As PackSource, of any operand.
+class SplitSource {
+ public:
+  using Buffer = SplitBuffer;
+
+  SplitSource(const MatrixOperand& operand, std::size_t, std::size_t depth, std::size_t line_stride,
+              std::size_t depth_stride)
+      : depth_(depth),
+        along_depth_(depth_stride <= line_stride),
+        stride_((std::max)(line_stride, depth_stride)) {
+    MatrixOperand rows = operand;
+    rows.row_stride = stride_;
+    rows.column_stride = (std::min)(line_stride, depth_stride);
+    reader_ = RowReader(rows);
+  }
+
+  static constexpr float factor() { return 1; }
+  std::size_t most_depth() const { return reader_.direct() ? pack_direct_depth : pack_depth; }
+
+  // Panels of a: a row of a tile is a line.
+  void pack_a(const PackPart& part, SplitBuffer& buffer) const {
+    along_depth_ ? pack_lines<false>(part, buffer) : pack_columns<true>(part, buffer);
+  }
+  // Panels of b: a column of a tile is a line.
+  void pack_b(const PackPart& part, SplitBuffer& buffer) const {
+    along_depth_ ? pack_lines<true>(part, buffer) : pack_columns<false>(part, buffer);
+  }
+
+ private:
+  // Rows in memory from one on, `stride` floats apart.
+  struct Block {
+    const float* first;
+    std::size_t stride;
+  };
+
+  // Lines that are rows in memory.
+  template <bool kTurns>
+  void pack_lines(const PackPart& part, SplitBuffer& buffer) const {
+    constexpr std::size_t ahead = 2 * tile_steps;
+    float* panel = part.out;
+    for (std::size_t line = 0; line < part.lines; line += tile_lines, panel += part.panel) {
+      const std::size_t lines = (std::min)(tile_lines, part.lines - line);
+      const Block rows = read({part.first_line + line, lines, part.first, part.depth},
+                              SplitBuffer::line_stride, buffer);
+      float* to = panel;
+      for (std::size_t k = 0; k < part.depth; k += tile_steps, to += split_step_floats) {
+        const std::size_t depth = (std::min)(tile_steps, part.depth - k);
+        for (std::size_t i = 0; i < lines; ++i)
+          for (std::size_t at = ahead; at < ahead + tile_steps; at += line_floats)
+            hwy::Prefetch(rows.first + i * rows.stride + k + at);
+        const Block block =
+            whole({rows.first + k, rows.stride}, lines, depth, tile_lines, tile_steps, buffer);
+        split<kTurns>(block, tile_floats, buffer, to);
+      }
+    }
+  }
+
+  // Lines that are columns in memory.
+  template <bool kTurns>
+  void pack_columns(const PackPart& part, SplitBuffer& buffer) const {
+    const std::size_t together = reader_.direct() ? part.lines : SplitBuffer::lines_together;
+    float* step = part.out;
+    for (std::size_t k = 0; k < part.depth; k += tile_steps, step += split_step_floats) {
+      const std::size_t depth = (std::min)(tile_steps, part.depth - k);
+      // Rows that are packed next, in another call perhaps; of the last ones, these themselves.
+      const bool more = reader_.direct() && part.first + k + 2 * tile_steps <= depth_;
+      const std::size_t ahead = more ? tile_steps * stride_ : 0;
+      float* to = step;
+      for (std::size_t first = 0; first < part.lines; first += together) {
+        const std::size_t count = (std::min)(together, part.lines - first);
+        const Block rows = read({part.first + k, depth, part.first_line + first, count},
+                                SplitBuffer::column_stride, buffer);
+        for (std::size_t line = 0; line < count; line += tile_lines, to += part.panel) {
+          const std::size_t lines = (std::min)(tile_lines, count - line);
+          for (std::size_t i = 0; i < depth; ++i)
+            hwy::Prefetch(rows.first + line + i * rows.stride + ahead);
+          const Block block =
+              whole({rows.first + line, rows.stride}, depth, lines, tile_steps, tile_lines, buffer);
+          split<kTurns>(block, tile_lines * block.stride, buffer, to);
+        }
+      }
+    }
+  }
+
+  Block read(const RowsPart& part, std::size_t stride, SplitBuffer& buffer) const {
+    for (std::size_t i = 1; i < part.rows && !reader_.direct(); ++i)
+      reader_.read(part.row + i, part.column, part.count, buffer.values + i * stride);
+    return {reader_.read(part.row, part.column, part.count, buffer.values),
+            reader_.direct() ? stride_ : stride};
+  }
+
+  // The block itself if it has all rows and columns, or a copy with zeros for those it lacks.
+  static Block whole(const Block& block, std::size_t rows, std::size_t columns,
+                     std::size_t all_rows, std::size_t all_columns, SplitBuffer& buffer) {
+    if (rows == all_rows && columns == all_columns) return block;
+    std::fill_n(buffer.edge, all_rows * all_columns, 0.0f);
+    for (std::size_t i = 0; i < rows; ++i)
+      std::copy_n(block.first + i * block.stride, columns, buffer.edge + i * all_columns);
+    return {buffer.edge, all_columns};
+  }
+
+  // A block of 32 of k and 16 lines; its second half of k begins `half` floats behind the first.
+  template <bool kTurns>
+  static HWY_INLINE void split(const Block& block, std::size_t half, SplitBuffer& buffer,
+                               float* out) {
+    if constexpr (kTurns) {
+      turn(block.first, block.stride, buffer.turned);
+      turn(block.first + half, block.stride, buffer.turned + split_tile_floats);
+      split_lines(buffer.turned, tile_floats, split_tile_floats, out);
+    } else {
+      split_lines(block.first, block.stride, half, out);
+    }
+  }
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void split_lines(const float* even, std::size_t stride,
+                                                        std::size_t half, float* out) {
+    const Floats d;
+    for (std::size_t i = 0; i < tile_lines; ++i, even += stride, out += tile_floats)
+      split_pairs(hn::LoadU(d, even), hn::LoadU(d, even + half), out);
+  }
+  // 16 rows become columns.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void turn(const float* from, std::size_t stride, float* to) {
+    static_assert(pack_group == tile_lines);
+    const float* rows[tile_lines];
+    for (std::size_t i = 0; i < tile_lines; ++i) rows[i] = from + i * stride;
+    for (std::size_t at = 0; at < tile_floats; at += 4)
+      turn_group(rows, at, to + at * tile_floats, tile_floats);
+  }
+
+  std::size_t depth_;
+  bool along_depth_;
+  std::size_t stride_;
+  RowReader reader_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
+
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -18790,6 +19012,9 @@ inline constexpr std::size_t gemm_shared_floats = std::size_t{1} << 22;
 inline constexpr std::size_t tile_packed_rows = 64, tile_packed_steps = 768;
 inline constexpr std::size_t tile_packed_floats = std::size_t{3} << 16;
 inline constexpr std::size_t tile_shared_floats = 0;  // never in parts: they come from too far
+// The same for split fp32 numbers, which take 6 bytes and six products each: slow enough for
+// columns to come from the third-level cache, as above. 576 KiB of a, from the second-level cache.
+inline constexpr std::size_t split_packed_rows = 128, split_packed_steps = 384;
 // Floats of a tile, and of all that wait for their neighbours in the tree. Each element that is
 // packed serves a whole side of the tile, so packing costs little only if tiles are large: 2 and 4
 // MiB. They need not stay in the second-level cache: what is read of them is fetched ahead.
@@ -18843,26 +19068,39 @@ struct GemmWorkspace {
   // Bytes of the parts; never less for larger arguments.
   struct Sizes {
     std::size_t pack, a, b, tiles;
-    Sizes(std::size_t m, std::size_t n, std::size_t k, std::size_t segments, Bf16Products products,
-          bool packs_b = true) {
-      const bool in_tiles = products == Bf16Products::tiles;
-      const std::size_t in_lines = round_up_to(m, tile_lines);
-      const std::size_t rows = (std::max)(round_up_to(m, micro_rows), in_tiles ? in_lines : 0);
-      const std::size_t columns = round_up_to(n, micro_columns);
+    explicit Sizes(const GemmArgs& args, bool packs_b = true) {
+      const std::size_t k = args.k, segments = args.segments.count;
+      const bool in_tiles = args.in_tiles();
+      const std::size_t in_lines = round_up_to(args.m, tile_lines);
+      const std::size_t rows = (std::max)(round_up_to(args.m, micro_rows), in_tiles ? in_lines : 0);
+      const std::size_t columns = round_up_to(args.n, micro_columns);
       const std::size_t levels = gemm_levels(segments);
       // Each segment ends with a step of its own; the way for study wants as much as pack_depth.
       const std::size_t steps = (std::max)(k + segments * tile_floats, pack_depth);
       const std::size_t packed_steps = (std::min)(steps, gemm_packed_steps);
       // Sums of all columns wait where b is packed already and parts of k are not.
-      const bool all_wait = !packs_b && steps > gemm_packed_steps;
+      const std::size_t least_block = in_tiles ? 2 * split_packed_steps : gemm_packed_steps;
+      const bool all_wait = !packs_b && steps > least_block;
       const std::size_t tile_columns =
           (all_wait ? columns : (std::min)(columns, gemm_tile_columns)) + gemm_tile_padding;
       pack = round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
+#if SOMA_HAS_BF16_TILES
+      static_assert(sizeof(SplitBuffer) <= sizeof(PairBuffer));
+#endif
       a = floats((std::min)(rows, gemm_packed_rows) / micro_rows * micro_row_width * packed_steps);
-      if (in_tiles)
-        a = (std::max)(a, floats((std::min)(in_lines, tile_packed_rows) *
-                                 ((std::min)(steps, tile_packed_steps) + line_floats)));
-      b = packs_b ? floats((std::min)(columns * packed_steps, gemm_packed_floats)) : 0;
+      std::size_t all_b = columns * packed_steps;
+#if SOMA_HAS_BF16_TILES
+      if (in_tiles) {
+        const std::size_t split_floats =
+            split_parts * (std::min)((k / tile_steps + segments) * tile_floats, split_packed_steps);
+        a = (std::max)({a,
+                        floats((std::min)(in_lines, tile_packed_rows) *
+                               ((std::min)(steps, tile_packed_steps) + line_floats)),
+                        floats((std::min)(in_lines, split_packed_rows) * split_floats)});
+        all_b = (std::max)(all_b, columns * split_floats);
+      }
+#endif
+      b = packs_b ? floats((std::min)(all_b, gemm_packed_floats)) : 0;
       tiles = floats((std::min)(levels * rows * tile_columns, gemm_tiles_capacity(levels)));
     }
     static std::size_t floats(std::size_t count) { return round_up_to(count * sizeof(float), 64); }
@@ -18870,8 +19108,7 @@ struct GemmWorkspace {
   };
 
   explicit GemmWorkspace(const GemmArgs& args) {
-    const Sizes sizes(args.m, args.n, args.k, args.segments.count, args.bf16_products,
-                      args.packed_b.data == nullptr);
+    const Sizes sizes(args, args.packed_b.data == nullptr);
     std::byte* from = args.workspace;
     pack = from;
     a = reinterpret_cast<float*>(from += sizes.pack);
@@ -18940,7 +19177,7 @@ struct NarrowWorkspace {
 
   // For products with k steps; never less for more.
   static constexpr std::size_t bytes(std::size_t k) {
-    const std::size_t a_floats = step_floats * (std::min)(k, narrow_depth);
+    const std::size_t a_floats = step_floats * round_up_to((std::min)(k, narrow_depth), tile_steps);
     return buffer_bytes +
            round_up_to((sums_floats + tile_floats + panel_floats + a_floats) * sizeof(float), 64);
   }
@@ -18957,9 +19194,10 @@ struct NarrowWorkspace {
   static constexpr std::size_t sums_floats = (tile_columns + 2 * micro_rows) * micro_columns;
   static constexpr std::size_t tile_floats = micro_columns * tile_stride;
   static constexpr std::size_t panel_floats = pack_depth * micro_columns;
-  // Rows of a as LineBlocks have them, and behind those two or three vectors of PairedBlocks.
+  // Rows of a as LineBlocks have them, and behind those two or three vectors of PairedBlocks; or
+  // three bf16 numbers for each.
   static constexpr std::size_t step_floats =
-      (std::max)(narrow_rows, micro_columns + 3 * float_lanes);
+      (std::max)(narrow_rows * 3 / 2, micro_columns + 3 * float_lanes);
 };
 
 }  // namespace
@@ -18992,6 +19230,30 @@ struct RowsBeforeRows : MatrixRows {
   std::size_t stride;
 };
 
+// Sums of so many columns from `first` on, which are [column][row] in blocks of kColumns, to the
+// rows of a tile.
+template <std::size_t kColumns>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const float* sums,
+                                                    std::size_t first, std::size_t count,
+                                                    std::size_t tile_rows, float* tile) {
+  const auto line_of = [&](std::size_t column) {
+    const std::size_t block = first + column / kColumns * kColumns;
+    return sums + (column + block - b.start(block, kColumns)) * micro_columns;
+  };
+  alignas(64) float turned[micro_columns * pack_group];
+  for (std::size_t column = 0; column < count; column += pack_group) {
+    const std::size_t present = (std::min)(pack_group, count - column);
+    const float* lines[pack_group];
+    for (std::size_t i = 0; i < pack_group; ++i)
+      lines[i] = line_of(column + (std::min)(i, present - 1));
+    for (std::size_t row = 0; row < tile_rows; row += 4)
+      turn_group(lines, row, turned + row * pack_group, pack_group);
+    for (std::size_t row = 0; row < tile_rows; ++row)
+      std::copy_n(turned + row * pack_group, present,
+                  tile + row * NarrowWorkspace::tile_stride + column);
+  }
+}
+
 // Blocks of columns of b beside some rows of a.
 template <class Products>
 class LineBlocks {
@@ -19004,6 +19266,8 @@ class LineBlocks {
   LineBlocks(const ColumnLines& b, const NarrowWorkspace& workspace)
       : b_(b), sums_(workspace.sums) {}
 
+  static constexpr std::size_t panel_floats(std::size_t) { return 0; }  // one for all rows
+
   // At most pack_depth steps of k and so many rows of a.
   template <class Source>
   static void pack(const Source& a, const PackPart& part, typename Source::Buffer& buffer, float*) {
@@ -19013,7 +19277,7 @@ class LineBlocks {
   // The product of so many steps joins the sums of `count` columns, or begins them with step 0.
   // The columns at `next` will be read next.
   void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
-           const ColumnLines::Place& next) const {
+           const ColumnLines::Place& next, std::size_t) const {
     const SumPath path{sums_, micro_columns, first.step == 0};
     for (std::size_t at = 0; at < count; at += columns) {
       const float* const ahead =
@@ -19027,22 +19291,7 @@ class LineBlocks {
 
   // Sums of so many columns from `first` on, which are [column][row], to the tile's rows.
   void turn(std::size_t first, std::size_t count, std::size_t tile_rows, float* tile) const {
-    const auto line_of = [&](std::size_t column) {
-      const std::size_t block = first + column / columns * columns;
-      return sums_ + (column + block - b_.start(block, columns)) * micro_columns;
-    };
-    alignas(64) float turned[micro_columns * pack_group];
-    for (std::size_t column = 0; column < count; column += pack_group) {
-      const std::size_t present = (std::min)(pack_group, count - column);
-      const float* lines[pack_group];
-      for (std::size_t i = 0; i < pack_group; ++i)
-        lines[i] = line_of(column + (std::min)(i, present - 1));
-      for (std::size_t row = 0; row < tile_rows; row += 4)
-        turn_group(lines, row, turned + row * pack_group, pack_group);
-      for (std::size_t row = 0; row < tile_rows; ++row)
-        std::copy_n(turned + row * pack_group, present,
-                    tile + row * NarrowWorkspace::tile_stride + column);
-    }
+    turn_sums<columns>(b_, sums_, first, count, tile_rows, tile);
   }
 
  private:
@@ -19114,6 +19363,8 @@ class PairedBlocks {
     static_assert(2 * laid_floats <= pack_depth * micro_columns);
   }
 
+  static constexpr std::size_t panel_floats(std::size_t) { return 0; }  // one for all rows
+
   template <class Source>
   static void pack(const Source& a, const PackPart& part, typename Source::Buffer& buffer,
                    float* panel) {
@@ -19135,7 +19386,7 @@ class PairedBlocks {
   }
 
   void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
-           const ColumnLines::Place& next) {
+           const ColumnLines::Place& next, std::size_t) {
     lay_first(first);
     for (std::size_t at = 0; at < count; at += columns) {
       const std::size_t behind = at + columns;
@@ -19340,6 +19591,193 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 #endif
+// ---- soma/kernels/gemm_split_lines-inl.hpp
+// Few rows beside columns of b that are read where they lie (gemm_narrow-inl.hpp), as split numbers
+// (pack_split-inl.hpp). Operands change sides: columns of b are rows of tiles, which are split as
+// they come, those of the next step while tiles multiply. Each sum has the products of all ways in
+// the same order.
+
+#if defined(SOMA_KERNELS_GEMM_SPLIT_LINES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_SPLIT_LINES_INL_HPP
+#undef SOMA_KERNELS_GEMM_SPLIT_LINES_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_SPLIT_LINES_INL_HPP
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#if SOMA_HAS_BF16_TILES
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// What LineBlocks is.
+class SplitBlocks {
+ public:
+  static constexpr std::size_t rows = 2 * tile_floats, columns = 2 * tile_lines;
+  static constexpr std::size_t step_floats = split_step_floats / tile_steps;  // of 16 rows
+  static constexpr std::size_t most_steps = 1536;  // 288 KiB of a, from the second-level cache
+
+  // Floats of 16 rows with so many steps.
+  static constexpr std::size_t panel_floats(std::size_t steps) {
+    return (steps + tile_steps - 1) / tile_steps * split_step_floats;
+  }
+
+  SplitBlocks(const ColumnLines& b, const NarrowWorkspace& workspace)
+      : b_(b), sums_(workspace.sums), split_(workspace.panel), other_(split_ + block_floats) {
+    static_assert(2 * block_floats <= pack_depth * micro_columns);
+    static_assert(rows == micro_columns && most_steps % tile_steps == 0);
+  }
+
+  static void pack(const SplitSource& a, const PackPart& part, SplitBuffer& buffer, float*) {
+    a.pack_b(part, buffer);
+  }
+
+  void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
+           const ColumnLines::Place& next, std::size_t tile_rows) {
+    const float* const right = tile_rows > tile_floats ? a + panel_floats(b_.steps) : nullptr;
+    split_step({block(first), b_.stride, steps}, split_);
+    for (std::size_t at = 0; at < count; at += columns) {
+      const std::size_t behind = at + columns;
+      const ColumnLines::Place after =
+          behind < count ? ColumnLines::Place{first.column + behind, first.step} : next;
+      const Lines lines{block({first.column + at, first.step}), b_.stride, steps};
+      // Of what comes after, one step is split already at the end.
+      const Lines ahead{block(after), b_.stride, b_.steps - after.step};
+      float* const sums = sums_ + at * micro_columns;
+      if (right != nullptr)
+        run<2>(lines, ahead, a, right, first.step == 0, sums);
+      else
+        run<1>(lines, ahead, a, right, first.step == 0, sums);
+    }
+  }
+
+  void turn(std::size_t first, std::size_t count, std::size_t tile_rows, float* tile) const {
+    turn_sums<columns>(b_, sums_, first, count, tile_rows, tile);
+  }
+
+ private:
+  static constexpr std::size_t block_floats = 2 * split_step_floats;  // of columns, a step
+
+  // Columns from a step on that so many follow.
+  struct Lines {
+    const float* first;
+    std::size_t stride, steps;
+  };
+
+  const float* block(const ColumnLines::Place& first) const {
+    return b_.at({b_.start(first.column, columns), first.step});
+  }
+
+  // Columns first to end of a step, which lie in one tile.
+  static HWY_INLINE void split_some(const Lines& lines, std::size_t first, std::size_t end,
+                                    float* to) {
+    const Floats d;
+    const float* from = lines.first + first * lines.stride;
+    to += first / tile_lines * split_step_floats + first % tile_lines * tile_floats;
+    for (std::size_t i = first; i < end; ++i, from += lines.stride, to += tile_floats)
+      split_pairs(hn::LoadU(d, from), hn::LoadU(d, from + tile_floats), to);
+  }
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void split_step(const Lines& lines, float* to) {
+    if (lines.steps >= tile_steps) {
+      split_some(lines, 0, tile_lines, to);
+      return split_some(lines, tile_lines, columns, to);
+    }
+    const Floats d;
+    const std::size_t even = (std::min)(lines.steps, tile_floats), odd = lines.steps - even;
+    const float* from = lines.first;
+    for (std::size_t i = 0; i < columns; ++i, from += lines.stride, to += tile_floats) {
+      if (i == tile_lines) to += split_step_floats - split_tile_floats;
+      split_pairs(hn::MaskedLoad(hn::FirstN(d, even), d, from),
+                  hn::MaskedLoad(hn::FirstN(d, odd), d, from + even), to);
+    }
+  }
+
+  // The first step of the lines is split, and at the end that of those that come after them.
+  template <int kTiles>
+  HWY_NOINLINE HWY_MAYBE_UNUSED void run(const Lines& lines, const Lines& after, const float* a,
+                                         const float* right, bool fresh, float* to) {
+    constexpr std::size_t bytes = micro_columns * sizeof(float);
+    constexpr std::size_t ahead = 4 * tile_steps;
+    Tiles::clear<0>(), Tiles::clear<1>(), Tiles::clear<2>(), Tiles::clear<3>();
+    if (!fresh) {
+      Tiles::load<0>(to, bytes), Tiles::load<2>(to + tile_lines * micro_columns, bytes);
+      if constexpr (kTiles == 2)
+        Tiles::load<1>(to + tile_floats, bytes),
+            Tiles::load<3>(to + tile_lines * micro_columns + tile_floats, bytes);
+    }
+    for (std::size_t step = 0; step < lines.steps; step += tile_steps) {
+      const bool last = step + tile_steps >= lines.steps;
+      const std::size_t left = last ? after.steps : lines.steps - step - tile_steps;
+      const Lines next{last ? after.first : lines.first + step + tile_steps, lines.stride, left};
+      const bool whole = left >= tile_steps;
+      if (!whole) split_step(next, other_);
+      const float* const fetched = step + tile_steps + ahead < lines.steps
+                                       ? lines.first + step + tile_steps + ahead
+                                       : after.first + step % ahead;
+      const auto meanwhile = [&](std::size_t first, std::size_t end) HWY_ATTR {
+        if (!whole) return;
+        split_some(next, first, end, other_);
+        for (std::size_t i = first; i < end; ++i) {
+          hwy::Prefetch(fetched + i * lines.stride);
+          hwy::Prefetch(fetched + i * lines.stride + line_floats);
+        }
+      };
+      load_rows<kTiles, 2>(a, right), load_columns<0>(), multiply_add<kTiles>();
+      meanwhile(0, 6);
+      load_rows<kTiles, 1>(a, right), multiply_add<kTiles>();
+      meanwhile(6, 12);
+      load_columns<1>(), multiply_add<kTiles>();
+      meanwhile(12, 16);
+      load_rows<kTiles, 0>(a, right), multiply_add<kTiles>();
+      meanwhile(16, 22);
+      load_columns<2>(), multiply_add<kTiles>();
+      meanwhile(22, 28);
+      load_columns<0>(), multiply_add<kTiles>();
+      meanwhile(28, 32);
+      a += split_step_floats;
+      right += kTiles == 2 ? split_step_floats : 0;
+      std::swap(split_, other_);
+    }
+    Tiles::store<0>(to, bytes), Tiles::store<2>(to + tile_lines * micro_columns, bytes);
+    if constexpr (kTiles == 2)
+      Tiles::store<1>(to + tile_floats, bytes),
+          Tiles::store<3>(to + tile_lines * micro_columns + tile_floats, bytes);
+  }
+
+  static constexpr std::size_t line_bytes = tile_floats * sizeof(float);
+  template <int kTiles, std::size_t kPart>
+  static HWY_INLINE void load_rows(const float* a, const float* right) {
+    Tiles::load<6>(a + kPart * split_tile_floats, line_bytes);
+    if constexpr (kTiles == 2) Tiles::load<7>(right + kPart * split_tile_floats, line_bytes);
+  }
+  template <std::size_t kPart>
+  HWY_INLINE void load_columns() const {
+    Tiles::load<4>(split_ + kPart * split_tile_floats, line_bytes);
+    Tiles::load<5>(split_ + split_step_floats + kPart * split_tile_floats, line_bytes);
+  }
+  template <int kTiles>
+  static HWY_INLINE void multiply_add() {
+    Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<2, 5, 6>();
+    if constexpr (kTiles == 2) Tiles::multiply_add<1, 4, 7>(), Tiles::multiply_add<3, 5, 7>();
+  }
+
+  ColumnLines b_;
+  float *sums_, *split_, *other_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
 
 #include <hwy/highway.h>
 
@@ -19393,6 +19831,7 @@ class NarrowProduct {
   }
 
  private:
+  static constexpr bool splits = Products::splits;
   using Lines = LineBlocks<Products>;
   struct Columns {
     std::size_t first, count;
@@ -19407,17 +19846,27 @@ class NarrowProduct {
   template <class Each>
   HWY_INLINE void for_panels(const Each& each) const {
     float* panel = workspace_.a;
-    for (std::size_t row = 0; row < args_.m; row += Lines::rows) {
-      const Rows rows{row, (std::min)(Lines::rows, args_.m - row), panel};
-#if SOMA_HAS_PAIRED_PRODUCTS
-      if (rows.count <= PairedBlocks<Products, 2>::rows)
-        each(std::type_identity<PairedBlocks<Products, 2>>(), rows);
-      else if (rows.count <= PairedBlocks<Products, 3>::rows)
-        each(std::type_identity<PairedBlocks<Products, 3>>(), rows);
-      else
+    if constexpr (splits) {
+#if SOMA_HAS_BF16_TILES
+      for (std::size_t row = 0; row < args_.m; row += SplitBlocks::rows) {
+        const std::size_t count = (std::min)(SplitBlocks::rows, args_.m - row);
+        each(std::type_identity<SplitBlocks>(), Rows{row, count, panel});
+        panel += 2 * SplitBlocks::panel_floats(b_.steps);
+      }
 #endif
-        each(std::type_identity<Lines>(), rows);
-      panel += b_.steps * Lines::step_floats;
+    } else {
+      for (std::size_t row = 0; row < args_.m; row += Lines::rows) {
+        const Rows rows{row, (std::min)(Lines::rows, args_.m - row), panel};
+#if SOMA_HAS_PAIRED_PRODUCTS
+        if (rows.count <= PairedBlocks<Products, 2>::rows)
+          each(std::type_identity<PairedBlocks<Products, 2>>(), rows);
+        else if (rows.count <= PairedBlocks<Products, 3>::rows)
+          each(std::type_identity<PairedBlocks<Products, 3>>(), rows);
+        else
+#endif
+          each(std::type_identity<Lines>(), rows);
+        panel += b_.steps * Lines::step_floats;
+      }
     }
   }
 
@@ -19429,6 +19878,7 @@ class NarrowProduct {
     return columns;
   }
   std::size_t columns_together() const {
+    if constexpr (splits) return micro_columns;
 #if SOMA_HAS_PAIRED_PRODUCTS
     if (args_.m <= PairedBlocks<Products, 3>::rows)
       return whole_blocks(PairedBlocks<Products, 3>::columns);
@@ -19456,8 +19906,10 @@ class NarrowProduct {
     constexpr std::size_t most = pack_depth * Products::products;
     float* to = rows.panel;
     for (std::size_t k = 0; k < args_.k; k += most, to += pack_depth * Blocks::step_floats)
-      Blocks::pack(a_, {rows.first, rows.count, k, (std::min)(most, args_.k - k), to, 0}, buffer,
-                   workspace_.panel);
+      Blocks::pack(a_,
+                   {rows.first, rows.count, k, (std::min)(most, args_.k - k), to,
+                    Blocks::panel_floats(b_.steps)},
+                   buffer, workspace_.panel);
   }
 
   // To the tile. Behind them, columns from `next` on will be multiplied.
@@ -19468,7 +19920,8 @@ class NarrowProduct {
       const std::size_t end = (std::min)(step + Blocks::most_steps, b_.steps);
       blocks.add(
           {columns.first, step}, columns.count, end - step, rows.panel + step * Blocks::step_floats,
-          end < b_.steps ? ColumnLines::Place{columns.first, end} : ColumnLines::Place{next, 0});
+          end < b_.steps ? ColumnLines::Place{columns.first, end} : ColumnLines::Place{next, 0},
+          rows.count);
     }
     blocks.turn(columns.first, columns.count, rows.count, workspace_.tile);
   }
@@ -19707,8 +20160,9 @@ class PackedPanels {
     b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, all,
                        Kernel::column_floats);
     const std::size_t run = block.row / most_rows;
-    constexpr std::size_t parts = Kernel::column_floats / Kernel::row_floats;
-    const float* const fetched = run < parts ? b + (parts + run) * panel : nullptr;
+    constexpr std::size_t floats = micro_columns / Kernel::panel_columns * Kernel::column_floats;
+    constexpr std::size_t part = Kernel::fetched_floats, parts = (floats + part - 1) / part;
+    const float* const fetched = run < parts ? b + (floats + run * part) * all : nullptr;
     if constexpr (Kernel::reads_rows)
       if (block.row < rows.lying) {
         const float* const a = rows.place + block.row * rows.stride;
@@ -20003,13 +20457,98 @@ HWY_AFTER_NAMESPACE();
 // segment a lies in panels of 16 rows, [steps of 32 k][row][pair along k], and b in panels of 16
 // columns, [pair along k][column], so that each tile is 1 KiB in one piece. Zeros follow the end of
 // a segment, which change no sum. Rows of whole cache lines are not packed: they stay in the
-// first-level cache, from which tiles whose rows lie apart are loaded as fast.
+// first-level cache, from which tiles whose rows lie apart are loaded as fast. Numbers that are not
+// exact in bf16 are split (pack_split-inl.hpp), with three tiles in the place of each.
 
 #if defined(SOMA_KERNELS_GEMM_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_TILES_INL_HPP
 #undef SOMA_KERNELS_GEMM_TILES_INL_HPP
 #else
 #define SOMA_KERNELS_GEMM_TILES_INL_HPP
+#endif
+
+// ---- soma/kernels/gemm_split-inl.hpp
+// A step of the innermost loop for split numbers (pack_split-inl.hpp): 32 of k for a block of c of
+// 2 x 2 tiles, or 1 x 2.
+//
+// Six of the nine products of parts join the sums, the smallest first; the others are below 2^-22
+// of the product. Parts of a and b take turns, so that 14 loads serve 24 products of 16 cycles,
+// which take longer than the loads even from the second-level cache. A register is loaded as soon
+// as the last product has read it.
+
+#if defined(SOMA_KERNELS_GEMM_SPLIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_SPLIT_INL_HPP
+#undef SOMA_KERNELS_GEMM_SPLIT_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_SPLIT_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+#if SOMA_HAS_BF16_TILES
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+namespace {  // internal linkage: units with other flags have their own
+
+class SplitStep {
+  static constexpr std::size_t turns = 6, lines_a_turn = 3;
+
+ public:
+  // That are fetched from `ahead` on meanwhile, to the second-level cache.
+  static constexpr std::size_t fetched_floats = turns * lines_a_turn * line_floats;
+
+  // Sums in tile registers 0 and 1, and below them 2 and 3; a step of the panels of a block.
+  template <int kTiles>
+  static HWY_INLINE void run(const float* a, const float* a_below, const float* b,
+                             const float* b_behind, const float* ahead) {
+    load<4, 2>(a), load<6, 0>(b), load<7, 0>(b_behind);
+    if constexpr (kTiles == 2) load<5, 2>(a_below);
+    multiply_by_rows<kTiles, 1>(a, a_below), fetch<0>(ahead);
+    multiply_by_columns<kTiles, 1>(b, b_behind), fetch<1>(ahead);
+    multiply_by_rows<kTiles, 0>(a, a_below), fetch<2>(ahead);
+    multiply_by_columns<kTiles, 2>(b, b_behind), fetch<3>(ahead);
+    multiply_by_columns<kTiles, 0>(b, b_behind), fetch<4>(ahead);
+    Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
+    if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
+    fetch<5>(ahead);
+  }
+
+ private:
+  // All products of what is loaded, and a part of a, or of b, for those that follow.
+  template <int kTiles, std::size_t kPart>
+  static HWY_INLINE void multiply_by_rows(const float* a, const float* below) {
+    Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>(), load<4, kPart>(a);
+    if constexpr (kTiles == 2)
+      Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>(), load<5, kPart>(below);
+  }
+  template <int kTiles, std::size_t kPart>
+  static HWY_INLINE void multiply_by_columns(const float* b, const float* behind) {
+    Tiles::multiply_add<0, 4, 6>();
+    if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>();
+    load<6, kPart>(b), Tiles::multiply_add<1, 4, 7>();
+    if constexpr (kTiles == 2) Tiles::multiply_add<3, 5, 7>();
+    load<7, kPart>(behind);
+  }
+  template <int kTile, std::size_t kPart>
+  static HWY_INLINE void load(const float* step) {
+    Tiles::load<kTile>(step + kPart * split_tile_floats, tile_floats * sizeof(float));
+  }
+  template <std::size_t kTurn>
+  static HWY_INLINE void fetch(const float* ahead) {
+    for (std::size_t i = kTurn * lines_a_turn; i < (kTurn + 1) * lines_a_turn; ++i)
+      __builtin_prefetch(ahead + i * line_floats, 0, 2);
+  }
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
 #endif
 
 #include <hwy/highway.h>
@@ -20026,38 +20565,56 @@ static_assert(pack_depth % tile_floats == 0 && tile_packed_steps % tile_floats =
 
 namespace {  // internal linkage: units with other flags have their own
 
-// The Kernel of PackedPanels. A block of c is 2 x 2 tiles: two of a and two of b meet in four
-// products, which take 16 cycles each while the loads of the next four tiles take 8. That is what
-// eight registers allow. Where few rows are left, 1 x 2.
+// The Kernel of PackedPanels, of bf16 numbers or, with kParts = 3, of split ones. A block of c is
+// 2 x 2 tiles: two of a and two of b meet in four products, which take 16 cycles each while the
+// loads of the next four tiles take 8. That is what eight registers allow. Where few rows are left,
+// 1 x 2.
 //
 // From the second-level cache the loads take 22 cycles. So the rows of a block stay in the first,
 // as far as there is room, while all columns pass them; whatever else is loaded leaves them there.
+// Split numbers have products enough for all that is loaded to come from the second.
+template <std::size_t kParts>
 class TileKernel {
+  static constexpr bool splits = kParts != 1;
+  static_assert(kParts == 1 || kParts == split_parts);
+
  public:
-  using Source = PairSource;
-  using Narrow = void;
+  using Source = std::conditional_t<splits, SplitSource, PairSource>;
+  using Narrow = std::conditional_t<splits, NarrowProduct<SplitProducts, SplitSource>, void>;
   static constexpr std::size_t panel_rows = tile_lines, panel_columns = tile_floats;
   static constexpr std::size_t most_rows = 2 * tile_lines;
-  static constexpr std::size_t row_floats = tile_lines * tile_floats;
-  static constexpr std::size_t column_floats = tile_floats * tile_floats;
+  static constexpr std::size_t row_floats = kParts * tile_lines * tile_floats;
+  static constexpr std::size_t column_floats = kParts * tile_floats * tile_floats;
+  // Of what comes next, in a step.
+  static constexpr std::size_t fetched_floats = splits ? SplitStep::fetched_floats : row_floats;
   static constexpr std::size_t depth = tile_steps;
-  static constexpr bool reads_rows = true, exits = false, keeps_rows = true;
-  static constexpr std::size_t packed_rows = tile_packed_rows;
-  static constexpr std::size_t packed_steps = tile_packed_steps / tile_floats;
-  static constexpr std::size_t packed_floats = tile_packed_floats;
-  static constexpr std::size_t shared_floats = tile_shared_floats;
+  static constexpr bool reads_rows = !splits, exits = false, keeps_rows = !splits;
+  static constexpr std::size_t packed_rows = splits ? split_packed_rows : tile_packed_rows;
+  static constexpr std::size_t packed_steps =
+      (splits ? split_packed_steps : tile_packed_steps) / tile_floats;
+  static constexpr std::size_t packed_floats = splits ? gemm_packed_floats : tile_packed_floats;
+  static constexpr std::size_t shared_floats = splits ? gemm_shared_floats : tile_shared_floats;
 
-  static void pack_a(const Source& a, const PackPart& part, PairBuffer& buffer) {
-    a.pack_blocks<tile_lines>(part, buffer);
+  static void pack_a(const Source& a, const PackPart& part, typename Source::Buffer& buffer) {
+    if constexpr (splits)
+      a.pack_a(part, buffer);
+    else
+      a.template pack_blocks<tile_lines>(part, buffer);
   }
   // A block of c has two panels of columns: what lies behind the last is read too and never used.
-  static void pack_b(const Source& b, const PackPart& part, PairBuffer& buffer) {
-    b.pack_units<tile_floats, tile_floats>(part, buffer);
+  static void pack_b(const Source& b, const PackPart& part, typename Source::Buffer& buffer) {
+    if constexpr (splits)
+      b.pack_b(part, buffer);
+    else
+      b.template pack_units<tile_floats, tile_floats>(part, buffer);
   }
 
   static void leave(const Bf16Exit& exit, std::size_t row, std::size_t rows, std::size_t column,
                     const float* sums) {
-    exit.write_products(row, rows, column, sums);
+    if constexpr (splits)
+      exit.write(row, rows, column, sums);
+    else
+      exit.write_products(row, rows, column, sums);
   }
 
   // Whether rows are read where they lie, so many floats apart: whole cache lines.
@@ -20076,16 +20633,17 @@ class TileKernel {
 
   // The block of c that begins `rows` rows before the end, as MicroKernel::run() has it.
   static void run(std::size_t rows, const PackedSteps& steps, const float* a, const float* b,
-                  const float*, const SumPath& path) {
+                  const float* ahead, const SumPath& path) {
     const RowTiles tiles{a, steps.count(depth) * row_floats, row_floats, tile_floats, 1};
     if (rows > tile_lines)
-      run<2>(steps, tiles, b, path);
+      run<2>(steps, tiles, b, ahead, path);
     else
-      run<1>(steps, tiles, b, path);
+      run<1>(steps, tiles, b, ahead, path);
   }
   static void run_rows(const PackedSteps& steps, const float* a, std::size_t stride, const float* b,
-                       const float*, const SumPath& path) {
-    run<2>(steps, {a, tile_lines * stride, tile_floats, stride, set_distance(stride)}, b, path);
+                       const float* ahead, const SumPath& path) {
+    run<2>(steps, {a, tile_lines * stride, tile_floats, stride, set_distance(stride)}, b, ahead,
+           path);
   }
 
  private:
@@ -20124,11 +20682,11 @@ class TileKernel {
   };
 
   template <int kTiles>
-  static void run(const PackedSteps& steps, const RowTiles& a, const float* b,
+  static void run(const PackedSteps& steps, const RowTiles& a, const float* b, const float* ahead,
                   const SumPath& path) {
     const std::size_t all = steps.count(depth);
     if (steps.segments == 1)
-      return run<kTiles>({0, all, all}, near_steps(near_tiles, a.set_distance), a, b, path);
+      return run<kTiles>({0, all, all}, near_steps(near_tiles, a.set_distance), a, b, ahead, path);
     const NearSteps near = near_steps(near_tiles_of_segments, a.set_distance);
     // Apart from the 4 KiB of a block: loads would wait for stores to the same place in a page.
     constexpr std::size_t apart = most_rows * micro_columns + 2 * line_floats;
@@ -20136,7 +20694,7 @@ class TileKernel {
     float* to = waiting;
     for (std::size_t i = 0, first = 0;; ++i, to += apart) {
       const std::size_t end = first + steps.count(i, depth);
-      run<kTiles>({first, end, all}, near, a, b, {to, micro_columns});
+      run<kTiles>({first, end, all}, near, a, b, ahead, {to, micro_columns});
       first = end;
       // Each trailing one of the segment's number is a neighbour that waits.
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
@@ -20152,15 +20710,23 @@ class TileKernel {
   template <int kTiles>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(const StepRange& steps, const NearSteps& near,
                                                 const RowTiles& a, const float* HWY_RESTRICT b,
+                                                [[maybe_unused]] const float* ahead,
                                                 const SumPath& path) {
     if (path.fresh)
       clear<kTiles>();
     else
       load<kTiles>(path.sums, path.stride);
     std::size_t i = steps.first;
-    for (; i < (std::min)(near.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
-    for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
-    for (; i < steps.end; ++i) step<kTiles, 0>(i, steps.all, a, b);
+    if constexpr (splits) {
+      for (; i < steps.end; ++i)
+        SplitStep::run<kTiles>(a.first + i * row_floats, a.first + (steps.all + i) * row_floats,
+                               b + i * column_floats, b + (steps.all + i) * column_floats,
+                               ahead + i * fetched_floats);
+    } else {
+      for (; i < (std::min)(near.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
+      for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
+      for (; i < steps.end; ++i) step<kTiles, 0>(i, steps.all, a, b);
+    }
     store<kTiles>(path.sums, path.stride);
     // Tile registers cannot add.
     join<kTiles>(path);
@@ -20283,15 +20849,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// The Kernel of PackedPanels that keeps sums in vectors, with one step of Products at a time, which
-// packed rows of a take in the way of Loop.
-template <class Products, class Loop = Products>
+// The Kernel of PackedPanels that keeps sums in vectors, with one step of Products at a time.
+template <class Products>
 struct VectorKernel {
   using Source = std::conditional_t<Products::products == 1, PackSource, PairSource>;
   using Narrow = NarrowProduct<Products, Source>;
   static constexpr std::size_t panel_rows = micro_rows, panel_columns = micro_columns;
   static constexpr std::size_t most_rows = micro_rows;
   static constexpr std::size_t row_floats = micro_row_width, column_floats = micro_columns;
+  static constexpr std::size_t fetched_floats = row_floats;
   static constexpr std::size_t depth = Products::products;
   static constexpr bool reads_rows = Products::products == 2;
   static constexpr bool exits = Products::products == 2, keeps_rows = false;
@@ -20308,7 +20874,7 @@ struct VectorKernel {
   template <class Path>
   static HWY_INLINE void run(std::size_t, const PackedSteps& steps, const float* a, const float* b,
                              const float* ahead, const Path& path) {
-    MicroKernel<Loop>::run(steps, {a, ahead}, b, path);
+    MicroKernel<Products>::run(steps, {a, ahead}, b, path);
   }
   template <class Path>
   static HWY_INLINE void run_rows(const PackedSteps& steps, const float* a, std::size_t stride,
@@ -20376,8 +20942,9 @@ class Gemm {
         cut.steps(), cut.in_one_block(args) ? Panels::packed_floats : Panels::shared_floats);
     if (most < (std::min)(args.n, gemm_tile_columns)) return {};
     const std::size_t columns = even_share(args.n, most, micro_columns);
-    const GemmWorkspace::Sizes sizes((std::min)(args.m, Panels::packed_rows), columns, args.k,
-                                     args.segments.count, args.bf16_products, false);
+    GemmArgs call = args;
+    call.m = (std::min)(args.m, Panels::packed_rows), call.n = columns;
+    const GemmWorkspace::Sizes sizes(call, false);
     return {columns, Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
             Panels::packed_rows, Panels::most_rows, sizes.all()};
   }
@@ -20636,13 +21203,12 @@ static auto with_gemm([[maybe_unused]] const GemmArgs& args, const Each& each) {
   if (args.bf16_products != Bf16Products::widened && PairSource::takes(args.a) &&
       PairSource::takes(args.b))
     return args.bf16_products == Bf16Products::tiles
-               ? each(std::type_identity<Gemm<PackedPanels<TileKernel>>>())
+               ? each(std::type_identity<Gemm<PackedPanels<TileKernel<1>>>>())
                : each(std::type_identity<Gemm<PackedPanels<VectorKernel<Bf16Dot>>>>());
 #endif
-#if SOMA_HAS_ELEMENT_OPERANDS
-  if (args.few_loads)
-    return each(std::type_identity<
-                Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd, RegisterMultiplyAdd>>>>());
+#if SOMA_HAS_BF16_TILES
+  if (args.fp32_products == Fp32Products::split_tiles)
+    return each(std::type_identity<Gemm<PackedPanels<TileKernel<split_parts>>>>());
 #endif
   return each(std::type_identity<Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd>>>>());
 }
@@ -20671,18 +21237,14 @@ static inline std::size_t gemm_queue_workspace(const GemmArgs& args) noexcept {
                              HWY_ATTR { return Product::queue_workspace(args); });
 }
 
-static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n, std::size_t k,
-                                               std::size_t segments,
-                                               Bf16Products products) noexcept {
-  return (std::max)(GemmWorkspace::Sizes(m, n, k, segments, products).all(),
-                    NarrowWorkspace::bytes(k));
+static inline std::size_t gemm_workspace_bytes(const GemmArgs& args) noexcept {
+  return (std::max)(GemmWorkspace::Sizes(args).all(), NarrowWorkspace::bytes(args.k));
 }
 
-static inline std::size_t gemm_tile_rows(Bf16Products products) noexcept {
+static inline std::size_t gemm_tile_rows([[maybe_unused]] const GemmArgs& args) noexcept {
 #if SOMA_HAS_BF16_TILES
-  if (products == Bf16Products::tiles) return TileKernel::most_rows;
+  if (args.in_tiles()) return TileKernel<1>::most_rows;
 #endif
-  static_cast<void>(products);
   return micro_rows;
 }
 
@@ -22721,13 +23283,6 @@ struct CpuIdentity {
   int family = 0, model = 0;
   bool bf16_dot = false;    // has AVX512_BF16
   bool bf16_tiles = false;  // has AMX_BF16, and this process may use it
-  bool avx10 = false;       // has AVX10
-  // Whether loads beside multiply-adds lower the clock more than the instructions would cost that
-  // take their place: 24 of them for 28 multiply-adds, or 17 and seven instructions more. It is so
-  // on Intel cores with AVX10 (Granite Rapids), where few loads make the loop alone 1.05 times as
-  // fast and products of a thread 1.01. On an earlier part, whose cores neighbours shared, there
-  // was no room for more instructions: 1.08 to 1.12 times as long.
-  bool few_loads() const { return avx10 && vendor == "GenuineIntel"; }
 };
 
 struct CpuCaches {
@@ -22883,7 +23438,6 @@ inline CpuIdentity cpu_identity() {
   }
   if (__get_cpuid_count(7, 1, &r[0], &r[1], &r[2], &r[3]) != 0) {
     identity.bf16_dot = (r[0] >> 5 & 1) != 0;
-    identity.avx10 = (r[3] >> 19 & 1) != 0;
   }
   if (__get_cpuid_count(7, 0, &r[0], &r[1], &r[2], &r[3]) != 0) {
     constexpr unsigned amx_bf16_and_tile = 1u << 22 | 1u << 24;
@@ -22993,15 +23547,13 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
         .optimizer = HWY_NAMESPACE::optimizer_kernels,
         .quantize = HWY_NAMESPACE::quantize_kernel,
     };
-    static const CpuIdentity cpu = cpu_identity();
     static const Target target{hwy::TargetName(HWY_TARGET),
                                &kernels,
                                HWY_NAMESPACE::has_fused_multiply_add,
                                HWY_NAMESPACE::multiply_add_rate,
                                HWY_NAMESPACE::bf16_dot_rate,
                                HWY_NAMESPACE::bf16_tile_rate,
-                               bf16_choice(cpu, HWY_NAMESPACE::has_bf16_dot),
-                               cpu.few_loads()};
+                               bf16_choice(cpu_identity(), HWY_NAMESPACE::has_bf16_dot)};
     return {{&target, 1}, false, nullptr};
   }
 
@@ -24199,7 +24751,7 @@ struct ConvolutionSizes {
   std::size_t pixels, patch, outputs, image, result;
   std::size_t workspace_bytes(const GemmKernels& gemm) const {
     const auto of = [&gemm](std::size_t m, std::size_t n, std::size_t k) {
-      return gemm.workspace_bytes(m, n, k, 1, Bf16Products::widened);
+      return gemm.workspace_bytes({.m = m, .n = n, .k = k});
     };
     const std::size_t product = (std::max)(
         {of(outputs, pixels, patch), of(outputs, patch, pixels), of(pixels, patch, outputs)});
@@ -24249,10 +24801,7 @@ inline void convolution_host(const OperatorCall& call) {
                   bias.defined() ? bias.data<float>()[o] : 0.0f);
     context.kernels().image.unfold(
         {.window = window, .image = images + i * sizes.image, .columns = sizes.columns(workspace)});
-    GemmArgs args{.m = sizes.outputs,
-                  .n = sizes.pixels,
-                  .k = sizes.patch,
-                  .few_loads = context.target().few_loads};
+    GemmArgs args{.m = sizes.outputs, .n = sizes.pixels, .k = sizes.patch};
     args.a = {.data = weight.raw(), .row_stride = sizes.patch};
     args.b = {.data = sizes.columns(workspace), .row_stride = 1, .column_stride = sizes.patch};
     args.c = {.data = y, .row_stride = sizes.pixels};
@@ -24289,10 +24838,7 @@ inline void convolution_backward_host(const OperatorCall& call) {
 
   // dcolumns = dy^T W, folded back.
   for_images(context, images, sizes, [&](std::size_t i, std::byte* workspace) {
-    GemmArgs args{.m = sizes.pixels,
-                  .n = sizes.patch,
-                  .k = sizes.outputs,
-                  .few_loads = context.target().few_loads};
+    GemmArgs args{.m = sizes.pixels, .n = sizes.patch, .k = sizes.outputs};
     args.a = {.data = dy.data<float>() + i * sizes.result,
               .row_stride = 1,
               .column_stride = sizes.pixels};
@@ -24317,10 +24863,7 @@ inline void convolution_backward_host(const OperatorCall& call) {
       context.kernels().image.unfold({.window = window,
                                       .image = x.data<float>() + i * sizes.image,
                                       .columns = sizes.columns(workspace)});
-      GemmArgs args{.m = sizes.outputs,
-                    .n = sizes.patch,
-                    .k = sizes.pixels,
-                    .few_loads = context.target().few_loads};
+      GemmArgs args{.m = sizes.outputs, .n = sizes.patch, .k = sizes.pixels};
       args.a = {.data = dy.data<float>() + i * sizes.result, .row_stride = sizes.pixels};
       args.b = {.data = sizes.columns(workspace), .row_stride = sizes.patch};
       args.c = {.data = sums + shard * sizes.outputs * sizes.patch, .row_stride = sizes.patch};
@@ -25273,11 +25816,9 @@ inline void multiply_by_columns(Context& context, GemmArgs args, std::size_t wor
 inline void multiply(Context& context, GemmArgs args) {
   if (args.m == 0 || args.n == 0) return;
   const GemmKernels& gemm = context.kernels().gemm;
-  const bool wide = args.a.dtype == DType::fp32 || args.b.dtype == DType::fp32;
-  const Bf16Products how = wide ? Bf16Products::widened : context.bf16().products;
-  args.bf16_products = how;
-  args.few_loads = context.target().few_loads;
-  const std::size_t tile_rows = gemm.tile_rows(how), tile_columns = gemm.tile_columns;
+  args.bf16_products = context.bf16().products;
+  args.fp32_products = context.fp32_products();
+  const std::size_t tile_rows = gemm.tile_rows(args), tile_columns = gemm.tile_columns;
   const std::size_t row_tiles = detail::parts_of(args.m, tile_rows);
   const std::size_t column_tiles = detail::parts_of(args.n, tile_columns);
   // Below about a hundred thousand multiply-adds a second thread costs more than it brings.
@@ -25299,13 +25840,11 @@ inline void multiply(Context& context, GemmArgs args) {
   const std::size_t row_parts = grid.row_parts, column_parts = grid.column_parts;
   const std::size_t tasks = row_parts * column_parts;
 
-  const std::size_t task_rows = detail::parts_of(row_tiles, row_parts) * tile_rows;
-  const std::size_t task_columns = detail::parts_of(column_tiles, column_parts) * tile_columns;
+  GemmArgs largest = args;
+  largest.m = (std::min)(detail::parts_of(row_tiles, row_parts) * tile_rows, args.m);
+  largest.n = (std::min)(detail::parts_of(column_tiles, column_parts) * tile_columns, args.n);
   const std::size_t workspace =
-      (gemm.workspace_bytes((std::min)(task_rows, args.m), (std::min)(task_columns, args.n), args.k,
-                            args.segments.count, how) +
-       memory_alignment - 1) /
-      memory_alignment * memory_alignment;
+      detail::parts_of(gemm.workspace_bytes(largest), memory_alignment) * memory_alignment;
   const Storage memory =
       Storage::allocate(context.heap(), checked_multiply(workspace, tasks, "multiply"));
   HeapVector<float> amax(args.eviction.amax != nullptr ? tasks : 0, context.heap());

@@ -64,8 +64,7 @@ void on_every_bf16_target(const Test& test) {
 
 inline void multiply(const soma::Context& context, soma::GemmArgs args) {
   const soma::GemmKernels& gemm = context.kernels().gemm;
-  const GuardedWorkspace workspace(
-      gemm.workspace_bytes(args.m, args.n, args.k, args.segments.count, args.bf16_products));
+  const GuardedWorkspace workspace(gemm.workspace_bytes(args));
   args.workspace = workspace.data();
   gemm.multiply(args);
   CHECK(workspace.intact());
@@ -148,6 +147,20 @@ inline bool holds_product(const soma::Context& context, const Product& product,
     if (std::isnan(wanted[i]) ? !std::isnan(c[i]) : !(std::fabs(c[i] - wanted[i]) <= bounds[i]))
       return false;
   return true;
+}
+
+// Calls test(context, args) for every target, with the args of the product in each way in which
+// soma may form it on this CPU.
+template <class Test>
+void on_every_way(const Product& product, const Test& test) {
+  on_every_target([&](const soma::Context& context) {
+    soma::GemmArgs args = product.args();
+    args.bf16_products = context.bf16().products;
+    test(context, args);
+    if (args.a.dtype == soma::DType::bf16 && args.b.dtype == soma::DType::bf16) return;
+    args.fp32_products = context.fp32_products();
+    if (args.fp32_products != soma::Fp32Products::multiply_add) test(context, args);
+  });
 }
 
 }  // namespace soma_test

@@ -13,12 +13,10 @@ using namespace soma_test;
 
 namespace {
 
-std::vector<float> product_of(const Context& context, const Product& product,
-                              bool few_loads = false) {
+std::vector<float> product_of(const Context& context, const Product& product) {
   std::vector<float> c(product.m * product.n, std::numeric_limits<float>::quiet_NaN());
   GemmArgs args = product.args();
   args.c = plain_target(c, product.n);
-  args.few_loads = few_loads;
   multiply(context, args);
   return c;
 }
@@ -30,8 +28,7 @@ void check_product(const Product& product) {
   for (std::size_t i = 0; i < chain.size(); ++i)
     if (std::isfinite(wanted[i])) REQUIRE(std::fabs(chain[i] - wanted[i]) <= bounds[i]);
   on_every_target([&](const Context& context) {
-    for (const bool few_loads : {false, true})
-      CHECK(holds_product(context, product, chain, product_of(context, product, few_loads)));
+    CHECK(holds_product(context, product, chain, product_of(context, product)));
   });
 }
 
@@ -195,8 +192,7 @@ TEST_CASE("cutting rows and columns into calls changes no bit", "[unit][gemm][in
   on_every_target([&](const Context& context) {
     const std::vector<float> whole = product_of(context, product);
     const GemmKernels& gemm = context.kernels().gemm;
-    for (const std::size_t rows :
-         {std::size_t{1}, std::size_t{10}, gemm.tile_rows(Bf16Products::widened)})
+    for (const std::size_t rows : {std::size_t{1}, std::size_t{10}, gemm.tile_rows({})})
       for (const std::size_t columns : {std::size_t{13}, gemm.tile_columns, std::size_t{150}}) {
         std::vector<float> cut(whole.size());
         for (std::size_t row = 0; row < 67; row += rows)
@@ -224,16 +220,14 @@ TEST_CASE("b packed once, part by part, gives the same bits to all calls",
       const std::size_t k = bounds.back();
       const Product product =
           random_product(150, 600, k, bounds, Layout::transposed, Layout::transposed, dtype, dtype);
-      on_every_target([&](const Context& context) {
+      on_every_way(product, [&](const Context& context, GemmArgs args) {
         const GemmKernels& gemm = context.kernels().gemm;
-        GemmArgs args = product.args();
-        args.bf16_products = dtype == DType::bf16 ? context.bf16().products : Bf16Products::widened;
         std::vector<float> whole(150 * 600), shared(whole);
         args.c = plain_target(whole, 600);
         multiply(context, args);
 
         const SharedPacking packing = gemm.shared_packing(args);
-        if (args.bf16_products == Bf16Products::tiles && k > 1024) {
+        if (dtype == DType::bf16 && args.bf16_products == Bf16Products::tiles && k > 1024) {
           CHECK(packing.columns == 0);  // b would come from too far
           return;
         }
@@ -307,7 +301,8 @@ TEST_CASE("the workspace never shrinks with what is asked of it", "[unit][gemm]"
     for (const Bf16Products products : {Bf16Products::widened, Bf16Products::tiles}) {
       const auto bytes = [&](std::size_t m, std::size_t n, std::size_t segments,
                              std::size_t k = 300) {
-        return context.kernels().gemm.workspace_bytes(m, n, k, segments, products);
+        return context.kernels().gemm.workspace_bytes(
+            {.m = m, .n = n, .k = k, .segments = {nullptr, segments}, .bf16_products = products});
       };
       const std::size_t sizes[] = {0, 1, 14, 31, 33, 100, 512, 513, 1000, 5000, 100000};
       const std::size_t counts[] = {1, 2, 4, 8, 16, 64, 1024, 65536};
@@ -344,10 +339,8 @@ TEST_CASE("few rows: a call makes the columns that nobody has taken", "[unit][ge
       const std::size_t n = 650, k = 1100;
       const Product product =
           random_product(m, n, k, {}, Layout::contiguous, Layout::transposed, dtype, dtype);
-      on_every_target([&](const Context& context) {
+      on_every_way(product, [&](const Context& context, GemmArgs args) {
         const GemmKernels& gemm = context.kernels().gemm;
-        GemmArgs args = product.args();
-        args.bf16_products = dtype == DType::bf16 ? context.bf16().products : Bf16Products::widened;
         std::vector<float> whole(m * n);
         args.c = plain_target(whole, n);
         multiply(context, args);

@@ -242,10 +242,12 @@ TEST_CASE("a checkpointed encoder has the same bits and needs less", "[unit][tra
 }
 
 TEST_CASE("first rows of an encoder are those of all rows", "[unit][transformer]") {
-  for (const DType activations : {DType::fp32, DType::bf16})
+  for (const auto& [activations, math] : {std::pair{DType::fp32, Math::fast},
+                                          {DType::fp32, Math::portable},
+                                          {DType::bf16, Math::fast}})
     for (const bool norm_first : {false, true}) {
       INFO(to_string(activations) << (norm_first ? ", norm first" : ""));
-      auto context = make_context({.threads = 2});
+      auto context = make_context({.threads = 2, .math = math});
       const nn::TransformerEncoder encoder(nn::Scope{context, 4}, {.width = 48,
                                                                    .heads = 3,
                                                                    .inner = 96,
@@ -281,7 +283,9 @@ TEST_CASE("first rows of an encoder are those of all rows", "[unit][transformer]
       CHECK((results[1] == results[0]));  // without printing them
       CHECK((results[2] == results[1]));
       CHECK((gradients[2] == gradients[1]));
-      // In bf16 the gradient of all rows is kept in fp32 a layer longer.
-      if (activations == DType::fp32) CHECK((gradients[1] == gradients[0]));
+      // In bf16 the gradient of all rows is kept in fp32 a layer longer. By tiles, which join the
+      // sums of a weight's gradient 32 rows at a time, rows of zeros count.
+      if (activations == DType::fp32 && context.fp32_products() == Fp32Products::multiply_add)
+        CHECK((gradients[1] == gradients[0]));
     }
 }

@@ -95,20 +95,10 @@ TEST_CASE("the bf16 loop is chosen by identity", "[unit]") {
   CHECK(portable.rate(portable.bf16().products) == portable.target().multiply_add_rate);
   const auto context = make_context();
   CHECK(context.bf16().reason == context.target().bf16.reason);
-}
 
-TEST_CASE("few loads are chosen by identity", "[unit]") {
-  CpuIdentity cpu;
-  cpu.vendor = "GenuineIntel";
-  CHECK_FALSE(cpu.few_loads());
-  cpu.avx10 = true;
-  CHECK(cpu.few_loads());
-  cpu.vendor = "AuthenticAMD";
-  CHECK_FALSE(cpu.few_loads());
-
-  const auto context = make_context();
-  for (const Target& target : context.targets().targets)
-    CHECK(target.few_loads == cpu_identity().few_loads());
+  CHECK(portable.fp32_products() == Fp32Products::multiply_add);
+  CHECK(fp32_products(Bf16Products::dot_instruction) == Fp32Products::multiply_add);
+  CHECK(fp32_products(Bf16Products::tiles) == Fp32Products::split_tiles);
 }
 
 TEST_CASE("the description says what is in use and what would help", "[unit]") {
@@ -119,8 +109,8 @@ TEST_CASE("the description says what is in use and what would help", "[unit]") {
   CHECK(host.gflops_per_core > 0.1);
   CHECK(host.copy_gb_per_second > 0.1);
   const std::string text = to_string(host);
-  for (const char* key :
-       {"cpu", "cores", "caches", "targets", "build", "math", "bf16 products", "measured"})
+  for (const char* key : {"cpu", "cores", "caches", "targets", "build", "math", "bf16 products",
+                          "fp32 products", "measured"})
     CHECK(text.find(key) != std::string::npos);
   CHECK(text.find("[" + host.target + "]") != std::string::npos);
 

@@ -72,7 +72,6 @@ struct Tables {
       fill_quantize(target, table);
       fill_for<HWY_TARGETS, TargetFamily>(target, targets[count]);
       targets[count].bf16 = bf16_choice(cpu, targets[count].bf16_dot_rate != nullptr);
-      targets[count].few_loads = cpu.few_loads();
       targets[count++].kernels = &table;
     }
   }

@@ -38,15 +38,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// The Kernel of PackedPanels that keeps sums in vectors, with one step of Products at a time, which
-// packed rows of a take in the way of Loop.
-template <class Products, class Loop = Products>
+// The Kernel of PackedPanels that keeps sums in vectors, with one step of Products at a time.
+template <class Products>
 struct VectorKernel {
   using Source = std::conditional_t<Products::products == 1, PackSource, PairSource>;
   using Narrow = NarrowProduct<Products, Source>;
   static constexpr std::size_t panel_rows = micro_rows, panel_columns = micro_columns;
   static constexpr std::size_t most_rows = micro_rows;
   static constexpr std::size_t row_floats = micro_row_width, column_floats = micro_columns;
+  static constexpr std::size_t fetched_floats = row_floats;
   static constexpr std::size_t depth = Products::products;
   static constexpr bool reads_rows = Products::products == 2;
   static constexpr bool exits = Products::products == 2, keeps_rows = false;
@@ -63,7 +63,7 @@ struct VectorKernel {
   template <class Path>
   static HWY_INLINE void run(std::size_t, const PackedSteps& steps, const float* a, const float* b,
                              const float* ahead, const Path& path) {
-    MicroKernel<Loop>::run(steps, {a, ahead}, b, path);
+    MicroKernel<Products>::run(steps, {a, ahead}, b, path);
   }
   template <class Path>
   static HWY_INLINE void run_rows(const PackedSteps& steps, const float* a, std::size_t stride,
@@ -131,8 +131,9 @@ class Gemm {
         cut.steps(), cut.in_one_block(args) ? Panels::packed_floats : Panels::shared_floats);
     if (most < (std::min)(args.n, gemm_tile_columns)) return {};
     const std::size_t columns = even_share(args.n, most, micro_columns);
-    const GemmWorkspace::Sizes sizes((std::min)(args.m, Panels::packed_rows), columns, args.k,
-                                     args.segments.count, args.bf16_products, false);
+    GemmArgs call = args;
+    call.m = (std::min)(args.m, Panels::packed_rows), call.n = columns;
+    const GemmWorkspace::Sizes sizes(call, false);
     return {columns, Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
             Panels::packed_rows, Panels::most_rows, sizes.all()};
   }
@@ -391,13 +392,12 @@ static auto with_gemm([[maybe_unused]] const GemmArgs& args, const Each& each) {
   if (args.bf16_products != Bf16Products::widened && PairSource::takes(args.a) &&
       PairSource::takes(args.b))
     return args.bf16_products == Bf16Products::tiles
-               ? each(std::type_identity<Gemm<PackedPanels<TileKernel>>>())
+               ? each(std::type_identity<Gemm<PackedPanels<TileKernel<1>>>>())
                : each(std::type_identity<Gemm<PackedPanels<VectorKernel<Bf16Dot>>>>());
 #endif
-#if SOMA_HAS_ELEMENT_OPERANDS
-  if (args.few_loads)
-    return each(std::type_identity<
-                Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd, RegisterMultiplyAdd>>>>());
+#if SOMA_HAS_BF16_TILES
+  if (args.fp32_products == Fp32Products::split_tiles)
+    return each(std::type_identity<Gemm<PackedPanels<TileKernel<split_parts>>>>());
 #endif
   return each(std::type_identity<Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd>>>>());
 }
@@ -426,18 +426,14 @@ static inline std::size_t gemm_queue_workspace(const GemmArgs& args) noexcept {
                              HWY_ATTR { return Product::queue_workspace(args); });
 }
 
-static inline std::size_t gemm_workspace_bytes(std::size_t m, std::size_t n, std::size_t k,
-                                               std::size_t segments,
-                                               Bf16Products products) noexcept {
-  return (std::max)(GemmWorkspace::Sizes(m, n, k, segments, products).all(),
-                    NarrowWorkspace::bytes(k));
+static inline std::size_t gemm_workspace_bytes(const GemmArgs& args) noexcept {
+  return (std::max)(GemmWorkspace::Sizes(args).all(), NarrowWorkspace::bytes(args.k));
 }
 
-static inline std::size_t gemm_tile_rows(Bf16Products products) noexcept {
+static inline std::size_t gemm_tile_rows([[maybe_unused]] const GemmArgs& args) noexcept {
 #if SOMA_HAS_BF16_TILES
-  if (products == Bf16Products::tiles) return TileKernel::most_rows;
+  if (args.in_tiles()) return TileKernel<1>::most_rows;
 #endif
-  static_cast<void>(products);
   return micro_rows;
 }
 

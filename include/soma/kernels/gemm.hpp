@@ -256,11 +256,9 @@ inline void multiply_by_columns(Context& context, GemmArgs args, std::size_t wor
 inline void multiply(Context& context, GemmArgs args) {
   if (args.m == 0 || args.n == 0) return;
   const GemmKernels& gemm = context.kernels().gemm;
-  const bool wide = args.a.dtype == DType::fp32 || args.b.dtype == DType::fp32;
-  const Bf16Products how = wide ? Bf16Products::widened : context.bf16().products;
-  args.bf16_products = how;
-  args.few_loads = context.target().few_loads;
-  const std::size_t tile_rows = gemm.tile_rows(how), tile_columns = gemm.tile_columns;
+  args.bf16_products = context.bf16().products;
+  args.fp32_products = context.fp32_products();
+  const std::size_t tile_rows = gemm.tile_rows(args), tile_columns = gemm.tile_columns;
   const std::size_t row_tiles = detail::parts_of(args.m, tile_rows);
   const std::size_t column_tiles = detail::parts_of(args.n, tile_columns);
   // Below about a hundred thousand multiply-adds a second thread costs more than it brings.
@@ -282,13 +280,11 @@ inline void multiply(Context& context, GemmArgs args) {
   const std::size_t row_parts = grid.row_parts, column_parts = grid.column_parts;
   const std::size_t tasks = row_parts * column_parts;
 
-  const std::size_t task_rows = detail::parts_of(row_tiles, row_parts) * tile_rows;
-  const std::size_t task_columns = detail::parts_of(column_tiles, column_parts) * tile_columns;
+  GemmArgs largest = args;
+  largest.m = (std::min)(detail::parts_of(row_tiles, row_parts) * tile_rows, args.m);
+  largest.n = (std::min)(detail::parts_of(column_tiles, column_parts) * tile_columns, args.n);
   const std::size_t workspace =
-      (gemm.workspace_bytes((std::min)(task_rows, args.m), (std::min)(task_columns, args.n), args.k,
-                            args.segments.count, how) +
-       memory_alignment - 1) /
-      memory_alignment * memory_alignment;
+      detail::parts_of(gemm.workspace_bytes(largest), memory_alignment) * memory_alignment;
   const Storage memory =
       Storage::allocate(context.heap(), checked_multiply(workspace, tasks, "multiply"));
   HeapVector<float> amax(args.eviction.amax != nullptr ? tasks : 0, context.heap());

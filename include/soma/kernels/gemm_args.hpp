@@ -5,9 +5,10 @@
 // multiply-add at a time, from zero, inside each segment of k; segments meet in the fixed tree. So
 // bits depend on the segments and on nothing else: not on blocking, tile, target (with fused
 // multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element:
-// k 2^-24 sum |a| |b|. With the bf16 dot instruction bits depend on the segments and the CPU, and
-// products and sums below 2^-126 count as zero. With another accumulator than fp32 (GemmArgs::
-// accumulation, defined in numeric/quantizer.hpp) bits depend on it and the segments only.
+// k 2^-24 sum |a| |b|. With the CPU's bf16 instructions (GemmArgs::bf16_products, fp32_products)
+// bits depend on the segments and the CPU, and what is below 2^-126 counts as zero. With another
+// accumulator than fp32 (GemmArgs::accumulation, defined in numeric/quantizer.hpp) bits depend on
+// it and the segments only.
 
 #include <soma/kernels/operand.hpp>
 #include <soma/numeric/quantizer.hpp>
@@ -59,9 +60,11 @@ struct GemmArgs {
   // the sum as the instruction has it, from the first of each segment on; scales are multiplied on
   // the way out. Only for a target and a CPU that has it.
   Bf16Products bf16_products = Bf16Products::widened;
-  // Widened products take all elements of a through registers: fewer loads and more instructions
-  // for the same bits (Target::few_loads: what this CPU likes).
-  bool few_loads = false;
+  // Of all other products. split_tiles: numbers are split as they are packed (pack_split-inl.hpp),
+  // and of 32 steps after another six products of parts join the sum, from the first of each
+  // segment on. Error bound of an element: (k / 5 + 27) 2^-24 sum |a| |b|; numbers, parts and sums
+  // below 2^-126 count as zero, and an infinity may come out as NaN. Only where tiles are.
+  Fp32Products fp32_products = Fp32Products::multiply_add;
   // Where there is a place: scales that would be multiplied on the way out are stored there instead
   // (1: none), and c is the sum without them. For sums that go on elsewhere.
   float* factor = nullptr;
@@ -70,6 +73,11 @@ struct GemmArgs {
   PackedB packed_b{};
   ColumnQueue* column_queue = nullptr;  // where there is one: the call makes what it takes of it
   std::byte* workspace = nullptr;       // GemmKernels::workspace_bytes(), aligned to 64 bytes
+
+  // Whether operands may go to tiles.
+  bool in_tiles() const {
+    return bf16_products == Bf16Products::tiles || fp32_products == Fp32Products::split_tiles;
+  }
 };
 
 // How a product is cut whose b is packed once for all calls.
@@ -91,12 +99,11 @@ struct GemmKernels {
   // For calls that share a column_queue: bytes of workspace for each, 0 where columns of this
   // product are not handed out.
   std::size_t (*queue_workspace)(const GemmArgs&) noexcept;
-  // For any product of m x k and k x n with that many segments of k, whose GemmArgs say `products`;
-  // never decreases with m, n, k or segments.
-  std::size_t (*workspace_bytes)(std::size_t m, std::size_t n, std::size_t k, std::size_t segments,
-                                 Bf16Products products) noexcept;
+  // For any operands with m, n, k and segments.count, in the ways that the args say; never
+  // decreases with any of these four.
+  std::size_t (*workspace_bytes)(const GemmArgs&) noexcept;
   // Callers cut c at multiples of these: whole tiles are fastest.
-  std::size_t (*tile_rows)(Bf16Products products) noexcept;
+  std::size_t (*tile_rows)(const GemmArgs&) noexcept;
   std::size_t tile_columns;
 };
 

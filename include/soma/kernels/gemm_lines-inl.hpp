@@ -38,6 +38,30 @@ struct RowsBeforeRows : MatrixRows {
   std::size_t stride;
 };
 
+// Sums of so many columns from `first` on, which are [column][row] in blocks of kColumns, to the
+// rows of a tile.
+template <std::size_t kColumns>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const float* sums,
+                                                    std::size_t first, std::size_t count,
+                                                    std::size_t tile_rows, float* tile) {
+  const auto line_of = [&](std::size_t column) {
+    const std::size_t block = first + column / kColumns * kColumns;
+    return sums + (column + block - b.start(block, kColumns)) * micro_columns;
+  };
+  alignas(64) float turned[micro_columns * pack_group];
+  for (std::size_t column = 0; column < count; column += pack_group) {
+    const std::size_t present = (std::min)(pack_group, count - column);
+    const float* lines[pack_group];
+    for (std::size_t i = 0; i < pack_group; ++i)
+      lines[i] = line_of(column + (std::min)(i, present - 1));
+    for (std::size_t row = 0; row < tile_rows; row += 4)
+      turn_group(lines, row, turned + row * pack_group, pack_group);
+    for (std::size_t row = 0; row < tile_rows; ++row)
+      std::copy_n(turned + row * pack_group, present,
+                  tile + row * NarrowWorkspace::tile_stride + column);
+  }
+}
+
 // Blocks of columns of b beside some rows of a.
 template <class Products>
 class LineBlocks {
@@ -50,6 +74,8 @@ class LineBlocks {
   LineBlocks(const ColumnLines& b, const NarrowWorkspace& workspace)
       : b_(b), sums_(workspace.sums) {}
 
+  static constexpr std::size_t panel_floats(std::size_t) { return 0; }  // one for all rows
+
   // At most pack_depth steps of k and so many rows of a.
   template <class Source>
   static void pack(const Source& a, const PackPart& part, typename Source::Buffer& buffer, float*) {
@@ -59,7 +85,7 @@ class LineBlocks {
   // The product of so many steps joins the sums of `count` columns, or begins them with step 0.
   // The columns at `next` will be read next.
   void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
-           const ColumnLines::Place& next) const {
+           const ColumnLines::Place& next, std::size_t) const {
     const SumPath path{sums_, micro_columns, first.step == 0};
     for (std::size_t at = 0; at < count; at += columns) {
       const float* const ahead =
@@ -73,22 +99,7 @@ class LineBlocks {
 
   // Sums of so many columns from `first` on, which are [column][row], to the tile's rows.
   void turn(std::size_t first, std::size_t count, std::size_t tile_rows, float* tile) const {
-    const auto line_of = [&](std::size_t column) {
-      const std::size_t block = first + column / columns * columns;
-      return sums_ + (column + block - b_.start(block, columns)) * micro_columns;
-    };
-    alignas(64) float turned[micro_columns * pack_group];
-    for (std::size_t column = 0; column < count; column += pack_group) {
-      const std::size_t present = (std::min)(pack_group, count - column);
-      const float* lines[pack_group];
-      for (std::size_t i = 0; i < pack_group; ++i)
-        lines[i] = line_of(column + (std::min)(i, present - 1));
-      for (std::size_t row = 0; row < tile_rows; row += 4)
-        turn_group(lines, row, turned + row * pack_group, pack_group);
-      for (std::size_t row = 0; row < tile_rows; ++row)
-        std::copy_n(turned + row * pack_group, present,
-                    tile + row * NarrowWorkspace::tile_stride + column);
-    }
+    turn_sums<columns>(b_, sums_, first, count, tile_rows, tile);
   }
 
  private:

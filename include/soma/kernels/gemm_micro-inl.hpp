@@ -44,15 +44,10 @@ inline constexpr std::size_t line_floats = 16;  // a cache line
 
 // What joins a sum in one step through packed operands, which have one float's place for it: an
 // fp32 product, or two of bf16 numbers that are adjacent along k. a is in a register, or in memory
-// where instructions can have it there, which they do for those rows that `fetches` says.
-//
-// Every other row by default: with all elements in registers the loop has 44 instructions for 28
-// multiply-adds, and waits for their issue wherever threads share a core (1.08 to 1.12 times the
-// time on an Intel part); with none, it waits for 30 loads.
+// where instructions can have it there.
 struct FusedMultiplyAdd {
   static constexpr std::size_t products = 1;
-  static constexpr bool fetches(std::size_t row) { return row % 2 == 0; }
-  static constexpr bool places_loop = false;
+  static constexpr bool splits = false;
   static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
     return hn::MulAdd(a, b, sum);
   }
@@ -62,17 +57,10 @@ struct FusedMultiplyAdd {
   }
 #endif
 };
-// For cores that are faster with few loads (GemmArgs::few_loads). Their rate depends on where the
-// loop lies (place_loop).
-struct RegisterMultiplyAdd : FusedMultiplyAdd {
-  static constexpr bool fetches(std::size_t) { return false; }
-  static constexpr bool places_loop = true;
-};
 #if SOMA_HAS_BF16_DOT
 struct Bf16Dot {
   static constexpr std::size_t products = 2;
-  static constexpr bool fetches(std::size_t row) { return FusedMultiplyAdd::fetches(row); }
-  static constexpr bool places_loop = false;
+  static constexpr bool splits = false;
   static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
     return dot_pairs(a, b, sum);
   }
@@ -280,19 +268,11 @@ class MicroKernel {
     if (number != 0) step(Rows(), sums, a, b, 0);
     const float* const end = b + (steps - number) * micro_columns;
     if (b == end) return;
-    if constexpr (Products::places_loop) place_loop(a, b);
     do {
       step(Rows(), sums, a, b, number);
       step(Rows(), sums, a, b, number + 1);
       number += 2;
     } while (b != end);
-  }
-  // What follows, the loop, begins 48 bytes behind a multiple of 64. A round is some 595 bytes
-  // long, so its last instruction stands alone at the start of 64: wherever else it stands the loop
-  // takes 1.05 and a product 1.02 times as long (Intel, AMX). All that the loop counts with is
-  // ready before, or compilers would make it ready in between.
-  static HWY_INLINE void place_loop(RowsOfA& a, const float* HWY_RESTRICT& b) {
-    asm volatile("jmp 1f\n\t.p2align 6\n\t.skip 48, 0x90\n1:" : "+r"(a.at), "+r"(a.ahead), "+r"(b));
   }
   template <std::size_t... i>
   HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, RowsOfA& a,
@@ -304,9 +284,12 @@ class MicroKernel {
     a.next();
     b += micro_columns;
   }
+  // Elements of every other row stay in memory: with all in registers the loop has 44 instructions
+  // for 28 multiply-adds, and waits for their issue wherever threads share a core (1.08 to 1.12
+  // times the time on an Intel part); with none, it waits for 30 loads.
   template <std::size_t i>
   HWY_INLINE static void multiply_add(FloatVector* sums, ElementPlace* a, const FloatVector* row) {
-    if constexpr (has_element_operands && Products::fetches(i))
+    if constexpr (has_element_operands && i % 2 == 0)
       multiply_add(Vectors(), sums, a, row);
     else
       multiply_add(Vectors(), sums, hn::Set(Floats(), *a), row);

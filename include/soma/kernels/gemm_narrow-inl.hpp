@@ -16,6 +16,7 @@
 #include <soma/kernels/gemm_lines-inl.hpp>
 #include <soma/kernels/gemm_narrow_parts-inl.hpp>
 #include <soma/kernels/gemm_paired-inl.hpp>
+#include <soma/kernels/gemm_split_lines-inl.hpp>
 #include <soma/kernels/gemm_workspace-inl.hpp>
 #include <soma/kernels/pack-inl.hpp>
 
@@ -77,6 +78,7 @@ class NarrowProduct {
   }
 
  private:
+  static constexpr bool splits = Products::splits;
   using Lines = LineBlocks<Products>;
   struct Columns {
     std::size_t first, count;
@@ -91,17 +93,27 @@ class NarrowProduct {
   template <class Each>
   HWY_INLINE void for_panels(const Each& each) const {
     float* panel = workspace_.a;
-    for (std::size_t row = 0; row < args_.m; row += Lines::rows) {
-      const Rows rows{row, (std::min)(Lines::rows, args_.m - row), panel};
-#if SOMA_HAS_PAIRED_PRODUCTS
-      if (rows.count <= PairedBlocks<Products, 2>::rows)
-        each(std::type_identity<PairedBlocks<Products, 2>>(), rows);
-      else if (rows.count <= PairedBlocks<Products, 3>::rows)
-        each(std::type_identity<PairedBlocks<Products, 3>>(), rows);
-      else
+    if constexpr (splits) {
+#if SOMA_HAS_BF16_TILES
+      for (std::size_t row = 0; row < args_.m; row += SplitBlocks::rows) {
+        const std::size_t count = (std::min)(SplitBlocks::rows, args_.m - row);
+        each(std::type_identity<SplitBlocks>(), Rows{row, count, panel});
+        panel += 2 * SplitBlocks::panel_floats(b_.steps);
+      }
 #endif
-        each(std::type_identity<Lines>(), rows);
-      panel += b_.steps * Lines::step_floats;
+    } else {
+      for (std::size_t row = 0; row < args_.m; row += Lines::rows) {
+        const Rows rows{row, (std::min)(Lines::rows, args_.m - row), panel};
+#if SOMA_HAS_PAIRED_PRODUCTS
+        if (rows.count <= PairedBlocks<Products, 2>::rows)
+          each(std::type_identity<PairedBlocks<Products, 2>>(), rows);
+        else if (rows.count <= PairedBlocks<Products, 3>::rows)
+          each(std::type_identity<PairedBlocks<Products, 3>>(), rows);
+        else
+#endif
+          each(std::type_identity<Lines>(), rows);
+        panel += b_.steps * Lines::step_floats;
+      }
     }
   }
 
@@ -113,6 +125,7 @@ class NarrowProduct {
     return columns;
   }
   std::size_t columns_together() const {
+    if constexpr (splits) return micro_columns;
 #if SOMA_HAS_PAIRED_PRODUCTS
     if (args_.m <= PairedBlocks<Products, 3>::rows)
       return whole_blocks(PairedBlocks<Products, 3>::columns);
@@ -140,8 +153,10 @@ class NarrowProduct {
     constexpr std::size_t most = pack_depth * Products::products;
     float* to = rows.panel;
     for (std::size_t k = 0; k < args_.k; k += most, to += pack_depth * Blocks::step_floats)
-      Blocks::pack(a_, {rows.first, rows.count, k, (std::min)(most, args_.k - k), to, 0}, buffer,
-                   workspace_.panel);
+      Blocks::pack(a_,
+                   {rows.first, rows.count, k, (std::min)(most, args_.k - k), to,
+                    Blocks::panel_floats(b_.steps)},
+                   buffer, workspace_.panel);
   }
 
   // To the tile. Behind them, columns from `next` on will be multiplied.
@@ -152,7 +167,8 @@ class NarrowProduct {
       const std::size_t end = (std::min)(step + Blocks::most_steps, b_.steps);
       blocks.add(
           {columns.first, step}, columns.count, end - step, rows.panel + step * Blocks::step_floats,
-          end < b_.steps ? ColumnLines::Place{columns.first, end} : ColumnLines::Place{next, 0});
+          end < b_.steps ? ColumnLines::Place{columns.first, end} : ColumnLines::Place{next, 0},
+          rows.count);
     }
     blocks.turn(columns.first, columns.count, rows.count, workspace_.tile);
   }

@@ -63,7 +63,7 @@ struct NarrowWorkspace {
 
   // For products with k steps; never less for more.
   static constexpr std::size_t bytes(std::size_t k) {
-    const std::size_t a_floats = step_floats * (std::min)(k, narrow_depth);
+    const std::size_t a_floats = step_floats * round_up_to((std::min)(k, narrow_depth), tile_steps);
     return buffer_bytes +
            round_up_to((sums_floats + tile_floats + panel_floats + a_floats) * sizeof(float), 64);
   }
@@ -80,9 +80,10 @@ struct NarrowWorkspace {
   static constexpr std::size_t sums_floats = (tile_columns + 2 * micro_rows) * micro_columns;
   static constexpr std::size_t tile_floats = micro_columns * tile_stride;
   static constexpr std::size_t panel_floats = pack_depth * micro_columns;
-  // Rows of a as LineBlocks have them, and behind those two or three vectors of PairedBlocks.
+  // Rows of a as LineBlocks have them, and behind those two or three vectors of PairedBlocks; or
+  // three bf16 numbers for each.
   static constexpr std::size_t step_floats =
-      (std::max)(narrow_rows, micro_columns + 3 * float_lanes);
+      (std::max)(narrow_rows * 3 / 2, micro_columns + 3 * float_lanes);
 };
 
 }  // namespace

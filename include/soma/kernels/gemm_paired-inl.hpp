@@ -61,6 +61,8 @@ class PairedBlocks {
     static_assert(2 * laid_floats <= pack_depth * micro_columns);
   }
 
+  static constexpr std::size_t panel_floats(std::size_t) { return 0; }  // one for all rows
+
   template <class Source>
   static void pack(const Source& a, const PackPart& part, typename Source::Buffer& buffer,
                    float* panel) {
@@ -82,7 +84,7 @@ class PairedBlocks {
   }
 
   void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
-           const ColumnLines::Place& next) {
+           const ColumnLines::Place& next, std::size_t) {
     lay_first(first);
     for (std::size_t at = 0; at < count; at += columns) {
       const std::size_t behind = at + columns;

@@ -227,8 +227,9 @@ class PackedPanels {
     b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, all,
                        Kernel::column_floats);
     const std::size_t run = block.row / most_rows;
-    constexpr std::size_t parts = Kernel::column_floats / Kernel::row_floats;
-    const float* const fetched = run < parts ? b + (parts + run) * panel : nullptr;
+    constexpr std::size_t floats = micro_columns / Kernel::panel_columns * Kernel::column_floats;
+    constexpr std::size_t part = Kernel::fetched_floats, parts = (floats + part - 1) / part;
+    const float* const fetched = run < parts ? b + (floats + run * part) * all : nullptr;
     if constexpr (Kernel::reads_rows)
       if (block.row < rows.lying) {
         const float* const a = rows.place + block.row * rows.stride;

@@ -2,7 +2,8 @@
 // segment a lies in panels of 16 rows, [steps of 32 k][row][pair along k], and b in panels of 16
 // columns, [pair along k][column], so that each tile is 1 KiB in one piece. Zeros follow the end of
 // a segment, which change no sum. Rows of whole cache lines are not packed: they stay in the
-// first-level cache, from which tiles whose rows lie apart are loaded as fast.
+// first-level cache, from which tiles whose rows lie apart are loaded as fast. Numbers that are not
+// exact in bf16 are split (pack_split-inl.hpp), with three tiles in the place of each.
 
 #if defined(SOMA_KERNELS_GEMM_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_TILES_INL_HPP
@@ -14,8 +15,11 @@
 #include <soma/base/config.hpp>
 #include <soma/kernels/evict-inl.hpp>
 #include <soma/kernels/gemm_micro-inl.hpp>
+#include <soma/kernels/gemm_narrow-inl.hpp>
+#include <soma/kernels/gemm_split-inl.hpp>
 #include <soma/kernels/gemm_workspace-inl.hpp>
 #include <soma/kernels/pack_pairs-inl.hpp>
+#include <soma/kernels/pack_split-inl.hpp>
 #include <soma/simd/bf16_tiles-inl.hpp>
 
 #include <hwy/highway.h>
@@ -24,6 +28,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #if SOMA_HAS_BF16_TILES
 HWY_BEFORE_NAMESPACE();
@@ -37,38 +42,56 @@ static_assert(pack_depth % tile_floats == 0 && tile_packed_steps % tile_floats =
 
 namespace {  // internal linkage: units with other flags have their own
 
-// The Kernel of PackedPanels. A block of c is 2 x 2 tiles: two of a and two of b meet in four
-// products, which take 16 cycles each while the loads of the next four tiles take 8. That is what
-// eight registers allow. Where few rows are left, 1 x 2.
+// The Kernel of PackedPanels, of bf16 numbers or, with kParts = 3, of split ones. A block of c is
+// 2 x 2 tiles: two of a and two of b meet in four products, which take 16 cycles each while the
+// loads of the next four tiles take 8. That is what eight registers allow. Where few rows are left,
+// 1 x 2.
 //
 // From the second-level cache the loads take 22 cycles. So the rows of a block stay in the first,
 // as far as there is room, while all columns pass them; whatever else is loaded leaves them there.
+// Split numbers have products enough for all that is loaded to come from the second.
+template <std::size_t kParts>
 class TileKernel {
+  static constexpr bool splits = kParts != 1;
+  static_assert(kParts == 1 || kParts == split_parts);
+
  public:
-  using Source = PairSource;
-  using Narrow = void;
+  using Source = std::conditional_t<splits, SplitSource, PairSource>;
+  using Narrow = std::conditional_t<splits, NarrowProduct<SplitProducts, SplitSource>, void>;
   static constexpr std::size_t panel_rows = tile_lines, panel_columns = tile_floats;
   static constexpr std::size_t most_rows = 2 * tile_lines;
-  static constexpr std::size_t row_floats = tile_lines * tile_floats;
-  static constexpr std::size_t column_floats = tile_floats * tile_floats;
+  static constexpr std::size_t row_floats = kParts * tile_lines * tile_floats;
+  static constexpr std::size_t column_floats = kParts * tile_floats * tile_floats;
+  // Of what comes next, in a step.
+  static constexpr std::size_t fetched_floats = splits ? SplitStep::fetched_floats : row_floats;
   static constexpr std::size_t depth = tile_steps;
-  static constexpr bool reads_rows = true, exits = false, keeps_rows = true;
-  static constexpr std::size_t packed_rows = tile_packed_rows;
-  static constexpr std::size_t packed_steps = tile_packed_steps / tile_floats;
-  static constexpr std::size_t packed_floats = tile_packed_floats;
-  static constexpr std::size_t shared_floats = tile_shared_floats;
+  static constexpr bool reads_rows = !splits, exits = false, keeps_rows = !splits;
+  static constexpr std::size_t packed_rows = splits ? split_packed_rows : tile_packed_rows;
+  static constexpr std::size_t packed_steps =
+      (splits ? split_packed_steps : tile_packed_steps) / tile_floats;
+  static constexpr std::size_t packed_floats = splits ? gemm_packed_floats : tile_packed_floats;
+  static constexpr std::size_t shared_floats = splits ? gemm_shared_floats : tile_shared_floats;
 
-  static void pack_a(const Source& a, const PackPart& part, PairBuffer& buffer) {
-    a.pack_blocks<tile_lines>(part, buffer);
+  static void pack_a(const Source& a, const PackPart& part, typename Source::Buffer& buffer) {
+    if constexpr (splits)
+      a.pack_a(part, buffer);
+    else
+      a.template pack_blocks<tile_lines>(part, buffer);
   }
   // A block of c has two panels of columns: what lies behind the last is read too and never used.
-  static void pack_b(const Source& b, const PackPart& part, PairBuffer& buffer) {
-    b.pack_units<tile_floats, tile_floats>(part, buffer);
+  static void pack_b(const Source& b, const PackPart& part, typename Source::Buffer& buffer) {
+    if constexpr (splits)
+      b.pack_b(part, buffer);
+    else
+      b.template pack_units<tile_floats, tile_floats>(part, buffer);
   }
 
   static void leave(const Bf16Exit& exit, std::size_t row, std::size_t rows, std::size_t column,
                     const float* sums) {
-    exit.write_products(row, rows, column, sums);
+    if constexpr (splits)
+      exit.write(row, rows, column, sums);
+    else
+      exit.write_products(row, rows, column, sums);
   }
 
   // Whether rows are read where they lie, so many floats apart: whole cache lines.
@@ -87,16 +110,17 @@ class TileKernel {
 
   // The block of c that begins `rows` rows before the end, as MicroKernel::run() has it.
   static void run(std::size_t rows, const PackedSteps& steps, const float* a, const float* b,
-                  const float*, const SumPath& path) {
+                  const float* ahead, const SumPath& path) {
     const RowTiles tiles{a, steps.count(depth) * row_floats, row_floats, tile_floats, 1};
     if (rows > tile_lines)
-      run<2>(steps, tiles, b, path);
+      run<2>(steps, tiles, b, ahead, path);
     else
-      run<1>(steps, tiles, b, path);
+      run<1>(steps, tiles, b, ahead, path);
   }
   static void run_rows(const PackedSteps& steps, const float* a, std::size_t stride, const float* b,
-                       const float*, const SumPath& path) {
-    run<2>(steps, {a, tile_lines * stride, tile_floats, stride, set_distance(stride)}, b, path);
+                       const float* ahead, const SumPath& path) {
+    run<2>(steps, {a, tile_lines * stride, tile_floats, stride, set_distance(stride)}, b, ahead,
+           path);
   }
 
  private:
@@ -135,11 +159,11 @@ class TileKernel {
   };
 
   template <int kTiles>
-  static void run(const PackedSteps& steps, const RowTiles& a, const float* b,
+  static void run(const PackedSteps& steps, const RowTiles& a, const float* b, const float* ahead,
                   const SumPath& path) {
     const std::size_t all = steps.count(depth);
     if (steps.segments == 1)
-      return run<kTiles>({0, all, all}, near_steps(near_tiles, a.set_distance), a, b, path);
+      return run<kTiles>({0, all, all}, near_steps(near_tiles, a.set_distance), a, b, ahead, path);
     const NearSteps near = near_steps(near_tiles_of_segments, a.set_distance);
     // Apart from the 4 KiB of a block: loads would wait for stores to the same place in a page.
     constexpr std::size_t apart = most_rows * micro_columns + 2 * line_floats;
@@ -147,7 +171,7 @@ class TileKernel {
     float* to = waiting;
     for (std::size_t i = 0, first = 0;; ++i, to += apart) {
       const std::size_t end = first + steps.count(i, depth);
-      run<kTiles>({first, end, all}, near, a, b, {to, micro_columns});
+      run<kTiles>({first, end, all}, near, a, b, ahead, {to, micro_columns});
       first = end;
       // Each trailing one of the segment's number is a neighbour that waits.
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
@@ -163,15 +187,23 @@ class TileKernel {
   template <int kTiles>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(const StepRange& steps, const NearSteps& near,
                                                 const RowTiles& a, const float* HWY_RESTRICT b,
+                                                [[maybe_unused]] const float* ahead,
                                                 const SumPath& path) {
     if (path.fresh)
       clear<kTiles>();
     else
       load<kTiles>(path.sums, path.stride);
     std::size_t i = steps.first;
-    for (; i < (std::min)(near.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
-    for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
-    for (; i < steps.end; ++i) step<kTiles, 0>(i, steps.all, a, b);
+    if constexpr (splits) {
+      for (; i < steps.end; ++i)
+        SplitStep::run<kTiles>(a.first + i * row_floats, a.first + (steps.all + i) * row_floats,
+                               b + i * column_floats, b + (steps.all + i) * column_floats,
+                               ahead + i * fetched_floats);
+    } else {
+      for (; i < (std::min)(near.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
+      for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
+      for (; i < steps.end; ++i) step<kTiles, 0>(i, steps.all, a, b);
+    }
     store<kTiles>(path.sums, path.stride);
     // Tile registers cannot add.
     join<kTiles>(path);

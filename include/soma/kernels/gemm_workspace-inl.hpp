@@ -12,6 +12,7 @@
 #include <soma/kernels/gemm_micro-inl.hpp>
 #include <soma/kernels/pack-inl.hpp>
 #include <soma/kernels/pack_pairs-inl.hpp>
+#include <soma/kernels/pack_split-inl.hpp>
 #include <soma/simd/bf16_tiles-inl.hpp>
 
 #include <hwy/highway.h>
@@ -47,6 +48,9 @@ inline constexpr std::size_t gemm_shared_floats = std::size_t{1} << 22;
 inline constexpr std::size_t tile_packed_rows = 64, tile_packed_steps = 768;
 inline constexpr std::size_t tile_packed_floats = std::size_t{3} << 16;
 inline constexpr std::size_t tile_shared_floats = 0;  // never in parts: they come from too far
+// The same for split fp32 numbers, which take 6 bytes and six products each: slow enough for
+// columns to come from the third-level cache, as above. 576 KiB of a, from the second-level cache.
+inline constexpr std::size_t split_packed_rows = 128, split_packed_steps = 384;
 // Floats of a tile, and of all that wait for their neighbours in the tree. Each element that is
 // packed serves a whole side of the tile, so packing costs little only if tiles are large: 2 and 4
 // MiB. They need not stay in the second-level cache: what is read of them is fetched ahead.
@@ -100,26 +104,39 @@ struct GemmWorkspace {
   // Bytes of the parts; never less for larger arguments.
   struct Sizes {
     std::size_t pack, a, b, tiles;
-    Sizes(std::size_t m, std::size_t n, std::size_t k, std::size_t segments, Bf16Products products,
-          bool packs_b = true) {
-      const bool in_tiles = products == Bf16Products::tiles;
-      const std::size_t in_lines = round_up_to(m, tile_lines);
-      const std::size_t rows = (std::max)(round_up_to(m, micro_rows), in_tiles ? in_lines : 0);
-      const std::size_t columns = round_up_to(n, micro_columns);
+    explicit Sizes(const GemmArgs& args, bool packs_b = true) {
+      const std::size_t k = args.k, segments = args.segments.count;
+      const bool in_tiles = args.in_tiles();
+      const std::size_t in_lines = round_up_to(args.m, tile_lines);
+      const std::size_t rows = (std::max)(round_up_to(args.m, micro_rows), in_tiles ? in_lines : 0);
+      const std::size_t columns = round_up_to(args.n, micro_columns);
       const std::size_t levels = gemm_levels(segments);
       // Each segment ends with a step of its own; the way for study wants as much as pack_depth.
       const std::size_t steps = (std::max)(k + segments * tile_floats, pack_depth);
       const std::size_t packed_steps = (std::min)(steps, gemm_packed_steps);
       // Sums of all columns wait where b is packed already and parts of k are not.
-      const bool all_wait = !packs_b && steps > gemm_packed_steps;
+      const std::size_t least_block = in_tiles ? 2 * split_packed_steps : gemm_packed_steps;
+      const bool all_wait = !packs_b && steps > least_block;
       const std::size_t tile_columns =
           (all_wait ? columns : (std::min)(columns, gemm_tile_columns)) + gemm_tile_padding;
       pack = round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
+#if SOMA_HAS_BF16_TILES
+      static_assert(sizeof(SplitBuffer) <= sizeof(PairBuffer));
+#endif
       a = floats((std::min)(rows, gemm_packed_rows) / micro_rows * micro_row_width * packed_steps);
-      if (in_tiles)
-        a = (std::max)(a, floats((std::min)(in_lines, tile_packed_rows) *
-                                 ((std::min)(steps, tile_packed_steps) + line_floats)));
-      b = packs_b ? floats((std::min)(columns * packed_steps, gemm_packed_floats)) : 0;
+      std::size_t all_b = columns * packed_steps;
+#if SOMA_HAS_BF16_TILES
+      if (in_tiles) {
+        const std::size_t split_floats =
+            split_parts * (std::min)((k / tile_steps + segments) * tile_floats, split_packed_steps);
+        a = (std::max)({a,
+                        floats((std::min)(in_lines, tile_packed_rows) *
+                               ((std::min)(steps, tile_packed_steps) + line_floats)),
+                        floats((std::min)(in_lines, split_packed_rows) * split_floats)});
+        all_b = (std::max)(all_b, columns * split_floats);
+      }
+#endif
+      b = packs_b ? floats((std::min)(all_b, gemm_packed_floats)) : 0;
       tiles = floats((std::min)(levels * rows * tile_columns, gemm_tiles_capacity(levels)));
     }
     static std::size_t floats(std::size_t count) { return round_up_to(count * sizeof(float), 64); }
@@ -127,8 +144,7 @@ struct GemmWorkspace {
   };
 
   explicit GemmWorkspace(const GemmArgs& args) {
-    const Sizes sizes(args.m, args.n, args.k, args.segments.count, args.bf16_products,
-                      args.packed_b.data == nullptr);
+    const Sizes sizes(args, args.packed_b.data == nullptr);
     std::byte* from = args.workspace;
     pack = from;
     a = reinterpret_cast<float*>(from += sizes.pack);

@@ -57,15 +57,13 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
         .optimizer = HWY_NAMESPACE::optimizer_kernels,
         .quantize = HWY_NAMESPACE::quantize_kernel,
     };
-    static const CpuIdentity cpu = cpu_identity();
     static const Target target{hwy::TargetName(HWY_TARGET),
                                &kernels,
                                HWY_NAMESPACE::has_fused_multiply_add,
                                HWY_NAMESPACE::multiply_add_rate,
                                HWY_NAMESPACE::bf16_dot_rate,
                                HWY_NAMESPACE::bf16_tile_rate,
-                               bf16_choice(cpu, HWY_NAMESPACE::has_bf16_dot),
-                               cpu.few_loads()};
+                               bf16_choice(cpu_identity(), HWY_NAMESPACE::has_bf16_dot)};
     return {{&target, 1}, false, nullptr};
   }
 

@@ -87,7 +87,7 @@ struct ConvolutionSizes {
   std::size_t pixels, patch, outputs, image, result;
   std::size_t workspace_bytes(const GemmKernels& gemm) const {
     const auto of = [&gemm](std::size_t m, std::size_t n, std::size_t k) {
-      return gemm.workspace_bytes(m, n, k, 1, Bf16Products::widened);
+      return gemm.workspace_bytes({.m = m, .n = n, .k = k});
     };
     const std::size_t product = (std::max)(
         {of(outputs, pixels, patch), of(outputs, patch, pixels), of(pixels, patch, outputs)});
@@ -137,10 +137,7 @@ inline void convolution_host(const OperatorCall& call) {
                   bias.defined() ? bias.data<float>()[o] : 0.0f);
     context.kernels().image.unfold(
         {.window = window, .image = images + i * sizes.image, .columns = sizes.columns(workspace)});
-    GemmArgs args{.m = sizes.outputs,
-                  .n = sizes.pixels,
-                  .k = sizes.patch,
-                  .few_loads = context.target().few_loads};
+    GemmArgs args{.m = sizes.outputs, .n = sizes.pixels, .k = sizes.patch};
     args.a = {.data = weight.raw(), .row_stride = sizes.patch};
     args.b = {.data = sizes.columns(workspace), .row_stride = 1, .column_stride = sizes.patch};
     args.c = {.data = y, .row_stride = sizes.pixels};
@@ -177,10 +174,7 @@ inline void convolution_backward_host(const OperatorCall& call) {
 
   // dcolumns = dy^T W, folded back.
   for_images(context, images, sizes, [&](std::size_t i, std::byte* workspace) {
-    GemmArgs args{.m = sizes.pixels,
-                  .n = sizes.patch,
-                  .k = sizes.outputs,
-                  .few_loads = context.target().few_loads};
+    GemmArgs args{.m = sizes.pixels, .n = sizes.patch, .k = sizes.outputs};
     args.a = {.data = dy.data<float>() + i * sizes.result,
               .row_stride = 1,
               .column_stride = sizes.pixels};
@@ -205,10 +199,7 @@ inline void convolution_backward_host(const OperatorCall& call) {
       context.kernels().image.unfold({.window = window,
                                       .image = x.data<float>() + i * sizes.image,
                                       .columns = sizes.columns(workspace)});
-      GemmArgs args{.m = sizes.outputs,
-                    .n = sizes.patch,
-                    .k = sizes.pixels,
-                    .few_loads = context.target().few_loads};
+      GemmArgs args{.m = sizes.outputs, .n = sizes.patch, .k = sizes.pixels};
       args.a = {.data = dy.data<float>() + i * sizes.result, .row_stride = sizes.pixels};
       args.b = {.data = sizes.columns(workspace), .row_stride = sizes.patch};
       args.c = {.data = sums + shard * sizes.outputs * sizes.patch, .row_stride = sizes.patch};

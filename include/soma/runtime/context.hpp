@@ -47,8 +47,7 @@ struct Target {
   // compiled without them. Only for a CPU that has them.
   double (*bf16_dot_rate)(std::uint64_t rounds) noexcept = nullptr;
   double (*bf16_tile_rate)(std::uint64_t rounds) noexcept = nullptr;
-  Bf16Choice bf16{};       // on this CPU, with Math::fast
-  bool few_loads = false;  // fp32 products are faster with few loads on this CPU (runtime/cpu.hpp)
+  Bf16Choice bf16{};  // on this CPU, with Math::fast
 };
 
 // What a program was compiled with: the targets to choose from, best first, the operators, and the
@@ -100,6 +99,7 @@ class Context {
     return math_ == Math::fast ? target_->bf16
                                : Bf16Choice{Bf16Products::widened, "Math::portable"};
   }
+  Fp32Products fp32_products() const { return soma::fp32_products(bf16().products); }
   // The rate of `products` in registers: the limit of a matrix product that forms them so.
   auto rate(Bf16Products products) const {
     switch (products) {

@@ -32,13 +32,6 @@ struct CpuIdentity {
   int family = 0, model = 0;
   bool bf16_dot = false;    // has AVX512_BF16
   bool bf16_tiles = false;  // has AMX_BF16, and this process may use it
-  bool avx10 = false;       // has AVX10
-  // Whether loads beside multiply-adds lower the clock more than the instructions would cost that
-  // take their place: 24 of them for 28 multiply-adds, or 17 and seven instructions more. It is so
-  // on Intel cores with AVX10 (Granite Rapids), where few loads make the loop alone 1.05 times as
-  // fast and products of a thread 1.01. On an earlier part, whose cores neighbours shared, there
-  // was no room for more instructions: 1.08 to 1.12 times as long.
-  bool few_loads() const { return avx10 && vendor == "GenuineIntel"; }
 };
 
 struct CpuCaches {
@@ -194,7 +187,6 @@ inline CpuIdentity cpu_identity() {
   }
   if (__get_cpuid_count(7, 1, &r[0], &r[1], &r[2], &r[3]) != 0) {
     identity.bf16_dot = (r[0] >> 5 & 1) != 0;
-    identity.avx10 = (r[3] >> 19 & 1) != 0;
   }
   if (__get_cpuid_count(7, 0, &r[0], &r[1], &r[2], &r[3]) != 0) {
     constexpr unsigned amx_bf16_and_tile = 1u << 22 | 1u << 24;

@@ -28,11 +28,21 @@ struct HostDescription {
   bool dispatched = false;  // soma::dispatch, or kernels of one unit
   Math math = Math::fast;
   Bf16Choice bf16{};
+  Fp32Products fp32_products = Fp32Products::multiply_add;
   int threads = 1;
   double gflops_per_core = 0;       // fp32 multiply-adds in registers, one thread; 0: not measured
   double bf16_gflops_per_core = 0;  // bf16 instruction in registers; 0: not in use or not measured
   double copy_gb_per_second = 0;  // memory read and written by one copying thread; 0: not measured
   std::vector<std::string> remedies;  // what would make this program faster
+
+  // What a core may reach in a matrix product of numbers that are exact in bf16, or of others; 0:
+  // not measured.
+  double product_gflops_per_core(bool exact_in_bf16) const {
+    if (bf16_gflops_per_core == 0) return gflops_per_core;
+    if (exact_in_bf16) return bf16_gflops_per_core;
+    return fp32_products == Fp32Products::multiply_add ? gflops_per_core
+                                                       : bf16_gflops_per_core / split_products;
+  }
 };
 
 enum class Measure : std::uint8_t { no, yes };
@@ -86,6 +96,7 @@ inline HostDescription describe_host(Context& context, Measure measure = Measure
   host.dispatched = context.targets().dispatched;
   host.math = context.math();
   host.bf16 = context.bf16();
+  host.fp32_products = context.fp32_products();
   host.threads = context.executor().width;
   if (measure == Measure::yes) {
     host.gflops_per_core = detail::measured_gflops(context.target().multiply_add_rate);
@@ -143,6 +154,7 @@ inline std::string to_string(const HostDescription& host) {
   line("math", host.math == Math::fast ? "fast" : "portable");
   line("bf16 products",
        std::string(to_string(host.bf16.products)) + " (" + std::string(host.bf16.reason) + ")");
+  line("fp32 products", std::string(to_string(host.fp32_products)));
   if (host.gflops_per_core > 0)
     line("measured",
          number(host.gflops_per_core, 0) + " GFLOP/s fp32 multiply-add a core, " +

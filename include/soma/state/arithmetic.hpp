@@ -11,7 +11,8 @@ namespace soma {
 
 // Adds what decides the bits of a run besides its settings: the library's version, the mode of
 // arithmetic, whether the target has fused multiply-add, and how bf16 products are formed on this
-// CPU. Two machines with the same four give the same bits, whatever else they are.
+// CPU, which decides it for those of fp32. Two machines with the same four give the same bits,
+// whatever else they are.
 inline void add_arithmetic(Record& identity, const Context& context) {
   identity.set("soma.version", std::to_string(version.major) + "." + std::to_string(version.minor) +
                                    "." + std::to_string(version.patch));

@@ -3,8 +3,11 @@
 
 #include <soma/kernels/gemm_args.hpp>
 
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <numbers>
 #include <span>
 #include <vector>
@@ -29,21 +32,62 @@ struct FusedChain {
   }
 };
 
-// As the bf16 tile instruction has it (simd/bf16_tiles-inl.hpp).
+// What the bf16 tile instruction makes of a sum and pairs of products (simd/bf16_tiles-inl.hpp), at
+// most its sixteen.
+inline float add_tile_products(float sum, std::span<const float> a, std::span<const float> b) {
+  const auto flushed = [](float x) {
+    return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x;
+  };
+  float chains[2] = {0, 0};
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    float& chain = chains[i % 2];
+    chain = flushed(std::fma(flushed(a[i]), flushed(b[i]), chain));
+  }
+  return flushed(sum + flushed(chains[0] + chains[1]));
+}
+
+// Products of bf16 numbers by tiles: 32 after another.
 struct TileSums {
   float operator()(const float* a, const float* b, std::size_t b_stride, std::size_t count) const {
-    const auto flushed = [](float x) {
-      return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x;
-    };
     float sum = 0;
     for (std::size_t first = 0; first < count; first += 32) {
-      float chains[2] = {0, 0};
+      std::vector<float> left, right;
       for (std::size_t l = first; l < first + 32 && l < count; ++l) {
-        float& chain = chains[(l - first) % 2];
-        chain = flushed(std::fma(flushed(a[l]), flushed(b[l * b_stride]), chain));
+        left.push_back(a[l]);
+        right.push_back(b[l * b_stride]);
       }
-      sum = flushed(sum + flushed(chains[0] + chains[1]));
+      sum = add_tile_products(sum, left, right);
     }
+    return sum;
+  }
+};
+
+// Products of fp32 numbers by tiles: each is the sum of three bf16 numbers, and of 32 after another
+// six products of those are added, the smallest first. The numbers of a pair are 16 apart.
+struct SplitTileSums {
+  // The upper half of the bits; the rest, rounded to nearest, ties away from zero; what is left.
+  static std::array<float, 3> parts_of(float x) {
+    const auto upper_half = [](float value, std::uint32_t more) {
+      return std::bit_cast<float>((std::bit_cast<std::uint32_t>(value) + more) & 0xFFFF0000u);
+    };
+    const float first = upper_half(x, 0), rest = x - first;
+    const float second = upper_half(rest, 0x8000u);
+    return {first, second, rest - second};
+  }
+
+  float operator()(const float* a, const float* b, std::size_t b_stride, std::size_t count) const {
+    constexpr std::size_t order[6][2] = {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}};
+    float sum = 0;
+    for (std::size_t first = 0; first < count; first += 32)
+      for (const auto& [a_part, b_part] : order) {
+        std::vector<float> left, right;
+        for (std::size_t i = 0; i < 32; ++i) {
+          const std::size_t l = first + i / 2 + (i % 2) * 16;
+          left.push_back(l < count ? parts_of(a[l])[a_part] : 0);
+          right.push_back(l < count ? parts_of(b[l * b_stride])[b_part] : 0);
+        }
+        sum = add_tile_products(sum, left, right);
+      }
     return sum;
   }
 };

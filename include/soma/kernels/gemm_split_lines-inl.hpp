@@ -1,0 +1,196 @@
+// Few rows beside columns of b that are read where they lie (gemm_narrow-inl.hpp), as split numbers
+// (pack_split-inl.hpp). Operands change sides: columns of b are rows of tiles, which are split as
+// they come, those of the next step while tiles multiply. Each sum has the products of all ways in
+// the same order.
+
+#if defined(SOMA_KERNELS_GEMM_SPLIT_LINES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_SPLIT_LINES_INL_HPP
+#undef SOMA_KERNELS_GEMM_SPLIT_LINES_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_SPLIT_LINES_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/gemm_lines-inl.hpp>
+#include <soma/kernels/gemm_narrow_parts-inl.hpp>
+#include <soma/kernels/pack_split-inl.hpp>
+#include <soma/simd/bf16_tiles-inl.hpp>
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#if SOMA_HAS_BF16_TILES
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// What LineBlocks is.
+class SplitBlocks {
+ public:
+  static constexpr std::size_t rows = 2 * tile_floats, columns = 2 * tile_lines;
+  static constexpr std::size_t step_floats = split_step_floats / tile_steps;  // of 16 rows
+  static constexpr std::size_t most_steps = 1536;  // 288 KiB of a, from the second-level cache
+
+  // Floats of 16 rows with so many steps.
+  static constexpr std::size_t panel_floats(std::size_t steps) {
+    return (steps + tile_steps - 1) / tile_steps * split_step_floats;
+  }
+
+  SplitBlocks(const ColumnLines& b, const NarrowWorkspace& workspace)
+      : b_(b), sums_(workspace.sums), split_(workspace.panel), other_(split_ + block_floats) {
+    static_assert(2 * block_floats <= pack_depth * micro_columns);
+    static_assert(rows == micro_columns && most_steps % tile_steps == 0);
+  }
+
+  static void pack(const SplitSource& a, const PackPart& part, SplitBuffer& buffer, float*) {
+    a.pack_b(part, buffer);
+  }
+
+  void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
+           const ColumnLines::Place& next, std::size_t tile_rows) {
+    const float* const right = tile_rows > tile_floats ? a + panel_floats(b_.steps) : nullptr;
+    split_step({block(first), b_.stride, steps}, split_);
+    for (std::size_t at = 0; at < count; at += columns) {
+      const std::size_t behind = at + columns;
+      const ColumnLines::Place after =
+          behind < count ? ColumnLines::Place{first.column + behind, first.step} : next;
+      const Lines lines{block({first.column + at, first.step}), b_.stride, steps};
+      // Of what comes after, one step is split already at the end.
+      const Lines ahead{block(after), b_.stride, b_.steps - after.step};
+      float* const sums = sums_ + at * micro_columns;
+      if (right != nullptr)
+        run<2>(lines, ahead, a, right, first.step == 0, sums);
+      else
+        run<1>(lines, ahead, a, right, first.step == 0, sums);
+    }
+  }
+
+  void turn(std::size_t first, std::size_t count, std::size_t tile_rows, float* tile) const {
+    turn_sums<columns>(b_, sums_, first, count, tile_rows, tile);
+  }
+
+ private:
+  static constexpr std::size_t block_floats = 2 * split_step_floats;  // of columns, a step
+
+  // Columns from a step on that so many follow.
+  struct Lines {
+    const float* first;
+    std::size_t stride, steps;
+  };
+
+  const float* block(const ColumnLines::Place& first) const {
+    return b_.at({b_.start(first.column, columns), first.step});
+  }
+
+  // Columns first to end of a step, which lie in one tile.
+  static HWY_INLINE void split_some(const Lines& lines, std::size_t first, std::size_t end,
+                                    float* to) {
+    const Floats d;
+    const float* from = lines.first + first * lines.stride;
+    to += first / tile_lines * split_step_floats + first % tile_lines * tile_floats;
+    for (std::size_t i = first; i < end; ++i, from += lines.stride, to += tile_floats)
+      split_pairs(hn::LoadU(d, from), hn::LoadU(d, from + tile_floats), to);
+  }
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void split_step(const Lines& lines, float* to) {
+    if (lines.steps >= tile_steps) {
+      split_some(lines, 0, tile_lines, to);
+      return split_some(lines, tile_lines, columns, to);
+    }
+    const Floats d;
+    const std::size_t even = (std::min)(lines.steps, tile_floats), odd = lines.steps - even;
+    const float* from = lines.first;
+    for (std::size_t i = 0; i < columns; ++i, from += lines.stride, to += tile_floats) {
+      if (i == tile_lines) to += split_step_floats - split_tile_floats;
+      split_pairs(hn::MaskedLoad(hn::FirstN(d, even), d, from),
+                  hn::MaskedLoad(hn::FirstN(d, odd), d, from + even), to);
+    }
+  }
+
+  // The first step of the lines is split, and at the end that of those that come after them.
+  template <int kTiles>
+  HWY_NOINLINE HWY_MAYBE_UNUSED void run(const Lines& lines, const Lines& after, const float* a,
+                                         const float* right, bool fresh, float* to) {
+    constexpr std::size_t bytes = micro_columns * sizeof(float);
+    constexpr std::size_t ahead = 4 * tile_steps;
+    Tiles::clear<0>(), Tiles::clear<1>(), Tiles::clear<2>(), Tiles::clear<3>();
+    if (!fresh) {
+      Tiles::load<0>(to, bytes), Tiles::load<2>(to + tile_lines * micro_columns, bytes);
+      if constexpr (kTiles == 2)
+        Tiles::load<1>(to + tile_floats, bytes),
+            Tiles::load<3>(to + tile_lines * micro_columns + tile_floats, bytes);
+    }
+    for (std::size_t step = 0; step < lines.steps; step += tile_steps) {
+      const bool last = step + tile_steps >= lines.steps;
+      const std::size_t left = last ? after.steps : lines.steps - step - tile_steps;
+      const Lines next{last ? after.first : lines.first + step + tile_steps, lines.stride, left};
+      const bool whole = left >= tile_steps;
+      if (!whole) split_step(next, other_);
+      const float* const fetched = step + tile_steps + ahead < lines.steps
+                                       ? lines.first + step + tile_steps + ahead
+                                       : after.first + step % ahead;
+      const auto meanwhile = [&](std::size_t first, std::size_t end) HWY_ATTR {
+        if (!whole) return;
+        split_some(next, first, end, other_);
+        for (std::size_t i = first; i < end; ++i) {
+          hwy::Prefetch(fetched + i * lines.stride);
+          hwy::Prefetch(fetched + i * lines.stride + line_floats);
+        }
+      };
+      load_rows<kTiles, 2>(a, right), load_columns<0>(), multiply_add<kTiles>();
+      meanwhile(0, 6);
+      load_rows<kTiles, 1>(a, right), multiply_add<kTiles>();
+      meanwhile(6, 12);
+      load_columns<1>(), multiply_add<kTiles>();
+      meanwhile(12, 16);
+      load_rows<kTiles, 0>(a, right), multiply_add<kTiles>();
+      meanwhile(16, 22);
+      load_columns<2>(), multiply_add<kTiles>();
+      meanwhile(22, 28);
+      load_columns<0>(), multiply_add<kTiles>();
+      meanwhile(28, 32);
+      a += split_step_floats;
+      right += kTiles == 2 ? split_step_floats : 0;
+      std::swap(split_, other_);
+    }
+    Tiles::store<0>(to, bytes), Tiles::store<2>(to + tile_lines * micro_columns, bytes);
+    if constexpr (kTiles == 2)
+      Tiles::store<1>(to + tile_floats, bytes),
+          Tiles::store<3>(to + tile_lines * micro_columns + tile_floats, bytes);
+  }
+
+  static constexpr std::size_t line_bytes = tile_floats * sizeof(float);
+  template <int kTiles, std::size_t kPart>
+  static HWY_INLINE void load_rows(const float* a, const float* right) {
+    Tiles::load<6>(a + kPart * split_tile_floats, line_bytes);
+    if constexpr (kTiles == 2) Tiles::load<7>(right + kPart * split_tile_floats, line_bytes);
+  }
+  template <std::size_t kPart>
+  HWY_INLINE void load_columns() const {
+    Tiles::load<4>(split_ + kPart * split_tile_floats, line_bytes);
+    Tiles::load<5>(split_ + split_step_floats + kPart * split_tile_floats, line_bytes);
+  }
+  template <int kTiles>
+  static HWY_INLINE void multiply_add() {
+    Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<2, 5, 6>();
+    if constexpr (kTiles == 2) Tiles::multiply_add<1, 4, 7>(), Tiles::multiply_add<3, 5, 7>();
+  }
+
+  ColumnLines b_;
+  float *sums_, *split_, *other_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
