@@ -5136,11 +5136,12 @@ struct GemmArgs {
 
 // How a product is cut whose b is packed once for all calls.
 struct SharedPacking {
-  std::size_t columns = 0;    // that are packed together; 0: this product is not cut so
-  std::size_t bytes = 0;      // of that many
-  std::size_t rows = 0;       // of a call, at most
-  std::size_t tile_rows = 0;  // cut at multiples of these: whole tiles are fastest
-  std::size_t workspace = 0;  // bytes for a call with that many rows, or one that packs
+  std::size_t columns = 0;     // that are packed together; 0: this product is not cut so
+  std::size_t bytes = 0;       // of that many
+  std::size_t rows = 0;        // of a call, at most
+  std::size_t least_rows = 0;  // and at least, while so many are left
+  std::size_t tile_rows = 0;   // cut at multiples of these: whole tiles are fastest
+  std::size_t workspace = 0;   // bytes for a call with that many rows, or one that packs
 };
 
 struct GemmKernels {
@@ -18787,7 +18788,6 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #if SOMA_HAS_BF16_TILES
@@ -18840,16 +18840,15 @@ struct SplitBuffer {
   alignas(64) float turned[2 * split_tile_floats];
 };
 
-// As PackSource, of any operand.
+// As PackSource, of any operand. Splitting is quick enough for what the CPU fetches by itself; more
+// that is fetched ahead was slower in a step.
 class SplitSource {
  public:
   using Buffer = SplitBuffer;
 
-  SplitSource(const MatrixOperand& operand, std::size_t, std::size_t depth, std::size_t line_stride,
+  SplitSource(const MatrixOperand& operand, std::size_t, std::size_t, std::size_t line_stride,
               std::size_t depth_stride)
-      : depth_(depth),
-        along_depth_(depth_stride <= line_stride),
-        stride_((std::max)(line_stride, depth_stride)) {
+      : along_depth_(depth_stride <= line_stride), stride_((std::max)(line_stride, depth_stride)) {
     MatrixOperand rows = operand;
     rows.row_stride = stride_;
     rows.column_stride = (std::min)(line_stride, depth_stride);
@@ -18878,7 +18877,6 @@ class SplitSource {
   // Lines that are rows in memory.
   template <bool kTurns>
   void pack_lines(const PackPart& part, SplitBuffer& buffer) const {
-    constexpr std::size_t ahead = 2 * tile_steps;
     float* panel = part.out;
     for (std::size_t line = 0; line < part.lines; line += tile_lines, panel += part.panel) {
       const std::size_t lines = (std::min)(tile_lines, part.lines - line);
@@ -18887,9 +18885,6 @@ class SplitSource {
       float* to = panel;
       for (std::size_t k = 0; k < part.depth; k += tile_steps, to += split_step_floats) {
         const std::size_t depth = (std::min)(tile_steps, part.depth - k);
-        for (std::size_t i = 0; i < lines; ++i)
-          for (std::size_t at = ahead; at < ahead + tile_steps; at += line_floats)
-            hwy::Prefetch(rows.first + i * rows.stride + k + at);
         const Block block =
             whole({rows.first + k, rows.stride}, lines, depth, tile_lines, tile_steps, buffer);
         split<kTurns>(block, tile_floats, buffer, to);
@@ -18904,9 +18899,6 @@ class SplitSource {
     float* step = part.out;
     for (std::size_t k = 0; k < part.depth; k += tile_steps, step += split_step_floats) {
       const std::size_t depth = (std::min)(tile_steps, part.depth - k);
-      // Rows that are packed next, in another call perhaps; of the last ones, these themselves.
-      const bool more = reader_.direct() && part.first + k + 2 * tile_steps <= depth_;
-      const std::size_t ahead = more ? tile_steps * stride_ : 0;
       float* to = step;
       for (std::size_t first = 0; first < part.lines; first += together) {
         const std::size_t count = (std::min)(together, part.lines - first);
@@ -18914,8 +18906,6 @@ class SplitSource {
                                 SplitBuffer::column_stride, buffer);
         for (std::size_t line = 0; line < count; line += tile_lines, to += part.panel) {
           const std::size_t lines = (std::min)(tile_lines, count - line);
-          for (std::size_t i = 0; i < depth; ++i)
-            hwy::Prefetch(rows.first + line + i * rows.stride + ahead);
           const Block block =
               whole({rows.first + line, rows.stride}, depth, lines, tile_steps, tile_lines, buffer);
           split<kTurns>(block, tile_lines * block.stride, buffer, to);
@@ -18968,7 +18958,6 @@ class SplitSource {
       turn_group(rows, at, to + at * tile_floats, tile_floats);
   }
 
-  std::size_t depth_;
   bool along_depth_;
   std::size_t stride_;
   RowReader reader_;
@@ -19977,7 +19966,7 @@ class PackedPanels {
   using Narrow = typename Kernel::Narrow;
   static constexpr std::size_t panel_rows = Kernel::panel_rows, most_rows = Kernel::most_rows;
   static_assert(Kernel::packed_rows % most_rows == 0);
-  static constexpr std::size_t packed_rows = Kernel::packed_rows;
+  static constexpr std::size_t packed_rows = Kernel::packed_rows, least_rows = Kernel::least_rows;
   static constexpr std::size_t packed_depth = Kernel::packed_steps * Kernel::depth;
   static constexpr std::size_t packed_floats = Kernel::packed_floats;
   static constexpr std::size_t shared_floats = Kernel::shared_floats;
@@ -20590,6 +20579,8 @@ class TileKernel {
   static constexpr std::size_t depth = tile_steps;
   static constexpr bool reads_rows = !splits, exits = false, keeps_rows = !splits;
   static constexpr std::size_t packed_rows = splits ? split_packed_rows : tile_packed_rows;
+  // Split columns come from the third-level cache, which takes all rows that are packed together.
+  static constexpr std::size_t least_rows = splits ? packed_rows : most_rows;
   static constexpr std::size_t packed_steps =
       (splits ? split_packed_steps : tile_packed_steps) / tile_floats;
   static constexpr std::size_t packed_floats = splits ? gemm_packed_floats : tile_packed_floats;
@@ -20862,6 +20853,7 @@ struct VectorKernel {
   static constexpr bool reads_rows = Products::products == 2;
   static constexpr bool exits = Products::products == 2, keeps_rows = false;
   static constexpr std::size_t packed_rows = gemm_packed_rows, packed_steps = gemm_packed_steps;
+  static constexpr std::size_t least_rows = most_rows;
   static constexpr std::size_t packed_floats = gemm_packed_floats;
   static constexpr std::size_t shared_floats = gemm_shared_floats;
 
@@ -20945,8 +20937,12 @@ class Gemm {
     GemmArgs call = args;
     call.m = (std::min)(args.m, Panels::packed_rows), call.n = columns;
     const GemmWorkspace::Sizes sizes(call, false);
-    return {columns, Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
-            Panels::packed_rows, Panels::most_rows, sizes.all()};
+    return {columns,
+            Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
+            Panels::packed_rows,
+            Panels::least_rows,
+            Panels::most_rows,
+            sizes.all()};
   }
   void pack_b() {
     const PackedB& to = args_.packed_b;
@@ -25724,7 +25720,8 @@ class SharedProduct {
   };
 
   // One of `parts` of what is left of the owner's, at most as many as are packed together: of one's
-  // own half, of another's less, since its owner goes on as well.
+  // own half, of another's less, since its owner goes on as well. At least so many that columns
+  // serve enough rows.
   Tiles take(std::size_t owner, std::size_t parts, std::size_t panes) const {
     const std::size_t first = border(row_tiles_, 1, owner, workers_);
     const std::size_t tiles = border(row_tiles_, 1, owner + 1, workers_) - first;
@@ -25735,8 +25732,9 @@ class SharedProduct {
     do {
       if (at == all) return {};
       next = {at / tiles, first + at % tiles,
-              (std::min)({parts_of(all - at, parts), packing_.rows / packing_.tile_rows,
-                          tiles - at % tiles})};
+              (std::min)(
+                  {(std::max)(parts_of(all - at, parts), packing_.least_rows / packing_.tile_rows),
+                   packing_.rows / packing_.tile_rows, tiles - at % tiles})};
     } while (!taken.compare_exchange_weak(at, at + next.count, std::memory_order_relaxed));
     return next;
   }

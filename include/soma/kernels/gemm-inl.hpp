@@ -51,6 +51,7 @@ struct VectorKernel {
   static constexpr bool reads_rows = Products::products == 2;
   static constexpr bool exits = Products::products == 2, keeps_rows = false;
   static constexpr std::size_t packed_rows = gemm_packed_rows, packed_steps = gemm_packed_steps;
+  static constexpr std::size_t least_rows = most_rows;
   static constexpr std::size_t packed_floats = gemm_packed_floats;
   static constexpr std::size_t shared_floats = gemm_shared_floats;
 
@@ -134,8 +135,12 @@ class Gemm {
     GemmArgs call = args;
     call.m = (std::min)(args.m, Panels::packed_rows), call.n = columns;
     const GemmWorkspace::Sizes sizes(call, false);
-    return {columns, Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
-            Panels::packed_rows, Panels::most_rows, sizes.all()};
+    return {columns,
+            Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
+            Panels::packed_rows,
+            Panels::least_rows,
+            Panels::most_rows,
+            sizes.all()};
   }
   void pack_b() {
     const PackedB& to = args_.packed_b;

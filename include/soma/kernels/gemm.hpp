@@ -164,7 +164,8 @@ class SharedProduct {
   };
 
   // One of `parts` of what is left of the owner's, at most as many as are packed together: of one's
-  // own half, of another's less, since its owner goes on as well.
+  // own half, of another's less, since its owner goes on as well. At least so many that columns
+  // serve enough rows.
   Tiles take(std::size_t owner, std::size_t parts, std::size_t panes) const {
     const std::size_t first = border(row_tiles_, 1, owner, workers_);
     const std::size_t tiles = border(row_tiles_, 1, owner + 1, workers_) - first;
@@ -175,8 +176,9 @@ class SharedProduct {
     do {
       if (at == all) return {};
       next = {at / tiles, first + at % tiles,
-              (std::min)({parts_of(all - at, parts), packing_.rows / packing_.tile_rows,
-                          tiles - at % tiles})};
+              (std::min)(
+                  {(std::max)(parts_of(all - at, parts), packing_.least_rows / packing_.tile_rows),
+                   packing_.rows / packing_.tile_rows, tiles - at % tiles})};
     } while (!taken.compare_exchange_weak(at, at + next.count, std::memory_order_relaxed));
     return next;
   }

@@ -82,11 +82,12 @@ struct GemmArgs {
 
 // How a product is cut whose b is packed once for all calls.
 struct SharedPacking {
-  std::size_t columns = 0;    // that are packed together; 0: this product is not cut so
-  std::size_t bytes = 0;      // of that many
-  std::size_t rows = 0;       // of a call, at most
-  std::size_t tile_rows = 0;  // cut at multiples of these: whole tiles are fastest
-  std::size_t workspace = 0;  // bytes for a call with that many rows, or one that packs
+  std::size_t columns = 0;     // that are packed together; 0: this product is not cut so
+  std::size_t bytes = 0;       // of that many
+  std::size_t rows = 0;        // of a call, at most
+  std::size_t least_rows = 0;  // and at least, while so many are left
+  std::size_t tile_rows = 0;   // cut at multiples of these: whole tiles are fastest
+  std::size_t workspace = 0;   // bytes for a call with that many rows, or one that packs
 };
 
 struct GemmKernels {

@@ -44,7 +44,7 @@ class PackedPanels {
   using Narrow = typename Kernel::Narrow;
   static constexpr std::size_t panel_rows = Kernel::panel_rows, most_rows = Kernel::most_rows;
   static_assert(Kernel::packed_rows % most_rows == 0);
-  static constexpr std::size_t packed_rows = Kernel::packed_rows;
+  static constexpr std::size_t packed_rows = Kernel::packed_rows, least_rows = Kernel::least_rows;
   static constexpr std::size_t packed_depth = Kernel::packed_steps * Kernel::depth;
   static constexpr std::size_t packed_floats = Kernel::packed_floats;
   static constexpr std::size_t shared_floats = Kernel::shared_floats;

@@ -67,6 +67,8 @@ class TileKernel {
   static constexpr std::size_t depth = tile_steps;
   static constexpr bool reads_rows = !splits, exits = false, keeps_rows = !splits;
   static constexpr std::size_t packed_rows = splits ? split_packed_rows : tile_packed_rows;
+  // Split columns come from the third-level cache, which takes all rows that are packed together.
+  static constexpr std::size_t least_rows = splits ? packed_rows : most_rows;
   static constexpr std::size_t packed_steps =
       (splits ? split_packed_steps : tile_packed_steps) / tile_floats;
   static constexpr std::size_t packed_floats = splits ? gemm_packed_floats : tile_packed_floats;

@@ -19,7 +19,6 @@
 #include <soma/kernels/rows-inl.hpp>
 #include <soma/simd/bf16_tiles-inl.hpp>
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -76,16 +75,15 @@ struct SplitBuffer {
   alignas(64) float turned[2 * split_tile_floats];
 };
 
-// As PackSource, of any operand.
+// As PackSource, of any operand. Splitting is quick enough for what the CPU fetches by itself; more
+// that is fetched ahead was slower in a step.
 class SplitSource {
  public:
   using Buffer = SplitBuffer;
 
-  SplitSource(const MatrixOperand& operand, std::size_t, std::size_t depth, std::size_t line_stride,
+  SplitSource(const MatrixOperand& operand, std::size_t, std::size_t, std::size_t line_stride,
               std::size_t depth_stride)
-      : depth_(depth),
-        along_depth_(depth_stride <= line_stride),
-        stride_((std::max)(line_stride, depth_stride)) {
+      : along_depth_(depth_stride <= line_stride), stride_((std::max)(line_stride, depth_stride)) {
     MatrixOperand rows = operand;
     rows.row_stride = stride_;
     rows.column_stride = (std::min)(line_stride, depth_stride);
@@ -114,7 +112,6 @@ class SplitSource {
   // Lines that are rows in memory.
   template <bool kTurns>
   void pack_lines(const PackPart& part, SplitBuffer& buffer) const {
-    constexpr std::size_t ahead = 2 * tile_steps;
     float* panel = part.out;
     for (std::size_t line = 0; line < part.lines; line += tile_lines, panel += part.panel) {
       const std::size_t lines = (std::min)(tile_lines, part.lines - line);
@@ -123,9 +120,6 @@ class SplitSource {
       float* to = panel;
       for (std::size_t k = 0; k < part.depth; k += tile_steps, to += split_step_floats) {
         const std::size_t depth = (std::min)(tile_steps, part.depth - k);
-        for (std::size_t i = 0; i < lines; ++i)
-          for (std::size_t at = ahead; at < ahead + tile_steps; at += line_floats)
-            hwy::Prefetch(rows.first + i * rows.stride + k + at);
         const Block block =
             whole({rows.first + k, rows.stride}, lines, depth, tile_lines, tile_steps, buffer);
         split<kTurns>(block, tile_floats, buffer, to);
@@ -140,9 +134,6 @@ class SplitSource {
     float* step = part.out;
     for (std::size_t k = 0; k < part.depth; k += tile_steps, step += split_step_floats) {
       const std::size_t depth = (std::min)(tile_steps, part.depth - k);
-      // Rows that are packed next, in another call perhaps; of the last ones, these themselves.
-      const bool more = reader_.direct() && part.first + k + 2 * tile_steps <= depth_;
-      const std::size_t ahead = more ? tile_steps * stride_ : 0;
       float* to = step;
       for (std::size_t first = 0; first < part.lines; first += together) {
         const std::size_t count = (std::min)(together, part.lines - first);
@@ -150,8 +141,6 @@ class SplitSource {
                                 SplitBuffer::column_stride, buffer);
         for (std::size_t line = 0; line < count; line += tile_lines, to += part.panel) {
           const std::size_t lines = (std::min)(tile_lines, count - line);
-          for (std::size_t i = 0; i < depth; ++i)
-            hwy::Prefetch(rows.first + line + i * rows.stride + ahead);
           const Block block =
               whole({rows.first + line, rows.stride}, depth, lines, tile_steps, tile_lines, buffer);
           split<kTurns>(block, tile_lines * block.stride, buffer, to);
@@ -204,7 +193,6 @@ class SplitSource {
       turn_group(rows, at, to + at * tile_floats, tile_floats);
   }
 
-  std::size_t depth_;
   bool along_depth_;
   std::size_t stride_;
   RowReader reader_;
