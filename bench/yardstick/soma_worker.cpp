@@ -53,7 +53,7 @@ BertConfig config_of(std::string_view model) {
 }
 
 // Multiply-adds in registers, all threads at once: the peak at this moment, GFLOP/s. Of the bf16
-// instruction where products of that type use one.
+// instruction where products of bf16 use one; of fp32 whatever its products use.
 double peak(soma::Context& context, bool bf16) {
   const int threads = context.executor().width;
   double (*volatile rate)(std::uint64_t) noexcept =

@@ -19593,6 +19593,91 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_GEMM_SPLIT_LINES_INL_HPP
 #endif
 
+// ---- soma/kernels/gemm_split-inl.hpp
+// A step of the innermost loop for split numbers (pack_split-inl.hpp): 32 of k for a block of c of
+// 2 x 2 tiles, or 1 x 2.
+//
+// Six of the nine products of parts join the sums, the smallest first; the others are below 2^-22
+// of the product. Parts of a and b take turns, so that 14 loads serve 24 products of 16 cycles,
+// which take longer than the loads even from the second-level cache. A register is loaded as soon
+// as the last product has read it.
+
+#if defined(SOMA_KERNELS_GEMM_SPLIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_SPLIT_INL_HPP
+#undef SOMA_KERNELS_GEMM_SPLIT_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_SPLIT_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+#if SOMA_HAS_BF16_TILES
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Two tiles of rows, or one, and of columns, or one: sums are in registers 0 and 1, and below those
+// in 2 and 3. Where operands have changed sides (kSwapped), parts of rows take those turns that
+// parts of columns have otherwise, so that the order of products is the same.
+template <int kRows, int kColumns, bool kSwapped = false>
+struct SplitStep {
+  static constexpr std::size_t turns = 6;
+
+  // A step of each panel: three tiles.
+  const float *upper, *lower, *left, *right;
+
+  // Calls between(turn), which has to be in line, behind the products of each pair of parts.
+  template <class Between>
+  HWY_INLINE void run(const Between& between) const {
+    constexpr std::size_t row_part = kSwapped ? 0 : 2, column_part = kSwapped ? 2 : 0;
+    load<4, row_part>(upper), load<6, column_part>(left);
+    load<7, column_part>(right), load<5, row_part>(lower);
+    multiply_before<kSwapped, 1>(), between(0);
+    multiply_before<!kSwapped, 1>(), between(1);
+    multiply_before<kSwapped, 0>(), between(2);
+    multiply_before<!kSwapped, 2>(), between(3);
+    multiply_before<!kSwapped, 0>(), between(4);
+    add<0, 4, 6>(), add<1, 4, 7>(), add<2, 5, 6>(), add<3, 5, 7>(), between(5);
+  }
+
+ private:
+  // All products of what is loaded; those that follow have another part of rows, or of columns.
+  template <bool kOfColumns, std::size_t kPart>
+  HWY_INLINE void multiply_before() const {
+    if constexpr (kOfColumns) {
+      add<0, 4, 6>(), add<2, 5, 6>(), load<6, kPart>(left);
+      add<1, 4, 7>(), add<3, 5, 7>(), load<7, kPart>(right);
+    } else {
+      add<0, 4, 6>(), add<1, 4, 7>(), load<4, kPart>(upper);
+      add<2, 5, 6>(), add<3, 5, 7>(), load<5, kPart>(lower);
+    }
+  }
+  // Of tiles that are there.
+  static constexpr bool has(int tile) {
+    return (tile != 5 || kRows == 2) && (tile != 7 || kColumns == 2);
+  }
+  template <int kTile, std::size_t kPart>
+  static HWY_INLINE void load(const float* step) {
+    if constexpr (has(kTile))
+      Tiles::load<kTile>(step + kPart * split_tile_floats, tile_floats * sizeof(float));
+  }
+  template <int kSums, int kRow, int kColumn>
+  static HWY_INLINE void add() {
+    if constexpr (has(kRow) && has(kColumn)) Tiles::multiply_add<kSums, kRow, kColumn>();
+  }
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
+
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -19686,6 +19771,26 @@ class SplitBlocks {
     }
   }
 
+  // A share of the next step's columns, of which none reaches across the border between tiles.
+  // Others are fetched.
+  struct SplitNext {
+    const Lines& next;
+    const float* fetched;
+    float* to;
+    bool whole;
+
+    HWY_INLINE void operator()(std::size_t turn) const {
+      constexpr std::size_t shares[] = {0, 6, 12, 16, 22, 28, columns};
+      static_assert(std::size(shares) == SplitStep<2, 2>::turns + 1);
+      if (!whole) return;
+      split_some(next, shares[turn], shares[turn + 1], to);
+      for (std::size_t i = shares[turn]; i < shares[turn + 1]; ++i) {
+        hwy::Prefetch(fetched + i * next.stride);
+        hwy::Prefetch(fetched + i * next.stride + line_floats);
+      }
+    }
+  };
+
   // The first step of the lines is split, and at the end that of those that come after them.
   template <int kTiles>
   HWY_NOINLINE HWY_MAYBE_UNUSED void run(const Lines& lines, const Lines& after, const float* a,
@@ -19708,26 +19813,8 @@ class SplitBlocks {
       const float* const fetched = step + tile_steps + ahead < lines.steps
                                        ? lines.first + step + tile_steps + ahead
                                        : after.first + step % ahead;
-      const auto meanwhile = [&](std::size_t first, std::size_t end) HWY_ATTR {
-        if (!whole) return;
-        split_some(next, first, end, other_);
-        for (std::size_t i = first; i < end; ++i) {
-          hwy::Prefetch(fetched + i * lines.stride);
-          hwy::Prefetch(fetched + i * lines.stride + line_floats);
-        }
-      };
-      load_rows<kTiles, 2>(a, right), load_columns<0>(), multiply_add<kTiles>();
-      meanwhile(0, 6);
-      load_rows<kTiles, 1>(a, right), multiply_add<kTiles>();
-      meanwhile(6, 12);
-      load_columns<1>(), multiply_add<kTiles>();
-      meanwhile(12, 16);
-      load_rows<kTiles, 0>(a, right), multiply_add<kTiles>();
-      meanwhile(16, 22);
-      load_columns<2>(), multiply_add<kTiles>();
-      meanwhile(22, 28);
-      load_columns<0>(), multiply_add<kTiles>();
-      meanwhile(28, 32);
+      SplitStep<2, kTiles, true>{split_, split_ + split_step_floats, a, right}.run(
+          SplitNext{next, fetched, other_, whole});
       a += split_step_floats;
       right += kTiles == 2 ? split_step_floats : 0;
       std::swap(split_, other_);
@@ -19736,23 +19823,6 @@ class SplitBlocks {
     if constexpr (kTiles == 2)
       Tiles::store<1>(to + tile_floats, bytes),
           Tiles::store<3>(to + tile_lines * micro_columns + tile_floats, bytes);
-  }
-
-  static constexpr std::size_t line_bytes = tile_floats * sizeof(float);
-  template <int kTiles, std::size_t kPart>
-  static HWY_INLINE void load_rows(const float* a, const float* right) {
-    Tiles::load<6>(a + kPart * split_tile_floats, line_bytes);
-    if constexpr (kTiles == 2) Tiles::load<7>(right + kPart * split_tile_floats, line_bytes);
-  }
-  template <std::size_t kPart>
-  HWY_INLINE void load_columns() const {
-    Tiles::load<4>(split_ + kPart * split_tile_floats, line_bytes);
-    Tiles::load<5>(split_ + split_step_floats + kPart * split_tile_floats, line_bytes);
-  }
-  template <int kTiles>
-  static HWY_INLINE void multiply_add() {
-    Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<2, 5, 6>();
-    if constexpr (kTiles == 2) Tiles::multiply_add<1, 4, 7>(), Tiles::multiply_add<3, 5, 7>();
   }
 
   ColumnLines b_;
@@ -20456,90 +20526,6 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_GEMM_TILES_INL_HPP
 #endif
 
-// ---- soma/kernels/gemm_split-inl.hpp
-// A step of the innermost loop for split numbers (pack_split-inl.hpp): 32 of k for a block of c of
-// 2 x 2 tiles, or 1 x 2.
-//
-// Six of the nine products of parts join the sums, the smallest first; the others are below 2^-22
-// of the product. Parts of a and b take turns, so that 14 loads serve 24 products of 16 cycles,
-// which take longer than the loads even from the second-level cache. A register is loaded as soon
-// as the last product has read it.
-
-#if defined(SOMA_KERNELS_GEMM_SPLIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_SPLIT_INL_HPP
-#undef SOMA_KERNELS_GEMM_SPLIT_INL_HPP
-#else
-#define SOMA_KERNELS_GEMM_SPLIT_INL_HPP
-#endif
-
-#include <hwy/highway.h>
-
-#if SOMA_HAS_BF16_TILES
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-
-namespace {  // internal linkage: units with other flags have their own
-
-class SplitStep {
-  static constexpr std::size_t turns = 6, lines_a_turn = 3;
-
- public:
-  // That are fetched from `ahead` on meanwhile, to the second-level cache.
-  static constexpr std::size_t fetched_floats = turns * lines_a_turn * line_floats;
-
-  // Sums in tile registers 0 and 1, and below them 2 and 3; a step of the panels of a block.
-  template <int kTiles>
-  static HWY_INLINE void run(const float* a, const float* a_below, const float* b,
-                             const float* b_behind, const float* ahead) {
-    load<4, 2>(a), load<6, 0>(b), load<7, 0>(b_behind);
-    if constexpr (kTiles == 2) load<5, 2>(a_below);
-    multiply_by_rows<kTiles, 1>(a, a_below), fetch<0>(ahead);
-    multiply_by_columns<kTiles, 1>(b, b_behind), fetch<1>(ahead);
-    multiply_by_rows<kTiles, 0>(a, a_below), fetch<2>(ahead);
-    multiply_by_columns<kTiles, 2>(b, b_behind), fetch<3>(ahead);
-    multiply_by_columns<kTiles, 0>(b, b_behind), fetch<4>(ahead);
-    Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
-    if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
-    fetch<5>(ahead);
-  }
-
- private:
-  // All products of what is loaded, and a part of a, or of b, for those that follow.
-  template <int kTiles, std::size_t kPart>
-  static HWY_INLINE void multiply_by_rows(const float* a, const float* below) {
-    Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>(), load<4, kPart>(a);
-    if constexpr (kTiles == 2)
-      Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>(), load<5, kPart>(below);
-  }
-  template <int kTiles, std::size_t kPart>
-  static HWY_INLINE void multiply_by_columns(const float* b, const float* behind) {
-    Tiles::multiply_add<0, 4, 6>();
-    if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>();
-    load<6, kPart>(b), Tiles::multiply_add<1, 4, 7>();
-    if constexpr (kTiles == 2) Tiles::multiply_add<3, 5, 7>();
-    load<7, kPart>(behind);
-  }
-  template <int kTile, std::size_t kPart>
-  static HWY_INLINE void load(const float* step) {
-    Tiles::load<kTile>(step + kPart * split_tile_floats, tile_floats * sizeof(float));
-  }
-  template <std::size_t kTurn>
-  static HWY_INLINE void fetch(const float* ahead) {
-    for (std::size_t i = kTurn * lines_a_turn; i < (kTurn + 1) * lines_a_turn; ++i)
-      __builtin_prefetch(ahead + i * line_floats, 0, 2);
-  }
-};
-
-}  // namespace
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-#endif
-
-#endif
-
 #include <hwy/highway.h>
 
 #if SOMA_HAS_BF16_TILES
@@ -20575,7 +20561,7 @@ class TileKernel {
   static constexpr std::size_t row_floats = kParts * tile_lines * tile_floats;
   static constexpr std::size_t column_floats = kParts * tile_floats * tile_floats;
   // Of what comes next, in a step.
-  static constexpr std::size_t fetched_floats = splits ? SplitStep::fetched_floats : row_floats;
+  static constexpr std::size_t fetched_floats = splits ? 18 * line_floats : row_floats;
   static constexpr std::size_t depth = tile_steps;
   static constexpr bool reads_rows = !splits, exits = false, keeps_rows = !splits;
   static constexpr std::size_t packed_rows = splits ? split_packed_rows : tile_packed_rows;
@@ -20710,9 +20696,9 @@ class TileKernel {
     std::size_t i = steps.first;
     if constexpr (splits) {
       for (; i < steps.end; ++i)
-        SplitStep::run<kTiles>(a.first + i * row_floats, a.first + (steps.all + i) * row_floats,
-                               b + i * column_floats, b + (steps.all + i) * column_floats,
-                               ahead + i * fetched_floats);
+        SplitStep<kTiles, 2>{a.first + i * row_floats, a.first + (steps.all + i) * row_floats,
+                             b + i * column_floats, b + (steps.all + i) * column_floats}
+            .run(FetchAhead{ahead + i * fetched_floats});
     } else {
       for (; i < (std::min)(near.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
       for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
@@ -20722,6 +20708,15 @@ class TileKernel {
     // Tile registers cannot add.
     join<kTiles>(path);
   }
+  // What comes next, to the second-level cache.
+  struct FetchAhead {
+    const float* ahead;
+    HWY_INLINE void operator()(std::size_t turn) const {
+      constexpr std::size_t floats = fetched_floats / SplitStep<2, 2>::turns;
+      for (std::size_t i = 0; i < floats; i += line_floats)
+        __builtin_prefetch(ahead + turn * floats + i, 0, 2);
+    }
+  };
   // Of a, kNear tiles stay near.
   template <int kTiles, int kNear>
   static HWY_INLINE void step(std::size_t number, std::size_t all, const RowTiles& a,

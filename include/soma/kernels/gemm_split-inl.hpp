@@ -29,53 +29,54 @@ namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
 
-class SplitStep {
-  static constexpr std::size_t turns = 6, lines_a_turn = 3;
+// Two tiles of rows, or one, and of columns, or one: sums are in registers 0 and 1, and below those
+// in 2 and 3. Where operands have changed sides (kSwapped), parts of rows take those turns that
+// parts of columns have otherwise, so that the order of products is the same.
+template <int kRows, int kColumns, bool kSwapped = false>
+struct SplitStep {
+  static constexpr std::size_t turns = 6;
 
- public:
-  // That are fetched from `ahead` on meanwhile, to the second-level cache.
-  static constexpr std::size_t fetched_floats = turns * lines_a_turn * line_floats;
+  // A step of each panel: three tiles.
+  const float *upper, *lower, *left, *right;
 
-  // Sums in tile registers 0 and 1, and below them 2 and 3; a step of the panels of a block.
-  template <int kTiles>
-  static HWY_INLINE void run(const float* a, const float* a_below, const float* b,
-                             const float* b_behind, const float* ahead) {
-    load<4, 2>(a), load<6, 0>(b), load<7, 0>(b_behind);
-    if constexpr (kTiles == 2) load<5, 2>(a_below);
-    multiply_by_rows<kTiles, 1>(a, a_below), fetch<0>(ahead);
-    multiply_by_columns<kTiles, 1>(b, b_behind), fetch<1>(ahead);
-    multiply_by_rows<kTiles, 0>(a, a_below), fetch<2>(ahead);
-    multiply_by_columns<kTiles, 2>(b, b_behind), fetch<3>(ahead);
-    multiply_by_columns<kTiles, 0>(b, b_behind), fetch<4>(ahead);
-    Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
-    if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
-    fetch<5>(ahead);
+  // Calls between(turn), which has to be in line, behind the products of each pair of parts.
+  template <class Between>
+  HWY_INLINE void run(const Between& between) const {
+    constexpr std::size_t row_part = kSwapped ? 0 : 2, column_part = kSwapped ? 2 : 0;
+    load<4, row_part>(upper), load<6, column_part>(left);
+    load<7, column_part>(right), load<5, row_part>(lower);
+    multiply_before<kSwapped, 1>(), between(0);
+    multiply_before<!kSwapped, 1>(), between(1);
+    multiply_before<kSwapped, 0>(), between(2);
+    multiply_before<!kSwapped, 2>(), between(3);
+    multiply_before<!kSwapped, 0>(), between(4);
+    add<0, 4, 6>(), add<1, 4, 7>(), add<2, 5, 6>(), add<3, 5, 7>(), between(5);
   }
 
  private:
-  // All products of what is loaded, and a part of a, or of b, for those that follow.
-  template <int kTiles, std::size_t kPart>
-  static HWY_INLINE void multiply_by_rows(const float* a, const float* below) {
-    Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>(), load<4, kPart>(a);
-    if constexpr (kTiles == 2)
-      Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>(), load<5, kPart>(below);
+  // All products of what is loaded; those that follow have another part of rows, or of columns.
+  template <bool kOfColumns, std::size_t kPart>
+  HWY_INLINE void multiply_before() const {
+    if constexpr (kOfColumns) {
+      add<0, 4, 6>(), add<2, 5, 6>(), load<6, kPart>(left);
+      add<1, 4, 7>(), add<3, 5, 7>(), load<7, kPart>(right);
+    } else {
+      add<0, 4, 6>(), add<1, 4, 7>(), load<4, kPart>(upper);
+      add<2, 5, 6>(), add<3, 5, 7>(), load<5, kPart>(lower);
+    }
   }
-  template <int kTiles, std::size_t kPart>
-  static HWY_INLINE void multiply_by_columns(const float* b, const float* behind) {
-    Tiles::multiply_add<0, 4, 6>();
-    if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>();
-    load<6, kPart>(b), Tiles::multiply_add<1, 4, 7>();
-    if constexpr (kTiles == 2) Tiles::multiply_add<3, 5, 7>();
-    load<7, kPart>(behind);
+  // Of tiles that are there.
+  static constexpr bool has(int tile) {
+    return (tile != 5 || kRows == 2) && (tile != 7 || kColumns == 2);
   }
   template <int kTile, std::size_t kPart>
   static HWY_INLINE void load(const float* step) {
-    Tiles::load<kTile>(step + kPart * split_tile_floats, tile_floats * sizeof(float));
+    if constexpr (has(kTile))
+      Tiles::load<kTile>(step + kPart * split_tile_floats, tile_floats * sizeof(float));
   }
-  template <std::size_t kTurn>
-  static HWY_INLINE void fetch(const float* ahead) {
-    for (std::size_t i = kTurn * lines_a_turn; i < (kTurn + 1) * lines_a_turn; ++i)
-      __builtin_prefetch(ahead + i * line_floats, 0, 2);
+  template <int kSums, int kRow, int kColumn>
+  static HWY_INLINE void add() {
+    if constexpr (has(kRow) && has(kColumn)) Tiles::multiply_add<kSums, kRow, kColumn>();
   }
 };
 

@@ -13,6 +13,7 @@
 #include <soma/base/config.hpp>
 #include <soma/kernels/gemm_lines-inl.hpp>
 #include <soma/kernels/gemm_narrow_parts-inl.hpp>
+#include <soma/kernels/gemm_split-inl.hpp>
 #include <soma/kernels/pack_split-inl.hpp>
 #include <soma/simd/bf16_tiles-inl.hpp>
 
@@ -21,6 +22,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 #if SOMA_HAS_BF16_TILES
@@ -113,6 +115,26 @@ class SplitBlocks {
     }
   }
 
+  // A share of the next step's columns, of which none reaches across the border between tiles.
+  // Others are fetched.
+  struct SplitNext {
+    const Lines& next;
+    const float* fetched;
+    float* to;
+    bool whole;
+
+    HWY_INLINE void operator()(std::size_t turn) const {
+      constexpr std::size_t shares[] = {0, 6, 12, 16, 22, 28, columns};
+      static_assert(std::size(shares) == SplitStep<2, 2>::turns + 1);
+      if (!whole) return;
+      split_some(next, shares[turn], shares[turn + 1], to);
+      for (std::size_t i = shares[turn]; i < shares[turn + 1]; ++i) {
+        hwy::Prefetch(fetched + i * next.stride);
+        hwy::Prefetch(fetched + i * next.stride + line_floats);
+      }
+    }
+  };
+
   // The first step of the lines is split, and at the end that of those that come after them.
   template <int kTiles>
   HWY_NOINLINE HWY_MAYBE_UNUSED void run(const Lines& lines, const Lines& after, const float* a,
@@ -135,26 +157,8 @@ class SplitBlocks {
       const float* const fetched = step + tile_steps + ahead < lines.steps
                                        ? lines.first + step + tile_steps + ahead
                                        : after.first + step % ahead;
-      const auto meanwhile = [&](std::size_t first, std::size_t end) HWY_ATTR {
-        if (!whole) return;
-        split_some(next, first, end, other_);
-        for (std::size_t i = first; i < end; ++i) {
-          hwy::Prefetch(fetched + i * lines.stride);
-          hwy::Prefetch(fetched + i * lines.stride + line_floats);
-        }
-      };
-      load_rows<kTiles, 2>(a, right), load_columns<0>(), multiply_add<kTiles>();
-      meanwhile(0, 6);
-      load_rows<kTiles, 1>(a, right), multiply_add<kTiles>();
-      meanwhile(6, 12);
-      load_columns<1>(), multiply_add<kTiles>();
-      meanwhile(12, 16);
-      load_rows<kTiles, 0>(a, right), multiply_add<kTiles>();
-      meanwhile(16, 22);
-      load_columns<2>(), multiply_add<kTiles>();
-      meanwhile(22, 28);
-      load_columns<0>(), multiply_add<kTiles>();
-      meanwhile(28, 32);
+      SplitStep<2, kTiles, true>{split_, split_ + split_step_floats, a, right}.run(
+          SplitNext{next, fetched, other_, whole});
       a += split_step_floats;
       right += kTiles == 2 ? split_step_floats : 0;
       std::swap(split_, other_);
@@ -163,23 +167,6 @@ class SplitBlocks {
     if constexpr (kTiles == 2)
       Tiles::store<1>(to + tile_floats, bytes),
           Tiles::store<3>(to + tile_lines * micro_columns + tile_floats, bytes);
-  }
-
-  static constexpr std::size_t line_bytes = tile_floats * sizeof(float);
-  template <int kTiles, std::size_t kPart>
-  static HWY_INLINE void load_rows(const float* a, const float* right) {
-    Tiles::load<6>(a + kPart * split_tile_floats, line_bytes);
-    if constexpr (kTiles == 2) Tiles::load<7>(right + kPart * split_tile_floats, line_bytes);
-  }
-  template <std::size_t kPart>
-  HWY_INLINE void load_columns() const {
-    Tiles::load<4>(split_ + kPart * split_tile_floats, line_bytes);
-    Tiles::load<5>(split_ + split_step_floats + kPart * split_tile_floats, line_bytes);
-  }
-  template <int kTiles>
-  static HWY_INLINE void multiply_add() {
-    Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<2, 5, 6>();
-    if constexpr (kTiles == 2) Tiles::multiply_add<1, 4, 7>(), Tiles::multiply_add<3, 5, 7>();
   }
 
   ColumnLines b_;

@@ -63,7 +63,7 @@ class TileKernel {
   static constexpr std::size_t row_floats = kParts * tile_lines * tile_floats;
   static constexpr std::size_t column_floats = kParts * tile_floats * tile_floats;
   // Of what comes next, in a step.
-  static constexpr std::size_t fetched_floats = splits ? SplitStep::fetched_floats : row_floats;
+  static constexpr std::size_t fetched_floats = splits ? 18 * line_floats : row_floats;
   static constexpr std::size_t depth = tile_steps;
   static constexpr bool reads_rows = !splits, exits = false, keeps_rows = !splits;
   static constexpr std::size_t packed_rows = splits ? split_packed_rows : tile_packed_rows;
@@ -198,9 +198,9 @@ class TileKernel {
     std::size_t i = steps.first;
     if constexpr (splits) {
       for (; i < steps.end; ++i)
-        SplitStep::run<kTiles>(a.first + i * row_floats, a.first + (steps.all + i) * row_floats,
-                               b + i * column_floats, b + (steps.all + i) * column_floats,
-                               ahead + i * fetched_floats);
+        SplitStep<kTiles, 2>{a.first + i * row_floats, a.first + (steps.all + i) * row_floats,
+                             b + i * column_floats, b + (steps.all + i) * column_floats}
+            .run(FetchAhead{ahead + i * fetched_floats});
     } else {
       for (; i < (std::min)(near.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
       for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
@@ -210,6 +210,15 @@ class TileKernel {
     // Tile registers cannot add.
     join<kTiles>(path);
   }
+  // What comes next, to the second-level cache.
+  struct FetchAhead {
+    const float* ahead;
+    HWY_INLINE void operator()(std::size_t turn) const {
+      constexpr std::size_t floats = fetched_floats / SplitStep<2, 2>::turns;
+      for (std::size_t i = 0; i < floats; i += line_floats)
+        __builtin_prefetch(ahead + turn * floats + i, 0, 2);
+    }
+  };
   // Of a, kNear tiles stay near.
   template <int kTiles, int kNear>
   static HWY_INLINE void step(std::size_t number, std::size_t all, const RowTiles& a,
