@@ -8,8 +8,8 @@ cases of full length are run.
 
 Columns: the ratio (above 1: the first is faster), GFLOP/s of useful work or milliseconds of both, the first one's share of
 the fp32 multiply-add rate measured in the same alternation (of the bf16 instruction where products of bf16 use one; fp32 by
-tiles may exceed 1), its peak resident memory as a share of the other's, and in GiB. --epoch: a whole epoch of fine-tuning a pretrained model instead, as the
-share of PyTorch's time that soma takes.
+tiles may exceed 1), its peak resident memory as a share of the other's, and in GiB. --epoch: a whole epoch of fine-tuning a
+pretrained model instead, as the share of PyTorch's time that soma takes.
 """
 
 import argparse

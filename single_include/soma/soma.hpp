@@ -18779,6 +18779,34 @@ class Tiles {
   }
 };
 
+// Sums of a block: tiles 0 and 1, and below them 2 and 3, of which there are kRows x kColumns. In
+// memory rows lie `stride` floats apart.
+template <int kRows, int kColumns>
+struct SumTiles {
+  static HWY_INLINE void clear() {
+    Tiles::clear<0>();
+    if constexpr (kColumns == 2) Tiles::clear<1>();
+    if constexpr (kRows == 2) Tiles::clear<2>();
+    if constexpr (kRows == 2 && kColumns == 2) Tiles::clear<3>();
+  }
+  static HWY_INLINE void load(const float* from, std::size_t stride) {
+    const std::size_t bytes = stride * sizeof(float);
+    const float* const below = from + tile_lines * stride;
+    Tiles::load<0>(from, bytes);
+    if constexpr (kColumns == 2) Tiles::load<1>(from + tile_floats, bytes);
+    if constexpr (kRows == 2) Tiles::load<2>(below, bytes);
+    if constexpr (kRows == 2 && kColumns == 2) Tiles::load<3>(below + tile_floats, bytes);
+  }
+  static HWY_INLINE void store(float* to, std::size_t stride) {
+    const std::size_t bytes = stride * sizeof(float);
+    float* const below = to + tile_lines * stride;
+    Tiles::store<0>(to, bytes);
+    if constexpr (kColumns == 2) Tiles::store<1>(to + tile_floats, bytes);
+    if constexpr (kRows == 2) Tiles::store<2>(below, bytes);
+    if constexpr (kRows == 2 && kColumns == 2) Tiles::store<3>(below + tile_floats, bytes);
+  }
+};
+
 }  // namespace
 
 }  // namespace HWY_NAMESPACE
@@ -19795,15 +19823,12 @@ class SplitBlocks {
   template <int kTiles>
   HWY_NOINLINE HWY_MAYBE_UNUSED void run(const Lines& lines, const Lines& after, const float* a,
                                          const float* right, bool fresh, float* to) {
-    constexpr std::size_t bytes = micro_columns * sizeof(float);
+    using Sums = SumTiles<2, kTiles>;
     constexpr std::size_t ahead = 4 * tile_steps;
-    Tiles::clear<0>(), Tiles::clear<1>(), Tiles::clear<2>(), Tiles::clear<3>();
-    if (!fresh) {
-      Tiles::load<0>(to, bytes), Tiles::load<2>(to + tile_lines * micro_columns, bytes);
-      if constexpr (kTiles == 2)
-        Tiles::load<1>(to + tile_floats, bytes),
-            Tiles::load<3>(to + tile_lines * micro_columns + tile_floats, bytes);
-    }
+    if (fresh)
+      Sums::clear();
+    else
+      Sums::load(to, micro_columns);
     for (std::size_t step = 0; step < lines.steps; step += tile_steps) {
       const bool last = step + tile_steps >= lines.steps;
       const std::size_t left = last ? after.steps : lines.steps - step - tile_steps;
@@ -19819,10 +19844,7 @@ class SplitBlocks {
       right += kTiles == 2 ? split_step_floats : 0;
       std::swap(split_, other_);
     }
-    Tiles::store<0>(to, bytes), Tiles::store<2>(to + tile_lines * micro_columns, bytes);
-    if constexpr (kTiles == 2)
-      Tiles::store<1>(to + tile_floats, bytes),
-          Tiles::store<3>(to + tile_lines * micro_columns + tile_floats, bytes);
+    Sums::store(to, micro_columns);
   }
 
   ColumnLines b_;
@@ -20690,9 +20712,9 @@ class TileKernel {
                                                 [[maybe_unused]] const float* ahead,
                                                 const SumPath& path) {
     if (path.fresh)
-      clear<kTiles>();
+      SumTiles<kTiles, 2>::clear();
     else
-      load<kTiles>(path.sums, path.stride);
+      SumTiles<kTiles, 2>::load(path.sums, path.stride);
     std::size_t i = steps.first;
     if constexpr (splits) {
       for (; i < steps.end; ++i)
@@ -20704,7 +20726,7 @@ class TileKernel {
       for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
       for (; i < steps.end; ++i) step<kTiles, 0>(i, steps.all, a, b);
     }
-    store<kTiles>(path.sums, path.stride);
+    SumTiles<kTiles, 2>::store(path.sums, path.stride);
     // Tile registers cannot add.
     join<kTiles>(path);
   }
@@ -20787,30 +20809,6 @@ class TileKernel {
       }
       hn::StoreU(left, d, to);
       hn::StoreU(right, d, to + float_lanes);
-    }
-  }
-
-  template <int kTiles>
-  static HWY_INLINE void clear() {
-    Tiles::clear<0>(), Tiles::clear<1>();
-    if constexpr (kTiles == 2) Tiles::clear<2>(), Tiles::clear<3>();
-  }
-  template <int kTiles>
-  static HWY_INLINE void load(const float* from, std::size_t stride) {
-    const std::size_t bytes = stride * sizeof(float);
-    Tiles::load<0>(from, bytes), Tiles::load<1>(from + tile_floats, bytes);
-    if constexpr (kTiles == 2) {
-      from += tile_lines * stride;
-      Tiles::load<2>(from, bytes), Tiles::load<3>(from + tile_floats, bytes);
-    }
-  }
-  template <int kTiles>
-  static HWY_INLINE void store(float* to, std::size_t stride) {
-    const std::size_t bytes = stride * sizeof(float);
-    Tiles::store<0>(to, bytes), Tiles::store<1>(to + tile_floats, bytes);
-    if constexpr (kTiles == 2) {
-      to += tile_lines * stride;
-      Tiles::store<2>(to, bytes), Tiles::store<3>(to + tile_floats, bytes);
     }
   }
 

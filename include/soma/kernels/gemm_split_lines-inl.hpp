@@ -139,15 +139,12 @@ class SplitBlocks {
   template <int kTiles>
   HWY_NOINLINE HWY_MAYBE_UNUSED void run(const Lines& lines, const Lines& after, const float* a,
                                          const float* right, bool fresh, float* to) {
-    constexpr std::size_t bytes = micro_columns * sizeof(float);
+    using Sums = SumTiles<2, kTiles>;
     constexpr std::size_t ahead = 4 * tile_steps;
-    Tiles::clear<0>(), Tiles::clear<1>(), Tiles::clear<2>(), Tiles::clear<3>();
-    if (!fresh) {
-      Tiles::load<0>(to, bytes), Tiles::load<2>(to + tile_lines * micro_columns, bytes);
-      if constexpr (kTiles == 2)
-        Tiles::load<1>(to + tile_floats, bytes),
-            Tiles::load<3>(to + tile_lines * micro_columns + tile_floats, bytes);
-    }
+    if (fresh)
+      Sums::clear();
+    else
+      Sums::load(to, micro_columns);
     for (std::size_t step = 0; step < lines.steps; step += tile_steps) {
       const bool last = step + tile_steps >= lines.steps;
       const std::size_t left = last ? after.steps : lines.steps - step - tile_steps;
@@ -163,10 +160,7 @@ class SplitBlocks {
       right += kTiles == 2 ? split_step_floats : 0;
       std::swap(split_, other_);
     }
-    Tiles::store<0>(to, bytes), Tiles::store<2>(to + tile_lines * micro_columns, bytes);
-    if constexpr (kTiles == 2)
-      Tiles::store<1>(to + tile_floats, bytes),
-          Tiles::store<3>(to + tile_lines * micro_columns + tile_floats, bytes);
+    Sums::store(to, micro_columns);
   }
 
   ColumnLines b_;

@@ -192,9 +192,9 @@ class TileKernel {
                                                 [[maybe_unused]] const float* ahead,
                                                 const SumPath& path) {
     if (path.fresh)
-      clear<kTiles>();
+      SumTiles<kTiles, 2>::clear();
     else
-      load<kTiles>(path.sums, path.stride);
+      SumTiles<kTiles, 2>::load(path.sums, path.stride);
     std::size_t i = steps.first;
     if constexpr (splits) {
       for (; i < steps.end; ++i)
@@ -206,7 +206,7 @@ class TileKernel {
       for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
       for (; i < steps.end; ++i) step<kTiles, 0>(i, steps.all, a, b);
     }
-    store<kTiles>(path.sums, path.stride);
+    SumTiles<kTiles, 2>::store(path.sums, path.stride);
     // Tile registers cannot add.
     join<kTiles>(path);
   }
@@ -289,30 +289,6 @@ class TileKernel {
       }
       hn::StoreU(left, d, to);
       hn::StoreU(right, d, to + float_lanes);
-    }
-  }
-
-  template <int kTiles>
-  static HWY_INLINE void clear() {
-    Tiles::clear<0>(), Tiles::clear<1>();
-    if constexpr (kTiles == 2) Tiles::clear<2>(), Tiles::clear<3>();
-  }
-  template <int kTiles>
-  static HWY_INLINE void load(const float* from, std::size_t stride) {
-    const std::size_t bytes = stride * sizeof(float);
-    Tiles::load<0>(from, bytes), Tiles::load<1>(from + tile_floats, bytes);
-    if constexpr (kTiles == 2) {
-      from += tile_lines * stride;
-      Tiles::load<2>(from, bytes), Tiles::load<3>(from + tile_floats, bytes);
-    }
-  }
-  template <int kTiles>
-  static HWY_INLINE void store(float* to, std::size_t stride) {
-    const std::size_t bytes = stride * sizeof(float);
-    Tiles::store<0>(to, bytes), Tiles::store<1>(to + tile_floats, bytes);
-    if constexpr (kTiles == 2) {
-      to += tile_lines * stride;
-      Tiles::store<2>(to, bytes), Tiles::store<3>(to + tile_floats, bytes);
     }
   }
 

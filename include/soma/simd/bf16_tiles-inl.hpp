@@ -91,6 +91,34 @@ class Tiles {
   }
 };
 
+// Sums of a block: tiles 0 and 1, and below them 2 and 3, of which there are kRows x kColumns. In
+// memory rows lie `stride` floats apart.
+template <int kRows, int kColumns>
+struct SumTiles {
+  static HWY_INLINE void clear() {
+    Tiles::clear<0>();
+    if constexpr (kColumns == 2) Tiles::clear<1>();
+    if constexpr (kRows == 2) Tiles::clear<2>();
+    if constexpr (kRows == 2 && kColumns == 2) Tiles::clear<3>();
+  }
+  static HWY_INLINE void load(const float* from, std::size_t stride) {
+    const std::size_t bytes = stride * sizeof(float);
+    const float* const below = from + tile_lines * stride;
+    Tiles::load<0>(from, bytes);
+    if constexpr (kColumns == 2) Tiles::load<1>(from + tile_floats, bytes);
+    if constexpr (kRows == 2) Tiles::load<2>(below, bytes);
+    if constexpr (kRows == 2 && kColumns == 2) Tiles::load<3>(below + tile_floats, bytes);
+  }
+  static HWY_INLINE void store(float* to, std::size_t stride) {
+    const std::size_t bytes = stride * sizeof(float);
+    float* const below = to + tile_lines * stride;
+    Tiles::store<0>(to, bytes);
+    if constexpr (kColumns == 2) Tiles::store<1>(to + tile_floats, bytes);
+    if constexpr (kRows == 2) Tiles::store<2>(below, bytes);
+    if constexpr (kRows == 2 && kColumns == 2) Tiles::store<3>(below + tile_floats, bytes);
+  }
+};
+
 }  // namespace
 
 }  // namespace HWY_NAMESPACE
