@@ -16078,24 +16078,14 @@ struct Bf16Exit {
     (write_row(i < rows, sums[2 * i], sums[2 * i + 1], to + i * row_bytes), ...);
   }
 
-  // The same for dot products in memory, as write() has them; rows up to a multiple of eight are
-  // read. Half of the instructions, and whole lines: products by tiles 1.09 to 1.15 times as fast.
-  HWY_NOINLINE HWY_MAYBE_UNUSED void write_products(std::size_t row, std::size_t rows,
-                                                    std::size_t column, const float* sums) const {
-    for (std::size_t i = 0; i < rows; i += rows_together, sums += rows_together * micro_columns)
-      write_products(std::make_index_sequence<2 * rows_together>(), row + i, rows - i, column,
-                     sums);
+  // A row of dot products, in whole lines and half of the instructions of write().
+  HWY_INLINE void write_products(std::size_t row, std::size_t column, FloatVector first,
+                                 FloatVector second) const {
+    FloatVector sums[] = {first, second};
+    write(std::index_sequence<0>(), sums, true, row, 1, column);
   }
 
  private:
-  static constexpr std::size_t rows_together = 8;
-
-  template <std::size_t... i>
-  HWY_INLINE void write_products(std::index_sequence<i...>, std::size_t row, std::size_t rows,
-                                 std::size_t column, const float* from) const {
-    FloatVector sums[] = {hn::Load(Floats(), from + i * float_lanes)...};
-    write(std::make_index_sequence<rows_together>(), sums, true, row, rows, column);
-  }
   HWY_INLINE void write_row(bool present, FloatVector first, FloatVector second,
                             std::byte* to) const {
     if (!present) return;
@@ -18789,6 +18779,13 @@ struct SumTiles {
     if constexpr (kRows == 2) Tiles::clear<2>();
     if constexpr (kRows == 2 && kColumns == 2) Tiles::clear<3>();
   }
+  // One of them is stored and cleared.
+  template <int kTile>
+  static HWY_INLINE void exchange(float* to, std::size_t stride) {
+    Tiles::store<kTile>(to + kTile / 2 * tile_lines * stride + kTile % 2 * tile_floats,
+                        stride * sizeof(float));
+    Tiles::clear<kTile>();
+  }
   static HWY_INLINE void load(const float* from, std::size_t stride) {
     const std::size_t bytes = stride * sizeof(float);
     const float* const below = from + tile_lines * stride;
@@ -20030,9 +20027,9 @@ HWY_AFTER_NAMESPACE();
 // a panel has row_floats or column_floats. Each segment begins with a step of its own, behind those
 // of the segment before it, so that all are one stream from memory. One run() makes a block of c
 // with up to most_rows rows, as does run_rows() where a Kernel `reads_rows`, from rows of a where
-// they lie. Where it `exits`, a run may end in an Exit (ExitPath); else sums leave() for it behind
-// the run. Where it `keeps_rows`, those of a block stay near while columns pass, else columns while
-// rows do.
+// they lie. Where it `exits`, a run may end in an Exit (ExitPath); else an Exit writes sums behind
+// the run. Sums may leave a run late, until finish(). Where a Kernel `keeps_rows`, those of a block
+// stay near while columns pass, else columns while rows do.
 
 #if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
@@ -20147,8 +20144,8 @@ class PackedPanels {
   }
 
   // Sums on their path, block by block.
-  static void multiply(const Rows& rows, const Lines& columns, const PackedSteps& steps,
-                       const float* b, const SumPath& path) {
+  void multiply(const Rows& rows, const Lines& columns, const PackedSteps& steps, const float* b,
+                const SumPath& path) {
     for_blocks(rows.count, columns, [&](const Block& block) {
       const bool last = block.row + most_rows >= rows.count;
       fetch_sums<most_rows>(path, Kernel::keeps_rows ? block.at(path) + micro_columns
@@ -20156,24 +20153,25 @@ class PackedPanels {
                                                      : block.at(path) + most_rows * path.stride);
       sum_block(block, steps, rows, b, path.behind(block.at(path)));
     });
+    kernel_.finish();
   }
 
   // Sums through an exit (Bf16Exit), block by block: they never leave the first-level cache, or the
   // registers.
   template <class Exit>
-  static void multiply_out(const Rows& rows, const Lines& columns, const PackedSteps& steps,
-                           const float* b, const Exit& exit) {
+  void multiply_out(const Rows& rows, const Lines& columns, const PackedSteps& steps,
+                    const float* b, const Exit& exit) {
     for_blocks(rows.count, columns, [&](const Block& block) {
       const std::size_t count = (std::min)(most_rows, rows.count - block.row);
       if constexpr (Kernel::exits) {
-        exit.fetch(block.row, count, block.column);
         sum_block(block, steps, rows, b, ExitPath<Exit>{&exit, block.row, count, block.column});
       } else {
         alignas(64) float sums[block_floats];
         sum_block(block, steps, rows, b, SumPath{sums, micro_columns});
-        Kernel::leave(exit, block.row, count, block.column, sums);
+        exit.write(block.row, count, block.column, sums);
       }
     });
+    kernel_.finish();
   }
 
  private:
@@ -20235,8 +20233,8 @@ class PackedPanels {
   // Meanwhile the next panel of b is fetched, a part by each run of the first rows, and behind it
   // the next rows of a.
   template <class Path>
-  static void sum_block(const Block& block, const PackedSteps& steps, const Rows& rows,
-                        const float* b, const Path& path) {
+  void sum_block(const Block& block, const PackedSteps& steps, const Rows& rows, const float* b,
+                 const Path& path) {
     const std::size_t all = steps.count(Kernel::depth), panel = all * Kernel::row_floats;
     b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, all,
                        Kernel::column_floats);
@@ -20248,15 +20246,15 @@ class PackedPanels {
       if (block.row < rows.lying) {
         const float* const a = rows.place + block.row * rows.stride;
         const float* const ahead = fetched != nullptr ? fetched : a + most_rows * rows.stride;
-        return Kernel::run_rows(steps, a, rows.stride, b, ahead, path);
+        return kernel_.run_rows(steps, a, rows.stride, b, ahead, path);
       }
     const float* const a = rows.packed + panels_floats(block.row - rows.lying, Kernel::panel_rows,
                                                        all, Kernel::row_floats);
-    Kernel::run(rows.count - block.row, steps, a, b, fetched != nullptr ? fetched : a + panel,
+    kernel_.run(rows.count - block.row, steps, a, b, fetched != nullptr ? fetched : a + panel,
                 path);
   }
 
-  [[no_unique_address]] Kernel kernel_{};  // what it keeps while the product lasts
+  [[no_unique_address]] Kernel kernel_;  // what it keeps while the product lasts
 };
 
 }  // namespace
@@ -20548,6 +20546,134 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_GEMM_TILES_INL_HPP
 #endif
 
+// ---- soma/kernels/gemm_tile_sums-inl.hpp
+// The way of sums from tiles. Tile registers can neither add nor round, so sums of a block, or of a
+// segment of it, are stored in the first-level cache, from where they join those of segments that
+// wait for them and leave as bf16 or fp32. That is a row at a time, in the time of the products
+// behind them: a product takes 16 cycles in which nothing else is wanted of the core.
+
+#if defined(SOMA_KERNELS_GEMM_TILE_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_TILE_SUMS_INL_HPP
+#undef SOMA_KERNELS_GEMM_TILE_SUMS_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_TILE_SUMS_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+#if SOMA_HAS_BF16_TILES
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// The sums that left the tiles last, places for them and for those that wait, and what is left to
+// do.
+class TileSums {
+ public:
+  static constexpr std::size_t stride = micro_columns;
+
+  TileSums() {}  // with no value in any place
+
+  // Sums in so many rows at a level of the tree of segments, which are to be stored() before the
+  // next advance(): joined by so many neighbours below them, they go to another level, ...
+  void begin(std::size_t level, std::size_t neighbours, std::size_t rows, std::size_t to) {
+    begin(level, neighbours, rows, {place(to), stride});
+  }
+  // ... along a path that is fresh, ...
+  void begin(std::size_t level, std::size_t neighbours, std::size_t rows, const SumPath& path) {
+    work_ = {0, rows, rows, place(level), neighbours, path};
+  }
+  // ... or through an exit.
+  void begin(std::size_t level, std::size_t neighbours, std::size_t,
+             const ExitPath<Bf16Exit>& path) {
+    work_ = {0, path.rows, path.rows, place(level), neighbours, {nullptr, 0}, path};
+    exit_ = *path.exit;
+  }
+
+  float* stored() { return work_.sums; }
+
+  // So many calls of advance() do all of it. finish() does what is left.
+  void spread(std::size_t calls) {
+    const std::size_t left = work_.rows - work_.row;
+    work_.share = calls == 0 ? left : (left + calls - 1) / calls;
+  }
+  HWY_INLINE void advance() {
+    if (work_.row != work_.rows) leave((std::min)(work_.row + work_.share, work_.rows));
+  }
+  void finish() {
+    if (work_.row != work_.rows) leave(work_.rows);
+  }
+
+ private:
+  // Apart from the 4 KiB of a block: loads would wait for stores to the same place in a page.
+  static constexpr std::size_t apart = 2 * tile_lines * stride + 2 * line_floats;
+
+  float* place(std::size_t level) { return places_ + level * apart; }
+
+  struct Work {
+    std::size_t row, rows, share;  // the next one, all, and those of a call
+    float* sums;
+    std::size_t neighbours;
+    SumPath path;  // with no place where there is an exit
+    ExitPath<Bf16Exit> exit{};
+  };
+
+  struct Row {
+    FloatVector left, right;
+
+    // By so many, the first `distance` floats before a place, the next that much before it.
+    HWY_INLINE void join(const float* place, std::size_t addends, std::size_t distance) {
+      for (; addends != 0; --addends) {
+        place -= distance;
+        left = hn::Add(hn::LoadU(Floats(), place), left);
+        right = hn::Add(hn::LoadU(Floats(), place + float_lanes), right);
+      }
+    }
+  };
+
+  HWY_NOINLINE void leave(std::size_t end) {
+    const Work work = work_;  // which stores might be taken to change
+    work_.row = end;
+    if (work.path.sums == nullptr) {
+      const Bf16Exit exit = exit_;
+      for (std::size_t i = work.row; i < end; ++i) {
+        const Row row = joined(work, i);
+        exit.write_products(work.exit.row + i, work.exit.column, row.left, row.right);
+      }
+      return;
+    }
+    SumPath path = work.path.behind(work.row * work.path.stride);
+    for (std::size_t i = work.row; i < end; ++i, path.sums += path.stride) {
+      Row row = joined(work, i);
+      row.join(path.sums, path.addends, path.addend_distance);
+      hn::StoreU(row.left, Floats(), path.end());
+      hn::StoreU(row.right, Floats(), path.end() + float_lanes);
+    }
+  }
+  static HWY_INLINE Row joined(const Work& work, std::size_t i) {
+    const float* sums = work.sums + i * stride;
+    Row row{hn::Load(Floats(), sums), hn::Load(Floats(), sums + float_lanes)};
+    row.join(sums, work.neighbours, apart);
+    return row;
+  }
+
+  alignas(64) float places_[std::bit_width(PackedSteps::most_segments) * apart];
+  Work work_{};
+  Bf16Exit exit_{};
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
+
 #include <hwy/highway.h>
 
 #if SOMA_HAS_BF16_TILES
@@ -20585,7 +20711,7 @@ class TileKernel {
   // Of what comes next, in a step.
   static constexpr std::size_t fetched_floats = splits ? 18 * line_floats : row_floats;
   static constexpr std::size_t depth = tile_steps;
-  static constexpr bool reads_rows = !splits, exits = false, keeps_rows = !splits;
+  static constexpr bool reads_rows = !splits, exits = true, keeps_rows = !splits;
   static constexpr std::size_t packed_rows = splits ? split_packed_rows : tile_packed_rows;
   // Split columns come from the third-level cache, which takes all rows that are packed together.
   static constexpr std::size_t least_rows = splits ? packed_rows : most_rows;
@@ -20608,14 +20734,6 @@ class TileKernel {
       b.template pack_units<tile_floats, tile_floats>(part, buffer);
   }
 
-  static void leave(const Bf16Exit& exit, std::size_t row, std::size_t rows, std::size_t column,
-                    const float* sums) {
-    if constexpr (splits)
-      exit.write(row, rows, column, sums);
-    else
-      exit.write_products(row, rows, column, sums);
-  }
-
   // Whether rows are read where they lie, so many floats apart: whole cache lines.
   static bool takes_rows(const float* first, std::size_t stride) {
     return reinterpret_cast<std::uintptr_t>(first) % line_bytes == 0 && stride % line_floats == 0;
@@ -20630,19 +20748,26 @@ class TileKernel {
   // has a line more for each row. Others are packed, which is as much work and quicker to read.
   static bool lays(const Source& a, std::size_t, std::size_t) { return a.can_lay() && !a.direct(); }
 
-  // The block of c that begins `rows` rows before the end, as MicroKernel::run() has it.
-  static void run(std::size_t rows, const PackedSteps& steps, const float* a, const float* b,
-                  const float* ahead, const SumPath& path) {
+  // The block of c that begins `rows` rows before the end, as MicroKernel::run() has it. Sums are
+  // on their way until the next run, or finish().
+  template <class Path>
+  void run(std::size_t rows, const PackedSteps& steps, const float* a, const float* b,
+           const float* ahead, const Path& path) {
     const RowTiles tiles{a, steps.count(depth) * row_floats, row_floats, tile_floats, 1};
     if (rows > tile_lines)
       run<2>(steps, tiles, b, ahead, path);
     else
       run<1>(steps, tiles, b, ahead, path);
   }
-  static void run_rows(const PackedSteps& steps, const float* a, std::size_t stride, const float* b,
-                       const float* ahead, const SumPath& path) {
+  template <class Path>
+  void run_rows(const PackedSteps& steps, const float* a, std::size_t stride, const float* b,
+                const float* ahead, const Path& path) {
     run<2>(steps, {a, tile_lines * stride, tile_floats, stride, set_distance(stride)}, b, ahead,
            path);
+  }
+  void finish() {
+    store_late();
+    sums_.finish();
   }
 
  private:
@@ -20680,68 +20805,99 @@ class TileKernel {
     std::size_t first, end, all;
   };
 
-  template <int kTiles>
-  static void run(const PackedSteps& steps, const RowTiles& a, const float* b, const float* ahead,
-                  const SumPath& path) {
+  template <int kTiles, class Path>
+  void run(const PackedSteps& steps, const RowTiles& a, const float* b, const float* ahead,
+           const Path& path) {
     const std::size_t all = steps.count(depth);
-    if (steps.segments == 1)
-      return run<kTiles>({0, all, all}, near_steps(near_tiles, a.set_distance), a, b, ahead, path);
-    const NearSteps near = near_steps(near_tiles_of_segments, a.set_distance);
-    // Apart from the 4 KiB of a block: loads would wait for stores to the same place in a page.
-    constexpr std::size_t apart = most_rows * micro_columns + 2 * line_floats;
-    alignas(64) float waiting[std::bit_width(PackedSteps::most_segments) * apart];
-    float* to = waiting;
-    for (std::size_t i = 0, first = 0;; ++i, to += apart) {
+    if constexpr (std::is_same_v<Path, SumPath>)
+      if (steps.segments == 1 && (!path.fresh || path.addends == 0))
+        return run_along<kTiles>({0, all, all}, a, b, ahead, path);
+    const NearSteps near =
+        near_steps(steps.segments == 1 ? near_tiles : near_tiles_of_segments, a.set_distance);
+    std::size_t level = 0;
+    for (std::size_t i = 0, first = 0; i < steps.segments; ++i, ++level) {
       const std::size_t end = first + steps.count(i, depth);
-      run<kTiles>({first, end, all}, near, a, b, ahead, {to, micro_columns});
+      sum<kTiles>({first, end, all}, near, a, b, ahead);
       first = end;
       // Each trailing one of the segment's number is a neighbour that waits.
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
-      const JoinedSums sums{to, micro_columns, neighbours, apart};
-      to -= neighbours * apart;
-      if (i + 1 == steps.segments) {
-        join<kTiles>(sums, path.sums, path.stride);
-        return join<kTiles>(path);
-      }
-      join<kTiles>(sums, to, micro_columns);
+      const std::size_t at = level;
+      level -= neighbours;
+      if (i + 1 == steps.segments)
+        sums_.begin(at, neighbours, kTiles * tile_lines, path);
+      else
+        sums_.begin(at, neighbours, kTiles * tile_lines, level);
+      late_tiles_ = kTiles;
+      if constexpr (splits) store_late();
     }
   }
+  // Sums that grow where they are.
   template <int kTiles>
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(const StepRange& steps, const NearSteps& near,
-                                                const RowTiles& a, const float* HWY_RESTRICT b,
-                                                [[maybe_unused]] const float* ahead,
-                                                const SumPath& path) {
+  void run_along(const StepRange& steps, const RowTiles& a, const float* b, const float* ahead,
+                 const SumPath& path) {
     if (path.fresh)
       SumTiles<kTiles, 2>::clear();
     else
       SumTiles<kTiles, 2>::load(path.sums, path.stride);
+    add<kTiles>(steps, near_steps(near_tiles, a.set_distance), a, b, ahead);
+    if (path.addends == 0) return SumTiles<kTiles, 2>::store(path.sums, path.stride);
+    sums_.begin(0, 0, kTiles * tile_lines, path);
+    SumTiles<kTiles, 2>::store(sums_.stored(), TileSums::stride);
+    sums_.finish();
+  }
+  // Sums that stay in the tiles. Those before them are stored as their tiles are wanted, and leave
+  // while these grow.
+  template <int kTiles>
+  void sum(StepRange steps, const NearSteps& near, const RowTiles& a, const float* b,
+           const float* ahead) {
+    if (steps.first == steps.end || late_tiles_ != kTiles) store_late();
+    if (late_tiles_ == 0) {
+      SumTiles<kTiles, 2>::clear();
+    } else {
+      step_late<kTiles>(steps.first, near, steps.all, a, b);
+      ++steps.first;
+    }
+    sums_.spread((steps.end - steps.first) * (splits ? SplitStep<kTiles, 2>::turns : 1));
+    add<kTiles>(steps, near, a, b, ahead);
+    sums_.finish();
+  }
+  template <int kTiles>
+  HWY_NOINLINE HWY_MAYBE_UNUSED void add(const StepRange& steps, const NearSteps& near,
+                                         const RowTiles& a, const float* HWY_RESTRICT b,
+                                         [[maybe_unused]] const float* ahead) {
     std::size_t i = steps.first;
     if constexpr (splits) {
       for (; i < steps.end; ++i)
         SplitStep<kTiles, 2>{a.first + i * row_floats, a.first + (steps.all + i) * row_floats,
                              b + i * column_floats, b + (steps.all + i) * column_floats}
-            .run(FetchAhead{ahead + i * fetched_floats});
+            .run(Meanwhile{ahead + i * fetched_floats, sums_});
     } else {
       for (; i < (std::min)(near.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
       for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
       for (; i < steps.end; ++i) step<kTiles, 0>(i, steps.all, a, b);
     }
-    SumTiles<kTiles, 2>::store(path.sums, path.stride);
-    // Tile registers cannot add.
-    join<kTiles>(path);
   }
-  // What comes next, to the second-level cache.
-  struct FetchAhead {
+  void store_late() {
+    if (late_tiles_ == 2)
+      SumTiles<2, 2>::store(sums_.stored(), TileSums::stride);
+    else if (late_tiles_ == 1)
+      SumTiles<1, 2>::store(sums_.stored(), TileSums::stride);
+    late_tiles_ = 0;
+  }
+  // What comes next goes to the second-level cache, and sums leave.
+  struct Meanwhile {
     const float* ahead;
+    TileSums& sums;
     HWY_INLINE void operator()(std::size_t turn) const {
       constexpr std::size_t floats = fetched_floats / SplitStep<2, 2>::turns;
       for (std::size_t i = 0; i < floats; i += line_floats)
         __builtin_prefetch(ahead + turn * floats + i, 0, 2);
+      sums.advance();
     }
   };
   // Of a, kNear tiles stay near.
   template <int kTiles, int kNear>
-  static HWY_INLINE void step(std::size_t number, std::size_t all, const RowTiles& a,
+  static HWY_INLINE void load(std::size_t number, std::size_t all, const RowTiles& a,
                               const float* b) {
     constexpr std::size_t packed_stride = tile_floats * sizeof(float);
     const std::size_t stride = a.stride * sizeof(float);
@@ -20751,8 +20907,34 @@ class TileKernel {
     load_tile<6, false>(b, packed_stride);
     load_tile<7, false>(b + all * column_floats, packed_stride);
     if constexpr (kTiles == 2) load_tile<5, kNear == 2>(rows + a.below, stride);
+  }
+  template <int kTiles, int kNear>
+  HWY_INLINE void step(std::size_t number, std::size_t all, const RowTiles& a, const float* b) {
+    load<kTiles, kNear>(number, all, a, b);
     Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
+    sums_.advance();
     if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
+  }
+  // The first of sums that take the tiles of those before them, each stored as it is wanted: that
+  // takes as long as a product.
+  template <int kTiles>
+  void step_late(std::size_t number, const NearSteps& near, std::size_t all, const RowTiles& a,
+                 const float* b) {
+    using Sums = SumTiles<kTiles, 2>;
+    float* const to = sums_.stored();
+    if (number < near.both)
+      load<kTiles, 2>(number, all, a, b);
+    else if (number < near.upper)
+      load<kTiles, 1>(number, all, a, b);
+    else
+      load<kTiles, 0>(number, all, a, b);
+    Sums::template exchange<0>(to, TileSums::stride), Tiles::multiply_add<0, 4, 6>();
+    Sums::template exchange<1>(to, TileSums::stride), Tiles::multiply_add<1, 4, 7>();
+    if constexpr (kTiles == 2) {
+      Sums::template exchange<2>(to, TileSums::stride), Tiles::multiply_add<2, 5, 6>();
+      Sums::template exchange<3>(to, TileSums::stride), Tiles::multiply_add<3, 5, 7>();
+    }
+    late_tiles_ = 0;
   }
   template <int kTile, bool kStays>
   static HWY_INLINE void load_tile(const float* from, std::size_t bytes) {
@@ -20762,57 +20944,9 @@ class TileKernel {
       Tiles::load_once<kTile>(from, bytes);
   }
 
-  // Sums of a block in memory, rows `stride` floats apart, and others like them that join them one
-  // after another: the first `distance` floats before, the next that much before it.
-  struct JoinedSums {
-    float* sums;
-    std::size_t stride, addends, distance;
-  };
-
-  // The end of a path whose sums are in memory.
-  template <int kTiles>
-  static void join(const SumPath& path) {
-    join<kTiles>({path.sums, path.stride, path.addends, path.addend_distance}, path.end(),
-                 path.stride);
-  }
-  template <int kTiles>
-  static void join(JoinedSums from, float* to, std::size_t to_stride) {
-    constexpr std::size_t rows = kTiles * tile_lines;
-    for (; from.addends > 4; from.addends -= 4, from.sums -= 4 * from.distance)
-      join_some<rows, 4>(from, from.sums - 4 * from.distance, from.stride);
-    switch (from.addends) {
-      case 0:
-        if (from.sums != to) join_some<rows, 0>(from, to, to_stride);
-        return;
-      case 1:
-        return join_some<rows, 1>(from, to, to_stride);
-      case 2:
-        return join_some<rows, 2>(from, to, to_stride);
-      case 3:
-        return join_some<rows, 3>(from, to, to_stride);
-      default:
-        return join_some<rows, 4>(from, to, to_stride);
-    }
-  }
-  template <std::size_t kRows, std::size_t kAddends>
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void join_some(const JoinedSums& from, float* to,
-                                                      std::size_t to_stride) {
-    const Floats d;
-    const float* sums = from.sums;
-    for (std::size_t row = 0; row < kRows; ++row, sums += from.stride, to += to_stride) {
-      FloatVector left = hn::LoadU(d, sums), right = hn::LoadU(d, sums + float_lanes);
-      const float* addend = sums;
-      for (std::size_t i = 0; i < kAddends; ++i) {
-        addend -= from.distance;
-        left = hn::Add(hn::LoadU(d, addend), left);
-        right = hn::Add(hn::LoadU(d, addend + float_lanes), right);
-      }
-      hn::StoreU(left, d, to);
-      hn::StoreU(right, d, to + float_lanes);
-    }
-  }
-
   Tiles registers_;
+  TileSums sums_;
+  int late_tiles_ = 0;  // of rows, that still hold the sums that leave next
 };
 
 }  // namespace
@@ -20859,17 +20993,16 @@ struct VectorKernel {
   template <class Path>
   static HWY_INLINE void run(std::size_t, const PackedSteps& steps, const float* a, const float* b,
                              const float* ahead, const Path& path) {
+    fetch(path);
     MicroKernel<Products>::run(steps, {a, ahead}, b, path);
   }
   template <class Path>
   static HWY_INLINE void run_rows(const PackedSteps& steps, const float* a, std::size_t stride,
                                   const float* b, const float* ahead, const Path& path) {
+    fetch(path);
     MicroKernel<Products, RowsBeforePanel>::run(steps, {a, stride, ahead}, b, path);
   }
-  static void leave(const Bf16Exit& exit, std::size_t row, std::size_t rows, std::size_t column,
-                    const float* sums) {
-    exit.write(row, rows, column, sums);
-  }
+  void finish() const {}
 
   // Whether rows of a block, so many floats apart, lie in more than one set of the first-level
   // cache. Fourteen in one push each other out: 0.83 to 0.98 times the speed of packed ones.
@@ -20891,6 +21024,12 @@ struct VectorKernel {
  private:
   // Numbers that lie so far apart share a set of the first-level cache: 64 sets of 64 bytes.
   static constexpr std::size_t way_bytes = 4096;
+
+  static HWY_INLINE void fetch(const SumPath&) {}
+  template <class Exit>
+  static HWY_INLINE void fetch(const ExitPath<Exit>& path) {
+    path.exit->fetch(path.row, path.rows, path.column);
+  }
 };
 
 template <class Panels>
@@ -21147,7 +21286,7 @@ class Gemm {
         const std::size_t columns = (std::min)(slab, tile.columns - column);
         const typename Panels::Lines lines{shared.first + column, columns, packed};
         if (leave_by_blocks(columns)) {
-          Panels::multiply_out(a, lines, steps, b,
+          panels_.multiply_out(a, lines, steps, b,
                                evictor_.exit(tile.row + row, tile.column + column));
           continue;
         }
@@ -21161,7 +21300,7 @@ class Gemm {
         }
         for (std::size_t first = 0; first < rows; first += Panels::swept_rows) {
           const typename Panels::Rows swept = Panels::swept(a, first, steps);
-          Panels::multiply(swept, lines, steps, b, part);
+          panels_.multiply(swept, lines, steps, b, part);
           if (final)
             finish(
                 {tile.row + row + first, tile.column + column, swept.count, columns, part.stride},
@@ -21180,7 +21319,7 @@ class Gemm {
   GemmWorkspace workspace_;
   Buffer* buffer_;
   Evictor evictor_;
-  [[no_unique_address]] Panels panels_{};
+  [[no_unique_address]] Panels panels_;
 };
 
 }  // namespace

@@ -247,7 +247,7 @@ std::size_t check_bf16_result(const Context& context, Bf16Products products,
 // than is packed at once, few rows, scales; infinities and NaN of two kinds.
 std::vector<Product> products_of_narrow_results() {
   std::vector<Product> all;
-  for (const std::size_t m : {1u, 14u, 61u, 130u})
+  for (const std::size_t m : {1u, 14u, 45u, 61u, 130u})
     for (const std::size_t n : {31u, 32u, 96u, 544u})
       all.push_back(random_product(m, n, 40, {}, Layout::contiguous, Layout::transposed,
                                    DType::bf16, DType::bf16));

@@ -7,9 +7,9 @@
 // a panel has row_floats or column_floats. Each segment begins with a step of its own, behind those
 // of the segment before it, so that all are one stream from memory. One run() makes a block of c
 // with up to most_rows rows, as does run_rows() where a Kernel `reads_rows`, from rows of a where
-// they lie. Where it `exits`, a run may end in an Exit (ExitPath); else sums leave() for it behind
-// the run. Where it `keeps_rows`, those of a block stay near while columns pass, else columns while
-// rows do.
+// they lie. Where it `exits`, a run may end in an Exit (ExitPath); else an Exit writes sums behind
+// the run. Sums may leave a run late, until finish(). Where a Kernel `keeps_rows`, those of a block
+// stay near while columns pass, else columns while rows do.
 
 #if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
@@ -133,8 +133,8 @@ class PackedPanels {
   }
 
   // Sums on their path, block by block.
-  static void multiply(const Rows& rows, const Lines& columns, const PackedSteps& steps,
-                       const float* b, const SumPath& path) {
+  void multiply(const Rows& rows, const Lines& columns, const PackedSteps& steps, const float* b,
+                const SumPath& path) {
     for_blocks(rows.count, columns, [&](const Block& block) {
       const bool last = block.row + most_rows >= rows.count;
       fetch_sums<most_rows>(path, Kernel::keeps_rows ? block.at(path) + micro_columns
@@ -142,24 +142,25 @@ class PackedPanels {
                                                      : block.at(path) + most_rows * path.stride);
       sum_block(block, steps, rows, b, path.behind(block.at(path)));
     });
+    kernel_.finish();
   }
 
   // Sums through an exit (Bf16Exit), block by block: they never leave the first-level cache, or the
   // registers.
   template <class Exit>
-  static void multiply_out(const Rows& rows, const Lines& columns, const PackedSteps& steps,
-                           const float* b, const Exit& exit) {
+  void multiply_out(const Rows& rows, const Lines& columns, const PackedSteps& steps,
+                    const float* b, const Exit& exit) {
     for_blocks(rows.count, columns, [&](const Block& block) {
       const std::size_t count = (std::min)(most_rows, rows.count - block.row);
       if constexpr (Kernel::exits) {
-        exit.fetch(block.row, count, block.column);
         sum_block(block, steps, rows, b, ExitPath<Exit>{&exit, block.row, count, block.column});
       } else {
         alignas(64) float sums[block_floats];
         sum_block(block, steps, rows, b, SumPath{sums, micro_columns});
-        Kernel::leave(exit, block.row, count, block.column, sums);
+        exit.write(block.row, count, block.column, sums);
       }
     });
+    kernel_.finish();
   }
 
  private:
@@ -221,8 +222,8 @@ class PackedPanels {
   // Meanwhile the next panel of b is fetched, a part by each run of the first rows, and behind it
   // the next rows of a.
   template <class Path>
-  static void sum_block(const Block& block, const PackedSteps& steps, const Rows& rows,
-                        const float* b, const Path& path) {
+  void sum_block(const Block& block, const PackedSteps& steps, const Rows& rows, const float* b,
+                 const Path& path) {
     const std::size_t all = steps.count(Kernel::depth), panel = all * Kernel::row_floats;
     b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, all,
                        Kernel::column_floats);
@@ -234,15 +235,15 @@ class PackedPanels {
       if (block.row < rows.lying) {
         const float* const a = rows.place + block.row * rows.stride;
         const float* const ahead = fetched != nullptr ? fetched : a + most_rows * rows.stride;
-        return Kernel::run_rows(steps, a, rows.stride, b, ahead, path);
+        return kernel_.run_rows(steps, a, rows.stride, b, ahead, path);
       }
     const float* const a = rows.packed + panels_floats(block.row - rows.lying, Kernel::panel_rows,
                                                        all, Kernel::row_floats);
-    Kernel::run(rows.count - block.row, steps, a, b, fetched != nullptr ? fetched : a + panel,
+    kernel_.run(rows.count - block.row, steps, a, b, fetched != nullptr ? fetched : a + panel,
                 path);
   }
 
-  [[no_unique_address]] Kernel kernel_{};  // what it keeps while the product lasts
+  [[no_unique_address]] Kernel kernel_;  // what it keeps while the product lasts
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <soma/kernels/gemm_micro-inl.hpp>
 #include <soma/kernels/gemm_narrow-inl.hpp>
 #include <soma/kernels/gemm_split-inl.hpp>
+#include <soma/kernels/gemm_tile_sums-inl.hpp>
 #include <soma/kernels/gemm_workspace-inl.hpp>
 #include <soma/kernels/pack_pairs-inl.hpp>
 #include <soma/kernels/pack_split-inl.hpp>
@@ -65,7 +66,7 @@ class TileKernel {
   // Of what comes next, in a step.
   static constexpr std::size_t fetched_floats = splits ? 18 * line_floats : row_floats;
   static constexpr std::size_t depth = tile_steps;
-  static constexpr bool reads_rows = !splits, exits = false, keeps_rows = !splits;
+  static constexpr bool reads_rows = !splits, exits = true, keeps_rows = !splits;
   static constexpr std::size_t packed_rows = splits ? split_packed_rows : tile_packed_rows;
   // Split columns come from the third-level cache, which takes all rows that are packed together.
   static constexpr std::size_t least_rows = splits ? packed_rows : most_rows;
@@ -88,14 +89,6 @@ class TileKernel {
       b.template pack_units<tile_floats, tile_floats>(part, buffer);
   }
 
-  static void leave(const Bf16Exit& exit, std::size_t row, std::size_t rows, std::size_t column,
-                    const float* sums) {
-    if constexpr (splits)
-      exit.write(row, rows, column, sums);
-    else
-      exit.write_products(row, rows, column, sums);
-  }
-
   // Whether rows are read where they lie, so many floats apart: whole cache lines.
   static bool takes_rows(const float* first, std::size_t stride) {
     return reinterpret_cast<std::uintptr_t>(first) % line_bytes == 0 && stride % line_floats == 0;
@@ -110,19 +103,26 @@ class TileKernel {
   // has a line more for each row. Others are packed, which is as much work and quicker to read.
   static bool lays(const Source& a, std::size_t, std::size_t) { return a.can_lay() && !a.direct(); }
 
-  // The block of c that begins `rows` rows before the end, as MicroKernel::run() has it.
-  static void run(std::size_t rows, const PackedSteps& steps, const float* a, const float* b,
-                  const float* ahead, const SumPath& path) {
+  // The block of c that begins `rows` rows before the end, as MicroKernel::run() has it. Sums are
+  // on their way until the next run, or finish().
+  template <class Path>
+  void run(std::size_t rows, const PackedSteps& steps, const float* a, const float* b,
+           const float* ahead, const Path& path) {
     const RowTiles tiles{a, steps.count(depth) * row_floats, row_floats, tile_floats, 1};
     if (rows > tile_lines)
       run<2>(steps, tiles, b, ahead, path);
     else
       run<1>(steps, tiles, b, ahead, path);
   }
-  static void run_rows(const PackedSteps& steps, const float* a, std::size_t stride, const float* b,
-                       const float* ahead, const SumPath& path) {
+  template <class Path>
+  void run_rows(const PackedSteps& steps, const float* a, std::size_t stride, const float* b,
+                const float* ahead, const Path& path) {
     run<2>(steps, {a, tile_lines * stride, tile_floats, stride, set_distance(stride)}, b, ahead,
            path);
+  }
+  void finish() {
+    store_late();
+    sums_.finish();
   }
 
  private:
@@ -160,68 +160,99 @@ class TileKernel {
     std::size_t first, end, all;
   };
 
-  template <int kTiles>
-  static void run(const PackedSteps& steps, const RowTiles& a, const float* b, const float* ahead,
-                  const SumPath& path) {
+  template <int kTiles, class Path>
+  void run(const PackedSteps& steps, const RowTiles& a, const float* b, const float* ahead,
+           const Path& path) {
     const std::size_t all = steps.count(depth);
-    if (steps.segments == 1)
-      return run<kTiles>({0, all, all}, near_steps(near_tiles, a.set_distance), a, b, ahead, path);
-    const NearSteps near = near_steps(near_tiles_of_segments, a.set_distance);
-    // Apart from the 4 KiB of a block: loads would wait for stores to the same place in a page.
-    constexpr std::size_t apart = most_rows * micro_columns + 2 * line_floats;
-    alignas(64) float waiting[std::bit_width(PackedSteps::most_segments) * apart];
-    float* to = waiting;
-    for (std::size_t i = 0, first = 0;; ++i, to += apart) {
+    if constexpr (std::is_same_v<Path, SumPath>)
+      if (steps.segments == 1 && (!path.fresh || path.addends == 0))
+        return run_along<kTiles>({0, all, all}, a, b, ahead, path);
+    const NearSteps near =
+        near_steps(steps.segments == 1 ? near_tiles : near_tiles_of_segments, a.set_distance);
+    std::size_t level = 0;
+    for (std::size_t i = 0, first = 0; i < steps.segments; ++i, ++level) {
       const std::size_t end = first + steps.count(i, depth);
-      run<kTiles>({first, end, all}, near, a, b, ahead, {to, micro_columns});
+      sum<kTiles>({first, end, all}, near, a, b, ahead);
       first = end;
       // Each trailing one of the segment's number is a neighbour that waits.
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
-      const JoinedSums sums{to, micro_columns, neighbours, apart};
-      to -= neighbours * apart;
-      if (i + 1 == steps.segments) {
-        join<kTiles>(sums, path.sums, path.stride);
-        return join<kTiles>(path);
-      }
-      join<kTiles>(sums, to, micro_columns);
+      const std::size_t at = level;
+      level -= neighbours;
+      if (i + 1 == steps.segments)
+        sums_.begin(at, neighbours, kTiles * tile_lines, path);
+      else
+        sums_.begin(at, neighbours, kTiles * tile_lines, level);
+      late_tiles_ = kTiles;
+      if constexpr (splits) store_late();
     }
   }
+  // Sums that grow where they are.
   template <int kTiles>
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(const StepRange& steps, const NearSteps& near,
-                                                const RowTiles& a, const float* HWY_RESTRICT b,
-                                                [[maybe_unused]] const float* ahead,
-                                                const SumPath& path) {
+  void run_along(const StepRange& steps, const RowTiles& a, const float* b, const float* ahead,
+                 const SumPath& path) {
     if (path.fresh)
       SumTiles<kTiles, 2>::clear();
     else
       SumTiles<kTiles, 2>::load(path.sums, path.stride);
+    add<kTiles>(steps, near_steps(near_tiles, a.set_distance), a, b, ahead);
+    if (path.addends == 0) return SumTiles<kTiles, 2>::store(path.sums, path.stride);
+    sums_.begin(0, 0, kTiles * tile_lines, path);
+    SumTiles<kTiles, 2>::store(sums_.stored(), TileSums::stride);
+    sums_.finish();
+  }
+  // Sums that stay in the tiles. Those before them are stored as their tiles are wanted, and leave
+  // while these grow.
+  template <int kTiles>
+  void sum(StepRange steps, const NearSteps& near, const RowTiles& a, const float* b,
+           const float* ahead) {
+    if (steps.first == steps.end || late_tiles_ != kTiles) store_late();
+    if (late_tiles_ == 0) {
+      SumTiles<kTiles, 2>::clear();
+    } else {
+      step_late<kTiles>(steps.first, near, steps.all, a, b);
+      ++steps.first;
+    }
+    sums_.spread((steps.end - steps.first) * (splits ? SplitStep<kTiles, 2>::turns : 1));
+    add<kTiles>(steps, near, a, b, ahead);
+    sums_.finish();
+  }
+  template <int kTiles>
+  HWY_NOINLINE HWY_MAYBE_UNUSED void add(const StepRange& steps, const NearSteps& near,
+                                         const RowTiles& a, const float* HWY_RESTRICT b,
+                                         [[maybe_unused]] const float* ahead) {
     std::size_t i = steps.first;
     if constexpr (splits) {
       for (; i < steps.end; ++i)
         SplitStep<kTiles, 2>{a.first + i * row_floats, a.first + (steps.all + i) * row_floats,
                              b + i * column_floats, b + (steps.all + i) * column_floats}
-            .run(FetchAhead{ahead + i * fetched_floats});
+            .run(Meanwhile{ahead + i * fetched_floats, sums_});
     } else {
       for (; i < (std::min)(near.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
       for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
       for (; i < steps.end; ++i) step<kTiles, 0>(i, steps.all, a, b);
     }
-    SumTiles<kTiles, 2>::store(path.sums, path.stride);
-    // Tile registers cannot add.
-    join<kTiles>(path);
   }
-  // What comes next, to the second-level cache.
-  struct FetchAhead {
+  void store_late() {
+    if (late_tiles_ == 2)
+      SumTiles<2, 2>::store(sums_.stored(), TileSums::stride);
+    else if (late_tiles_ == 1)
+      SumTiles<1, 2>::store(sums_.stored(), TileSums::stride);
+    late_tiles_ = 0;
+  }
+  // What comes next goes to the second-level cache, and sums leave.
+  struct Meanwhile {
     const float* ahead;
+    TileSums& sums;
     HWY_INLINE void operator()(std::size_t turn) const {
       constexpr std::size_t floats = fetched_floats / SplitStep<2, 2>::turns;
       for (std::size_t i = 0; i < floats; i += line_floats)
         __builtin_prefetch(ahead + turn * floats + i, 0, 2);
+      sums.advance();
     }
   };
   // Of a, kNear tiles stay near.
   template <int kTiles, int kNear>
-  static HWY_INLINE void step(std::size_t number, std::size_t all, const RowTiles& a,
+  static HWY_INLINE void load(std::size_t number, std::size_t all, const RowTiles& a,
                               const float* b) {
     constexpr std::size_t packed_stride = tile_floats * sizeof(float);
     const std::size_t stride = a.stride * sizeof(float);
@@ -231,8 +262,34 @@ class TileKernel {
     load_tile<6, false>(b, packed_stride);
     load_tile<7, false>(b + all * column_floats, packed_stride);
     if constexpr (kTiles == 2) load_tile<5, kNear == 2>(rows + a.below, stride);
+  }
+  template <int kTiles, int kNear>
+  HWY_INLINE void step(std::size_t number, std::size_t all, const RowTiles& a, const float* b) {
+    load<kTiles, kNear>(number, all, a, b);
     Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
+    sums_.advance();
     if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
+  }
+  // The first of sums that take the tiles of those before them, each stored as it is wanted: that
+  // takes as long as a product.
+  template <int kTiles>
+  void step_late(std::size_t number, const NearSteps& near, std::size_t all, const RowTiles& a,
+                 const float* b) {
+    using Sums = SumTiles<kTiles, 2>;
+    float* const to = sums_.stored();
+    if (number < near.both)
+      load<kTiles, 2>(number, all, a, b);
+    else if (number < near.upper)
+      load<kTiles, 1>(number, all, a, b);
+    else
+      load<kTiles, 0>(number, all, a, b);
+    Sums::template exchange<0>(to, TileSums::stride), Tiles::multiply_add<0, 4, 6>();
+    Sums::template exchange<1>(to, TileSums::stride), Tiles::multiply_add<1, 4, 7>();
+    if constexpr (kTiles == 2) {
+      Sums::template exchange<2>(to, TileSums::stride), Tiles::multiply_add<2, 5, 6>();
+      Sums::template exchange<3>(to, TileSums::stride), Tiles::multiply_add<3, 5, 7>();
+    }
+    late_tiles_ = 0;
   }
   template <int kTile, bool kStays>
   static HWY_INLINE void load_tile(const float* from, std::size_t bytes) {
@@ -242,57 +299,9 @@ class TileKernel {
       Tiles::load_once<kTile>(from, bytes);
   }
 
-  // Sums of a block in memory, rows `stride` floats apart, and others like them that join them one
-  // after another: the first `distance` floats before, the next that much before it.
-  struct JoinedSums {
-    float* sums;
-    std::size_t stride, addends, distance;
-  };
-
-  // The end of a path whose sums are in memory.
-  template <int kTiles>
-  static void join(const SumPath& path) {
-    join<kTiles>({path.sums, path.stride, path.addends, path.addend_distance}, path.end(),
-                 path.stride);
-  }
-  template <int kTiles>
-  static void join(JoinedSums from, float* to, std::size_t to_stride) {
-    constexpr std::size_t rows = kTiles * tile_lines;
-    for (; from.addends > 4; from.addends -= 4, from.sums -= 4 * from.distance)
-      join_some<rows, 4>(from, from.sums - 4 * from.distance, from.stride);
-    switch (from.addends) {
-      case 0:
-        if (from.sums != to) join_some<rows, 0>(from, to, to_stride);
-        return;
-      case 1:
-        return join_some<rows, 1>(from, to, to_stride);
-      case 2:
-        return join_some<rows, 2>(from, to, to_stride);
-      case 3:
-        return join_some<rows, 3>(from, to, to_stride);
-      default:
-        return join_some<rows, 4>(from, to, to_stride);
-    }
-  }
-  template <std::size_t kRows, std::size_t kAddends>
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void join_some(const JoinedSums& from, float* to,
-                                                      std::size_t to_stride) {
-    const Floats d;
-    const float* sums = from.sums;
-    for (std::size_t row = 0; row < kRows; ++row, sums += from.stride, to += to_stride) {
-      FloatVector left = hn::LoadU(d, sums), right = hn::LoadU(d, sums + float_lanes);
-      const float* addend = sums;
-      for (std::size_t i = 0; i < kAddends; ++i) {
-        addend -= from.distance;
-        left = hn::Add(hn::LoadU(d, addend), left);
-        right = hn::Add(hn::LoadU(d, addend + float_lanes), right);
-      }
-      hn::StoreU(left, d, to);
-      hn::StoreU(right, d, to + float_lanes);
-    }
-  }
-
   Tiles registers_;
+  TileSums sums_;
+  int late_tiles_ = 0;  // of rows, that still hold the sums that leave next
 };
 
 }  // namespace

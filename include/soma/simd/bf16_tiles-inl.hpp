@@ -101,6 +101,13 @@ struct SumTiles {
     if constexpr (kRows == 2) Tiles::clear<2>();
     if constexpr (kRows == 2 && kColumns == 2) Tiles::clear<3>();
   }
+  // One of them is stored and cleared.
+  template <int kTile>
+  static HWY_INLINE void exchange(float* to, std::size_t stride) {
+    Tiles::store<kTile>(to + kTile / 2 * tile_lines * stride + kTile % 2 * tile_floats,
+                        stride * sizeof(float));
+    Tiles::clear<kTile>();
+  }
   static HWY_INLINE void load(const float* from, std::size_t stride) {
     const std::size_t bytes = stride * sizeof(float);
     const float* const below = from + tile_lines * stride;
