@@ -18594,12 +18594,35 @@ class PairSource {
       for (std::size_t line = 0; line < part.lines; line += together) {
         const std::size_t lines = (std::min)(together, part.lines - line);
         const std::size_t depth = (std::min)(2 * kSide, part.depth - k);
-        pack_units<kSide, kSide>(
-            {part.first_line + line, lines, part.first + k, depth, buffer.blocks, block}, buffer);
+        const PackPart pairs{part.first_line + line, lines, part.first + k, depth,
+                             buffer.blocks,          block};
+        if (direct_)
+          pair_rows<kSide>(pairs, buffer);
+        else
+          pack_units<kSide, kSide>(pairs, buffer);
         float* to = part.out + line / kSide * part.panel + k / 2 * kSide;
         for (std::size_t at = 0; at < lines; at += kSide, to += part.panel)
           turn_block<kSide>(buffer.blocks + at * kSide, to);
       }
+  }
+  // A step of blocks of kSide pairs, from rows where they lie: one pair of rows after the other, as
+  // the CPU fetches by itself best. What the next step has of them is fetched, too.
+  template <std::size_t kSide>
+  void pair_rows(const PackPart& part, const PairBuffer& buffer) const {
+    const std::size_t readable = lines_ - part.first_line, stride = operand_.row_stride;
+    const bool more = part.first + 4 * kSide <= depth_;
+    const std::size_t ahead = more ? 2 * kSide * stride : 0;
+    const auto row = [&](std::size_t k) {
+      return k < part.depth ? codes_at(part.first + k, part.first_line) : buffer.zeros;
+    };
+    for (std::size_t k = 0; k < 2 * kSide; k += 2) {
+      const Bf16Code *const even = row(k), *const odd = row(k + 1);
+      float* to = part.out + k / 2 * kSide;
+      for (std::size_t at = 0; at < part.lines; at += kSide, to += part.panel) {
+        if (k + 1 < part.depth) hwy::Prefetch(even + at + ahead), hwy::Prefetch(odd + at + ahead);
+        pack_pair_rows<kSide>(even + at, odd + at, readable - at, to);
+      }
+    }
   }
   // Rows become columns.
   template <std::size_t kLines>
