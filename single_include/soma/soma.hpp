@@ -15149,6 +15149,7 @@ HWY_AFTER_NAMESPACE();
 // join an fp32 sum, and rounding from fp32. Subnormal inputs and results count as zero, whatever
 // the floating-point environment, and the two products need not be rounded one by one; so the bits
 // of a dot product are its own. Which CPUs are faster with it is in runtime/bf16_products.hpp.
+// And the look-up of bytes that all such CPUs have (AVX512_VBMI; runtime/cpu.hpp).
 
 #if defined(SOMA_SIMD_BF16_DOT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_BF16_DOT_INL_HPP
@@ -15190,6 +15191,14 @@ HWY_INLINE V nearest_bf16(V first, V second) {
   V codes;
   asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(codes.raw) : "v"(first.raw), "v"(second.raw));
   return codes;
+}
+
+// Of each byte the lowest seven bits choose one of 128: of those of `lower` and, behind them, of
+// `upper`.
+template <class V>
+HWY_INLINE V look_up_bytes(V indices, V lower, V upper) {
+  asm("vpermi2b %2, %1, %0" : "+v"(indices.raw) : "v"(lower.raw), "v"(upper.raw));
+  return indices;
 }
 
 // Whether a lane of any of them is subnormal.
@@ -16238,9 +16247,10 @@ class ByteRows {
   static constexpr bool quick = SOMA_HAS_BF16_DOT;
 
   ByteRows() = default;  // not present()
-  // Of `rows` rows.
-  ByteRows(const MatrixOperand& operand, std::size_t rows)
+  // Of `rows` rows. `by_bytes`: for a CPU that has the instructions of bf16_dot-inl.hpp.
+  ByteRows(const MatrixOperand& operand, std::size_t rows, bool by_bytes)
       : present_(true),
+        by_bytes_(by_bytes),
         first_(static_cast<const std::byte*>(operand.data)),
         stride_(operand.row_stride),
         last_(rows - 1) {
@@ -16253,10 +16263,12 @@ class ByteRows {
   // are fetched meanwhile, line by line: asked for all at once, they are in the way of what is read
   // now (0.93 to 0.96 of the speed of a weight gradient over 4,096 tokens, AMD Zen 5).
   void read(const RowsPart& part, std::size_t ahead, Bf16Code* numbers, std::size_t stride) const {
-    if (has_sign_)
-      look_up<true>(part, ahead, numbers, stride);
+    if (by_bytes_)
+      has_sign_ ? look_up_bytes<true>(part, ahead, numbers, stride)
+                : look_up_bytes<false>(part, ahead, numbers, stride);
     else
-      look_up<false>(part, ahead, numbers, stride);
+      has_sign_ ? look_up<true>(part, ahead, numbers, stride)
+                : look_up<false>(part, ahead, numbers, stride);
   }
 
  private:
@@ -16277,6 +16289,68 @@ class ByteRows {
     has_sign_ = true;
     for (std::size_t code = 0; code < codes / 2; ++code)
       has_sign_ = has_sign_ && table_[codes / 2 + code] == (table_[code] | sign);
+    for (std::size_t code = 0; code < codes; ++code) {
+      halves_[0][code] = static_cast<std::uint8_t>(table_[code]);
+      halves_[1][code] = static_cast<std::uint8_t>(table_[code] >> 8);
+    }
+  }
+
+  // Lower and upper halves of 64 numbers at a time: in half of the instructions of look_up(), the
+  // most of which are shuffles.
+  template <bool kSign>
+  HWY_NOINLINE void look_up_bytes([[maybe_unused]] const RowsPart& part,
+                                  [[maybe_unused]] std::size_t ahead,
+                                  [[maybe_unused]] Bf16Code* numbers,
+                                  [[maybe_unused]] std::size_t stride) const {
+#if SOMA_HAS_BF16_DOT
+    const hn::ScalableTag<std::uint8_t> d;
+    const hn::Repartition<std::uint16_t, decltype(d)> d16;
+    const hn::Repartition<std::uint64_t, decltype(d)> d64;
+    using Bytes = hn::Vec<decltype(d)>;
+    constexpr std::size_t lanes = 64;
+    // Of each eight bytes those that come out of the first vector side by side.
+    alignas(64) static constexpr std::uint64_t sides[] = {0, 4, 1, 5, 2, 6, 3, 7};
+    const auto order = hn::SetTableIndices(d64, sides);
+    Bytes table[2][codes / lanes];
+    for (std::size_t half = 0; half < 2; ++half)
+      for (std::size_t i = 0; i < codes / lanes; ++i)
+        table[half][i] = hn::Load(d, halves_[half] + i * lanes);
+    const auto half = [&](std::size_t which, Bytes bytes) HWY_ATTR {
+      const Bytes* const all = table[which];
+      const Bytes low = HWY_NAMESPACE::look_up_bytes(bytes, all[0], all[1]);
+      if constexpr (kSign) {
+        return which == 0 ? low : hn::Or(low, hn::And(bytes, hn::Set(d, sign >> 8)));
+      } else {
+        const auto upper = hn::TestBit(bytes, hn::Set(d, codes / 2));
+        return hn::IfThenElse(upper, HWY_NAMESPACE::look_up_bytes(bytes, all[2], all[3]), low);
+      }
+    };
+    const auto number = [&](Bytes from, Bytes& first, Bytes& second) HWY_ATTR {
+      const Bytes bytes = hn::BitCast(d, hn::TableLookupLanes(hn::BitCast(d64, from), order));
+      const Bytes low = half(0, bytes), high = half(1, bytes);
+      first = hn::InterleaveLower(d, low, high), second = hn::InterleaveUpper(d, low, high);
+    };
+    const std::size_t whole = part.count / lanes * lanes, rest = part.count - whole;
+    for (std::size_t row = 0; row < part.rows; ++row, numbers += stride) {
+      const auto* const from =
+          reinterpret_cast<const std::uint8_t*>(at(part.row + row, part.column));
+      const auto* const fetched = at((std::min)(part.row + row + ahead, last_), part.column);
+      hwy::Prefetch(fetched + part.count - 1);
+      Bytes first, second;
+      for (std::size_t i = 0; i < whole; i += lanes) {
+        hwy::Prefetch(fetched + i);
+        number(hn::LoadU(d, from + i), first, second);
+        hn::StoreU(hn::BitCast(d16, first), d16, numbers + i);
+        hn::StoreU(hn::BitCast(d16, second), d16, numbers + i + lanes / 2);
+      }
+      if (rest == 0) continue;
+      number(hn::MaskedLoad(hn::FirstN(d, rest), d, from + whole), first, second);
+      const std::size_t left = (std::min)(rest, lanes / 2);
+      hn::BlendedStore(hn::BitCast(d16, first), hn::FirstN(d16, left), d16, numbers + whole);
+      hn::BlendedStore(hn::BitCast(d16, second), hn::FirstN(d16, rest - left), d16,
+                       numbers + whole + lanes / 2);
+    }
+#endif
   }
 
   // `kSign`: the upper half of the table is the lower one with a sign, which makes two of the four
@@ -16331,10 +16405,11 @@ class ByteRows {
 #endif
   }
 
-  bool present_ = false, has_sign_ = false;
+  bool present_ = false, by_bytes_ = false, has_sign_ = false;
   const std::byte* first_ = nullptr;
   std::size_t stride_ = 0, last_ = 0;
   alignas(64) Bf16Code table_[codes];
+  alignas(64) std::uint8_t halves_[2][codes];  // the lower ones, the upper ones
 };
 
 }  // namespace
@@ -16512,7 +16587,7 @@ class PackSource {
         plain_bf16_(operand.dtype == DType::bf16 && operand_.column_stride == 1 &&
                     operand.scale == 1) {
     if (ByteRows::quick && operand.scale == 1 && ByteRows::take(operand_))
-      bytes_ = ByteRows(operand_, along_depth_ ? lines : depth);
+      bytes_ = ByteRows(operand_, along_depth_ ? lines : depth, false);
   }
 
   // What sums of these elements are multiplied by: nothing is left out.
@@ -18473,7 +18548,7 @@ class PairSource {
     operand_.scale = 1;
     reader_ = RowReader(operand_);
     direct_ = operand.dtype == DType::bf16 && operand_.column_stride == 1;
-    if (ByteRows::take(operand_)) bytes_ = ByteRows(operand_, along_depth_ ? lines : depth);
+    if (ByteRows::take(operand_)) bytes_ = ByteRows(operand_, along_depth_ ? lines : depth, true);
   }
 
   float factor() const { return factor_; }
@@ -20125,6 +20200,14 @@ class PackedPanels {
     std::size_t stride;
   };
 
+  // How many rows of a meet the same columns together: of those that are laid and stay near no more
+  // than stay.
+  static std::size_t rows_together(const Source& a, const PackedSteps& steps) {
+    if constexpr (Kernel::keeps_rows)
+      if (are_whole(steps) && Kernel::lays(a, 0, 0)) return most_rows;
+    return packed_rows;
+  }
+
   // So many rows of a from `row` on; `out` has room for all of them packed. Whole blocks of rows
   // are read where they lie, or laid there, as the Kernel likes it.
   static Rows take_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
@@ -21301,8 +21384,9 @@ class Gemm {
       Panels::pack_b(b_, tile.column, {0, packed, packed}, steps, *buffer_, workspace_.b);
     const bool at_once = in_one_block();
     const std::size_t slab = even_share(tile.columns, gemm_tile_columns, micro_columns);
-    for (std::size_t row = 0; row < tile.rows; row += Panels::packed_rows) {
-      const std::size_t rows = (std::min)(Panels::packed_rows, tile.rows - row);
+    const std::size_t together = Panels::rows_together(a_, steps);
+    for (std::size_t row = 0; row < tile.rows; row += together) {
+      const std::size_t rows = (std::min)(together, tile.rows - row);
       const typename Panels::Rows a =
           Panels::take_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
       for (std::size_t column = 0; column < tile.columns; column += slab) {
@@ -23432,8 +23516,9 @@ namespace soma {
 struct CpuIdentity {
   std::string vendor, name;  // "AuthenticAMD", "AMD EPYC ..."
   int family = 0, model = 0;
-  bool bf16_dot = false;    // has AVX512_BF16
-  bool bf16_tiles = false;  // has AMX_BF16, and this process may use it
+  // Has AVX512_BF16, and AVX512_VBMI, whose look-ups feed it; one kind (Cooper Lake) lacks that.
+  bool bf16_dot = false;
+  bool bf16_tiles = false;  // has AMX_BF16 as well, and this process may use it
 };
 
 struct CpuCaches {
@@ -23592,8 +23677,9 @@ inline CpuIdentity cpu_identity() {
   }
   if (__get_cpuid_count(7, 0, &r[0], &r[1], &r[2], &r[3]) != 0) {
     constexpr unsigned amx_bf16_and_tile = 1u << 22 | 1u << 24;
-    identity.bf16_tiles =
-        (r[3] & amx_bf16_and_tile) == amx_bf16_and_tile && detail::ask_for_tiles();
+    identity.bf16_dot = identity.bf16_dot && (r[2] >> 1 & 1) != 0;
+    identity.bf16_tiles = identity.bf16_dot && (r[3] & amx_bf16_and_tile) == amx_bf16_and_tile &&
+                          detail::ask_for_tiles();
   }
   for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; ++leaf)
     if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]) != 0)

@@ -349,8 +349,9 @@ class Gemm {
       Panels::pack_b(b_, tile.column, {0, packed, packed}, steps, *buffer_, workspace_.b);
     const bool at_once = in_one_block();
     const std::size_t slab = even_share(tile.columns, gemm_tile_columns, micro_columns);
-    for (std::size_t row = 0; row < tile.rows; row += Panels::packed_rows) {
-      const std::size_t rows = (std::min)(Panels::packed_rows, tile.rows - row);
+    const std::size_t together = Panels::rows_together(a_, steps);
+    for (std::size_t row = 0; row < tile.rows; row += together) {
+      const std::size_t rows = (std::min)(together, tile.rows - row);
       const typename Panels::Rows a =
           Panels::take_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
       for (std::size_t column = 0; column < tile.columns; column += slab) {

@@ -91,6 +91,14 @@ class PackedPanels {
     std::size_t stride;
   };
 
+  // How many rows of a meet the same columns together: of those that are laid and stay near no more
+  // than stay.
+  static std::size_t rows_together(const Source& a, const PackedSteps& steps) {
+    if constexpr (Kernel::keeps_rows)
+      if (are_whole(steps) && Kernel::lays(a, 0, 0)) return most_rows;
+    return packed_rows;
+  }
+
   // So many rows of a from `row` on; `out` has room for all of them packed. Whole blocks of rows
   // are read where they lie, or laid there, as the Kernel likes it.
   static Rows take_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,

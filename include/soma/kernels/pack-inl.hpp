@@ -187,7 +187,7 @@ class PackSource {
         plain_bf16_(operand.dtype == DType::bf16 && operand_.column_stride == 1 &&
                     operand.scale == 1) {
     if (ByteRows::quick && operand.scale == 1 && ByteRows::take(operand_))
-      bytes_ = ByteRows(operand_, along_depth_ ? lines : depth);
+      bytes_ = ByteRows(operand_, along_depth_ ? lines : depth, false);
   }
 
   // What sums of these elements are multiplied by: nothing is left out.

@@ -109,7 +109,7 @@ class PairSource {
     operand_.scale = 1;
     reader_ = RowReader(operand_);
     direct_ = operand.dtype == DType::bf16 && operand_.column_stride == 1;
-    if (ByteRows::take(operand_)) bytes_ = ByteRows(operand_, along_depth_ ? lines : depth);
+    if (ByteRows::take(operand_)) bytes_ = ByteRows(operand_, along_depth_ ? lines : depth, true);
   }
 
   float factor() const { return factor_; }

@@ -30,8 +30,9 @@ namespace soma {
 struct CpuIdentity {
   std::string vendor, name;  // "AuthenticAMD", "AMD EPYC ..."
   int family = 0, model = 0;
-  bool bf16_dot = false;    // has AVX512_BF16
-  bool bf16_tiles = false;  // has AMX_BF16, and this process may use it
+  // Has AVX512_BF16, and AVX512_VBMI, whose look-ups feed it; one kind (Cooper Lake) lacks that.
+  bool bf16_dot = false;
+  bool bf16_tiles = false;  // has AMX_BF16 as well, and this process may use it
 };
 
 struct CpuCaches {
@@ -190,8 +191,9 @@ inline CpuIdentity cpu_identity() {
   }
   if (__get_cpuid_count(7, 0, &r[0], &r[1], &r[2], &r[3]) != 0) {
     constexpr unsigned amx_bf16_and_tile = 1u << 22 | 1u << 24;
-    identity.bf16_tiles =
-        (r[3] & amx_bf16_and_tile) == amx_bf16_and_tile && detail::ask_for_tiles();
+    identity.bf16_dot = identity.bf16_dot && (r[2] >> 1 & 1) != 0;
+    identity.bf16_tiles = identity.bf16_dot && (r[3] & amx_bf16_and_tile) == amx_bf16_and_tile &&
+                          detail::ask_for_tiles();
   }
   for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; ++leaf)
     if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]) != 0)

@@ -2,6 +2,7 @@
 // join an fp32 sum, and rounding from fp32. Subnormal inputs and results count as zero, whatever
 // the floating-point environment, and the two products need not be rounded one by one; so the bits
 // of a dot product are its own. Which CPUs are faster with it is in runtime/bf16_products.hpp.
+// And the look-up of bytes that all such CPUs have (AVX512_VBMI; runtime/cpu.hpp).
 
 #if defined(SOMA_SIMD_BF16_DOT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_BF16_DOT_INL_HPP
@@ -45,6 +46,14 @@ HWY_INLINE V nearest_bf16(V first, V second) {
   V codes;
   asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(codes.raw) : "v"(first.raw), "v"(second.raw));
   return codes;
+}
+
+// Of each byte the lowest seven bits choose one of 128: of those of `lower` and, behind them, of
+// `upper`.
+template <class V>
+HWY_INLINE V look_up_bytes(V indices, V lower, V upper) {
+  asm("vpermi2b %2, %1, %0" : "+v"(indices.raw) : "v"(lower.raw), "v"(upper.raw));
+  return indices;
 }
 
 // Whether a lane of any of them is subnormal.
