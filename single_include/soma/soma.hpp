@@ -19741,6 +19741,12 @@ namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
 
+// Before the first product of a tile of sums: nothing.
+struct NothingBefore {
+  template <int kSums>
+  HWY_INLINE void before() const {}
+};
+
 // Two tiles of rows, or one, and of columns, or one: sums are in registers 0 and 1, and below those
 // in 2 and 3. Where operands have changed sides (kSwapped), parts of rows take those turns that
 // parts of columns have otherwise, so that the order of products is the same.
@@ -19751,13 +19757,14 @@ struct SplitStep {
   // A step of each panel: three tiles.
   const float *upper, *lower, *left, *right;
 
-  // Calls between(turn), which has to be in line, behind the products of each pair of parts.
-  template <class Between>
-  HWY_INLINE void run(const Between& between) const {
+  // Calls between(turn) behind the products of each pair of parts, and first.before<sums>() before
+  // the first product of each tile of sums. Both have to be in line.
+  template <class Between, class First = NothingBefore>
+  HWY_INLINE void run(const Between& between, const First& first = {}) const {
     constexpr std::size_t row_part = kSwapped ? 0 : 2, column_part = kSwapped ? 2 : 0;
     load<4, row_part>(upper), load<6, column_part>(left);
     load<7, column_part>(right), load<5, row_part>(lower);
-    multiply_before<kSwapped, 1>(), between(0);
+    multiply_before<kSwapped, 1>(first), between(0);
     multiply_before<!kSwapped, 1>(), between(1);
     multiply_before<kSwapped, 0>(), between(2);
     multiply_before<!kSwapped, 2>(), between(3);
@@ -19767,14 +19774,14 @@ struct SplitStep {
 
  private:
   // All products of what is loaded; those that follow have another part of rows, or of columns.
-  template <bool kOfColumns, std::size_t kPart>
-  HWY_INLINE void multiply_before() const {
+  template <bool kOfColumns, std::size_t kPart, class First = NothingBefore>
+  HWY_INLINE void multiply_before(const First& first = {}) const {
     if constexpr (kOfColumns) {
-      add<0, 4, 6>(), add<2, 5, 6>(), load<6, kPart>(left);
-      add<1, 4, 7>(), add<3, 5, 7>(), load<7, kPart>(right);
+      add<0, 4, 6>(first), add<2, 5, 6>(first), load<6, kPart>(left);
+      add<1, 4, 7>(first), add<3, 5, 7>(first), load<7, kPart>(right);
     } else {
-      add<0, 4, 6>(), add<1, 4, 7>(), load<4, kPart>(upper);
-      add<2, 5, 6>(), add<3, 5, 7>(), load<5, kPart>(lower);
+      add<0, 4, 6>(first), add<1, 4, 7>(first), load<4, kPart>(upper);
+      add<2, 5, 6>(first), add<3, 5, 7>(first), load<5, kPart>(lower);
     }
   }
   // Of tiles that are there.
@@ -19786,9 +19793,12 @@ struct SplitStep {
     if constexpr (has(kTile))
       Tiles::load<kTile>(step + kPart * split_tile_floats, tile_floats * sizeof(float));
   }
-  template <int kSums, int kRow, int kColumn>
-  static HWY_INLINE void add() {
-    if constexpr (has(kRow) && has(kColumn)) Tiles::multiply_add<kSums, kRow, kColumn>();
+  template <int kSums, int kRow, int kColumn, class First = NothingBefore>
+  static HWY_INLINE void add(const First& first = {}) {
+    if constexpr (has(kRow) && has(kColumn)) {
+      first.template before<kSums>();
+      Tiles::multiply_add<kSums, kRow, kColumn>();
+    }
   }
 };
 
@@ -20934,7 +20944,6 @@ class TileKernel {
       else
         sums_.begin(at, neighbours, kTiles * tile_lines, level);
       late_tiles_ = kTiles;
-      if constexpr (splits) store_late();
     }
   }
   // Sums that grow where they are.
@@ -20957,13 +20966,16 @@ class TileKernel {
   void sum(StepRange steps, const NearSteps& near, const RowTiles& a, const float* b,
            const float* ahead) {
     if (steps.first == steps.end || late_tiles_ != kTiles) store_late();
-    if (late_tiles_ == 0) {
+    const bool late = late_tiles_ != 0;
+    const std::size_t all = steps.end - steps.first;
+    sums_.spread(splits ? all * SplitStep<kTiles, 2>::turns : all - (late ? 1 : 0));
+    late_tiles_ = 0;
+    if (!late)
       SumTiles<kTiles, 2>::clear();
-    } else {
-      step_late<kTiles>(steps.first, near, steps.all, a, b);
-      ++steps.first;
-    }
-    sums_.spread((steps.end - steps.first) * (splits ? SplitStep<kTiles, 2>::turns : 1));
+    else if constexpr (splits)
+      split_step_late<kTiles>(steps.first++, steps.all, a, b, ahead);
+    else
+      step_late<kTiles>(steps.first++, near, steps.all, a, b);
     add<kTiles>(steps, near, a, b, ahead);
     sums_.finish();
   }
@@ -20974,9 +20986,7 @@ class TileKernel {
     std::size_t i = steps.first;
     if constexpr (splits) {
       for (; i < steps.end; ++i)
-        SplitStep<kTiles, 2>{a.first + i * row_floats, a.first + (steps.all + i) * row_floats,
-                             b + i * column_floats, b + (steps.all + i) * column_floats}
-            .run(Meanwhile{ahead + i * fetched_floats, sums_});
+        split_step<kTiles>(i, steps.all, a, b).run(Meanwhile{ahead + i * fetched_floats, sums_});
     } else {
       for (; i < (std::min)(near.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
       for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
@@ -20989,6 +20999,12 @@ class TileKernel {
     else if (late_tiles_ == 1)
       SumTiles<1, 2>::store(sums_.stored(), TileSums::stride);
     late_tiles_ = 0;
+  }
+  template <int kTiles>
+  static HWY_INLINE SplitStep<kTiles, 2> split_step(std::size_t number, std::size_t all,
+                                                    const RowTiles& a, const float* b) {
+    return {a.first + number * row_floats, a.first + (all + number) * row_floats,
+            b + number * column_floats, b + (all + number) * column_floats};
   }
   // What comes next goes to the second-level cache, and sums leave.
   struct Meanwhile {
@@ -21026,22 +21042,35 @@ class TileKernel {
   template <int kTiles>
   void step_late(std::size_t number, const NearSteps& near, std::size_t all, const RowTiles& a,
                  const float* b) {
-    using Sums = SumTiles<kTiles, 2>;
-    float* const to = sums_.stored();
+    const Exchange<kTiles> first{sums_.stored()};
     if (number < near.both)
       load<kTiles, 2>(number, all, a, b);
     else if (number < near.upper)
       load<kTiles, 1>(number, all, a, b);
     else
       load<kTiles, 0>(number, all, a, b);
-    Sums::template exchange<0>(to, TileSums::stride), Tiles::multiply_add<0, 4, 6>();
-    Sums::template exchange<1>(to, TileSums::stride), Tiles::multiply_add<1, 4, 7>();
+    first.template before<0>(), Tiles::multiply_add<0, 4, 6>();
+    first.template before<1>(), Tiles::multiply_add<1, 4, 7>();
     if constexpr (kTiles == 2) {
-      Sums::template exchange<2>(to, TileSums::stride), Tiles::multiply_add<2, 5, 6>();
-      Sums::template exchange<3>(to, TileSums::stride), Tiles::multiply_add<3, 5, 7>();
+      first.template before<2>(), Tiles::multiply_add<2, 5, 6>();
+      first.template before<3>(), Tiles::multiply_add<3, 5, 7>();
     }
-    late_tiles_ = 0;
   }
+  template <int kTiles>
+  HWY_NOINLINE HWY_MAYBE_UNUSED void split_step_late(std::size_t number, std::size_t all,
+                                                     const RowTiles& a, const float* b,
+                                                     const float* ahead) {
+    split_step<kTiles>(number, all, a, b)
+        .run(Meanwhile{ahead + number * fetched_floats, sums_}, Exchange<kTiles>{sums_.stored()});
+  }
+  template <int kTiles>
+  struct Exchange {
+    float* to;
+    template <int kSums>
+    HWY_INLINE void before() const {
+      SumTiles<kTiles, 2>::template exchange<kSums>(to, TileSums::stride);
+    }
+  };
   template <int kTile, bool kStays>
   static HWY_INLINE void load_tile(const float* from, std::size_t bytes) {
     if constexpr (kStays)

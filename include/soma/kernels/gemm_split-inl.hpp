@@ -29,6 +29,12 @@ namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
 
+// Before the first product of a tile of sums: nothing.
+struct NothingBefore {
+  template <int kSums>
+  HWY_INLINE void before() const {}
+};
+
 // Two tiles of rows, or one, and of columns, or one: sums are in registers 0 and 1, and below those
 // in 2 and 3. Where operands have changed sides (kSwapped), parts of rows take those turns that
 // parts of columns have otherwise, so that the order of products is the same.
@@ -39,13 +45,14 @@ struct SplitStep {
   // A step of each panel: three tiles.
   const float *upper, *lower, *left, *right;
 
-  // Calls between(turn), which has to be in line, behind the products of each pair of parts.
-  template <class Between>
-  HWY_INLINE void run(const Between& between) const {
+  // Calls between(turn) behind the products of each pair of parts, and first.before<sums>() before
+  // the first product of each tile of sums. Both have to be in line.
+  template <class Between, class First = NothingBefore>
+  HWY_INLINE void run(const Between& between, const First& first = {}) const {
     constexpr std::size_t row_part = kSwapped ? 0 : 2, column_part = kSwapped ? 2 : 0;
     load<4, row_part>(upper), load<6, column_part>(left);
     load<7, column_part>(right), load<5, row_part>(lower);
-    multiply_before<kSwapped, 1>(), between(0);
+    multiply_before<kSwapped, 1>(first), between(0);
     multiply_before<!kSwapped, 1>(), between(1);
     multiply_before<kSwapped, 0>(), between(2);
     multiply_before<!kSwapped, 2>(), between(3);
@@ -55,14 +62,14 @@ struct SplitStep {
 
  private:
   // All products of what is loaded; those that follow have another part of rows, or of columns.
-  template <bool kOfColumns, std::size_t kPart>
-  HWY_INLINE void multiply_before() const {
+  template <bool kOfColumns, std::size_t kPart, class First = NothingBefore>
+  HWY_INLINE void multiply_before(const First& first = {}) const {
     if constexpr (kOfColumns) {
-      add<0, 4, 6>(), add<2, 5, 6>(), load<6, kPart>(left);
-      add<1, 4, 7>(), add<3, 5, 7>(), load<7, kPart>(right);
+      add<0, 4, 6>(first), add<2, 5, 6>(first), load<6, kPart>(left);
+      add<1, 4, 7>(first), add<3, 5, 7>(first), load<7, kPart>(right);
     } else {
-      add<0, 4, 6>(), add<1, 4, 7>(), load<4, kPart>(upper);
-      add<2, 5, 6>(), add<3, 5, 7>(), load<5, kPart>(lower);
+      add<0, 4, 6>(first), add<1, 4, 7>(first), load<4, kPart>(upper);
+      add<2, 5, 6>(first), add<3, 5, 7>(first), load<5, kPart>(lower);
     }
   }
   // Of tiles that are there.
@@ -74,9 +81,12 @@ struct SplitStep {
     if constexpr (has(kTile))
       Tiles::load<kTile>(step + kPart * split_tile_floats, tile_floats * sizeof(float));
   }
-  template <int kSums, int kRow, int kColumn>
-  static HWY_INLINE void add() {
-    if constexpr (has(kRow) && has(kColumn)) Tiles::multiply_add<kSums, kRow, kColumn>();
+  template <int kSums, int kRow, int kColumn, class First = NothingBefore>
+  static HWY_INLINE void add(const First& first = {}) {
+    if constexpr (has(kRow) && has(kColumn)) {
+      first.template before<kSums>();
+      Tiles::multiply_add<kSums, kRow, kColumn>();
+    }
   }
 };
 

@@ -183,7 +183,6 @@ class TileKernel {
       else
         sums_.begin(at, neighbours, kTiles * tile_lines, level);
       late_tiles_ = kTiles;
-      if constexpr (splits) store_late();
     }
   }
   // Sums that grow where they are.
@@ -206,13 +205,16 @@ class TileKernel {
   void sum(StepRange steps, const NearSteps& near, const RowTiles& a, const float* b,
            const float* ahead) {
     if (steps.first == steps.end || late_tiles_ != kTiles) store_late();
-    if (late_tiles_ == 0) {
+    const bool late = late_tiles_ != 0;
+    const std::size_t all = steps.end - steps.first;
+    sums_.spread(splits ? all * SplitStep<kTiles, 2>::turns : all - (late ? 1 : 0));
+    late_tiles_ = 0;
+    if (!late)
       SumTiles<kTiles, 2>::clear();
-    } else {
-      step_late<kTiles>(steps.first, near, steps.all, a, b);
-      ++steps.first;
-    }
-    sums_.spread((steps.end - steps.first) * (splits ? SplitStep<kTiles, 2>::turns : 1));
+    else if constexpr (splits)
+      split_step_late<kTiles>(steps.first++, steps.all, a, b, ahead);
+    else
+      step_late<kTiles>(steps.first++, near, steps.all, a, b);
     add<kTiles>(steps, near, a, b, ahead);
     sums_.finish();
   }
@@ -223,9 +225,7 @@ class TileKernel {
     std::size_t i = steps.first;
     if constexpr (splits) {
       for (; i < steps.end; ++i)
-        SplitStep<kTiles, 2>{a.first + i * row_floats, a.first + (steps.all + i) * row_floats,
-                             b + i * column_floats, b + (steps.all + i) * column_floats}
-            .run(Meanwhile{ahead + i * fetched_floats, sums_});
+        split_step<kTiles>(i, steps.all, a, b).run(Meanwhile{ahead + i * fetched_floats, sums_});
     } else {
       for (; i < (std::min)(near.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
       for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
@@ -238,6 +238,12 @@ class TileKernel {
     else if (late_tiles_ == 1)
       SumTiles<1, 2>::store(sums_.stored(), TileSums::stride);
     late_tiles_ = 0;
+  }
+  template <int kTiles>
+  static HWY_INLINE SplitStep<kTiles, 2> split_step(std::size_t number, std::size_t all,
+                                                    const RowTiles& a, const float* b) {
+    return {a.first + number * row_floats, a.first + (all + number) * row_floats,
+            b + number * column_floats, b + (all + number) * column_floats};
   }
   // What comes next goes to the second-level cache, and sums leave.
   struct Meanwhile {
@@ -275,22 +281,35 @@ class TileKernel {
   template <int kTiles>
   void step_late(std::size_t number, const NearSteps& near, std::size_t all, const RowTiles& a,
                  const float* b) {
-    using Sums = SumTiles<kTiles, 2>;
-    float* const to = sums_.stored();
+    const Exchange<kTiles> first{sums_.stored()};
     if (number < near.both)
       load<kTiles, 2>(number, all, a, b);
     else if (number < near.upper)
       load<kTiles, 1>(number, all, a, b);
     else
       load<kTiles, 0>(number, all, a, b);
-    Sums::template exchange<0>(to, TileSums::stride), Tiles::multiply_add<0, 4, 6>();
-    Sums::template exchange<1>(to, TileSums::stride), Tiles::multiply_add<1, 4, 7>();
+    first.template before<0>(), Tiles::multiply_add<0, 4, 6>();
+    first.template before<1>(), Tiles::multiply_add<1, 4, 7>();
     if constexpr (kTiles == 2) {
-      Sums::template exchange<2>(to, TileSums::stride), Tiles::multiply_add<2, 5, 6>();
-      Sums::template exchange<3>(to, TileSums::stride), Tiles::multiply_add<3, 5, 7>();
+      first.template before<2>(), Tiles::multiply_add<2, 5, 6>();
+      first.template before<3>(), Tiles::multiply_add<3, 5, 7>();
     }
-    late_tiles_ = 0;
   }
+  template <int kTiles>
+  HWY_NOINLINE HWY_MAYBE_UNUSED void split_step_late(std::size_t number, std::size_t all,
+                                                     const RowTiles& a, const float* b,
+                                                     const float* ahead) {
+    split_step<kTiles>(number, all, a, b)
+        .run(Meanwhile{ahead + number * fetched_floats, sums_}, Exchange<kTiles>{sums_.stored()});
+  }
+  template <int kTiles>
+  struct Exchange {
+    float* to;
+    template <int kSums>
+    HWY_INLINE void before() const {
+      SumTiles<kTiles, 2>::template exchange<kSums>(to, TileSums::stride);
+    }
+  };
   template <int kTile, bool kStays>
   static HWY_INLINE void load_tile(const float* from, std::size_t bytes) {
     if constexpr (kStays)
