@@ -20370,7 +20370,8 @@ class PackedPanels {
                 path);
   }
 
-  [[no_unique_address]] Kernel kernel_;  // what it keeps while the product lasts
+  // What it keeps while the product lasts. No braces: they would fill it with zeros (TileSums).
+  [[no_unique_address]] Kernel kernel_;
 };
 
 }  // namespace
@@ -20691,7 +20692,7 @@ class TileSums {
  public:
   static constexpr std::size_t stride = micro_columns;
 
-  TileSums() {}  // with no value in any place
+  TileSums() {}  // places have no value: 20 KiB of zeros for each product would take longer
 
   // Sums in so many rows at a level of the tree of segments, which are to be stored() before the
   // next advance(): joined by so many neighbours below them, they go to another level, ...
@@ -21455,7 +21456,7 @@ class Gemm {
   GemmWorkspace workspace_;
   Buffer* buffer_;
   Evictor evictor_;
-  [[no_unique_address]] Panels panels_;
+  [[no_unique_address]] Panels panels_;  // without braces, as its kernel
 };
 
 }  // namespace

@@ -391,7 +391,7 @@ class Gemm {
   GemmWorkspace workspace_;
   Buffer* buffer_;
   Evictor evictor_;
-  [[no_unique_address]] Panels panels_;
+  [[no_unique_address]] Panels panels_;  // without braces, as its kernel
 };
 
 }  // namespace

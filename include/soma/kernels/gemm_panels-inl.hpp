@@ -251,7 +251,8 @@ class PackedPanels {
                 path);
   }
 
-  [[no_unique_address]] Kernel kernel_;  // what it keeps while the product lasts
+  // What it keeps while the product lasts. No braces: they would fill it with zeros (TileSums).
+  [[no_unique_address]] Kernel kernel_;
 };
 
 }  // namespace

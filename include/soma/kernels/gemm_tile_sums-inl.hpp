@@ -35,7 +35,7 @@ class TileSums {
  public:
   static constexpr std::size_t stride = micro_columns;
 
-  TileSums() {}  // with no value in any place
+  TileSums() {}  // places have no value: 20 KiB of zeros for each product would take longer
 
   // Sums in so many rows at a level of the tree of segments, which are to be stored() before the
   // next advance(): joined by so many neighbours below them, they go to another level, ...
