@@ -19352,17 +19352,15 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const 
     const std::size_t block = first + column / kColumns * kColumns;
     return sums + (column + block - b.start(block, kColumns)) * micro_columns;
   };
-  alignas(64) float turned[micro_columns * pack_group];
+  // Of the last group all columns are turned, too, which the tile has place for.
+  static_assert(NarrowWorkspace::tile_columns % pack_group == 0 && micro_columns % 4 == 0);
   for (std::size_t column = 0; column < count; column += pack_group) {
-    const std::size_t present = (std::min)(pack_group, count - column);
     const float* lines[pack_group];
     for (std::size_t i = 0; i < pack_group; ++i)
-      lines[i] = line_of(column + (std::min)(i, present - 1));
+      lines[i] = line_of((std::min)(column + i, count - 1));
     for (std::size_t row = 0; row < tile_rows; row += 4)
-      turn_group(lines, row, turned + row * pack_group, pack_group);
-    for (std::size_t row = 0; row < tile_rows; ++row)
-      std::copy_n(turned + row * pack_group, present,
-                  tile + row * NarrowWorkspace::tile_stride + column);
+      turn_group(lines, row, tile + row * NarrowWorkspace::tile_stride + column,
+                 NarrowWorkspace::tile_stride);
   }
 }
 
