@@ -247,7 +247,7 @@ int infer(char** arguments) {
   auto context = soma::make_context({.threads = std::atoi(arguments[2])});
   const soma::models::BertClassifier model({context}, config, 2);
   std::vector<std::vector<std::int32_t>> lists(1, std::vector<std::int32_t>(tokens, 2000));
-  soma::Tape tape(context, {.record = false});
+  soma::Tape tape(context, {.record = false, .training = false});
   const auto work = [&] {
     tape.reset(0);
     model(tape, tape.constant(soma::make_ragged<std::int32_t>(context, lists)));
