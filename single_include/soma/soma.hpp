@@ -19352,7 +19352,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const 
     const std::size_t block = first + column / kColumns * kColumns;
     return sums + (column + block - b.start(block, kColumns)) * micro_columns;
   };
-  // Of the last group all columns are turned, too, which the tile has place for.
+  // Whole groups of columns and four rows at a time: the tile has place for those too many.
   static_assert(NarrowWorkspace::tile_columns % pack_group == 0 && micro_columns % 4 == 0);
   for (std::size_t column = 0; column < count; column += pack_group) {
     const float* lines[pack_group];
