@@ -102,9 +102,12 @@ class ByteRows {
     operand.scale = 1;
     alignas(64) float values[codes];
     upper_halves(RowReader(operand).read(0, 0, codes, values), codes, table_);
-    has_sign_ = true;
+    // To the end, as vectors do it: a table is made for each call of a product.
+    unsigned differences = 0;
     for (std::size_t code = 0; code < codes / 2; ++code)
-      has_sign_ = has_sign_ && table_[codes / 2 + code] == (table_[code] | sign);
+      differences |= static_cast<unsigned>(table_[codes / 2 + code] ^ (table_[code] | sign));
+    has_sign_ = differences == 0;
+    if (!by_bytes_) return;
     for (std::size_t code = 0; code < codes; ++code) {
       halves_[0][code] = static_cast<std::uint8_t>(table_[code]);
       halves_[1][code] = static_cast<std::uint8_t>(table_[code] >> 8);
