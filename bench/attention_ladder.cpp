@@ -99,9 +99,9 @@ void vectors(Head& head) {
 // leave the cache (arXiv 2205.14135).
 void library(Head& head) {
   const soma::AttentionKernels& kernels = context().kernels().attention;
-  static std::vector<std::byte> memory(kernels.workspace_bytes(length, length, width) + 64);
-  static std::vector<float> log_sum_exp(length);
   soma::AttentionArgs args{.queries = length, .keys = length, .width = width};
+  static std::vector<std::byte> memory(kernels.workspace_bytes(args) + 64);
+  static std::vector<float> log_sum_exp(length);
   args.q = {.data = head.q.data(), .row_stride = width};
   args.k = {.data = head.k.data(), .row_stride = width};
   args.v = {.data = head.v.data(), .row_stride = width};

@@ -19,10 +19,15 @@
 
 namespace {
 
-std::vector<float> random_floats(soma::Context& context, std::size_t count, std::uint64_t seed) {
+// Normal numbers as a type keeps them.
+std::vector<std::byte> random_numbers(soma::Context& context, std::size_t count, std::uint64_t seed,
+                                      soma::DType dtype) {
   std::vector<float> values(count);
   soma::fill_normal(context, values, {.seed = seed});
-  return values;
+  std::vector<std::byte> bytes(count * soma::size_of(dtype));
+  soma::convert(context, soma::code_span(soma::formats::fp32, std::as_bytes(std::span(values))),
+                soma::code_span(soma::format_of(dtype), std::span(bytes)));
+  return bytes;
 }
 
 class Workspace {
@@ -106,14 +111,8 @@ void gemm(benchmark::State& state, const Product& shape, const std::string& targ
     matrix.dtype = dtype;
     return matrix;
   };
-  const auto stored = [&](std::size_t count, std::uint64_t seed) {
-    const std::vector<float> values = random_floats(context, count, seed);
-    std::vector<std::byte> bytes(count * soma::size_of(dtype));
-    soma::convert(context, soma::code_span(soma::formats::fp32, std::as_bytes(std::span(values))),
-                  soma::code_span(soma::format_of(dtype), std::span(bytes)));
-    return bytes;
-  };
-  const std::vector<std::byte> a = stored(m * k, 1), b = stored(k * n, 2);
+  const std::vector<std::byte> a = random_numbers(context, m * k, 1, dtype);
+  const std::vector<std::byte> b = random_numbers(context, k * n, 2, dtype);
   // Activations and their gradients have the operands' type, gradients of weights fp32.
   const bool narrow = dtype != soma::DType::fp32 && segments == 1;
   std::vector<float> c(m * n);
@@ -140,30 +139,32 @@ void gemm(benchmark::State& state, const Product& shape, const std::string& targ
 }
 
 // Useful operations: two products forward, and those four plus the recomputed scores backward.
-void attention(benchmark::State& state, std::size_t length, bool backward, float drop) {
-  constexpr std::size_t width = 64;
-  auto context = soma::make_context({.threads = 1});
+struct Head {
+  std::size_t length, width;
+  soma::DType dtype;
+  bool backward;
+  float drop;
+};
+void attention(benchmark::State& state, const Head& head, soma::Math math) {
+  auto context = soma::make_context({.threads = 1, .math = math});
   const soma::AttentionKernels& kernels = context.kernels().attention;
+  const auto [length, width, dtype, backward, drop] = head;
   const std::size_t count = length * width;
-  std::vector<float> inputs[] = {random_floats(context, count, 1), random_floats(context, count, 2),
-                                 random_floats(context, count, 3),
-                                 random_floats(context, count, 4)};
-  std::vector<float> outputs[4], log_sum_exp(length);
-  for (auto& output : outputs) output.resize(count);
-  Workspace workspace(kernels.workspace_bytes(length, length, width));
-  soma::AttentionArgs args;
-  args.queries = args.keys = length;
-  args.width = width;
+  std::vector<std::byte> inputs[4], outputs[4];
+  std::vector<float> log_sum_exp(length);
+  soma::AttentionArgs args{.queries = length, .keys = length, .width = width};
   args.scale = 0.125f;
+  args.bf16_products = context.bf16().products;
+  Workspace workspace(kernels.workspace_bytes(args));
   soma::MatrixOperand* const operands[] = {&args.q, &args.k, &args.v, &args.dout};
   soma::MatrixTarget* const targets[] = {&args.out, &args.dq, &args.dk, &args.dv};
   for (std::size_t i = 0; i < 4; ++i) {
-    operands[i]->data = inputs[i].data();
-    operands[i]->row_stride = width;
-    targets[i]->data = outputs[i].data();
-    targets[i]->row_stride = width;
+    inputs[i] = random_numbers(context, count, i + 1, dtype);
+    outputs[i].resize(inputs[i].size());
+    *operands[i] = {.data = inputs[i].data(), .dtype = dtype, .row_stride = width};
+    *targets[i] = {.data = outputs[i].data(), .dtype = dtype, .row_stride = width};
   }
-  args.forward_out = {.data = outputs[0].data(), .row_stride = width};
+  args.forward_out = {.data = outputs[0].data(), .dtype = dtype, .row_stride = width};
   args.log_sum_exp = log_sum_exp.data();
   args.dropout.threshold = static_cast<std::uint32_t>(static_cast<double>(drop) * 0x1p32);
   args.dropout.keep_scale = 1 / (1 - drop);
@@ -194,12 +195,24 @@ const int registered = [] {
         add(shape.name + ("/" + type) + (math == soma::Math::portable ? "/portable" : ""), gemm,
             shape, "", dtype, math);
       }
-  for (const std::size_t length : {std::size_t{23}, std::size_t{128}, std::size_t{512}})
-    for (const bool backward : {false, true})
+  const auto add_attention = [&](const std::string& name, const Head& head, soma::Math math) {
+    std::string all = head.backward ? "attention/backward_" : "attention/forward_";
+    all.append(std::to_string(head.length)).append(name);
+    if (head.drop != 0) all.append("/dropout");
+    add(all, attention, head, math);
+  };
+  for (const bool backward : {false, true}) {
+    for (const std::size_t length : {std::size_t{23}, std::size_t{128}, std::size_t{512}})
       for (const float drop : {0.0f, 0.1f})
-        add(std::string("attention/") + (backward ? "backward_" : "forward_") +
-                std::to_string(length) + (drop != 0 ? "/dropout" : ""),
-            attention, length, backward, drop);
+        add_attention("", {length, 64, soma::DType::fp32, backward, drop}, soma::Math::fast);
+    for (const std::size_t length : {std::size_t{64}, std::size_t{128}, std::size_t{512}})
+      for (const std::size_t width : {std::size_t{32}, std::size_t{64}}) {
+        const Head head{length, width, soma::DType::bf16, backward, 0.1f};
+        const std::string name = width == 32 ? "x32/bf16" : "x64/bf16";
+        add_attention(name, head, soma::Math::fast);
+        add_attention(name + "/portable", head, soma::Math::portable);
+      }
+  }
   return 0;
 }();
 

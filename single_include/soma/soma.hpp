@@ -4287,7 +4287,8 @@ struct RowBlock {
 //   s = scale q k^T     p = softmax(s), row by row     out = dropout(p) v
 //
 // Queries T x D, keys and values S x D. The key block is a constant, products add along their inner
-// index in order, row sums use 16 logical lanes: the bits depend on the arguments alone.
+// index in order, row sums use 16 logical lanes: the bits depend on the arguments alone. By tiles
+// (AttentionArgs::bf16_products) they depend on the CPU, too, as those of products do.
 
 // ---- soma/kernels/operand.hpp
 // How kernels see memory: a start, an element type and distances between elements. Any
@@ -4476,6 +4477,10 @@ inline MatrixTarget part(MatrixTarget target, std::size_t row, std::size_t colum
 
 namespace soma {
 
+// Fewer keys are not worth their squares of 32 x 32: 40 and 48 take 0.9 to 1.2 times as long by
+// tiles as by multiply-adds, 64 0.6 to 0.9.
+inline constexpr std::size_t tiled_keys = 64;
+
 struct AttentionArgs {
   std::size_t queries = 0, keys = 0;  // T, S: 0 to 65536
   std::size_t width = 0;              // D
@@ -4486,16 +4491,23 @@ struct AttentionArgs {
   MatrixTarget out{};            // T x D; no keys: zeros
   float* log_sum_exp = nullptr;  // T; forward writes it, backward reads it
   // backward only
-  MatrixOperand forward_out{};     // T x D, what forward wrote
-  MatrixOperand dout{};            // T x D
-  MatrixTarget dq{}, dk{}, dv{};   // T x D, S x D, S x D
-  std::byte* workspace = nullptr;  // AttentionKernels::workspace_bytes(...)
+  MatrixOperand forward_out{};    // T x D, what forward wrote
+  MatrixOperand dout{};           // T x D
+  MatrixTarget dq{}, dk{}, dv{};  // T x D, S x D, S x D
+  // tiles, for tiled_keys or more: where stored numbers of all operands are exact in bf16
+  // (gemm_args.hpp) and unscaled, 32 steps after another join a product's sums, with probabilities
+  // and their gradients in three parts that lose nothing. What is below 2^-126 counts as zero, and
+  // an infinity may come out as NaN. Only where tiles are.
+  Bf16Products bf16_products = Bf16Products::widened;
+  std::byte* workspace = nullptr;  // AttentionKernels::workspace_bytes()
 };
 
 struct AttentionKernels {
   void (*forward)(const AttentionArgs&) noexcept;
   void (*backward)(const AttentionArgs&) noexcept;
-  std::size_t (*workspace_bytes)(std::size_t queries, std::size_t keys, std::size_t width) noexcept;
+  // For any operands with queries, keys and width, in the way that the args say; never decreases
+  // with any of these three.
+  std::size_t (*workspace_bytes)(const AttentionArgs&) noexcept;
 };
 
 }  // namespace soma
@@ -13590,10 +13602,9 @@ Context make_context(const ContextOptions& options = {});
 #endif
 
 // ---- soma/kernels/attention_panels-inl.hpp
-// What forward and backward attention share. Matrices are kept as panels of micro_columns columns,
-// each [rows][micro_columns]: either side of a product is read from them as it lies. Scores are
-// kept across, s^T, with keys as rows and queries side by side: so softmax has no sums across a
-// vector.
+// What forward and backward attention share, however products are formed. Matrices are kept as
+// panels of micro_columns columns, each [rows][micro_columns]. Scores are kept across, s^T, with
+// keys as rows and queries side by side: so softmax has no sums across a vector.
 
 #if defined(SOMA_KERNELS_ATTENTION_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ATTENTION_PANELS_INL_HPP
@@ -16716,10 +16727,6 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Keys whose scores are made together. Part of the result's definition (the largest score so far is
-// brought up to date once a block), so the same on every target; a multiple of the 14 rows of
-// AVX-512's micro-tiles, and enough for texts cut at 128.
-inline constexpr std::size_t key_block = 140;
 inline constexpr std::size_t query_panel = micro_columns;
 
 static constexpr std::size_t whole_units(std::size_t value, std::size_t unit) {
@@ -16739,6 +16746,12 @@ class Carver {
     std::byte* part = start_ != nullptr ? start_ + used_ : nullptr;
     used_ += whole_units(count, 64);
     return part;
+  }
+  // One of T, whose values do not matter.
+  template <class T>
+  T* one() {
+    std::byte* const part = bytes(sizeof(T));
+    return part != nullptr ? new (part) T : nullptr;
   }
   std::size_t used() const { return used_; }
 
@@ -16770,33 +16783,6 @@ static constexpr std::size_t columns_in_use(std::size_t columns) {
   return columns <= float_lanes ? float_lanes : micro_columns;
 }
 
-// Rows of a product are taken in blocks of micro_rows, the last ones in smaller blocks, for texts
-// are short.
-inline constexpr std::size_t middle_rows = (micro_rows / 2 + 1) / 2 * 2;
-inline constexpr std::size_t small_rows = middle_rows / 2;
-static constexpr std::size_t rows_of_next_block(std::size_t rows) {
-  const bool two_middle = rows > micro_rows && rows <= 2 * middle_rows;
-  if (rows + 1 >= micro_rows && !two_middle) return micro_rows;
-  return rows > small_rows ? middle_rows : small_rows;
-}
-static constexpr std::size_t rows_of_blocks(std::size_t rows) {
-  std::size_t taken = 0;
-  while (taken < rows) taken += rows_of_next_block(rows - taken);
-  return taken;
-}
-
-// So many rows beyond the last are read of the left-hand side and written. Where the rows are
-// columns of a panel, they are among those in use.
-inline constexpr std::size_t row_padding = (std::max)(small_rows - 1, std::size_t{1});
-static_assert([] {
-  for (std::size_t rows = 1; rows <= key_block; ++rows) {
-    const std::size_t taken = rows_of_blocks(rows);
-    if (taken > rows + row_padding) return false;
-    if (rows <= micro_columns && taken > columns_in_use(rows)) return false;
-  }
-  return true;
-}());
-
 // Lines of an operand become columns, its depth rows. Panels of more than pack_depth rows are cut
 // into some of so many, one behind the other.
 static inline void pack_columns_whole(const PackSource& source, std::size_t first_line,
@@ -16812,15 +16798,6 @@ static inline void pack_columns_whole(const PackSource& source, std::size_t firs
       out += panel_floats(part, count);
     }
   }
-}
-
-// At most pack_depth rows of an operand of `width` columns, and row_padding of zeros.
-static inline void pack_panels(const MatrixOperand& operand, std::size_t width, std::size_t first,
-                               std::size_t rows, PackBuffer& buffer, float* out) {
-  const PackSource source(operand, width, first + rows, operand.column_stride, operand.row_stride);
-  pack_columns_whole(source, 0, width, first, rows, buffer, out);
-  for (std::size_t i = 0; i < row_padding * micro_columns; i += float_lanes)
-    hn::Store(hn::Zero(Floats()), Floats(), out + panel_floats(rows, width) + i);
 }
 
 // The panel of columns_in_use(rows) columns that has the rows of such panels as its columns, zeros
@@ -16871,83 +16848,6 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void write_panels(const float* panels, std:
   }
 }
 
-// ---- products of panels
-
-namespace {  // internal linkage: units with other flags have their own
-
-// Rows of a as rows of a panel: a step is a column.
-struct PanelRows {
-  static constexpr std::size_t row_distance = micro_columns;
-  const float* at;
-  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row * row_distance; }
-  HWY_INLINE void next() { ++at; }
-  HWY_INLINE void fetch(std::size_t) const {}
-};
-
-// Rows of a as columns of a panel: a step is a row.
-struct PanelColumns {
-  static constexpr std::size_t row_distance = 1;
-  const float* at;
-  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row * row_distance; }
-  HWY_INLINE void next() { at += micro_columns; }
-  HWY_INLINE void fetch(std::size_t) const {}
-};
-
-}  // namespace
-
-template <class RowsOfA, std::size_t kRows>
-static inline void multiply_rows(std::size_t columns, std::size_t steps, const float* a,
-                                 const float* b, float* c, bool fresh) {
-  const SumPath path{c, micro_columns, fresh};
-  if (columns <= float_lanes)
-    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows, 1>::run(steps, {a}, b, path);
-  else
-    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows>::run(steps, {a}, b, path);
-}
-
-// A panel c (+)= a b for a panel b of so many steps; from zero where `fresh`.
-template <class RowsOfA>
-HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panel(std::size_t rows, std::size_t columns,
-                                                         std::size_t steps, const float* a,
-                                                         const float* b, float* c, bool fresh) {
-  while (rows != 0) {
-    const std::size_t taken = rows_of_next_block(rows);
-    if (taken == micro_rows)
-      multiply_rows<RowsOfA, micro_rows>(columns, steps, a, b, c, fresh);
-    else if (taken == middle_rows)
-      multiply_rows<RowsOfA, middle_rows>(columns, steps, a, b, c, fresh);
-    else
-      multiply_rows<RowsOfA, small_rows>(columns, steps, a, b, c, fresh);
-    a += taken * RowsOfA::row_distance;
-    c += taken * micro_columns;
-    rows -= (std::min)(taken, rows);
-  }
-}
-
-// Scores or the like of some keys and a panel of queries: rows of keys, as panels, times columns.
-static inline void multiply_keys(std::size_t keys, std::size_t queries, std::size_t width,
-                                 const float* panels, const float* columns, float* scores) {
-  if (width == 0) std::fill_n(scores, keys * micro_columns, 0.0f);
-  for (std::size_t at = 0; at < width; at += micro_columns) {
-    multiply_panel<PanelRows>(keys, queries, (std::min)(micro_columns, width - at), panels, columns,
-                              scores, at == 0);
-    panels += keys * micro_columns;
-    columns += micro_columns * micro_columns;
-  }
-}
-
-// Panels c (+)= a b for panels b, `steps` rows each. Those of c lie `c_panel` floats apart.
-template <class RowsOfA>
-static inline void multiply_panels(std::size_t rows, std::size_t width, std::size_t steps,
-                                   const float* a, const float* b, float* c, std::size_t c_panel,
-                                   bool fresh) {
-  for (std::size_t at = 0; at < width; at += micro_columns) {
-    multiply_panel<RowsOfA>(rows, width - at, steps, a, b, c, fresh);
-    b += steps * micro_columns;
-    c += c_panel;
-  }
-}
-
 // ---- steps on panels
 
 HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_panel(float* panel, std::size_t rows,
@@ -16975,8 +16875,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_rows(float* panel, std::size_t r
 }
 
 // Random words for some keys from first_key on, as rows, and a panel of queries from first_query
-// on, as columns. `room` is that of word_rows rows.
-inline constexpr std::size_t word_rows = key_block + 6;
+// on, as columns. `room` is that of word_rows(keys) rows.
+static constexpr std::size_t word_rows(std::size_t keys) { return keys + 6; }
 static inline const std::uint32_t* draw_panel(const DropoutArgs& dropout, std::size_t first_query,
                                               std::size_t queries, std::size_t first_key,
                                               std::size_t keys, float* room) {
@@ -17043,75 +16943,51 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_row_products(const float* a, const
 
 namespace {  // internal linkage: units with other flags have their own
 
-struct BackwardSpace {
-  std::size_t floats;  // of the rows of a panel of queries
-  PackBuffer* pack;
-  float *q, *dout, *q_rows, *dout_rows;  // the panels of queries, the first two turned
-  float* dq;
-  float *log_sum_exp, *delta;  // [query_panel] each
-  float *k, *v, *dk, *dv;      // a block of keys, as panels
-  float *scores, *dp;          // a panel
-  float* words;
-
-  BackwardSpace(Carver& carver, std::size_t queries, std::size_t width)
-      : floats(panel_floats(query_panel, width) + row_padding * micro_columns),
-        pack(reinterpret_cast<PackBuffer*>(carver.bytes(sizeof(PackBuffer)))),
-        q(carver.floats(query_panels(queries) * floats)),
-        dout(carver.floats(query_panels(queries) * floats)),
-        q_rows(carver.floats(query_panels(queries) * floats)),
-        dout_rows(carver.floats(query_panels(queries) * floats)),
-        dq(carver.floats(query_panels(queries) * floats)),
-        log_sum_exp(carver.floats(query_panels(queries) * query_panel)),
-        delta(carver.floats(query_panels(queries) * query_panel)),
-        k(carver.floats(panel_floats(block_rows, width))),
-        v(carver.floats(panel_floats(block_rows, width))),
-        dk(carver.floats(panel_floats(block_rows, width))),
-        dv(carver.floats(panel_floats(block_rows, width))),
-        scores(carver.floats(block_rows * query_panel)),
-        dp(carver.floats(block_rows * query_panel)),
-        words(carver.floats(word_rows * query_panel)) {}
-
-  static constexpr std::size_t block_rows = key_block + row_padding;
-};
-
+// Operands as those of AttentionForward.
+template <class Operands>
 class AttentionBackward {
  public:
   explicit AttentionBackward(const AttentionArgs& args)
       : args_(args),
         carver_(args.workspace),
-        space_(carver_, args.queries, args.width),
+        operands_(args, carver_),
+        space_(args, carver_),
         dq_(args.dq),
         dk_(args.dk),
-        dv_(args.dv) {
-    new (space_.pack) PackBuffer;
+        dv_(args.dv) {}
+
+  static std::size_t workspace_bytes(const AttentionArgs& args) {
+    Carver carver(nullptr);
+    Operands(args, carver);
+    Space(args, carver);
+    return carver.used();
   }
 
   void run() {
-    constexpr std::size_t block_panel = BackwardSpace::block_rows * micro_columns;
-    pack_queries(args_.q, space_.q_rows, space_.q);
-    pack_queries(args_.dout, space_.dout_rows, space_.dout);
+    const std::size_t panels = query_panels(args_.queries);
+    for (std::size_t panel = 0; panel < panels; ++panel) operands_.take_queries(panel);
     sum_rows();
-    for (std::size_t key = 0; key < args_.keys; key += key_block) {
-      const std::size_t keys = (std::min)(key_block, args_.keys - key);
+    for (std::size_t key = 0; key < args_.keys; key += Operands::block) {
+      const std::size_t keys = (std::min)(Operands::block, args_.keys - key);
       add_block(key, keys);
-      write_panels(space_.dk, block_panel, args_.width, key, keys, nullptr, dk_);
-      write_panels(space_.dv, block_panel, args_.width, key, keys, nullptr, dv_);
+      operands_.write_keys(key, keys, dk_, dv_);
     }
-    for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel)
-      write_panels(space_.dq + panel * space_.floats, query_panel * micro_columns, args_.width,
-                   panel * query_panel, queries_of(args_, panel), nullptr, dq_);
+    for (std::size_t panel = 0; panel < panels; ++panel) operands_.write_queries(panel, dq_);
   }
 
  private:
-  void pack_queries(const MatrixOperand& operand, float* rows, float* columns) {
-    for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel) {
-      const std::size_t queries = queries_of(args_, panel);
-      pack_panels(operand, args_.width, panel * query_panel, queries, *space_.pack, rows);
-      turn_panels(rows, args_.width, queries, columns);
-      rows += space_.floats;
-      columns += space_.floats;
-    }
-  }
+  struct Space {
+    float *log_sum_exp, *delta;  // [query_panel] each
+    float *scores, *dp;          // a panel
+    float* words;
+
+    Space(const AttentionArgs& args, Carver& carver)
+        : log_sum_exp(carver.floats(query_panels(args.queries) * query_panel)),
+          delta(carver.floats(query_panels(args.queries) * query_panel)),
+          scores(carver.floats(Operands::score_rows * query_panel)),
+          dp(carver.floats(Operands::score_rows * query_panel)),
+          words(carver.floats(word_rows(Operands::block) * query_panel)) {}
+  };
 
   // delta, and what a panel needs to know of queries that are not there.
   void sum_rows() {
@@ -17132,41 +17008,33 @@ class AttentionBackward {
   }
 
   void add_block(std::size_t first, std::size_t keys) {
-    constexpr std::size_t block_panel = BackwardSpace::block_rows * micro_columns;
-    const std::size_t width = args_.width;
-    pack_panels(args_.k, width, first, keys, *space_.pack, space_.k);
-    pack_panels(args_.v, width, first, keys, *space_.pack, space_.v);
+    operands_.take_keys(first, keys);
     for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel) {
-      const std::size_t at = panel * space_.floats, queries = queries_of(args_, panel);
-      make_gradients(panel, first, keys);
-      multiply_panels<PanelRows>(keys, width, queries, space_.scores, space_.dout_rows + at,
-                                 space_.dv, block_panel, panel == 0);
-      multiply_panels<PanelRows>(keys, width, queries, space_.dp, space_.q_rows + at, space_.dk,
-                                 block_panel, panel == 0);
-      multiply_panels<PanelColumns>(queries, width, keys, space_.dp, space_.k, space_.dq + at,
-                                    query_panel * micro_columns, first == 0);
+      operands_.make_scores(panel, keys, space_.scores, space_.dp);
+      differentiate(panel, first, keys);
+      operands_.add_gradients(panel, keys, space_.scores, space_.dp, first == 0);
     }
   }
 
   // p and ds of a panel, in place of scores and dp.
-  void make_gradients(std::size_t panel, std::size_t first, std::size_t keys) {
-    const std::size_t width = args_.width, floats = panel * space_.floats, at = panel * query_panel,
-                      queries = queries_of(args_, panel), columns = columns_in_use(queries);
+  void differentiate(std::size_t panel, std::size_t first, std::size_t keys) {
+    const std::size_t at = panel * query_panel, queries = queries_of(args_, panel),
+                      columns = columns_in_use(queries);
     const DropoutArgs& dropout = args_.dropout;
-    multiply_keys(keys, queries, width, space_.k, space_.q + floats, space_.scores);
-    multiply_keys(keys, queries, width, space_.v, space_.dout + floats, space_.dp);
     scale_panel(space_.scores, keys, columns, args_.scale);
     const bool drops = dropout.threshold != 0;
     const std::uint32_t* words =
         drops ? draw_panel(dropout, at, queries, first, keys, space_.words) : nullptr;
-    const auto differentiate = drops ? differentiate_scores<true> : differentiate_scores<false>;
-    differentiate(space_.scores, space_.dp, keys, columns, space_.log_sum_exp + at,
-                  space_.delta + at, args_.scale, dropout, words);
+    const auto steps = drops ? differentiate_scores<true> : differentiate_scores<false>;
+    steps(space_.scores, space_.dp, keys, columns, space_.log_sum_exp + at, space_.delta + at,
+          args_.scale, dropout, words);
   }
 
   const AttentionArgs& args_;
   Carver carver_;
-  BackwardSpace space_;
+  Operands operands_;
+  Space space_;
+  [[no_unique_address]] typename Operands::Registers registers_;
   RowWriter dq_, dk_, dv_;
 };
 
@@ -17276,74 +17144,58 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void finish_sums(std::size_t columns, const
 
 namespace {  // internal linkage: units with other flags have their own
 
-struct ForwardSpace {
-  std::size_t floats;  // of the rows of a panel of queries
-  PackBuffer* pack;
-  float* rows;                         // of a panel of queries
-  float *q, *out;                      // the panels of queries, q turned
-  float *largest, *sums, *correction;  // [query_panel], the first two each
-  float *k, *v;                        // a block of keys, as panels
-  float* scores;                       // a panel
-  float* words;
-
-  ForwardSpace(Carver& carver, std::size_t queries, std::size_t width)
-      : floats(panel_floats(query_panel, width)),
-        pack(reinterpret_cast<PackBuffer*>(carver.bytes(sizeof(PackBuffer)))),
-        rows(carver.floats(floats + row_padding * micro_columns)),
-        q(carver.floats(query_panels(queries) * floats)),
-        out(carver.floats(query_panels(queries) * floats)),
-        largest(carver.floats(query_panels(queries) * query_panel)),
-        sums(carver.floats(query_panels(queries) * query_panel)),
-        correction(carver.floats(query_panel)),
-        k(carver.floats(panel_floats(key_block, width) + row_padding * micro_columns)),
-        v(carver.floats(panel_floats(key_block, width) + row_padding * micro_columns)),
-        scores(carver.floats((key_block + row_padding) * query_panel)),
-        words(carver.floats(word_rows * query_panel)) {}
-};
-
+// Operands are what products read, and sums, of a head (attention_vectors-inl.hpp,
+// attention_tiles-inl.hpp).
+template <class Operands>
 class AttentionForward {
  public:
   explicit AttentionForward(const AttentionArgs& args)
-      : args_(args), carver_(args.workspace), space_(carver_, args.queries, args.width) {
-    new (space_.pack) PackBuffer;
+      : args_(args), carver_(args.workspace), operands_(args, carver_), space_(args, carver_) {}
+
+  static std::size_t workspace_bytes(const AttentionArgs& args) {
+    Carver carver(nullptr);
+    Operands(args, carver);
+    Space(args, carver);
+    return carver.used();
   }
 
   void run() {
     const std::size_t panels = query_panels(args_.queries);
-    for (std::size_t panel = 0; panel < panels; ++panel) {
-      const std::size_t queries = queries_of(args_, panel);
-      pack_panels(args_.q, args_.width, panel * query_panel, queries, *space_.pack, space_.rows);
-      turn_panels(space_.rows, args_.width, queries, space_.q + panel * space_.floats);
-    }
+    for (std::size_t panel = 0; panel < panels; ++panel) operands_.take_queries(panel);
     std::fill_n(space_.largest, panels * query_panel, minus_infinity);
     std::fill_n(space_.sums, panels * query_panel, 0.0f);
-    for (std::size_t key = 0; key < args_.keys; key += key_block)
-      add_block(key, (std::min)(key_block, args_.keys - key));
+    std::fill_n(space_.correction, query_panel, 0.0f);  // of queries that are not there, too
+    for (std::size_t key = 0; key < args_.keys; key += Operands::block)
+      add_block(key, (std::min)(Operands::block, args_.keys - key));
     RowWriter writer(args_.out);
     for (std::size_t panel = 0; panel < panels; ++panel) finish(panel, writer);
   }
 
  private:
+  struct Space {
+    float *largest, *sums, *correction;  // [query_panel], the first two each
+    float* scores;                       // a panel
+    float* words;
+
+    Space(const AttentionArgs& args, Carver& carver)
+        : largest(carver.floats(query_panels(args.queries) * query_panel)),
+          sums(carver.floats(query_panels(args.queries) * query_panel)),
+          correction(carver.floats(query_panel)),
+          scores(carver.floats(Operands::score_rows * query_panel)),
+          words(carver.floats(word_rows(Operands::block) * query_panel)) {}
+  };
+
   void add_block(std::size_t first, std::size_t keys) {
-    const std::size_t width = args_.width;
-    pack_panels(args_.k, width, first, keys, *space_.pack, space_.k);
-    pack_panels(args_.v, width, first, keys, *space_.pack, space_.v);
+    operands_.take_keys(first, keys);
     for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel) {
-      const std::size_t queries = queries_of(args_, panel);
-      float* out = space_.out + panel * space_.floats;
-      multiply_keys(keys, queries, width, space_.k, space_.q + panel * space_.floats,
-                    space_.scores);
-      add_scores(panel, first, keys);
-      if (first != 0)
-        for (std::size_t at = 0; at < space_.floats; at += query_panel * micro_columns)
-          scale_rows(out + at, queries, space_.correction);
-      multiply_panels<PanelColumns>(queries, width, keys, space_.scores, space_.v, out,
-                                    query_panel * micro_columns, first == 0);
+      operands_.make_scores(panel, keys, space_.scores);
+      weigh_scores(panel, first, keys);
+      operands_.add_values(panel, keys, space_.scores, first != 0 ? space_.correction : nullptr);
     }
   }
 
   // Scores of a block of keys become weights of its values.
-  void add_scores(std::size_t panel, std::size_t first, std::size_t keys) {
+  void weigh_scores(std::size_t panel, std::size_t first, std::size_t keys) {
     const std::size_t at = panel * query_panel, queries = queries_of(args_, panel),
                       columns = columns_in_use(queries);
     const DropoutArgs& dropout = args_.dropout;
@@ -17361,15 +17213,16 @@ class AttentionForward {
     alignas(64) float log_sum_exp[query_panel];
     finish_sums(columns_in_use(queries), space_.largest + first, space_.sums + first,
                 space_.correction, log_sum_exp);
-    write_panels(space_.out + panel * space_.floats, query_panel * micro_columns, args_.width,
-                 first, queries, space_.correction, writer);
+    operands_.write(panel, space_.correction, writer);
     if (args_.log_sum_exp != nullptr)
       std::memcpy(args_.log_sum_exp + first, log_sum_exp, queries * sizeof(float));
   }
 
   const AttentionArgs& args_;
   Carver carver_;
-  ForwardSpace space_;
+  Operands operands_;
+  Space space_;
+  [[no_unique_address]] typename Operands::Registers registers_;
 };
 
 }  // namespace
@@ -17391,6 +17244,277 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_ATTENTION_ONE_QUERY_INL_HPP
 #endif
 
+// ---- soma/kernels/attention_vectors-inl.hpp
+// Attention by multiply-adds. Panels are read by products as they lie, on either side of them
+// (attention_panels-inl.hpp): nothing is packed a second time or turned but queries.
+
+#if defined(SOMA_KERNELS_ATTENTION_VECTORS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ATTENTION_VECTORS_INL_HPP
+#undef SOMA_KERNELS_ATTENTION_VECTORS_INL_HPP
+#else
+#define SOMA_KERNELS_ATTENTION_VECTORS_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Keys whose scores are made together. Part of the result's definition (the largest score so far is
+// brought up to date once a block), so the same on every target; a multiple of the 14 rows of
+// AVX-512's micro-tiles, and enough for texts cut at 128.
+inline constexpr std::size_t key_block = 140;
+
+// Rows of a product are taken in blocks of micro_rows, the last ones in smaller blocks, for texts
+// are short.
+inline constexpr std::size_t middle_rows = (micro_rows / 2 + 1) / 2 * 2;
+inline constexpr std::size_t small_rows = middle_rows / 2;
+static constexpr std::size_t rows_of_next_block(std::size_t rows) {
+  const bool two_middle = rows > micro_rows && rows <= 2 * middle_rows;
+  if (rows + 1 >= micro_rows && !two_middle) return micro_rows;
+  return rows > small_rows ? middle_rows : small_rows;
+}
+static constexpr std::size_t rows_of_blocks(std::size_t rows) {
+  std::size_t taken = 0;
+  while (taken < rows) taken += rows_of_next_block(rows - taken);
+  return taken;
+}
+
+// So many rows beyond the last are read of the left-hand side and written. Where the rows are
+// columns of a panel, they are among those in use.
+inline constexpr std::size_t row_padding = (std::max)(small_rows - 1, std::size_t{1});
+static_assert([] {
+  for (std::size_t rows = 1; rows <= key_block; ++rows) {
+    const std::size_t taken = rows_of_blocks(rows);
+    if (taken > rows + row_padding) return false;
+    if (rows <= micro_columns && taken > columns_in_use(rows)) return false;
+  }
+  return true;
+}());
+
+// At most pack_depth rows of an operand of `width` columns, and row_padding of zeros.
+static inline void pack_panels(const MatrixOperand& operand, std::size_t width, std::size_t first,
+                               std::size_t rows, PackBuffer& buffer, float* out) {
+  const PackSource source(operand, width, first + rows, operand.column_stride, operand.row_stride);
+  pack_columns_whole(source, 0, width, first, rows, buffer, out);
+  for (std::size_t i = 0; i < row_padding * micro_columns; i += float_lanes)
+    hn::Store(hn::Zero(Floats()), Floats(), out + panel_floats(rows, width) + i);
+}
+
+// ---- products of panels
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Rows of a as rows of a panel: a step is a column.
+struct PanelRows {
+  static constexpr std::size_t row_distance = micro_columns;
+  const float* at;
+  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row * row_distance; }
+  HWY_INLINE void next() { ++at; }
+  HWY_INLINE void fetch(std::size_t) const {}
+};
+
+// Rows of a as columns of a panel: a step is a row.
+struct PanelColumns {
+  static constexpr std::size_t row_distance = 1;
+  const float* at;
+  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row * row_distance; }
+  HWY_INLINE void next() { at += micro_columns; }
+  HWY_INLINE void fetch(std::size_t) const {}
+};
+
+}  // namespace
+
+template <class RowsOfA, std::size_t kRows>
+static inline void multiply_rows(std::size_t columns, std::size_t steps, const float* a,
+                                 const float* b, float* c, bool fresh) {
+  const SumPath path{c, micro_columns, fresh};
+  if (columns <= float_lanes)
+    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows, 1>::run(steps, {a}, b, path);
+  else
+    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows>::run(steps, {a}, b, path);
+}
+
+// A panel c (+)= a b for a panel b of so many steps; from zero where `fresh`.
+template <class RowsOfA>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panel(std::size_t rows, std::size_t columns,
+                                                         std::size_t steps, const float* a,
+                                                         const float* b, float* c, bool fresh) {
+  while (rows != 0) {
+    const std::size_t taken = rows_of_next_block(rows);
+    if (taken == micro_rows)
+      multiply_rows<RowsOfA, micro_rows>(columns, steps, a, b, c, fresh);
+    else if (taken == middle_rows)
+      multiply_rows<RowsOfA, middle_rows>(columns, steps, a, b, c, fresh);
+    else
+      multiply_rows<RowsOfA, small_rows>(columns, steps, a, b, c, fresh);
+    a += taken * RowsOfA::row_distance;
+    c += taken * micro_columns;
+    rows -= (std::min)(taken, rows);
+  }
+}
+
+// Scores or the like of some keys and a panel of queries: rows of keys, as panels, times columns.
+static inline void multiply_keys(std::size_t keys, std::size_t queries, std::size_t width,
+                                 const float* panels, const float* columns, float* scores) {
+  if (width == 0) std::fill_n(scores, keys * micro_columns, 0.0f);
+  for (std::size_t at = 0; at < width; at += micro_columns) {
+    multiply_panel<PanelRows>(keys, queries, (std::min)(micro_columns, width - at), panels, columns,
+                              scores, at == 0);
+    panels += keys * micro_columns;
+    columns += micro_columns * micro_columns;
+  }
+}
+
+// Panels c (+)= a b for panels b, `steps` rows each. Those of c lie `c_panel` floats apart.
+template <class RowsOfA>
+static inline void multiply_panels(std::size_t rows, std::size_t width, std::size_t steps,
+                                   const float* a, const float* b, float* c, std::size_t c_panel,
+                                   bool fresh) {
+  for (std::size_t at = 0; at < width; at += micro_columns) {
+    multiply_panel<RowsOfA>(rows, width - at, steps, a, b, c, fresh);
+    b += steps * micro_columns;
+    c += c_panel;
+  }
+}
+
+// ---- forward and backward
+
+namespace {  // internal linkage: units with other flags have their own
+
+// The operands of AttentionForward.
+class ForwardVectors {
+ public:
+  static constexpr std::size_t block = key_block, score_rows = key_block + row_padding;
+  struct Registers {};
+
+  ForwardVectors(const AttentionArgs& args, Carver& carver)
+      : args_(args),
+        floats_(panel_floats(query_panel, args.width)),
+        pack_(carver.one<PackBuffer>()),
+        rows_(carver.floats(floats_ + row_padding * micro_columns)),
+        q_(carver.floats(query_panels(args.queries) * floats_)),
+        out_(carver.floats(query_panels(args.queries) * floats_)),
+        k_(carver.floats(panel_floats(block, args.width) + row_padding * micro_columns)),
+        v_(carver.floats(panel_floats(block, args.width) + row_padding * micro_columns)) {}
+
+  void take_queries(std::size_t panel) {
+    const std::size_t queries = queries_of(args_, panel);
+    pack_panels(args_.q, args_.width, panel * query_panel, queries, *pack_, rows_);
+    turn_panels(rows_, args_.width, queries, q_ + panel * floats_);
+  }
+  void take_keys(std::size_t first, std::size_t keys) {
+    pack_panels(args_.k, args_.width, first, keys, *pack_, k_);
+    pack_panels(args_.v, args_.width, first, keys, *pack_, v_);
+  }
+  void make_scores(std::size_t panel, std::size_t keys, float* scores) const {
+    multiply_keys(keys, queries_of(args_, panel), args_.width, k_, q_ + panel * floats_, scores);
+  }
+  // To sums times `correction`, of each query; nullptr: to none.
+  void add_values(std::size_t panel, std::size_t keys, const float* weights,
+                  const float* correction) {
+    const std::size_t queries = queries_of(args_, panel);
+    float* const out = out_ + panel * floats_;
+    if (correction != nullptr)
+      for (std::size_t at = 0; at < floats_; at += query_panel * micro_columns)
+        scale_rows(out + at, queries, correction);
+    multiply_panels<PanelColumns>(queries, args_.width, keys, weights, v_, out,
+                                  query_panel * micro_columns, correction == nullptr);
+  }
+  // Sums, times a factor of each query.
+  void write(std::size_t panel, const float* factors, RowWriter& writer) {
+    write_panels(out_ + panel * floats_, query_panel * micro_columns, args_.width,
+                 panel * query_panel, queries_of(args_, panel), factors, writer);
+  }
+
+ private:
+  const AttentionArgs& args_;
+  std::size_t floats_;  // of the rows of a panel of queries
+  PackBuffer* pack_;
+  float* rows_;      // of a panel of queries
+  float *q_, *out_;  // the panels of queries, q turned
+  float *k_, *v_;    // a block of keys, as panels
+};
+
+// The operands of AttentionBackward.
+class BackwardVectors {
+ public:
+  static constexpr std::size_t block = key_block, score_rows = key_block + row_padding;
+  struct Registers {};
+
+  BackwardVectors(const AttentionArgs& args, Carver& carver)
+      : args_(args),
+        floats_(panel_floats(query_panel, args.width) + row_padding * micro_columns),
+        pack_(carver.one<PackBuffer>()),
+        q_(carver.floats(query_panels(args.queries) * floats_)),
+        dout_(carver.floats(query_panels(args.queries) * floats_)),
+        q_rows_(carver.floats(query_panels(args.queries) * floats_)),
+        dout_rows_(carver.floats(query_panels(args.queries) * floats_)),
+        dq_(carver.floats(query_panels(args.queries) * floats_)),
+        k_(carver.floats(panel_floats(score_rows, args.width))),
+        v_(carver.floats(panel_floats(score_rows, args.width))),
+        dk_(carver.floats(panel_floats(score_rows, args.width))),
+        dv_(carver.floats(panel_floats(score_rows, args.width))) {}
+
+  void take_queries(std::size_t panel) {
+    take_queries(args_.q, panel, q_rows_ + panel * floats_, q_ + panel * floats_);
+    take_queries(args_.dout, panel, dout_rows_ + panel * floats_, dout_ + panel * floats_);
+  }
+  void take_keys(std::size_t first, std::size_t keys) {
+    pack_panels(args_.k, args_.width, first, keys, *pack_, k_);
+    pack_panels(args_.v, args_.width, first, keys, *pack_, v_);
+  }
+  void make_scores(std::size_t panel, std::size_t keys, float* scores, float* dp) const {
+    const std::size_t queries = queries_of(args_, panel), at = panel * floats_;
+    multiply_keys(keys, queries, args_.width, k_, q_ + at, scores);
+    multiply_keys(keys, queries, args_.width, v_, dout_ + at, dp);
+  }
+  // p and ds, in place of scores and dp. `fresh`: the first of a panel of queries.
+  void add_gradients(std::size_t panel, std::size_t keys, const float* p, const float* ds,
+                     bool fresh) {
+    const std::size_t queries = queries_of(args_, panel), at = panel * floats_;
+    multiply_panels<PanelRows>(keys, args_.width, queries, p, dout_rows_ + at, dv_, block_panel,
+                               panel == 0);
+    multiply_panels<PanelRows>(keys, args_.width, queries, ds, q_rows_ + at, dk_, block_panel,
+                               panel == 0);
+    multiply_panels<PanelColumns>(queries, args_.width, keys, ds, k_, dq_ + at,
+                                  query_panel * micro_columns, fresh);
+  }
+  void write_keys(std::size_t first, std::size_t keys, RowWriter& dk, RowWriter& dv) {
+    write_panels(dk_, block_panel, args_.width, first, keys, nullptr, dk);
+    write_panels(dv_, block_panel, args_.width, first, keys, nullptr, dv);
+  }
+  void write_queries(std::size_t panel, RowWriter& dq) {
+    write_panels(dq_ + panel * floats_, query_panel * micro_columns, args_.width,
+                 panel * query_panel, queries_of(args_, panel), nullptr, dq);
+  }
+
+ private:
+  static constexpr std::size_t block_panel = score_rows * micro_columns;
+
+  void take_queries(const MatrixOperand& operand, std::size_t panel, float* rows, float* columns) {
+    const std::size_t queries = queries_of(args_, panel);
+    pack_panels(operand, args_.width, panel * query_panel, queries, *pack_, rows);
+    turn_panels(rows, args_.width, queries, columns);
+  }
+
+  const AttentionArgs& args_;
+  std::size_t floats_;  // of the rows of a panel of queries
+  PackBuffer* pack_;
+  float *q_, *dout_, *q_rows_, *dout_rows_;  // the panels of queries, the first two turned
+  float* dq_;
+  float *k_, *v_, *dk_, *dv_;  // a block of keys, as panels
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
 // ---- soma/kernels/softmax-inl.hpp
 // Softmax over rows, forward and backward, and what cross-entropy shares with it.
 
@@ -17750,6 +17874,1023 @@ class OneQuery {
 HWY_AFTER_NAMESPACE();
 
 #endif
+// ---- soma/kernels/attention_tiles-inl.hpp
+// Attention of queries, keys and values that bf16 holds exactly, by the tile instruction. Matrices
+// are cut into squares of 32 x 32, two tiles each way, with zeros where they end. Probabilities and
+// their gradients, which are fp32, are split into three parts (pack_split-inl.hpp): nothing of them
+// is lost.
+//
+// Scores lie with keys as rows, and sums of values and of dq with queries as columns: so a square
+// of scores is split as it lies, for either side of a product, and only operands are turned, once.
+
+#if defined(SOMA_KERNELS_ATTENTION_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ATTENTION_TILES_INL_HPP
+#undef SOMA_KERNELS_ATTENTION_TILES_INL_HPP
+#else
+#define SOMA_KERNELS_ATTENTION_TILES_INL_HPP
+#endif
+
+// ---- soma/kernels/pack_split-inl.hpp
+// Packing of fp32 numbers for the bf16 tile instruction. Each is the sum of three bf16 numbers, its
+// parts: the upper half of its bits; what is left, rounded to nearest, ties away from zero; and
+// what is left then, which bf16 has exactly ("Leveraging the bfloat16 Artificial Intelligence
+// Datatype For Higher-Precision Computations", Henry, Tang and Heinecke, arXiv 1904.06376). The
+// first never overflows, and infinity and NaN leave NaN in the others.
+//
+// A step of a panel is three tiles of 16 lines and 32 of k, one for each part. The two numbers of a
+// pair are 16 of k apart, not neighbours: so both come from whole vectors, wherever k lies.
+
+#if defined(SOMA_KERNELS_PACK_SPLIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_PACK_SPLIT_INL_HPP
+#undef SOMA_KERNELS_PACK_SPLIT_INL_HPP
+#else
+#define SOMA_KERNELS_PACK_SPLIT_INL_HPP
+#endif
+
+// ---- soma/simd/bf16_tiles-inl.hpp
+// The bf16 tile product of x86 (AMX_BF16): a 16 x 16 tile of fp32 sums takes the products of 32
+// steps of k at once. Per element, with a0 b0 ... a31 b31 the products of the steps:
+//
+//   sum + ((a0 b0 + a2 b2 + ... + a30 b30) + (a1 b1 + a3 b3 + ... + a31 b31))
+//
+// where the two inner sums are chains of fused multiply-adds from zero, rounded to nearest even,
+// and subnormal inputs and results count as zero, whatever the floating-point environment
+// ("Intel 64 and IA-32 Architectures Software Developer's Manual", TDPBF16PS).
+//
+// Tile registers are memory of a thread that must be configured, and whose use the operating system
+// allows a process (runtime/cpu.hpp). Compilers keep nothing in them, so the instructions are
+// written out as they are: the intrinsics would want a target of their own on every function that
+// they are inlined into.
+
+#if defined(SOMA_SIMD_BF16_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_BF16_TILES_INL_HPP
+#undef SOMA_SIMD_BF16_TILES_INL_HPP
+#else
+#define SOMA_SIMD_BF16_TILES_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// Rows of a tile, floats (or pairs of bf16 numbers) in a row of it, and steps of k in a product.
+inline constexpr std::size_t tile_lines = 16, tile_floats = 16, tile_steps = 2 * tile_floats;
+
+// Whether the code of the target at hand may hold the instructions: wherever it may hold those of
+// the dot product, which such CPUs have too. Who runs them asks the CPU and the operating system.
+#define SOMA_HAS_BF16_TILES SOMA_HAS_BF16_DOT
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+
+#if SOMA_HAS_BF16_TILES
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+namespace {  // internal linkage: units with other flags have their own
+
+// All eight tile registers of this thread, in full size, while it lives.
+class Tiles {
+ public:
+  Tiles() {
+    struct alignas(64) {
+      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+      std::uint16_t bytes_of_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+      std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+    } const configuration;
+    asm volatile("ldtilecfg %0" : : "m"(configuration));
+  }
+  // A thread that keeps no tiles is switched for less.
+  ~Tiles() { asm volatile("tilerelease"); }
+  Tiles(const Tiles&) = delete;
+  Tiles& operator=(const Tiles&) = delete;
+
+  template <int kTile>
+  static HWY_INLINE void clear() {
+    asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+  }
+  // Rows that lie `stride` bytes apart.
+  template <int kTile>
+  static HWY_INLINE void load(const void* from, std::size_t stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
+  }
+  // The same for what is read once: it leaves what stays in the first-level cache its place.
+  template <int kTile>
+  static HWY_INLINE void load_once(const void* from, std::size_t stride) {
+    asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2"
+                 :
+                 : "r"(from), "r"(stride), "i"(kTile)
+                 : "memory");
+  }
+  template <int kTile>
+  static HWY_INLINE void store(void* to, std::size_t stride) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
+  }
+  // sums += a b. a: [row][pair of steps]; b: [pair of steps][column].
+  template <int kSums, int kA, int kB>
+  static HWY_INLINE void multiply_add() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
+  }
+};
+
+// Sums of a block: tiles 0 and 1, and below them 2 and 3, of which there are kRows x kColumns. In
+// memory rows lie `stride` floats apart.
+template <int kRows, int kColumns>
+struct SumTiles {
+  static HWY_INLINE void clear() {
+    Tiles::clear<0>();
+    if constexpr (kColumns == 2) Tiles::clear<1>();
+    if constexpr (kRows == 2) Tiles::clear<2>();
+    if constexpr (kRows == 2 && kColumns == 2) Tiles::clear<3>();
+  }
+  // One of them is stored and cleared.
+  template <int kTile>
+  static HWY_INLINE void exchange(float* to, std::size_t stride) {
+    Tiles::store<kTile>(to + kTile / 2 * tile_lines * stride + kTile % 2 * tile_floats,
+                        stride * sizeof(float));
+    Tiles::clear<kTile>();
+  }
+  static HWY_INLINE void load(const float* from, std::size_t stride) {
+    const std::size_t bytes = stride * sizeof(float);
+    const float* const below = from + tile_lines * stride;
+    Tiles::load<0>(from, bytes);
+    if constexpr (kColumns == 2) Tiles::load<1>(from + tile_floats, bytes);
+    if constexpr (kRows == 2) Tiles::load<2>(below, bytes);
+    if constexpr (kRows == 2 && kColumns == 2) Tiles::load<3>(below + tile_floats, bytes);
+  }
+  static HWY_INLINE void store(float* to, std::size_t stride) {
+    const std::size_t bytes = stride * sizeof(float);
+    float* const below = to + tile_lines * stride;
+    Tiles::store<0>(to, bytes);
+    if constexpr (kColumns == 2) Tiles::store<1>(to + tile_floats, bytes);
+    if constexpr (kRows == 2) Tiles::store<2>(below, bytes);
+    if constexpr (kRows == 2 && kColumns == 2) Tiles::store<3>(below + tile_floats, bytes);
+  }
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
+
+#include <hwy/highway.h>
+
+#if SOMA_HAS_BF16_TILES
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr std::size_t split_parts = 3;
+inline constexpr std::size_t split_tile_floats = tile_lines * tile_floats;
+// Floats of a step of a panel.
+inline constexpr std::size_t split_step_floats = split_parts * split_tile_floats;
+
+// As FusedMultiplyAdd names what joins a sum.
+struct SplitProducts {
+  static constexpr std::size_t products = 1;
+  static constexpr bool splits = true;
+};
+
+// Vectors of pairs, split: a line of each of the three tiles. kParts = 1: the first of them alone.
+template <std::size_t kParts = split_parts>
+HWY_INLINE void split_pairs(FloatVector even, FloatVector odd, float* out) {
+  const Floats d;
+  const hn::RebindToUnsigned<Floats> du;
+  const auto upper = hn::Set(du, 0xFFFF0000u), half = hn::Set(du, 0x8000u);
+  const auto store = [&](auto low, auto high, std::size_t part) HWY_ATTR {
+    hn::Store(hn::BitCast(d, hn::Or(hn::ShiftRight<16>(low), hn::And(high, upper))), d,
+              out + part * split_tile_floats);
+  };
+  const auto upper_half = [&](auto bits) HWY_ATTR { return hn::BitCast(d, hn::And(bits, upper)); };
+  const auto even_bits = hn::BitCast(du, even), odd_bits = hn::BitCast(du, odd);
+  store(even_bits, odd_bits, 0);
+  if constexpr (kParts == 1) return;
+  const FloatVector even_left = hn::Sub(even, upper_half(even_bits));
+  const FloatVector odd_left = hn::Sub(odd, upper_half(odd_bits));
+  const auto even_near = hn::Add(hn::BitCast(du, even_left), half);
+  const auto odd_near = hn::Add(hn::BitCast(du, odd_left), half);
+  store(even_near, odd_near, 1);
+  store(hn::BitCast(du, hn::Sub(even_left, upper_half(even_near))),
+        hn::BitCast(du, hn::Sub(odd_left, upper_half(odd_near))), 2);
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Numbers that packing decodes into, and blocks on their way.
+struct SplitBuffer {
+  static constexpr std::size_t lines_together = 128;  // that are decoded, where they are columns
+  static constexpr std::size_t column_stride = lines_together + lane_padding;
+  static constexpr std::size_t line_stride = pack_depth + lane_padding;
+  alignas(64) float values[(std::max)(tile_steps * column_stride, tile_lines* line_stride)];
+  alignas(64) float edge[tile_steps * tile_lines];
+  alignas(64) float turned[2 * split_tile_floats];
+};
+
+// As PackSource, of any operand. Splitting is quick enough for what the CPU fetches by itself; more
+// that is fetched ahead was slower in a step.
+class SplitSource {
+ public:
+  using Buffer = SplitBuffer;
+
+  SplitSource(const MatrixOperand& operand, std::size_t, std::size_t, std::size_t line_stride,
+              std::size_t depth_stride)
+      : along_depth_(depth_stride <= line_stride), stride_((std::max)(line_stride, depth_stride)) {
+    MatrixOperand rows = operand;
+    rows.row_stride = stride_;
+    rows.column_stride = (std::min)(line_stride, depth_stride);
+    reader_ = RowReader(rows);
+  }
+
+  static constexpr float factor() { return 1; }
+  std::size_t most_depth() const { return reader_.direct() ? pack_direct_depth : pack_depth; }
+
+  // Panels of a: a row of a tile is a line.
+  void pack_a(const PackPart& part, SplitBuffer& buffer) const {
+    along_depth_ ? pack_lines<false>(part, buffer) : pack_columns<true>(part, buffer);
+  }
+  // Panels of b: a column of a tile is a line.
+  void pack_b(const PackPart& part, SplitBuffer& buffer) const {
+    along_depth_ ? pack_lines<true>(part, buffer) : pack_columns<false>(part, buffer);
+  }
+
+ private:
+  // Rows in memory from one on, `stride` floats apart.
+  struct Block {
+    const float* first;
+    std::size_t stride;
+  };
+
+  // Lines that are rows in memory.
+  template <bool kTurns>
+  void pack_lines(const PackPart& part, SplitBuffer& buffer) const {
+    float* panel = part.out;
+    for (std::size_t line = 0; line < part.lines; line += tile_lines, panel += part.panel) {
+      const std::size_t lines = (std::min)(tile_lines, part.lines - line);
+      const Block rows = read({part.first_line + line, lines, part.first, part.depth},
+                              SplitBuffer::line_stride, buffer);
+      float* to = panel;
+      for (std::size_t k = 0; k < part.depth; k += tile_steps, to += split_step_floats) {
+        const std::size_t depth = (std::min)(tile_steps, part.depth - k);
+        const Block block =
+            whole({rows.first + k, rows.stride}, lines, depth, tile_lines, tile_steps, buffer);
+        split<kTurns>(block, tile_floats, buffer, to);
+      }
+    }
+  }
+
+  // Lines that are columns in memory.
+  template <bool kTurns>
+  void pack_columns(const PackPart& part, SplitBuffer& buffer) const {
+    const std::size_t together = reader_.direct() ? part.lines : SplitBuffer::lines_together;
+    float* step = part.out;
+    for (std::size_t k = 0; k < part.depth; k += tile_steps, step += split_step_floats) {
+      const std::size_t depth = (std::min)(tile_steps, part.depth - k);
+      float* to = step;
+      for (std::size_t first = 0; first < part.lines; first += together) {
+        const std::size_t count = (std::min)(together, part.lines - first);
+        const Block rows = read({part.first + k, depth, part.first_line + first, count},
+                                SplitBuffer::column_stride, buffer);
+        for (std::size_t line = 0; line < count; line += tile_lines, to += part.panel) {
+          const std::size_t lines = (std::min)(tile_lines, count - line);
+          const Block block =
+              whole({rows.first + line, rows.stride}, depth, lines, tile_steps, tile_lines, buffer);
+          split<kTurns>(block, tile_lines * block.stride, buffer, to);
+        }
+      }
+    }
+  }
+
+  Block read(const RowsPart& part, std::size_t stride, SplitBuffer& buffer) const {
+    for (std::size_t i = 1; i < part.rows && !reader_.direct(); ++i)
+      reader_.read(part.row + i, part.column, part.count, buffer.values + i * stride);
+    return {reader_.read(part.row, part.column, part.count, buffer.values),
+            reader_.direct() ? stride_ : stride};
+  }
+
+  // The block itself if it has all rows and columns, or a copy with zeros for those it lacks.
+  static Block whole(const Block& block, std::size_t rows, std::size_t columns,
+                     std::size_t all_rows, std::size_t all_columns, SplitBuffer& buffer) {
+    if (rows == all_rows && columns == all_columns) return block;
+    std::fill_n(buffer.edge, all_rows * all_columns, 0.0f);
+    for (std::size_t i = 0; i < rows; ++i)
+      std::copy_n(block.first + i * block.stride, columns, buffer.edge + i * all_columns);
+    return {buffer.edge, all_columns};
+  }
+
+  // A block of 32 of k and 16 lines; its second half of k begins `half` floats behind the first.
+  template <bool kTurns>
+  static HWY_INLINE void split(const Block& block, std::size_t half, SplitBuffer& buffer,
+                               float* out) {
+    if constexpr (kTurns) {
+      turn(block.first, block.stride, buffer.turned);
+      turn(block.first + half, block.stride, buffer.turned + split_tile_floats);
+      split_lines(buffer.turned, tile_floats, split_tile_floats, out);
+    } else {
+      split_lines(block.first, block.stride, half, out);
+    }
+  }
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void split_lines(const float* even, std::size_t stride,
+                                                        std::size_t half, float* out) {
+    const Floats d;
+    for (std::size_t i = 0; i < tile_lines; ++i, even += stride, out += tile_floats)
+      split_pairs(hn::LoadU(d, even), hn::LoadU(d, even + half), out);
+  }
+  // 16 rows become columns.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void turn(const float* from, std::size_t stride, float* to) {
+    static_assert(pack_group == tile_lines);
+    const float* rows[tile_lines];
+    for (std::size_t i = 0; i < tile_lines; ++i) rows[i] = from + i * stride;
+    for (std::size_t at = 0; at < tile_floats; at += 4)
+      turn_group(rows, at, to + at * tile_floats, tile_floats);
+  }
+
+  bool along_depth_;
+  std::size_t stride_;
+  RowReader reader_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
+
+#include <hwy/highway.h>
+
+#if SOMA_HAS_BF16_TILES
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr std::size_t square_side = 2 * tile_lines,
+                             square_floats = square_side * square_side;
+static_assert(square_side == tile_steps && square_side == query_panel &&
+              square_side == micro_columns);
+static constexpr std::size_t squares_of(std::size_t lines) {
+  return (lines + square_side - 1) / square_side;
+}
+// Of a square as an operand: two tiles, of so many parts each.
+static constexpr std::size_t operand_floats(std::size_t parts) {
+  return 2 * parts * split_tile_floats;
+}
+
+// Keys whose scores are made together, part of the result's definition: four squares, which texts
+// cut at a power of two fill.
+inline constexpr std::size_t tile_key_block = 4 * square_side;
+
+// A tile of pairs from 16 pairs of rows: the second of each lies `half` floats behind the first.
+template <std::size_t kParts>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void write_tile(const float* even, std::size_t half,
+                                                     float* out) {
+  const Floats d;
+  for (std::size_t i = 0; i < tile_lines; ++i, even += square_side, out += tile_floats)
+    split_pairs<kParts>(hn::LoadU(d, even), hn::LoadU(d, even + half), out);
+}
+// A square as the operand on the left of a product, whose columns are steps of k, ...
+template <std::size_t kParts>
+static inline void write_left(const float* square, float* out) {
+  write_tile<kParts>(square, tile_floats, out);
+  write_tile<kParts>(square + tile_lines * square_side, tile_floats,
+                     out + kParts * split_tile_floats);
+}
+// ... or on the right, whose rows are.
+template <std::size_t kParts>
+static inline void write_right(const float* square, float* out) {
+  write_tile<kParts>(square, tile_lines * square_side, out);
+  write_tile<kParts>(square + tile_floats, tile_lines * square_side,
+                     out + kParts * split_tile_floats);
+}
+
+static inline void turn_square(const float* square, float* out) {
+  turn_panels(square, square_side, square_side, out);
+}
+
+// Every column of a square times a factor of its own.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_columns(float* square, const float* factors) {
+  const Floats d;
+  const FloatVector left = hn::Load(d, factors), right = hn::Load(d, factors + float_lanes);
+  for (float* row = square; row != square + square_floats; row += square_side) {
+    hn::Store(hn::Mul(hn::Load(d, row), left), d, row);
+    hn::Store(hn::Mul(hn::Load(d, row + float_lanes), right), d, row + float_lanes);
+  }
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Products of operands of which one may have parts: the smallest first.
+template <std::size_t kLeft, std::size_t kRight>
+class SquareProduct {
+  static constexpr std::size_t parts = (std::max)(kLeft, kRight);
+  static_assert(kLeft == 1 || kRight == 1);
+
+ public:
+  // A square c (+)= the sum of products of so many squares, one behind the other on the left and
+  // `apart` floats apart on the right; from zero where `fresh`.
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void add(std::size_t count, const float* left,
+                                                const float* right, std::size_t apart, float* c,
+                                                bool fresh) {
+    if (fresh)
+      SumTiles<2, 2>::clear();
+    else
+      SumTiles<2, 2>::load(c, square_side);
+    for (; count != 0; --count, left += operand_floats(kLeft), right += apart) add_one(left, right);
+    SumTiles<2, 2>::store(c, square_side);
+  }
+
+ private:
+  HWY_INLINE static void add_one(const float* left, const float* right) {
+    if constexpr (kLeft == 1) load<4, 5, 1, 0>(left);
+    if constexpr (kRight == 1) load<6, 7, 1, 0>(right);
+    add_parts(std::make_index_sequence<parts>(), left, right);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void add_parts(std::index_sequence<i...>, const float* left,
+                                   const float* right) {
+    (add_part<parts - 1 - i>(left, right), ...);
+  }
+  template <std::size_t kPart>
+  HWY_INLINE static void add_part(const float* left, const float* right) {
+    if constexpr (kLeft != 1) load<4, 5, kLeft, kPart>(left);
+    if constexpr (kRight != 1) load<6, 7, kRight, kPart>(right);
+    Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
+    Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
+  }
+  // A part of both tiles of an operand.
+  template <int kFirst, int kSecond, std::size_t kParts, std::size_t kPart>
+  HWY_INLINE static void load(const float* operand) {
+    constexpr std::size_t stride = tile_floats * sizeof(float);
+    Tiles::load<kFirst>(operand + kPart * split_tile_floats, stride);
+    Tiles::load<kSecond>(operand + (kParts + kPart) * split_tile_floats, stride);
+  }
+};
+
+// Rows of a matrix as squares.
+class SquareRows {
+ public:
+  SquareRows(const MatrixOperand& operand, std::size_t rows, std::size_t width)
+      : rows_(rows),
+        width_(width),
+        source_(operand, width, rows, operand.column_stride, operand.row_stride) {}
+
+  // Squares with rows from `first` on, one behind the other.
+  void read(std::size_t first, PackBuffer& buffer, float* squares) const {
+    const std::size_t rows = (std::min)(square_side, rows_ - first);
+    source_.pack<micro_columns, micro_columns>({0, width_, first, rows, squares, square_floats},
+                                               buffer);
+    // Packing leaves zeros behind the last column.
+    if (rows != square_side)
+      for (std::size_t i = 0; i < squares_of(width_); ++i)
+        std::fill_n(squares + i * square_floats + rows * square_side,
+                    (square_side - rows) * square_side, 0.0f);
+  }
+
+ private:
+  std::size_t rows_, width_;
+  PackSource source_;
+};
+
+// What forward and backward share.
+class TileOperands {
+ public:
+  static constexpr std::size_t block = tile_key_block, score_rows = tile_key_block;
+  using Registers = Tiles;
+
+ protected:
+  // Floats of a square of queries, keys or values, and of probabilities, as operands.
+  static constexpr std::size_t input_floats = operand_floats(1),
+                               weight_floats = operand_floats(split_parts);
+  static constexpr std::size_t block_squares = squares_of(block);
+
+  TileOperands(const AttentionArgs& args, Carver& carver)
+      : args_(args),
+        across_(squares_of(args.width)),
+        pack_(carver.one<PackBuffer>()),
+        squares_(carver.floats(across_ * square_floats)),
+        turned_(carver.floats(square_floats)) {}
+
+  // Rows from `first` on: write(square, i) for each of the squares across.
+  template <class Write>
+  void for_squares(const SquareRows& rows, std::size_t first, const Write& write) {
+    rows.read(first, *pack_, squares_);
+    for (std::size_t i = 0; i < across_; ++i) write(squares_ + i * square_floats, i);
+  }
+  const float* turned(const float* square) {
+    turn_square(square, turned_);
+    return turned_;
+  }
+  // Weights of a block of keys, which lie as scores do, for the right of a product.
+  void write_weights(const float* weights, std::size_t keys, float* out) const {
+    for (std::size_t i = 0; i < squares_of(keys); ++i)
+      write_right<split_parts>(weights + i * square_floats, out + i * weight_floats);
+  }
+  // Sums with queries as columns, one square behind the other, times a factor of each query.
+  void write_columns(const float* sums, std::size_t panel, const float* factors,
+                     RowWriter& writer) {
+    for (std::size_t i = 0; i < across_; ++i)
+      turn_square(sums + i * square_floats, squares_ + i * square_floats);
+    write_panels(squares_, square_floats, args_.width, panel * query_panel,
+                 queries_of(args_, panel), factors, writer);
+  }
+
+  const AttentionArgs& args_;
+  std::size_t across_;  // squares
+  PackBuffer* pack_;
+  float* squares_;  // [across]
+  float* turned_;
+};
+
+// The operands of AttentionForward.
+class ForwardTiles : public TileOperands {
+ public:
+  ForwardTiles(const AttentionArgs& args, Carver& carver)
+      : TileOperands(args, carver),
+        q_rows_(args.q, args.queries, args.width),
+        k_rows_(args.k, args.keys, args.width),
+        v_rows_(args.v, args.keys, args.width),
+        q_(carver.floats(query_panels(args.queries) * across_ * input_floats)),
+        out_(carver.floats(query_panels(args.queries) * across_ * square_floats)),
+        k_(carver.floats(block_squares * across_ * input_floats)),
+        v_(carver.floats(block_squares * across_ * input_floats)),
+        weights_(carver.floats(block_squares * weight_floats)) {}
+
+  void take_queries(std::size_t panel) {
+    float* const q = q_ + panel * across_ * input_floats;
+    for_squares(q_rows_, panel * query_panel, [&](const float* square, std::size_t i) {
+      write_right<1>(turned(square), q + i * input_floats);
+    });
+  }
+  void take_keys(std::size_t first, std::size_t keys) {
+    for (std::size_t at = 0; at < squares_of(keys); ++at) {
+      const std::size_t row = first + at * square_side;
+      for_squares(k_rows_, row, [&](const float* square, std::size_t i) {
+        write_left<1>(square, k_ + (at * across_ + i) * input_floats);
+      });
+      for_squares(v_rows_, row, [&](const float* square, std::size_t i) {
+        write_left<1>(turned(square), v_ + (i * block_squares + at) * input_floats);
+      });
+    }
+  }
+  void make_scores(std::size_t panel, std::size_t keys, float* scores) const {
+    for (std::size_t at = 0; at < squares_of(keys); ++at)
+      SquareProduct<1, 1>::add(across_, k_ + at * across_ * input_floats,
+                               q_ + panel * across_ * input_floats, input_floats,
+                               scores + at * square_floats, true);
+  }
+  // To sums times `correction`, of each query; nullptr: to none.
+  void add_values(std::size_t panel, std::size_t keys, const float* weights,
+                  const float* correction) {
+    write_weights(weights, keys, weights_);
+    float* sums = out_ + panel * across_ * square_floats;
+    for (std::size_t i = 0; i < across_; ++i, sums += square_floats) {
+      if (correction != nullptr) scale_columns(sums, correction);
+      SquareProduct<1, split_parts>::add(squares_of(keys), v_ + i * block_squares * input_floats,
+                                         weights_, weight_floats, sums, correction == nullptr);
+    }
+  }
+  // Sums, times a factor of each query.
+  void write(std::size_t panel, const float* factors, RowWriter& writer) {
+    write_columns(out_ + panel * across_ * square_floats, panel, factors, writer);
+  }
+
+ private:
+  SquareRows q_rows_, k_rows_, v_rows_;
+  float *q_, *out_;  // [panels of queries][across], queries as columns
+  float *k_, *v_;    // of a block: [keys][across], and turned, [across][keys]
+  float* weights_;   // [keys]
+};
+
+// The operands of AttentionBackward.
+class BackwardTiles : public TileOperands {
+ public:
+  BackwardTiles(const AttentionArgs& args, Carver& carver)
+      : TileOperands(args, carver),
+        rows_of_q_(args.q, args.queries, args.width),
+        rows_of_k_(args.k, args.keys, args.width),
+        rows_of_v_(args.v, args.keys, args.width),
+        rows_of_dout_(args.dout, args.queries, args.width),
+        q_(carver.floats(query_panels(args.queries) * across_ * input_floats)),
+        dout_(carver.floats(query_panels(args.queries) * across_ * input_floats)),
+        q_rows_(carver.floats(query_panels(args.queries) * across_ * input_floats)),
+        dout_rows_(carver.floats(query_panels(args.queries) * across_ * input_floats)),
+        dq_(carver.floats(query_panels(args.queries) * across_ * square_floats)),
+        k_(carver.floats(block_squares * across_ * input_floats)),
+        v_(carver.floats(block_squares * across_ * input_floats)),
+        k_turned_(carver.floats(block_squares * across_ * input_floats)),
+        dk_(carver.floats(block_squares * across_ * square_floats)),
+        dv_(carver.floats(block_squares * across_ * square_floats)),
+        weights_(carver.floats(block_squares * weight_floats)) {}
+
+  void take_queries(std::size_t panel) {
+    const auto take = [&](const SquareRows& from, float* columns, float* rows) {
+      for_squares(from, panel * query_panel, [&](const float* square, std::size_t i) {
+        const std::size_t at = (panel * across_ + i) * input_floats;
+        write_right<1>(square, rows + at);
+        write_right<1>(turned(square), columns + at);
+      });
+    };
+    take(rows_of_q_, q_, q_rows_);
+    take(rows_of_dout_, dout_, dout_rows_);
+  }
+  void take_keys(std::size_t first, std::size_t keys) {
+    for (std::size_t at = 0; at < squares_of(keys); ++at) {
+      const std::size_t row = first + at * square_side;
+      for_squares(rows_of_k_, row, [&](const float* square, std::size_t i) {
+        write_left<1>(square, k_ + (at * across_ + i) * input_floats);
+        write_left<1>(turned(square), k_turned_ + (i * block_squares + at) * input_floats);
+      });
+      for_squares(rows_of_v_, row, [&](const float* square, std::size_t i) {
+        write_left<1>(square, v_ + (at * across_ + i) * input_floats);
+      });
+    }
+  }
+  void make_scores(std::size_t panel, std::size_t keys, float* scores, float* dp) const {
+    const std::size_t queries = panel * across_ * input_floats;
+    const auto make = [&](const float* left, const float* right, float* to) {
+      for (std::size_t at = 0; at < squares_of(keys); ++at)
+        SquareProduct<1, 1>::add(across_, left + at * across_ * input_floats, right + queries,
+                                 input_floats, to + at * square_floats, true);
+    };
+    make(k_, q_, scores);
+    make(v_, dout_, dp);
+  }
+  // p and ds, in place of scores and dp. `fresh`: the first of a panel of queries.
+  void add_gradients(std::size_t panel, std::size_t keys, const float* p, const float* ds,
+                     bool fresh) {
+    add_to_keys(panel, keys, p, dout_rows_, dv_);
+    add_to_keys(panel, keys, ds, q_rows_, dk_);
+    write_weights(ds, keys, weights_);
+    float* sums = dq_ + panel * across_ * square_floats;
+    for (std::size_t i = 0; i < across_; ++i, sums += square_floats)
+      SquareProduct<1, split_parts>::add(squares_of(keys),
+                                         k_turned_ + i * block_squares * input_floats, weights_,
+                                         weight_floats, sums, fresh);
+  }
+  void write_keys(std::size_t first, std::size_t keys, RowWriter& dk, RowWriter& dv) {
+    constexpr std::size_t panel = block_squares * square_floats;
+    write_panels(dk_, panel, args_.width, first, keys, nullptr, dk);
+    write_panels(dv_, panel, args_.width, first, keys, nullptr, dv);
+  }
+  void write_queries(std::size_t panel, RowWriter& dq) {
+    write_columns(dq_ + panel * across_ * square_floats, panel, nullptr, dq);
+  }
+
+ private:
+  // sums [across][keys] += weights times rows of a panel of queries
+  void add_to_keys(std::size_t panel, std::size_t keys, const float* weights, const float* rows,
+                   float* sums) {
+    rows += panel * across_ * input_floats;
+    for (std::size_t at = 0; at < squares_of(keys); ++at) {
+      write_left<split_parts>(weights + at * square_floats, weights_);
+      for (std::size_t i = 0; i < across_; ++i)
+        SquareProduct<split_parts, 1>::add(1, weights_, rows + i * input_floats, 0,
+                                           sums + (i * block_squares + at) * square_floats,
+                                           panel == 0);
+    }
+  }
+
+  SquareRows rows_of_q_, rows_of_k_, rows_of_v_, rows_of_dout_;
+  // [panels of queries][across]: queries as columns, as rows, and sums with queries as columns.
+  float *q_, *dout_, *q_rows_, *dout_rows_, *dq_;
+  float *k_, *v_, *k_turned_;  // of a block: [keys][across], and turned, [across][keys]
+  float *dk_, *dv_;            // of a block: [across][keys]
+  float* weights_;             // [keys]
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
+// ---- soma/kernels/pack_pairs-inl.hpp
+// Packing for the bf16 dot instruction: as in pack-inl.hpp, but a panel has two bf16 numbers that
+// are adjacent along k in each float's place, [k / 2][width]. An odd last one has a zero beside it.
+
+#if defined(SOMA_KERNELS_PACK_PAIRS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_PACK_PAIRS_INL_HPP
+#undef SOMA_KERNELS_PACK_PAIRS_INL_HPP
+#else
+#define SOMA_KERNELS_PACK_PAIRS_INL_HPP
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// One panel from lines that are adjacent along k: pairs lie side by side already, so they are
+// turned as floats are.
+template <std::size_t kWidth>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_pair_lines_panel(const Bf16Code* const* lines,
+                                                                std::size_t depth, float* out) {
+  const float* pairs[kWidth];  // only read as vectors, wherever they start
+  for (std::size_t line = 0; line < kWidth; ++line)
+    pairs[line] = reinterpret_cast<const float*>(lines[line]);
+  const std::size_t whole = depth / 8 * 4;
+  pack_lines_panel<kWidth>(pairs, whole, out);
+  for (std::size_t k = 2 * whole; k < depth; k += 2)
+    for (std::size_t line = 0; line < kWidth; ++line) {
+      float* const to = out + k / 2 * kWidth + line;
+      *to = 0;
+      std::memcpy(to, lines[line] + k, (std::min)(depth - k, std::size_t{2}) * sizeof(Bf16Code));
+    }
+}
+
+// One step of a panel, from two rows of lines of which `readable` may be read.
+template <std::size_t kWidth>
+HWY_INLINE void pack_pair_rows(const Bf16Code* even, const Bf16Code* odd, std::size_t readable,
+                               float* out) {
+  const hn::Rebind<Bf16Code, Floats> stored;
+  const hn::RebindToUnsigned<Floats> du;
+  alignas(64) Bf16Code edges[2][kWidth] = {};
+  if (readable < kWidth) {
+    std::memcpy(edges[0], even, readable * sizeof(Bf16Code));
+    std::memcpy(edges[1], odd, readable * sizeof(Bf16Code));
+    even = edges[0];
+    odd = edges[1];
+  }
+  for (std::size_t at = 0; at < kWidth; at += float_lanes) {
+    const auto low = hn::PromoteTo(du, hn::LoadU(stored, even + at));
+    const auto high = hn::PromoteTo(du, hn::LoadU(stored, odd + at));
+    hn::Store(hn::BitCast(Floats(), hn::Or(low, hn::ShiftLeft<16>(high))), Floats(), out + at);
+  }
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Codes that packing decodes into.
+struct PairBuffer {
+  static constexpr std::size_t rows = 8;  // of lines, at a time
+  // Rows between what is packed and what is fetched. Of 112 lines 16 of them are 72 cache lines:
+  // with 8, gradients of weights that come from memory take 1.01 times as long (AMD Zen 5).
+  static constexpr std::size_t rows_ahead = 16;
+  static constexpr std::size_t lines_ahead = 4;  // the same for lines that are laid, which are long
+  static constexpr std::size_t row_stride = pack_lines + lane_padding;
+  static constexpr std::size_t line_stride = 2 * pack_depth + lane_padding;
+  static constexpr std::size_t most_width = 32;
+  alignas(64) Bf16Code codes[most_width * line_stride];
+  alignas(64) Bf16Code zeros[(std::max)(row_stride, 2 * pack_direct_depth)] = {};
+  // Of pairs that are turned next, before they leave the first-level cache.
+  static constexpr std::size_t block_floats = 2048;
+  alignas(64) float blocks[block_floats];
+  ChunkBuffer values;
+};
+static_assert(PairBuffer::rows * PairBuffer::row_stride <=
+              PairBuffer::most_width * PairBuffer::line_stride);
+static_assert(2 * pack_depth <= row_chunk && pack_lines <= row_chunk);
+
+// As PackSource, of operands whose stored numbers are exact in bf16.
+class PairSource {
+ public:
+  using Buffer = PairBuffer;
+
+  static bool takes(const MatrixOperand& operand) {
+    if (operand.dtype == DType::bf16) return operand.scale == 1;
+    return ByteRows::are_exact(operand);
+  }
+
+  PairSource(const MatrixOperand& operand, std::size_t lines, std::size_t depth,
+             std::size_t line_stride, std::size_t depth_stride)
+      : lines_(lines),
+        depth_(depth),
+        along_depth_(depth_stride <= line_stride),
+        operand_(operand),
+        factor_(operand.scale) {
+    operand_.row_stride = along_depth_ ? line_stride : depth_stride;
+    operand_.column_stride = along_depth_ ? depth_stride : line_stride;
+    operand_.scale = 1;
+    reader_ = RowReader(operand_);
+    direct_ = operand.dtype == DType::bf16 && operand_.column_stride == 1;
+    if (ByteRows::take(operand_)) bytes_ = ByteRows(operand_, along_depth_ ? lines : depth, true);
+  }
+
+  float factor() const { return factor_; }
+
+  // A line from a step on, where all have a float's place for each pair of steps from there on, so
+  // many floats apart; or nullptr.
+  const float* place(std::size_t line, std::size_t step) const {
+    const auto* first = static_cast<const Bf16Code*>(operand_.data) + step;
+    if (!along_depth_ || !direct_ || operand_.row_stride % 2 != 0 ||
+        reinterpret_cast<std::uintptr_t>(first) % alignof(float) != 0)
+      return nullptr;
+    return reinterpret_cast<const float*>(first + line * operand_.row_stride);
+  }
+  std::size_t place_stride() const { return operand_.row_stride / 2; }
+
+  // Most steps in a call.
+  std::size_t most_depth() const { return 2 * (direct_ ? pack_direct_depth : pack_depth); }
+
+  // Whether numbers are read as they are stored.
+  bool direct() const { return direct_; }
+
+  // Whether lay() can put lines one behind another, as place() would have them: `depth` steps from
+  // `first` on, `stride` floats apart.
+  bool can_lay() const { return along_depth_ && (direct_ || bytes_.present()); }
+  void lay(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+           std::size_t stride, float* out) const {
+    auto* codes = reinterpret_cast<Bf16Code*>(out);
+    if (bytes_.present())
+      return bytes_.read({first_line, lines, first, depth}, PairBuffer::lines_ahead, codes,
+                         2 * stride);
+    for (std::size_t line = 0; line < lines; ++line, codes += 2 * stride)
+      std::memcpy(codes, codes_at(first_line + line, first), depth * sizeof(Bf16Code));
+  }
+
+  // Panels one behind the other.
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+            PairBuffer& buffer, float* out) const {
+    pack<kLines, kWidth>({first_line, lines, first, depth, out, (depth + 1) / 2 * kWidth}, buffer);
+  }
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack(const PackPart& part, PairBuffer& buffer) const {
+    static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
+    if (along_depth_)
+      pack_along_depth<kLines, kWidth>(part, buffer);
+    else
+      pack_along_lines<kLines, kWidth>(part, buffer);
+  }
+
+  // For tiles: panels of kWidth lines, with zeros behind the last pair up to a multiple of kUnit
+  // pairs.
+  template <std::size_t kWidth, std::size_t kUnit>
+  void pack_units(const PackPart& part, PairBuffer& buffer) const {
+    pack<kWidth, kWidth>(part, buffer);
+    const std::size_t pairs = (part.depth + 1) / 2, whole = (pairs + kUnit - 1) / kUnit * kUnit;
+    if (pairs == whole) return;
+    float* out = part.out;
+    for (std::size_t at = 0; at < part.lines; at += kWidth, out += part.panel)
+      std::fill(out + pairs * kWidth, out + whole * kWidth, 0.0f);
+  }
+
+  // The same with the pairs of a line side by side: [kSide pairs][line][pair] in a panel of kSide
+  // lines.
+  template <std::size_t kSide>
+  void pack_blocks(const PackPart& part, PairBuffer& buffer) const {
+    if (!along_depth_) return turn_blocks<kSide>(part, buffer);
+    float* out = part.out;
+    for (std::size_t at = 0; at < part.lines; at += kSide, out += part.panel) {
+      const Bf16Code* from[kSide];
+      const std::size_t present = (std::min)(kSide, part.lines - at);
+      read({part.first_line + at, present, part.first, part.depth}, kSide, PairBuffer::line_stride,
+           buffer, from);
+      for (std::size_t line = 0; line < kSide; ++line)
+        copy_line<kSide>(line < present ? from[line] : buffer.zeros, part.depth,
+                         out + line * kSide);
+    }
+  }
+
+ private:
+  // Codes of rows: from[i] of the i-th, where they lie or decoded into the buffer, `stride` apart.
+  // Of bytes, rows `ahead` of them are fetched.
+  void read(const RowsPart& part, std::size_t ahead, std::size_t stride, PairBuffer& buffer,
+            const Bf16Code** from) const {
+    for (std::size_t i = 0; i < part.rows; ++i)
+      from[i] = direct_ ? codes_at(part.row + i, part.column) : buffer.codes + i * stride;
+    if (direct_) return;
+    if (bytes_.present()) return bytes_.read(part, ahead, buffer.codes, stride);
+    for (std::size_t i = 0; i < part.rows; ++i)
+      upper_halves(reader_.read(part.row + i, part.column, part.count, buffer.values.values),
+                   part.count, buffer.codes + i * stride);
+  }
+
+  const Bf16Code* codes_at(std::size_t row, std::size_t column) const {
+    return static_cast<const Bf16Code*>(operand_.data) + row * operand_.row_stride + column;
+  }
+
+  // A line of blocks that lie kLines^2 apart.
+  template <std::size_t kLines>
+  static void copy_line(const Bf16Code* codes, std::size_t depth, float* out) {
+    const hn::CappedTag<Bf16Code, 2 * kLines> d;
+    std::size_t k = 0;
+    for (; k + 2 * kLines <= depth; k += 2 * kLines, out += kLines * kLines) {
+      auto* to = reinterpret_cast<Bf16Code*>(out);
+      for (std::size_t i = 0; i < 2 * kLines; i += hn::Lanes(d))
+        hn::StoreU(hn::LoadU(d, codes + k + i), d, to + i);
+    }
+    if (k == depth) return;
+    std::fill_n(out, kLines, 0.0f);
+    std::memcpy(out, codes + k, (depth - k) * sizeof(Bf16Code));
+  }
+
+  // Blocks of lines that are columns in memory: packed in the buffer, from where they are turned.
+  template <std::size_t kSide>
+  void turn_blocks(const PackPart& part, PairBuffer& buffer) const {
+    constexpr std::size_t block = kSide * kSide;
+    constexpr std::size_t together = PairBuffer::block_floats / kSide;
+    for (std::size_t k = 0; k < part.depth; k += 2 * kSide)
+      for (std::size_t line = 0; line < part.lines; line += together) {
+        const std::size_t lines = (std::min)(together, part.lines - line);
+        const std::size_t depth = (std::min)(2 * kSide, part.depth - k);
+        const PackPart pairs{part.first_line + line, lines, part.first + k, depth,
+                             buffer.blocks,          block};
+        if (direct_)
+          pair_rows<kSide>(pairs, buffer);
+        else
+          pack_units<kSide, kSide>(pairs, buffer);
+        float* to = part.out + line / kSide * part.panel + k / 2 * kSide;
+        for (std::size_t at = 0; at < lines; at += kSide, to += part.panel)
+          turn_block<kSide>(buffer.blocks + at * kSide, to);
+      }
+  }
+  // A step of blocks of kSide pairs, from rows where they lie: one pair of rows after the other, as
+  // the CPU fetches by itself best. What the next step has of them is fetched, too.
+  template <std::size_t kSide>
+  void pair_rows(const PackPart& part, const PairBuffer& buffer) const {
+    const std::size_t readable = lines_ - part.first_line, stride = operand_.row_stride;
+    const bool more = part.first + 4 * kSide <= depth_;
+    const std::size_t ahead = more ? 2 * kSide * stride : 0;
+    const auto row = [&](std::size_t k) {
+      return k < part.depth ? codes_at(part.first + k, part.first_line) : buffer.zeros;
+    };
+    for (std::size_t k = 0; k < 2 * kSide; k += 2) {
+      const Bf16Code *const even = row(k), *const odd = row(k + 1);
+      float* to = part.out + k / 2 * kSide;
+      for (std::size_t at = 0; at < part.lines; at += kSide, to += part.panel) {
+        if (k + 1 < part.depth) hwy::Prefetch(even + at + ahead), hwy::Prefetch(odd + at + ahead);
+        pack_pair_rows<kSide>(even + at, odd + at, readable - at, to);
+      }
+    }
+  }
+  // Rows become columns.
+  template <std::size_t kLines>
+  static void turn_block(const float* block, float* to) {
+    const float* lines[kLines];
+    for (std::size_t i = 0; i < kLines; ++i) lines[i] = block + i * kLines;
+    for (std::size_t group = 0; group < kLines; group += pack_group)
+      for (std::size_t at = 0; at < kLines; at += 4)
+        turn_group(lines + group, at, to + at * kLines + group, kLines);
+  }
+
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack_along_depth(const PackPart& part, PairBuffer& buffer) const {
+    float* out = part.out;
+    for (std::size_t at = 0; at < part.lines; at += kLines, out += part.panel) {
+      const Bf16Code* from[kWidth];
+      const std::size_t present = (std::min)(kLines, part.lines - at);
+      read({part.first_line + at, present, part.first, part.depth}, kLines, PairBuffer::line_stride,
+           buffer, from);
+      for (std::size_t line = present; line < kWidth; ++line) from[line] = buffer.zeros;
+      pack_pair_lines_panel<kWidth>(from, part.depth, out);
+    }
+  }
+
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack_along_lines(const PackPart& part, PairBuffer& buffer) const {
+    const auto [first_line, lines, first, depth, out, panel] = part;
+    // Lines behind those asked for may be read too: they fill places that nothing is made of.
+    const std::size_t readable = direct_ ? lines_ - first_line : lines;
+    for (std::size_t k = 0; k < depth; k += PairBuffer::rows) {
+      const std::size_t rows = (std::min)(PairBuffer::rows, depth - k);
+      const Bf16Code* from[PairBuffer::rows + 1];
+      read({first + k, rows, first_line, lines}, PairBuffer::rows_ahead, PairBuffer::row_stride,
+           buffer, from);
+      from[rows] = nullptr;  // beside an odd last one
+      // The same places of rows that are packed soon; of the last ones, of themselves.
+      const bool more = direct_ && first + k + PairBuffer::rows_ahead + rows <= depth_;
+      const std::size_t ahead = more ? PairBuffer::rows_ahead * operand_.row_stride : 0;
+      float* to = out + k / 2 * kWidth;
+      for (std::size_t at = 0; at < lines; at += kLines, to += panel)
+        for (std::size_t row = 0; row < rows; row += 2) {
+          hwy::Prefetch(from[row] + at + ahead);
+          hwy::Prefetch(from[(std::min)(row + 1, rows - 1)] + at + ahead);
+          const Bf16Code* odd = from[row + 1] != nullptr ? from[row + 1] + at : buffer.zeros;
+          pack_pair_rows<kWidth>(from[row] + at, odd, readable - at, to + row / 2 * kWidth);
+        }
+    }
+  }
+
+  std::size_t lines_, depth_;
+  bool along_depth_, direct_;
+  MatrixOperand operand_;
+  float factor_;
+  RowReader reader_;
+  ByteRows bytes_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
 
 #include <hwy/highway.h>
 
@@ -17757,10 +18898,22 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
+// Whether products of these operands go to tiles, however many queries there are.
+template <class... Operands>
+static inline bool in_tiles(const AttentionArgs& args, const Operands&... operands) {
+  return args.bf16_products == Bf16Products::tiles && args.keys >= tiled_keys &&
+         ((PairSource::takes(operands) && operands.scale == 1) && ...);
+}
+
 static inline void attention_forward_kernel(const AttentionArgs& args) noexcept {
   if (args.queries == 0) return;
-  if (args.keys != 0)
-    return args.queries == 1 ? OneQuery(args).forward() : AttentionForward(args).run();
+  if (args.keys != 0) {
+#if SOMA_HAS_BF16_TILES
+    if (in_tiles(args, args.q, args.k, args.v)) return AttentionForward<ForwardTiles>(args).run();
+#endif
+    return args.queries == 1 ? OneQuery(args).forward()
+                             : AttentionForward<ForwardVectors>(args).run();
+  }
   RowWriter writer(args.out);
   ChunkBuffer buffer;
   write_zeros(writer, args.queries, args.width, buffer);
@@ -17768,8 +18921,14 @@ static inline void attention_forward_kernel(const AttentionArgs& args) noexcept 
 }
 
 static inline void attention_backward_kernel(const AttentionArgs& args) noexcept {
-  if (args.queries != 0 && args.keys != 0)
-    return args.queries == 1 ? OneQuery(args).backward() : AttentionBackward(args).run();
+  if (args.queries != 0 && args.keys != 0) {
+#if SOMA_HAS_BF16_TILES
+    if (in_tiles(args, args.q, args.k, args.v, args.dout))
+      return AttentionBackward<BackwardTiles>(args).run();
+#endif
+    return args.queries == 1 ? OneQuery(args).backward()
+                             : AttentionBackward<BackwardVectors>(args).run();
+  }
   RowWriter dq(args.dq), dk(args.dk), dv(args.dv);
   ChunkBuffer buffer;
   write_zeros(dq, args.queries, args.width, buffer);
@@ -17777,15 +18936,20 @@ static inline void attention_backward_kernel(const AttentionArgs& args) noexcept
   write_zeros(dv, args.keys, args.width, buffer);
 }
 
-// Enough for fewer queries, too. Keys need no room of their own: they pass in blocks.
-static inline std::size_t attention_workspace_bytes(std::size_t queries, std::size_t,
-                                                    std::size_t width) noexcept {
-  Carver one(nullptr), forward(nullptr), backward(nullptr);
-  OneQuerySpace(one, width);
-  if (queries <= 1) return one.used();
-  ForwardSpace(forward, queries, width);
-  BackwardSpace(backward, queries, width);
-  return (std::max)({one.used(), forward.used(), backward.used()});
+// Enough for fewer queries and keys, too. Most room for keys is that of a block.
+static inline std::size_t attention_workspace_bytes(const AttentionArgs& args) noexcept {
+  Carver one(nullptr);
+  OneQuerySpace(one, args.width);
+  std::size_t most = one.used();
+  if (args.queries > 1)
+    most = (std::max)({most, AttentionForward<ForwardVectors>::workspace_bytes(args),
+                       AttentionBackward<BackwardVectors>::workspace_bytes(args)});
+#if SOMA_HAS_BF16_TILES
+  if (in_tiles(args))
+    most = (std::max)({most, AttentionForward<ForwardTiles>::workspace_bytes(args),
+                       AttentionBackward<BackwardTiles>::workspace_bytes(args)});
+#endif
+  return most;
 }
 
 static constexpr AttentionKernels attention_kernels{
@@ -18447,655 +19611,6 @@ HWY_AFTER_NAMESPACE();
 #undef SOMA_KERNELS_GEMM_WORKSPACE_INL_HPP
 #else
 #define SOMA_KERNELS_GEMM_WORKSPACE_INL_HPP
-#endif
-
-// ---- soma/kernels/pack_pairs-inl.hpp
-// Packing for the bf16 dot instruction: as in pack-inl.hpp, but a panel has two bf16 numbers that
-// are adjacent along k in each float's place, [k / 2][width]. An odd last one has a zero beside it.
-
-#if defined(SOMA_KERNELS_PACK_PAIRS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_PACK_PAIRS_INL_HPP
-#undef SOMA_KERNELS_PACK_PAIRS_INL_HPP
-#else
-#define SOMA_KERNELS_PACK_PAIRS_INL_HPP
-#endif
-
-#include <hwy/cache_control.h>
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// One panel from lines that are adjacent along k: pairs lie side by side already, so they are
-// turned as floats are.
-template <std::size_t kWidth>
-HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_pair_lines_panel(const Bf16Code* const* lines,
-                                                                std::size_t depth, float* out) {
-  const float* pairs[kWidth];  // only read as vectors, wherever they start
-  for (std::size_t line = 0; line < kWidth; ++line)
-    pairs[line] = reinterpret_cast<const float*>(lines[line]);
-  const std::size_t whole = depth / 8 * 4;
-  pack_lines_panel<kWidth>(pairs, whole, out);
-  for (std::size_t k = 2 * whole; k < depth; k += 2)
-    for (std::size_t line = 0; line < kWidth; ++line) {
-      float* const to = out + k / 2 * kWidth + line;
-      *to = 0;
-      std::memcpy(to, lines[line] + k, (std::min)(depth - k, std::size_t{2}) * sizeof(Bf16Code));
-    }
-}
-
-// One step of a panel, from two rows of lines of which `readable` may be read.
-template <std::size_t kWidth>
-HWY_INLINE void pack_pair_rows(const Bf16Code* even, const Bf16Code* odd, std::size_t readable,
-                               float* out) {
-  const hn::Rebind<Bf16Code, Floats> stored;
-  const hn::RebindToUnsigned<Floats> du;
-  alignas(64) Bf16Code edges[2][kWidth] = {};
-  if (readable < kWidth) {
-    std::memcpy(edges[0], even, readable * sizeof(Bf16Code));
-    std::memcpy(edges[1], odd, readable * sizeof(Bf16Code));
-    even = edges[0];
-    odd = edges[1];
-  }
-  for (std::size_t at = 0; at < kWidth; at += float_lanes) {
-    const auto low = hn::PromoteTo(du, hn::LoadU(stored, even + at));
-    const auto high = hn::PromoteTo(du, hn::LoadU(stored, odd + at));
-    hn::Store(hn::BitCast(Floats(), hn::Or(low, hn::ShiftLeft<16>(high))), Floats(), out + at);
-  }
-}
-
-namespace {  // internal linkage: units with other flags have their own
-
-// Codes that packing decodes into.
-struct PairBuffer {
-  static constexpr std::size_t rows = 8;  // of lines, at a time
-  // Rows between what is packed and what is fetched. Of 112 lines 16 of them are 72 cache lines:
-  // with 8, gradients of weights that come from memory take 1.01 times as long (AMD Zen 5).
-  static constexpr std::size_t rows_ahead = 16;
-  static constexpr std::size_t lines_ahead = 4;  // the same for lines that are laid, which are long
-  static constexpr std::size_t row_stride = pack_lines + lane_padding;
-  static constexpr std::size_t line_stride = 2 * pack_depth + lane_padding;
-  static constexpr std::size_t most_width = 32;
-  alignas(64) Bf16Code codes[most_width * line_stride];
-  alignas(64) Bf16Code zeros[(std::max)(row_stride, 2 * pack_direct_depth)] = {};
-  // Of pairs that are turned next, before they leave the first-level cache.
-  static constexpr std::size_t block_floats = 2048;
-  alignas(64) float blocks[block_floats];
-  ChunkBuffer values;
-};
-static_assert(PairBuffer::rows * PairBuffer::row_stride <=
-              PairBuffer::most_width * PairBuffer::line_stride);
-static_assert(2 * pack_depth <= row_chunk && pack_lines <= row_chunk);
-
-// As PackSource, of operands whose stored numbers are exact in bf16.
-class PairSource {
- public:
-  using Buffer = PairBuffer;
-
-  static bool takes(const MatrixOperand& operand) {
-    if (operand.dtype == DType::bf16) return operand.scale == 1;
-    return ByteRows::are_exact(operand);
-  }
-
-  PairSource(const MatrixOperand& operand, std::size_t lines, std::size_t depth,
-             std::size_t line_stride, std::size_t depth_stride)
-      : lines_(lines),
-        depth_(depth),
-        along_depth_(depth_stride <= line_stride),
-        operand_(operand),
-        factor_(operand.scale) {
-    operand_.row_stride = along_depth_ ? line_stride : depth_stride;
-    operand_.column_stride = along_depth_ ? depth_stride : line_stride;
-    operand_.scale = 1;
-    reader_ = RowReader(operand_);
-    direct_ = operand.dtype == DType::bf16 && operand_.column_stride == 1;
-    if (ByteRows::take(operand_)) bytes_ = ByteRows(operand_, along_depth_ ? lines : depth, true);
-  }
-
-  float factor() const { return factor_; }
-
-  // A line from a step on, where all have a float's place for each pair of steps from there on, so
-  // many floats apart; or nullptr.
-  const float* place(std::size_t line, std::size_t step) const {
-    const auto* first = static_cast<const Bf16Code*>(operand_.data) + step;
-    if (!along_depth_ || !direct_ || operand_.row_stride % 2 != 0 ||
-        reinterpret_cast<std::uintptr_t>(first) % alignof(float) != 0)
-      return nullptr;
-    return reinterpret_cast<const float*>(first + line * operand_.row_stride);
-  }
-  std::size_t place_stride() const { return operand_.row_stride / 2; }
-
-  // Most steps in a call.
-  std::size_t most_depth() const { return 2 * (direct_ ? pack_direct_depth : pack_depth); }
-
-  // Whether numbers are read as they are stored.
-  bool direct() const { return direct_; }
-
-  // Whether lay() can put lines one behind another, as place() would have them: `depth` steps from
-  // `first` on, `stride` floats apart.
-  bool can_lay() const { return along_depth_ && (direct_ || bytes_.present()); }
-  void lay(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
-           std::size_t stride, float* out) const {
-    auto* codes = reinterpret_cast<Bf16Code*>(out);
-    if (bytes_.present())
-      return bytes_.read({first_line, lines, first, depth}, PairBuffer::lines_ahead, codes,
-                         2 * stride);
-    for (std::size_t line = 0; line < lines; ++line, codes += 2 * stride)
-      std::memcpy(codes, codes_at(first_line + line, first), depth * sizeof(Bf16Code));
-  }
-
-  // Panels one behind the other.
-  template <std::size_t kLines, std::size_t kWidth>
-  void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
-            PairBuffer& buffer, float* out) const {
-    pack<kLines, kWidth>({first_line, lines, first, depth, out, (depth + 1) / 2 * kWidth}, buffer);
-  }
-  template <std::size_t kLines, std::size_t kWidth>
-  void pack(const PackPart& part, PairBuffer& buffer) const {
-    static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
-    if (along_depth_)
-      pack_along_depth<kLines, kWidth>(part, buffer);
-    else
-      pack_along_lines<kLines, kWidth>(part, buffer);
-  }
-
-  // For tiles: panels of kWidth lines, with zeros behind the last pair up to a multiple of kUnit
-  // pairs.
-  template <std::size_t kWidth, std::size_t kUnit>
-  void pack_units(const PackPart& part, PairBuffer& buffer) const {
-    pack<kWidth, kWidth>(part, buffer);
-    const std::size_t pairs = (part.depth + 1) / 2, whole = (pairs + kUnit - 1) / kUnit * kUnit;
-    if (pairs == whole) return;
-    float* out = part.out;
-    for (std::size_t at = 0; at < part.lines; at += kWidth, out += part.panel)
-      std::fill(out + pairs * kWidth, out + whole * kWidth, 0.0f);
-  }
-
-  // The same with the pairs of a line side by side: [kSide pairs][line][pair] in a panel of kSide
-  // lines.
-  template <std::size_t kSide>
-  void pack_blocks(const PackPart& part, PairBuffer& buffer) const {
-    if (!along_depth_) return turn_blocks<kSide>(part, buffer);
-    float* out = part.out;
-    for (std::size_t at = 0; at < part.lines; at += kSide, out += part.panel) {
-      const Bf16Code* from[kSide];
-      const std::size_t present = (std::min)(kSide, part.lines - at);
-      read({part.first_line + at, present, part.first, part.depth}, kSide, PairBuffer::line_stride,
-           buffer, from);
-      for (std::size_t line = 0; line < kSide; ++line)
-        copy_line<kSide>(line < present ? from[line] : buffer.zeros, part.depth,
-                         out + line * kSide);
-    }
-  }
-
- private:
-  // Codes of rows: from[i] of the i-th, where they lie or decoded into the buffer, `stride` apart.
-  // Of bytes, rows `ahead` of them are fetched.
-  void read(const RowsPart& part, std::size_t ahead, std::size_t stride, PairBuffer& buffer,
-            const Bf16Code** from) const {
-    for (std::size_t i = 0; i < part.rows; ++i)
-      from[i] = direct_ ? codes_at(part.row + i, part.column) : buffer.codes + i * stride;
-    if (direct_) return;
-    if (bytes_.present()) return bytes_.read(part, ahead, buffer.codes, stride);
-    for (std::size_t i = 0; i < part.rows; ++i)
-      upper_halves(reader_.read(part.row + i, part.column, part.count, buffer.values.values),
-                   part.count, buffer.codes + i * stride);
-  }
-
-  const Bf16Code* codes_at(std::size_t row, std::size_t column) const {
-    return static_cast<const Bf16Code*>(operand_.data) + row * operand_.row_stride + column;
-  }
-
-  // A line of blocks that lie kLines^2 apart.
-  template <std::size_t kLines>
-  static void copy_line(const Bf16Code* codes, std::size_t depth, float* out) {
-    const hn::CappedTag<Bf16Code, 2 * kLines> d;
-    std::size_t k = 0;
-    for (; k + 2 * kLines <= depth; k += 2 * kLines, out += kLines * kLines) {
-      auto* to = reinterpret_cast<Bf16Code*>(out);
-      for (std::size_t i = 0; i < 2 * kLines; i += hn::Lanes(d))
-        hn::StoreU(hn::LoadU(d, codes + k + i), d, to + i);
-    }
-    if (k == depth) return;
-    std::fill_n(out, kLines, 0.0f);
-    std::memcpy(out, codes + k, (depth - k) * sizeof(Bf16Code));
-  }
-
-  // Blocks of lines that are columns in memory: packed in the buffer, from where they are turned.
-  template <std::size_t kSide>
-  void turn_blocks(const PackPart& part, PairBuffer& buffer) const {
-    constexpr std::size_t block = kSide * kSide;
-    constexpr std::size_t together = PairBuffer::block_floats / kSide;
-    for (std::size_t k = 0; k < part.depth; k += 2 * kSide)
-      for (std::size_t line = 0; line < part.lines; line += together) {
-        const std::size_t lines = (std::min)(together, part.lines - line);
-        const std::size_t depth = (std::min)(2 * kSide, part.depth - k);
-        const PackPart pairs{part.first_line + line, lines, part.first + k, depth,
-                             buffer.blocks,          block};
-        if (direct_)
-          pair_rows<kSide>(pairs, buffer);
-        else
-          pack_units<kSide, kSide>(pairs, buffer);
-        float* to = part.out + line / kSide * part.panel + k / 2 * kSide;
-        for (std::size_t at = 0; at < lines; at += kSide, to += part.panel)
-          turn_block<kSide>(buffer.blocks + at * kSide, to);
-      }
-  }
-  // A step of blocks of kSide pairs, from rows where they lie: one pair of rows after the other, as
-  // the CPU fetches by itself best. What the next step has of them is fetched, too.
-  template <std::size_t kSide>
-  void pair_rows(const PackPart& part, const PairBuffer& buffer) const {
-    const std::size_t readable = lines_ - part.first_line, stride = operand_.row_stride;
-    const bool more = part.first + 4 * kSide <= depth_;
-    const std::size_t ahead = more ? 2 * kSide * stride : 0;
-    const auto row = [&](std::size_t k) {
-      return k < part.depth ? codes_at(part.first + k, part.first_line) : buffer.zeros;
-    };
-    for (std::size_t k = 0; k < 2 * kSide; k += 2) {
-      const Bf16Code *const even = row(k), *const odd = row(k + 1);
-      float* to = part.out + k / 2 * kSide;
-      for (std::size_t at = 0; at < part.lines; at += kSide, to += part.panel) {
-        if (k + 1 < part.depth) hwy::Prefetch(even + at + ahead), hwy::Prefetch(odd + at + ahead);
-        pack_pair_rows<kSide>(even + at, odd + at, readable - at, to);
-      }
-    }
-  }
-  // Rows become columns.
-  template <std::size_t kLines>
-  static void turn_block(const float* block, float* to) {
-    const float* lines[kLines];
-    for (std::size_t i = 0; i < kLines; ++i) lines[i] = block + i * kLines;
-    for (std::size_t group = 0; group < kLines; group += pack_group)
-      for (std::size_t at = 0; at < kLines; at += 4)
-        turn_group(lines + group, at, to + at * kLines + group, kLines);
-  }
-
-  template <std::size_t kLines, std::size_t kWidth>
-  void pack_along_depth(const PackPart& part, PairBuffer& buffer) const {
-    float* out = part.out;
-    for (std::size_t at = 0; at < part.lines; at += kLines, out += part.panel) {
-      const Bf16Code* from[kWidth];
-      const std::size_t present = (std::min)(kLines, part.lines - at);
-      read({part.first_line + at, present, part.first, part.depth}, kLines, PairBuffer::line_stride,
-           buffer, from);
-      for (std::size_t line = present; line < kWidth; ++line) from[line] = buffer.zeros;
-      pack_pair_lines_panel<kWidth>(from, part.depth, out);
-    }
-  }
-
-  template <std::size_t kLines, std::size_t kWidth>
-  void pack_along_lines(const PackPart& part, PairBuffer& buffer) const {
-    const auto [first_line, lines, first, depth, out, panel] = part;
-    // Lines behind those asked for may be read too: they fill places that nothing is made of.
-    const std::size_t readable = direct_ ? lines_ - first_line : lines;
-    for (std::size_t k = 0; k < depth; k += PairBuffer::rows) {
-      const std::size_t rows = (std::min)(PairBuffer::rows, depth - k);
-      const Bf16Code* from[PairBuffer::rows + 1];
-      read({first + k, rows, first_line, lines}, PairBuffer::rows_ahead, PairBuffer::row_stride,
-           buffer, from);
-      from[rows] = nullptr;  // beside an odd last one
-      // The same places of rows that are packed soon; of the last ones, of themselves.
-      const bool more = direct_ && first + k + PairBuffer::rows_ahead + rows <= depth_;
-      const std::size_t ahead = more ? PairBuffer::rows_ahead * operand_.row_stride : 0;
-      float* to = out + k / 2 * kWidth;
-      for (std::size_t at = 0; at < lines; at += kLines, to += panel)
-        for (std::size_t row = 0; row < rows; row += 2) {
-          hwy::Prefetch(from[row] + at + ahead);
-          hwy::Prefetch(from[(std::min)(row + 1, rows - 1)] + at + ahead);
-          const Bf16Code* odd = from[row + 1] != nullptr ? from[row + 1] + at : buffer.zeros;
-          pack_pair_rows<kWidth>(from[row] + at, odd, readable - at, to + row / 2 * kWidth);
-        }
-    }
-  }
-
-  std::size_t lines_, depth_;
-  bool along_depth_, direct_;
-  MatrixOperand operand_;
-  float factor_;
-  RowReader reader_;
-  ByteRows bytes_;
-};
-
-}  // namespace
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-
-#endif
-// ---- soma/kernels/pack_split-inl.hpp
-// Packing of fp32 numbers for the bf16 tile instruction. Each is the sum of three bf16 numbers, its
-// parts: the upper half of its bits; what is left, rounded to nearest, ties away from zero; and
-// what is left then, which bf16 has exactly ("Leveraging the bfloat16 Artificial Intelligence
-// Datatype For Higher-Precision Computations", Henry, Tang and Heinecke, arXiv 1904.06376). The
-// first never overflows, and infinity and NaN leave NaN in the others.
-//
-// A step of a panel is three tiles of 16 lines and 32 of k, one for each part. The two numbers of a
-// pair are 16 of k apart, not neighbours: so both come from whole vectors, wherever k lies.
-
-#if defined(SOMA_KERNELS_PACK_SPLIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_PACK_SPLIT_INL_HPP
-#undef SOMA_KERNELS_PACK_SPLIT_INL_HPP
-#else
-#define SOMA_KERNELS_PACK_SPLIT_INL_HPP
-#endif
-
-// ---- soma/simd/bf16_tiles-inl.hpp
-// The bf16 tile product of x86 (AMX_BF16): a 16 x 16 tile of fp32 sums takes the products of 32
-// steps of k at once. Per element, with a0 b0 ... a31 b31 the products of the steps:
-//
-//   sum + ((a0 b0 + a2 b2 + ... + a30 b30) + (a1 b1 + a3 b3 + ... + a31 b31))
-//
-// where the two inner sums are chains of fused multiply-adds from zero, rounded to nearest even,
-// and subnormal inputs and results count as zero, whatever the floating-point environment
-// ("Intel 64 and IA-32 Architectures Software Developer's Manual", TDPBF16PS).
-//
-// Tile registers are memory of a thread that must be configured, and whose use the operating system
-// allows a process (runtime/cpu.hpp). Compilers keep nothing in them, so the instructions are
-// written out as they are: the intrinsics would want a target of their own on every function that
-// they are inlined into.
-
-#if defined(SOMA_SIMD_BF16_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_SIMD_BF16_TILES_INL_HPP
-#undef SOMA_SIMD_BF16_TILES_INL_HPP
-#else
-#define SOMA_SIMD_BF16_TILES_INL_HPP
-#endif
-
-#include <hwy/highway.h>
-
-namespace soma {
-namespace HWY_NAMESPACE {
-
-// Rows of a tile, floats (or pairs of bf16 numbers) in a row of it, and steps of k in a product.
-inline constexpr std::size_t tile_lines = 16, tile_floats = 16, tile_steps = 2 * tile_floats;
-
-// Whether the code of the target at hand may hold the instructions: wherever it may hold those of
-// the dot product, which such CPUs have too. Who runs them asks the CPU and the operating system.
-#define SOMA_HAS_BF16_TILES SOMA_HAS_BF16_DOT
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-
-#if SOMA_HAS_BF16_TILES
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-
-namespace {  // internal linkage: units with other flags have their own
-
-// All eight tile registers of this thread, in full size, while it lives.
-class Tiles {
- public:
-  Tiles() {
-    struct alignas(64) {
-      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      std::uint16_t bytes_of_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-      std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-    } const configuration;
-    asm volatile("ldtilecfg %0" : : "m"(configuration));
-  }
-  // A thread that keeps no tiles is switched for less.
-  ~Tiles() { asm volatile("tilerelease"); }
-  Tiles(const Tiles&) = delete;
-  Tiles& operator=(const Tiles&) = delete;
-
-  template <int kTile>
-  static HWY_INLINE void clear() {
-    asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
-  }
-  // Rows that lie `stride` bytes apart.
-  template <int kTile>
-  static HWY_INLINE void load(const void* from, std::size_t stride) {
-    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
-  }
-  // The same for what is read once: it leaves what stays in the first-level cache its place.
-  template <int kTile>
-  static HWY_INLINE void load_once(const void* from, std::size_t stride) {
-    asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2"
-                 :
-                 : "r"(from), "r"(stride), "i"(kTile)
-                 : "memory");
-  }
-  template <int kTile>
-  static HWY_INLINE void store(void* to, std::size_t stride) {
-    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
-  }
-  // sums += a b. a: [row][pair of steps]; b: [pair of steps][column].
-  template <int kSums, int kA, int kB>
-  static HWY_INLINE void multiply_add() {
-    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
-  }
-};
-
-// Sums of a block: tiles 0 and 1, and below them 2 and 3, of which there are kRows x kColumns. In
-// memory rows lie `stride` floats apart.
-template <int kRows, int kColumns>
-struct SumTiles {
-  static HWY_INLINE void clear() {
-    Tiles::clear<0>();
-    if constexpr (kColumns == 2) Tiles::clear<1>();
-    if constexpr (kRows == 2) Tiles::clear<2>();
-    if constexpr (kRows == 2 && kColumns == 2) Tiles::clear<3>();
-  }
-  // One of them is stored and cleared.
-  template <int kTile>
-  static HWY_INLINE void exchange(float* to, std::size_t stride) {
-    Tiles::store<kTile>(to + kTile / 2 * tile_lines * stride + kTile % 2 * tile_floats,
-                        stride * sizeof(float));
-    Tiles::clear<kTile>();
-  }
-  static HWY_INLINE void load(const float* from, std::size_t stride) {
-    const std::size_t bytes = stride * sizeof(float);
-    const float* const below = from + tile_lines * stride;
-    Tiles::load<0>(from, bytes);
-    if constexpr (kColumns == 2) Tiles::load<1>(from + tile_floats, bytes);
-    if constexpr (kRows == 2) Tiles::load<2>(below, bytes);
-    if constexpr (kRows == 2 && kColumns == 2) Tiles::load<3>(below + tile_floats, bytes);
-  }
-  static HWY_INLINE void store(float* to, std::size_t stride) {
-    const std::size_t bytes = stride * sizeof(float);
-    float* const below = to + tile_lines * stride;
-    Tiles::store<0>(to, bytes);
-    if constexpr (kColumns == 2) Tiles::store<1>(to + tile_floats, bytes);
-    if constexpr (kRows == 2) Tiles::store<2>(below, bytes);
-    if constexpr (kRows == 2 && kColumns == 2) Tiles::store<3>(below + tile_floats, bytes);
-  }
-};
-
-}  // namespace
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-#endif
-
-#endif
-
-#include <hwy/highway.h>
-
-#if SOMA_HAS_BF16_TILES
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-inline constexpr std::size_t split_parts = 3;
-inline constexpr std::size_t split_tile_floats = tile_lines * tile_floats;
-// Floats of a step of a panel.
-inline constexpr std::size_t split_step_floats = split_parts * split_tile_floats;
-
-// As FusedMultiplyAdd names what joins a sum.
-struct SplitProducts {
-  static constexpr std::size_t products = 1;
-  static constexpr bool splits = true;
-};
-
-// Vectors of pairs, split: a line of each of the three tiles.
-HWY_INLINE void split_pairs(FloatVector even, FloatVector odd, float* out) {
-  const Floats d;
-  const hn::RebindToUnsigned<Floats> du;
-  const auto upper = hn::Set(du, 0xFFFF0000u), half = hn::Set(du, 0x8000u);
-  const auto store = [&](auto low, auto high, std::size_t part) HWY_ATTR {
-    hn::Store(hn::BitCast(d, hn::Or(hn::ShiftRight<16>(low), hn::And(high, upper))), d,
-              out + part * split_tile_floats);
-  };
-  const auto upper_half = [&](auto bits) HWY_ATTR { return hn::BitCast(d, hn::And(bits, upper)); };
-  const auto even_bits = hn::BitCast(du, even), odd_bits = hn::BitCast(du, odd);
-  store(even_bits, odd_bits, 0);
-  const FloatVector even_left = hn::Sub(even, upper_half(even_bits));
-  const FloatVector odd_left = hn::Sub(odd, upper_half(odd_bits));
-  const auto even_near = hn::Add(hn::BitCast(du, even_left), half);
-  const auto odd_near = hn::Add(hn::BitCast(du, odd_left), half);
-  store(even_near, odd_near, 1);
-  store(hn::BitCast(du, hn::Sub(even_left, upper_half(even_near))),
-        hn::BitCast(du, hn::Sub(odd_left, upper_half(odd_near))), 2);
-}
-
-namespace {  // internal linkage: units with other flags have their own
-
-// Numbers that packing decodes into, and blocks on their way.
-struct SplitBuffer {
-  static constexpr std::size_t lines_together = 128;  // that are decoded, where they are columns
-  static constexpr std::size_t column_stride = lines_together + lane_padding;
-  static constexpr std::size_t line_stride = pack_depth + lane_padding;
-  alignas(64) float values[(std::max)(tile_steps * column_stride, tile_lines* line_stride)];
-  alignas(64) float edge[tile_steps * tile_lines];
-  alignas(64) float turned[2 * split_tile_floats];
-};
-
-// As PackSource, of any operand. Splitting is quick enough for what the CPU fetches by itself; more
-// that is fetched ahead was slower in a step.
-class SplitSource {
- public:
-  using Buffer = SplitBuffer;
-
-  SplitSource(const MatrixOperand& operand, std::size_t, std::size_t, std::size_t line_stride,
-              std::size_t depth_stride)
-      : along_depth_(depth_stride <= line_stride), stride_((std::max)(line_stride, depth_stride)) {
-    MatrixOperand rows = operand;
-    rows.row_stride = stride_;
-    rows.column_stride = (std::min)(line_stride, depth_stride);
-    reader_ = RowReader(rows);
-  }
-
-  static constexpr float factor() { return 1; }
-  std::size_t most_depth() const { return reader_.direct() ? pack_direct_depth : pack_depth; }
-
-  // Panels of a: a row of a tile is a line.
-  void pack_a(const PackPart& part, SplitBuffer& buffer) const {
-    along_depth_ ? pack_lines<false>(part, buffer) : pack_columns<true>(part, buffer);
-  }
-  // Panels of b: a column of a tile is a line.
-  void pack_b(const PackPart& part, SplitBuffer& buffer) const {
-    along_depth_ ? pack_lines<true>(part, buffer) : pack_columns<false>(part, buffer);
-  }
-
- private:
-  // Rows in memory from one on, `stride` floats apart.
-  struct Block {
-    const float* first;
-    std::size_t stride;
-  };
-
-  // Lines that are rows in memory.
-  template <bool kTurns>
-  void pack_lines(const PackPart& part, SplitBuffer& buffer) const {
-    float* panel = part.out;
-    for (std::size_t line = 0; line < part.lines; line += tile_lines, panel += part.panel) {
-      const std::size_t lines = (std::min)(tile_lines, part.lines - line);
-      const Block rows = read({part.first_line + line, lines, part.first, part.depth},
-                              SplitBuffer::line_stride, buffer);
-      float* to = panel;
-      for (std::size_t k = 0; k < part.depth; k += tile_steps, to += split_step_floats) {
-        const std::size_t depth = (std::min)(tile_steps, part.depth - k);
-        const Block block =
-            whole({rows.first + k, rows.stride}, lines, depth, tile_lines, tile_steps, buffer);
-        split<kTurns>(block, tile_floats, buffer, to);
-      }
-    }
-  }
-
-  // Lines that are columns in memory.
-  template <bool kTurns>
-  void pack_columns(const PackPart& part, SplitBuffer& buffer) const {
-    const std::size_t together = reader_.direct() ? part.lines : SplitBuffer::lines_together;
-    float* step = part.out;
-    for (std::size_t k = 0; k < part.depth; k += tile_steps, step += split_step_floats) {
-      const std::size_t depth = (std::min)(tile_steps, part.depth - k);
-      float* to = step;
-      for (std::size_t first = 0; first < part.lines; first += together) {
-        const std::size_t count = (std::min)(together, part.lines - first);
-        const Block rows = read({part.first + k, depth, part.first_line + first, count},
-                                SplitBuffer::column_stride, buffer);
-        for (std::size_t line = 0; line < count; line += tile_lines, to += part.panel) {
-          const std::size_t lines = (std::min)(tile_lines, count - line);
-          const Block block =
-              whole({rows.first + line, rows.stride}, depth, lines, tile_steps, tile_lines, buffer);
-          split<kTurns>(block, tile_lines * block.stride, buffer, to);
-        }
-      }
-    }
-  }
-
-  Block read(const RowsPart& part, std::size_t stride, SplitBuffer& buffer) const {
-    for (std::size_t i = 1; i < part.rows && !reader_.direct(); ++i)
-      reader_.read(part.row + i, part.column, part.count, buffer.values + i * stride);
-    return {reader_.read(part.row, part.column, part.count, buffer.values),
-            reader_.direct() ? stride_ : stride};
-  }
-
-  // The block itself if it has all rows and columns, or a copy with zeros for those it lacks.
-  static Block whole(const Block& block, std::size_t rows, std::size_t columns,
-                     std::size_t all_rows, std::size_t all_columns, SplitBuffer& buffer) {
-    if (rows == all_rows && columns == all_columns) return block;
-    std::fill_n(buffer.edge, all_rows * all_columns, 0.0f);
-    for (std::size_t i = 0; i < rows; ++i)
-      std::copy_n(block.first + i * block.stride, columns, buffer.edge + i * all_columns);
-    return {buffer.edge, all_columns};
-  }
-
-  // A block of 32 of k and 16 lines; its second half of k begins `half` floats behind the first.
-  template <bool kTurns>
-  static HWY_INLINE void split(const Block& block, std::size_t half, SplitBuffer& buffer,
-                               float* out) {
-    if constexpr (kTurns) {
-      turn(block.first, block.stride, buffer.turned);
-      turn(block.first + half, block.stride, buffer.turned + split_tile_floats);
-      split_lines(buffer.turned, tile_floats, split_tile_floats, out);
-    } else {
-      split_lines(block.first, block.stride, half, out);
-    }
-  }
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void split_lines(const float* even, std::size_t stride,
-                                                        std::size_t half, float* out) {
-    const Floats d;
-    for (std::size_t i = 0; i < tile_lines; ++i, even += stride, out += tile_floats)
-      split_pairs(hn::LoadU(d, even), hn::LoadU(d, even + half), out);
-  }
-  // 16 rows become columns.
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void turn(const float* from, std::size_t stride, float* to) {
-    static_assert(pack_group == tile_lines);
-    const float* rows[tile_lines];
-    for (std::size_t i = 0; i < tile_lines; ++i) rows[i] = from + i * stride;
-    for (std::size_t at = 0; at < tile_floats; at += 4)
-      turn_group(rows, at, to + at * tile_floats, tile_floats);
-  }
-
-  bool along_depth_;
-  std::size_t stride_;
-  RowReader reader_;
-};
-
-}  // namespace
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-#endif
-
 #endif
 
 #include <hwy/highway.h>
@@ -24739,9 +25254,10 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
   const std::size_t most = total / worth_a_task + 1;
   const std::size_t tasks =
       most == 1 ? 1 : (std::min)(most, static_cast<std::size_t>(call.context.executor().width));
-  const std::size_t workspace =
-      (kernels.workspace_bytes(queries(longest), longest, width) + memory_alignment - 1) /
-      memory_alignment * memory_alignment;
+  AttentionArgs most_args{.queries = queries(longest), .keys = longest, .width = width};
+  most_args.bf16_products = call.context.bf16().products;
+  const std::size_t workspace = (kernels.workspace_bytes(most_args) + memory_alignment - 1) /
+                                memory_alignment * memory_alignment;
   const Storage memory =
       Storage::allocate(call.context.heap(), checked_multiply(workspace, tasks, "attention"));
   const float scale = 1.0f / std::sqrt(static_cast<float>(width));
@@ -24766,6 +25282,7 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
         args.k = part(all, place.row, channels + place.column);
         args.v = part(all, place.row, 2 * channels + place.column);
         args.scale = scale;
+        args.bf16_products = most_args.bf16_products;
         args.log_sum_exp = log_sum_exp + head * results + place.result_row;
         args.workspace = memory.data() + index * workspace;
         args.dropout.threshold = dropout_threshold(setting.dropout);

@@ -20,6 +20,7 @@ struct AttentionCase {
   float scale;
   StoredMatrix q, k, v, dout;
   soma::DropoutArgs dropout;
+  soma::Bf16Products products = soma::Bf16Products::widened;
 
   AttentionCase(std::size_t t, std::size_t s, std::size_t d, float drop_probability = 0,
                 soma::DType dtype = soma::DType::fp32, Layout layout = Layout::padded_rows,
@@ -42,7 +43,18 @@ struct AttentionCase {
     args.queries = queries, args.keys = keys, args.width = width, args.scale = scale;
     args.q = q.operand, args.k = k.operand, args.v = v.operand, args.dout = dout.operand;
     args.dropout = dropout;
+    args.bf16_products = products;
     return args;
+  }
+  AttentionCase in_tiles() const {
+    AttentionCase same = *this;
+    same.products = soma::Bf16Products::tiles;
+    return same;
+  }
+  // Whether tiles are used then.
+  bool tiled() const {
+    return products == soma::Bf16Products::tiles && keys >= soma::tiled_keys &&
+           soma::size_of(q.operand.dtype) <= 2 && q.operand.dtype != soma::DType::fp16;
   }
 
   template <class T>
@@ -85,7 +97,7 @@ inline AttentionResults attend(const soma::Context& context, const AttentionCase
   soma::AttentionArgs args = c.args();
   args.out = plain_target(r.out, c.width);
   args.log_sum_exp = r.log_sum_exp.data();
-  const std::size_t bytes = kernels.workspace_bytes(c.queries, c.keys, c.width);
+  const std::size_t bytes = kernels.workspace_bytes(args);
   {
     const GuardedWorkspace workspace(bytes);
     args.workspace = workspace.data();
@@ -107,11 +119,18 @@ inline AttentionResults attend(const soma::Context& context, const AttentionCase
   return r;
 }
 
+// Calls test(context, c) for a case on every target, and in tiles where there are some.
+template <class Test>
+void on_every_way(const AttentionCase& c, const Test& test) {
+  on_every_target([&](const soma::Context& context) { test(context, c); });
+  on_every_target_with_tiles([&](const soma::Context& context) { test(context, c.in_tiles()); });
+}
+
 // Bounds of the errors of a float computation, first order, with u = 2^-24 (2 u in the products
-// where a target rounds twice). For a row: scores are sums of `width` products; a probability's
-// relative error is the absolute error of its score and of the log-sum-exp (or of the largest score
-// and the sum), a few u for exp, and the sum's own; what is summed with probabilities adds its
-// length.
+// where a target rounds twice; in tiles what gemm_args.hpp says of split numbers). For a row:
+// scores are sums of `width` products; a probability's relative error is the absolute error of its
+// score and of the log-sum-exp (or of the largest score and the sum), a few u for exp, and the
+// sum's own; what is summed with probabilities adds its length.
 class AttentionBounds {
  public:
   AttentionBounds(const AttentionCase& c, const soma::reference::Attention<double>& r)
@@ -123,24 +142,30 @@ class AttentionBounds {
 
   void finish() {
     const std::size_t t = c_.queries, s = c_.keys, d = c_.width;
-    const auto length_q = static_cast<double>(t), length_k = static_cast<double>(s);
+    const double over_q = product_error(t), over_k = product_error(s);
     out.assign(t * d, 0), dq = out, dk.assign(s * d, 0), dv = dk;
     for (std::size_t i = 0; i < t; ++i)
       for (std::size_t j = 0; j < s; ++j) {
         const double weight = weights_[i * s + j], slope = slopes_[i * s + j], e = relative_[i];
         // delta is computed from `out`, whose error comes in again.
-        const double slope_error = 3 * e + (6 * static_cast<double>(d) + 16) * u;
+        const double slope_error = 3 * e + 3 * product_error(d) + 16 * u;
         for (std::size_t x = 0; x < d; ++x) {
-          out[i * d + x] += weight * std::fabs(r_.v[j * d + x]) * (e + (2 * length_k + 8) * u);
-          dq[i * d + x] += slope * std::fabs(r_.k[j * d + x]) * (slope_error + 2 * length_k * u);
-          dk[j * d + x] += slope * std::fabs(r_.q[i * d + x]) * (slope_error + 2 * length_q * u);
-          dv[j * d + x] += weight * std::fabs(c_.dout.values[i * d + x]) * (e + 2 * length_q * u);
+          out[i * d + x] += weight * std::fabs(r_.v[j * d + x]) * (e + over_k + 8 * u);
+          dq[i * d + x] += slope * std::fabs(r_.k[j * d + x]) * (slope_error + over_k);
+          dk[j * d + x] += slope * std::fabs(r_.q[i * d + x]) * (slope_error + over_q);
+          dv[j * d + x] += weight * std::fabs(c_.dout.values[i * d + x]) * (e + over_q);
         }
       }
   }
 
  private:
   static constexpr double u = 0x1p-24;
+
+  // Of a sum of so many products, of its magnitudes.
+  double product_error(std::size_t products) const {
+    const auto count = static_cast<double>(products);
+    return u * (c_.tiled() ? count / 5 + 27 : 2 * count);
+  }
 
   void add_row(std::size_t i) {
     const std::size_t s = c_.keys, d = c_.width;
@@ -160,11 +185,11 @@ class AttentionBounds {
     for (std::size_t j = 0; j < s; ++j)
       slopes_[i * s + j] =
           std::fabs(r_.scale) * (weights_[i * s + j] * products[j] + r_.p[i * s + j] * mean_slope);
-    const double score_error = (2 * static_cast<double>(d) + 2) * u * largest;
+    const double score_error = (product_error(d) + 2 * u) * largest;
     const double lse = std::fabs(r_.log_sum_exp[i]);
     // A block adds a correction (exp, product, sum), its lanes a sum over an 16th of its keys.
     const double sum_error =
-        (static_cast<double>(s) / 16 + 6 * (static_cast<double>(s) / 140 + 1) + 8) * u;
+        (static_cast<double>(s) / 16 + 6 * (static_cast<double>(s) / 128 + 1) + 8) * u;
     log_sum_exp.push_back(score_error + sum_error + 2 * u * (lse + largest) + 4 * u);
     relative_.push_back(2 * score_error + sum_error + 4 * u * (lse + largest) + 8 * u);
   }
@@ -174,11 +199,12 @@ class AttentionBounds {
   std::vector<double> weights_, slopes_, relative_;
 };
 
+// `lost`: what may be missing beside that, where small numbers count as zero.
 inline bool within(const std::vector<float>& values, const std::vector<double>& wanted,
-                   const std::vector<double>& bounds) {
+                   const std::vector<double>& bounds, double lost = 0x1p-140) {
   if (values.size() != wanted.size()) return false;
   for (std::size_t i = 0; i < values.size(); ++i)
-    if (!(std::fabs(values[i] - wanted[i]) <= bounds[i] + 0x1p-140)) return false;
+    if (!(std::fabs(values[i] - wanted[i]) <= bounds[i] + lost)) return false;
   return true;
 }
 

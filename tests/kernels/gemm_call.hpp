@@ -62,6 +62,13 @@ void on_every_bf16_target(const Test& test) {
   if (!tiles) WARN("not tested: this CPU has no bf16 tiles");
 }
 
+template <class Test>
+void on_every_target_with_tiles(const Test& test) {
+  on_every_bf16_target([&](const soma::Context& context, soma::Bf16Products products) {
+    if (products == soma::Bf16Products::tiles) test(context);
+  });
+}
+
 inline void multiply(const soma::Context& context, soma::GemmArgs args) {
   const soma::GemmKernels& gemm = context.kernels().gemm;
   const GuardedWorkspace workspace(gemm.workspace_bytes(args));

@@ -19,13 +19,6 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-template <class Test>
-void on_every_target_with_tiles(const Test& test) {
-  on_every_bf16_target([&](const Context& context, Bf16Products products) {
-    if (products == Bf16Products::tiles) test(context);
-  });
-}
-
 std::vector<float> split_product(const Context& context, GemmArgs args) {
   std::vector<float> c(args.m * args.n, std::numeric_limits<float>::quiet_NaN());
   args.fp32_products = Fp32Products::split_tiles;

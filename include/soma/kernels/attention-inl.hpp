@@ -11,6 +11,9 @@
 #include <soma/kernels/attention_backward-inl.hpp>
 #include <soma/kernels/attention_forward-inl.hpp>
 #include <soma/kernels/attention_one_query-inl.hpp>
+#include <soma/kernels/attention_tiles-inl.hpp>
+#include <soma/kernels/attention_vectors-inl.hpp>
+#include <soma/kernels/pack_pairs-inl.hpp>
 
 #include <hwy/highway.h>
 
@@ -21,10 +24,22 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
+// Whether products of these operands go to tiles, however many queries there are.
+template <class... Operands>
+static inline bool in_tiles(const AttentionArgs& args, const Operands&... operands) {
+  return args.bf16_products == Bf16Products::tiles && args.keys >= tiled_keys &&
+         ((PairSource::takes(operands) && operands.scale == 1) && ...);
+}
+
 static inline void attention_forward_kernel(const AttentionArgs& args) noexcept {
   if (args.queries == 0) return;
-  if (args.keys != 0)
-    return args.queries == 1 ? OneQuery(args).forward() : AttentionForward(args).run();
+  if (args.keys != 0) {
+#if SOMA_HAS_BF16_TILES
+    if (in_tiles(args, args.q, args.k, args.v)) return AttentionForward<ForwardTiles>(args).run();
+#endif
+    return args.queries == 1 ? OneQuery(args).forward()
+                             : AttentionForward<ForwardVectors>(args).run();
+  }
   RowWriter writer(args.out);
   ChunkBuffer buffer;
   write_zeros(writer, args.queries, args.width, buffer);
@@ -32,8 +47,14 @@ static inline void attention_forward_kernel(const AttentionArgs& args) noexcept 
 }
 
 static inline void attention_backward_kernel(const AttentionArgs& args) noexcept {
-  if (args.queries != 0 && args.keys != 0)
-    return args.queries == 1 ? OneQuery(args).backward() : AttentionBackward(args).run();
+  if (args.queries != 0 && args.keys != 0) {
+#if SOMA_HAS_BF16_TILES
+    if (in_tiles(args, args.q, args.k, args.v, args.dout))
+      return AttentionBackward<BackwardTiles>(args).run();
+#endif
+    return args.queries == 1 ? OneQuery(args).backward()
+                             : AttentionBackward<BackwardVectors>(args).run();
+  }
   RowWriter dq(args.dq), dk(args.dk), dv(args.dv);
   ChunkBuffer buffer;
   write_zeros(dq, args.queries, args.width, buffer);
@@ -41,15 +62,20 @@ static inline void attention_backward_kernel(const AttentionArgs& args) noexcept
   write_zeros(dv, args.keys, args.width, buffer);
 }
 
-// Enough for fewer queries, too. Keys need no room of their own: they pass in blocks.
-static inline std::size_t attention_workspace_bytes(std::size_t queries, std::size_t,
-                                                    std::size_t width) noexcept {
-  Carver one(nullptr), forward(nullptr), backward(nullptr);
-  OneQuerySpace(one, width);
-  if (queries <= 1) return one.used();
-  ForwardSpace(forward, queries, width);
-  BackwardSpace(backward, queries, width);
-  return (std::max)({one.used(), forward.used(), backward.used()});
+// Enough for fewer queries and keys, too. Most room for keys is that of a block.
+static inline std::size_t attention_workspace_bytes(const AttentionArgs& args) noexcept {
+  Carver one(nullptr);
+  OneQuerySpace(one, args.width);
+  std::size_t most = one.used();
+  if (args.queries > 1)
+    most = (std::max)({most, AttentionForward<ForwardVectors>::workspace_bytes(args),
+                       AttentionBackward<BackwardVectors>::workspace_bytes(args)});
+#if SOMA_HAS_BF16_TILES
+  if (in_tiles(args))
+    most = (std::max)({most, AttentionForward<ForwardTiles>::workspace_bytes(args),
+                       AttentionBackward<BackwardTiles>::workspace_bytes(args)});
+#endif
+  return most;
 }
 
 static constexpr AttentionKernels attention_kernels{

@@ -6,14 +6,20 @@
 //   s = scale q k^T     p = softmax(s), row by row     out = dropout(p) v
 //
 // Queries T x D, keys and values S x D. The key block is a constant, products add along their inner
-// index in order, row sums use 16 logical lanes: the bits depend on the arguments alone.
+// index in order, row sums use 16 logical lanes: the bits depend on the arguments alone. By tiles
+// (AttentionArgs::bf16_products) they depend on the CPU, too, as those of products do.
 
 #include <soma/kernels/operand.hpp>
+#include <soma/runtime/math.hpp>
 
 #include <cstddef>
 #include <cstdint>
 
 namespace soma {
+
+// Fewer keys are not worth their squares of 32 x 32: 40 and 48 take 0.9 to 1.2 times as long by
+// tiles as by multiply-adds, 64 0.6 to 0.9.
+inline constexpr std::size_t tiled_keys = 64;
 
 struct AttentionArgs {
   std::size_t queries = 0, keys = 0;  // T, S: 0 to 65536
@@ -25,16 +31,23 @@ struct AttentionArgs {
   MatrixTarget out{};            // T x D; no keys: zeros
   float* log_sum_exp = nullptr;  // T; forward writes it, backward reads it
   // backward only
-  MatrixOperand forward_out{};     // T x D, what forward wrote
-  MatrixOperand dout{};            // T x D
-  MatrixTarget dq{}, dk{}, dv{};   // T x D, S x D, S x D
-  std::byte* workspace = nullptr;  // AttentionKernels::workspace_bytes(...)
+  MatrixOperand forward_out{};    // T x D, what forward wrote
+  MatrixOperand dout{};           // T x D
+  MatrixTarget dq{}, dk{}, dv{};  // T x D, S x D, S x D
+  // tiles, for tiled_keys or more: where stored numbers of all operands are exact in bf16
+  // (gemm_args.hpp) and unscaled, 32 steps after another join a product's sums, with probabilities
+  // and their gradients in three parts that lose nothing. What is below 2^-126 counts as zero, and
+  // an infinity may come out as NaN. Only where tiles are.
+  Bf16Products bf16_products = Bf16Products::widened;
+  std::byte* workspace = nullptr;  // AttentionKernels::workspace_bytes()
 };
 
 struct AttentionKernels {
   void (*forward)(const AttentionArgs&) noexcept;
   void (*backward)(const AttentionArgs&) noexcept;
-  std::size_t (*workspace_bytes)(std::size_t queries, std::size_t keys, std::size_t width) noexcept;
+  // For any operands with queries, keys and width, in the way that the args say; never decreases
+  // with any of these three.
+  std::size_t (*workspace_bytes)(const AttentionArgs&) noexcept;
 };
 
 }  // namespace soma

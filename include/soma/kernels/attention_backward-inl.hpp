@@ -63,75 +63,51 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_row_products(const float* a, const
 
 namespace {  // internal linkage: units with other flags have their own
 
-struct BackwardSpace {
-  std::size_t floats;  // of the rows of a panel of queries
-  PackBuffer* pack;
-  float *q, *dout, *q_rows, *dout_rows;  // the panels of queries, the first two turned
-  float* dq;
-  float *log_sum_exp, *delta;  // [query_panel] each
-  float *k, *v, *dk, *dv;      // a block of keys, as panels
-  float *scores, *dp;          // a panel
-  float* words;
-
-  BackwardSpace(Carver& carver, std::size_t queries, std::size_t width)
-      : floats(panel_floats(query_panel, width) + row_padding * micro_columns),
-        pack(reinterpret_cast<PackBuffer*>(carver.bytes(sizeof(PackBuffer)))),
-        q(carver.floats(query_panels(queries) * floats)),
-        dout(carver.floats(query_panels(queries) * floats)),
-        q_rows(carver.floats(query_panels(queries) * floats)),
-        dout_rows(carver.floats(query_panels(queries) * floats)),
-        dq(carver.floats(query_panels(queries) * floats)),
-        log_sum_exp(carver.floats(query_panels(queries) * query_panel)),
-        delta(carver.floats(query_panels(queries) * query_panel)),
-        k(carver.floats(panel_floats(block_rows, width))),
-        v(carver.floats(panel_floats(block_rows, width))),
-        dk(carver.floats(panel_floats(block_rows, width))),
-        dv(carver.floats(panel_floats(block_rows, width))),
-        scores(carver.floats(block_rows * query_panel)),
-        dp(carver.floats(block_rows * query_panel)),
-        words(carver.floats(word_rows * query_panel)) {}
-
-  static constexpr std::size_t block_rows = key_block + row_padding;
-};
-
+// Operands as those of AttentionForward.
+template <class Operands>
 class AttentionBackward {
  public:
   explicit AttentionBackward(const AttentionArgs& args)
       : args_(args),
         carver_(args.workspace),
-        space_(carver_, args.queries, args.width),
+        operands_(args, carver_),
+        space_(args, carver_),
         dq_(args.dq),
         dk_(args.dk),
-        dv_(args.dv) {
-    new (space_.pack) PackBuffer;
+        dv_(args.dv) {}
+
+  static std::size_t workspace_bytes(const AttentionArgs& args) {
+    Carver carver(nullptr);
+    Operands(args, carver);
+    Space(args, carver);
+    return carver.used();
   }
 
   void run() {
-    constexpr std::size_t block_panel = BackwardSpace::block_rows * micro_columns;
-    pack_queries(args_.q, space_.q_rows, space_.q);
-    pack_queries(args_.dout, space_.dout_rows, space_.dout);
+    const std::size_t panels = query_panels(args_.queries);
+    for (std::size_t panel = 0; panel < panels; ++panel) operands_.take_queries(panel);
     sum_rows();
-    for (std::size_t key = 0; key < args_.keys; key += key_block) {
-      const std::size_t keys = (std::min)(key_block, args_.keys - key);
+    for (std::size_t key = 0; key < args_.keys; key += Operands::block) {
+      const std::size_t keys = (std::min)(Operands::block, args_.keys - key);
       add_block(key, keys);
-      write_panels(space_.dk, block_panel, args_.width, key, keys, nullptr, dk_);
-      write_panels(space_.dv, block_panel, args_.width, key, keys, nullptr, dv_);
+      operands_.write_keys(key, keys, dk_, dv_);
     }
-    for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel)
-      write_panels(space_.dq + panel * space_.floats, query_panel * micro_columns, args_.width,
-                   panel * query_panel, queries_of(args_, panel), nullptr, dq_);
+    for (std::size_t panel = 0; panel < panels; ++panel) operands_.write_queries(panel, dq_);
   }
 
  private:
-  void pack_queries(const MatrixOperand& operand, float* rows, float* columns) {
-    for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel) {
-      const std::size_t queries = queries_of(args_, panel);
-      pack_panels(operand, args_.width, panel * query_panel, queries, *space_.pack, rows);
-      turn_panels(rows, args_.width, queries, columns);
-      rows += space_.floats;
-      columns += space_.floats;
-    }
-  }
+  struct Space {
+    float *log_sum_exp, *delta;  // [query_panel] each
+    float *scores, *dp;          // a panel
+    float* words;
+
+    Space(const AttentionArgs& args, Carver& carver)
+        : log_sum_exp(carver.floats(query_panels(args.queries) * query_panel)),
+          delta(carver.floats(query_panels(args.queries) * query_panel)),
+          scores(carver.floats(Operands::score_rows * query_panel)),
+          dp(carver.floats(Operands::score_rows * query_panel)),
+          words(carver.floats(word_rows(Operands::block) * query_panel)) {}
+  };
 
   // delta, and what a panel needs to know of queries that are not there.
   void sum_rows() {
@@ -152,41 +128,33 @@ class AttentionBackward {
   }
 
   void add_block(std::size_t first, std::size_t keys) {
-    constexpr std::size_t block_panel = BackwardSpace::block_rows * micro_columns;
-    const std::size_t width = args_.width;
-    pack_panels(args_.k, width, first, keys, *space_.pack, space_.k);
-    pack_panels(args_.v, width, first, keys, *space_.pack, space_.v);
+    operands_.take_keys(first, keys);
     for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel) {
-      const std::size_t at = panel * space_.floats, queries = queries_of(args_, panel);
-      make_gradients(panel, first, keys);
-      multiply_panels<PanelRows>(keys, width, queries, space_.scores, space_.dout_rows + at,
-                                 space_.dv, block_panel, panel == 0);
-      multiply_panels<PanelRows>(keys, width, queries, space_.dp, space_.q_rows + at, space_.dk,
-                                 block_panel, panel == 0);
-      multiply_panels<PanelColumns>(queries, width, keys, space_.dp, space_.k, space_.dq + at,
-                                    query_panel * micro_columns, first == 0);
+      operands_.make_scores(panel, keys, space_.scores, space_.dp);
+      differentiate(panel, first, keys);
+      operands_.add_gradients(panel, keys, space_.scores, space_.dp, first == 0);
     }
   }
 
   // p and ds of a panel, in place of scores and dp.
-  void make_gradients(std::size_t panel, std::size_t first, std::size_t keys) {
-    const std::size_t width = args_.width, floats = panel * space_.floats, at = panel * query_panel,
-                      queries = queries_of(args_, panel), columns = columns_in_use(queries);
+  void differentiate(std::size_t panel, std::size_t first, std::size_t keys) {
+    const std::size_t at = panel * query_panel, queries = queries_of(args_, panel),
+                      columns = columns_in_use(queries);
     const DropoutArgs& dropout = args_.dropout;
-    multiply_keys(keys, queries, width, space_.k, space_.q + floats, space_.scores);
-    multiply_keys(keys, queries, width, space_.v, space_.dout + floats, space_.dp);
     scale_panel(space_.scores, keys, columns, args_.scale);
     const bool drops = dropout.threshold != 0;
     const std::uint32_t* words =
         drops ? draw_panel(dropout, at, queries, first, keys, space_.words) : nullptr;
-    const auto differentiate = drops ? differentiate_scores<true> : differentiate_scores<false>;
-    differentiate(space_.scores, space_.dp, keys, columns, space_.log_sum_exp + at,
-                  space_.delta + at, args_.scale, dropout, words);
+    const auto steps = drops ? differentiate_scores<true> : differentiate_scores<false>;
+    steps(space_.scores, space_.dp, keys, columns, space_.log_sum_exp + at, space_.delta + at,
+          args_.scale, dropout, words);
   }
 
   const AttentionArgs& args_;
   Carver carver_;
-  BackwardSpace space_;
+  Operands operands_;
+  Space space_;
+  [[no_unique_address]] typename Operands::Registers registers_;
   RowWriter dq_, dk_, dv_;
 };
 

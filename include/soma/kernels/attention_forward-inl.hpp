@@ -105,74 +105,58 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void finish_sums(std::size_t columns, const
 
 namespace {  // internal linkage: units with other flags have their own
 
-struct ForwardSpace {
-  std::size_t floats;  // of the rows of a panel of queries
-  PackBuffer* pack;
-  float* rows;                         // of a panel of queries
-  float *q, *out;                      // the panels of queries, q turned
-  float *largest, *sums, *correction;  // [query_panel], the first two each
-  float *k, *v;                        // a block of keys, as panels
-  float* scores;                       // a panel
-  float* words;
-
-  ForwardSpace(Carver& carver, std::size_t queries, std::size_t width)
-      : floats(panel_floats(query_panel, width)),
-        pack(reinterpret_cast<PackBuffer*>(carver.bytes(sizeof(PackBuffer)))),
-        rows(carver.floats(floats + row_padding * micro_columns)),
-        q(carver.floats(query_panels(queries) * floats)),
-        out(carver.floats(query_panels(queries) * floats)),
-        largest(carver.floats(query_panels(queries) * query_panel)),
-        sums(carver.floats(query_panels(queries) * query_panel)),
-        correction(carver.floats(query_panel)),
-        k(carver.floats(panel_floats(key_block, width) + row_padding * micro_columns)),
-        v(carver.floats(panel_floats(key_block, width) + row_padding * micro_columns)),
-        scores(carver.floats((key_block + row_padding) * query_panel)),
-        words(carver.floats(word_rows * query_panel)) {}
-};
-
+// Operands are what products read, and sums, of a head (attention_vectors-inl.hpp,
+// attention_tiles-inl.hpp).
+template <class Operands>
 class AttentionForward {
  public:
   explicit AttentionForward(const AttentionArgs& args)
-      : args_(args), carver_(args.workspace), space_(carver_, args.queries, args.width) {
-    new (space_.pack) PackBuffer;
+      : args_(args), carver_(args.workspace), operands_(args, carver_), space_(args, carver_) {}
+
+  static std::size_t workspace_bytes(const AttentionArgs& args) {
+    Carver carver(nullptr);
+    Operands(args, carver);
+    Space(args, carver);
+    return carver.used();
   }
 
   void run() {
     const std::size_t panels = query_panels(args_.queries);
-    for (std::size_t panel = 0; panel < panels; ++panel) {
-      const std::size_t queries = queries_of(args_, panel);
-      pack_panels(args_.q, args_.width, panel * query_panel, queries, *space_.pack, space_.rows);
-      turn_panels(space_.rows, args_.width, queries, space_.q + panel * space_.floats);
-    }
+    for (std::size_t panel = 0; panel < panels; ++panel) operands_.take_queries(panel);
     std::fill_n(space_.largest, panels * query_panel, minus_infinity);
     std::fill_n(space_.sums, panels * query_panel, 0.0f);
-    for (std::size_t key = 0; key < args_.keys; key += key_block)
-      add_block(key, (std::min)(key_block, args_.keys - key));
+    std::fill_n(space_.correction, query_panel, 0.0f);  // of queries that are not there, too
+    for (std::size_t key = 0; key < args_.keys; key += Operands::block)
+      add_block(key, (std::min)(Operands::block, args_.keys - key));
     RowWriter writer(args_.out);
     for (std::size_t panel = 0; panel < panels; ++panel) finish(panel, writer);
   }
 
  private:
+  struct Space {
+    float *largest, *sums, *correction;  // [query_panel], the first two each
+    float* scores;                       // a panel
+    float* words;
+
+    Space(const AttentionArgs& args, Carver& carver)
+        : largest(carver.floats(query_panels(args.queries) * query_panel)),
+          sums(carver.floats(query_panels(args.queries) * query_panel)),
+          correction(carver.floats(query_panel)),
+          scores(carver.floats(Operands::score_rows * query_panel)),
+          words(carver.floats(word_rows(Operands::block) * query_panel)) {}
+  };
+
   void add_block(std::size_t first, std::size_t keys) {
-    const std::size_t width = args_.width;
-    pack_panels(args_.k, width, first, keys, *space_.pack, space_.k);
-    pack_panels(args_.v, width, first, keys, *space_.pack, space_.v);
+    operands_.take_keys(first, keys);
     for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel) {
-      const std::size_t queries = queries_of(args_, panel);
-      float* out = space_.out + panel * space_.floats;
-      multiply_keys(keys, queries, width, space_.k, space_.q + panel * space_.floats,
-                    space_.scores);
-      add_scores(panel, first, keys);
-      if (first != 0)
-        for (std::size_t at = 0; at < space_.floats; at += query_panel * micro_columns)
-          scale_rows(out + at, queries, space_.correction);
-      multiply_panels<PanelColumns>(queries, width, keys, space_.scores, space_.v, out,
-                                    query_panel * micro_columns, first == 0);
+      operands_.make_scores(panel, keys, space_.scores);
+      weigh_scores(panel, first, keys);
+      operands_.add_values(panel, keys, space_.scores, first != 0 ? space_.correction : nullptr);
     }
   }
 
   // Scores of a block of keys become weights of its values.
-  void add_scores(std::size_t panel, std::size_t first, std::size_t keys) {
+  void weigh_scores(std::size_t panel, std::size_t first, std::size_t keys) {
     const std::size_t at = panel * query_panel, queries = queries_of(args_, panel),
                       columns = columns_in_use(queries);
     const DropoutArgs& dropout = args_.dropout;
@@ -190,15 +174,16 @@ class AttentionForward {
     alignas(64) float log_sum_exp[query_panel];
     finish_sums(columns_in_use(queries), space_.largest + first, space_.sums + first,
                 space_.correction, log_sum_exp);
-    write_panels(space_.out + panel * space_.floats, query_panel * micro_columns, args_.width,
-                 first, queries, space_.correction, writer);
+    operands_.write(panel, space_.correction, writer);
     if (args_.log_sum_exp != nullptr)
       std::memcpy(args_.log_sum_exp + first, log_sum_exp, queries * sizeof(float));
   }
 
   const AttentionArgs& args_;
   Carver carver_;
-  ForwardSpace space_;
+  Operands operands_;
+  Space space_;
+  [[no_unique_address]] typename Operands::Registers registers_;
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <soma/base/config.hpp>
 #include <soma/kernels/attention_backward-inl.hpp>
 #include <soma/kernels/attention_forward-inl.hpp>
+#include <soma/kernels/attention_vectors-inl.hpp>
 #include <soma/kernels/dropout_rows-inl.hpp>
 #include <soma/kernels/softmax-inl.hpp>
 

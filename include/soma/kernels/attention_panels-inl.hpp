@@ -1,7 +1,6 @@
-// What forward and backward attention share. Matrices are kept as panels of micro_columns columns,
-// each [rows][micro_columns]: either side of a product is read from them as it lies. Scores are
-// kept across, s^T, with keys as rows and queries side by side: so softmax has no sums across a
-// vector.
+// What forward and backward attention share, however products are formed. Matrices are kept as
+// panels of micro_columns columns, each [rows][micro_columns]. Scores are kept across, s^T, with
+// keys as rows and queries side by side: so softmax has no sums across a vector.
 
 #if defined(SOMA_KERNELS_ATTENTION_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ATTENTION_PANELS_INL_HPP
@@ -30,10 +29,6 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Keys whose scores are made together. Part of the result's definition (the largest score so far is
-// brought up to date once a block), so the same on every target; a multiple of the 14 rows of
-// AVX-512's micro-tiles, and enough for texts cut at 128.
-inline constexpr std::size_t key_block = 140;
 inline constexpr std::size_t query_panel = micro_columns;
 
 static constexpr std::size_t whole_units(std::size_t value, std::size_t unit) {
@@ -53,6 +48,12 @@ class Carver {
     std::byte* part = start_ != nullptr ? start_ + used_ : nullptr;
     used_ += whole_units(count, 64);
     return part;
+  }
+  // One of T, whose values do not matter.
+  template <class T>
+  T* one() {
+    std::byte* const part = bytes(sizeof(T));
+    return part != nullptr ? new (part) T : nullptr;
   }
   std::size_t used() const { return used_; }
 
@@ -84,33 +85,6 @@ static constexpr std::size_t columns_in_use(std::size_t columns) {
   return columns <= float_lanes ? float_lanes : micro_columns;
 }
 
-// Rows of a product are taken in blocks of micro_rows, the last ones in smaller blocks, for texts
-// are short.
-inline constexpr std::size_t middle_rows = (micro_rows / 2 + 1) / 2 * 2;
-inline constexpr std::size_t small_rows = middle_rows / 2;
-static constexpr std::size_t rows_of_next_block(std::size_t rows) {
-  const bool two_middle = rows > micro_rows && rows <= 2 * middle_rows;
-  if (rows + 1 >= micro_rows && !two_middle) return micro_rows;
-  return rows > small_rows ? middle_rows : small_rows;
-}
-static constexpr std::size_t rows_of_blocks(std::size_t rows) {
-  std::size_t taken = 0;
-  while (taken < rows) taken += rows_of_next_block(rows - taken);
-  return taken;
-}
-
-// So many rows beyond the last are read of the left-hand side and written. Where the rows are
-// columns of a panel, they are among those in use.
-inline constexpr std::size_t row_padding = (std::max)(small_rows - 1, std::size_t{1});
-static_assert([] {
-  for (std::size_t rows = 1; rows <= key_block; ++rows) {
-    const std::size_t taken = rows_of_blocks(rows);
-    if (taken > rows + row_padding) return false;
-    if (rows <= micro_columns && taken > columns_in_use(rows)) return false;
-  }
-  return true;
-}());
-
 // Lines of an operand become columns, its depth rows. Panels of more than pack_depth rows are cut
 // into some of so many, one behind the other.
 static inline void pack_columns_whole(const PackSource& source, std::size_t first_line,
@@ -126,15 +100,6 @@ static inline void pack_columns_whole(const PackSource& source, std::size_t firs
       out += panel_floats(part, count);
     }
   }
-}
-
-// At most pack_depth rows of an operand of `width` columns, and row_padding of zeros.
-static inline void pack_panels(const MatrixOperand& operand, std::size_t width, std::size_t first,
-                               std::size_t rows, PackBuffer& buffer, float* out) {
-  const PackSource source(operand, width, first + rows, operand.column_stride, operand.row_stride);
-  pack_columns_whole(source, 0, width, first, rows, buffer, out);
-  for (std::size_t i = 0; i < row_padding * micro_columns; i += float_lanes)
-    hn::Store(hn::Zero(Floats()), Floats(), out + panel_floats(rows, width) + i);
 }
 
 // The panel of columns_in_use(rows) columns that has the rows of such panels as its columns, zeros
@@ -185,83 +150,6 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void write_panels(const float* panels, std:
   }
 }
 
-// ---- products of panels
-
-namespace {  // internal linkage: units with other flags have their own
-
-// Rows of a as rows of a panel: a step is a column.
-struct PanelRows {
-  static constexpr std::size_t row_distance = micro_columns;
-  const float* at;
-  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row * row_distance; }
-  HWY_INLINE void next() { ++at; }
-  HWY_INLINE void fetch(std::size_t) const {}
-};
-
-// Rows of a as columns of a panel: a step is a row.
-struct PanelColumns {
-  static constexpr std::size_t row_distance = 1;
-  const float* at;
-  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row * row_distance; }
-  HWY_INLINE void next() { at += micro_columns; }
-  HWY_INLINE void fetch(std::size_t) const {}
-};
-
-}  // namespace
-
-template <class RowsOfA, std::size_t kRows>
-static inline void multiply_rows(std::size_t columns, std::size_t steps, const float* a,
-                                 const float* b, float* c, bool fresh) {
-  const SumPath path{c, micro_columns, fresh};
-  if (columns <= float_lanes)
-    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows, 1>::run(steps, {a}, b, path);
-  else
-    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows>::run(steps, {a}, b, path);
-}
-
-// A panel c (+)= a b for a panel b of so many steps; from zero where `fresh`.
-template <class RowsOfA>
-HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panel(std::size_t rows, std::size_t columns,
-                                                         std::size_t steps, const float* a,
-                                                         const float* b, float* c, bool fresh) {
-  while (rows != 0) {
-    const std::size_t taken = rows_of_next_block(rows);
-    if (taken == micro_rows)
-      multiply_rows<RowsOfA, micro_rows>(columns, steps, a, b, c, fresh);
-    else if (taken == middle_rows)
-      multiply_rows<RowsOfA, middle_rows>(columns, steps, a, b, c, fresh);
-    else
-      multiply_rows<RowsOfA, small_rows>(columns, steps, a, b, c, fresh);
-    a += taken * RowsOfA::row_distance;
-    c += taken * micro_columns;
-    rows -= (std::min)(taken, rows);
-  }
-}
-
-// Scores or the like of some keys and a panel of queries: rows of keys, as panels, times columns.
-static inline void multiply_keys(std::size_t keys, std::size_t queries, std::size_t width,
-                                 const float* panels, const float* columns, float* scores) {
-  if (width == 0) std::fill_n(scores, keys * micro_columns, 0.0f);
-  for (std::size_t at = 0; at < width; at += micro_columns) {
-    multiply_panel<PanelRows>(keys, queries, (std::min)(micro_columns, width - at), panels, columns,
-                              scores, at == 0);
-    panels += keys * micro_columns;
-    columns += micro_columns * micro_columns;
-  }
-}
-
-// Panels c (+)= a b for panels b, `steps` rows each. Those of c lie `c_panel` floats apart.
-template <class RowsOfA>
-static inline void multiply_panels(std::size_t rows, std::size_t width, std::size_t steps,
-                                   const float* a, const float* b, float* c, std::size_t c_panel,
-                                   bool fresh) {
-  for (std::size_t at = 0; at < width; at += micro_columns) {
-    multiply_panel<RowsOfA>(rows, width - at, steps, a, b, c, fresh);
-    b += steps * micro_columns;
-    c += c_panel;
-  }
-}
-
 // ---- steps on panels
 
 HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_panel(float* panel, std::size_t rows,
@@ -289,8 +177,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_rows(float* panel, std::size_t r
 }
 
 // Random words for some keys from first_key on, as rows, and a panel of queries from first_query
-// on, as columns. `room` is that of word_rows rows.
-inline constexpr std::size_t word_rows = key_block + 6;
+// on, as columns. `room` is that of word_rows(keys) rows.
+static constexpr std::size_t word_rows(std::size_t keys) { return keys + 6; }
 static inline const std::uint32_t* draw_panel(const DropoutArgs& dropout, std::size_t first_query,
                                               std::size_t queries, std::size_t first_key,
                                               std::size_t keys, float* room) {

@@ -42,7 +42,8 @@ struct SplitProducts {
   static constexpr bool splits = true;
 };
 
-// Vectors of pairs, split: a line of each of the three tiles.
+// Vectors of pairs, split: a line of each of the three tiles. kParts = 1: the first of them alone.
+template <std::size_t kParts = split_parts>
 HWY_INLINE void split_pairs(FloatVector even, FloatVector odd, float* out) {
   const Floats d;
   const hn::RebindToUnsigned<Floats> du;
@@ -54,6 +55,7 @@ HWY_INLINE void split_pairs(FloatVector even, FloatVector odd, float* out) {
   const auto upper_half = [&](auto bits) HWY_ATTR { return hn::BitCast(d, hn::And(bits, upper)); };
   const auto even_bits = hn::BitCast(du, even), odd_bits = hn::BitCast(du, odd);
   store(even_bits, odd_bits, 0);
+  if constexpr (kParts == 1) return;
   const FloatVector even_left = hn::Sub(even, upper_half(even_bits));
   const FloatVector odd_left = hn::Sub(odd, upper_half(odd_bits));
   const auto even_near = hn::Add(hn::BitCast(du, even_left), half);

@@ -73,9 +73,10 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
   const std::size_t most = total / worth_a_task + 1;
   const std::size_t tasks =
       most == 1 ? 1 : (std::min)(most, static_cast<std::size_t>(call.context.executor().width));
-  const std::size_t workspace =
-      (kernels.workspace_bytes(queries(longest), longest, width) + memory_alignment - 1) /
-      memory_alignment * memory_alignment;
+  AttentionArgs most_args{.queries = queries(longest), .keys = longest, .width = width};
+  most_args.bf16_products = call.context.bf16().products;
+  const std::size_t workspace = (kernels.workspace_bytes(most_args) + memory_alignment - 1) /
+                                memory_alignment * memory_alignment;
   const Storage memory =
       Storage::allocate(call.context.heap(), checked_multiply(workspace, tasks, "attention"));
   const float scale = 1.0f / std::sqrt(static_cast<float>(width));
@@ -100,6 +101,7 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
         args.k = part(all, place.row, channels + place.column);
         args.v = part(all, place.row, 2 * channels + place.column);
         args.scale = scale;
+        args.bf16_products = most_args.bf16_products;
         args.log_sum_exp = log_sum_exp + head * results + place.result_row;
         args.workspace = memory.data() + index * workspace;
         args.dropout.threshold = dropout_threshold(setting.dropout);
