@@ -52,7 +52,7 @@ struct VectorKernel {
   static constexpr bool exits = Products::products == 2, keeps_rows = false;
   static constexpr std::size_t packed_rows = gemm_packed_rows, packed_steps = gemm_packed_steps;
   static constexpr std::size_t least_rows = most_rows;
-  static constexpr std::size_t packed_floats = gemm_packed_floats;
+  static constexpr std::size_t packed_floats = gemm_packed_floats, whole_floats = packed_floats;
   static constexpr std::size_t shared_floats = gemm_shared_floats;
 
   static void pack_a(const Source& a, const PackPart& part, typename Source::Buffer& buffer) {
@@ -133,8 +133,9 @@ class Gemm {
   static SharedPacking shared_packing(const GemmArgs& args) {
     const Cut cut(args);
     if (cut.groups != 1 || args.k == 0) return {};
-    const std::size_t most = Panels::most_columns(
-        cut.steps(), cut.in_one_block(args) ? Panels::packed_floats : Panels::shared_floats);
+    const std::size_t most = cut.in_one_block(args)
+                                 ? most_together(args, cut)
+                                 : Panels::most_columns(cut.steps(), Panels::shared_floats);
     if (most < (std::min)(args.n, gemm_tile_columns)) return {};
     const std::size_t columns = even_share(args.n, most, micro_columns);
     GemmArgs call = args;
@@ -197,6 +198,14 @@ class Gemm {
 
   bool in_one_block() const { return cut_.in_one_block(args_); }
 
+  // Columns of b that are packed together in one block.
+  static std::size_t most_together(const GemmArgs& args, const Cut& cut) {
+    const std::size_t all = Panels::most_columns(cut.steps(), Panels::whole_floats);
+    return args.m >= gemm_whole_rows && args.n <= all
+               ? all
+               : Panels::most_columns(cut.steps(), Panels::packed_floats);
+  }
+
   template <class Each>
   void for_tiles(std::size_t rows, std::size_t columns, std::size_t stride, const Each& each) {
     for (std::size_t column = 0; column < args_.n; column += columns)
@@ -225,7 +234,9 @@ class Gemm {
   void run_at_once() {
     const PackedSteps steps = cut_.steps();
     const std::size_t columns =
-        even_share(args_.n, Panels::most_columns(steps, Panels::packed_floats), micro_columns);
+        args_.packed_b.data != nullptr
+            ? round_up_to(args_.n, micro_columns)
+            : even_share(args_.n, most_together(args_, cut_), micro_columns);
     for_tiles(args_.m, columns, (std::min)(columns, gemm_tile_columns) + gemm_tile_padding,
               [&](const GemmTile& tile) {
                 add_block(tile, steps, {workspace_.tiles, tile.stride}, true);

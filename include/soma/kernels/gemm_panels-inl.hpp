@@ -47,6 +47,7 @@ class PackedPanels {
   static constexpr std::size_t packed_rows = Kernel::packed_rows, least_rows = Kernel::least_rows;
   static constexpr std::size_t packed_depth = Kernel::packed_steps * Kernel::depth;
   static constexpr std::size_t packed_floats = Kernel::packed_floats;
+  static constexpr std::size_t whole_floats = Kernel::whole_floats;
   static constexpr std::size_t shared_floats = Kernel::shared_floats;
   // Dot products, which Bf16Exit can write past the caches.
   static constexpr bool streams = Kernel::depth != 1;

@@ -73,6 +73,7 @@ class TileKernel {
   static constexpr std::size_t packed_steps =
       (splits ? split_packed_steps : tile_packed_steps) / tile_floats;
   static constexpr std::size_t packed_floats = splits ? gemm_packed_floats : tile_packed_floats;
+  static constexpr std::size_t whole_floats = splits ? packed_floats : tile_whole_floats;
   static constexpr std::size_t shared_floats = splits ? gemm_shared_floats : tile_shared_floats;
 
   static void pack_a(const Source& a, const PackPart& part, typename Source::Buffer& buffer) {
