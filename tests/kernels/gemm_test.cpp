@@ -258,10 +258,10 @@ TEST_CASE("threads change no bit of a product, whether they share b or not",
           "[unit][gemm][invariance]") {
   // Two panes of b; more than is packed at a time; parts of k, and of columns too; little enough
   // for two and three threads to pack all of it each; too few rows for all threads; so few that
-  // threads take columns.
+  // threads take columns; so many that they meet all of b at once.
   const std::size_t shapes[][3] = {{700, 1100, 1000}, {450, 4300, 1000}, {450, 300, 2500},
                                    {230, 1100, 4300}, {470, 300, 1000},  {120, 300, 1000},
-                                   {23, 1100, 2100},  {50, 1150, 400}};
+                                   {23, 1100, 2100},  {50, 1150, 400},   {1030, 400, 1000}};
   for (const auto& [m, n, k] : shapes)
     for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
       const Product product =
@@ -294,6 +294,24 @@ TEST_CASE("threads change no bit of a product, whether they share b or not",
         }
       }
     }
+}
+
+TEST_CASE("rows that meet all of b at once change no bit", "[unit][gemm][invariance]") {
+  // By tiles, so much of b is packed in two parts for fewer rows.
+  const std::size_t m = 1030, n = 400, k = 1400, part = 206;
+  for (const DType dtype : {DType::bf16, DType::fp8_e4m3}) {
+    const Product product =
+        random_product(m, n, k, {}, Layout::contiguous, Layout::transposed, dtype, dtype);
+    on_every_way(product, [&](const Context& context, GemmArgs args) {
+      std::vector<float> whole(m * n), parts(whole);
+      args.c = plain_target(whole, n);
+      multiply(context, args);
+      args.c = plain_target(parts, n);
+      for (std::size_t row = 0; row < m; row += part)
+        multiply(context, soma::detail::part(args, row, part, 0, n));
+      CHECK(same_bits(parts, whole));
+    });
+  }
 }
 
 TEST_CASE("the workspace never shrinks with what is asked of it", "[unit][gemm]") {
