@@ -19644,7 +19644,7 @@ inline constexpr std::size_t tile_packed_floats = std::size_t{3} << 16;
 // Many rows meet all of b at once where it is no more than 1.25 MiB: they come from memory once,
 // and 8-bit ones are looked up once. With 368 or 512 rows that is 0.92 to 1.01 times as fast.
 inline constexpr std::size_t tile_whole_floats = std::size_t{5} << 16;
-inline constexpr std::size_t gemm_whole_rows = 1024;
+inline constexpr std::size_t tile_whole_rows = 1024;
 inline constexpr std::size_t tile_shared_floats = 0;  // never in parts: they come from too far
 // The same for split fp32 numbers, which take 6 bytes and six products each: slow enough for
 // columns to come from the third-level cache, as above. 576 KiB of a, from the second-level cache.
@@ -21751,10 +21751,7 @@ class Gemm {
     if constexpr (!std::is_void_v<Narrow>)
       if (Narrow::takes(args_)) return run_narrow();
     if (in_one_block()) return run_at_once();
-    // Where b is packed already, each element of a is packed once.
-    const std::size_t columns = args_.packed_b.data != nullptr
-                                    ? round_up_to(args_.n, micro_columns)
-                                    : even_share(args_.n, waiting_columns(), micro_columns);
+    const std::size_t columns = columns_together(waiting_columns());
     const std::size_t stride = columns + gemm_tile_padding;
     const std::size_t capacity = gemm_tile_capacity(gemm_levels(cut_.groups));
     const std::size_t rows = even_share(
@@ -21786,10 +21783,17 @@ class Gemm {
 
   bool in_one_block() const { return cut_.in_one_block(args_); }
 
-  // Columns of b that are packed together in one block.
+  // Columns of b that meet rows of a together, where at most so many are packed so. Where b is
+  // packed already, each element of a is packed once.
+  std::size_t columns_together(std::size_t most) const {
+    return args_.packed_b.data != nullptr ? round_up_to(args_.n, micro_columns)
+                                          : even_share(args_.n, most, micro_columns);
+  }
+
+  // Most columns of b that are packed together in one block.
   static std::size_t most_together(const GemmArgs& args, const Cut& cut) {
     const std::size_t all = Panels::most_columns(cut.steps(), Panels::whole_floats);
-    return args.m >= gemm_whole_rows && args.n <= all
+    return args.m >= tile_whole_rows && args.n <= all
                ? all
                : Panels::most_columns(cut.steps(), Panels::packed_floats);
   }
@@ -21821,10 +21825,7 @@ class Gemm {
   // are packed together as have room.
   void run_at_once() {
     const PackedSteps steps = cut_.steps();
-    const std::size_t columns =
-        args_.packed_b.data != nullptr
-            ? round_up_to(args_.n, micro_columns)
-            : even_share(args_.n, most_together(args_, cut_), micro_columns);
+    const std::size_t columns = columns_together(most_together(args_, cut_));
     for_tiles(args_.m, columns, (std::min)(columns, gemm_tile_columns) + gemm_tile_padding,
               [&](const GemmTile& tile) {
                 add_block(tile, steps, {workspace_.tiles, tile.stride}, true);

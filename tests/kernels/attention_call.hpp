@@ -188,8 +188,8 @@ class AttentionBounds {
     const double score_error = (product_error(d) + 2 * u) * largest;
     const double lse = std::fabs(r_.log_sum_exp[i]);
     // A block adds a correction (exp, product, sum), its lanes a sum over an 16th of its keys.
-    const double sum_error =
-        (static_cast<double>(s) / 16 + 6 * (static_cast<double>(s) / 128 + 1) + 8) * u;
+    const double blocks = static_cast<double>(s) / (c_.tiled() ? 128 : 140) + 1;
+    const double sum_error = (static_cast<double>(s) / 16 + 6 * blocks + 8) * u;
     log_sum_exp.push_back(score_error + sum_error + 2 * u * (lse + largest) + 4 * u);
     relative_.push_back(2 * score_error + sum_error + 4 * u * (lse + largest) + 8 * u);
   }

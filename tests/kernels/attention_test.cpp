@@ -106,26 +106,29 @@ TEST_CASE("one query has the bits that it has among others", "[unit][attention]"
 }
 
 TEST_CASE("a long sequence", "[unit][attention]") {
-  const AttentionCase plain_case(4096, 4096, 8, 0, DType::bf16);
-  std::vector<float> first[2];
-  const auto reference = plain_case.reference<double>();
-  on_every_way(plain_case, [&](const Context& context, const AttentionCase& c) {
-    // Scores are below 8 * 4 / sqrt(8) < 12 in magnitude, their sums wrong by 18 u * 12 at most;
-    // the rest of AttentionBounds' terms: 4096 / 16 + 6 * 33 + 8 sums and (2 * 4096 + 8) products.
-    // In tiles a score is wrong by 31 u * 12.
-    const double relative = (2 * 31 * 12 + 498 + 8 * 20 + 8200) * 0x1p-24;
-    const AttentionResults r = attend(context, c, false);
-    bool near = true;
-    for (std::size_t i = 0; i < r.out.size(); ++i)
-      near = near && std::fabs(r.out[i] - reference.out[i]) <= relative * 2;  // |v| <= 2
-    for (std::size_t i = 0; i < c.queries; ++i)
-      near = near && std::fabs(r.log_sum_exp[i] - reference.log_sum_exp[i]) <= relative;
-    CHECK(near);
-    if (!context.target().fused_multiply_add) return;
-    auto& same = first[c.products == Bf16Products::tiles ? 1 : 0];
-    if (same.empty()) same = r.all();
-    CHECK(same_bits(r.all(), same));
-  });
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    const AttentionCase plain_case(4096, 4096, 8, 0, dtype);
+    std::vector<float> first[2];
+    const auto reference = plain_case.reference<double>();
+    on_every_way(plain_case, [&](const Context& context, const AttentionCase& c) {
+      // Scores are below 8 * 4 / sqrt(8) < 12 in magnitude, their sums wrong by 18 u * 12 at most,
+      // in tiles by 31 u * 12; the rest of AttentionBounds' terms: 4096 / 16 + 6 * 31 + 8 sums, in
+      // tiles 6 * 33, and (2 * 4096 + 8) products.
+      const double sums = c.tiled() ? 2 * 31 * 12 + 498 : 2 * 18 * 12 + 486;
+      const double relative = (sums + 8 * 20 + 8200) * 0x1p-24;
+      const AttentionResults r = attend(context, c, false);
+      bool near = true;
+      for (std::size_t i = 0; i < r.out.size(); ++i)
+        near = near && std::fabs(r.out[i] - reference.out[i]) <= relative * 2;  // |v| <= 2
+      for (std::size_t i = 0; i < c.queries; ++i)
+        near = near && std::fabs(r.log_sum_exp[i] - reference.log_sum_exp[i]) <= relative;
+      CHECK(near);
+      if (!context.target().fused_multiply_add) return;
+      auto& same = first[c.tiled() ? 1 : 0];
+      if (same.empty()) same = r.all();
+      CHECK(same_bits(r.all(), same));
+    });
+  }
 }
 
 // Bounds leave room for more than a lost part of a number would do.
@@ -235,7 +238,8 @@ TEST_CASE("results of every type, rounded once", "[unit][attention]") {
           CHECK(dk.holds(r.dk, 40));
           CHECK(dv.holds(r.dv, 40));
         };
-        on_every_way(AttentionCase(19, keys, 40, 0, DType::bf16), check);
+        for (const DType operands : {DType::fp32, DType::bf16})
+          on_every_way(AttentionCase(19, keys, 40, 0, operands), check);
       }
 }
 

@@ -3,6 +3,9 @@
 
 #include "ops/device_run.hpp"
 
+#include <cmath>
+#include <cstring>
+
 using namespace soma;
 using soma_test::difference;
 using soma_test::random_of;
@@ -87,4 +90,34 @@ TEST_CASE("rows of a pack do not see each other's sequences", "[unit][programs]"
   const Outputs device = run_on_device(context, ops::attention, setting, {qkv}, sequences);
   CHECK(difference(context, device[0], host[0], 1e-4) == "");
   CHECK(difference(context, device[1], host[1], 1e-5) == "");
+}
+
+// Else bf16 would be as exact, and slow.
+TEST_CASE("attention on the host forms products as the context says", "[unit][programs]") {
+  const std::size_t length = 70, width = 32;
+  for (const Math math : {Math::fast, Math::portable}) {
+    auto context = make_context({.threads = 1, .math = math});
+    const Tensor qkv = random_of(context, Shape{length, 3 * width}, DType::bf16, "qkv", 2);
+    const Sequences sequences = Sequences::from_lengths(context, std::vector<std::size_t>{length});
+    const Outputs host =
+        run(context, ops::attention, AttentionSetting{1, {}, false}, {qkv}, sequences);
+
+    AttentionArgs args{.queries = length, .keys = length, .width = width};
+    const auto columns = [&](std::size_t part) {
+      MatrixOperand operand = detail::operand(qkv);
+      operand.data = qkv.raw() + part * width * size_of(DType::bf16);
+      return operand;
+    };
+    args.q = columns(0), args.k = columns(1), args.v = columns(2);
+    args.scale = 1.0f / std::sqrt(static_cast<float>(width));
+    args.bf16_products = context.bf16().products;
+    std::vector<float> out(length * width), log_sum_exp(length);
+    args.out = {.data = out.data(), .row_stride = width};
+    args.log_sum_exp = log_sum_exp.data();
+    const AttentionKernels& kernels = context.kernels().attention;
+    const Storage workspace = Storage::allocate(context.heap(), kernels.workspace_bytes(args));
+    args.workspace = workspace.data();
+    kernels.forward(args);
+    CHECK(std::memcmp(host[1].data<float>(), log_sum_exp.data(), length * sizeof(float)) == 0);
+  }
 }

@@ -163,10 +163,7 @@ class Gemm {
     if constexpr (!std::is_void_v<Narrow>)
       if (Narrow::takes(args_)) return run_narrow();
     if (in_one_block()) return run_at_once();
-    // Where b is packed already, each element of a is packed once.
-    const std::size_t columns = args_.packed_b.data != nullptr
-                                    ? round_up_to(args_.n, micro_columns)
-                                    : even_share(args_.n, waiting_columns(), micro_columns);
+    const std::size_t columns = columns_together(waiting_columns());
     const std::size_t stride = columns + gemm_tile_padding;
     const std::size_t capacity = gemm_tile_capacity(gemm_levels(cut_.groups));
     const std::size_t rows = even_share(
@@ -198,10 +195,17 @@ class Gemm {
 
   bool in_one_block() const { return cut_.in_one_block(args_); }
 
-  // Columns of b that are packed together in one block.
+  // Columns of b that meet rows of a together, where at most so many are packed so. Where b is
+  // packed already, each element of a is packed once.
+  std::size_t columns_together(std::size_t most) const {
+    return args_.packed_b.data != nullptr ? round_up_to(args_.n, micro_columns)
+                                          : even_share(args_.n, most, micro_columns);
+  }
+
+  // Most columns of b that are packed together in one block.
   static std::size_t most_together(const GemmArgs& args, const Cut& cut) {
     const std::size_t all = Panels::most_columns(cut.steps(), Panels::whole_floats);
-    return args.m >= gemm_whole_rows && args.n <= all
+    return args.m >= tile_whole_rows && args.n <= all
                ? all
                : Panels::most_columns(cut.steps(), Panels::packed_floats);
   }
@@ -233,10 +237,7 @@ class Gemm {
   // are packed together as have room.
   void run_at_once() {
     const PackedSteps steps = cut_.steps();
-    const std::size_t columns =
-        args_.packed_b.data != nullptr
-            ? round_up_to(args_.n, micro_columns)
-            : even_share(args_.n, most_together(args_, cut_), micro_columns);
+    const std::size_t columns = columns_together(most_together(args_, cut_));
     for_tiles(args_.m, columns, (std::min)(columns, gemm_tile_columns) + gemm_tile_padding,
               [&](const GemmTile& tile) {
                 add_block(tile, steps, {workspace_.tiles, tile.stride}, true);
