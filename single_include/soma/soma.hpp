@@ -15160,7 +15160,7 @@ HWY_AFTER_NAMESPACE();
 // join an fp32 sum, and rounding from fp32. Subnormal inputs and results count as zero, whatever
 // the floating-point environment, and the two products need not be rounded one by one; so the bits
 // of a dot product are its own. Which CPUs are faster with it is in runtime/bf16_products.hpp.
-// And the look-up of bytes that all such CPUs have (AVX512_VBMI; runtime/cpu.hpp).
+// And look-ups of bytes that all such CPUs have (AVX512_VBMI; runtime/cpu.hpp).
 
 #if defined(SOMA_SIMD_BF16_DOT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_BF16_DOT_INL_HPP
@@ -15210,6 +15210,14 @@ template <class V>
 HWY_INLINE V look_up_bytes(V indices, V lower, V upper) {
   asm("vpermi2b %2, %1, %0" : "+v"(indices.raw) : "v"(lower.raw), "v"(upper.raw));
   return indices;
+}
+
+// The bytes at these places, of which the lowest six bits count.
+template <class V>
+HWY_INLINE V permute_bytes(V bytes, V places) {
+  V at_places;
+  asm("vpermb %1, %2, %0" : "=v"(at_places.raw) : "v"(bytes.raw), "v"(places.raw));
+  return at_places;
 }
 
 // Whether a lane of any of them is subnormal.
@@ -16241,7 +16249,58 @@ struct RowsPart {
   std::size_t row, rows, column, count;
 };
 
+inline constexpr std::size_t byte_codes = 256;
+inline constexpr Bf16Code bf16_sign = 0x8000;
+
+// Of the number of each code.
+struct NumberHalves {
+  alignas(64) std::uint8_t lower[byte_codes], upper[byte_codes];
+};
+
 namespace {  // internal linkage: units with other flags have their own
+
+#if SOMA_HAS_BF16_DOT
+// Looks up 64 numbers at a time, their lower and upper halves by themselves: half as many
+// instructions as by whole numbers (ByteRows), the most of which are shuffles. `kSign`: numbers of
+// the upper 128 codes are those of the lower ones with a sign.
+template <bool kSign>
+class NumberTable {
+  static constexpr hn::ScalableTag<std::uint8_t> d{};
+
+ public:
+  using Bytes = hn::Vec<decltype(d)>;
+  static constexpr std::size_t lanes = 64;
+
+  HWY_INLINE explicit NumberTable(const NumberHalves& halves) {
+    for (std::size_t i = 0; i < parts; ++i) {
+      lower_[i] = hn::Load(d, halves.lower + i * lanes);
+      upper_[i] = hn::Load(d, halves.upper + i * lanes);
+    }
+  }
+  // Of each sixteen codes the numbers of the first eight, and those of the others.
+  HWY_INLINE void look_up(Bytes bytes, Bytes& first, Bytes& second) const {
+    const Bytes lower = of_half(lower_, bytes);
+    Bytes upper = of_half(upper_, bytes);
+    if constexpr (kSign) upper = hn::Or(upper, hn::And(bytes, hn::Set(d, bf16_sign >> 8)));
+    first = hn::InterleaveLower(d, lower, upper), second = hn::InterleaveUpper(d, lower, upper);
+  }
+
+ private:
+  static constexpr std::size_t parts = (kSign ? byte_codes / 2 : byte_codes) / lanes;
+
+  static HWY_INLINE Bytes of_half(const Bytes (&table)[parts], Bytes bytes) {
+    const Bytes low = look_up_bytes(bytes, table[0], table[1]);
+    if constexpr (kSign) {
+      return low;
+    } else {
+      const auto high = hn::TestBit(bytes, hn::Set(d, byte_codes / 2));
+      return hn::IfThenElse(high, look_up_bytes(bytes, table[2], table[3]), low);
+    }
+  }
+
+  Bytes lower_[parts], upper_[parts];
+};
+#endif
 
 class ByteRows {
  public:
@@ -16262,7 +16321,7 @@ class ByteRows {
   ByteRows(const MatrixOperand& operand, std::size_t rows, bool by_bytes)
       : present_(true),
         by_bytes_(by_bytes),
-        first_(static_cast<const std::byte*>(operand.data)),
+        first_(static_cast<const std::uint8_t*>(operand.data)),
         stride_(operand.row_stride),
         last_(rows - 1) {
     make_table(operand);
@@ -16275,90 +16334,78 @@ class ByteRows {
   // now (0.93 to 0.96 of the speed of a weight gradient over 4,096 tokens, AMD Zen 5).
   void read(const RowsPart& part, std::size_t ahead, Bf16Code* numbers, std::size_t stride) const {
     if (by_bytes_)
-      has_sign_ ? look_up_bytes<true>(part, ahead, numbers, stride)
-                : look_up_bytes<false>(part, ahead, numbers, stride);
+      has_sign_ ? look_up_rows<true>(part, ahead, numbers, stride)
+                : look_up_rows<false>(part, ahead, numbers, stride);
     else
       has_sign_ ? look_up<true>(part, ahead, numbers, stride)
                 : look_up<false>(part, ahead, numbers, stride);
   }
 
- private:
-  static constexpr Bf16Code sign = 0x8000;
-  static constexpr std::size_t codes = 256;
-
-  const std::byte* at(std::size_t row, std::size_t column) const {
+  // For those who look up themselves (byte_panels-inl.hpp); only by_bytes.
+  const std::uint8_t* at(std::size_t row, std::size_t column) const {
     return first_ + row * stride_ + column;
   }
+  void fetch(std::size_t row, std::size_t column) const {
+    hwy::Prefetch(at((std::min)(row, last_), column));
+  }
+  const NumberHalves& halves() const { return halves_; }
+  bool has_sign() const { return has_sign_; }
 
+ private:
   void make_table(MatrixOperand operand) {
-    std::byte all[codes];
-    for (std::size_t code = 0; code < codes; ++code) all[code] = static_cast<std::byte>(code);
+    std::byte all[byte_codes];
+    for (std::size_t code = 0; code < byte_codes; ++code) all[code] = static_cast<std::byte>(code);
     operand.data = all;
     operand.scale = 1;
-    alignas(64) float values[codes];
-    upper_halves(RowReader(operand).read(0, 0, codes, values), codes, table_);
+    alignas(64) float values[byte_codes];
+    upper_halves(RowReader(operand).read(0, 0, byte_codes, values), byte_codes, table_);
     // To the end, as vectors do it: a table is made for each call of a product.
     unsigned differences = 0;
-    for (std::size_t code = 0; code < codes / 2; ++code)
-      differences |= static_cast<unsigned>(table_[codes / 2 + code] ^ (table_[code] | sign));
+    for (std::size_t code = 0; code < byte_codes / 2; ++code)
+      differences |=
+          static_cast<unsigned>(table_[byte_codes / 2 + code] ^ (table_[code] | bf16_sign));
     has_sign_ = differences == 0;
     if (!by_bytes_) return;
-    for (std::size_t code = 0; code < codes; ++code) {
-      halves_[0][code] = static_cast<std::uint8_t>(table_[code]);
-      halves_[1][code] = static_cast<std::uint8_t>(table_[code] >> 8);
+    for (std::size_t code = 0; code < byte_codes; ++code) {
+      halves_.lower[code] = static_cast<std::uint8_t>(table_[code]);
+      halves_.upper[code] = static_cast<std::uint8_t>(table_[code] >> 8);
     }
   }
 
-  // Lower and upper halves of 64 numbers at a time: in half of the instructions of look_up(), the
-  // most of which are shuffles.
   template <bool kSign>
-  HWY_NOINLINE void look_up_bytes([[maybe_unused]] const RowsPart& part,
-                                  [[maybe_unused]] std::size_t ahead,
-                                  [[maybe_unused]] Bf16Code* numbers,
-                                  [[maybe_unused]] std::size_t stride) const {
+  HWY_NOINLINE void look_up_rows([[maybe_unused]] const RowsPart& part,
+                                 [[maybe_unused]] std::size_t ahead,
+                                 [[maybe_unused]] Bf16Code* numbers,
+                                 [[maybe_unused]] std::size_t stride) const {
 #if SOMA_HAS_BF16_DOT
     const hn::ScalableTag<std::uint8_t> d;
     const hn::Repartition<std::uint16_t, decltype(d)> d16;
     const hn::Repartition<std::uint64_t, decltype(d)> d64;
     using Bytes = hn::Vec<decltype(d)>;
-    constexpr std::size_t lanes = 64;
-    // Of each eight bytes those that come out of the first vector side by side.
+    constexpr std::size_t lanes = NumberTable<kSign>::lanes;
+    const NumberTable<kSign> table(halves_);
+    // Of each eight bytes those whose numbers come out side by side.
     alignas(64) static constexpr std::uint64_t sides[] = {0, 4, 1, 5, 2, 6, 3, 7};
     const auto order = hn::SetTableIndices(d64, sides);
-    Bytes table[2][codes / lanes];
-    for (std::size_t half = 0; half < 2; ++half)
-      for (std::size_t i = 0; i < codes / lanes; ++i)
-        table[half][i] = hn::Load(d, halves_[half] + i * lanes);
-    const auto half = [&](std::size_t which, Bytes bytes) HWY_ATTR {
-      const Bytes* const all = table[which];
-      const Bytes low = HWY_NAMESPACE::look_up_bytes(bytes, all[0], all[1]);
-      if constexpr (kSign) {
-        return which == 0 ? low : hn::Or(low, hn::And(bytes, hn::Set(d, sign >> 8)));
-      } else {
-        const auto upper = hn::TestBit(bytes, hn::Set(d, codes / 2));
-        return hn::IfThenElse(upper, HWY_NAMESPACE::look_up_bytes(bytes, all[2], all[3]), low);
-      }
-    };
-    const auto number = [&](Bytes from, Bytes& first, Bytes& second) HWY_ATTR {
-      const Bytes bytes = hn::BitCast(d, hn::TableLookupLanes(hn::BitCast(d64, from), order));
-      const Bytes low = half(0, bytes), high = half(1, bytes);
-      first = hn::InterleaveLower(d, low, high), second = hn::InterleaveUpper(d, low, high);
+    const auto look_up = [&](Bytes from, Bytes& first, Bytes& second) HWY_ATTR {
+      table.look_up(hn::BitCast(d, hn::TableLookupLanes(hn::BitCast(d64, from), order)), first,
+                    second);
     };
     const std::size_t whole = part.count / lanes * lanes, rest = part.count - whole;
     for (std::size_t row = 0; row < part.rows; ++row, numbers += stride) {
-      const auto* const from =
-          reinterpret_cast<const std::uint8_t*>(at(part.row + row, part.column));
-      const auto* const fetched = at((std::min)(part.row + row + ahead, last_), part.column);
+      const std::uint8_t* const from = at(part.row + row, part.column);
+      const std::uint8_t* const fetched =
+          at((std::min)(part.row + row + ahead, last_), part.column);
       hwy::Prefetch(fetched + part.count - 1);
       Bytes first, second;
       for (std::size_t i = 0; i < whole; i += lanes) {
         hwy::Prefetch(fetched + i);
-        number(hn::LoadU(d, from + i), first, second);
+        look_up(hn::LoadU(d, from + i), first, second);
         hn::StoreU(hn::BitCast(d16, first), d16, numbers + i);
         hn::StoreU(hn::BitCast(d16, second), d16, numbers + i + lanes / 2);
       }
       if (rest == 0) continue;
-      number(hn::MaskedLoad(hn::FirstN(d, rest), d, from + whole), first, second);
+      look_up(hn::MaskedLoad(hn::FirstN(d, rest), d, from + whole), first, second);
       const std::size_t left = (std::min)(rest, lanes / 2);
       hn::BlendedStore(hn::BitCast(d16, first), hn::FirstN(d16, left), d16, numbers + whole);
       hn::BlendedStore(hn::BitCast(d16, second), hn::FirstN(d16, rest - left), d16,
@@ -16374,8 +16421,8 @@ class ByteRows {
                             std::size_t stride) const {
 #if SOMA_HAS_BF16_DOT
     constexpr std::size_t lanes = 32;  // Highway 1.0.3 has no look-up of 16-bit lanes
-    __m512i table[codes / lanes];
-    for (std::size_t i = 0; i < codes / lanes; ++i)
+    __m512i table[byte_codes / lanes];
+    for (std::size_t i = 0; i < byte_codes / lanes; ++i)
       table[i] = _mm512_load_si512(table_ + i * lanes);
     // The lowest six bits of an index choose from two vectors.
     const auto half = [](const __m512i* parts, __m512i index) HWY_ATTR {
@@ -16387,7 +16434,7 @@ class ByteRows {
       const __m512i index = _mm512_cvtepu8_epi16(bytes);
       const __m512i low = half(table, index);
       if constexpr (kSign) {
-        const __m512i mask = _mm512_set1_epi16(static_cast<std::int16_t>(sign));
+        const __m512i mask = _mm512_set1_epi16(static_cast<std::int16_t>(bf16_sign));
         return _mm512_or_si512(low, _mm512_and_si512(_mm512_slli_epi16(index, 8), mask));
       } else {
         const __mmask32 upper = _mm512_test_epi16_mask(index, _mm512_set1_epi16(128));
@@ -16397,8 +16444,9 @@ class ByteRows {
     const std::size_t whole = part.count / lanes * lanes;
     const auto rest = static_cast<__mmask32>((std::uint64_t{1} << (part.count - whole)) - 1);
     for (std::size_t row = 0; row < part.rows; ++row, numbers += stride) {
-      const std::byte* const from = at(part.row + row, part.column);
-      const std::byte* const fetched = at((std::min)(part.row + row + ahead, last_), part.column);
+      const std::uint8_t* const from = at(part.row + row, part.column);
+      const std::uint8_t* const fetched =
+          at((std::min)(part.row + row + ahead, last_), part.column);
       hwy::Prefetch(fetched + part.count - 1);
       for (std::size_t i = 0; i < whole; i += lanes) {
         hwy::Prefetch(fetched + i);
@@ -16411,19 +16459,18 @@ class ByteRows {
     }
 #else
     for (std::size_t row = 0; row < part.rows; ++row, numbers += stride) {
-      const std::byte* const from = at(part.row + row, part.column);
-      hwy::Prefetch(at((std::min)(part.row + row + ahead, last_), part.column));
-      for (std::size_t i = 0; i < part.count; ++i)
-        numbers[i] = table_[std::to_integer<std::size_t>(from[i])];
+      const std::uint8_t* const from = at(part.row + row, part.column);
+      fetch(part.row + row + ahead, part.column);
+      for (std::size_t i = 0; i < part.count; ++i) numbers[i] = table_[from[i]];
     }
 #endif
   }
 
   bool present_ = false, by_bytes_ = false, has_sign_ = false;
-  const std::byte* first_ = nullptr;
+  const std::uint8_t* first_ = nullptr;
   std::size_t stride_ = 0, last_ = 0;
-  alignas(64) Bf16Code table_[codes];
-  alignas(64) std::uint8_t halves_[2][codes];  // the lower ones, the upper ones
+  alignas(64) Bf16Code table_[byte_codes];
+  NumberHalves halves_;
 };
 
 }  // namespace
@@ -18586,6 +18633,169 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_PACK_PAIRS_INL_HPP
 #endif
 
+// ---- soma/kernels/byte_panels-inl.hpp
+// Panels of pairs (pack_pairs-inl.hpp) from an operand of bytes. Bytes are brought into the order
+// of a panel and looked up there: no numbers go through a buffer, and what is moved about is half
+// as much.
+
+#if defined(SOMA_KERNELS_BYTE_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_BYTE_PANELS_INL_HPP
+#undef SOMA_KERNELS_BYTE_PANELS_INL_HPP
+#else
+#define SOMA_KERNELS_BYTE_PANELS_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+#if SOMA_HAS_BF16_DOT
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Of panels that are kWidth lines wide and have kLines each, `panel` floats apart. Sixteen lines
+// are one vector of pairs. Places behind the last line may be filled with anything.
+template <std::size_t kLines, std::size_t kWidth>
+class BytePanels {
+ public:
+  // Columns that turn() takes together.
+  static constexpr std::size_t turned = 32;
+
+  BytePanels(const ByteRows& rows, float* out, std::size_t panel)
+      : rows_(rows), out_(out), panel_(panel) {}
+
+  // Of lines that are columns: an even number of rows. What lies `ahead` rows behind is fetched.
+  void pair(const RowsPart& part, std::size_t ahead) const {
+    rows_.has_sign() ? pair<true>(part, ahead) : pair<false>(part, ahead);
+  }
+  // Of lines that are rows: a multiple of so many columns.
+  void turn(const RowsPart& part, std::size_t ahead) const {
+    rows_.has_sign() ? turn<true>(part, ahead) : turn<false>(part, ahead);
+  }
+
+ private:
+  static constexpr std::size_t side = 16;                         // lines of a vector
+  static constexpr std::size_t apart = (std::min)(kLines, side);  // between the first of two
+  static constexpr bool in_one_panel = kWidth != side;            // two vectors
+  static_assert(kWidth == side || (kWidth == 2 * side && kLines == kWidth));
+
+  static constexpr hn::ScalableTag<std::uint8_t> d{};
+  static constexpr hn::Half<hn::ScalableTag<std::uint8_t>> d_row{};
+  using Bytes = hn::Vec<hn::ScalableTag<std::uint8_t>>;
+  static_assert(sizeof(Bytes) == 4 * side);
+
+  // Two vectors of lines come from 32 bytes of two rows.
+  template <bool kSign>
+  HWY_NOINLINE void pair(const RowsPart& part, std::size_t ahead) const {
+    constexpr std::size_t read = 2 * side;
+    constexpr std::size_t together = 4;  // pairs, which are adjacent in a panel
+    const NumberTable<kSign> table(rows_.halves());
+    alignas(64) std::uint8_t places[2 * read];
+    for (std::size_t i = 0; i < 2 * read; ++i) {
+      const std::size_t line = i / 16 * 4 + i % 8 / 2 + (i % 16 < 8 ? 0 : apart);
+      places[i] = static_cast<std::uint8_t>(i % 2 * read + line);
+    }
+    const auto order = hn::Load(d, places);
+    const std::size_t to_second = in_one_panel ? side : panel_;
+    for (std::size_t row = 0; row < part.rows; row += 2 * together) {
+      const std::size_t end = (std::min)(row + 2 * together, part.rows);
+      float* to = out_ + row / 2 * kWidth;
+      for (std::size_t line = 0; line < part.count; line += 2 * apart) {
+        const std::size_t column = part.column + line, left = part.count - line;
+        const auto codes = [&](std::size_t i) HWY_ATTR {
+          const std::uint8_t* const from = rows_.at(i, column);
+          rows_.fetch(i + ahead, column);
+          return left >= read ? hn::LoadU(d_row, from)
+                              : hn::MaskedLoad(hn::FirstN(d_row, left), d_row, from);
+        };
+        float* pair = to;
+        for (std::size_t i = part.row + row; i < part.row + end; i += 2, pair += kWidth) {
+          const auto even = codes(i), odd = codes(i + 1);
+          Bytes first, second;
+          table.look_up(permute_bytes(hn::Combine(d, odd, even), order), first, second);
+          store(first, pair);
+          if (in_one_panel || left > apart) store(second, pair + to_second);
+        }
+        to += in_one_panel ? panel_ : 2 * panel_;
+      }
+    }
+  }
+
+  // A vector of lines and 32 columns of them at a time.
+  template <bool kSign>
+  HWY_NOINLINE void turn(const RowsPart& part, std::size_t ahead) const {
+    static_assert(turned == 2 * side);
+    constexpr std::size_t half = side / 2;
+    const hn::Repartition<std::uint64_t, decltype(d)> d64;
+    const NumberTable<kSign> table(rows_.halves());
+    // Of four lines each, those of a pair of columns and those of the eighth behind it.
+    alignas(64) static constexpr std::uint64_t sides[] = {0, 2, 1, 3, 4, 6, 5, 7};
+    const auto order = hn::SetTableIndices(d64, sides);
+    const std::size_t last = part.row + part.rows - 1;
+    const std::size_t lines = (part.rows + kLines - 1) / kLines * kLines;
+    for (std::size_t line = 0; line < lines; line += apart) {
+      float* to = out_ + line / kLines * panel_ + line % kLines;
+      for (std::size_t k = 0; k < part.count; k += turned, to += side * kWidth) {
+        const std::size_t column = part.column + k;
+        const auto codes = [&](std::size_t i) HWY_ATTR {
+          const std::size_t row = (std::min)(part.row + line + i, last);
+          rows_.fetch(row + ahead, column);
+          return hn::LoadU(d_row, rows_.at(row, column));
+        };
+        Bytes pairs[half];
+        for (std::size_t i = 0; i < half; ++i) pairs[i] = hn::Combine(d, codes(i + half), codes(i));
+        turn_pairs(pairs);
+        for (std::size_t i = 0; i < half; ++i) {
+          Bytes first, second;
+          table.look_up(hn::BitCast(d, hn::TableLookupLanes(hn::BitCast(d64, pairs[i]), order)),
+                        first, second);
+          store(first, to + i * kWidth);
+          store(second, to + (i + half) * kWidth);
+        }
+      }
+    }
+  }
+
+  // Of each 16 bytes of eight vectors, pairs: rows become columns.
+  static HWY_INLINE void turn_pairs(Bytes (&v)[8]) {
+    interleave<std::uint16_t, 1>(v);
+    interleave<std::uint32_t, 2>(v);
+    interleave<std::uint64_t, 4>(v);
+  }
+  // Lanes of vectors that are kApart apart, side by side.
+  template <class Lane, std::size_t kApart>
+  static HWY_INLINE void interleave(Bytes (&v)[8]) {
+    const hn::Repartition<Lane, decltype(d)> d_lane;
+    Bytes next[8];
+    for (std::size_t i = 0, to = 0; i < 8; ++i) {
+      if (i / kApart % 2 != 0) continue;
+      const auto a = hn::BitCast(d_lane, v[i]), b = hn::BitCast(d_lane, v[i + kApart]);
+      next[to++] = hn::BitCast(d, hn::InterleaveLower(d_lane, a, b));
+      next[to++] = hn::BitCast(d, hn::InterleaveUpper(d_lane, a, b));
+    }
+    for (std::size_t i = 0; i < 8; ++i) v[i] = next[i];
+  }
+
+  static HWY_INLINE void store(Bytes numbers, float* to) {
+    hn::Store(hn::BitCast(Floats(), numbers), Floats(), to);
+  }
+
+  const ByteRows& rows_;
+  float* out_;
+  std::size_t panel_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
+
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -18839,7 +19049,16 @@ class PairSource {
   }
 
   template <std::size_t kLines, std::size_t kWidth>
-  void pack_along_depth(const PackPart& part, PairBuffer& buffer) const {
+  void pack_along_depth(PackPart part, PairBuffer& buffer) const {
+#if SOMA_HAS_BF16_DOT
+    if (bytes_.present()) {
+      const BytePanels<kLines, kWidth> panels(bytes_, part.out, part.panel);
+      const std::size_t turned = part.depth / panels.turned * panels.turned;
+      panels.turn({part.first_line, part.lines, part.first, turned}, kLines);
+      part.first += turned, part.depth -= turned, part.out += turned / 2 * kWidth;
+      if (part.depth == 0) return;
+    }
+#endif
     float* out = part.out;
     for (std::size_t at = 0; at < part.lines; at += kLines, out += part.panel) {
       const Bf16Code* from[kWidth];
@@ -18856,7 +19075,15 @@ class PairSource {
     const auto [first_line, lines, first, depth, out, panel] = part;
     // Lines behind those asked for may be read too: they fill places that nothing is made of.
     const std::size_t readable = direct_ ? lines_ - first_line : lines;
-    for (std::size_t k = 0; k < depth; k += PairBuffer::rows) {
+    std::size_t k = 0;
+#if SOMA_HAS_BF16_DOT
+    if (bytes_.present()) {
+      k = depth / 2 * 2;
+      BytePanels<kLines, kWidth>(bytes_, out, panel)
+          .pair({first, k, first_line, lines}, PairBuffer::rows_ahead);
+    }
+#endif
+    for (; k < depth; k += PairBuffer::rows) {
       const std::size_t rows = (std::min)(PairBuffer::rows, depth - k);
       const Bf16Code* from[PairBuffer::rows + 1];
       read({first + k, rows, first_line, lines}, PairBuffer::rows_ahead, PairBuffer::row_stride,
@@ -19641,10 +19868,11 @@ inline constexpr std::size_t gemm_shared_floats = std::size_t{1} << 22;
 // would cost more than packing it once more. Steps of one float's place, as above.
 inline constexpr std::size_t tile_packed_rows = 64, tile_packed_steps = 768;
 inline constexpr std::size_t tile_packed_floats = std::size_t{3} << 16;
-// Many rows meet all of b at once where it is no more than 1.25 MiB: they come from memory once,
-// and 8-bit ones are looked up once. With 368 or 512 rows that is 0.92 to 1.01 times as fast.
+// Many rows meet all of b at once where it is no more than 1.25 MiB: they come from memory once.
+// With 368 or 512 rows that is 0.92 to 1.01 times as fast. 8-bit ones are looked up once, too,
+// which pays for fewer rows (737: 1.01 to 1.11, 368: 1.00 to 1.02, 184: 0.97 to 1.00).
 inline constexpr std::size_t tile_whole_floats = std::size_t{5} << 16;
-inline constexpr std::size_t tile_whole_rows = 1024;
+inline constexpr std::size_t tile_whole_rows = 1024, tile_whole_byte_rows = 256;
 inline constexpr std::size_t tile_shared_floats = 0;  // never in parts: they come from too far
 // The same for split fp32 numbers, which take 6 bytes and six products each: slow enough for
 // columns to come from the third-level cache, as above. 576 KiB of a, from the second-level cache.
@@ -21793,7 +22021,8 @@ class Gemm {
   // Most columns of b that are packed together in one block.
   static std::size_t most_together(const GemmArgs& args, const Cut& cut) {
     const std::size_t all = Panels::most_columns(cut.steps(), Panels::whole_floats);
-    return args.m >= tile_whole_rows && args.n <= all
+    const std::size_t rows = size_of(args.a.dtype) == 1 ? tile_whole_byte_rows : tile_whole_rows;
+    return args.m >= rows && args.n <= all
                ? all
                : Panels::most_columns(cut.steps(), Panels::packed_floats);
   }

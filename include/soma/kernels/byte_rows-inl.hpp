@@ -46,7 +46,58 @@ struct RowsPart {
   std::size_t row, rows, column, count;
 };
 
+inline constexpr std::size_t byte_codes = 256;
+inline constexpr Bf16Code bf16_sign = 0x8000;
+
+// Of the number of each code.
+struct NumberHalves {
+  alignas(64) std::uint8_t lower[byte_codes], upper[byte_codes];
+};
+
 namespace {  // internal linkage: units with other flags have their own
+
+#if SOMA_HAS_BF16_DOT
+// Looks up 64 numbers at a time, their lower and upper halves by themselves: half as many
+// instructions as by whole numbers (ByteRows), the most of which are shuffles. `kSign`: numbers of
+// the upper 128 codes are those of the lower ones with a sign.
+template <bool kSign>
+class NumberTable {
+  static constexpr hn::ScalableTag<std::uint8_t> d{};
+
+ public:
+  using Bytes = hn::Vec<decltype(d)>;
+  static constexpr std::size_t lanes = 64;
+
+  HWY_INLINE explicit NumberTable(const NumberHalves& halves) {
+    for (std::size_t i = 0; i < parts; ++i) {
+      lower_[i] = hn::Load(d, halves.lower + i * lanes);
+      upper_[i] = hn::Load(d, halves.upper + i * lanes);
+    }
+  }
+  // Of each sixteen codes the numbers of the first eight, and those of the others.
+  HWY_INLINE void look_up(Bytes bytes, Bytes& first, Bytes& second) const {
+    const Bytes lower = of_half(lower_, bytes);
+    Bytes upper = of_half(upper_, bytes);
+    if constexpr (kSign) upper = hn::Or(upper, hn::And(bytes, hn::Set(d, bf16_sign >> 8)));
+    first = hn::InterleaveLower(d, lower, upper), second = hn::InterleaveUpper(d, lower, upper);
+  }
+
+ private:
+  static constexpr std::size_t parts = (kSign ? byte_codes / 2 : byte_codes) / lanes;
+
+  static HWY_INLINE Bytes of_half(const Bytes (&table)[parts], Bytes bytes) {
+    const Bytes low = look_up_bytes(bytes, table[0], table[1]);
+    if constexpr (kSign) {
+      return low;
+    } else {
+      const auto high = hn::TestBit(bytes, hn::Set(d, byte_codes / 2));
+      return hn::IfThenElse(high, look_up_bytes(bytes, table[2], table[3]), low);
+    }
+  }
+
+  Bytes lower_[parts], upper_[parts];
+};
+#endif
 
 class ByteRows {
  public:
@@ -67,7 +118,7 @@ class ByteRows {
   ByteRows(const MatrixOperand& operand, std::size_t rows, bool by_bytes)
       : present_(true),
         by_bytes_(by_bytes),
-        first_(static_cast<const std::byte*>(operand.data)),
+        first_(static_cast<const std::uint8_t*>(operand.data)),
         stride_(operand.row_stride),
         last_(rows - 1) {
     make_table(operand);
@@ -80,90 +131,78 @@ class ByteRows {
   // now (0.93 to 0.96 of the speed of a weight gradient over 4,096 tokens, AMD Zen 5).
   void read(const RowsPart& part, std::size_t ahead, Bf16Code* numbers, std::size_t stride) const {
     if (by_bytes_)
-      has_sign_ ? look_up_bytes<true>(part, ahead, numbers, stride)
-                : look_up_bytes<false>(part, ahead, numbers, stride);
+      has_sign_ ? look_up_rows<true>(part, ahead, numbers, stride)
+                : look_up_rows<false>(part, ahead, numbers, stride);
     else
       has_sign_ ? look_up<true>(part, ahead, numbers, stride)
                 : look_up<false>(part, ahead, numbers, stride);
   }
 
- private:
-  static constexpr Bf16Code sign = 0x8000;
-  static constexpr std::size_t codes = 256;
-
-  const std::byte* at(std::size_t row, std::size_t column) const {
+  // For those who look up themselves (byte_panels-inl.hpp); only by_bytes.
+  const std::uint8_t* at(std::size_t row, std::size_t column) const {
     return first_ + row * stride_ + column;
   }
+  void fetch(std::size_t row, std::size_t column) const {
+    hwy::Prefetch(at((std::min)(row, last_), column));
+  }
+  const NumberHalves& halves() const { return halves_; }
+  bool has_sign() const { return has_sign_; }
 
+ private:
   void make_table(MatrixOperand operand) {
-    std::byte all[codes];
-    for (std::size_t code = 0; code < codes; ++code) all[code] = static_cast<std::byte>(code);
+    std::byte all[byte_codes];
+    for (std::size_t code = 0; code < byte_codes; ++code) all[code] = static_cast<std::byte>(code);
     operand.data = all;
     operand.scale = 1;
-    alignas(64) float values[codes];
-    upper_halves(RowReader(operand).read(0, 0, codes, values), codes, table_);
+    alignas(64) float values[byte_codes];
+    upper_halves(RowReader(operand).read(0, 0, byte_codes, values), byte_codes, table_);
     // To the end, as vectors do it: a table is made for each call of a product.
     unsigned differences = 0;
-    for (std::size_t code = 0; code < codes / 2; ++code)
-      differences |= static_cast<unsigned>(table_[codes / 2 + code] ^ (table_[code] | sign));
+    for (std::size_t code = 0; code < byte_codes / 2; ++code)
+      differences |=
+          static_cast<unsigned>(table_[byte_codes / 2 + code] ^ (table_[code] | bf16_sign));
     has_sign_ = differences == 0;
     if (!by_bytes_) return;
-    for (std::size_t code = 0; code < codes; ++code) {
-      halves_[0][code] = static_cast<std::uint8_t>(table_[code]);
-      halves_[1][code] = static_cast<std::uint8_t>(table_[code] >> 8);
+    for (std::size_t code = 0; code < byte_codes; ++code) {
+      halves_.lower[code] = static_cast<std::uint8_t>(table_[code]);
+      halves_.upper[code] = static_cast<std::uint8_t>(table_[code] >> 8);
     }
   }
 
-  // Lower and upper halves of 64 numbers at a time: in half of the instructions of look_up(), the
-  // most of which are shuffles.
   template <bool kSign>
-  HWY_NOINLINE void look_up_bytes([[maybe_unused]] const RowsPart& part,
-                                  [[maybe_unused]] std::size_t ahead,
-                                  [[maybe_unused]] Bf16Code* numbers,
-                                  [[maybe_unused]] std::size_t stride) const {
+  HWY_NOINLINE void look_up_rows([[maybe_unused]] const RowsPart& part,
+                                 [[maybe_unused]] std::size_t ahead,
+                                 [[maybe_unused]] Bf16Code* numbers,
+                                 [[maybe_unused]] std::size_t stride) const {
 #if SOMA_HAS_BF16_DOT
     const hn::ScalableTag<std::uint8_t> d;
     const hn::Repartition<std::uint16_t, decltype(d)> d16;
     const hn::Repartition<std::uint64_t, decltype(d)> d64;
     using Bytes = hn::Vec<decltype(d)>;
-    constexpr std::size_t lanes = 64;
-    // Of each eight bytes those that come out of the first vector side by side.
+    constexpr std::size_t lanes = NumberTable<kSign>::lanes;
+    const NumberTable<kSign> table(halves_);
+    // Of each eight bytes those whose numbers come out side by side.
     alignas(64) static constexpr std::uint64_t sides[] = {0, 4, 1, 5, 2, 6, 3, 7};
     const auto order = hn::SetTableIndices(d64, sides);
-    Bytes table[2][codes / lanes];
-    for (std::size_t half = 0; half < 2; ++half)
-      for (std::size_t i = 0; i < codes / lanes; ++i)
-        table[half][i] = hn::Load(d, halves_[half] + i * lanes);
-    const auto half = [&](std::size_t which, Bytes bytes) HWY_ATTR {
-      const Bytes* const all = table[which];
-      const Bytes low = HWY_NAMESPACE::look_up_bytes(bytes, all[0], all[1]);
-      if constexpr (kSign) {
-        return which == 0 ? low : hn::Or(low, hn::And(bytes, hn::Set(d, sign >> 8)));
-      } else {
-        const auto upper = hn::TestBit(bytes, hn::Set(d, codes / 2));
-        return hn::IfThenElse(upper, HWY_NAMESPACE::look_up_bytes(bytes, all[2], all[3]), low);
-      }
-    };
-    const auto number = [&](Bytes from, Bytes& first, Bytes& second) HWY_ATTR {
-      const Bytes bytes = hn::BitCast(d, hn::TableLookupLanes(hn::BitCast(d64, from), order));
-      const Bytes low = half(0, bytes), high = half(1, bytes);
-      first = hn::InterleaveLower(d, low, high), second = hn::InterleaveUpper(d, low, high);
+    const auto look_up = [&](Bytes from, Bytes& first, Bytes& second) HWY_ATTR {
+      table.look_up(hn::BitCast(d, hn::TableLookupLanes(hn::BitCast(d64, from), order)), first,
+                    second);
     };
     const std::size_t whole = part.count / lanes * lanes, rest = part.count - whole;
     for (std::size_t row = 0; row < part.rows; ++row, numbers += stride) {
-      const auto* const from =
-          reinterpret_cast<const std::uint8_t*>(at(part.row + row, part.column));
-      const auto* const fetched = at((std::min)(part.row + row + ahead, last_), part.column);
+      const std::uint8_t* const from = at(part.row + row, part.column);
+      const std::uint8_t* const fetched =
+          at((std::min)(part.row + row + ahead, last_), part.column);
       hwy::Prefetch(fetched + part.count - 1);
       Bytes first, second;
       for (std::size_t i = 0; i < whole; i += lanes) {
         hwy::Prefetch(fetched + i);
-        number(hn::LoadU(d, from + i), first, second);
+        look_up(hn::LoadU(d, from + i), first, second);
         hn::StoreU(hn::BitCast(d16, first), d16, numbers + i);
         hn::StoreU(hn::BitCast(d16, second), d16, numbers + i + lanes / 2);
       }
       if (rest == 0) continue;
-      number(hn::MaskedLoad(hn::FirstN(d, rest), d, from + whole), first, second);
+      look_up(hn::MaskedLoad(hn::FirstN(d, rest), d, from + whole), first, second);
       const std::size_t left = (std::min)(rest, lanes / 2);
       hn::BlendedStore(hn::BitCast(d16, first), hn::FirstN(d16, left), d16, numbers + whole);
       hn::BlendedStore(hn::BitCast(d16, second), hn::FirstN(d16, rest - left), d16,
@@ -179,8 +218,8 @@ class ByteRows {
                             std::size_t stride) const {
 #if SOMA_HAS_BF16_DOT
     constexpr std::size_t lanes = 32;  // Highway 1.0.3 has no look-up of 16-bit lanes
-    __m512i table[codes / lanes];
-    for (std::size_t i = 0; i < codes / lanes; ++i)
+    __m512i table[byte_codes / lanes];
+    for (std::size_t i = 0; i < byte_codes / lanes; ++i)
       table[i] = _mm512_load_si512(table_ + i * lanes);
     // The lowest six bits of an index choose from two vectors.
     const auto half = [](const __m512i* parts, __m512i index) HWY_ATTR {
@@ -192,7 +231,7 @@ class ByteRows {
       const __m512i index = _mm512_cvtepu8_epi16(bytes);
       const __m512i low = half(table, index);
       if constexpr (kSign) {
-        const __m512i mask = _mm512_set1_epi16(static_cast<std::int16_t>(sign));
+        const __m512i mask = _mm512_set1_epi16(static_cast<std::int16_t>(bf16_sign));
         return _mm512_or_si512(low, _mm512_and_si512(_mm512_slli_epi16(index, 8), mask));
       } else {
         const __mmask32 upper = _mm512_test_epi16_mask(index, _mm512_set1_epi16(128));
@@ -202,8 +241,9 @@ class ByteRows {
     const std::size_t whole = part.count / lanes * lanes;
     const auto rest = static_cast<__mmask32>((std::uint64_t{1} << (part.count - whole)) - 1);
     for (std::size_t row = 0; row < part.rows; ++row, numbers += stride) {
-      const std::byte* const from = at(part.row + row, part.column);
-      const std::byte* const fetched = at((std::min)(part.row + row + ahead, last_), part.column);
+      const std::uint8_t* const from = at(part.row + row, part.column);
+      const std::uint8_t* const fetched =
+          at((std::min)(part.row + row + ahead, last_), part.column);
       hwy::Prefetch(fetched + part.count - 1);
       for (std::size_t i = 0; i < whole; i += lanes) {
         hwy::Prefetch(fetched + i);
@@ -216,19 +256,18 @@ class ByteRows {
     }
 #else
     for (std::size_t row = 0; row < part.rows; ++row, numbers += stride) {
-      const std::byte* const from = at(part.row + row, part.column);
-      hwy::Prefetch(at((std::min)(part.row + row + ahead, last_), part.column));
-      for (std::size_t i = 0; i < part.count; ++i)
-        numbers[i] = table_[std::to_integer<std::size_t>(from[i])];
+      const std::uint8_t* const from = at(part.row + row, part.column);
+      fetch(part.row + row + ahead, part.column);
+      for (std::size_t i = 0; i < part.count; ++i) numbers[i] = table_[from[i]];
     }
 #endif
   }
 
   bool present_ = false, by_bytes_ = false, has_sign_ = false;
-  const std::byte* first_ = nullptr;
+  const std::uint8_t* first_ = nullptr;
   std::size_t stride_ = 0, last_ = 0;
-  alignas(64) Bf16Code table_[codes];
-  alignas(64) std::uint8_t halves_[2][codes];  // the lower ones, the upper ones
+  alignas(64) Bf16Code table_[byte_codes];
+  NumberHalves halves_;
 };
 
 }  // namespace

@@ -205,7 +205,8 @@ class Gemm {
   // Most columns of b that are packed together in one block.
   static std::size_t most_together(const GemmArgs& args, const Cut& cut) {
     const std::size_t all = Panels::most_columns(cut.steps(), Panels::whole_floats);
-    return args.m >= tile_whole_rows && args.n <= all
+    const std::size_t rows = size_of(args.a.dtype) == 1 ? tile_whole_byte_rows : tile_whole_rows;
+    return args.m >= rows && args.n <= all
                ? all
                : Panels::most_columns(cut.steps(), Panels::packed_floats);
   }

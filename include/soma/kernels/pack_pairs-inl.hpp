@@ -9,6 +9,7 @@
 #endif
 
 #include <soma/base/config.hpp>
+#include <soma/kernels/byte_panels-inl.hpp>
 #include <soma/kernels/byte_rows-inl.hpp>
 #include <soma/kernels/pack-inl.hpp>
 #include <soma/kernels/rows-inl.hpp>
@@ -271,7 +272,16 @@ class PairSource {
   }
 
   template <std::size_t kLines, std::size_t kWidth>
-  void pack_along_depth(const PackPart& part, PairBuffer& buffer) const {
+  void pack_along_depth(PackPart part, PairBuffer& buffer) const {
+#if SOMA_HAS_BF16_DOT
+    if (bytes_.present()) {
+      const BytePanels<kLines, kWidth> panels(bytes_, part.out, part.panel);
+      const std::size_t turned = part.depth / panels.turned * panels.turned;
+      panels.turn({part.first_line, part.lines, part.first, turned}, kLines);
+      part.first += turned, part.depth -= turned, part.out += turned / 2 * kWidth;
+      if (part.depth == 0) return;
+    }
+#endif
     float* out = part.out;
     for (std::size_t at = 0; at < part.lines; at += kLines, out += part.panel) {
       const Bf16Code* from[kWidth];
@@ -288,7 +298,15 @@ class PairSource {
     const auto [first_line, lines, first, depth, out, panel] = part;
     // Lines behind those asked for may be read too: they fill places that nothing is made of.
     const std::size_t readable = direct_ ? lines_ - first_line : lines;
-    for (std::size_t k = 0; k < depth; k += PairBuffer::rows) {
+    std::size_t k = 0;
+#if SOMA_HAS_BF16_DOT
+    if (bytes_.present()) {
+      k = depth / 2 * 2;
+      BytePanels<kLines, kWidth>(bytes_, out, panel)
+          .pair({first, k, first_line, lines}, PairBuffer::rows_ahead);
+    }
+#endif
+    for (; k < depth; k += PairBuffer::rows) {
       const std::size_t rows = (std::min)(PairBuffer::rows, depth - k);
       const Bf16Code* from[PairBuffer::rows + 1];
       read({first + k, rows, first_line, lines}, PairBuffer::rows_ahead, PairBuffer::row_stride,

@@ -2,7 +2,7 @@
 // join an fp32 sum, and rounding from fp32. Subnormal inputs and results count as zero, whatever
 // the floating-point environment, and the two products need not be rounded one by one; so the bits
 // of a dot product are its own. Which CPUs are faster with it is in runtime/bf16_products.hpp.
-// And the look-up of bytes that all such CPUs have (AVX512_VBMI; runtime/cpu.hpp).
+// And look-ups of bytes that all such CPUs have (AVX512_VBMI; runtime/cpu.hpp).
 
 #if defined(SOMA_SIMD_BF16_DOT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_BF16_DOT_INL_HPP
@@ -54,6 +54,14 @@ template <class V>
 HWY_INLINE V look_up_bytes(V indices, V lower, V upper) {
   asm("vpermi2b %2, %1, %0" : "+v"(indices.raw) : "v"(lower.raw), "v"(upper.raw));
   return indices;
+}
+
+// The bytes at these places, of which the lowest six bits count.
+template <class V>
+HWY_INLINE V permute_bytes(V bytes, V places) {
+  V at_places;
+  asm("vpermb %1, %2, %0" : "=v"(at_places.raw) : "v"(bytes.raw), "v"(places.raw));
+  return at_places;
 }
 
 // Whether a lane of any of them is subnormal.
