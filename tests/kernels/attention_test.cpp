@@ -69,6 +69,17 @@ TEST_CASE("dropout of attention around the last index of a stream", "[unit][atte
   }
 }
 
+// The number of a block of words has an upper half, which most blocks have in common.
+TEST_CASE("dropout of attention where blocks of words pass 2^32", "[unit][attention]") {
+  // Among the words of the first query, of the last, and between those of two.
+  for (const std::uint64_t before : {22, 196608 + 9, 70002, 131175}) {
+    INFO(before << " words before it");
+    AttentionCase c(4, 41, 8, 0.5f);
+    c.dropout.draw.index = (std::uint64_t{1} << 34) - before;
+    check_case(c);
+  }
+}
+
 TEST_CASE("one query has the bits that it has among others", "[unit][attention]") {
   for (const auto& [keys, width] : {std::pair<std::size_t, std::size_t>{1, 1},
                                     {15, 3},
