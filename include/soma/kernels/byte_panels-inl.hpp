@@ -28,22 +28,23 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Of panels that are kWidth lines wide and have kLines each, `panel` floats apart. Sixteen lines
-// are one vector of pairs. Places behind the last line may be filled with anything.
+// Writes panels of kLines lines, kWidth places wide and `panel` floats apart, step by step: a line
+// has a pair of numbers in each, neighbours along k, and sixteen lines a vector of them. Places
+// behind the last line are filled with anything.
 template <std::size_t kLines, std::size_t kWidth>
 class BytePanels {
  public:
-  // Columns that turn() takes together.
-  static constexpr std::size_t turned = 32;
+  static constexpr std::size_t turned = 32;  // columns that turn() takes together
 
   BytePanels(const ByteRows& rows, float* out, std::size_t panel)
       : rows_(rows), out_(out), panel_(panel) {}
 
-  // Of lines that are columns: an even number of rows. What lies `ahead` rows behind is fetched.
+  // Lines are columns of the operand, and an even number of its rows become half as many steps.
+  // Rows `ahead` of those that are read are fetched.
   void pair(const RowsPart& part, std::size_t ahead) const {
     rows_.has_sign() ? pair<true>(part, ahead) : pair<false>(part, ahead);
   }
-  // Of lines that are rows: a multiple of so many columns.
+  // Lines are rows, and a multiple of `turned` columns become half as many steps.
   void turn(const RowsPart& part, std::size_t ahead) const {
     rows_.has_sign() ? turn<true>(part, ahead) : turn<false>(part, ahead);
   }
@@ -65,6 +66,8 @@ class BytePanels {
     constexpr std::size_t read = 2 * side;
     constexpr std::size_t together = 4;  // pairs, which are adjacent in a panel
     const NumberTable<kSign> table(rows_.halves());
+    // In each sixteen places eight codes of the first vector and eight of the second: those of four
+    // lines, the two rows' side by side.
     alignas(64) std::uint8_t places[2 * read];
     for (std::size_t i = 0; i < 2 * read; ++i) {
       const std::size_t line = i / 16 * 4 + i % 8 / 2 + (i % 16 < 8 ? 0 : apart);
