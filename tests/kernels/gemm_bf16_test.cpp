@@ -110,6 +110,8 @@ TEST_CASE("bf16 instructions: types that are exact in bf16", "[unit][gemm]") {
     for (const Layout layout : {Layout::contiguous, Layout::transposed, Layout::every_other}) {
       INFO(to_string(type) << " " << static_cast<int>(layout));
       check_bf16_product(random_product(17, 40, 411, {}, layout, layout, type, DType::bf16));
+      // Of b, more than is turned at once and a rest.
+      check_bf16_product(random_product(70, 45, 107, {}, layout, layout, DType::bf16, type));
       check_bf16_product(random_product(17, 40, 30, {}, layout, layout, type, type));
     }
   // Scales are multiplied behind the sum.
