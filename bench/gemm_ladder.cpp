@@ -64,9 +64,19 @@ void cache_blocks(const Matrices& x) {
           add_row(x.a[i * depth + k], x.b + k * columns + j, x.c + i * columns + j, j_block);
 }
 
-// A block of c that stays in registers while k passes: vectors of 16 floats, as many rows as fit.
-// `a_row` and `a_step` are the distances from a row and a step of a to the next.
-constexpr std::size_t lanes = 16, tile_rows = 12, tile_columns = 2 * lanes;
+// A block of c that stays in registers while k passes: this machine's vectors, as many rows as fit
+// beside the operands. `a_row` and `a_step` are the distances from a row and a step of a to the
+// next.
+#if defined(__AVX512F__)
+constexpr std::size_t lanes = 16, tile_rows = 12;
+#elif defined(__AVX__)
+constexpr std::size_t lanes = 8, tile_rows = 6;
+#elif defined(__aarch64__)
+constexpr std::size_t lanes = 4, tile_rows = 12;
+#else
+constexpr std::size_t lanes = 4, tile_rows = 6;
+#endif
+constexpr std::size_t tile_columns = 2 * lanes;
 using Vector [[gnu::vector_size(lanes * sizeof(float)), gnu::aligned(4)]] = float;
 
 [[gnu::noinline]] void register_tile(const float* a, std::size_t a_row, std::size_t a_step,
@@ -113,9 +123,10 @@ void registers(const Matrices& x) {
 }
 
 // Operands packed in the order in which they are read, in blocks that stay in caches: a panel of b
-// (192 x 32 floats, 24 KiB) in the first level, a block of a (120 x 192, 90 KiB) in the second.
+// (192 steps of two vectors, 24 KiB where they are of 512 bits) in the first level, a block of a
+// (120 x 192, 90 KiB) in the second.
 void packed(const Matrices& x) {
-  constexpr std::size_t k_block = 192, i_block = 10 * tile_rows;
+  constexpr std::size_t k_block = 192, i_block = 120;
   static std::vector<float> a(i_block * k_block), b(k_block * columns);
   for (std::size_t first = 0; first < depth; first += k_block) {
     for (std::size_t j = 0; j < columns; j += tile_columns)

@@ -15314,7 +15314,14 @@ struct FusedMultiplyAdd {
   static constexpr std::size_t products = 1;
   static constexpr bool splits = false;
   static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
+#if HWY_TARGET == HWY_AVX2
+    // To the sum's own register. Where all 16 are in use g++ 12 takes others, too, and then reads
+    // operands again and again: a block of 4 rows and 3 vectors took 1.2 times as long.
+    asm("vfmadd231ps %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
+    return sum;
+#else
     return hn::MulAdd(a, b, sum);
+#endif
   }
 #if SOMA_HAS_ELEMENT_OPERANDS
   static HWY_INLINE FloatVector add(ElementPlace* a, FloatVector b, FloatVector sum) {
@@ -15400,9 +15407,10 @@ struct PackedRows {
   HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
 };
 
-// micro_rows rows of a matrix where they lie, one float's place after the other. One address and
-// three distances in bytes reach seven of them, as x86 adds up to eight times a register to
-// another, which leaves registers free.
+// Rows of a matrix where they lie, one float's place after the other. One address and three
+// distances in bytes reach seven of them, as x86 adds up to eight times a register to another,
+// which leaves registers free.
+template <std::size_t kRows = micro_rows>
 class MatrixRows {
  public:
   MatrixRows(const float* first, std::size_t stride)
@@ -15426,24 +15434,25 @@ class MatrixRows {
 
  private:
   static constexpr std::size_t rows_each = 7;
-  static constexpr std::size_t bases = (micro_rows + rows_each - 1) / rows_each;
+  static constexpr std::size_t bases = (kRows + rows_each - 1) / rows_each;
   const char* at_[bases];
   std::size_t stride_, triple_, quintuple_;
 };
 
 // The same where a panel is used next, which is fetched as PackedRows do.
-struct RowsBeforePanel : MatrixRows {
+struct RowsBeforePanel : MatrixRows<> {
   RowsBeforePanel(const float* first, std::size_t stride, const float* panel)
-      : MatrixRows(first, stride), ahead(panel) {}
-  HWY_INLINE void next() { MatrixRows::next(), ahead += micro_row_width; }
+      : MatrixRows<>(first, stride), ahead(panel) {}
+  HWY_INLINE void next() { MatrixRows<>::next(), ahead += micro_row_width; }
   HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
 
   const float* ahead;
 };
 
-// The arrays of vectors below never exist in memory: every index is a constant.
+// kRows rows of a beside kVectors vectors of b, whose steps lie kWidth floats apart. The arrays of
+// vectors below never exist in memory: every index is a constant.
 template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
-          std::size_t kVectors = micro_vectors>
+          std::size_t kVectors = micro_vectors, std::size_t kWidth = micro_columns>
 class MicroKernel {
   using Rows = std::make_index_sequence<kRows>;
   using Vectors = std::make_index_sequence<kVectors>;
@@ -15451,7 +15460,7 @@ class MicroKernel {
 
  public:
   // A block of c: sums along k in ascending order, one step at a time, on their path. b is
-  // [steps][micro_columns], aligned to a vector.
+  // [steps][kWidth], aligned to a vector.
   template <class Path = SumPath>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const Path& path) {
@@ -15531,7 +15540,7 @@ class MicroKernel {
     // Two in a round: what counts rounds takes the units of the multiply-adds.
     std::size_t number = steps % 2;
     if (number != 0) step(Rows(), sums, a, b, 0);
-    const float* const end = b + (steps - number) * micro_columns;
+    const float* const end = b + (steps - number) * kWidth;
     if (b == end) return;
     do {
       step(Rows(), sums, a, b, number);
@@ -15547,7 +15556,7 @@ class MicroKernel {
     load(Vectors(), row, b, 0);
     (multiply_add<i>(sums + i * kVectors, a.place(i), row), ...);
     a.next();
-    b += micro_columns;
+    b += kWidth;
   }
   // Elements of every other row stay in memory: with all in registers the loop has 44 instructions
   // for 28 multiply-adds, and waits for their issue wherever threads share a core (1.08 to 1.12
@@ -20003,12 +20012,19 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// Above this a column of b serves enough rows to be worth packing.
-inline constexpr std::size_t narrow_rows = 2 * micro_columns;
+// Above this a column of b serves enough rows to be worth packing. Products of 40, 64 and 128 rows
+// with 8 lanes are 1.25, 1.15 and 1.12 times as fast as with b packed, of 192 rows 1.03. With 16
+// lanes more than 64 were not measured.
+inline constexpr std::size_t narrow_rows = float_lanes == 16 ? 64 : 128;
+// Most vectors of rows that LineBlocks take together: three where they are short, so that 23 rows
+// fill 23 of 24 places instead of 23 of 32.
+inline constexpr std::size_t line_vectors =
+    float_lanes == 8 || float_lanes == 4 ? 3 : micro_vectors;
+inline constexpr std::size_t line_rows = line_vectors * float_lanes;
 // Below this there is more around the columns than in them.
 inline constexpr std::size_t narrow_columns = 64;
-// Above this a, which is packed as a whole, would take more than 5 MiB.
-inline constexpr std::size_t narrow_depth = std::size_t{1} << 14;
+// Above this a, which is packed as a whole, would take more than 4 MiB.
+inline constexpr std::size_t narrow_depth = (std::size_t{1} << 20) / narrow_rows;
 
 namespace {  // internal linkage: units with other flags have their own
 
@@ -20057,13 +20073,14 @@ struct NarrowWorkspace {
  private:
   static constexpr std::size_t buffer_bytes =
       round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
-  static constexpr std::size_t sums_floats = (tile_columns + 2 * micro_rows) * micro_columns;
-  static constexpr std::size_t tile_floats = micro_columns * tile_stride;
+  static constexpr std::size_t sums_floats = (tile_columns + 2 * micro_rows) * line_rows;
+  static constexpr std::size_t tile_floats = line_rows * tile_stride;
   static constexpr std::size_t panel_floats = pack_depth * micro_columns;
   // Rows of a as LineBlocks have them, and behind those two or three vectors of PairedBlocks; or
   // three bf16 numbers for each.
   static constexpr std::size_t step_floats =
-      (std::max)(narrow_rows * 3 / 2, micro_columns + 3 * float_lanes);
+      SOMA_HAS_BF16_DOT ? (std::max)(narrow_rows * 3 / 2, micro_columns + 3 * float_lanes)
+                        : round_up_to(narrow_rows, float_lanes);
 };
 
 }  // namespace
@@ -20083,31 +20100,32 @@ namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Rows of a matrix of which others are used next, those at `ahead`.
-struct RowsBeforeRows : MatrixRows {
+// kRows rows of a matrix of which others are used next, those at `ahead`.
+template <std::size_t kRows>
+struct RowsBeforeRows : MatrixRows<kRows> {
   RowsBeforeRows(const float* first, std::size_t row_stride, const float* rows)
-      : MatrixRows(first, row_stride), ahead(rows), stride(row_stride) {}
+      : MatrixRows<kRows>(first, row_stride), ahead(rows), stride(row_stride) {}
   HWY_INLINE void fetch(std::size_t step) const {
     if (step % line_floats != 0) return;
-    for (std::size_t row = 0; row < micro_rows; ++row) hwy::Prefetch(ahead + step + row * stride);
+    for (std::size_t row = 0; row < kRows; ++row) hwy::Prefetch(ahead + step + row * stride);
   }
 
   const float* ahead;
   std::size_t stride;
 };
 
-// Sums of so many columns from `first` on, which are [column][row] in blocks of kColumns, to the
+// Sums of so many columns from `first` on, which are [column][kRows] in blocks of kColumns, to the
 // rows of a tile.
-template <std::size_t kColumns>
+template <std::size_t kColumns, std::size_t kRows = micro_columns>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const float* sums,
                                                     std::size_t first, std::size_t count,
                                                     std::size_t tile_rows, float* tile) {
   const auto line_of = [&](std::size_t column) {
     const std::size_t block = first + column / kColumns * kColumns;
-    return sums + (column + block - b.start(block, kColumns)) * micro_columns;
+    return sums + (column + block - b.start(block, kColumns)) * kRows;
   };
   // Whole groups of columns and four rows at a time: the tile has place for those too many.
-  static_assert(NarrowWorkspace::tile_columns % pack_group == 0 && micro_columns % 4 == 0);
+  static_assert(NarrowWorkspace::tile_columns % pack_group == 0 && kRows % 4 == 0);
   for (std::size_t column = 0; column < count; column += pack_group) {
     const float* lines[pack_group];
     for (std::size_t i = 0; i < pack_group; ++i)
@@ -20118,12 +20136,14 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const 
   }
 }
 
-// Blocks of columns of b beside some rows of a.
-template <class Products>
+// Blocks of columns of b beside kVectors vectors of rows of a. As many sums as in all products stay
+// in registers, so more rows meet fewer columns.
+template <class Products, std::size_t kVectors = micro_vectors>
 class LineBlocks {
  public:
-  static constexpr std::size_t rows = micro_columns, columns = micro_rows;  // of a block
-  static constexpr std::size_t step_floats = micro_columns;                 // of packed a
+  static constexpr std::size_t rows = kVectors * float_lanes;
+  static constexpr std::size_t columns = micro_rows * micro_vectors / kVectors;  // of a block
+  static constexpr std::size_t step_floats = rows;                               // of packed a
   // 24 KiB of a stay in the first-level cache while columns of b pass by.
   static constexpr std::size_t most_steps = pack_depth;
 
@@ -20135,27 +20155,28 @@ class LineBlocks {
   // At most pack_depth steps of k and so many rows of a.
   template <class Source>
   static void pack(const Source& a, const PackPart& part, typename Source::Buffer& buffer, float*) {
-    a.template pack<micro_columns, micro_columns>(part, buffer);
+    a.template pack<rows, rows>(part, buffer);
   }
 
   // The product of so many steps joins the sums of `count` columns, or begins them with step 0.
   // The columns at `next` will be read next.
   void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
            const ColumnLines::Place& next, std::size_t) const {
-    const SumPath path{sums_, micro_columns, first.step == 0};
+    using RowsOfB = RowsBeforeRows<columns>;
+    const SumPath path{sums_, rows, first.step == 0};
     for (std::size_t at = 0; at < count; at += columns) {
       const float* const ahead =
           at + columns < count ? block({first.column + at + columns, first.step}) : block(next);
-      fetch_sums<micro_rows>(path, (at + columns) * micro_columns);
-      MicroKernel<Products, RowsBeforeRows>::run(
+      fetch_sums<columns>(path, (at + columns) * rows);
+      MicroKernel<Products, RowsOfB, columns, kVectors, rows>::run(
           steps, {block({first.column + at, first.step}), b_.stride, ahead}, a,
-          path.behind(at * micro_columns));
+          path.behind(at * rows));
     }
   }
 
   // Sums of so many columns from `first` on, which are [column][row], to the tile's rows.
   void turn(std::size_t first, std::size_t count, std::size_t tile_rows, float* tile) const {
-    turn_sums<columns>(b_, sums_, first, count, tile_rows, tile);
+    turn_sums<columns, rows>(b_, sums_, first, count, tile_rows, tile);
   }
 
  private:
@@ -20771,6 +20792,7 @@ class NarrowProduct {
  private:
   static constexpr bool splits = Products::splits;
   using Lines = LineBlocks<Products>;
+  using LongLines = LineBlocks<Products, line_vectors>;
   struct Columns {
     std::size_t first, count;
   };
@@ -20793,17 +20815,30 @@ class NarrowProduct {
       }
 #endif
     } else {
-      for (std::size_t row = 0; row < args_.m; row += Lines::rows) {
-        const Rows rows{row, (std::min)(Lines::rows, args_.m - row), panel};
+      for (std::size_t row = 0; row < args_.m;) {
+        const std::size_t left = args_.m - row;
+        const auto take = [&]<class Blocks>(std::type_identity<Blocks> blocks) HWY_ATTR {
+          each(blocks, Rows{row, (std::min)(Blocks::rows, left), panel});
+          row += Blocks::rows;
+          panel += b_.steps * Blocks::step_floats;
+        };
 #if SOMA_HAS_PAIRED_PRODUCTS
-        if (rows.count <= PairedBlocks<Products, 2>::rows)
-          each(std::type_identity<PairedBlocks<Products, 2>>(), rows);
-        else if (rows.count <= PairedBlocks<Products, 3>::rows)
-          each(std::type_identity<PairedBlocks<Products, 3>>(), rows);
+        if (left <= PairedBlocks<Products, 2>::rows)
+          take(std::type_identity<PairedBlocks<Products, 2>>());
+        else if (left <= PairedBlocks<Products, 3>::rows)
+          take(std::type_identity<PairedBlocks<Products, 3>>());
         else
+          take(std::type_identity<Lines>());
+#else
+        if constexpr (line_vectors == micro_vectors)
+          take(std::type_identity<Lines>());
+        else if (left <= float_lanes)
+          take(std::type_identity<LineBlocks<Products, 1>>());
+        else if (left <= Lines::rows || (LongLines::rows < left && left <= 2 * Lines::rows))
+          take(std::type_identity<Lines>());
+        else
+          take(std::type_identity<LongLines>());
 #endif
-          each(std::type_identity<Lines>(), rows);
-        panel += b_.steps * Lines::step_floats;
       }
     }
   }

@@ -344,6 +344,8 @@ TEST_CASE("few rows: columns of b are read where they lie", "[unit][gemm]") {
         INFO(m << " x " << n << ", k " << k);
         check_product(random_product(m, n, k, {}, Layout::contiguous, Layout::transposed));
       }
+  for (const std::size_t m : {41, 97, 128, 129})
+    check_product(random_product(m, 77, 193, {}, Layout::contiguous, Layout::transposed));
   // A last tile of one column; more steps than go this way.
   check_product(random_product(3, 10241, 2, {}, Layout::contiguous, Layout::transposed));
   check_product(random_product(7, 64, 16385, {}, Layout::contiguous, Layout::transposed));
@@ -364,7 +366,7 @@ TEST_CASE("few rows: a call makes the columns that nobody has taken", "[unit][ge
         multiply(context, args);
 
         const std::size_t bytes = gemm.queue_workspace(args);
-        // b is packed for more rows than two vectors hold, or where it is widened or goes to tiles.
+        // b is packed for many rows, or where it is widened or goes to tiles.
         if (bytes == 0 && (m != 5 || dtype == DType::bf16)) return;
         REQUIRE(bytes != 0);
         for (const std::size_t first : {0, 16, 333, 649, 650}) {

@@ -25,31 +25,32 @@ namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Rows of a matrix of which others are used next, those at `ahead`.
-struct RowsBeforeRows : MatrixRows {
+// kRows rows of a matrix of which others are used next, those at `ahead`.
+template <std::size_t kRows>
+struct RowsBeforeRows : MatrixRows<kRows> {
   RowsBeforeRows(const float* first, std::size_t row_stride, const float* rows)
-      : MatrixRows(first, row_stride), ahead(rows), stride(row_stride) {}
+      : MatrixRows<kRows>(first, row_stride), ahead(rows), stride(row_stride) {}
   HWY_INLINE void fetch(std::size_t step) const {
     if (step % line_floats != 0) return;
-    for (std::size_t row = 0; row < micro_rows; ++row) hwy::Prefetch(ahead + step + row * stride);
+    for (std::size_t row = 0; row < kRows; ++row) hwy::Prefetch(ahead + step + row * stride);
   }
 
   const float* ahead;
   std::size_t stride;
 };
 
-// Sums of so many columns from `first` on, which are [column][row] in blocks of kColumns, to the
+// Sums of so many columns from `first` on, which are [column][kRows] in blocks of kColumns, to the
 // rows of a tile.
-template <std::size_t kColumns>
+template <std::size_t kColumns, std::size_t kRows = micro_columns>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const float* sums,
                                                     std::size_t first, std::size_t count,
                                                     std::size_t tile_rows, float* tile) {
   const auto line_of = [&](std::size_t column) {
     const std::size_t block = first + column / kColumns * kColumns;
-    return sums + (column + block - b.start(block, kColumns)) * micro_columns;
+    return sums + (column + block - b.start(block, kColumns)) * kRows;
   };
   // Whole groups of columns and four rows at a time: the tile has place for those too many.
-  static_assert(NarrowWorkspace::tile_columns % pack_group == 0 && micro_columns % 4 == 0);
+  static_assert(NarrowWorkspace::tile_columns % pack_group == 0 && kRows % 4 == 0);
   for (std::size_t column = 0; column < count; column += pack_group) {
     const float* lines[pack_group];
     for (std::size_t i = 0; i < pack_group; ++i)
@@ -60,12 +61,14 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const 
   }
 }
 
-// Blocks of columns of b beside some rows of a.
-template <class Products>
+// Blocks of columns of b beside kVectors vectors of rows of a. As many sums as in all products stay
+// in registers, so more rows meet fewer columns.
+template <class Products, std::size_t kVectors = micro_vectors>
 class LineBlocks {
  public:
-  static constexpr std::size_t rows = micro_columns, columns = micro_rows;  // of a block
-  static constexpr std::size_t step_floats = micro_columns;                 // of packed a
+  static constexpr std::size_t rows = kVectors * float_lanes;
+  static constexpr std::size_t columns = micro_rows * micro_vectors / kVectors;  // of a block
+  static constexpr std::size_t step_floats = rows;                               // of packed a
   // 24 KiB of a stay in the first-level cache while columns of b pass by.
   static constexpr std::size_t most_steps = pack_depth;
 
@@ -77,27 +80,28 @@ class LineBlocks {
   // At most pack_depth steps of k and so many rows of a.
   template <class Source>
   static void pack(const Source& a, const PackPart& part, typename Source::Buffer& buffer, float*) {
-    a.template pack<micro_columns, micro_columns>(part, buffer);
+    a.template pack<rows, rows>(part, buffer);
   }
 
   // The product of so many steps joins the sums of `count` columns, or begins them with step 0.
   // The columns at `next` will be read next.
   void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
            const ColumnLines::Place& next, std::size_t) const {
-    const SumPath path{sums_, micro_columns, first.step == 0};
+    using RowsOfB = RowsBeforeRows<columns>;
+    const SumPath path{sums_, rows, first.step == 0};
     for (std::size_t at = 0; at < count; at += columns) {
       const float* const ahead =
           at + columns < count ? block({first.column + at + columns, first.step}) : block(next);
-      fetch_sums<micro_rows>(path, (at + columns) * micro_columns);
-      MicroKernel<Products, RowsBeforeRows>::run(
+      fetch_sums<columns>(path, (at + columns) * rows);
+      MicroKernel<Products, RowsOfB, columns, kVectors, rows>::run(
           steps, {block({first.column + at, first.step}), b_.stride, ahead}, a,
-          path.behind(at * micro_columns));
+          path.behind(at * rows));
     }
   }
 
   // Sums of so many columns from `first` on, which are [column][row], to the tile's rows.
   void turn(std::size_t first, std::size_t count, std::size_t tile_rows, float* tile) const {
-    turn_sums<columns>(b_, sums_, first, count, tile_rows, tile);
+    turn_sums<columns, rows>(b_, sums_, first, count, tile_rows, tile);
   }
 
  private:

@@ -49,7 +49,14 @@ struct FusedMultiplyAdd {
   static constexpr std::size_t products = 1;
   static constexpr bool splits = false;
   static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
+#if HWY_TARGET == HWY_AVX2
+    // To the sum's own register. Where all 16 are in use g++ 12 takes others, too, and then reads
+    // operands again and again: a block of 4 rows and 3 vectors took 1.2 times as long.
+    asm("vfmadd231ps %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
+    return sum;
+#else
     return hn::MulAdd(a, b, sum);
+#endif
   }
 #if SOMA_HAS_ELEMENT_OPERANDS
   static HWY_INLINE FloatVector add(ElementPlace* a, FloatVector b, FloatVector sum) {
@@ -135,9 +142,10 @@ struct PackedRows {
   HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
 };
 
-// micro_rows rows of a matrix where they lie, one float's place after the other. One address and
-// three distances in bytes reach seven of them, as x86 adds up to eight times a register to
-// another, which leaves registers free.
+// Rows of a matrix where they lie, one float's place after the other. One address and three
+// distances in bytes reach seven of them, as x86 adds up to eight times a register to another,
+// which leaves registers free.
+template <std::size_t kRows = micro_rows>
 class MatrixRows {
  public:
   MatrixRows(const float* first, std::size_t stride)
@@ -161,24 +169,25 @@ class MatrixRows {
 
  private:
   static constexpr std::size_t rows_each = 7;
-  static constexpr std::size_t bases = (micro_rows + rows_each - 1) / rows_each;
+  static constexpr std::size_t bases = (kRows + rows_each - 1) / rows_each;
   const char* at_[bases];
   std::size_t stride_, triple_, quintuple_;
 };
 
 // The same where a panel is used next, which is fetched as PackedRows do.
-struct RowsBeforePanel : MatrixRows {
+struct RowsBeforePanel : MatrixRows<> {
   RowsBeforePanel(const float* first, std::size_t stride, const float* panel)
-      : MatrixRows(first, stride), ahead(panel) {}
-  HWY_INLINE void next() { MatrixRows::next(), ahead += micro_row_width; }
+      : MatrixRows<>(first, stride), ahead(panel) {}
+  HWY_INLINE void next() { MatrixRows<>::next(), ahead += micro_row_width; }
   HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
 
   const float* ahead;
 };
 
-// The arrays of vectors below never exist in memory: every index is a constant.
+// kRows rows of a beside kVectors vectors of b, whose steps lie kWidth floats apart. The arrays of
+// vectors below never exist in memory: every index is a constant.
 template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
-          std::size_t kVectors = micro_vectors>
+          std::size_t kVectors = micro_vectors, std::size_t kWidth = micro_columns>
 class MicroKernel {
   using Rows = std::make_index_sequence<kRows>;
   using Vectors = std::make_index_sequence<kVectors>;
@@ -186,7 +195,7 @@ class MicroKernel {
 
  public:
   // A block of c: sums along k in ascending order, one step at a time, on their path. b is
-  // [steps][micro_columns], aligned to a vector.
+  // [steps][kWidth], aligned to a vector.
   template <class Path = SumPath>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const Path& path) {
@@ -266,7 +275,7 @@ class MicroKernel {
     // Two in a round: what counts rounds takes the units of the multiply-adds.
     std::size_t number = steps % 2;
     if (number != 0) step(Rows(), sums, a, b, 0);
-    const float* const end = b + (steps - number) * micro_columns;
+    const float* const end = b + (steps - number) * kWidth;
     if (b == end) return;
     do {
       step(Rows(), sums, a, b, number);
@@ -282,7 +291,7 @@ class MicroKernel {
     load(Vectors(), row, b, 0);
     (multiply_add<i>(sums + i * kVectors, a.place(i), row), ...);
     a.next();
-    b += micro_columns;
+    b += kWidth;
   }
   // Elements of every other row stay in memory: with all in registers the loop has 44 instructions
   // for 28 multiply-adds, and waits for their issue wherever threads share a core (1.08 to 1.12

@@ -80,6 +80,7 @@ class NarrowProduct {
  private:
   static constexpr bool splits = Products::splits;
   using Lines = LineBlocks<Products>;
+  using LongLines = LineBlocks<Products, line_vectors>;
   struct Columns {
     std::size_t first, count;
   };
@@ -102,17 +103,30 @@ class NarrowProduct {
       }
 #endif
     } else {
-      for (std::size_t row = 0; row < args_.m; row += Lines::rows) {
-        const Rows rows{row, (std::min)(Lines::rows, args_.m - row), panel};
+      for (std::size_t row = 0; row < args_.m;) {
+        const std::size_t left = args_.m - row;
+        const auto take = [&]<class Blocks>(std::type_identity<Blocks> blocks) HWY_ATTR {
+          each(blocks, Rows{row, (std::min)(Blocks::rows, left), panel});
+          row += Blocks::rows;
+          panel += b_.steps * Blocks::step_floats;
+        };
 #if SOMA_HAS_PAIRED_PRODUCTS
-        if (rows.count <= PairedBlocks<Products, 2>::rows)
-          each(std::type_identity<PairedBlocks<Products, 2>>(), rows);
-        else if (rows.count <= PairedBlocks<Products, 3>::rows)
-          each(std::type_identity<PairedBlocks<Products, 3>>(), rows);
+        if (left <= PairedBlocks<Products, 2>::rows)
+          take(std::type_identity<PairedBlocks<Products, 2>>());
+        else if (left <= PairedBlocks<Products, 3>::rows)
+          take(std::type_identity<PairedBlocks<Products, 3>>());
         else
+          take(std::type_identity<Lines>());
+#else
+        if constexpr (line_vectors == micro_vectors)
+          take(std::type_identity<Lines>());
+        else if (left <= float_lanes)
+          take(std::type_identity<LineBlocks<Products, 1>>());
+        else if (left <= Lines::rows || (LongLines::rows < left && left <= 2 * Lines::rows))
+          take(std::type_identity<Lines>());
+        else
+          take(std::type_identity<LongLines>());
 #endif
-          each(std::type_identity<Lines>(), rows);
-        panel += b_.steps * Lines::step_floats;
       }
     }
   }

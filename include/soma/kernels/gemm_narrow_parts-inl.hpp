@@ -23,12 +23,19 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// Above this a column of b serves enough rows to be worth packing.
-inline constexpr std::size_t narrow_rows = 2 * micro_columns;
+// Above this a column of b serves enough rows to be worth packing. Products of 40, 64 and 128 rows
+// with 8 lanes are 1.25, 1.15 and 1.12 times as fast as with b packed, of 192 rows 1.03. With 16
+// lanes more than 64 were not measured.
+inline constexpr std::size_t narrow_rows = float_lanes == 16 ? 64 : 128;
+// Most vectors of rows that LineBlocks take together: three where they are short, so that 23 rows
+// fill 23 of 24 places instead of 23 of 32.
+inline constexpr std::size_t line_vectors =
+    float_lanes == 8 || float_lanes == 4 ? 3 : micro_vectors;
+inline constexpr std::size_t line_rows = line_vectors * float_lanes;
 // Below this there is more around the columns than in them.
 inline constexpr std::size_t narrow_columns = 64;
-// Above this a, which is packed as a whole, would take more than 5 MiB.
-inline constexpr std::size_t narrow_depth = std::size_t{1} << 14;
+// Above this a, which is packed as a whole, would take more than 4 MiB.
+inline constexpr std::size_t narrow_depth = (std::size_t{1} << 20) / narrow_rows;
 
 namespace {  // internal linkage: units with other flags have their own
 
@@ -77,13 +84,14 @@ struct NarrowWorkspace {
  private:
   static constexpr std::size_t buffer_bytes =
       round_up_to((std::max)(sizeof(PackBuffer), sizeof(PairBuffer)), 64);
-  static constexpr std::size_t sums_floats = (tile_columns + 2 * micro_rows) * micro_columns;
-  static constexpr std::size_t tile_floats = micro_columns * tile_stride;
+  static constexpr std::size_t sums_floats = (tile_columns + 2 * micro_rows) * line_rows;
+  static constexpr std::size_t tile_floats = line_rows * tile_stride;
   static constexpr std::size_t panel_floats = pack_depth * micro_columns;
   // Rows of a as LineBlocks have them, and behind those two or three vectors of PairedBlocks; or
   // three bf16 numbers for each.
   static constexpr std::size_t step_floats =
-      (std::max)(narrow_rows * 3 / 2, micro_columns + 3 * float_lanes);
+      SOMA_HAS_BF16_DOT ? (std::max)(narrow_rows * 3 / 2, micro_columns + 3 * float_lanes)
+                        : round_up_to(narrow_rows, float_lanes);
 };
 
 }  // namespace
