@@ -16230,7 +16230,17 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_BYTE_ROWS_INL_HPP
 #endif
 
-#include <hwy/cache_control.h>
+// ---- soma/kernels/byte_numbers-inl.hpp
+// Numbers of 8-bit types as bf16, a vector of codes at a time, for types of which bf16 holds all
+// numbers exactly.
+
+#if defined(SOMA_KERNELS_BYTE_NUMBERS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_BYTE_NUMBERS_INL_HPP
+#undef SOMA_KERNELS_BYTE_NUMBERS_INL_HPP
+#else
+#define SOMA_KERNELS_BYTE_NUMBERS_INL_HPP
+#endif
+
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -16253,18 +16263,51 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void upper_halves(const float* values, std:
         narrow, codes + i);
 }
 
-// `count` elements of each row, from `column` on.
-struct RowsPart {
-  std::size_t row, rows, column, count;
-};
-
 inline constexpr std::size_t byte_codes = 256;
 inline constexpr Bf16Code bf16_sign = 0x8000;
 
+// Byte shuffles of 128 bits, all that other x86 CPUs have.
+#define SOMA_HAS_BYTE_SHUFFLES (HWY_ARCH_X86 && !SOMA_HAS_BF16_DOT && HWY_TARGET <= HWY_SSSE3)
+
+#if SOMA_HAS_BYTE_SHUFFLES
+// The numbers of an 8-bit floating-point format. Most codes of positive numbers count steps of one
+// size, as do the codes of bf16; the others, subnormal or special, are few and at both ends.
+struct NumberHalves {
+  static constexpr std::size_t ends = 16, signless = byte_codes / 2;
+
+  int shift;       // the number of a code is first + (code << shift),
+  Bf16Code first;  // but for those at the ends, whose halves differ from that by these bits,
+  alignas(16) std::uint8_t lower[2][ends], upper[2][ends];  // [low or high end][code]
+  Bf16Code minus_zero;  // and that of code 128 from a zero with a sign by these
+
+  // Whether a table's numbers are such.
+  bool take(const Bf16Code* table) {
+    const unsigned step = static_cast<unsigned>(table[ends + 1] - table[ends]);
+    if (!std::has_single_bit(step) || step >= byte_codes) return false;
+    shift = std::countr_zero(step);
+    first = static_cast<Bf16Code>(table[ends] - (ends << shift));
+    for (std::size_t code = 0; code < signless; ++code) {
+      const unsigned differs = table[code] ^ static_cast<Bf16Code>(first + (code << shift));
+      const bool high = code >= signless - ends;
+      if (high || code < ends) {
+        lower[high][code % ends] = static_cast<std::uint8_t>(differs);
+        upper[high][code % ends] = static_cast<std::uint8_t>(differs >> 8);
+      } else if (differs != 0) {
+        return false;
+      }
+    }
+    minus_zero = static_cast<Bf16Code>(table[signless] ^ table[0] ^ bf16_sign);
+    for (std::size_t code = 1; code < signless; ++code)
+      if (table[signless + code] != (table[code] ^ bf16_sign)) return false;
+    return true;
+  }
+};
+#else
 // Of the number of each code.
 struct NumberHalves {
   alignas(64) std::uint8_t lower[byte_codes], upper[byte_codes];
 };
+#endif
 
 namespace {  // internal linkage: units with other flags have their own
 
@@ -16310,6 +16353,81 @@ class NumberTable {
   Bytes lower_[parts], upper_[parts];
 };
 #endif
+#if SOMA_HAS_BYTE_SHUFFLES
+// The same by arithmetic, which takes a third of the instructions that eight shuffles for each half
+// would. Codes at the ends get their bits by shuffles, which have nothing for an index of 128 or
+// more.
+class NumberSteps {
+  static constexpr hn::ScalableTag<std::uint8_t> d{};
+  static constexpr hn::Repartition<std::uint16_t, decltype(d)> d16{};
+
+ public:
+  using Bytes = hn::Vec<decltype(d)>;
+  static constexpr std::size_t lanes = hn::MaxLanes(d);
+
+  HWY_INLINE explicit NumberSteps(const NumberHalves& halves)
+      : shift_(8 - halves.shift), first_(hn::Set(d16, halves.first)) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      lower_[i] = hn::LoadDup128(d, halves.lower[i]);
+      upper_[i] = hn::LoadDup128(d, halves.upper[i]);
+    }
+    minus_zero_lower_ = hn::Set(d, static_cast<std::uint8_t>(halves.minus_zero));
+    minus_zero_upper_ = hn::Set(d, static_cast<std::uint8_t>(halves.minus_zero >> 8));
+  }
+  // Of each sixteen codes the numbers of the first eight, and those of the others.
+  HWY_INLINE void look_up(Bytes bytes, Bytes& first, Bytes& second) const {
+    constexpr auto above = static_cast<std::uint8_t>(NumberHalves::signless - NumberHalves::ends);
+    const Bytes sign = hn::Set(d, bf16_sign >> 8);
+    const Bytes code = hn::AndNot(sign, bytes);
+    // The lowest four bits count, up to 127.
+    const Bytes from_low = hn::SaturatedAdd(code, hn::Set(d, above));
+    const Bytes from_high = hn::Sub(code, hn::Set(d, above));
+    const Bytes is_minus_zero = hn::VecFromMask(d, hn::Eq(bytes, sign));
+    const auto differs = [&](const Bytes* ends, Bytes minus_zero) HWY_ATTR {
+      return hn::Xor(hn::Xor(hn::TableLookupBytes(ends[0], from_low),
+                             hn::TableLookupBytes(ends[1], from_high)),
+                     hn::And(is_minus_zero, minus_zero));
+    };
+    const Bytes lower = differs(lower_, minus_zero_lower_);
+    const Bytes upper = hn::Xor(differs(upper_, minus_zero_upper_), hn::And(bytes, sign));
+    const auto number = [&](Bytes codes, Bytes other) HWY_ATTR {
+      const auto steps = hn::ShiftRightSame(hn::BitCast(d16, codes), shift_);
+      return hn::Xor(hn::BitCast(d, hn::Add(steps, first_)), other);
+    };
+    first = number(hn::InterleaveLower(d, hn::Zero(d), code), hn::InterleaveLower(d, lower, upper));
+    second =
+        number(hn::InterleaveUpper(d, hn::Zero(d), code), hn::InterleaveUpper(d, lower, upper));
+  }
+
+ private:
+  int shift_;
+  hn::Vec<decltype(d16)> first_;
+  Bytes lower_[2], upper_[2], minus_zero_lower_, minus_zero_upper_;
+};
+#endif
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// `count` elements of each row, from `column` on.
+struct RowsPart {
+  std::size_t row, rows, column, count;
+};
+
+namespace {  // internal linkage: units with other flags have their own
 
 class ByteRows {
  public:
@@ -16323,10 +16441,11 @@ class ByteRows {
     return are_exact(operand) && operand.column_stride == 1;
   }
   // Whether looking up is quicker than decoding to fp32.
-  static constexpr bool quick = SOMA_HAS_BF16_DOT;
+  static constexpr bool quick = SOMA_HAS_BF16_DOT || SOMA_HAS_BYTE_SHUFFLES;
 
   ByteRows() = default;  // not present()
-  // Of `rows` rows. `by_bytes`: for a CPU that has the instructions of bf16_dot-inl.hpp.
+  // Of `rows` rows. `by_bytes`: for a CPU that has the instructions of bf16_dot-inl.hpp. Where a
+  // target has byte shuffles only, integers are not present(): decoding them to fp32 is as quick.
   ByteRows(const MatrixOperand& operand, std::size_t rows, bool by_bytes)
       : present_(true),
         by_bytes_(by_bytes),
@@ -16342,12 +16461,17 @@ class ByteRows {
   // are fetched meanwhile, line by line: asked for all at once, they are in the way of what is read
   // now (0.93 to 0.96 of the speed of a weight gradient over 4,096 tokens, AMD Zen 5).
   void read(const RowsPart& part, std::size_t ahead, Bf16Code* numbers, std::size_t stride) const {
+#if SOMA_HAS_BYTE_SHUFFLES
+    look_up_rows<NumberSteps>(part, ahead, numbers, stride);
+#else
+#if SOMA_HAS_BF16_DOT
     if (by_bytes_)
-      has_sign_ ? look_up_rows<true>(part, ahead, numbers, stride)
-                : look_up_rows<false>(part, ahead, numbers, stride);
-    else
-      has_sign_ ? look_up<true>(part, ahead, numbers, stride)
-                : look_up<false>(part, ahead, numbers, stride);
+      return has_sign_ ? look_up_rows<NumberTable<true>>(part, ahead, numbers, stride)
+                       : look_up_rows<NumberTable<false>>(part, ahead, numbers, stride);
+#endif
+    has_sign_ ? look_up<true>(part, ahead, numbers, stride)
+              : look_up<false>(part, ahead, numbers, stride);
+#endif
   }
 
   // For those who look up themselves (byte_panels-inl.hpp); only by_bytes.
@@ -16368,6 +16492,9 @@ class ByteRows {
     operand.scale = 1;
     alignas(64) float values[byte_codes];
     upper_halves(RowReader(operand).read(0, 0, byte_codes, values), byte_codes, table_);
+#if SOMA_HAS_BYTE_SHUFFLES
+    present_ = halves_.take(table_);
+#else
     // To the end, as vectors do it: a table is made for each call of a product.
     unsigned differences = 0;
     for (std::size_t code = 0; code < byte_codes / 2; ++code)
@@ -16379,26 +16506,29 @@ class ByteRows {
       halves_.lower[code] = static_cast<std::uint8_t>(table_[code]);
       halves_.upper[code] = static_cast<std::uint8_t>(table_[code] >> 8);
     }
+#endif
   }
 
-  template <bool kSign>
-  HWY_NOINLINE void look_up_rows([[maybe_unused]] const RowsPart& part,
-                                 [[maybe_unused]] std::size_t ahead,
-                                 [[maybe_unused]] Bf16Code* numbers,
-                                 [[maybe_unused]] std::size_t stride) const {
-#if SOMA_HAS_BF16_DOT
+#if SOMA_HAS_BF16_DOT || SOMA_HAS_BYTE_SHUFFLES
+  template <class Table>
+  HWY_NOINLINE void look_up_rows(const RowsPart& part, std::size_t ahead, Bf16Code* numbers,
+                                 std::size_t stride) const {
     const hn::ScalableTag<std::uint8_t> d;
     const hn::Repartition<std::uint16_t, decltype(d)> d16;
     const hn::Repartition<std::uint64_t, decltype(d)> d64;
     using Bytes = hn::Vec<decltype(d)>;
-    constexpr std::size_t lanes = NumberTable<kSign>::lanes;
-    const NumberTable<kSign> table(halves_);
+    constexpr std::size_t lanes = Table::lanes;
+    const Table table(halves_);
     // Of each eight bytes those whose numbers come out side by side.
-    alignas(64) static constexpr std::uint64_t sides[] = {0, 4, 1, 5, 2, 6, 3, 7};
+    alignas(64) std::uint64_t sides[lanes / 8];
+    for (std::size_t i = 0; i < lanes / 8; ++i) sides[i] = i / 2 + i % 2 * lanes / 16;
     const auto order = hn::SetTableIndices(d64, sides);
-    const auto look_up = [&](Bytes from, Bytes& first, Bytes& second) HWY_ATTR {
-      table.look_up(hn::BitCast(d, hn::TableLookupLanes(hn::BitCast(d64, from), order)), first,
-                    second);
+    const auto look_up = [&](const std::uint8_t* from, Bf16Code* to) HWY_ATTR {
+      Bytes first, second;
+      const auto sorted = hn::TableLookupLanes(hn::BitCast(d64, hn::LoadU(d, from)), order);
+      table.look_up(hn::BitCast(d, sorted), first, second);
+      hn::StoreU(hn::BitCast(d16, first), d16, to);
+      hn::StoreU(hn::BitCast(d16, second), d16, to + lanes / 2);
     };
     const std::size_t whole = part.count / lanes * lanes, rest = part.count - whole;
     for (std::size_t row = 0; row < part.rows; ++row, numbers += stride) {
@@ -16406,22 +16536,23 @@ class ByteRows {
       const std::uint8_t* const fetched =
           at((std::min)(part.row + row + ahead, last_), part.column);
       hwy::Prefetch(fetched + part.count - 1);
-      Bytes first, second;
       for (std::size_t i = 0; i < whole; i += lanes) {
         hwy::Prefetch(fetched + i);
-        look_up(hn::LoadU(d, from + i), first, second);
-        hn::StoreU(hn::BitCast(d16, first), d16, numbers + i);
-        hn::StoreU(hn::BitCast(d16, second), d16, numbers + i + lanes / 2);
+        look_up(from + i, numbers + i);
       }
       if (rest == 0) continue;
-      look_up(hn::MaskedLoad(hn::FirstN(d, rest), d, from + whole), first, second);
-      const std::size_t left = (std::min)(rest, lanes / 2);
-      hn::BlendedStore(hn::BitCast(d16, first), hn::FirstN(d16, left), d16, numbers + whole);
-      hn::BlendedStore(hn::BitCast(d16, second), hn::FirstN(d16, rest - left), d16,
-                       numbers + whole + lanes / 2);
+      if (whole != 0) {  // some once more, which is quicker than less than a vector
+        look_up(from + part.count - lanes, numbers + part.count - lanes);
+        continue;
+      }
+      alignas(64) std::uint8_t codes[lanes] = {};
+      alignas(64) Bf16Code all[lanes];
+      std::memcpy(codes, from, rest);
+      look_up(codes, all);
+      std::memcpy(numbers, all, rest * sizeof *numbers);
     }
-#endif
   }
+#endif
 
   // `kSign`: the upper half of the table is the lower one with a sign, which makes two of the four
   // look-ups: 58 codes a nanosecond instead of 35 (AMD Zen 5).

@@ -9,6 +9,7 @@
 #endif
 
 #include <soma/base/config.hpp>
+#include <soma/kernels/byte_numbers-inl.hpp>
 #include <soma/kernels/operand.hpp>
 #include <soma/kernels/rows-inl.hpp>
 #include <soma/simd/bf16_dot-inl.hpp>
@@ -20,84 +21,19 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The upper half of an fp32 number.
-using Bf16Code = std::uint16_t;
-
-// The upper halves of numbers that bf16 holds exactly. Writes whole vectors.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void upper_halves(const float* values, std::size_t count,
-                                                       Bf16Code* codes) {
-  const Floats d;
-  const hn::RebindToUnsigned<Floats> du;
-  const hn::Rebind<Bf16Code, Floats> narrow;
-  for (std::size_t i = 0; i < count; i += float_lanes)
-    hn::StoreU(
-        hn::TruncateTo(narrow, hn::ShiftRight<16>(hn::BitCast(du, hn::LoadU(d, values + i)))),
-        narrow, codes + i);
-}
-
 // `count` elements of each row, from `column` on.
 struct RowsPart {
   std::size_t row, rows, column, count;
 };
 
-inline constexpr std::size_t byte_codes = 256;
-inline constexpr Bf16Code bf16_sign = 0x8000;
-
-// Of the number of each code.
-struct NumberHalves {
-  alignas(64) std::uint8_t lower[byte_codes], upper[byte_codes];
-};
-
 namespace {  // internal linkage: units with other flags have their own
-
-#if SOMA_HAS_BF16_DOT
-// Looks up 64 numbers at a time, their lower and upper halves by themselves: half as many
-// instructions as by whole numbers (ByteRows), the most of which are shuffles. `kSign`: numbers of
-// the upper 128 codes are those of the lower ones with a sign.
-template <bool kSign>
-class NumberTable {
-  static constexpr hn::ScalableTag<std::uint8_t> d{};
-
- public:
-  using Bytes = hn::Vec<decltype(d)>;
-  static constexpr std::size_t lanes = 64;
-
-  HWY_INLINE explicit NumberTable(const NumberHalves& halves) {
-    for (std::size_t i = 0; i < parts; ++i) {
-      lower_[i] = hn::Load(d, halves.lower + i * lanes);
-      upper_[i] = hn::Load(d, halves.upper + i * lanes);
-    }
-  }
-  // Of each sixteen codes the numbers of the first eight, and those of the others.
-  HWY_INLINE void look_up(Bytes bytes, Bytes& first, Bytes& second) const {
-    const Bytes lower = of_half(lower_, bytes);
-    Bytes upper = of_half(upper_, bytes);
-    if constexpr (kSign) upper = hn::Or(upper, hn::And(bytes, hn::Set(d, bf16_sign >> 8)));
-    first = hn::InterleaveLower(d, lower, upper), second = hn::InterleaveUpper(d, lower, upper);
-  }
-
- private:
-  static constexpr std::size_t parts = (kSign ? byte_codes / 2 : byte_codes) / lanes;
-
-  static HWY_INLINE Bytes of_half(const Bytes (&table)[parts], Bytes bytes) {
-    const Bytes low = look_up_bytes(bytes, table[0], table[1]);
-    if constexpr (kSign) {
-      return low;
-    } else {
-      const auto high = hn::TestBit(bytes, hn::Set(d, byte_codes / 2));
-      return hn::IfThenElse(high, look_up_bytes(bytes, table[2], table[3]), low);
-    }
-  }
-
-  Bytes lower_[parts], upper_[parts];
-};
-#endif
 
 class ByteRows {
  public:
@@ -111,10 +47,11 @@ class ByteRows {
     return are_exact(operand) && operand.column_stride == 1;
   }
   // Whether looking up is quicker than decoding to fp32.
-  static constexpr bool quick = SOMA_HAS_BF16_DOT;
+  static constexpr bool quick = SOMA_HAS_BF16_DOT || SOMA_HAS_BYTE_SHUFFLES;
 
   ByteRows() = default;  // not present()
-  // Of `rows` rows. `by_bytes`: for a CPU that has the instructions of bf16_dot-inl.hpp.
+  // Of `rows` rows. `by_bytes`: for a CPU that has the instructions of bf16_dot-inl.hpp. Where a
+  // target has byte shuffles only, integers are not present(): decoding them to fp32 is as quick.
   ByteRows(const MatrixOperand& operand, std::size_t rows, bool by_bytes)
       : present_(true),
         by_bytes_(by_bytes),
@@ -130,12 +67,17 @@ class ByteRows {
   // are fetched meanwhile, line by line: asked for all at once, they are in the way of what is read
   // now (0.93 to 0.96 of the speed of a weight gradient over 4,096 tokens, AMD Zen 5).
   void read(const RowsPart& part, std::size_t ahead, Bf16Code* numbers, std::size_t stride) const {
+#if SOMA_HAS_BYTE_SHUFFLES
+    look_up_rows<NumberSteps>(part, ahead, numbers, stride);
+#else
+#if SOMA_HAS_BF16_DOT
     if (by_bytes_)
-      has_sign_ ? look_up_rows<true>(part, ahead, numbers, stride)
-                : look_up_rows<false>(part, ahead, numbers, stride);
-    else
-      has_sign_ ? look_up<true>(part, ahead, numbers, stride)
-                : look_up<false>(part, ahead, numbers, stride);
+      return has_sign_ ? look_up_rows<NumberTable<true>>(part, ahead, numbers, stride)
+                       : look_up_rows<NumberTable<false>>(part, ahead, numbers, stride);
+#endif
+    has_sign_ ? look_up<true>(part, ahead, numbers, stride)
+              : look_up<false>(part, ahead, numbers, stride);
+#endif
   }
 
   // For those who look up themselves (byte_panels-inl.hpp); only by_bytes.
@@ -156,6 +98,9 @@ class ByteRows {
     operand.scale = 1;
     alignas(64) float values[byte_codes];
     upper_halves(RowReader(operand).read(0, 0, byte_codes, values), byte_codes, table_);
+#if SOMA_HAS_BYTE_SHUFFLES
+    present_ = halves_.take(table_);
+#else
     // To the end, as vectors do it: a table is made for each call of a product.
     unsigned differences = 0;
     for (std::size_t code = 0; code < byte_codes / 2; ++code)
@@ -167,26 +112,29 @@ class ByteRows {
       halves_.lower[code] = static_cast<std::uint8_t>(table_[code]);
       halves_.upper[code] = static_cast<std::uint8_t>(table_[code] >> 8);
     }
+#endif
   }
 
-  template <bool kSign>
-  HWY_NOINLINE void look_up_rows([[maybe_unused]] const RowsPart& part,
-                                 [[maybe_unused]] std::size_t ahead,
-                                 [[maybe_unused]] Bf16Code* numbers,
-                                 [[maybe_unused]] std::size_t stride) const {
-#if SOMA_HAS_BF16_DOT
+#if SOMA_HAS_BF16_DOT || SOMA_HAS_BYTE_SHUFFLES
+  template <class Table>
+  HWY_NOINLINE void look_up_rows(const RowsPart& part, std::size_t ahead, Bf16Code* numbers,
+                                 std::size_t stride) const {
     const hn::ScalableTag<std::uint8_t> d;
     const hn::Repartition<std::uint16_t, decltype(d)> d16;
     const hn::Repartition<std::uint64_t, decltype(d)> d64;
     using Bytes = hn::Vec<decltype(d)>;
-    constexpr std::size_t lanes = NumberTable<kSign>::lanes;
-    const NumberTable<kSign> table(halves_);
+    constexpr std::size_t lanes = Table::lanes;
+    const Table table(halves_);
     // Of each eight bytes those whose numbers come out side by side.
-    alignas(64) static constexpr std::uint64_t sides[] = {0, 4, 1, 5, 2, 6, 3, 7};
+    alignas(64) std::uint64_t sides[lanes / 8];
+    for (std::size_t i = 0; i < lanes / 8; ++i) sides[i] = i / 2 + i % 2 * lanes / 16;
     const auto order = hn::SetTableIndices(d64, sides);
-    const auto look_up = [&](Bytes from, Bytes& first, Bytes& second) HWY_ATTR {
-      table.look_up(hn::BitCast(d, hn::TableLookupLanes(hn::BitCast(d64, from), order)), first,
-                    second);
+    const auto look_up = [&](const std::uint8_t* from, Bf16Code* to) HWY_ATTR {
+      Bytes first, second;
+      const auto sorted = hn::TableLookupLanes(hn::BitCast(d64, hn::LoadU(d, from)), order);
+      table.look_up(hn::BitCast(d, sorted), first, second);
+      hn::StoreU(hn::BitCast(d16, first), d16, to);
+      hn::StoreU(hn::BitCast(d16, second), d16, to + lanes / 2);
     };
     const std::size_t whole = part.count / lanes * lanes, rest = part.count - whole;
     for (std::size_t row = 0; row < part.rows; ++row, numbers += stride) {
@@ -194,22 +142,23 @@ class ByteRows {
       const std::uint8_t* const fetched =
           at((std::min)(part.row + row + ahead, last_), part.column);
       hwy::Prefetch(fetched + part.count - 1);
-      Bytes first, second;
       for (std::size_t i = 0; i < whole; i += lanes) {
         hwy::Prefetch(fetched + i);
-        look_up(hn::LoadU(d, from + i), first, second);
-        hn::StoreU(hn::BitCast(d16, first), d16, numbers + i);
-        hn::StoreU(hn::BitCast(d16, second), d16, numbers + i + lanes / 2);
+        look_up(from + i, numbers + i);
       }
       if (rest == 0) continue;
-      look_up(hn::MaskedLoad(hn::FirstN(d, rest), d, from + whole), first, second);
-      const std::size_t left = (std::min)(rest, lanes / 2);
-      hn::BlendedStore(hn::BitCast(d16, first), hn::FirstN(d16, left), d16, numbers + whole);
-      hn::BlendedStore(hn::BitCast(d16, second), hn::FirstN(d16, rest - left), d16,
-                       numbers + whole + lanes / 2);
+      if (whole != 0) {  // some once more, which is quicker than less than a vector
+        look_up(from + part.count - lanes, numbers + part.count - lanes);
+        continue;
+      }
+      alignas(64) std::uint8_t codes[lanes] = {};
+      alignas(64) Bf16Code all[lanes];
+      std::memcpy(codes, from, rest);
+      look_up(codes, all);
+      std::memcpy(numbers, all, rest * sizeof *numbers);
     }
-#endif
   }
+#endif
 
   // `kSign`: the upper half of the table is the lower one with a sign, which makes two of the four
   // look-ups: 58 codes a nanosecond instead of 35 (AMD Zen 5).
