@@ -16270,8 +16270,9 @@ inline constexpr Bf16Code bf16_sign = 0x8000;
 #define SOMA_HAS_BYTE_SHUFFLES (HWY_ARCH_X86 && !SOMA_HAS_BF16_DOT && HWY_TARGET <= HWY_SSSE3)
 
 #if SOMA_HAS_BYTE_SHUFFLES
-// The numbers of an 8-bit floating-point format. Most codes of positive numbers count steps of one
-// size, as do the codes of bf16; the others, subnormal or special, are few and at both ends.
+// The numbers of an 8-bit floating-point format. From one positive code to the next the bf16 code
+// grows by one step, but where numbers are subnormal or special: few codes, at both ends. With a
+// sign there is the same number of the other sign, or NaN for the zero.
 struct NumberHalves {
   static constexpr std::size_t ends = 16, signless = byte_codes / 2;
 
@@ -16353,6 +16354,7 @@ class NumberTable {
   Bytes lower_[parts], upper_[parts];
 };
 #endif
+
 #if SOMA_HAS_BYTE_SHUFFLES
 // The same by arithmetic, which takes a third of the instructions that eight shuffles for each half
 // would. Codes at the ends get their bits by shuffles, which have nothing for an index of 128 or
@@ -16379,7 +16381,7 @@ class NumberSteps {
     constexpr auto above = static_cast<std::uint8_t>(NumberHalves::signless - NumberHalves::ends);
     const Bytes sign = hn::Set(d, bf16_sign >> 8);
     const Bytes code = hn::AndNot(sign, bytes);
-    // The lowest four bits count, up to 127.
+    // Of an index below 128 the lowest four bits count: 112 and more are the low end's.
     const Bytes from_low = hn::SaturatedAdd(code, hn::Set(d, above));
     const Bytes from_high = hn::Sub(code, hn::Set(d, above));
     const Bytes is_minus_zero = hn::VecFromMask(d, hn::Eq(bytes, sign));
@@ -20275,7 +20277,7 @@ class LineBlocks {
   static constexpr std::size_t rows = kVectors * float_lanes;
   static constexpr std::size_t columns = micro_rows * micro_vectors / kVectors;  // of a block
   static constexpr std::size_t step_floats = rows;                               // of packed a
-  // 24 KiB of a stay in the first-level cache while columns of b pass by.
+  // At most 24 KiB of a, which stay in the first-level cache while columns of b pass by.
   static constexpr std::size_t most_steps = pack_depth;
 
   LineBlocks(const ColumnLines& b, const NarrowWorkspace& workspace)

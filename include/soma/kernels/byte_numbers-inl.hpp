@@ -45,8 +45,9 @@ inline constexpr Bf16Code bf16_sign = 0x8000;
 #define SOMA_HAS_BYTE_SHUFFLES (HWY_ARCH_X86 && !SOMA_HAS_BF16_DOT && HWY_TARGET <= HWY_SSSE3)
 
 #if SOMA_HAS_BYTE_SHUFFLES
-// The numbers of an 8-bit floating-point format. Most codes of positive numbers count steps of one
-// size, as do the codes of bf16; the others, subnormal or special, are few and at both ends.
+// The numbers of an 8-bit floating-point format. From one positive code to the next the bf16 code
+// grows by one step, but where numbers are subnormal or special: few codes, at both ends. With a
+// sign there is the same number of the other sign, or NaN for the zero.
 struct NumberHalves {
   static constexpr std::size_t ends = 16, signless = byte_codes / 2;
 
@@ -128,6 +129,7 @@ class NumberTable {
   Bytes lower_[parts], upper_[parts];
 };
 #endif
+
 #if SOMA_HAS_BYTE_SHUFFLES
 // The same by arithmetic, which takes a third of the instructions that eight shuffles for each half
 // would. Codes at the ends get their bits by shuffles, which have nothing for an index of 128 or
@@ -154,7 +156,7 @@ class NumberSteps {
     constexpr auto above = static_cast<std::uint8_t>(NumberHalves::signless - NumberHalves::ends);
     const Bytes sign = hn::Set(d, bf16_sign >> 8);
     const Bytes code = hn::AndNot(sign, bytes);
-    // The lowest four bits count, up to 127.
+    // Of an index below 128 the lowest four bits count: 112 and more are the low end's.
     const Bytes from_low = hn::SaturatedAdd(code, hn::Set(d, above));
     const Bytes from_high = hn::Sub(code, hn::Set(d, above));
     const Bytes is_minus_zero = hn::VecFromMask(d, hn::Eq(bytes, sign));

@@ -69,7 +69,7 @@ class LineBlocks {
   static constexpr std::size_t rows = kVectors * float_lanes;
   static constexpr std::size_t columns = micro_rows * micro_vectors / kVectors;  // of a block
   static constexpr std::size_t step_floats = rows;                               // of packed a
-  // 24 KiB of a stay in the first-level cache while columns of b pass by.
+  // At most 24 KiB of a, which stay in the first-level cache while columns of b pass by.
   static constexpr std::size_t most_steps = pack_depth;
 
   LineBlocks(const ColumnLines& b, const NarrowWorkspace& workspace)
