@@ -212,7 +212,8 @@ class ByteRows {
 #endif
   }
 
-  bool present_ = false, by_bytes_ = false, has_sign_ = false;
+  bool present_ = false, has_sign_ = false;
+  [[maybe_unused]] bool by_bytes_ = false;  // where a target knows both ways
   const std::uint8_t* first_ = nullptr;
   std::size_t stride_ = 0, last_ = 0;
   alignas(64) Bf16Code table_[byte_codes];
