@@ -46,12 +46,14 @@ class ByteRows {
   static bool take(const MatrixOperand& operand) {
     return are_exact(operand) && operand.column_stride == 1;
   }
-  // Whether looking up is quicker than decoding to fp32.
-  static constexpr bool quick = SOMA_HAS_BF16_DOT || SOMA_HAS_BYTE_SHUFFLES;
+  // Whether looking up is quicker than decoding to fp32: with byte shuffles alone not for integers.
+  static constexpr bool quick(DType type) {
+    return SOMA_HAS_BF16_DOT || (SOMA_HAS_BYTE_SHUFFLES && is_floating(type));
+  }
 
   ByteRows() = default;  // not present()
-  // Of `rows` rows. `by_bytes`: for a CPU that has the instructions of bf16_dot-inl.hpp. Where a
-  // target has byte shuffles only, integers are not present(): decoding them to fp32 is as quick.
+  // Of `rows` rows. `by_bytes`: for a CPU that has the instructions of bf16_dot-inl.hpp. With
+  // byte shuffles alone not present(), where numbers are not as NumberHalves has them.
   ByteRows(const MatrixOperand& operand, std::size_t rows, bool by_bytes)
       : present_(true),
         by_bytes_(by_bytes),

@@ -186,7 +186,7 @@ class PackSource {
         reader_(operand_),
         plain_bf16_(operand.dtype == DType::bf16 && operand_.column_stride == 1 &&
                     operand.scale == 1) {
-    if (ByteRows::quick && operand.scale == 1 && ByteRows::take(operand_))
+    if (ByteRows::quick(operand.dtype) && operand.scale == 1 && ByteRows::take(operand_))
       bytes_ = ByteRows(operand_, along_depth_ ? lines : depth, false);
   }
 
