@@ -5294,93 +5294,6 @@ class OperandLoader {
 };
 
 }  // namespace soma::programs
-// ---- soma/ops/programs/views.hpp
-// Operators that only move elements: transfers and nothing else.
-
-namespace soma::programs {
-
-// A contiguous tensor as rows of `columns` elements, by their bytes: of a type that every machine
-// has and that no transfer converts.
-inline HbmView plain_rows(Context& context, const Tensor& tensor, std::size_t rows,
-                          std::size_t columns, bool writable) {
-  const std::size_t bytes = size_of(tensor.dtype());
-  const bool words = bytes % 4 == 0;
-  // The view holds no reference; the caller's tensor does.
-  const Tensor plain = Tensor::adopt_bytes(
-      context, writable ? tensor.mutable_raw() : const_cast<std::byte*>(tensor.raw()),
-      Shape{rows, columns * (words ? bytes / 4 : bytes)}, words ? DType::int32 : DType::uint8, {},
-      writable);
-  return writable ? hbm_target(plain) : hbm(plain);
-}
-
-// Copies rows between views of device memory of the same sizes.
-inline void copy_rows(Core& core, const HbmView& from, const HbmView& to) {
-  const Core::Scope scope(core);
-  const std::size_t rows = from.rows(), columns = from.row_elements();
-  // Long rows lie across the partitions, short ones one to a partition.
-  const std::size_t wide = 4 * piece;
-  if (columns >= wide) {
-    const ElementTiles elements(columns);
-    Pair tiles = elements.pair(core, from.dtype());
-    for (std::size_t row = 0; row < rows; ++row)
-      elements.for_each([&](std::size_t first, std::size_t part, std::size_t width) {
-        const Tile tile = tiles.next(part, width);
-        core.dma.load(tile, element_block(from.rows(row, row + 1), first, part, width));
-        core.dma.queue(store_queue)
-            .store(element_block(to.rows(row, row + 1), first, part, width), tile);
-      });
-    return;
-  }
-  if (columns == 0 || rows == 0) return;
-  Pair tiles(core, from.dtype(), (std::min)(rows, lanes), columns);
-  for_pieces(rows, lanes, [&](std::size_t row, std::size_t count) {
-    const Tile tile = tiles.next(count, columns);
-    core.dma.load(tile, from.rows(row, row + count));
-    core.dma.queue(store_queue).store(to.rows(row, row + count), tile);
-  });
-}
-
-// The inputs side by side: a row is what lies between two places where inputs meet.
-inline void concatenate(Core& core, const OperatorCall& call) {
-  const auto dimension = call.attributes.as<std::size_t>();
-  const Tensor& y = call.outputs[0];
-  std::size_t rows = 1;
-  for (std::size_t i = 0; i < dimension; ++i) rows *= y.size(i);
-  const HbmView to = plain_rows(call.context, y, rows, y.elements() / rows, true);
-  std::size_t begin = 0;
-  for (const Tensor& input : call.inputs) {
-    if (input.elements() == 0) continue;
-    const Tensor x = contiguous(call.context, input);
-    const HbmView from = plain_rows(call.context, x, rows, x.elements() / rows, false);
-    copy_rows(core, from, to.columns(begin, begin + from.row_elements()));
-    begin += from.row_elements();
-  }
-}
-
-// to = the rows of x with these numbers.
-inline void gather_rows(Core& core, const HbmView& x, const Tensor& numbers, const HbmView& to) {
-  const std::size_t count = numbers.elements(), width = x.row_elements();
-  Pair indices(core, DType::int32, (std::min)(count, lanes), 1);
-  Pair tiles(core, x.dtype(), (std::min)(count, lanes), (std::min)(width, piece));
-  for_pieces(count, lanes, [&](std::size_t row, std::size_t rows) {
-    const Tile index = indices.next(rows, 1);
-    core.dma.load(index, hbm(numbers).columns(row, row + 1).with_rows(rows, 1));
-    for_pieces(width, piece, [&](std::size_t column, std::size_t columns) {
-      const Tile tile = tiles.next(rows, columns);
-      core.dma.gather(tile, x.columns(column, column + columns), index);
-      core.dma.queue(store_queue)
-          .store(to.rows(row, row + rows).columns(column, column + columns), tile);
-    });
-  });
-}
-
-inline void sequence_first(Core& core, const OperatorCall& call) {
-  const Rows x(call.context, call.inputs[0]);
-  const Tensor first = soma::detail::first_rows(call.context, call.sequences);
-  gather_rows(core, x.view(), first, Rows::target(call.outputs[0]));
-}
-
-}  // namespace soma::programs
 
 namespace soma::programs {
 
@@ -5409,11 +5322,11 @@ struct Head {
   }
 };
 
-// Calls begin(pack) and then run(head) for each of its heads.
+// Calls begin(pack) and then run(head) for each of its heads, `width` columns each.
 template <class Begin, class Run>
-void for_each_head(const OperatorCall& call, const Begin& begin, const Run& run) {
+void for_each_head(const OperatorCall& call, std::size_t width, const Begin& begin,
+                   const Run& run) {
   const auto& setting = call.attributes.as<AttentionSetting>();
-  const std::size_t width = call.inputs[0].size(1) / 3 / setting.heads;
   const bool drops = soma::detail::dropout_threshold(setting.dropout) != 0;
   const Sequences& sequences = call.sequences;
   for (std::size_t i = 0; i < sequences.count();) {
@@ -5444,28 +5357,6 @@ void for_each_head(const OperatorCall& call, const Begin& begin, const Run& run)
     }
   }
 }
-
-// The matrix whose rows are the queries: qkv, its first columns, or a copy of its first rows.
-class Queries {
- public:
-  Queries(Core& core, const OperatorCall& call, const Rows& qkv) : view_(qkv.view()) {
-    if (!call.attributes.as<AttentionSetting>().first_rows) return;
-    const std::size_t channels = qkv.columns() / 3;
-    numbers_ = soma::detail::first_rows(call.context, call.sequences);
-    first_ = Tensor::empty(call.context, Shape{call.sequences.count(), channels}, qkv.dtype());
-    gather_rows(core, qkv.view().columns(0, channels), numbers_, hbm_target(first_));
-    view_ = hbm(first_);
-  }
-  const HbmView& view() const { return view_; }
-  // Which rows of qkv first rows are, one to a partition.
-  HbmView numbers(std::size_t row, std::size_t rows) const {
-    return hbm(numbers_).columns(row, row + 1).with_rows(rows, 1);
-  }
-
- private:
-  Tensor numbers_, first_;
-  HbmView view_;
-};
 
 // What is added to the scores of a pack: 0, or so little between rows of different sequences that
 // exp() makes 0 of it.
@@ -5644,25 +5535,25 @@ class AttentionForward {
       : core_(core),
         setting_(call.attributes.as<AttentionSetting>()),
         threshold_(soma::detail::dropout_threshold(setting_.dropout)),
-        qkv_(call.context, call.inputs[0]),
-        query_rows_(core, call, qkv_),
-        channels_(qkv_.columns() / 3),
-        width_(channels_ / setting_.heads),
+        inputs_(soma::detail::attention_inputs(call.inputs)),
+        all_(call.context, inputs_.all),
+        query_rows_(call.context, inputs_.q),
+        width_(inputs_.channels / setting_.heads),
         longest_(longest_pack(call.sequences)),
         most_queries_((std::min)(longest_, lanes)),
         most_keys_((std::min)(longest_, chunk_keys)),
         // Probabilities meet the values in a type that has their digits.
-        weights_(is_wide(qkv_.dtype()) || qkv_.dtype() == DType::fp16
-                     ? operand_type(qkv_.dtype(), qkv_.dtype())
+        weights_(is_wide(all_.dtype()) || all_.dtype() == DType::fp16
+                     ? operand_type(all_.dtype(), all_.dtype())
                      : DType::bf16),
         out_(Rows::target(call.outputs[0])),
         log_sums_(hbm_target(call.outputs[1]).swap(0, 1)),
-        loader_(core, {.view = qkv_.view(), .inner_rows = false, .tile_type = qkv_.dtype()},
+        loader_(core, {.view = all_.view(), .inner_rows = false, .tile_type = all_.dtype()},
                 (std::min)(longest_, bank_columns)),
-        queries_(core, loader_, query_rows_.view(), qkv_.dtype(), most_queries_, width_, 2),
-        keys_(core, loader_, qkv_.view(), qkv_.dtype(), (std::min)(longest_, bank_columns), width_,
+        queries_(core, loader_, query_rows_.view(), all_.dtype(), most_queries_, width_, 2),
+        keys_(core, loader_, all_.view(), all_.dtype(), (std::min)(longest_, bank_columns), width_,
               (std::max)((most_keys_ + bank_columns - 1) / bank_columns, std::size_t{2})),
-        values_(core, qkv_.view(), qkv_.dtype(), most_queries_, width_,
+        values_(core, all_.view(), all_.dtype(), most_queries_, width_,
                 (std::max)(blocks_of(most_keys_), std::size_t{2})),
         turner_(core, weights_, 1),
         scores_(core.psum.tile(most_queries_, most_keys_)),
@@ -5676,6 +5567,7 @@ class AttentionForward {
         columns_(core, DType::fp32, most_queries_, 8),
         mask_(core, call) {}
 
+  std::size_t width() const { return width_; }
   void begin(const Pack& pack) { mask_.begin(pack); }
 
   void run(const Head& head) {
@@ -5725,7 +5617,7 @@ class AttentionForward {
         core_.tensor.matmul(sums,
                             turned.rows(0, count).columns(block * queries, (block + 1) * queries),
                             values_.get(head.pack.row + key + at, count,
-                                        2 * channels_ + head.column + first, columns),
+                                        inputs_.first_value + head.column + first, columns),
                             key + at == 0 ? Accumulate::no : Accumulate::yes);
       });
     });
@@ -5752,7 +5644,8 @@ class AttentionForward {
     for_pieces(keys, bank_columns, [&](std::size_t at, std::size_t count) {
       multiply_scores(core_, scores.columns(at, at + count),
                       {queries_, head.pack.query_row + query, queries, head.column},
-                      {keys_, head.pack.row + key + at, count, channels_ + head.column}, width_);
+                      {keys_, head.pack.row + key + at, count, inputs_.first_key + head.column},
+                      width_);
     });
     return mask_.apply(scores);
   }
@@ -5763,9 +5656,9 @@ class AttentionForward {
   Core& core_;
   const AttentionSetting& setting_;
   std::uint32_t threshold_;
-  Rows qkv_;
-  Queries query_rows_;
-  std::size_t channels_, width_, longest_, most_queries_, most_keys_;
+  soma::detail::AttentionInputs inputs_;
+  Rows all_, query_rows_;
+  std::size_t width_, longest_, most_queries_, most_keys_;
   DType weights_;
   HbmView out_, log_sums_;
   OperandLoader loader_;
@@ -5784,7 +5677,7 @@ inline void attention(Core& core, const OperatorCall& call) {
   if (call.sequences.longest() == 0 || call.outputs[0].elements() == 0) return;
   detail::AttentionForward forward(core, call);
   for_each_head(
-      call, [&](const Pack& pack) { forward.begin(pack); },
+      call, forward.width(), [&](const Pack& pack) { forward.begin(pack); },
       [&](const Head& head) { forward.run(head); });
 }
 
@@ -5810,32 +5703,34 @@ class AttentionBackward {
       : core_(core),
         setting_(call.attributes.as<AttentionSetting>()),
         threshold_(soma::detail::dropout_threshold(setting_.dropout)),
-        qkv_(call.context, call.inputs[0]),
+        inputs_(soma::detail::attention_backward_inputs(call.inputs)),
+        all_(call.context, inputs_.all),
+        query_rows_(call.context, inputs_.q),
         out_(call.context, call.inputs[1]),
         dout_(call.context, call.inputs[3]),
-        query_rows_(core, call, qkv_),
-        channels_(qkv_.columns() / 3),
-        width_(channels_ / setting_.heads),
+        width_(inputs_.channels / setting_.heads),
         columns_((std::min)(width_, bank_columns)),
         strip_(lanes * (std::min)(bank_columns / columns_, bank_columns / lanes)),
         longest_(longest_pack(call.sequences)),
         queries_most_((std::min)(longest_, lanes)),
         keys_most_((std::min)(longest_, strip_)),
-        qkv_type_(tile_type(qkv_.dtype(), dout_.dtype())),
-        dout_type_(tile_type(dout_.dtype(), qkv_.dtype())),
-        weights_type_(qkv_type_ == DType::fp32 ? DType::fp32 : DType::bf16),
+        input_type_(tile_type(all_.dtype(), dout_.dtype())),
+        dout_type_(tile_type(dout_.dtype(), all_.dtype())),
+        weights_type_(input_type_ == DType::fp32 ? DType::fp32 : DType::bf16),
         log_sums_(hbm(call.inputs[2]).swap(0, 1)),
         target_(Rows::target(call.outputs[0])),
-        load_qkv_(core, {.view = qkv_.view(), .inner_rows = false, .tile_type = qkv_type_},
-                  keys_most_, 1),
+        query_target_(inputs_.apart ? Rows::target(call.outputs[1]) : target_),
+        load_inputs_(core, {.view = all_.view(), .inner_rows = false, .tile_type = input_type_},
+                     keys_most_, 1),
         load_dout_(core, {.view = dout_.view(), .inner_rows = false, .tile_type = dout_type_},
                    queries_most_, 1),
-        turned_queries_(core, load_qkv_, query_rows_.view(), qkv_type_, queries_most_, width_, 2),
-        turned_keys_(core, load_qkv_, qkv_.view(), qkv_type_, keys_most_, width_, 2),
-        turned_values_(core, load_qkv_, qkv_.view(), qkv_type_, keys_most_, width_, 2),
+        turned_queries_(core, load_inputs_, query_rows_.view(), input_type_, queries_most_, width_,
+                        2),
+        turned_keys_(core, load_inputs_, all_.view(), input_type_, keys_most_, width_, 2),
+        turned_values_(core, load_inputs_, all_.view(), input_type_, keys_most_, width_, 2),
         turned_douts_(core, load_dout_, dout_.view(), dout_type_, queries_most_, width_, 2),
-        queries_(core, query_rows_.view(), qkv_type_, queries_most_, width_, 2),
-        keys_(core, qkv_.view(), qkv_type_, queries_most_, width_,
+        queries_(core, query_rows_.view(), input_type_, queries_most_, width_, 2),
+        keys_(core, all_.view(), input_type_, queries_most_, width_,
               (std::max)(blocks_of(keys_most_), std::size_t{2})),
         douts_(core, dout_.view(), dout_type_, queries_most_, width_, 2),
         outs_(core, out_.view(), out_.dtype(), queries_most_, width_, 2),
@@ -5856,13 +5751,9 @@ class AttentionBackward {
         turned_(
             core.sbuf.tile(weights_type_, queries_most_, blocks_of(keys_most_) * queries_most_)),
         results_(core, call.outputs[0].dtype(), queries_most_, columns_),
-        mask_(core, call) {
-    if (!setting_.first_rows) return;
-    numbers_ = core.sbuf.tile(DType::int32, queries_most_, 1);
-    zeros_ = core.sbuf.tile(call.outputs[0].dtype(), queries_most_, columns_);
-    core.vector.memset(zeros_, 0);
-  }
+        mask_(core, call) {}
 
+  std::size_t width() const { return width_; }
   void begin(const Pack& pack) { mask_.begin(pack); }
   void run(const Head& head) {
     const std::size_t length = head.pack.length;
@@ -5891,8 +5782,10 @@ class AttentionBackward {
         });
         for_pieces(keys, lanes, [&](std::size_t at, std::size_t count) {
           const std::size_t row = head.pack.row + key + at;
-          write(key_block(dk_, at, count, columns), row, channels_ + column, scale);
-          write(key_block(dv_, at, count, columns), row, 2 * channels_ + column, keep);
+          write(key_block(dk_, at, count, columns), target_, row, inputs_.first_key + column,
+                scale);
+          write(key_block(dv_, at, count, columns), target_, row, inputs_.first_value + column,
+                keep);
         });
       });
     });
@@ -5942,11 +5835,11 @@ class AttentionBackward {
     const Tile probabilities = block(probabilities_, queries, keys);
     const Tile shift = column_of(shifts_, query, queries);
     multiply_scores(core_, scores, {turned_queries_, row, queries, head.column},
-                    {turned_keys_, key_row, keys, channels_ + head.column}, width_);
+                    {turned_keys_, key_row, keys, inputs_.first_key + head.column}, width_);
     core_.scalar.activation(probabilities, mask_.apply(scores), Function::exp,
                             {.scale = score_scale(width_), .bias = &shift});
     multiply_scores(core_, gradients, {turned_douts_, row, queries, head.column},
-                    {turned_values_, key_row, keys, 2 * channels_ + head.column}, width_);
+                    {turned_values_, key_row, keys, inputs_.first_value + head.column}, width_);
     Tile kept = gradients;
     if (threshold_ != 0) {
       const neuroncore::Place place = head.place(setting_.dropout.draw, query, key);
@@ -5983,55 +5876,43 @@ class AttentionBackward {
                  [&](std::size_t, std::size_t) { return block(dscores_, queries, keys); });
     for_pieces(keys, lanes, [&](std::size_t at, std::size_t count) {
       const std::size_t index = at / lanes;
-      core_.tensor.matmul(block(dq_, queries, columns),
-                          turned.rows(0, count).columns(index * queries, (index + 1) * queries),
-                          keys_.get(head.pack.row + key + at, count, channels_ + column, columns),
-                          key + at == 0 ? Accumulate::no : Accumulate::yes);
+      core_.tensor.matmul(
+          block(dq_, queries, columns),
+          turned.rows(0, count).columns(index * queries, (index + 1) * queries),
+          keys_.get(head.pack.row + key + at, count, inputs_.first_key + column, columns),
+          key + at == 0 ? Accumulate::no : Accumulate::yes);
     });
   }
 
-  // Where only first rows are queries, which are one block in every pack, the others get zeros.
   void write_dq(const Head& head, std::size_t query, std::size_t queries, std::size_t column,
                 std::size_t columns, float factor) {
-    const Tile dq = block(dq_, queries, columns);
-    if (!setting_.first_rows) return write(dq, head.pack.row + query, column, factor);
-    const HbmView to = target_.columns(column, column + columns);
-    const Tile result = results_.next(queries, columns), zeros = zeros_.columns(0, columns);
-    const Tile numbers = numbers_.rows(0, queries);
-    core_.scalar.activation(result, dq, Function::copy, {.scale = factor});
-    core_.dma.load(numbers, query_rows_.numbers(head.pack.query_row + query, queries));
-    for_pieces(head.pack.length, zeros_.partitions(), [&](std::size_t first, std::size_t count) {
-      const std::size_t row = head.pack.row + first;
-      core_.dma.queue(store_queue).store(to.rows(row, row + count), zeros.rows(0, count));
-    });
-    core_.dma.queue(store_queue).scatter(to, result, numbers);
+    write(block(dq_, queries, columns), query_target_, head.pack.query_row + query, column, factor);
   }
 
-  void write(const Tile& sums, std::size_t row, std::size_t column, float factor) {
+  void write(const Tile& sums, const HbmView& target, std::size_t row, std::size_t column,
+             float factor) {
     const Tile result = results_.next(sums.partitions(), sums.free_size());
     core_.scalar.activation(result, sums, Function::copy, {.scale = factor});
     core_.dma.queue(store_queue)
-        .store(
-            target_.rows(row, row + sums.partitions()).columns(column, column + sums.free_size()),
-            result);
+        .store(target.rows(row, row + sums.partitions()).columns(column, column + sums.free_size()),
+               result);
   }
 
   Core& core_;
   const AttentionSetting& setting_;
   std::uint32_t threshold_;
-  Rows qkv_, out_, dout_;
-  Queries query_rows_;
-  std::size_t channels_, width_, columns_, strip_, longest_, queries_most_, keys_most_;
-  DType qkv_type_, dout_type_, weights_type_;
-  HbmView log_sums_, target_;
-  OperandLoader load_qkv_, load_dout_;
+  soma::detail::AttentionInputs inputs_;
+  Rows all_, query_rows_, out_, dout_;
+  std::size_t width_, columns_, strip_, longest_, queries_most_, keys_most_;
+  DType input_type_, dout_type_, weights_type_;
+  HbmView log_sums_, target_, query_target_;
+  OperandLoader load_inputs_, load_dout_;
   TurnedBlocks turned_queries_, turned_keys_, turned_values_, turned_douts_;
   RowBlocks queries_, keys_, douts_, outs_;
   Turner turner_;
   Tile scores_, gradients_, dq_, dk_, dv_, shifts_, deltas_, part_, products_;
   Tile probabilities_, kept_, weights_, dscores_, turned_;
   Pair results_;
-  Tile zeros_{}, numbers_{};
   PackMask mask_;
 };
 
@@ -6040,7 +5921,7 @@ class AttentionBackward {
 inline void attention_backward(Core& core, const OperatorCall& call) {
   detail::AttentionBackward backward(core, call);
   for_each_head(
-      call, [&](const Pack& pack) { backward.begin(pack); },
+      call, backward.width(), [&](const Pack& pack) { backward.begin(pack); },
       [&](const Head& head) { backward.run(head); });
 }
 
@@ -8923,6 +8804,93 @@ void unary(Core& core, const OperatorCall& call) {
 template <Unary function>
 void unary_backward(Core& core, const OperatorCall& call) {
   run_unary_backward(core, call, function);
+}
+
+}  // namespace soma::programs
+// ---- soma/ops/programs/views.hpp
+// Operators that only move elements: transfers and nothing else.
+
+namespace soma::programs {
+
+// A contiguous tensor as rows of `columns` elements, by their bytes: of a type that every machine
+// has and that no transfer converts.
+inline HbmView plain_rows(Context& context, const Tensor& tensor, std::size_t rows,
+                          std::size_t columns, bool writable) {
+  const std::size_t bytes = size_of(tensor.dtype());
+  const bool words = bytes % 4 == 0;
+  // The view holds no reference; the caller's tensor does.
+  const Tensor plain = Tensor::adopt_bytes(
+      context, writable ? tensor.mutable_raw() : const_cast<std::byte*>(tensor.raw()),
+      Shape{rows, columns * (words ? bytes / 4 : bytes)}, words ? DType::int32 : DType::uint8, {},
+      writable);
+  return writable ? hbm_target(plain) : hbm(plain);
+}
+
+// Copies rows between views of device memory of the same sizes.
+inline void copy_rows(Core& core, const HbmView& from, const HbmView& to) {
+  const Core::Scope scope(core);
+  const std::size_t rows = from.rows(), columns = from.row_elements();
+  // Long rows lie across the partitions, short ones one to a partition.
+  const std::size_t wide = 4 * piece;
+  if (columns >= wide) {
+    const ElementTiles elements(columns);
+    Pair tiles = elements.pair(core, from.dtype());
+    for (std::size_t row = 0; row < rows; ++row)
+      elements.for_each([&](std::size_t first, std::size_t part, std::size_t width) {
+        const Tile tile = tiles.next(part, width);
+        core.dma.load(tile, element_block(from.rows(row, row + 1), first, part, width));
+        core.dma.queue(store_queue)
+            .store(element_block(to.rows(row, row + 1), first, part, width), tile);
+      });
+    return;
+  }
+  if (columns == 0 || rows == 0) return;
+  Pair tiles(core, from.dtype(), (std::min)(rows, lanes), columns);
+  for_pieces(rows, lanes, [&](std::size_t row, std::size_t count) {
+    const Tile tile = tiles.next(count, columns);
+    core.dma.load(tile, from.rows(row, row + count));
+    core.dma.queue(store_queue).store(to.rows(row, row + count), tile);
+  });
+}
+
+// The inputs side by side: a row is what lies between two places where inputs meet.
+inline void concatenate(Core& core, const OperatorCall& call) {
+  const auto dimension = call.attributes.as<std::size_t>();
+  const Tensor& y = call.outputs[0];
+  std::size_t rows = 1;
+  for (std::size_t i = 0; i < dimension; ++i) rows *= y.size(i);
+  const HbmView to = plain_rows(call.context, y, rows, y.elements() / rows, true);
+  std::size_t begin = 0;
+  for (const Tensor& input : call.inputs) {
+    if (input.elements() == 0) continue;
+    const Tensor x = contiguous(call.context, input);
+    const HbmView from = plain_rows(call.context, x, rows, x.elements() / rows, false);
+    copy_rows(core, from, to.columns(begin, begin + from.row_elements()));
+    begin += from.row_elements();
+  }
+}
+
+// to = the rows of x with these numbers.
+inline void gather_rows(Core& core, const HbmView& x, const Tensor& numbers, const HbmView& to) {
+  const std::size_t count = numbers.elements(), width = x.row_elements();
+  Pair indices(core, DType::int32, (std::min)(count, lanes), 1);
+  Pair tiles(core, x.dtype(), (std::min)(count, lanes), (std::min)(width, piece));
+  for_pieces(count, lanes, [&](std::size_t row, std::size_t rows) {
+    const Tile index = indices.next(rows, 1);
+    core.dma.load(index, hbm(numbers).columns(row, row + 1).with_rows(rows, 1));
+    for_pieces(width, piece, [&](std::size_t column, std::size_t columns) {
+      const Tile tile = tiles.next(rows, columns);
+      core.dma.gather(tile, x.columns(column, column + columns), index);
+      core.dma.queue(store_queue)
+          .store(to.rows(row, row + rows).columns(column, column + columns), tile);
+    });
+  });
+}
+
+inline void sequence_first(Core& core, const OperatorCall& call) {
+  const Rows x(call.context, call.inputs[0]);
+  const Tensor first = soma::detail::first_rows(call.context, call.sequences);
+  gather_rows(core, x.view(), first, Rows::target(call.outputs[0]));
 }
 
 }  // namespace soma::programs

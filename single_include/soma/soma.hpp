@@ -6778,7 +6778,8 @@ struct MatmulSetting {
 struct AttentionSetting {
   std::size_t heads = 1;
   DropoutSetting dropout{};  // of the probabilities
-  // The first row of each sequence is its only query: the result has a row for each sequence.
+  // The first row of each sequence is its only query: queries, which are apart, and the result have
+  // a row for each sequence.
   bool first_rows = false;
 };
 
@@ -6994,8 +6995,10 @@ inline Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias =
 inline Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting = {}) {
   return tape.apply(*tape.operators().max_pool, setting, {x});
 }
-inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting) {
-  const Var y = tape.apply(*tape.operators().attention, setting, {qkv});
+// `qkv` holds keys and values alone where `queries` are apart.
+inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting,
+                     const Var& queries = {}) {
+  const Var y = tape.apply(*tape.operators().attention, setting, {qkv, queries});
   return setting.first_rows ? tape.with_sequences(y, qkv.sequences().summary(tape.context())) : y;
 }
 
@@ -12928,38 +12931,58 @@ struct TransformerOptions {
 };
 
 // Queries, keys and values of all heads come from one matrix product: weight is [3 C, C], queries
-// first. They are named as three parameters.
+// first. With `queries_apart` queries have one of their own, so that it need not be of all rows,
+// and the other weight is [2 C, C]. Either way they are named as three parameters.
 class MultiHeadAttention {
  public:
   MultiHeadAttention() = default;
   // Error operator.value where heads do not divide the width.
-  MultiHeadAttention(const Scope& scope, const TransformerOptions& options)
+  MultiHeadAttention(const Scope& scope, const TransformerOptions& options,
+                     bool queries_apart = false)
       : heads(options.heads),
         site(scope),
+        query_site(scope / "query"),
         probabilities(scope / "probabilities", options.attention_dropout),
         output_dropout(scope / "output", options.dropout),
         output(scope / "output", options.width, options.width, {.deviation = options.deviation}) {
     if (heads == 0 || options.width % heads != 0)
       fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
            "a divisor of the width, " + std::to_string(options.width));
-    Context& context = scope.context;
-    const Shape whole{3 * options.width, options.width};
-    Tensor all = Tensor::empty(context, whole);
-    const char* const names[] = {"query", "key", "value"};
-    for (std::size_t i = 0; i < 3; ++i)
-      copy(normal(context, Shape{options.width, options.width}, options.deviation,
-                  (scope / names[i]).draw("weight")),
-           all.slice(0, i * options.width, (i + 1) * options.width));
-    weight = Var::parameter(context, all);
-    bias = Var::parameter(context, Tensor::zeros(context, Shape{3 * options.width}));
+    const std::size_t width = options.width;
+    const auto initial = [&](const char* name) {
+      return normal(scope.context, Shape{width, width}, options.deviation,
+                    (scope / name).draw("weight"));
+    };
+    const auto zeros = [&](std::size_t size) {
+      return Var::parameter(scope.context, Tensor::zeros(scope.context, Shape{size}));
+    };
+    if (queries_apart) {
+      query_weight = Var::parameter(scope.context, initial("query"));
+      query_bias = zeros(width);
+    }
+    const std::size_t first = queries_apart ? 1 : 0, parts = 3 - first;
+    const Tensor all = Tensor::empty(scope.context, Shape{parts * width, width});
+    for (std::size_t i = 0; i < parts; ++i)
+      copy(initial(names[first + i]), all.slice(0, i * width, (i + 1) * width));
+    weight = Var::parameter(scope.context, all);
+    bias = zeros(parts * width);
   }
 
   // residual + dropout(output(attention(x))): the sum is fused into the last product. Rows of x
-  // form sequences. With `first_rows` only the first of each is a query, and has a residual.
-  Var operator()(Tape& tape, const Var& x, const Var& residual, bool first_rows = false) const {
-    const Var qkv = linear_at(site, tape, x, weight, bias);
-    const Var mixed = attention(tape, qkv, {heads, probabilities.setting(tape), first_rows});
-    return output(tape, mixed, {.dropout = output_dropout.setting(tape)}, residual);
+  // form sequences. With `first`, the first row of each, those alone are queries and have a
+  // residual.
+  Var operator()(Tape& tape, const Var& x, const Var& residual, const Var& first = {}) const {
+    Var all = linear_at(site, tape, x, weight, bias), queries;
+    if (query_weight.defined()) {
+      queries = linear_at(query_site, tape, first.defined() ? first : x, query_weight, query_bias);
+    } else if (first.defined()) {
+      const std::size_t width = weight.shape()[1];
+      queries = sequence_first(tape, slice(tape, all, 1, 0, width));
+      all = slice(tape, all, 1, width);
+    }
+    const AttentionSetting setting{heads, probabilities.setting(tape), first.defined()};
+    return output(tape, attention(tape, all, setting, queries),
+                  {.dropout = output_dropout.setting(tape)}, residual);
   }
   void collect(Collector& collector) const {
     collect_projections(collector);
@@ -12967,26 +12990,36 @@ class MultiHeadAttention {
   }
   void collect_projections(Collector& collector) const {
     const std::size_t width = weight.shape()[1];
-    const char* const names[] = {"query", "key", "value"};
-    for (std::size_t i = 0; i < 3; ++i) {
-      const std::string name = names[i];
-      collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width);
-      collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width);
+    std::size_t at = 0;
+    for (const std::string name : names) {
+      if (query_weight.defined() && name == names[0]) {
+        collector.add(name + ".weight", query_weight);
+        collector.add(name + ".bias", query_bias);
+        continue;
+      }
+      collector.add_rows(name + ".weight", weight, at, at + width);
+      collector.add_rows(name + ".bias", bias, at, at + width);
+      at += width;
     }
   }
 
   std::size_t heads = 1;
-  ProductSite site;  // of the projections
+  ProductSite site, query_site;  // of the projections
   Dropout probabilities, output_dropout;
   Linear output;
-  Var weight, bias;  // [3 C, C], [3 C]
+  Var weight, bias;              // [3 C, C], [3 C], or of keys and values [2 C, C], [2 C]
+  Var query_weight, query_bias;  // [C, C], [C], where queries are apart
+
+ private:
+  static constexpr const char* names[] = {"query", "key", "value"};
 };
 
 class TransformerEncoderLayer {
  public:
   TransformerEncoderLayer() = default;
-  TransformerEncoderLayer(const Scope& scope, const TransformerOptions& options)
-      : attention(scope / "attention", options),
+  TransformerEncoderLayer(const Scope& scope, const TransformerOptions& options,
+                          bool queries_apart = false)
+      : attention(scope / "attention", options, queries_apart),
         attention_norm(scope / "attention_norm", options.width, options.epsilon),
         inner(scope / "inner", options.width, options.inner, {.deviation = options.deviation}),
         outer(scope / "outer", options.inner, options.width, {.deviation = options.deviation}),
@@ -12996,7 +13029,8 @@ class TransformerEncoderLayer {
         norm_first(options.norm_first) {}
 
   // Rows of x to as many, or with `first_rows` to [sequences, C]: those of the first rows of
-  // sequences, with the same bits. Only queries, keys and values are then computed of other rows.
+  // sequences, with the same bits. Only keys and values are then computed of other rows, and
+  // queries, too, unless they are apart.
   Var operator()(Tape& tape, const Var& x, bool first_rows = false) const {
     return last_norm(tape, sum(tape, x, first_rows));
   }
@@ -13026,12 +13060,16 @@ class TransformerEncoderLayer {
  private:
   // Up to the last addition.
   Var sum(Tape& tape, const Var& x, bool first_rows) const {
-    const Var residual = first_rows ? sequence_first(tape, x) : x;
+    const auto first_of = [&](const Var& rows) {
+      return first_rows ? sequence_first(tape, rows) : Var();
+    };
+    const Var first = first_of(x), residual = first_rows ? first : x;
     if (norm_first) {
-      const Var h = attention(tape, attention_norm(tape, x), residual, first_rows);
+      const Var rows = attention_norm(tape, x);
+      const Var h = attention(tape, rows, residual, first_of(rows));
       return feed_forward(tape, outer_norm(tape, h), h);
     }
-    const Var h = attention_norm(tape, attention(tape, x, residual, first_rows));
+    const Var h = attention_norm(tape, attention(tape, x, residual, first));
     return feed_forward(tape, h, h);
   }
   Var last_norm(Tape& tape, const Var& sum) const {
@@ -13052,12 +13090,13 @@ struct EncoderSetting {
   bool first_rows = false;
 };
 
+// The last layer's queries are apart: there it may be that few of them are asked for.
 class TransformerEncoder {
  public:
   TransformerEncoder() = default;
   TransformerEncoder(const Scope& scope, const TransformerOptions& options) {
     for (std::size_t i = 0; i < options.layers; ++i)
-      layers.emplace_back(scope / "layer" / std::to_string(i), options);
+      layers.emplace_back(scope / "layer" / std::to_string(i), options, i + 1 == options.layers);
   }
   Var operator()(Tape& tape, Var x, const EncoderSetting& setting = {}) const {
     for (std::size_t i = 0; i + 1 < layers.size(); ++i)
@@ -25490,9 +25529,10 @@ inline void accumulate(Context& context, Gradient& total, Gradient more) {
 }  // namespace soma
 // ---- soma/ops/attention.hpp
 // Multi-head self-attention over the sequences of a batch (arXiv 1706.03762). The input holds
-// queries, keys and values side by side: [rows, 3 C]; heads are C / heads columns of each. Rows
-// attend to the rows of their own sequence, so there is nothing to pad and nothing to mask. The
-// result is [rows, C], or [sequences, C] where only first rows are queries: the same rows of it.
+// queries, keys and values side by side: [rows, 3 C]; or keys and values alone, [rows, 2 C], beside
+// a second one, queries [rows, C]. Heads are C / heads columns of each. Rows attend to the rows of
+// their own sequence, so there is nothing to pad and nothing to mask. The result is [rows, C].
+// Where only first rows are queries, queries and the result are [sequences, C]: the same rows.
 
 // ---- soma/ops/dropout.hpp
 // Dropout ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting", Srivastava et al.,
@@ -25624,46 +25664,79 @@ namespace soma {
 
 namespace detail {
 
+// What queries, keys and values are columns of.
+struct AttentionInputs {
+  // `queries` is the number of the input that holds them where they are apart.
+  AttentionInputs(std::span<const Tensor> inputs, std::size_t queries)
+      : all(inputs[0]),
+        apart(inputs.size() > queries && inputs[queries].defined()),
+        q(apart ? inputs[queries] : all),
+        channels(all.size(1) / (apart ? 2 : 3)),
+        first_key(apart ? 0 : channels),
+        first_value(first_key + channels) {}
+
+  const Tensor& all;
+  bool apart;
+  const Tensor& q;
+  std::size_t channels, first_key, first_value;
+};
+inline AttentionInputs attention_inputs(std::span<const Tensor> inputs) { return {inputs, 1}; }
+inline AttentionInputs attention_backward_inputs(std::span<const Tensor> inputs) {
+  return {inputs, 4};
+}
+
 inline void attention_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<AttentionSetting>();
-  const Tensor& qkv = call.inputs[0];
-  check_rank("attention", "qkv", qkv, 2);
-  check_floating("attention", "qkv", qkv);
-  check_sequences("attention", qkv, call.sequences);
+  const Tensor& all = call.inputs[0];
+  check_rank("attention", "qkv", all, 2);
+  check_floating("attention", "qkv", all);
+  check_sequences("attention", all, call.sequences);
   if (setting.first_rows) check_first_rows("attention", call.sequences);
   check_dropout("attention", setting.dropout);
-  if (setting.heads == 0 || qkv.size(1) % (3 * setting.heads) != 0)
+  const AttentionInputs inputs = attention_inputs(call.inputs);
+  const std::size_t parts = inputs.apart ? 2 : 3;
+  if (setting.heads == 0 || all.size(1) % (parts * setting.heads) != 0)
     fail(error_id::operator_value, "attention", "heads", std::to_string(setting.heads),
-         "a number whose triple divides the columns of qkv, " + qkv.describe());
+         "a number " + std::to_string(parts) + " times which divides the columns of " +
+             (inputs.apart ? "keys and values, " : "qkv, ") + all.describe());
+  const std::size_t queries = setting.first_rows ? call.sequences.count() : all.size(0);
+  if (setting.first_rows && !inputs.apart)
+    fail(error_id::operator_inputs, "attention", "queries", "left out",
+         "one of each sequence, where first rows are queries");
+  if (inputs.apart) {
+    check_shape("attention", "queries", inputs.q, Shape{queries, inputs.channels});
+    if (inputs.q.dtype() != all.dtype())
+      fail(error_id::tensor_dtype, "attention", "queries", inputs.q.describe(),
+           "the type of keys and values, " + std::string(to_string(all.dtype())));
+  }
   if (dropout_threshold(setting.dropout) != 0) {
     for (std::size_t i = 0; i < call.sequences.count(); ++i)
       static_cast<void>(attention_index(call.sequences.ordinal(i), setting.heads - 1,
                                         (std::max)(call.sequences.length(i), std::size_t{1}) - 1,
                                         0));
   }
-  const std::size_t queries = setting.first_rows ? call.sequences.count() : qkv.size(0);
-  call.outputs[0] = {Shape{queries, qkv.size(1) / 3}, qkv.dtype()};
+  call.outputs[0] = {Shape{queries, inputs.channels}, all.dtype()};
   // log-sum-exp of each row of scores: what backward recomputes the probabilities from.
   call.outputs[1] = {Shape{setting.heads, queries}, DType::fp32};
 }
 
-// Where a head of a sequence is: its first row of qkv and of the result, the head's first column of
-// queries, keys, values and the result each.
+// Where a head of a sequence is: its first row of keys and values, and of queries and the result;
+// the head's first column of queries, keys, values and the result each.
 struct HeadPlace {
-  std::size_t row, result_row, column;
+  std::size_t row, query_row, column;
 };
 
 // Calls run(args, place) for each sequence and head, with what forward and backward share filled
 // in. Parts of about equal cost go to the executor.
 template <class Run>
-void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_exp,
+void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, float* log_sum_exp,
                    const Run& run_head) {
   const auto& setting = call.attributes.as<AttentionSetting>();
   const Sequences& sequences = call.sequences;
   const AttentionKernels& kernels = call.context.kernels().attention;
-  const std::size_t channels = qkv.size(1) / 3, width = channels / setting.heads;
+  const std::size_t width = inputs.channels / setting.heads;
   const std::size_t longest = sequences.longest();
-  const std::size_t results = setting.first_rows ? sequences.count() : qkv.size(0);
+  const std::size_t results = setting.first_rows ? sequences.count() : sequences.rows();
   const auto queries = [&](std::size_t length) { return setting.first_rows ? 1 : length; };
   const auto cost = [&](std::size_t sequence) {
     const std::size_t length = sequences.length(sequence);
@@ -25695,17 +25768,17 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
         if (begin < first || begin >= last || at == begin) continue;
         const HeadPlace place{
             .row = sequences.begin(sequence),
-            .result_row = setting.first_rows ? sequence : sequences.begin(sequence),
+            .query_row = setting.first_rows ? sequence : sequences.begin(sequence),
             .column = head * width};
         const std::size_t length = sequences.length(sequence);
         AttentionArgs args{.queries = queries(length), .keys = length, .width = width};
-        const MatrixOperand all = operand(qkv);
-        args.q = part(all, place.row, place.column);
-        args.k = part(all, place.row, channels + place.column);
-        args.v = part(all, place.row, 2 * channels + place.column);
+        const MatrixOperand all = operand(inputs.all);
+        args.q = part(operand(inputs.q), place.query_row, place.column);
+        args.k = part(all, place.row, inputs.first_key + place.column);
+        args.v = part(all, place.row, inputs.first_value + place.column);
         args.scale = scale;
         args.bf16_products = most_args.bf16_products;
-        args.log_sum_exp = log_sum_exp + head * results + place.result_row;
+        args.log_sum_exp = log_sum_exp + head * results + place.query_row;
         args.workspace = memory.data() + index * workspace;
         args.dropout.threshold = dropout_threshold(setting.dropout);
         if (args.dropout.threshold != 0) {
@@ -25720,57 +25793,58 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
 }
 
 // Of so many products of a sequence's queries and keys.
-inline double attention_operations(const OperatorCall& call, double products) {
+inline double attention_operations(const OperatorCall& call, const AttentionInputs& inputs,
+                                   double products) {
   const bool first_rows = call.attributes.as<AttentionSetting>().first_rows;
   double pairs = 0;
   for (std::size_t i = 0; i < call.sequences.count(); ++i) {
     const auto length = static_cast<double>(call.sequences.length(i));
     pairs += (first_rows ? 1 : length) * length;
   }
-  return products * 2.0 * pairs * static_cast<double>(call.inputs[0].size(1)) / 3;
+  return products * 2.0 * pairs * static_cast<double>(inputs.channels);
 }
 inline double attention_forward_operations(const OperatorCall& call) {
-  return attention_operations(call, 2);
+  return attention_operations(call, attention_inputs(call.inputs), 2);
 }
 inline double attention_backward_operations(const OperatorCall& call) {
-  return attention_operations(call, 5);  // the scores once more
+  // The scores once more.
+  return attention_operations(call, attention_backward_inputs(call.inputs), 5);
 }
 
 inline void attention_host(const OperatorCall& call) {
-  const Tensor& qkv = call.inputs[0];
   const MatrixTarget out = target(call.outputs[0]);
-  for_each_head(call, qkv, call.outputs[1].mutable_data<float>(),
+  for_each_head(call, attention_inputs(call.inputs), call.outputs[1].mutable_data<float>(),
                 [&](AttentionArgs& args, const HeadPlace& place) {
-                  args.out = part(out, place.result_row, place.column);
+                  args.out = part(out, place.query_row, place.column);
                   call.context.kernels().attention.forward(args);
                 });
 }
 
-// Inputs qkv, out, log_sum_exp, dout; output dqkv.
+// Inputs qkv, out, log_sum_exp, dout, and queries where they are apart; outputs dqkv, and dqueries,
+// which is empty where they are not.
 inline void attention_backward_shape(const ShapeCall& call) {
   check_sequences("attention backward", call.inputs[0], call.sequences);
   check_shape("attention backward", "dout", call.inputs[3], call.inputs[1].shape());
-  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+  const AttentionInputs inputs = attention_backward_inputs(call.inputs);
+  call.outputs[0] = {inputs.all.shape(), inputs.all.dtype()};
+  call.outputs[1] = {inputs.apart ? inputs.q.shape() : Shape{0}, inputs.all.dtype()};
 }
 
 inline void attention_backward_host(const OperatorCall& call) {
-  const Tensor &qkv = call.inputs[0], &out = call.inputs[1];
+  const AttentionInputs inputs = attention_backward_inputs(call.inputs);
+  const Tensor& out = call.inputs[1];
   const Tensor dout = regular(call.context, call.inputs[3]);
-  const std::size_t channels = qkv.size(1) / 3;
   const MatrixTarget dqkv = target(call.outputs[0]);
+  const MatrixTarget dq = inputs.apart ? target(call.outputs[1]) : dqkv;
   // The kernel's pointer serves both directions; backward only reads.
   auto* log_sum_exp = const_cast<float*>(call.inputs[2].data<float>());
-  for_each_head(call, qkv, log_sum_exp, [&](AttentionArgs& args, const HeadPlace& place) {
-    args.forward_out = part(operand(out), place.result_row, place.column);
-    args.dout = part(operand(dout), place.result_row, place.column);
-    args.dq = part(dqkv, place.row, place.column);
-    args.dk = part(dqkv, place.row, channels + place.column);
-    args.dv = part(dqkv, place.row, 2 * channels + place.column);
+  for_each_head(call, inputs, log_sum_exp, [&](AttentionArgs& args, const HeadPlace& place) {
+    args.forward_out = part(operand(out), place.query_row, place.column);
+    args.dout = part(operand(dout), place.query_row, place.column);
+    args.dq = part(dq, place.query_row, place.column);
+    args.dk = part(dqkv, place.row, inputs.first_key + place.column);
+    args.dv = part(dqkv, place.row, inputs.first_value + place.column);
     call.context.kernels().attention.backward(args);
-    // Rows that were no queries.
-    for (std::size_t i = args.queries; i < args.keys; ++i)
-      std::memset(part(dqkv, place.row + i, place.column).data, 0,
-                  args.width * size_of(dqkv.dtype));
   });
 }
 
@@ -25779,18 +25853,23 @@ inline void attention_gradient(const GradientCall& call);
 inline std::vector<ReferenceTensor> attention_reference(
     const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
   const auto& setting = sample.attributes.as<AttentionSetting>();
-  const ReferenceTensor& qkv = inputs[0];
-  const std::size_t channels = qkv.shape[1] / 3, width = channels / setting.heads;
+  const ReferenceTensor& all = inputs[0];
+  const bool apart = inputs.size() > 1 && inputs[1].defined;
+  const std::size_t channels = all.shape[1] / (apart ? 2 : 3), width = channels / setting.heads;
   const std::uint32_t threshold = dropout_threshold(setting.dropout);
   const bool first = setting.first_rows;
-  ReferenceTensor y{Shape{first ? sample.lengths.size() : qkv.shape[0], channels}, {}};
+  ReferenceTensor y{Shape{first ? sample.lengths.size() : all.shape[0], channels}, {}};
   y.values.assign(y.shape.elements(), 0.0);
   std::size_t begin = 0;
   for (std::size_t s = 0; s < sample.lengths.size(); begin += sample.lengths[s++])
     for (std::size_t head = 0; head < setting.heads; ++head)
       for (std::size_t i = 0; i < (first ? 1 : sample.lengths[s]); ++i) {
         const auto at = [&](std::size_t part, std::size_t row, std::size_t c) {
-          return qkv.values[(begin + row) * 3 * channels + part * channels + head * width + c];
+          const std::size_t column = head * width + c;
+          if (apart && part == 0)
+            return inputs[1].values[((first ? s : begin) + row) * channels + column];
+          return all
+              .values[(begin + row) * all.shape[1] + (part - (apart ? 1 : 0)) * channels + column];
         };
         std::vector<double> p(sample.lengths[s]);
         double sum = 0;
@@ -25822,7 +25901,7 @@ inline OperatorSamples attention_samples() {
   OperatorSamples result;
   result.reference = &attention_reference;
   const auto add = [&](std::size_t channels, std::size_t heads, std::vector<std::size_t> lengths,
-                       float probability, bool first_rows = false) {
+                       float probability, bool apart = false, bool first_rows = false) {
     std::size_t rows = 0, longest = 0;
     for (const std::size_t length : lengths) {
       rows += length;
@@ -25831,8 +25910,12 @@ inline OperatorSamples attention_samples() {
     const double error = 16 * static_cast<double>(longest + channels / heads) * 0x1p-24;
     result.samples.push_back(
         {.name = std::to_string(rows) + " rows, " + std::to_string(heads) + " heads" +
-                 (first_rows ? ", first rows" : ""),
-         .inputs = {{.shape = Shape{rows, 3 * channels}}},
+                 (first_rows ? ", first rows"
+                  : apart    ? ", queries apart"
+                             : ""),
+         .inputs = {{.shape = Shape{rows, (apart ? 2 : 3) * channels}},
+                    {.shape = Shape{first_rows ? lengths.size() : rows, channels},
+                     .left_out = !apart}},
          .attributes = AttentionSetting{heads,
                                         {.probability = probability,
                                          .draw = {.seed = 1, .stream = 2, .step = 3}},
@@ -25845,9 +25928,11 @@ inline OperatorSamples attention_samples() {
   add(6, 3, {7, 2}, 0.25f);
   add(4, 1, {}, 0);
   add(32, 2, {17}, 0.1f);
-  add(8, 2, {3, 1, 5}, 0, true);
+  add(8, 2, {3, 0, 1, 5}, 0, true);
   add(6, 3, {7, 2}, 0.25f, true);
-  add(4, 1, {}, 0, true);
+  add(8, 2, {3, 1, 5}, 0, true, true);
+  add(6, 3, {7, 2}, 0.25f, true, true);
+  add(4, 1, {}, 0, true, true);
   return result;
 }
 
@@ -25857,14 +25942,16 @@ namespace ops {
 
 inline constexpr Operator attention_backward{.name = "attention backward",
                                              .min_inputs = 4,
-                                             .max_inputs = 4,
+                                             .max_inputs = 5,
+                                             .outputs = 2,
                                              .shape = &detail::attention_backward_shape,
                                              .host = &detail::attention_backward_host,
                                              .operations = &detail::attention_backward_operations};
 
 inline constexpr Operator attention{.name = "attention",
+                                    .max_inputs = 2,
                                     .outputs = 2,
-                                    .keeps_inputs = 1,
+                                    .keeps_inputs = 3,
                                     .keeps_outputs = 3,
                                     .shape = &detail::attention_shape,
                                     .host = &detail::attention_host,
@@ -25875,10 +25962,13 @@ inline constexpr Operator attention{.name = "attention",
 }  // namespace ops
 
 inline void detail::attention_gradient(const GradientCall& call) {
-  call.input_gradients[0].values =
-      run(call.context, ops::attention_backward, call.attributes,
-          {call.inputs[0], call.outputs[0], call.outputs[1], call.output_gradients[0]},
-          call.sequences)[0];
+  const bool apart = attention_inputs(call.inputs).apart;
+  const Outputs gradients = run(call.context, ops::attention_backward, call.attributes,
+                                {call.inputs[0], call.outputs[0], call.outputs[1],
+                                 call.output_gradients[0], apart ? call.inputs[1] : Tensor()},
+                                call.sequences);
+  call.input_gradients[0].values = gradients[0];
+  if (apart) call.input_gradients[1].values = gradients[1];
 }
 
 }  // namespace soma

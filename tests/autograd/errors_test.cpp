@@ -212,6 +212,37 @@ TEST_CASE("the number of inputs is checked, and that they are there", "[unit][ta
         "tensor.dtype");
 }
 
+TEST_CASE("queries of attention fit its keys and values", "[unit][tape]") {
+  Fixture f;
+  const std::size_t lengths[] = {2, 3};
+  const Sequences sequences = Sequences::from_lengths(f.context, lengths);
+  const auto rows = [&](const Shape& shape, DType dtype = DType::fp32) {
+    return f.tape.constant(Tensor::zeros(f.context, shape, dtype));
+  };
+  const auto applied = [&](std::size_t columns, const AttentionSetting& setting,
+                           const Var& queries = {}) {
+    const Var all =
+        f.tape.constant(Tensor::zeros(f.context, Shape{5, columns}, DType::fp32), sequences);
+    return message_of([&] { attention(f.tape, all, setting, queries); });
+  };
+  CHECK(applied(8, {.heads = 2}) ==
+        "attention: heads is 2, wanted a number 3 times which divides the columns of qkv, [5, 8] "
+        "fp32 [operator.value]");
+  CHECK(applied(6, {.heads = 2}, rows({5, 3})) ==
+        "attention: heads is 2, wanted a number 2 times which divides the columns of keys and "
+        "values, [5, 6] fp32 [operator.value]");
+  CHECK(applied(12, {.heads = 2, .first_rows = true}) ==
+        "attention: queries is left out, wanted one of each sequence, where first rows are queries "
+        "[operator.inputs]");
+  CHECK(applied(8, {.heads = 2, .first_rows = true}, rows({5, 4})) ==
+        "attention: queries is [5, 4] fp32, wanted [2, 4] [tensor.shape]");
+  CHECK(applied(8, {.heads = 2}, rows({2, 4})) ==
+        "attention: queries is [2, 4] fp32, wanted [5, 4] [tensor.shape]");
+  CHECK(applied(8, {.heads = 2}, rows({5, 4}, DType::bf16)) ==
+        "attention: queries is [5, 4] bf16, wanted the type of keys and values, fp32 "
+        "[tensor.dtype]");
+}
+
 TEST_CASE("values outside of a setting's range are refused", "[unit][tape]") {
   Fixture f;
   const Var logits = f.tape.constant(soma_test::random_tensor(f.context, Shape{2, 3}, "m"));

@@ -155,6 +155,48 @@ TEST_CASE("queries, keys and values are slices of one matrix", "[unit][transform
         bits(context, attention.weight.gradient().values.slice(0, 12, 24)));
 }
 
+TEST_CASE("queries that are apart begin with the same numbers and give the same results",
+          "[unit][transformer]") {
+  auto context = make_context({.threads = 2});
+  const nn::Scope scope{context, 4, "encoder"};
+  const nn::TransformerEncoderLayer together(scope, small), apart(scope, small, true);
+  CHECK(together.attention.weight.shape() == Shape{36, 12});
+  CHECK(apart.attention.weight.shape() == Shape{24, 12});
+  CHECK(apart.attention.query_weight.shape() == Shape{12, 12});
+  const Parameters parameters[] = {nn::parameters(together), nn::parameters(apart)};
+  REQUIRE(parameters[0].size() == parameters[1].size());
+  for (std::size_t i = 0; i < parameters[0].size(); ++i) {
+    CHECK(parameters[0][i].name == parameters[1][i].name);
+    CHECK(bits(context, parameters[0][i].value()) == bits(context, parameters[1][i].value()));
+  }
+  for (const Parameters& some : parameters) randomise(context, some);
+  const Sequences sequences =
+      Sequences::from_lengths(context, std::vector<std::size_t>{3, 5, 1, 40});
+  const Tensor x = random_tensor(context, Shape{49, 12}, "x");
+  for (const bool first_rows : {false, true}) {
+    INFO(first_rows);
+    std::vector<std::byte> results[2];
+    std::vector<std::vector<float>> gradients[2];
+    for (const std::size_t way : {0u, 1u}) {
+      Tape tape(context, {.seed = 6});
+      const auto& layer = way == 0 ? together : apart;
+      const Var y = layer(tape, tape.constant(x, sequences), first_rows);
+      CHECK(y.shape() == Shape{first_rows ? 4u : 49u, 12});
+      results[way] = bits(context, y.value());
+      tape.backward(y, random_tensor(context, y.shape(), "dy"));
+      for (const Parameter& parameter : parameters[way])
+        gradients[way].push_back(values(context, parameter.gradient().values));
+      clear_gradients(parameters[way]);
+    }
+    CHECK((results[0] == results[1]));
+    // Weight gradients add the same numbers, and zeros; by tiles in other groups.
+    for (std::size_t i = 0; i < gradients[0].size(); ++i)
+      for (std::size_t e = 0; e < gradients[0][i].size(); ++e)
+        REQUIRE(std::fabs(gradients[0][i][e] - gradients[1][i][e]) <=
+                1e-5f * (1 + std::fabs(gradients[0][i][e])));
+  }
+}
+
 TEST_CASE("loading queries, keys and values writes the one matrix", "[unit][transformer]") {
   auto context = make_context({.threads = 1});
   const nn::MultiHeadAttention from(nn::Scope{context, 1}, small), to(nn::Scope{context, 2}, small);

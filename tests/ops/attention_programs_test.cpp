@@ -14,20 +14,22 @@ using soma_test::run_on_device;
 namespace {
 
 void check_attention(std::size_t heads, std::size_t width, const std::vector<std::size_t>& lengths,
-                     float probability, DType dtype, bool first_rows = false) {
+                     float probability, DType dtype, bool apart = false, bool first_rows = false) {
   auto context = make_context({.threads = 2});
   const Sequences sequences = Sequences::from_lengths(context, lengths, {.first_ordinal = 3});
   const AttentionSetting setting{
       heads, {.probability = probability, .draw = {.seed = 1, .stream = 2, .step = 3}}, first_rows};
   INFO(heads << " heads of " << width << ", " << sequences.rows() << " rows, longest "
              << sequences.longest() << ", " << probability << " " << to_string(dtype)
-             << (first_rows ? ", first rows" : ""));
-  const Tensor qkv =
-      random_of(context, Shape{sequences.rows(), 3 * heads * width}, dtype, "qkv", 2);
+             << (apart ? ", queries apart" : "") << (first_rows ? ", first rows" : ""));
   const std::size_t results = first_rows ? sequences.count() : sequences.rows();
+  const Tensor qkv =
+      random_of(context, Shape{sequences.rows(), (apart ? 2 : 3) * heads * width}, dtype, "qkv", 2);
+  const Tensor queries =
+      apart ? random_of(context, Shape{results, heads * width}, dtype, "q", 2) : Tensor();
   const Tensor dout = random_of(context, Shape{results, heads * width}, dtype, "dout");
-  const Outputs host = run(context, ops::attention, setting, {qkv}, sequences);
-  const Outputs device = run_on_device(context, ops::attention, setting, {qkv}, sequences);
+  const Outputs host = run(context, ops::attention, setting, {qkv, queries}, sequences);
+  const Outputs device = run_on_device(context, ops::attention, setting, {qkv, queries}, sequences);
   // Scores add up `width` products of numbers up to 2, results weigh `longest` of them.
   const double sums = 16 * static_cast<double>(sequences.longest() + 4 * width) * 0x1p-24;
   // Probabilities beside narrow values are as narrow (8-bit values: bf16).
@@ -38,10 +40,11 @@ void check_attention(std::size_t heads, std::size_t width, const std::vector<std
   CHECK(difference(context, device[0], host[0], sums + rounded) == "");
   CHECK(difference(context, device[1], host[1], sums) == "");
 
-  const std::vector<Tensor> inputs{qkv, host[0], host[1], dout};
+  const std::vector<Tensor> inputs{qkv, host[0], host[1], dout, queries};
   const Outputs wanted = run(context, ops::attention_backward, setting, inputs, sequences);
   const Outputs given = run_on_device(context, ops::attention_backward, setting, inputs, sequences);
   CHECK(difference(context, given[0], wanted[0], 16 * (sums + rounded)) == "");
+  if (apart) CHECK(difference(context, given[1], wanted[1], 16 * (sums + rounded)) == "");
 }
 
 }  // namespace
@@ -61,18 +64,26 @@ TEST_CASE("attention's programs take sequences and heads of any size", "[unit][p
   }
 }
 
+TEST_CASE("attention's programs take queries that are apart", "[unit][programs]") {
+  for (const float probability : {0.0f, 0.25f}) {
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp8_e4m3})
+      check_attention(2, 20, {5, 0, 3, 100, 30, 129, 513}, probability, dtype, true);
+    check_attention(1, 600, {150, 20}, probability, DType::fp32, true);  // columns in pieces
+  }
+}
+
 TEST_CASE("attention's programs take first rows as queries", "[unit][programs]") {
   const std::vector<std::size_t> mixed{5, 3, 100, 30, 128, 129, 1, 700, 2, 513, 40, 60};
   std::vector<std::size_t> many(150, 1);
   many[70] = 4;
   for (const float probability : {0.0f, 0.25f}) {
     for (const DType dtype : {DType::fp32, DType::bf16, DType::fp8_e4m3})
-      check_attention(2, 20, mixed, probability, dtype, true);
-    check_attention(1, 150, {300, 4, 2, 130}, probability, DType::fp32, true);
-    check_attention(1, 16, {2500, 1, 7}, probability, DType::fp32, true);  // two passes
-    check_attention(3, 8, many, probability, DType::fp32, true);
-    check_attention(1, 600, {150, 20}, probability, DType::fp32, true);  // columns in pieces
-    check_attention(1, 4, {}, probability, DType::fp32, true);
+      check_attention(2, 20, mixed, probability, dtype, true, true);
+    check_attention(1, 150, {300, 4, 2, 130}, probability, DType::fp32, true, true);
+    check_attention(1, 16, {2500, 1, 7}, probability, DType::fp32, true, true);  // two passes
+    check_attention(3, 8, many, probability, DType::fp32, true, true);
+    check_attention(1, 600, {150, 20}, probability, DType::fp32, true, true);  // in pieces
+    check_attention(1, 4, {}, probability, DType::fp32, true, true);
   }
 }
 

@@ -114,8 +114,10 @@ inline Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias =
 inline Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting = {}) {
   return tape.apply(*tape.operators().max_pool, setting, {x});
 }
-inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting) {
-  const Var y = tape.apply(*tape.operators().attention, setting, {qkv});
+// `qkv` holds keys and values alone where `queries` are apart.
+inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting,
+                     const Var& queries = {}) {
+  const Var y = tape.apply(*tape.operators().attention, setting, {qkv, queries});
   return setting.first_rows ? tape.with_sequences(y, qkv.sequences().summary(tape.context())) : y;
 }
 

@@ -20,38 +20,58 @@ struct TransformerOptions {
 };
 
 // Queries, keys and values of all heads come from one matrix product: weight is [3 C, C], queries
-// first. They are named as three parameters.
+// first. With `queries_apart` queries have one of their own, so that it need not be of all rows,
+// and the other weight is [2 C, C]. Either way they are named as three parameters.
 class MultiHeadAttention {
  public:
   MultiHeadAttention() = default;
   // Error operator.value where heads do not divide the width.
-  MultiHeadAttention(const Scope& scope, const TransformerOptions& options)
+  MultiHeadAttention(const Scope& scope, const TransformerOptions& options,
+                     bool queries_apart = false)
       : heads(options.heads),
         site(scope),
+        query_site(scope / "query"),
         probabilities(scope / "probabilities", options.attention_dropout),
         output_dropout(scope / "output", options.dropout),
         output(scope / "output", options.width, options.width, {.deviation = options.deviation}) {
     if (heads == 0 || options.width % heads != 0)
       fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
            "a divisor of the width, " + std::to_string(options.width));
-    Context& context = scope.context;
-    const Shape whole{3 * options.width, options.width};
-    Tensor all = Tensor::empty(context, whole);
-    const char* const names[] = {"query", "key", "value"};
-    for (std::size_t i = 0; i < 3; ++i)
-      copy(normal(context, Shape{options.width, options.width}, options.deviation,
-                  (scope / names[i]).draw("weight")),
-           all.slice(0, i * options.width, (i + 1) * options.width));
-    weight = Var::parameter(context, all);
-    bias = Var::parameter(context, Tensor::zeros(context, Shape{3 * options.width}));
+    const std::size_t width = options.width;
+    const auto initial = [&](const char* name) {
+      return normal(scope.context, Shape{width, width}, options.deviation,
+                    (scope / name).draw("weight"));
+    };
+    const auto zeros = [&](std::size_t size) {
+      return Var::parameter(scope.context, Tensor::zeros(scope.context, Shape{size}));
+    };
+    if (queries_apart) {
+      query_weight = Var::parameter(scope.context, initial("query"));
+      query_bias = zeros(width);
+    }
+    const std::size_t first = queries_apart ? 1 : 0, parts = 3 - first;
+    const Tensor all = Tensor::empty(scope.context, Shape{parts * width, width});
+    for (std::size_t i = 0; i < parts; ++i)
+      copy(initial(names[first + i]), all.slice(0, i * width, (i + 1) * width));
+    weight = Var::parameter(scope.context, all);
+    bias = zeros(parts * width);
   }
 
   // residual + dropout(output(attention(x))): the sum is fused into the last product. Rows of x
-  // form sequences. With `first_rows` only the first of each is a query, and has a residual.
-  Var operator()(Tape& tape, const Var& x, const Var& residual, bool first_rows = false) const {
-    const Var qkv = linear_at(site, tape, x, weight, bias);
-    const Var mixed = attention(tape, qkv, {heads, probabilities.setting(tape), first_rows});
-    return output(tape, mixed, {.dropout = output_dropout.setting(tape)}, residual);
+  // form sequences. With `first`, the first row of each, those alone are queries and have a
+  // residual.
+  Var operator()(Tape& tape, const Var& x, const Var& residual, const Var& first = {}) const {
+    Var all = linear_at(site, tape, x, weight, bias), queries;
+    if (query_weight.defined()) {
+      queries = linear_at(query_site, tape, first.defined() ? first : x, query_weight, query_bias);
+    } else if (first.defined()) {
+      const std::size_t width = weight.shape()[1];
+      queries = sequence_first(tape, slice(tape, all, 1, 0, width));
+      all = slice(tape, all, 1, width);
+    }
+    const AttentionSetting setting{heads, probabilities.setting(tape), first.defined()};
+    return output(tape, attention(tape, all, setting, queries),
+                  {.dropout = output_dropout.setting(tape)}, residual);
   }
   void collect(Collector& collector) const {
     collect_projections(collector);
@@ -59,26 +79,36 @@ class MultiHeadAttention {
   }
   void collect_projections(Collector& collector) const {
     const std::size_t width = weight.shape()[1];
-    const char* const names[] = {"query", "key", "value"};
-    for (std::size_t i = 0; i < 3; ++i) {
-      const std::string name = names[i];
-      collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width);
-      collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width);
+    std::size_t at = 0;
+    for (const std::string name : names) {
+      if (query_weight.defined() && name == names[0]) {
+        collector.add(name + ".weight", query_weight);
+        collector.add(name + ".bias", query_bias);
+        continue;
+      }
+      collector.add_rows(name + ".weight", weight, at, at + width);
+      collector.add_rows(name + ".bias", bias, at, at + width);
+      at += width;
     }
   }
 
   std::size_t heads = 1;
-  ProductSite site;  // of the projections
+  ProductSite site, query_site;  // of the projections
   Dropout probabilities, output_dropout;
   Linear output;
-  Var weight, bias;  // [3 C, C], [3 C]
+  Var weight, bias;              // [3 C, C], [3 C], or of keys and values [2 C, C], [2 C]
+  Var query_weight, query_bias;  // [C, C], [C], where queries are apart
+
+ private:
+  static constexpr const char* names[] = {"query", "key", "value"};
 };
 
 class TransformerEncoderLayer {
  public:
   TransformerEncoderLayer() = default;
-  TransformerEncoderLayer(const Scope& scope, const TransformerOptions& options)
-      : attention(scope / "attention", options),
+  TransformerEncoderLayer(const Scope& scope, const TransformerOptions& options,
+                          bool queries_apart = false)
+      : attention(scope / "attention", options, queries_apart),
         attention_norm(scope / "attention_norm", options.width, options.epsilon),
         inner(scope / "inner", options.width, options.inner, {.deviation = options.deviation}),
         outer(scope / "outer", options.inner, options.width, {.deviation = options.deviation}),
@@ -88,7 +118,8 @@ class TransformerEncoderLayer {
         norm_first(options.norm_first) {}
 
   // Rows of x to as many, or with `first_rows` to [sequences, C]: those of the first rows of
-  // sequences, with the same bits. Only queries, keys and values are then computed of other rows.
+  // sequences, with the same bits. Only keys and values are then computed of other rows, and
+  // queries, too, unless they are apart.
   Var operator()(Tape& tape, const Var& x, bool first_rows = false) const {
     return last_norm(tape, sum(tape, x, first_rows));
   }
@@ -118,12 +149,16 @@ class TransformerEncoderLayer {
  private:
   // Up to the last addition.
   Var sum(Tape& tape, const Var& x, bool first_rows) const {
-    const Var residual = first_rows ? sequence_first(tape, x) : x;
+    const auto first_of = [&](const Var& rows) {
+      return first_rows ? sequence_first(tape, rows) : Var();
+    };
+    const Var first = first_of(x), residual = first_rows ? first : x;
     if (norm_first) {
-      const Var h = attention(tape, attention_norm(tape, x), residual, first_rows);
+      const Var rows = attention_norm(tape, x);
+      const Var h = attention(tape, rows, residual, first_of(rows));
       return feed_forward(tape, outer_norm(tape, h), h);
     }
-    const Var h = attention_norm(tape, attention(tape, x, residual, first_rows));
+    const Var h = attention_norm(tape, attention(tape, x, residual, first));
     return feed_forward(tape, h, h);
   }
   Var last_norm(Tape& tape, const Var& sum) const {
@@ -144,12 +179,13 @@ struct EncoderSetting {
   bool first_rows = false;
 };
 
+// The last layer's queries are apart: there it may be that few of them are asked for.
 class TransformerEncoder {
  public:
   TransformerEncoder() = default;
   TransformerEncoder(const Scope& scope, const TransformerOptions& options) {
     for (std::size_t i = 0; i < options.layers; ++i)
-      layers.emplace_back(scope / "layer" / std::to_string(i), options);
+      layers.emplace_back(scope / "layer" / std::to_string(i), options, i + 1 == options.layers);
   }
   Var operator()(Tape& tape, Var x, const EncoderSetting& setting = {}) const {
     for (std::size_t i = 0; i + 1 < layers.size(); ++i)

@@ -1,8 +1,9 @@
 #pragma once
 // Multi-head self-attention over the sequences of a batch (arXiv 1706.03762). The input holds
-// queries, keys and values side by side: [rows, 3 C]; heads are C / heads columns of each. Rows
-// attend to the rows of their own sequence, so there is nothing to pad and nothing to mask. The
-// result is [rows, C], or [sequences, C] where only first rows are queries: the same rows of it.
+// queries, keys and values side by side: [rows, 3 C]; or keys and values alone, [rows, 2 C], beside
+// a second one, queries [rows, C]. Heads are C / heads columns of each. Rows attend to the rows of
+// their own sequence, so there is nothing to pad and nothing to mask. The result is [rows, C].
+// Where only first rows are queries, queries and the result are [sequences, C]: the same rows.
 
 #include <soma/ops/dropout.hpp>
 #include <soma/ops/run.hpp>
@@ -13,7 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,46 +22,79 @@ namespace soma {
 
 namespace detail {
 
+// What queries, keys and values are columns of.
+struct AttentionInputs {
+  // `queries` is the number of the input that holds them where they are apart.
+  AttentionInputs(std::span<const Tensor> inputs, std::size_t queries)
+      : all(inputs[0]),
+        apart(inputs.size() > queries && inputs[queries].defined()),
+        q(apart ? inputs[queries] : all),
+        channels(all.size(1) / (apart ? 2 : 3)),
+        first_key(apart ? 0 : channels),
+        first_value(first_key + channels) {}
+
+  const Tensor& all;
+  bool apart;
+  const Tensor& q;
+  std::size_t channels, first_key, first_value;
+};
+inline AttentionInputs attention_inputs(std::span<const Tensor> inputs) { return {inputs, 1}; }
+inline AttentionInputs attention_backward_inputs(std::span<const Tensor> inputs) {
+  return {inputs, 4};
+}
+
 inline void attention_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<AttentionSetting>();
-  const Tensor& qkv = call.inputs[0];
-  check_rank("attention", "qkv", qkv, 2);
-  check_floating("attention", "qkv", qkv);
-  check_sequences("attention", qkv, call.sequences);
+  const Tensor& all = call.inputs[0];
+  check_rank("attention", "qkv", all, 2);
+  check_floating("attention", "qkv", all);
+  check_sequences("attention", all, call.sequences);
   if (setting.first_rows) check_first_rows("attention", call.sequences);
   check_dropout("attention", setting.dropout);
-  if (setting.heads == 0 || qkv.size(1) % (3 * setting.heads) != 0)
+  const AttentionInputs inputs = attention_inputs(call.inputs);
+  const std::size_t parts = inputs.apart ? 2 : 3;
+  if (setting.heads == 0 || all.size(1) % (parts * setting.heads) != 0)
     fail(error_id::operator_value, "attention", "heads", std::to_string(setting.heads),
-         "a number whose triple divides the columns of qkv, " + qkv.describe());
+         "a number " + std::to_string(parts) + " times which divides the columns of " +
+             (inputs.apart ? "keys and values, " : "qkv, ") + all.describe());
+  const std::size_t queries = setting.first_rows ? call.sequences.count() : all.size(0);
+  if (setting.first_rows && !inputs.apart)
+    fail(error_id::operator_inputs, "attention", "queries", "left out",
+         "one of each sequence, where first rows are queries");
+  if (inputs.apart) {
+    check_shape("attention", "queries", inputs.q, Shape{queries, inputs.channels});
+    if (inputs.q.dtype() != all.dtype())
+      fail(error_id::tensor_dtype, "attention", "queries", inputs.q.describe(),
+           "the type of keys and values, " + std::string(to_string(all.dtype())));
+  }
   if (dropout_threshold(setting.dropout) != 0) {
     for (std::size_t i = 0; i < call.sequences.count(); ++i)
       static_cast<void>(attention_index(call.sequences.ordinal(i), setting.heads - 1,
                                         (std::max)(call.sequences.length(i), std::size_t{1}) - 1,
                                         0));
   }
-  const std::size_t queries = setting.first_rows ? call.sequences.count() : qkv.size(0);
-  call.outputs[0] = {Shape{queries, qkv.size(1) / 3}, qkv.dtype()};
+  call.outputs[0] = {Shape{queries, inputs.channels}, all.dtype()};
   // log-sum-exp of each row of scores: what backward recomputes the probabilities from.
   call.outputs[1] = {Shape{setting.heads, queries}, DType::fp32};
 }
 
-// Where a head of a sequence is: its first row of qkv and of the result, the head's first column of
-// queries, keys, values and the result each.
+// Where a head of a sequence is: its first row of keys and values, and of queries and the result;
+// the head's first column of queries, keys, values and the result each.
 struct HeadPlace {
-  std::size_t row, result_row, column;
+  std::size_t row, query_row, column;
 };
 
 // Calls run(args, place) for each sequence and head, with what forward and backward share filled
 // in. Parts of about equal cost go to the executor.
 template <class Run>
-void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_exp,
+void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, float* log_sum_exp,
                    const Run& run_head) {
   const auto& setting = call.attributes.as<AttentionSetting>();
   const Sequences& sequences = call.sequences;
   const AttentionKernels& kernels = call.context.kernels().attention;
-  const std::size_t channels = qkv.size(1) / 3, width = channels / setting.heads;
+  const std::size_t width = inputs.channels / setting.heads;
   const std::size_t longest = sequences.longest();
-  const std::size_t results = setting.first_rows ? sequences.count() : qkv.size(0);
+  const std::size_t results = setting.first_rows ? sequences.count() : sequences.rows();
   const auto queries = [&](std::size_t length) { return setting.first_rows ? 1 : length; };
   const auto cost = [&](std::size_t sequence) {
     const std::size_t length = sequences.length(sequence);
@@ -92,17 +126,17 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
         if (begin < first || begin >= last || at == begin) continue;
         const HeadPlace place{
             .row = sequences.begin(sequence),
-            .result_row = setting.first_rows ? sequence : sequences.begin(sequence),
+            .query_row = setting.first_rows ? sequence : sequences.begin(sequence),
             .column = head * width};
         const std::size_t length = sequences.length(sequence);
         AttentionArgs args{.queries = queries(length), .keys = length, .width = width};
-        const MatrixOperand all = operand(qkv);
-        args.q = part(all, place.row, place.column);
-        args.k = part(all, place.row, channels + place.column);
-        args.v = part(all, place.row, 2 * channels + place.column);
+        const MatrixOperand all = operand(inputs.all);
+        args.q = part(operand(inputs.q), place.query_row, place.column);
+        args.k = part(all, place.row, inputs.first_key + place.column);
+        args.v = part(all, place.row, inputs.first_value + place.column);
         args.scale = scale;
         args.bf16_products = most_args.bf16_products;
-        args.log_sum_exp = log_sum_exp + head * results + place.result_row;
+        args.log_sum_exp = log_sum_exp + head * results + place.query_row;
         args.workspace = memory.data() + index * workspace;
         args.dropout.threshold = dropout_threshold(setting.dropout);
         if (args.dropout.threshold != 0) {
@@ -117,57 +151,58 @@ void for_each_head(const OperatorCall& call, const Tensor& qkv, float* log_sum_e
 }
 
 // Of so many products of a sequence's queries and keys.
-inline double attention_operations(const OperatorCall& call, double products) {
+inline double attention_operations(const OperatorCall& call, const AttentionInputs& inputs,
+                                   double products) {
   const bool first_rows = call.attributes.as<AttentionSetting>().first_rows;
   double pairs = 0;
   for (std::size_t i = 0; i < call.sequences.count(); ++i) {
     const auto length = static_cast<double>(call.sequences.length(i));
     pairs += (first_rows ? 1 : length) * length;
   }
-  return products * 2.0 * pairs * static_cast<double>(call.inputs[0].size(1)) / 3;
+  return products * 2.0 * pairs * static_cast<double>(inputs.channels);
 }
 inline double attention_forward_operations(const OperatorCall& call) {
-  return attention_operations(call, 2);
+  return attention_operations(call, attention_inputs(call.inputs), 2);
 }
 inline double attention_backward_operations(const OperatorCall& call) {
-  return attention_operations(call, 5);  // the scores once more
+  // The scores once more.
+  return attention_operations(call, attention_backward_inputs(call.inputs), 5);
 }
 
 inline void attention_host(const OperatorCall& call) {
-  const Tensor& qkv = call.inputs[0];
   const MatrixTarget out = target(call.outputs[0]);
-  for_each_head(call, qkv, call.outputs[1].mutable_data<float>(),
+  for_each_head(call, attention_inputs(call.inputs), call.outputs[1].mutable_data<float>(),
                 [&](AttentionArgs& args, const HeadPlace& place) {
-                  args.out = part(out, place.result_row, place.column);
+                  args.out = part(out, place.query_row, place.column);
                   call.context.kernels().attention.forward(args);
                 });
 }
 
-// Inputs qkv, out, log_sum_exp, dout; output dqkv.
+// Inputs qkv, out, log_sum_exp, dout, and queries where they are apart; outputs dqkv, and dqueries,
+// which is empty where they are not.
 inline void attention_backward_shape(const ShapeCall& call) {
   check_sequences("attention backward", call.inputs[0], call.sequences);
   check_shape("attention backward", "dout", call.inputs[3], call.inputs[1].shape());
-  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+  const AttentionInputs inputs = attention_backward_inputs(call.inputs);
+  call.outputs[0] = {inputs.all.shape(), inputs.all.dtype()};
+  call.outputs[1] = {inputs.apart ? inputs.q.shape() : Shape{0}, inputs.all.dtype()};
 }
 
 inline void attention_backward_host(const OperatorCall& call) {
-  const Tensor &qkv = call.inputs[0], &out = call.inputs[1];
+  const AttentionInputs inputs = attention_backward_inputs(call.inputs);
+  const Tensor& out = call.inputs[1];
   const Tensor dout = regular(call.context, call.inputs[3]);
-  const std::size_t channels = qkv.size(1) / 3;
   const MatrixTarget dqkv = target(call.outputs[0]);
+  const MatrixTarget dq = inputs.apart ? target(call.outputs[1]) : dqkv;
   // The kernel's pointer serves both directions; backward only reads.
   auto* log_sum_exp = const_cast<float*>(call.inputs[2].data<float>());
-  for_each_head(call, qkv, log_sum_exp, [&](AttentionArgs& args, const HeadPlace& place) {
-    args.forward_out = part(operand(out), place.result_row, place.column);
-    args.dout = part(operand(dout), place.result_row, place.column);
-    args.dq = part(dqkv, place.row, place.column);
-    args.dk = part(dqkv, place.row, channels + place.column);
-    args.dv = part(dqkv, place.row, 2 * channels + place.column);
+  for_each_head(call, inputs, log_sum_exp, [&](AttentionArgs& args, const HeadPlace& place) {
+    args.forward_out = part(operand(out), place.query_row, place.column);
+    args.dout = part(operand(dout), place.query_row, place.column);
+    args.dq = part(dq, place.query_row, place.column);
+    args.dk = part(dqkv, place.row, inputs.first_key + place.column);
+    args.dv = part(dqkv, place.row, inputs.first_value + place.column);
     call.context.kernels().attention.backward(args);
-    // Rows that were no queries.
-    for (std::size_t i = args.queries; i < args.keys; ++i)
-      std::memset(part(dqkv, place.row + i, place.column).data, 0,
-                  args.width * size_of(dqkv.dtype));
   });
 }
 
@@ -176,18 +211,23 @@ inline void attention_gradient(const GradientCall& call);
 inline std::vector<ReferenceTensor> attention_reference(
     const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
   const auto& setting = sample.attributes.as<AttentionSetting>();
-  const ReferenceTensor& qkv = inputs[0];
-  const std::size_t channels = qkv.shape[1] / 3, width = channels / setting.heads;
+  const ReferenceTensor& all = inputs[0];
+  const bool apart = inputs.size() > 1 && inputs[1].defined;
+  const std::size_t channels = all.shape[1] / (apart ? 2 : 3), width = channels / setting.heads;
   const std::uint32_t threshold = dropout_threshold(setting.dropout);
   const bool first = setting.first_rows;
-  ReferenceTensor y{Shape{first ? sample.lengths.size() : qkv.shape[0], channels}, {}};
+  ReferenceTensor y{Shape{first ? sample.lengths.size() : all.shape[0], channels}, {}};
   y.values.assign(y.shape.elements(), 0.0);
   std::size_t begin = 0;
   for (std::size_t s = 0; s < sample.lengths.size(); begin += sample.lengths[s++])
     for (std::size_t head = 0; head < setting.heads; ++head)
       for (std::size_t i = 0; i < (first ? 1 : sample.lengths[s]); ++i) {
         const auto at = [&](std::size_t part, std::size_t row, std::size_t c) {
-          return qkv.values[(begin + row) * 3 * channels + part * channels + head * width + c];
+          const std::size_t column = head * width + c;
+          if (apart && part == 0)
+            return inputs[1].values[((first ? s : begin) + row) * channels + column];
+          return all
+              .values[(begin + row) * all.shape[1] + (part - (apart ? 1 : 0)) * channels + column];
         };
         std::vector<double> p(sample.lengths[s]);
         double sum = 0;
@@ -219,7 +259,7 @@ inline OperatorSamples attention_samples() {
   OperatorSamples result;
   result.reference = &attention_reference;
   const auto add = [&](std::size_t channels, std::size_t heads, std::vector<std::size_t> lengths,
-                       float probability, bool first_rows = false) {
+                       float probability, bool apart = false, bool first_rows = false) {
     std::size_t rows = 0, longest = 0;
     for (const std::size_t length : lengths) {
       rows += length;
@@ -228,8 +268,12 @@ inline OperatorSamples attention_samples() {
     const double error = 16 * static_cast<double>(longest + channels / heads) * 0x1p-24;
     result.samples.push_back(
         {.name = std::to_string(rows) + " rows, " + std::to_string(heads) + " heads" +
-                 (first_rows ? ", first rows" : ""),
-         .inputs = {{.shape = Shape{rows, 3 * channels}}},
+                 (first_rows ? ", first rows"
+                  : apart    ? ", queries apart"
+                             : ""),
+         .inputs = {{.shape = Shape{rows, (apart ? 2 : 3) * channels}},
+                    {.shape = Shape{first_rows ? lengths.size() : rows, channels},
+                     .left_out = !apart}},
          .attributes = AttentionSetting{heads,
                                         {.probability = probability,
                                          .draw = {.seed = 1, .stream = 2, .step = 3}},
@@ -242,9 +286,11 @@ inline OperatorSamples attention_samples() {
   add(6, 3, {7, 2}, 0.25f);
   add(4, 1, {}, 0);
   add(32, 2, {17}, 0.1f);
-  add(8, 2, {3, 1, 5}, 0, true);
+  add(8, 2, {3, 0, 1, 5}, 0, true);
   add(6, 3, {7, 2}, 0.25f, true);
-  add(4, 1, {}, 0, true);
+  add(8, 2, {3, 1, 5}, 0, true, true);
+  add(6, 3, {7, 2}, 0.25f, true, true);
+  add(4, 1, {}, 0, true, true);
   return result;
 }
 
@@ -254,14 +300,16 @@ namespace ops {
 
 inline constexpr Operator attention_backward{.name = "attention backward",
                                              .min_inputs = 4,
-                                             .max_inputs = 4,
+                                             .max_inputs = 5,
+                                             .outputs = 2,
                                              .shape = &detail::attention_backward_shape,
                                              .host = &detail::attention_backward_host,
                                              .operations = &detail::attention_backward_operations};
 
 inline constexpr Operator attention{.name = "attention",
+                                    .max_inputs = 2,
                                     .outputs = 2,
-                                    .keeps_inputs = 1,
+                                    .keeps_inputs = 3,
                                     .keeps_outputs = 3,
                                     .shape = &detail::attention_shape,
                                     .host = &detail::attention_host,
@@ -272,10 +320,13 @@ inline constexpr Operator attention{.name = "attention",
 }  // namespace ops
 
 inline void detail::attention_gradient(const GradientCall& call) {
-  call.input_gradients[0].values =
-      run(call.context, ops::attention_backward, call.attributes,
-          {call.inputs[0], call.outputs[0], call.outputs[1], call.output_gradients[0]},
-          call.sequences)[0];
+  const bool apart = attention_inputs(call.inputs).apart;
+  const Outputs gradients = run(call.context, ops::attention_backward, call.attributes,
+                                {call.inputs[0], call.outputs[0], call.outputs[1],
+                                 call.output_gradients[0], apart ? call.inputs[1] : Tensor()},
+                                call.sequences);
+  call.input_gradients[0].values = gradients[0];
+  if (apart) call.input_gradients[1].values = gradients[1];
 }
 
 }  // namespace soma

@@ -63,7 +63,8 @@ struct MatmulSetting {
 struct AttentionSetting {
   std::size_t heads = 1;
   DropoutSetting dropout{};  // of the probabilities
-  // The first row of each sequence is its only query: the result has a row for each sequence.
+  // The first row of each sequence is its only query: queries, which are apart, and the result have
+  // a row for each sequence.
   bool first_rows = false;
 };
 

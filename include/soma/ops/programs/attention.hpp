@@ -22,25 +22,25 @@ class AttentionForward {
       : core_(core),
         setting_(call.attributes.as<AttentionSetting>()),
         threshold_(soma::detail::dropout_threshold(setting_.dropout)),
-        qkv_(call.context, call.inputs[0]),
-        query_rows_(core, call, qkv_),
-        channels_(qkv_.columns() / 3),
-        width_(channels_ / setting_.heads),
+        inputs_(soma::detail::attention_inputs(call.inputs)),
+        all_(call.context, inputs_.all),
+        query_rows_(call.context, inputs_.q),
+        width_(inputs_.channels / setting_.heads),
         longest_(longest_pack(call.sequences)),
         most_queries_((std::min)(longest_, lanes)),
         most_keys_((std::min)(longest_, chunk_keys)),
         // Probabilities meet the values in a type that has their digits.
-        weights_(is_wide(qkv_.dtype()) || qkv_.dtype() == DType::fp16
-                     ? operand_type(qkv_.dtype(), qkv_.dtype())
+        weights_(is_wide(all_.dtype()) || all_.dtype() == DType::fp16
+                     ? operand_type(all_.dtype(), all_.dtype())
                      : DType::bf16),
         out_(Rows::target(call.outputs[0])),
         log_sums_(hbm_target(call.outputs[1]).swap(0, 1)),
-        loader_(core, {.view = qkv_.view(), .inner_rows = false, .tile_type = qkv_.dtype()},
+        loader_(core, {.view = all_.view(), .inner_rows = false, .tile_type = all_.dtype()},
                 (std::min)(longest_, bank_columns)),
-        queries_(core, loader_, query_rows_.view(), qkv_.dtype(), most_queries_, width_, 2),
-        keys_(core, loader_, qkv_.view(), qkv_.dtype(), (std::min)(longest_, bank_columns), width_,
+        queries_(core, loader_, query_rows_.view(), all_.dtype(), most_queries_, width_, 2),
+        keys_(core, loader_, all_.view(), all_.dtype(), (std::min)(longest_, bank_columns), width_,
               (std::max)((most_keys_ + bank_columns - 1) / bank_columns, std::size_t{2})),
-        values_(core, qkv_.view(), qkv_.dtype(), most_queries_, width_,
+        values_(core, all_.view(), all_.dtype(), most_queries_, width_,
                 (std::max)(blocks_of(most_keys_), std::size_t{2})),
         turner_(core, weights_, 1),
         scores_(core.psum.tile(most_queries_, most_keys_)),
@@ -54,6 +54,7 @@ class AttentionForward {
         columns_(core, DType::fp32, most_queries_, 8),
         mask_(core, call) {}
 
+  std::size_t width() const { return width_; }
   void begin(const Pack& pack) { mask_.begin(pack); }
 
   void run(const Head& head) {
@@ -103,7 +104,7 @@ class AttentionForward {
         core_.tensor.matmul(sums,
                             turned.rows(0, count).columns(block * queries, (block + 1) * queries),
                             values_.get(head.pack.row + key + at, count,
-                                        2 * channels_ + head.column + first, columns),
+                                        inputs_.first_value + head.column + first, columns),
                             key + at == 0 ? Accumulate::no : Accumulate::yes);
       });
     });
@@ -130,7 +131,8 @@ class AttentionForward {
     for_pieces(keys, bank_columns, [&](std::size_t at, std::size_t count) {
       multiply_scores(core_, scores.columns(at, at + count),
                       {queries_, head.pack.query_row + query, queries, head.column},
-                      {keys_, head.pack.row + key + at, count, channels_ + head.column}, width_);
+                      {keys_, head.pack.row + key + at, count, inputs_.first_key + head.column},
+                      width_);
     });
     return mask_.apply(scores);
   }
@@ -141,9 +143,9 @@ class AttentionForward {
   Core& core_;
   const AttentionSetting& setting_;
   std::uint32_t threshold_;
-  Rows qkv_;
-  Queries query_rows_;
-  std::size_t channels_, width_, longest_, most_queries_, most_keys_;
+  soma::detail::AttentionInputs inputs_;
+  Rows all_, query_rows_;
+  std::size_t width_, longest_, most_queries_, most_keys_;
   DType weights_;
   HbmView out_, log_sums_;
   OperandLoader loader_;
@@ -162,7 +164,7 @@ inline void attention(Core& core, const OperatorCall& call) {
   if (call.sequences.longest() == 0 || call.outputs[0].elements() == 0) return;
   detail::AttentionForward forward(core, call);
   for_each_head(
-      call, [&](const Pack& pack) { forward.begin(pack); },
+      call, forward.width(), [&](const Pack& pack) { forward.begin(pack); },
       [&](const Head& head) { forward.run(head); });
 }
 

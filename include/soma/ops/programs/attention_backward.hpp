@@ -24,32 +24,34 @@ class AttentionBackward {
       : core_(core),
         setting_(call.attributes.as<AttentionSetting>()),
         threshold_(soma::detail::dropout_threshold(setting_.dropout)),
-        qkv_(call.context, call.inputs[0]),
+        inputs_(soma::detail::attention_backward_inputs(call.inputs)),
+        all_(call.context, inputs_.all),
+        query_rows_(call.context, inputs_.q),
         out_(call.context, call.inputs[1]),
         dout_(call.context, call.inputs[3]),
-        query_rows_(core, call, qkv_),
-        channels_(qkv_.columns() / 3),
-        width_(channels_ / setting_.heads),
+        width_(inputs_.channels / setting_.heads),
         columns_((std::min)(width_, bank_columns)),
         strip_(lanes * (std::min)(bank_columns / columns_, bank_columns / lanes)),
         longest_(longest_pack(call.sequences)),
         queries_most_((std::min)(longest_, lanes)),
         keys_most_((std::min)(longest_, strip_)),
-        qkv_type_(tile_type(qkv_.dtype(), dout_.dtype())),
-        dout_type_(tile_type(dout_.dtype(), qkv_.dtype())),
-        weights_type_(qkv_type_ == DType::fp32 ? DType::fp32 : DType::bf16),
+        input_type_(tile_type(all_.dtype(), dout_.dtype())),
+        dout_type_(tile_type(dout_.dtype(), all_.dtype())),
+        weights_type_(input_type_ == DType::fp32 ? DType::fp32 : DType::bf16),
         log_sums_(hbm(call.inputs[2]).swap(0, 1)),
         target_(Rows::target(call.outputs[0])),
-        load_qkv_(core, {.view = qkv_.view(), .inner_rows = false, .tile_type = qkv_type_},
-                  keys_most_, 1),
+        query_target_(inputs_.apart ? Rows::target(call.outputs[1]) : target_),
+        load_inputs_(core, {.view = all_.view(), .inner_rows = false, .tile_type = input_type_},
+                     keys_most_, 1),
         load_dout_(core, {.view = dout_.view(), .inner_rows = false, .tile_type = dout_type_},
                    queries_most_, 1),
-        turned_queries_(core, load_qkv_, query_rows_.view(), qkv_type_, queries_most_, width_, 2),
-        turned_keys_(core, load_qkv_, qkv_.view(), qkv_type_, keys_most_, width_, 2),
-        turned_values_(core, load_qkv_, qkv_.view(), qkv_type_, keys_most_, width_, 2),
+        turned_queries_(core, load_inputs_, query_rows_.view(), input_type_, queries_most_, width_,
+                        2),
+        turned_keys_(core, load_inputs_, all_.view(), input_type_, keys_most_, width_, 2),
+        turned_values_(core, load_inputs_, all_.view(), input_type_, keys_most_, width_, 2),
         turned_douts_(core, load_dout_, dout_.view(), dout_type_, queries_most_, width_, 2),
-        queries_(core, query_rows_.view(), qkv_type_, queries_most_, width_, 2),
-        keys_(core, qkv_.view(), qkv_type_, queries_most_, width_,
+        queries_(core, query_rows_.view(), input_type_, queries_most_, width_, 2),
+        keys_(core, all_.view(), input_type_, queries_most_, width_,
               (std::max)(blocks_of(keys_most_), std::size_t{2})),
         douts_(core, dout_.view(), dout_type_, queries_most_, width_, 2),
         outs_(core, out_.view(), out_.dtype(), queries_most_, width_, 2),
@@ -70,13 +72,9 @@ class AttentionBackward {
         turned_(
             core.sbuf.tile(weights_type_, queries_most_, blocks_of(keys_most_) * queries_most_)),
         results_(core, call.outputs[0].dtype(), queries_most_, columns_),
-        mask_(core, call) {
-    if (!setting_.first_rows) return;
-    numbers_ = core.sbuf.tile(DType::int32, queries_most_, 1);
-    zeros_ = core.sbuf.tile(call.outputs[0].dtype(), queries_most_, columns_);
-    core.vector.memset(zeros_, 0);
-  }
+        mask_(core, call) {}
 
+  std::size_t width() const { return width_; }
   void begin(const Pack& pack) { mask_.begin(pack); }
   void run(const Head& head) {
     const std::size_t length = head.pack.length;
@@ -105,8 +103,10 @@ class AttentionBackward {
         });
         for_pieces(keys, lanes, [&](std::size_t at, std::size_t count) {
           const std::size_t row = head.pack.row + key + at;
-          write(key_block(dk_, at, count, columns), row, channels_ + column, scale);
-          write(key_block(dv_, at, count, columns), row, 2 * channels_ + column, keep);
+          write(key_block(dk_, at, count, columns), target_, row, inputs_.first_key + column,
+                scale);
+          write(key_block(dv_, at, count, columns), target_, row, inputs_.first_value + column,
+                keep);
         });
       });
     });
@@ -156,11 +156,11 @@ class AttentionBackward {
     const Tile probabilities = block(probabilities_, queries, keys);
     const Tile shift = column_of(shifts_, query, queries);
     multiply_scores(core_, scores, {turned_queries_, row, queries, head.column},
-                    {turned_keys_, key_row, keys, channels_ + head.column}, width_);
+                    {turned_keys_, key_row, keys, inputs_.first_key + head.column}, width_);
     core_.scalar.activation(probabilities, mask_.apply(scores), Function::exp,
                             {.scale = score_scale(width_), .bias = &shift});
     multiply_scores(core_, gradients, {turned_douts_, row, queries, head.column},
-                    {turned_values_, key_row, keys, 2 * channels_ + head.column}, width_);
+                    {turned_values_, key_row, keys, inputs_.first_value + head.column}, width_);
     Tile kept = gradients;
     if (threshold_ != 0) {
       const neuroncore::Place place = head.place(setting_.dropout.draw, query, key);
@@ -197,55 +197,43 @@ class AttentionBackward {
                  [&](std::size_t, std::size_t) { return block(dscores_, queries, keys); });
     for_pieces(keys, lanes, [&](std::size_t at, std::size_t count) {
       const std::size_t index = at / lanes;
-      core_.tensor.matmul(block(dq_, queries, columns),
-                          turned.rows(0, count).columns(index * queries, (index + 1) * queries),
-                          keys_.get(head.pack.row + key + at, count, channels_ + column, columns),
-                          key + at == 0 ? Accumulate::no : Accumulate::yes);
+      core_.tensor.matmul(
+          block(dq_, queries, columns),
+          turned.rows(0, count).columns(index * queries, (index + 1) * queries),
+          keys_.get(head.pack.row + key + at, count, inputs_.first_key + column, columns),
+          key + at == 0 ? Accumulate::no : Accumulate::yes);
     });
   }
 
-  // Where only first rows are queries, which are one block in every pack, the others get zeros.
   void write_dq(const Head& head, std::size_t query, std::size_t queries, std::size_t column,
                 std::size_t columns, float factor) {
-    const Tile dq = block(dq_, queries, columns);
-    if (!setting_.first_rows) return write(dq, head.pack.row + query, column, factor);
-    const HbmView to = target_.columns(column, column + columns);
-    const Tile result = results_.next(queries, columns), zeros = zeros_.columns(0, columns);
-    const Tile numbers = numbers_.rows(0, queries);
-    core_.scalar.activation(result, dq, Function::copy, {.scale = factor});
-    core_.dma.load(numbers, query_rows_.numbers(head.pack.query_row + query, queries));
-    for_pieces(head.pack.length, zeros_.partitions(), [&](std::size_t first, std::size_t count) {
-      const std::size_t row = head.pack.row + first;
-      core_.dma.queue(store_queue).store(to.rows(row, row + count), zeros.rows(0, count));
-    });
-    core_.dma.queue(store_queue).scatter(to, result, numbers);
+    write(block(dq_, queries, columns), query_target_, head.pack.query_row + query, column, factor);
   }
 
-  void write(const Tile& sums, std::size_t row, std::size_t column, float factor) {
+  void write(const Tile& sums, const HbmView& target, std::size_t row, std::size_t column,
+             float factor) {
     const Tile result = results_.next(sums.partitions(), sums.free_size());
     core_.scalar.activation(result, sums, Function::copy, {.scale = factor});
     core_.dma.queue(store_queue)
-        .store(
-            target_.rows(row, row + sums.partitions()).columns(column, column + sums.free_size()),
-            result);
+        .store(target.rows(row, row + sums.partitions()).columns(column, column + sums.free_size()),
+               result);
   }
 
   Core& core_;
   const AttentionSetting& setting_;
   std::uint32_t threshold_;
-  Rows qkv_, out_, dout_;
-  Queries query_rows_;
-  std::size_t channels_, width_, columns_, strip_, longest_, queries_most_, keys_most_;
-  DType qkv_type_, dout_type_, weights_type_;
-  HbmView log_sums_, target_;
-  OperandLoader load_qkv_, load_dout_;
+  soma::detail::AttentionInputs inputs_;
+  Rows all_, query_rows_, out_, dout_;
+  std::size_t width_, columns_, strip_, longest_, queries_most_, keys_most_;
+  DType input_type_, dout_type_, weights_type_;
+  HbmView log_sums_, target_, query_target_;
+  OperandLoader load_inputs_, load_dout_;
   TurnedBlocks turned_queries_, turned_keys_, turned_values_, turned_douts_;
   RowBlocks queries_, keys_, douts_, outs_;
   Turner turner_;
   Tile scores_, gradients_, dq_, dk_, dv_, shifts_, deltas_, part_, products_;
   Tile probabilities_, kept_, weights_, dscores_, turned_;
   Pair results_;
-  Tile zeros_{}, numbers_{};
   PackMask mask_;
 };
 
@@ -254,7 +242,7 @@ class AttentionBackward {
 inline void attention_backward(Core& core, const OperatorCall& call) {
   detail::AttentionBackward backward(core, call);
   for_each_head(
-      call, [&](const Pack& pack) { backward.begin(pack); },
+      call, backward.width(), [&](const Pack& pack) { backward.begin(pack); },
       [&](const Head& head) { backward.run(head); });
 }
 

@@ -4,7 +4,6 @@
 
 #include <soma/ops/attention.hpp>
 #include <soma/ops/programs/operand.hpp>
-#include <soma/ops/programs/views.hpp>
 #include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
@@ -40,11 +39,11 @@ struct Head {
   }
 };
 
-// Calls begin(pack) and then run(head) for each of its heads.
+// Calls begin(pack) and then run(head) for each of its heads, `width` columns each.
 template <class Begin, class Run>
-void for_each_head(const OperatorCall& call, const Begin& begin, const Run& run) {
+void for_each_head(const OperatorCall& call, std::size_t width, const Begin& begin,
+                   const Run& run) {
   const auto& setting = call.attributes.as<AttentionSetting>();
-  const std::size_t width = call.inputs[0].size(1) / 3 / setting.heads;
   const bool drops = soma::detail::dropout_threshold(setting.dropout) != 0;
   const Sequences& sequences = call.sequences;
   for (std::size_t i = 0; i < sequences.count();) {
@@ -75,28 +74,6 @@ void for_each_head(const OperatorCall& call, const Begin& begin, const Run& run)
     }
   }
 }
-
-// The matrix whose rows are the queries: qkv, its first columns, or a copy of its first rows.
-class Queries {
- public:
-  Queries(Core& core, const OperatorCall& call, const Rows& qkv) : view_(qkv.view()) {
-    if (!call.attributes.as<AttentionSetting>().first_rows) return;
-    const std::size_t channels = qkv.columns() / 3;
-    numbers_ = soma::detail::first_rows(call.context, call.sequences);
-    first_ = Tensor::empty(call.context, Shape{call.sequences.count(), channels}, qkv.dtype());
-    gather_rows(core, qkv.view().columns(0, channels), numbers_, hbm_target(first_));
-    view_ = hbm(first_);
-  }
-  const HbmView& view() const { return view_; }
-  // Which rows of qkv first rows are, one to a partition.
-  HbmView numbers(std::size_t row, std::size_t rows) const {
-    return hbm(numbers_).columns(row, row + 1).with_rows(rows, 1);
-  }
-
- private:
-  Tensor numbers_, first_;
-  HbmView view_;
-};
 
 // What is added to the scores of a pack: 0, or so little between rows of different sequences that
 // exp() makes 0 of it.
