@@ -226,10 +226,10 @@ TEST_CASE("queries of attention fit its keys and values", "[unit][tape]") {
     return message_of([&] { attention(f.tape, all, setting, queries); });
   };
   CHECK(applied(8, {.heads = 2}) ==
-        "attention: heads is 2, wanted a number 3 times which divides the columns of qkv, [5, 8] "
+        "attention: heads is 2, wanted a number whose triple divides the columns of qkv, [5, 8] "
         "fp32 [operator.value]");
   CHECK(applied(6, {.heads = 2}, rows({5, 3})) ==
-        "attention: heads is 2, wanted a number 2 times which divides the columns of keys and "
+        "attention: heads is 2, wanted a number whose double divides the columns of keys and "
         "values, [5, 6] fp32 [operator.value]");
   CHECK(applied(12, {.heads = 2, .first_rows = true}) ==
         "attention: queries is left out, wanted one of each sequence, where first rows are queries "

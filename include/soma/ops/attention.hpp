@@ -52,11 +52,11 @@ inline void attention_shape(const ShapeCall& call) {
   if (setting.first_rows) check_first_rows("attention", call.sequences);
   check_dropout("attention", setting.dropout);
   const AttentionInputs inputs = attention_inputs(call.inputs);
-  const std::size_t parts = inputs.apart ? 2 : 3;
-  if (setting.heads == 0 || all.size(1) % (parts * setting.heads) != 0)
+  if (setting.heads == 0 || all.size(1) % ((inputs.apart ? 2 : 3) * setting.heads) != 0)
     fail(error_id::operator_value, "attention", "heads", std::to_string(setting.heads),
-         "a number " + std::to_string(parts) + " times which divides the columns of " +
-             (inputs.apart ? "keys and values, " : "qkv, ") + all.describe());
+         (inputs.apart ? "a number whose double divides the columns of keys and values, "
+                       : "a number whose triple divides the columns of qkv, ") +
+             all.describe());
   const std::size_t queries = setting.first_rows ? call.sequences.count() : all.size(0);
   if (setting.first_rows && !inputs.apart)
     fail(error_id::operator_inputs, "attention", "queries", "left out",
