@@ -4,6 +4,7 @@
 #include <soma/nn/layers.hpp>
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,31 +31,24 @@ class MultiHeadAttention {
                      bool queries_apart = false)
       : heads(options.heads),
         site(scope),
-        query_site(scope / "query"),
         probabilities(scope / "probabilities", options.attention_dropout),
         output_dropout(scope / "output", options.dropout),
         output(scope / "output", options.width, options.width, {.deviation = options.deviation}) {
     if (heads == 0 || options.width % heads != 0)
       fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
            "a divisor of the width, " + std::to_string(options.width));
+    Context& context = scope.context;
     const std::size_t width = options.width;
-    const auto initial = [&](const char* name) {
-      return normal(scope.context, Shape{width, width}, options.deviation,
-                    (scope / name).draw("weight"));
-    };
-    const auto zeros = [&](std::size_t size) {
-      return Var::parameter(scope.context, Tensor::zeros(scope.context, Shape{size}));
-    };
-    if (queries_apart) {
-      query_weight = Var::parameter(scope.context, initial("query"));
-      query_bias = zeros(width);
-    }
-    const std::size_t first = queries_apart ? 1 : 0, parts = 3 - first;
-    const Tensor all = Tensor::empty(scope.context, Shape{parts * width, width});
-    for (std::size_t i = 0; i < parts; ++i)
-      copy(initial(names[first + i]), all.slice(0, i * width, (i + 1) * width));
-    weight = Var::parameter(scope.context, all);
-    bias = zeros(parts * width);
+    if (queries_apart)
+      query = Linear(scope / "query", width, width, {.deviation = options.deviation});
+    const auto names = names_together();
+    const Tensor all = Tensor::empty(context, Shape{names.size() * width, width});
+    for (std::size_t i = 0; i < names.size(); ++i)
+      copy(normal(context, Shape{width, width}, options.deviation,
+                  (scope / names[i]).draw("weight")),
+           all.slice(0, i * width, (i + 1) * width));
+    weight = Var::parameter(context, all);
+    bias = Var::parameter(context, Tensor::zeros(context, Shape{names.size() * width}));
   }
 
   // residual + dropout(output(attention(x))): the sum is fused into the last product. Rows of x
@@ -62,8 +56,8 @@ class MultiHeadAttention {
   // residual.
   Var operator()(Tape& tape, const Var& x, const Var& residual, const Var& first = {}) const {
     Var all = linear_at(site, tape, x, weight, bias), queries;
-    if (query_weight.defined()) {
-      queries = linear_at(query_site, tape, first.defined() ? first : x, query_weight, query_bias);
+    if (query.weight.defined()) {
+      queries = query(tape, first.defined() ? first : x);
     } else if (first.defined()) {
       const std::size_t width = weight.shape()[1];
       queries = sequence_first(tape, slice(tape, all, 1, 0, width));
@@ -79,28 +73,28 @@ class MultiHeadAttention {
   }
   void collect_projections(Collector& collector) const {
     const std::size_t width = weight.shape()[1];
-    std::size_t at = 0;
-    for (const std::string name : names) {
-      if (query_weight.defined() && name == names[0]) {
-        collector.add(name + ".weight", query_weight);
-        collector.add(name + ".bias", query_bias);
-        continue;
-      }
-      collector.add_rows(name + ".weight", weight, at, at + width);
-      collector.add_rows(name + ".bias", bias, at, at + width);
-      at += width;
+    if (query.weight.defined()) collector.part("query", query);
+    const auto names = names_together();
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const std::string name = names[i];
+      collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width);
+      collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width);
     }
   }
 
   std::size_t heads = 1;
-  ProductSite site, query_site;  // of the projections
+  ProductSite site;  // of the projections
   Dropout probabilities, output_dropout;
   Linear output;
-  Var weight, bias;              // [3 C, C], [3 C], or of keys and values [2 C, C], [2 C]
-  Var query_weight, query_bias;  // [C, C], [C], where queries are apart
+  Var weight, bias;  // [3 C, C], [3 C], or of keys and values [2 C, C], [2 C]
+  Linear query;      // where queries are apart
 
  private:
-  static constexpr const char* names[] = {"query", "key", "value"};
+  // The projections that are one matrix.
+  std::span<const char* const> names_together() const {
+    static constexpr const char* names[] = {"query", "key", "value"};
+    return std::span(names).subspan(query.weight.defined() ? 1 : 0);
+  }
 };
 
 class TransformerEncoderLayer {
