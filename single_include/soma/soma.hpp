@@ -5712,23 +5712,65 @@ void parallel(Context& context, int tasks, Function&& function) {
 
 namespace soma::detail {
 
+// In how many parts work is worth sharing out, which costs so much and has so many items.
+inline std::size_t worthwhile_tasks(Context& context, std::size_t items, std::size_t cost,
+                                    std::size_t worth_a_task) {
+  const std::size_t tasks = (std::min)(items, cost / worth_a_task + 1);
+  return tasks > 1 ? (std::min)(tasks, static_cast<std::size_t>(context.executor().width)) : tasks;
+}
+// Simple operations; below that a thread costs more than it brings.
+inline constexpr std::size_t operations_worth_a_task = 16384;
+
+// Where part `index` of so many begins, if they are alike.
+constexpr std::size_t even_border(std::size_t whole, std::size_t parts, std::size_t index) {
+  return whole / parts * index + whole % parts * index / parts;
+}
+
 // Calls function(begin, end) for parts of `count` items, of which each costs about `cost` simple
 // operations. No result may depend on the parts.
 template <class Function>
 void for_ranges(Context& context, std::size_t count, std::size_t cost, const Function& function) {
   if (count == 0) return;
-  constexpr std::size_t worth_a_task = 16384;  // below that a thread costs more than it brings
   const std::size_t total = count * (std::max)(cost, std::size_t{1});
-  std::size_t tasks = (std::min)(count, total / worth_a_task + 1);
-  if (tasks > 1) tasks = (std::min)(tasks, static_cast<std::size_t>(context.executor().width));
+  const std::size_t tasks = worthwhile_tasks(context, count, total, operations_worth_a_task);
   parallel(context, static_cast<int>(tasks), [&](int task) {
-    const auto border = [&](std::size_t index) {
-      return count / tasks * index + count % tasks * index / tasks;
-    };
     const auto index = static_cast<std::size_t>(task);
-    function(border(index), border(index + 1));
+    function(even_border(count, tasks, index), even_border(count, tasks, index + 1));
   });
 }
+
+// Parts of items whose costs differ, about equal in cost. An item belongs to the part in whose share
+// of the whole cost it begins.
+class UnevenRanges {
+ public:
+  // cost(i) of each of `count` items.
+  template <class Cost>
+  UnevenRanges(Context& context, std::size_t count, std::size_t worth_a_task, const Cost& cost)
+      : borders_(context.heap()) {
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < count; ++i) total += cost(i);
+    tasks_ = total == 0 ? 0 : worthwhile_tasks(context, count, total, worth_a_task);
+    borders_.resize(tasks_ + 1);
+    std::size_t before = 0, task = 0, next = 0;
+    for (std::size_t i = 0; i < count; before += cost(i++))
+      for (; task < tasks_ && before >= next; next = even_border(total, tasks_, task))
+        borders_[task++] = i;
+    for (; task <= tasks_; ++task) borders_[task] = count;
+  }
+  std::size_t tasks() const { return tasks_; }
+  // Calls function(begin, end, task) for each part.
+  template <class Function>
+  void run(Context& context, const Function& function) const {
+    parallel(context, static_cast<int>(tasks_), [&](int task) {
+      const auto index = static_cast<std::size_t>(task);
+      function(borders_[index], borders_[index + 1], index);
+    });
+  }
+
+ private:
+  std::size_t tasks_ = 0;
+  HeapVector<std::size_t> borders_;
+};
 
 // Calls call(row, column, rows, columns) for parts of a matrix: cut by rows, or by elements where
 // everything is adjacent and may be seen as one row.
@@ -25731,57 +25773,46 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
   const std::size_t longest = sequences.longest();
   const std::size_t results = setting.first_rows ? sequences.count() : sequences.rows();
   const auto queries = [&](std::size_t length) { return setting.first_rows ? 1 : length; };
-  const auto cost = [&](std::size_t sequence) {
-    const std::size_t length = sequences.length(sequence);
+  const auto cost = [&](std::size_t item) {
+    const std::size_t length = sequences.length(item / setting.heads);
     return length * (queries(length) + 64) * width;
   };
-  std::size_t total = 0;
-  for (std::size_t i = 0; i < sequences.count(); ++i) total += cost(i) * setting.heads;
-  if (total == 0) return;
-  constexpr std::size_t worth_a_task = 50000;
-  const std::size_t most = total / worth_a_task + 1;
-  const std::size_t tasks =
-      most == 1 ? 1 : (std::min)(most, static_cast<std::size_t>(call.context.executor().width));
+  constexpr std::size_t worth_a_task = 50000;  // multiply-adds
+  const UnevenRanges parts(call.context, sequences.count() * setting.heads, worth_a_task, cost);
+  if (parts.tasks() == 0) return;
   AttentionArgs most_args{.queries = queries(longest), .keys = longest, .width = width};
   most_args.bf16_products = call.context.bf16().products;
   const std::size_t workspace = (kernels.workspace_bytes(most_args) + memory_alignment - 1) /
                                 memory_alignment * memory_alignment;
-  const Storage memory =
-      Storage::allocate(call.context.heap(), checked_multiply(workspace, tasks, "attention"));
+  const Storage memory = Storage::allocate(call.context.heap(),
+                                           checked_multiply(workspace, parts.tasks(), "attention"));
   const float scale = 1.0f / std::sqrt(static_cast<float>(width));
-  parallel(call.context, static_cast<int>(tasks), [&](int task) {
-    const auto index = static_cast<std::size_t>(task);
-    const std::size_t first = total / tasks * index + total % tasks * index / tasks;
-    const std::size_t last = total / tasks * (index + 1) + total % tasks * (index + 1) / tasks;
-    std::size_t at = 0;  // the work before this head: a task runs the heads that begin in its share
-    for (std::size_t sequence = 0; sequence < sequences.count(); ++sequence)
-      for (std::size_t head = 0; head < setting.heads; ++head) {
-        const std::size_t begin = at;
-        at += cost(sequence);
-        if (begin < first || begin >= last || at == begin) continue;
-        const HeadPlace place{
-            .row = sequences.begin(sequence),
-            .query_row = setting.first_rows ? sequence : sequences.begin(sequence),
-            .column = head * width};
-        const std::size_t length = sequences.length(sequence);
-        AttentionArgs args{.queries = queries(length), .keys = length, .width = width};
-        const MatrixOperand all = operand(inputs.all);
-        args.q = part(operand(inputs.q), place.query_row, place.column);
-        args.k = part(all, place.row, inputs.first_key + place.column);
-        args.v = part(all, place.row, inputs.first_value + place.column);
-        args.scale = scale;
-        args.bf16_products = most_args.bf16_products;
-        args.log_sum_exp = log_sum_exp + head * results + place.query_row;
-        args.workspace = memory.data() + index * workspace;
-        args.dropout.threshold = dropout_threshold(setting.dropout);
-        if (args.dropout.threshold != 0) {
-          args.dropout.keep_scale =
-              static_cast<float>(1 / (1 - static_cast<double>(setting.dropout.probability)));
-          args.dropout.draw = setting.dropout.draw;
-          args.dropout.draw.index = attention_index(sequences.ordinal(sequence), head, 0, 0);
-        }
-        run_head(args, place);
+  parts.run(call.context, [&](std::size_t begin, std::size_t end, std::size_t task) {
+    for (std::size_t item = begin; item < end; ++item) {
+      const std::size_t sequence = item / setting.heads, head = item % setting.heads;
+      const std::size_t length = sequences.length(sequence);
+      if (length == 0) continue;
+      const HeadPlace place{.row = sequences.begin(sequence),
+                            .query_row = setting.first_rows ? sequence : sequences.begin(sequence),
+                            .column = head * width};
+      AttentionArgs args{.queries = queries(length), .keys = length, .width = width};
+      const MatrixOperand all = operand(inputs.all);
+      args.q = part(operand(inputs.q), place.query_row, place.column);
+      args.k = part(all, place.row, inputs.first_key + place.column);
+      args.v = part(all, place.row, inputs.first_value + place.column);
+      args.scale = scale;
+      args.bf16_products = most_args.bf16_products;
+      args.log_sum_exp = log_sum_exp + head * results + place.query_row;
+      args.workspace = memory.data() + task * workspace;
+      args.dropout.threshold = dropout_threshold(setting.dropout);
+      if (args.dropout.threshold != 0) {
+        args.dropout.keep_scale =
+            static_cast<float>(1 / (1 - static_cast<double>(setting.dropout.probability)));
+        args.dropout.draw = setting.dropout.draw;
+        args.dropout.draw.index = attention_index(sequences.ordinal(sequence), head, 0, 0);
       }
+      run_head(args, place);
+    }
   });
 }
 
@@ -27933,9 +27964,10 @@ inline std::span<const std::int64_t> touched_rows(const Tensor& weight, const Te
 }
 
 // Calls step(run) for runs that cover the parameter once. Inputs: weight, gradient values, gradient
-// rows (not defined: dense), states.
+// rows (not defined: dense), states. `live` marks rows, nullptr: all; others cost a quarter.
 template <class Setting, class Step>
-void for_step_runs(const OperatorCall& call, const Setting& setting, const Step& step) {
+void for_step_runs(const OperatorCall& call, const Setting& setting, const std::uint8_t* live,
+                   const Step& step) {
   Context& context = call.context;
   const Tensor& weight = call.inputs[0];
   const Tensor values = contiguous(context, call.inputs[1]);
@@ -27967,7 +27999,18 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const Step&
         std::lower_bound(touched.begin(), touched.end(), static_cast<std::int64_t>(row)) -
         touched.begin());
   };
-  for_ranges(context, elements / columns, columns * 16, [&](std::size_t begin, std::size_t end) {
+  const std::size_t all = elements / columns;
+  constexpr std::size_t together = 16;  // rows, whose marks are counted at once
+  const auto cost = [&](std::size_t group) {
+    const std::size_t begin = group * together, end = (std::min)(begin + together, all);
+    std::size_t used = 0;
+    for (std::size_t row = begin; row < end; ++row)
+      used += live == nullptr || live[row] != 0 ? 1u : 0u;
+    return columns * (12 * used + 4 * (end - begin));
+  };
+  const UnevenRanges parts(context, (all + together - 1) / together, operations_worth_a_task, cost);
+  parts.run(context, [&](std::size_t first_group, std::size_t last_group, std::size_t) {
+    const std::size_t begin = first_group * together, end = (std::min)(last_group * together, all);
     StepRun run{.begin = begin * columns,
                 .first_row = begin,
                 .rows = {end - begin, columns, draw_stride},
@@ -28016,7 +28059,7 @@ inline void sgd_host(const OperatorCall& call) {
   const Tensor momentum = setting.momentum != 0 ? call.inputs[3] : Tensor();
   std::byte* weights = weight.mutable_raw();
   std::byte* momenta = momentum.defined() ? momentum.mutable_raw() : nullptr;
-  for_step_runs(call, setting, [&](const StepRun& run) {
+  for_step_runs(call, setting, nullptr, [&](const StepRun& run) {
     SgdArgs args{.rows = run.rows};
     args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
     if (momenta != nullptr)
@@ -28058,7 +28101,7 @@ inline void adam_host(const OperatorCall& call) {
   const Tensor &weight = call.inputs[0], &m = call.inputs[3], &v = call.inputs[4];
   std::byte *weights = weight.mutable_raw(), *firsts = m.mutable_raw(), *seconds = v.mutable_raw();
   const std::uint8_t* live = live_rows(call, setting);
-  for_step_runs(call, setting, [&](const StepRun& run) {
+  for_step_runs(call, setting, live, [&](const StepRun& run) {
     AdamArgs args{.rows = run.rows};
     args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
     args.m = state_run(m, firsts, setting.state, setting, StepSite::first, run);

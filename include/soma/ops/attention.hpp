@@ -96,57 +96,46 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
   const std::size_t longest = sequences.longest();
   const std::size_t results = setting.first_rows ? sequences.count() : sequences.rows();
   const auto queries = [&](std::size_t length) { return setting.first_rows ? 1 : length; };
-  const auto cost = [&](std::size_t sequence) {
-    const std::size_t length = sequences.length(sequence);
+  const auto cost = [&](std::size_t item) {
+    const std::size_t length = sequences.length(item / setting.heads);
     return length * (queries(length) + 64) * width;
   };
-  std::size_t total = 0;
-  for (std::size_t i = 0; i < sequences.count(); ++i) total += cost(i) * setting.heads;
-  if (total == 0) return;
-  constexpr std::size_t worth_a_task = 50000;
-  const std::size_t most = total / worth_a_task + 1;
-  const std::size_t tasks =
-      most == 1 ? 1 : (std::min)(most, static_cast<std::size_t>(call.context.executor().width));
+  constexpr std::size_t worth_a_task = 50000;  // multiply-adds
+  const UnevenRanges parts(call.context, sequences.count() * setting.heads, worth_a_task, cost);
+  if (parts.tasks() == 0) return;
   AttentionArgs most_args{.queries = queries(longest), .keys = longest, .width = width};
   most_args.bf16_products = call.context.bf16().products;
   const std::size_t workspace = (kernels.workspace_bytes(most_args) + memory_alignment - 1) /
                                 memory_alignment * memory_alignment;
-  const Storage memory =
-      Storage::allocate(call.context.heap(), checked_multiply(workspace, tasks, "attention"));
+  const Storage memory = Storage::allocate(call.context.heap(),
+                                           checked_multiply(workspace, parts.tasks(), "attention"));
   const float scale = 1.0f / std::sqrt(static_cast<float>(width));
-  parallel(call.context, static_cast<int>(tasks), [&](int task) {
-    const auto index = static_cast<std::size_t>(task);
-    const std::size_t first = total / tasks * index + total % tasks * index / tasks;
-    const std::size_t last = total / tasks * (index + 1) + total % tasks * (index + 1) / tasks;
-    std::size_t at = 0;  // the work before this head: a task runs the heads that begin in its share
-    for (std::size_t sequence = 0; sequence < sequences.count(); ++sequence)
-      for (std::size_t head = 0; head < setting.heads; ++head) {
-        const std::size_t begin = at;
-        at += cost(sequence);
-        if (begin < first || begin >= last || at == begin) continue;
-        const HeadPlace place{
-            .row = sequences.begin(sequence),
-            .query_row = setting.first_rows ? sequence : sequences.begin(sequence),
-            .column = head * width};
-        const std::size_t length = sequences.length(sequence);
-        AttentionArgs args{.queries = queries(length), .keys = length, .width = width};
-        const MatrixOperand all = operand(inputs.all);
-        args.q = part(operand(inputs.q), place.query_row, place.column);
-        args.k = part(all, place.row, inputs.first_key + place.column);
-        args.v = part(all, place.row, inputs.first_value + place.column);
-        args.scale = scale;
-        args.bf16_products = most_args.bf16_products;
-        args.log_sum_exp = log_sum_exp + head * results + place.query_row;
-        args.workspace = memory.data() + index * workspace;
-        args.dropout.threshold = dropout_threshold(setting.dropout);
-        if (args.dropout.threshold != 0) {
-          args.dropout.keep_scale =
-              static_cast<float>(1 / (1 - static_cast<double>(setting.dropout.probability)));
-          args.dropout.draw = setting.dropout.draw;
-          args.dropout.draw.index = attention_index(sequences.ordinal(sequence), head, 0, 0);
-        }
-        run_head(args, place);
+  parts.run(call.context, [&](std::size_t begin, std::size_t end, std::size_t task) {
+    for (std::size_t item = begin; item < end; ++item) {
+      const std::size_t sequence = item / setting.heads, head = item % setting.heads;
+      const std::size_t length = sequences.length(sequence);
+      if (length == 0) continue;
+      const HeadPlace place{.row = sequences.begin(sequence),
+                            .query_row = setting.first_rows ? sequence : sequences.begin(sequence),
+                            .column = head * width};
+      AttentionArgs args{.queries = queries(length), .keys = length, .width = width};
+      const MatrixOperand all = operand(inputs.all);
+      args.q = part(operand(inputs.q), place.query_row, place.column);
+      args.k = part(all, place.row, inputs.first_key + place.column);
+      args.v = part(all, place.row, inputs.first_value + place.column);
+      args.scale = scale;
+      args.bf16_products = most_args.bf16_products;
+      args.log_sum_exp = log_sum_exp + head * results + place.query_row;
+      args.workspace = memory.data() + task * workspace;
+      args.dropout.threshold = dropout_threshold(setting.dropout);
+      if (args.dropout.threshold != 0) {
+        args.dropout.keep_scale =
+            static_cast<float>(1 / (1 - static_cast<double>(setting.dropout.probability)));
+        args.dropout.draw = setting.dropout.draw;
+        args.dropout.draw.index = attention_index(sequences.ordinal(sequence), head, 0, 0);
       }
+      run_head(args, place);
+    }
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // How work over many items is shared out.
 
+#include <soma/runtime/heap_vector.hpp>
 #include <soma/runtime/parallel.hpp>
 #include <soma/tensor/shape.hpp>
 
@@ -9,23 +10,65 @@
 
 namespace soma::detail {
 
+// In how many parts work is worth sharing out, which costs so much and has so many items.
+inline std::size_t worthwhile_tasks(Context& context, std::size_t items, std::size_t cost,
+                                    std::size_t worth_a_task) {
+  const std::size_t tasks = (std::min)(items, cost / worth_a_task + 1);
+  return tasks > 1 ? (std::min)(tasks, static_cast<std::size_t>(context.executor().width)) : tasks;
+}
+// Simple operations; below that a thread costs more than it brings.
+inline constexpr std::size_t operations_worth_a_task = 16384;
+
+// Where part `index` of so many begins, if they are alike.
+constexpr std::size_t even_border(std::size_t whole, std::size_t parts, std::size_t index) {
+  return whole / parts * index + whole % parts * index / parts;
+}
+
 // Calls function(begin, end) for parts of `count` items, of which each costs about `cost` simple
 // operations. No result may depend on the parts.
 template <class Function>
 void for_ranges(Context& context, std::size_t count, std::size_t cost, const Function& function) {
   if (count == 0) return;
-  constexpr std::size_t worth_a_task = 16384;  // below that a thread costs more than it brings
   const std::size_t total = count * (std::max)(cost, std::size_t{1});
-  std::size_t tasks = (std::min)(count, total / worth_a_task + 1);
-  if (tasks > 1) tasks = (std::min)(tasks, static_cast<std::size_t>(context.executor().width));
+  const std::size_t tasks = worthwhile_tasks(context, count, total, operations_worth_a_task);
   parallel(context, static_cast<int>(tasks), [&](int task) {
-    const auto border = [&](std::size_t index) {
-      return count / tasks * index + count % tasks * index / tasks;
-    };
     const auto index = static_cast<std::size_t>(task);
-    function(border(index), border(index + 1));
+    function(even_border(count, tasks, index), even_border(count, tasks, index + 1));
   });
 }
+
+// Parts of items whose costs differ, about equal in cost. An item belongs to the part in whose share
+// of the whole cost it begins.
+class UnevenRanges {
+ public:
+  // cost(i) of each of `count` items.
+  template <class Cost>
+  UnevenRanges(Context& context, std::size_t count, std::size_t worth_a_task, const Cost& cost)
+      : borders_(context.heap()) {
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < count; ++i) total += cost(i);
+    tasks_ = total == 0 ? 0 : worthwhile_tasks(context, count, total, worth_a_task);
+    borders_.resize(tasks_ + 1);
+    std::size_t before = 0, task = 0, next = 0;
+    for (std::size_t i = 0; i < count; before += cost(i++))
+      for (; task < tasks_ && before >= next; next = even_border(total, tasks_, task))
+        borders_[task++] = i;
+    for (; task <= tasks_; ++task) borders_[task] = count;
+  }
+  std::size_t tasks() const { return tasks_; }
+  // Calls function(begin, end, task) for each part.
+  template <class Function>
+  void run(Context& context, const Function& function) const {
+    parallel(context, static_cast<int>(tasks_), [&](int task) {
+      const auto index = static_cast<std::size_t>(task);
+      function(borders_[index], borders_[index + 1], index);
+    });
+  }
+
+ private:
+  std::size_t tasks_ = 0;
+  HeapVector<std::size_t> borders_;
+};
 
 // Calls call(row, column, rows, columns) for parts of a matrix: cut by rows, or by elements where
 // everything is adjacent and may be seen as one row.
