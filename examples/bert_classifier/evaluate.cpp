@@ -20,33 +20,17 @@ namespace {
 
 using soma::models::TextClassifier;
 
-// The model's labels have to be those of the rows, whatever the rows' order.
-void check_labels(const TextClassifier& model, std::vector<soma::text::LabelledRow>& rows,
-                  const std::vector<std::string>& labels) {
-  std::vector<std::int64_t> known(labels.size(), -1);
-  for (std::size_t i = 0; i < labels.size(); ++i)
-    for (std::size_t j = 0; j < model.labels().size(); ++j)
-      if (labels[i] == model.labels()[j]) known[i] = static_cast<std::int64_t>(j);
-  for (std::size_t i = 0; i < labels.size(); ++i)
-    if (known[i] < 0)
-      soma::fail(soma::error_id::text_label_unseen, "evaluate", "label", soma::quoted(labels[i]),
-                 "one of the model's, such as " + soma::quoted(model.labels().front()));
-  for (auto& row : rows) row.label = known[static_cast<std::size_t>(row.label)];
-}
-
 }  // namespace
 
 int evaluate(const EvaluateOptions& options) {
   Compute compute(options.compute);
   soma::Context& context = compute.context();
   TextClassifier model = TextClassifier::from_pretrained(context, options.model);
-  soma::text::ReadOptions settings;
-  settings.rows = row_options(options.data);
-  settings.held_out_share = 0;
-  const soma::text::LabelledText text = soma::text::read_labelled(options.data.data, settings);
-  report_skipped(text.skipped());
-  std::vector<soma::text::LabelledRow> rows(text.train().begin(), text.train().end());
-  check_labels(model, rows, text.labels());
+  std::vector<soma::text::SkippedRows> skipped;
+  const std::vector<soma::text::LabelledRow> rows =
+      soma::text::read_rows(soma::text::find_test_files(options.data.data, "evaluate"),
+                            model.labels(), row_options(options.data), skipped, "evaluate");
+  report_skipped(skipped);
   const auto source =
       model.batches(rows, {.batch_sequences = options.batch_size, .shuffle = false});
   const soma::train::Evaluation result = soma::train::evaluate(context, model, *source);

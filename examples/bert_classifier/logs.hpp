@@ -69,9 +69,9 @@ class TensorBoardLog final : public soma::train::Callback {
     file_.scalar("train/loss", at, step.loss);
     file_.scalar("train/gradient_norm", at, step.gradient_norm);
     file_.scalar("train/learning_rate", at, step.learning_rate);
-    if (step.sequences != 0)
+    if (step.classified != 0)
       file_.scalar("train/accuracy", at,
-                   static_cast<double>(step.correct) / static_cast<double>(step.sequences));
+                   static_cast<double>(step.correct) / static_cast<double>(step.classified));
     if (step.seconds > 0) {
       file_.scalar("speed/tokens_per_second", at, static_cast<double>(step.tokens) / step.seconds);
       file_.scalar("speed/useful_gflops", at, step.useful_flops * 1e-9 / step.seconds);

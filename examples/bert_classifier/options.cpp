@@ -79,12 +79,11 @@ void add_ranks(CLI::App& command, RankOptions& options) {
       ->group(rank_group);
 }
 
-CLI::Option* add_rows(CLI::App& command, DataOptions& options) {
+CLI::Option* add_rows(CLI::App& command, DataOptions& options, const std::string& folder) {
   CLI::Option* data =
       command
           .add_option("--data", options.data,
-                      "TSV, CSV, fastText or JSON lines, also .gz; or a folder with train, dev and "
-                      "test")
+                      "TSV, CSV, fastText or JSON lines, also .gz; or a folder " + folder)
           ->type_name("PATH")
           ->group(data_group);
   command.add_option("--text-column", options.text_column, "number (from 1) or name of the column")
@@ -133,7 +132,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
     return command.add_option(name, value, help)->type_name(type)->group(output_group);
   };
 
-  add_rows(command, options.data)
+  add_rows(command, options.data, "with train and perhaps dev")
       ->description(
           "TSV, CSV, fastText or JSON lines, also .gz; or a folder with train, dev and test. "
           "Without "
@@ -261,7 +260,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
 
 void add_options(CLI::App& command, EvaluateOptions& options) {
   add_model(command, options.model);
-  add_rows(command, options.data)->required();
+  add_rows(command, options.data, "with test, or dev")->required();
   command.add_option("--batch-size", options.batch_size, "texts in a batch")
       ->check(some)
       ->capture_default_str()

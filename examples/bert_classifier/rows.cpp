@@ -65,18 +65,10 @@ Rows stream_rows(const TrainOptions& options, const soma::text::DataFiles& files
                soma::quoted(*labels.begin()), "two labels at least");
   rows.labels.assign(labels.begin(), labels.end());
   soma::text::sort_labels(rows.labels);
-  for (const std::string& file : files.held_out) {
-    soma::text::RowReader held_out(file, rows.stream->rows, "train");
-    while (held_out.next(row)) {
-      const auto label = std::ranges::find(rows.labels, row.label);
-      if (label == rows.labels.end())
-        soma::fail(soma::error_id::text_label_unseen, "train",
-                   "label in line " + std::to_string(row.line) + " of " + soma::quoted(file),
-                   soma::quoted(row.label), "one of the training data");
-      rows.held_out.push_back({std::move(row.text), label - rows.labels.begin()});
-    }
-    report_skipped(held_out.skipped());
-  }
+  std::vector<soma::text::SkippedRows> skipped;
+  rows.held_out =
+      soma::text::read_rows(files.held_out, rows.labels, rows.stream->rows, skipped, "train");
+  report_skipped(skipped);
   return rows;
 }
 

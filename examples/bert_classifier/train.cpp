@@ -132,7 +132,8 @@ std::uint64_t steps_of(const soma::data::BatchSource& source, const Rows& rows,
   std::uint64_t batches = source.batches(0);
   if (rows.stream && options.batch_tokens == 0)
     batches = (rows.stream->count + options.batch_size - 1) / options.batch_size;
-  const std::uint64_t all = batches / settings.accumulate * settings.epochs;
+  const std::uint64_t all =
+      (batches + settings.accumulate - 1) / settings.accumulate * settings.epochs;
   return settings.max_steps != 0 && (all == 0 || settings.max_steps < all) ? settings.max_steps
                                                                            : all;
 }

@@ -4171,15 +4171,19 @@ class Core {
   GpsimdEngine gpsimd;
   Dma dma;
 
-  // Gives back, when it ends, what was allocated since it began.
+  // Gives back, when it ends, tiles and semaphores that were made since it began.
   class Scope {
    public:
     explicit Scope(Core& core)
-        : core_(core), sbuf_(core.state_.sbuf.mark()), psum_(core.state_.psum.mark()) {}
+        : core_(core),
+          sbuf_(core.state_.sbuf.mark()),
+          psum_(core.state_.psum.mark()),
+          semaphores_(core.semaphores_) {}
     // A transfer from a tile that is still under way ends before its bytes are written again.
     ~Scope() {
       core_.state_.sbuf.release(sbuf_);
       core_.state_.psum.release(psum_);
+      core_.semaphores_ = semaphores_;
     }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -4187,11 +4191,13 @@ class Core {
    private:
     Core& core_;
     OnChipMemory::Mark sbuf_, psum_;
+    std::size_t semaphores_;
   };
 
   // Error neuroncore.rule_broken where the machine has no more.
   Semaphore semaphore() {
-    at_most("semaphore", "semaphores", ++semaphores_, state_.machine.semaphores, "in use");
+    at_most("semaphore", "semaphores", semaphores_ + 1, state_.machine.semaphores, "in use");
+    ++semaphores_;
     return {};
   }
   // All transfers have ended and every engine has waited for every other.

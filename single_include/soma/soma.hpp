@@ -3781,13 +3781,14 @@ struct RunInfo {
 struct StepInfo {
   std::uint64_t step = 0;   // from 1: how many are done
   std::uint64_t epoch = 0;  // from 0
-  double loss = 0;          // mean over the batch's sequences
+  double loss = 0;          // mean, as the task counts (Task::loss_count)
   double gradient_norm = 0;
   double learning_rate = 0;
-  std::uint64_t tokens = 0, sequences = 0, correct = 0;
-  double seconds = 0;       // of the whole step, waiting included
-  double wait_seconds = 0;  // for the batch
-  double useful_flops = 0;  // 0: not known; of all ranks
+  std::uint64_t tokens = 0, sequences = 0;
+  std::uint64_t classified = 0, correct = 0;  // sequences with scores and a label, and of these
+  double seconds = 0;                         // of the whole step, waiting included
+  double wait_seconds = 0;                    // for the batch
+  double useful_flops = 0;                    // 0: not known; of all ranks
   // In which sums of gradients were on their way between ranks, and of these the seconds in which
   // this rank had nothing else to do: the others were hidden behind backward.
   double reduction_seconds = 0, reduction_wait_seconds = 0;
@@ -5739,8 +5740,8 @@ void for_ranges(Context& context, std::size_t count, std::size_t cost, const Fun
   });
 }
 
-// Parts of items whose costs differ, about equal in cost. An item belongs to the part in whose share
-// of the whole cost it begins.
+// Parts of items whose costs differ, about equal in cost. An item belongs to the part in whose
+// share of the whole cost it begins.
 class UnevenRanges {
  public:
   // cost(i) of each of `count` items.
@@ -6799,7 +6800,8 @@ struct QuantizedLinearSetting {
   bool record = false;               // and operands for the gradient
 };
 
-// A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale.
+// A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale, one of a
+// floating type for q * scale.
 struct Quantization {
   float scale = 1;
   std::int32_t zero_point = 0;
@@ -7895,7 +7897,7 @@ namespace soma::nn {
 class Task {
  public:
   struct Forward {
-    Var loss;       // one element: the mean over the batch's sequences; of a part their sum
+    Var loss;       // one element: the mean of loss_count(); of a part the sum
     Tensor scores;  // [sequences, classes] logits, fp32; not defined where there are no classes
   };
 
@@ -7910,7 +7912,7 @@ class Task {
   // Whether several ranks may share its batches: forward() of a part (data::Batch::part) gives the
   // sum of the losses, also of a part without any sequence.
   virtual bool takes_parts() const { return false; }
-  // What the sum over all parts of this whole batch is divided by to be its mean.
+  // How many losses the mean of this whole batch is over: as much it weighs beside others.
   virtual double loss_count(const data::Batch& batch) const {
     return static_cast<double>(batch.inputs.sequences.count());
   }
@@ -7925,17 +7927,20 @@ class Task {
 inline CrossEntropySetting loss_of(const data::Batch& batch) {
   return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
 }
+inline bool is_ignored(std::int64_t label) { return label == CrossEntropySetting{}.ignore_index; }
+
+// Class labels of a batch, int32 or int64.
+inline std::vector<std::int64_t> class_labels(const data::Batch& batch) {
+  const auto copy = [](const auto labels) {
+    return std::vector<std::int64_t>(labels.begin(), labels.end());
+  };
+  return batch.labels.dtype() == DType::int32 ? copy(batch.labels.span<std::int32_t>())
+                                              : copy(batch.labels.span<std::int64_t>());
+}
 // The labels that its mean is over: those that loss_of() does not ignore.
 inline double counted_labels(const data::Batch& batch) {
   double counted = 0;
-  const auto count = [&](const auto labels) {
-    for (const auto label : labels)
-      counted += std::int64_t{label} == CrossEntropySetting{}.ignore_index ? 0 : 1;
-  };
-  if (batch.labels.dtype() == DType::int32)
-    count(batch.labels.span<std::int32_t>());
-  else
-    count(batch.labels.span<std::int64_t>());
+  for (const std::int64_t label : class_labels(batch)) counted += is_ignored(label) ? 0 : 1;
   return counted;
 }
 
@@ -8571,18 +8576,31 @@ namespace soma::train {
 
 struct Evaluation {
   ClassificationMetrics metrics{};  // of tasks that have classes
-  double loss = 0;                  // mean over the sequences
+  double loss = 0;                  // mean, as the task counts (Task::loss_count)
   std::uint64_t sequences = 0;
   double seconds = 0;
 };
 
 namespace detail {
 
-// Class labels of a batch as integers, whatever type they have.
-inline std::vector<std::int64_t> class_labels(const data::Batch& batch) {
-  const std::span<const std::int64_t> labels = batch.labels.span<std::int64_t>();
-  return {labels.begin(), labels.end()};
+// Cases with scores side by side, but for those whose labels are ignored.
+inline void add_cases(ClassificationMetrics& metrics, std::span<const float> scores,
+                      std::span<const std::int64_t> labels) {
+  const std::size_t classes = metrics.classes();
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (!nn::is_ignored(labels[i])) metrics.add(scores.subspan(i * classes, classes), labels[i]);
 }
+
+// What a batch counts by, besides what is computed of it.
+struct BatchCounts {
+  BatchCounts(const nn::Task& task, const data::Batch& batch)
+      : sequences(batch.inputs.sequences.count()), losses(task.loss_count(batch)) {
+    if (task.classes() != 0) labels = nn::class_labels(batch);
+  }
+  std::size_t sequences;
+  double losses;
+  std::vector<std::int64_t> labels{};
+};
 
 // An evaluation in the making: batches are computed, and counted in their order.
 class Evaluator {
@@ -8615,20 +8633,18 @@ class Evaluator {
       scored.scores = contiguous(context_, forward.scores);
     return scored;
   }
-  // Labels are not read where there are no scores.
-  void count(std::size_t sequences, std::span<const std::int64_t> labels, float loss,
-             std::span<const float> scores) {
-    const double sum = static_cast<double>(loss) * static_cast<double>(sequences);
+  void count(const BatchCounts& batch, float loss, std::span<const float> scores) {
+    // The mean of nothing is not a number.
+    const double sum = batch.losses == 0 ? 0 : static_cast<double>(loss) * batch.losses;
     total_ += sum;
-    result_.sequences += sequences;
+    losses_ += batch.losses;
+    result_.sequences += batch.sequences;
     if (scores.empty()) return;
-    const std::size_t classes = task_.classes();
-    for (std::size_t i = 0; i < labels.size(); ++i)
-      result_.metrics.add(scores.subspan(i * classes, classes), labels[i]);
+    add_cases(result_.metrics, scores, batch.labels);
     result_.metrics.add_loss(sum);
   }
   Evaluation finish() {
-    if (result_.sequences != 0) result_.loss = total_ / static_cast<double>(result_.sequences);
+    if (losses_ != 0) result_.loss = total_ / losses_;
     result_.seconds = static_cast<double>(monotonic_nanoseconds() - start_) * 1e-9;
     return std::move(result_);
   }
@@ -8638,7 +8654,7 @@ class Evaluator {
   nn::Task& task_;
   Tape tape_;
   Evaluation result_{};
-  double total_ = 0;
+  double total_ = 0, losses_ = 0;
   std::int64_t start_ = monotonic_nanoseconds();
 };
 
@@ -8652,10 +8668,7 @@ inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& 
   source.seek({});
   for (data::Batch batch; source.next(batch);) {
     const detail::Evaluator::Scored scored = evaluator.compute(batch);
-    const bool labelled = scored.scores.defined();
-    evaluator.count(batch.inputs.sequences.count(),
-                    labelled ? detail::class_labels(batch) : std::vector<std::int64_t>(),
-                    scored.loss, scored.list());
+    evaluator.count(detail::BatchCounts(task, batch), scored.loss, scored.list());
   }
   return evaluator.finish();
 }
@@ -10836,9 +10849,8 @@ class Ranks {
   void sum(std::span<float> values) {
     if (!alone()) all_reduce(*communicator_, context_.heap(), values);
   }
-  std::uint64_t sum(std::uint64_t number) {
-    if (!alone()) all_reduce_sum(*communicator_, context_.heap(), {&number, 1});
-    return number;
+  void sum(std::span<std::uint64_t> numbers) {
+    if (!alone()) all_reduce_sum(*communicator_, context_.heap(), numbers);
   }
   bool any(bool mine) {
     if (alone()) return mine;
@@ -10956,7 +10968,7 @@ namespace soma::train {
 // What happens at a step whose loss or gradient norm is not finite.
 enum class NonFinite : std::uint8_t {
   stop,  // error train.not_finite; weights are those before the step
-  skip,  // the step changes nothing and is counted; 25 in a row are an error all the same
+  skip,  // the step changes nothing and is counted; the 25th in a row is an error all the same
 };
 
 struct TrainerOptions {
@@ -10993,21 +11005,20 @@ struct TrainerOptions {
 
 class TrainerBase {
  public:
-  // Gives the parameters the precision's types. Errors train.options, train.precision,
-  // parallel.ranks, and the schedule's.
+  // Gives the parameters the precision's types, when all else has gone well. Errors train.options,
+  // train.precision, parallel.ranks.
   TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options)
       : context_(context),
         task_(task),
         options_(options),
         precision_(context, options.precision, options.seed),
-        optimizer_(make_optimizer()),
         ranks_(context, options.communicator,
                {.bucket_bytes = options.reduce_bucket_bytes,
                 .overlap = options.overlap,
                 .keep_own_rows = options.shard_optimizer,
                 .format = options.precision.reduction,
-                .seed = options.seed}) {
-    check_options();
+                .seed = options.seed}),
+        optimizer_(make_optimizer()) {
     join_ranks();
   }
 
@@ -11016,8 +11027,8 @@ class TrainerBase {
 
   // Trains; evaluates on `held_out` where there is one. Ends early when `stop` is requested: after
   // the step that runs, with a checkpoint. Errors train.steps_unknown (a falling schedule over a
-  // source that does not know its length), train.not_finite, train.checkpoint_needed,
-  // checkpoint.identity, checkpoint.operator, and those of the task, the source and the store. With
+  // source that does not know its length), train.not_finite, train.options, checkpoint.identity,
+  // checkpoint.operator, and those of the task, the source and the store. With
   // ranks, what ends one ends all: the others get parallel.rank_lost. parallel.mismatch: they were
   // not given the same. checkpoint.parts: their stores do not lead to one place.
   Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
@@ -11029,16 +11040,15 @@ class TrainerBase {
 
  private:
   struct Gathered {
-    double loss = 0;  // sum over sequences
-    std::uint64_t sequences = 0, tokens = 0, correct = 0, batches = 0;
+    double loss = 0, losses = 0;  // their sum, and how many the task counts
+    std::uint64_t sequences = 0, tokens = 0, classified = 0, correct = 0, batches = 0;
     double wait = 0, flops = 0;
     ReductionTimes reduction{};
   };
   // Of a batch of which this rank computed a part.
   struct PartLoss {
     float sum = 0;
-    double count = 0;  // what the sum over all ranks is divided by
-    std::uint64_t sequences = 0;
+    double count = 0;  // of the whole batch: what the sum over all ranks is divided by
   };
   // All that a checkpoint remembers beside weights and moments.
   struct Progress {
@@ -11077,8 +11087,8 @@ class TrainerBase {
   TrainerOptions options_;
   std::vector<Callback*> callbacks_;
   PrecisionState precision_;
-  optim::AdamW optimizer_;
   Ranks ranks_;
+  optim::AdamW optimizer_;
   bool has_store_ = false;  // rank 0 has one
   optim::LossScaler scaler_{};
   Progress progress_{};
@@ -11099,26 +11109,23 @@ namespace soma::train {
 // counted in the order of the batches. Other errors: those of Communicator.
 inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
                            PrecisionState* precision, Communicator& communicator) {
-  struct Whole {
-    std::size_t sequences = 0;
-    std::vector<std::int64_t> labels{};
-  };
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const auto own = static_cast<std::size_t>(communicator.rank());
   const std::size_t classes = task.classes();
   // Of each batch that a rank computes: its loss, 1 where there are scores, and these (else zeros).
-  const auto numbers_of = [&](const Whole& batch) { return 2 + batch.sequences * classes; };
+  const auto numbers_of = [&](const detail::BatchCounts& batch) {
+    return 2 + batch.sequences * classes;
+  };
 
   detail::Evaluator evaluator(context, task, precision);
-  std::vector<Whole> batches;
+  std::vector<detail::BatchCounts> batches;
   std::vector<std::vector<float>> numbers(ranks);
   data::Batch first;
   source.seek({});
   for (data::Batch batch; source.next(batch);) {
     if (batches.empty()) first = batch;
     const std::size_t rank = batches.size() % ranks;
-    batches.push_back({batch.inputs.sequences.count()});
-    if (classes != 0) batches.back().labels = detail::class_labels(batch);
+    batches.emplace_back(task, batch);
     std::vector<float>& list = numbers[rank];
     const std::size_t place = list.size();
     list.resize(place + numbers_of(batches.back()));
@@ -11139,8 +11146,7 @@ inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& 
     const std::size_t rank = i % ranks, count = numbers_of(batches[i]);
     const std::span<const float> list = std::span(numbers[rank]).subspan(next[rank], count);
     next[rank] += count;
-    evaluator.count(batches[i].sequences, batches[i].labels, list[0],
-                    list[1] == 0 ? std::span<const float>() : list.subspan(2));
+    evaluator.count(batches[i], list[0], list[1] == 0 ? std::span<const float>() : list.subspan(2));
   }
   return evaluator.finish();
 }
@@ -11151,9 +11157,6 @@ namespace soma::train {
 
 inline void TrainerBase::join_ranks() {
   if (ranks_.alone()) return;
-  if (!task_.takes_parts())
-    fail(error_id::train_options, "Trainer", "task", "one whose loss is always a mean",
-         "one that several ranks can share (Task::takes_parts)");
   precision_.use_parts(ranks_.maximum());
   if (options_.shard_optimizer)
     optimizer_.keep_rows([&](const Parameter& parameter) { return ranks_.own_rows(parameter); });
@@ -11247,9 +11250,12 @@ inline void TrainerBase::add_losses(std::span<PartLoss> losses, Gathered& sums) 
   for (const PartLoss& loss : losses) totals.push_back(loss.sum);
   ranks_.sum(totals);
   for (std::size_t i = 0; i < losses.size(); ++i)
-    sums.loss += static_cast<double>(totals[i] / static_cast<float>(losses[i].count)) *
-                 static_cast<double>(losses[i].sequences);
-  sums.correct = ranks_.sum(sums.correct);
+    if (const double count = losses[i].count; count != 0)
+      sums.loss += static_cast<double>(totals[i] / static_cast<float>(count)) * count;
+  std::uint64_t cases[] = {sums.classified, sums.correct};
+  ranks_.sum(std::span(cases));
+  sums.classified = cases[0];
+  sums.correct = cases[1];
 }
 
 inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* held_out,
@@ -11285,9 +11291,13 @@ inline void TrainerBase::check_options() const {
       (options_.checkpoint_every != 0 || options_.resume))
     fail(error_id::train_options, "Trainer", "checkpoints", "none",
          "a store, to save to or to resume from");
+  if (!ranks_.alone() && !task_.takes_parts())
+    fail(error_id::train_options, "Trainer", "task", "one whose loss is always a mean",
+         "one that several ranks can share (Task::takes_parts)");
 }
 
 inline optim::AdamW TrainerBase::make_optimizer() {
+  check_options();
   give_precision();
   const auto decay = static_cast<float>(options_.weight_decay);
   const Parameters& parameters = task_.parameters();
@@ -11428,27 +11438,27 @@ inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered
     ++progress_.batches;
     const data::Batch part_batch = ranks_.alone() ? batch : ranks_.part_of(batch);
     const nn::Task::Forward forward = task_.forward(tape, part_batch);
-    const std::size_t sequences = batch.inputs.sequences.count();
-    // A step's loss is the mean over its sequences: batches weigh as many as they have.
+    // A step's loss is the mean over all its batches, which weigh as much as the task counts.
+    const double count = task_.loss_count(batch);
     const float scale = options_.precision.loss_scaling ? scaler_.scale() : 1;
-    float weight = scale * static_cast<float>(options_.accumulate == 1 ? 1 : sequences);
+    float weight = scale * static_cast<float>(options_.accumulate == 1 ? 1 : count);
     const float loss = forward.loss.value().data<float>()[0];
-    if (ranks_.alone()) {
-      sums.loss += static_cast<double>(loss) * static_cast<double>(sequences);
-    } else {
-      losses.push_back({loss, task_.loss_count(batch), sequences});
-      weight /= static_cast<float>(losses.back().count);
+    if (!ranks_.alone()) {
+      losses.push_back({loss, count});
+      weight = count == 0 ? 0 : weight / static_cast<float>(count);
+    } else if (count != 0) {
+      sums.loss += static_cast<double>(loss) * count;
     }
-    sums.sequences += sequences;
+    sums.losses += count;
+    sums.sequences += batch.inputs.sequences.count();
     sums.tokens += batch.inputs.sequences.rows();
     sums.flops += task_.useful_flops(batch);
     ++sums.batches;
     if (task_.classes() != 0 && forward.scores.defined()) {
       ClassificationMetrics hits(task_.classes());
       const Tensor scores = contiguous(context_, forward.scores);
-      const std::vector<std::int64_t> labels = detail::class_labels(part_batch);
-      for (std::size_t i = 0; i < labels.size(); ++i)
-        hits.add(scores.span<float>().subspan(i * task_.classes(), task_.classes()), labels[i]);
+      detail::add_cases(hits, scores.span<float>(), nn::class_labels(part_batch));
+      sums.classified += hits.cases();
       sums.correct += hits.correct();
     }
     tape.backward(forward.loss, weight);
@@ -11462,10 +11472,9 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
   constexpr std::uint64_t most_skips = 25;
   const FloatEnvironment environment;
   const bool scaled = options_.precision.loss_scaling;
-  const double share =
-      (options_.accumulate == 1 ? 1.0 : 1.0 / static_cast<double>(sums.sequences)) *
-      (scaled ? double{scaler_.inverse()} : 1.0);
-  info.loss = sums.loss / static_cast<double>(sums.sequences);
+  const double share = (options_.accumulate == 1 ? 1.0 : 1.0 / sums.losses) *
+                       (scaled ? double{scaler_.inverse()} : 1.0);
+  info.loss = sums.loss / sums.losses;
   info.gradient_norm = gradient_norm() * share;
   info.learning_rate = schedule(progress_.step);
   const bool finite = std::isfinite(info.gradient_norm);
@@ -11483,7 +11492,7 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
   } else {
     info.skipped = true;
     const bool stops = !too_large && options_.non_finite == NonFinite::stop;
-    if (stops || ++progress_.skipped_in_a_row > most_skips)
+    if (stops || ++progress_.skipped_in_a_row >= most_skips)
       fail(error_id::train_not_finite, "Trainer::fit", "step " + std::to_string(progress_.step + 1),
            "loss " + to_text(info.loss) + ", gradient norm " + to_text(info.gradient_norm),
            "finite numbers (a smaller learning rate, or NonFinite::skip)");
@@ -11495,6 +11504,7 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
   info.step = progress_.step;
   info.tokens = sums.tokens;
   info.sequences = sums.sequences;
+  info.classified = sums.classified;
   info.correct = sums.correct;
   info.wait_seconds = sums.wait;
   info.useful_flops = sums.flops;
@@ -11534,7 +11544,7 @@ inline void TrainerBase::evaluate_now(data::BatchSource& held_out, Report& repor
                                       std::uint64_t epoch) {
   Evaluation evaluation = evaluate_all(held_out);
   const double score = task_.classes() != 0 ? evaluation.metrics.accuracy() : -evaluation.loss;
-  const bool better = !progress_.has_best || score > progress_.best;
+  const bool better = !std::isnan(score) && (!progress_.has_best || score > progress_.best);
   progress_.stale = better ? 0 : progress_.stale + 1;
   progress_.evaluated_at = progress_.step;
   if (better) {
@@ -11560,6 +11570,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
                                  const StopFlag* stop) {
   const std::int64_t start = monotonic_nanoseconds();
   progress_ = {};
+  best_ = StateDict();
   const std::uint64_t steps = count_steps(batches);
   if (steps == 0 && options_.schedule != optim::Decay::constant)
     fail(error_id::train_steps_unknown, "Trainer::fit", "batches", "a source of unknown length",
@@ -11635,7 +11646,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   if (held_out != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at)
     evaluate_now(*held_out, report, batches.position().epoch);
   if (has_store_ && saved_at != progress_.step) save(batches);
-  if (options_.keep_best && !report.interrupted) load_best();
+  if (options_.keep_best && progress_.has_best && !report.interrupted) load_best();
 
   report.steps = progress_.step;
   const data::Position end = batches.position();  // behind the last batch, or in the next epoch
@@ -11712,7 +11723,7 @@ class ConsoleProgress final : public Callback {
     loss_ = seen_ == 0 ? step.loss : loss_ + 0.05 * (step.loss - loss_);
     ++seen_;
     correct_ += step.correct;
-    sequences_ += step.sequences;
+    classified_ += step.classified;
     tokens_ += step.tokens;
     flops_ += step.useful_flops;
     seconds_ += step.seconds;
@@ -11726,7 +11737,7 @@ class ConsoleProgress final : public Callback {
     show(line(step));
     if (static_cast<double>(now - window_start_) * 1e-9 < 5) return;
     window_start_ = now;  // rates are those of the last seconds
-    correct_ = sequences_ = tokens_ = 0;
+    classified_ = correct_ = tokens_ = 0;
     flops_ = seconds_ = 0;
   }
 
@@ -11753,9 +11764,9 @@ class ConsoleProgress final : public Callback {
     std::string text = "step " + std::to_string(step.step);
     if (run_.steps != 0) text += "/" + std::to_string(run_.steps);
     text += "  loss " + fixed(loss_, 4);
-    if (sequences_ != 0 && correct_ != 0)
-      text +=
-          "  accuracy " + fixed(static_cast<double>(correct_) / static_cast<double>(sequences_), 3);
+    if (classified_ != 0)
+      text += "  accuracy " +
+              fixed(static_cast<double>(correct_) / static_cast<double>(classified_), 3);
     if (seconds_ > 0) {
       text += "  " + short_number(static_cast<double>(tokens_) / seconds_) + " tokens/s";
       const double gflops = flops_ / seconds_ * 1e-9;
@@ -11784,7 +11795,7 @@ class ConsoleProgress final : public Callback {
   ConsoleProgressOptions options_;
   RunInfo run_{};
   std::int64_t window_start_ = 0, last_line_ = 0;
-  std::uint64_t seen_ = 0, correct_ = 0, sequences_ = 0, tokens_ = 0;
+  std::uint64_t seen_ = 0, classified_ = 0, correct_ = 0, tokens_ = 0;
   double loss_ = 0, flops_ = 0, seconds_ = 0;
   bool open_line_ = false;
 };
@@ -27349,6 +27360,8 @@ inline OperatorSamples matmul_samples() {
   add({13, 5}, {13, 7}, {.transpose_a = true, .over_rows = true}, {3, 0, 9, 1});
   add({13, 5}, {13, 7}, {.transpose_a = true});
   add({2, 5, 3}, {2, 4, 5}, {.transpose_a = true, .transpose_b = true});
+  for (const bool turned : {false, true})
+    add({6, 6}, {6, 6}, {.transpose_a = turned, .transpose_b = turned, .a = {0.5f}, .b = {3}});
   add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, -2}}, {}, DType::int8);
   add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, 7}}, {}, DType::uint8);
   return result;
@@ -27370,7 +27383,8 @@ inline constexpr Operator matmul{.name = "matmul",
 
 }  // namespace ops
 
-// y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each turned as its operand was.
+// y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each turned as its operand was, and times
+// its operand's scale.
 inline void detail::matmul_gradient(const GradientCall& call) {
   const auto& setting = call.attributes.as<MatmulSetting>();
   const bool ta = setting.transpose_a, tb = setting.transpose_b, stacks = call.inputs[1].rank() > 2;
@@ -27384,16 +27398,21 @@ inline void detail::matmul_gradient(const GradientCall& call) {
         run(call.context, ops::matmul, how, {x, z}, call.sequences)[0].reshape(
             call.inputs[input].shape());
   };
-  if (call.wanted[0] && !ta) give(0, dy, b, {.transpose_b = !tb, .b = setting.b});
+  const Quantization scaled_a{.scale = setting.a.scale}, scaled_b{.scale = setting.b.scale};
+  if (call.wanted[0] && !ta) give(0, dy, b, {.transpose_b = !tb, .a = scaled_a, .b = setting.b});
   if (call.wanted[0] && ta)
-    give(0, b, dy, {.transpose_a = tb, .transpose_b = true, .a = setting.b});
+    give(0, b, dy, {.transpose_a = tb, .transpose_b = true, .a = setting.b, .b = scaled_a});
   // Sums over the rows of a follow its shards.
   const bool over_rows = !ta && !stacks;
   if (call.wanted[1] && !tb)
-    give(1, a, dy, {.transpose_a = !ta, .over_rows = over_rows, .a = setting.a});
+    give(1, a, dy, {.transpose_a = !ta, .over_rows = over_rows, .a = setting.a, .b = scaled_b});
   if (call.wanted[1] && tb)
     give(1, dy, a,
-         {.transpose_a = true, .transpose_b = ta, .over_rows = over_rows, .b = setting.a});
+         {.transpose_a = true,
+          .transpose_b = ta,
+          .over_rows = over_rows,
+          .a = scaled_b,
+          .b = setting.a});
 }
 
 }  // namespace soma
@@ -29473,9 +29492,10 @@ class ThreadPool {
  public:
   static constexpr int max_width = max_threads;
 
-  // width 0: as many as the affinity mask and the control group's quota allow. Error executor.width
-  // below 0 or above max_width.
-  explicit ThreadPool(int width = 0) : width_(width) {
+  // width 0: as many as the affinity mask and the control group's quota allow. Errors
+  // executor.width below 0 or above max_width, executor.thread_start where there is no memory for
+  // what follows forks.
+  explicit ThreadPool(int width = 0) : width_(width), turn_(new Turn(process())) {
     if (width < 0 || width > max_width)
       fail(error_id::executor_width, "ThreadPool", "width", std::to_string(width),
            "0 (automatic) to " + std::to_string(max_width));
@@ -29483,7 +29503,10 @@ class ThreadPool {
     if (width_ == 0) width_ = usable;
     spin_ = width_ <= usable;
   }
-  ~ThreadPool() { stop(); }
+  ~ThreadPool() {
+    stop();
+    delete turn_.load(std::memory_order_acquire);
+  }
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
@@ -29502,10 +29525,11 @@ class ThreadPool {
       for (int index = 0; index < tasks; ++index) task(arg, index);
       return;
     }
-    const Mutex::Lock turn(turn_);
+    Turn& turn = turn_here();
+    const Mutex::Lock lock(turn.mutex);
     start();
     Team& team = *team_;
-    caller_.store(this_thread(), std::memory_order_relaxed);
+    turn.caller.store(this_thread(), std::memory_order_relaxed);
     const Job job{task, arg, tasks};
     team.job = job;
     team.all_finished += static_cast<std::uint32_t>(width_ - 1);
@@ -29517,10 +29541,18 @@ class ThreadPool {
     while ((finished = team.finished.load(std::memory_order_acquire)) != all)
       if (!spin_until([&] { return team.finished.load(std::memory_order_acquire) == all; }))
         team.finished.wait(finished, std::memory_order_acquire);
-    caller_.store(0, std::memory_order_relaxed);
+    turn.caller.store(0, std::memory_order_relaxed);
   }
 
  private:
+  // Whose job runs. Apart from the pool, as the team is: where a process forks during the job of
+  // another thread, the child would wait for that thread for ever.
+  struct Turn {
+    explicit Turn(std::uint32_t here) : process(here) {}
+    const std::uint32_t process;
+    Mutex mutex;
+    std::atomic<std::uintptr_t> caller{0};  // the thread that runs a job
+  };
   struct Job {
     void (*task)(void*, int) = nullptr;
     void* arg = nullptr;
@@ -29565,6 +29597,17 @@ class ThreadPool {
     return forks.load(std::memory_order_relaxed);
   }
 
+  Turn& turn_here() {
+    const std::uint32_t here = process();
+    Turn* turn = turn_.load(std::memory_order_acquire);
+    while (turn->process != here) {
+      auto* own = new Turn(here);
+      if (turn_.compare_exchange_strong(turn, own, std::memory_order_acq_rel)) return *own;
+      delete own;  // another thread was first
+    }
+    return *turn;
+  }
+
   static std::uintptr_t name_of(pthread_t thread) { return std::bit_cast<std::uintptr_t>(thread); }
   static std::uintptr_t this_thread() { return name_of(pthread_self()); }
 
@@ -29606,7 +29649,9 @@ class ThreadPool {
 
   bool inside_task() const {
     const std::uintptr_t self = this_thread();
-    if (caller_.load(std::memory_order_relaxed) == self) return true;
+    const Turn& turn = *turn_.load(std::memory_order_acquire);
+    if (turn.process != process()) return false;
+    if (turn.caller.load(std::memory_order_relaxed) == self) return true;
     const Team* team = visible_team_.load(std::memory_order_acquire);
     if (team == nullptr || process_ != process()) return false;
     for (const Team::Worker& worker : team->workers)
@@ -29672,10 +29717,9 @@ class ThreadPool {
 
   int width_;
   bool spin_ = true;
-  Mutex turn_;
-  Team* team_ = nullptr;  // owned; of another process: left alone
+  std::atomic<Turn*> turn_;  // owned; of a parent process: left alone
+  Team* team_ = nullptr;     // owned; of another process: left alone
   std::atomic<const Team*> visible_team_{nullptr};
-  std::atomic<std::uintptr_t> caller_{0};  // the thread that runs a job
   std::atomic<std::uint32_t> process_{0};  // whose team it is
 };
 

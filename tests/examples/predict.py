@@ -92,6 +92,14 @@ def check_evaluate(program, model, work, checks):
                                   "--json"])
     checks.that(json.loads(bad.stdout)["rows"] == 60 and b"skipped 1 rows: text.row_columns" in bad.stderr,
                 f"a bad row is counted: {bad.stderr}")
+    folder = work / "parts"
+    folder.mkdir()
+    (folder / "train.tsv").write_bytes(tool.rows(60))
+    (folder / "dev.tsv").write_bytes(tool.rows(40))
+    on_folder = ["evaluate", f"--model={model}", f"--data={folder}", "--json"]
+    checks.that(json.loads(tool.must_run(program, on_folder).stdout)["rows"] == 40, "dev of a folder without test")
+    (folder / "test.tsv").write_bytes(b"good\t1\nfine\t1\n")  # one class is enough to measure by
+    checks.that(json.loads(tool.must_run(program, on_folder).stdout)["rows"] == 2, "test of a folder")
     table = (work / "confusion.csv").read_text().splitlines()
     cells = [[int(cell) for cell in line.split(",")[1:3]] for line in table[1:3]]
     checks.that(sum(map(sum, cells)) == 60, f"confusion {table}")

@@ -35,6 +35,12 @@ def main():
         checks.that(lines[-1]["weights_hash"] == plain[-1]["weights_hash"], f"{name}: the weights of rows in memory")
         checks.that(lines[-1]["accuracy"] == plain[-1]["accuracy"], f"{name}: the accuracy")
 
+    # 20 batches make 7 steps an epoch, the last one smaller.
+    gathered = [train(f"gathered{i}", "--no-shuffle", "--accumulate=3", *more) for i, more in
+                enumerate([[], ["--stream=50"]])]
+    checks.that(len([line for line in gathered[0] if "loss" in line and "event" not in line]) == 14, "14 steps")
+    checks.that(gathered[0][-1]["weights_hash"] == gathered[1][-1]["weights_hash"], "--accumulate: the same weights")
+
     # Shuffled: an order of its own that repeats, also when the run is interrupted.
     shuffled = train("shuffled", "--stream=50")
     checks.that(shuffled[-1]["weights_hash"] != plain[-1]["weights_hash"], "shuffling changes the order")

@@ -18,14 +18,13 @@ LAYERS = {
     "kernels": 4, "neuroncore": 4,
     "ops": 5,
     "autograd": 6, "state": 6, "data": 6,
-    "nn": 7, "optim": 7, "parallel": 7, "sparse": 7, "io": 7, "text": 7, "testing": 7,
+    "nn": 7, "optim": 7, "parallel": 7, "io": 7, "text": 7, "testing": 7,
     "models": 8,
     "train": 9,
     "dispatch": 10,
 }
 TOP = 11  # api.hpp, soma.hpp, xtensor.hpp ...: they join everything
 
-HIGHWAY_SHIM = "soma/base/highway.hpp"  # if there is one, it stands for Highway itself
 SET_BY_DISPATCH = {"HWY_TARGET_INCLUDE", "HWY_DISABLED_TARGETS"}
 DEFINE = re.compile(r"^\s*#\s*(?:define|undef)\s+(HWY_\w+)")
 PRAGMA_ONCE = re.compile(r"^\s*#\s*pragma\s+once\b", re.MULTILINE)
@@ -39,7 +38,7 @@ def folder(name):
 
 
 def may_use_highway(name):
-    return (name.endswith("-inl.hpp") or name == HIGHWAY_SHIM or name == "soma/soma.hpp"
+    return (name.endswith("-inl.hpp") or name == "soma/soma.hpp"
             or (folder(name) == "dispatch" and name.endswith(".cpp")))
 
 
@@ -63,8 +62,6 @@ def check_include(name, bracket, used, exists, report):
     elif used.startswith("soma/"):
         if not exists:
             report(f"<{used}> does not exist")
-        elif used == HIGHWAY_SHIM and not may_use_highway(name):
-            report("Highway belongs in -inl files and dispatch/")
         else:
             check_soma_include(name, used, report)
     elif used.startswith("hwy/") and not may_use_highway(name):
@@ -123,7 +120,7 @@ def main():
                                 "and no #pragma once")
         elif name.endswith("-inl.hpp") and TOGGLE.search(text):
             pass
-        elif name != HIGHWAY_SHIM and not PRAGMA_ONCE.search(text):
+        elif not PRAGMA_ONCE.search(text):
             problems.append(f"include/{name}: no #pragma once")
     house.finish(problems, f"{len(files)} files keep to their layers")
 

@@ -124,6 +124,40 @@ TEST_CASE("a forked child gets threads of its own", "[unit]") {
 #endif
 }
 
+TEST_CASE("a child forked during the work of another thread has its own turns", "[unit]") {
+#if defined(__SANITIZE_THREAD__)
+  SOMA_TEST_SKIP("ThreadSanitizer does not follow a fork of a program with threads");
+#else
+  ThreadPool pool(2);
+  std::atomic<bool> inside{false}, done{false};
+  std::thread other([&] {
+    const auto task = [&](int) {
+      inside = true;
+      while (!done) std::this_thread::yield();
+    };
+    pool.run(
+        2, [](void* arg, int index) { (*static_cast<decltype(task)*>(arg))(index); },
+        const_cast<void*>(static_cast<const void*>(&task)));
+  });
+  while (!inside) std::this_thread::yield();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    std::atomic<int> ran{0};
+    for (int repeat = 0; repeat < 2; ++repeat)
+      pool.run(
+          8, [](void* arg, int) { ++*static_cast<std::atomic<int>*>(arg); }, &ran);
+    _exit(ran == 16 ? 0 : 1);
+  }
+  int status = -1;
+  const bool ended = child > 0 && waitpid(child, &status, 0) == child;
+  done = true;
+  other.join();
+  REQUIRE(ended);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+#endif
+}
+
 TEST_CASE("threads start with the first parallel work and end with the context", "[unit]") {
   const auto threads = [] {
     const auto tasks = std::filesystem::directory_iterator("/proc/self/task");

@@ -132,6 +132,29 @@ TEST_CASE("a folder's files are found by name", "[unit][text]") {
         "read_labelled: folder is \"F\", without training data, wanted a file train.tsv, .csv, "
         ".jsonl or .txt, or a folder train/ [text.folder]");
   CHECK(id_of([&] { read_labelled(folder / "missing"); }) == "file.read");
+  CHECK(id_of([] { read_labelled(text::DataFiles{}); }) == "text.folder");
+}
+
+TEST_CASE("a model is measured by the files of test, or else of dev", "[unit][text]") {
+  const TemporaryFolder folder;
+  CHECK(text::find_test_files(folder / "a.tsv") == std::vector<std::string>{folder / "a.tsv"});
+  write_text(folder / "train.tsv", many_rows(0, 10));
+  CHECK(id_of([&] { text::find_test_files(folder.path()); }) == "text.folder");
+  write_text(folder / "dev.tsv", "one\tb\n");
+  CHECK(text::find_test_files(folder.path()) == std::vector<std::string>{folder / "dev.tsv"});
+  write_text(folder / "test.tsv", "two\tb\nthree\n");
+  const std::vector<std::string> files = text::find_test_files(folder.path());
+  CHECK(files == std::vector<std::string>{folder / "test.tsv"});
+  // One class of several is enough.
+  const std::vector<std::string> labels{"a", "b"};
+  std::vector<text::SkippedRows> skipped;
+  CHECK(id_of([&] { text::read_rows(files, labels, {}, skipped); }) == "text.row_columns");
+  const auto rows = text::read_rows(files, labels, {.skip_bad_rows = true}, skipped);
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].label == 1);
+  REQUIRE(skipped.size() == 1);
+  CHECK(skipped[0].rows == 1);
+  CHECK(id_of([&] { text::read_rows(files, {}, {}, skipped); }) == "text.label_unseen");
 }
 
 TEST_CASE("labels are in order of value or of bytes", "[unit][text]") {
@@ -187,8 +210,8 @@ TEST_CASE("data that nothing can be learned from are refused", "[unit][text]") {
   CHECK(message("a\tx\nb\tx\n", "") ==
         "read_labelled: label of all rows is \"x\", wanted two labels at least [text.one_class]");
   CHECK(message("a\tx\nb\ty\n", "c\tx\n\nd\tz\n") ==
-        "read_labelled: label in line 3 of \"F/dev.tsv\" is \"z\", wanted one of the training data "
-        "[text.label_unseen]");
+        "read_labelled: label in line 3 of \"F/dev.tsv\" is \"z\", wanted one of 2 that are known, "
+        "such as \"x\" [text.label_unseen]");
   CHECK(
       message("a\tx\nb\ty\n", "", {.held_out_share = 1e-9}) ==
       "read_labelled: held-out share of 2 rows is no row, wanted some: a larger held_out_share, a "

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <set>
 #include <string>
 #include <string_view>
@@ -165,6 +166,41 @@ TEST_CASE("a stream's errors name the line, and stay", "[unit][text]") {
           StreamSource(context, folder / "a.tsv", labels, repeat_number,
                        {.batches = {.batch_sequences = 0}});
         }) == "data.batch_size");
+
+  // Room for tensors comes back.
+  std::size_t left = 1;
+  struct Limited {
+    std::size_t& left;
+    void* allocate(std::size_t bytes, std::size_t alignment) {
+      if (left == 0) throw std::bad_alloc();
+      --left;
+      return ::operator new(bytes, std::align_val_t(alignment));
+    }
+    void deallocate(void* block, std::size_t, std::size_t alignment) {
+      ::operator delete(block, std::align_val_t(alignment));
+    }
+  } limited{left};
+  auto small = make_context({.memory = &limited, .threads = 1});
+  write_text(folder / "a.tsv", numbered_rows());
+  StreamSource starved(small, folder / "a.tsv", labels, repeat_number,
+                       {.batches = {.batch_sequences = 2, .shuffle = false}, .max_tokens = 64});
+  std::vector<std::byte*> taken;
+  left = 0;
+  const auto take_all = [&] {
+    try {
+      while (true) taken.push_back(static_cast<std::byte*>(small.heap().allocate(64)));
+    } catch (const Error&) {
+    }
+  };
+  take_all();
+  data::Batch rest;
+  CHECK(id_of([&] { starved.next(rest); }) == "memory.exhausted");
+  CHECK(starved.position() == data::Position{0, 0});
+  left = 100;
+  CHECK(starved.next(rest));
+  CHECK(rest.inputs.rows.span<std::int32_t>()[0] == 0);
+  CHECK(starved.position() == data::Position{0, 1});
+  for (std::byte* block : taken) small.heap().deallocate(block);
 
   StreamSource changing = start(numbered_rows(), in_order);
   write_text(folder / "a.tsv", numbered_rows() + numbered_rows());

@@ -138,6 +138,17 @@ TEST_CASE("small vocabularies by hand", "[unit][text][train]") {
   CHECK(train_vocabulary(texts, {.size = 100, .min_count = 1}, cased).contains("c\xC3\xA9"));
 }
 
+TEST_CASE("special tokens in a text are no words where the tokenizer looks for them",
+          "[unit][text][train]") {
+  const std::vector<std::string> texts{"ab [MASK]ab [SEP]"};
+  TokenizerOptions options;
+  CHECK(pieces_of(train_vocabulary(texts, {.size = 100}, options)) ==
+        std::vector<std::string>{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##b",
+                                 "ab"});
+  options.special_in_text = false;
+  CHECK(train_vocabulary(texts, {.size = 100}, options).contains("["));
+}
+
 TEST_CASE("the alphabet is limited to frequent characters", "[unit][text][train]") {
   const std::vector<std::string> texts{"ab ab ab cb", "xy"};
   const Vocabulary vocabulary =

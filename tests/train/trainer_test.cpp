@@ -6,6 +6,7 @@
 #include "catch.hpp"
 #include "support/errors.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -37,6 +38,64 @@ Run run_whole(Context& context, const TrainerOptions& options) {
   run.bits = bits_of(context, small.task.parameters());
   return run;
 }
+
+// A source whose labels are made anew, of any type.
+class Relabelled final : public data::BatchSource {
+ public:
+  using Labels = Tensor (*)(Context&, const Tensor&);
+  Relabelled(Context& context, data::BatchSource& source, Labels labels)
+      : context_(context), source_(source), labels_(labels) {}
+  bool next(data::Batch& batch) override {
+    if (!source_.next(batch)) return false;
+    batch.labels = labels_(context_, batch.labels);
+    return true;
+  }
+  data::Position position() const override { return source_.position(); }
+  void seek(data::Position position) override { source_.seek(position); }
+  std::uint64_t batches(std::uint64_t epoch) const override { return source_.batches(epoch); }
+  std::uint64_t hash() const override { return source_.hash(); }
+  std::size_t largest_rows() const override { return source_.largest_rows(); }
+  std::size_t largest_sequences() const override { return source_.largest_sequences(); }
+
+ private:
+  Context& context_;
+  data::BatchSource& source_;
+  Labels labels_;
+};
+
+Tensor as_int32(Context& context, const Tensor& labels) {
+  const Tensor narrow = Tensor::zeros(context, labels.shape(), DType::int32);
+  const auto from = labels.span<std::int64_t>();
+  std::copy(from.begin(), from.end(), narrow.mutable_span<std::int32_t>().begin());
+  return narrow;
+}
+// Labels to be ignored, not as many in every batch.
+Tensor some_ignored(Context& context, const Tensor& labels) {
+  const Tensor some = clone(context, labels);
+  const auto values = some.mutable_span<std::int64_t>();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (i % 3 == 1 || (values[0] == 1 && i > 5)) values[i] = -100;
+  return some;
+}
+
+// A task without classes, whose first evaluation is NaN.
+class LateTask final : public nn::Task {
+ public:
+  explicit LateTask(nn::Task& task) : task_(task) {}
+  const Parameters& parameters() const override { return task_.parameters(); }
+  Forward forward(Tape& tape, const data::Batch& batch) override {
+    Forward forward = task_.forward(tape, batch);
+    forward.scores = Tensor();
+    if (!tape.options().training && evaluations++ == 0)
+      forward.loss = tape.constant(
+          Tensor::full(tape.context(), Shape{}, std::numeric_limits<float>::quiet_NaN()));
+    return forward;
+  }
+  int evaluations = 0;
+
+ private:
+  nn::Task& task_;
+};
 
 }  // namespace
 
@@ -196,6 +255,97 @@ TEST_CASE("the best weights are kept, and a run that no longer gains ends", "[un
   }
 }
 
+TEST_CASE("a second run without evaluations keeps what it learnt", "[unit]") {
+  auto context = make_context();
+  for (const bool with_store : {false, true}) {
+    MemoryStore store(context);
+    SmallModel small(context);
+    data::TokenSource source(context, token_lists(160), batching());
+    data::TokenSource held_out(context, token_lists(64), {.batch_sequences = 32, .shuffle = false});
+    TrainerOptions options = options_of();
+    options.keep_best = true;
+    if (with_store) options.checkpoints = &store;
+    TrainerBase trainer(context, small.task, options);
+    trainer.fit(source, &held_out);
+    const std::uint64_t first = bits_of(context, small.task.parameters());
+    trainer.fit(source);
+    CHECK(bits_of(context, small.task.parameters()) != first);
+  }
+}
+
+TEST_CASE("an evaluation that is no number is never the best", "[unit]") {
+  auto context = make_context();
+  SmallModel small(context);
+  LateTask late(small.task);
+  data::TokenSource source(context, token_lists(160), batching());
+  data::TokenSource held_out(context, token_lists(32), {.batch_sequences = 32, .shuffle = false});
+  TrainerOptions options = options_of();
+  options.keep_best = true;
+  const train::Report report = TrainerBase(context, late, options).fit(source, &held_out);
+  CHECK(late.evaluations == 3);
+  CHECK(std::isfinite(report.evaluation_loss));
+  CHECK(train::evaluate(context, small.task, held_out).loss == report.evaluation_loss);
+}
+
+TEST_CASE("class labels may be int32", "[unit]") {
+  auto context = make_context();
+  const auto run_of = [&](bool narrow) {
+    SmallModel small(context);
+    data::TokenSource source(context, token_lists(160), batching());
+    Relabelled relabelled(context, source, as_int32);
+    data::BatchSource& batches = narrow ? static_cast<data::BatchSource&>(relabelled) : source;
+    const train::Report report =
+        TrainerBase(context, small.task, options_of()).fit(batches, &batches);
+    return std::pair(bits_of(context, small.task.parameters()), report.metrics.accuracy());
+  };
+  CHECK(run_of(true) == run_of(false));
+}
+
+TEST_CASE("labels to be ignored count nowhere", "[unit]") {
+  auto context = make_context();
+  models::BertConfig config = small_config();
+  config.dropout = config.attention_dropout = 0;
+  models::BertClassifier model(nn::Scope{context, 7}, config, 2);
+  nn::ClassificationTask task(model, 2);
+  data::TokenSource source(context, token_lists(48), {.batch_sequences = 16, .shuffle = false});
+  Relabelled relabelled(context, source, some_ignored);
+  // Batches weigh as many as they count: their mean is that of all labels that count.
+  double total = 0, counted = 0;
+  std::uint64_t correct = 0;
+  for (data::Batch batch; relabelled.next(batch);) {
+    Tape tape(context, {.training = false});
+    const nn::Task::Forward forward = task.forward(tape, batch);
+    const std::span<const float> scores = forward.scores.span<float>();
+    for (std::size_t i = 0; i < batch.labels.elements(); ++i) {
+      const std::int64_t label = batch.labels.span<std::int64_t>()[i];
+      if (label == -100) continue;
+      const double difference = static_cast<double>(scores[2 * i + (label == 0 ? 1 : 0)]) -
+                                static_cast<double>(scores[2 * i + (label == 0 ? 0 : 1)]);
+      total += std::log1p(std::exp(difference));
+      correct += difference < 0 ? 1 : 0;
+      ++counted;
+    }
+  }
+  const train::Evaluation evaluation = train::evaluate(context, task, relabelled);
+  CHECK(evaluation.metrics.cases() == static_cast<std::uint64_t>(counted));
+  CHECK(evaluation.metrics.correct() == correct);
+  CHECK(std::abs(evaluation.loss - total / counted) < 1e-5);
+  CHECK(std::abs(evaluation.metrics.loss() - evaluation.loss) < 1e-12);
+
+  TrainerOptions options = options_of();
+  options.epochs = 1;
+  options.warmup_steps = 0;
+  options.accumulate = 3;
+  TrainerBase trainer(context, task, options);
+  Follower follower;
+  trainer.add(follower);
+  trainer.fit(relabelled);
+  REQUIRE(follower.steps.size() == 1);
+  CHECK(follower.steps[0].sequences == 48);
+  CHECK(follower.steps[0].classified == static_cast<std::uint64_t>(counted));
+  CHECK(std::abs(follower.steps[0].loss - total / counted) < 1e-5);
+}
+
 TEST_CASE("numbers that are not finite stop a run before a weight changes, or are skipped",
           "[unit]") {
   auto context = make_context();
@@ -214,8 +364,11 @@ TEST_CASE("numbers that are not finite stop a run before a weight changes, or ar
   CHECK(report.skipped_steps == 5);
   CHECK(bits_of(context, small.task.parameters()) == before);
   options.max_steps = 30;
-  CHECK(id_of([&] { TrainerBase(context, small.task, options).fit(source); }) ==
-        "train.not_finite");
+  TrainerBase trainer(context, small.task, options);
+  Follower follower;
+  trainer.add(follower);
+  CHECK(id_of([&] { trainer.fit(source); }) == "train.not_finite");
+  CHECK(follower.steps.size() == 24);  // the 25th in a row is an error
 }
 
 TEST_CASE("options that make no sense are refused", "[unit]") {
@@ -231,6 +384,10 @@ TEST_CASE("options that make no sense are refused", "[unit]") {
   CHECK(refused({.clip = -1}) == "train.options");
   CHECK(refused({.checkpoint_every = 5}) == "train.options");
   CHECK(refused({.resume = true}) == "train.options");
+  // And have written nothing.
+  CHECK(refused({.accumulate = 0, .precision = Precision::bf16()}) == "train.options");
+  for (const Parameter& parameter : small.task.parameters())
+    CHECK(parameter.value().dtype() == DType::fp32);
   CHECK(id_of([] { Precision::named("fp4"); }) == "train.precision");
   CHECK(Precision::named("bf16_sr").weights.format == formats::bf16);
 }

@@ -36,7 +36,7 @@ class AtomicFolder {
     if (!(exists && is_mount_point()) && make_partial(path_)) return;
     const int number = errno;
     inside_ = exists && make_partial(path_ + "/new");
-    if (!inside_) failed("cannot create a folder beside it", number);
+    if (!inside_) failed("cannot create a folder beside it", exists ? errno : number);
   }
   // Without commit(): nothing is left behind.
   ~AtomicFolder() { abandon(); }

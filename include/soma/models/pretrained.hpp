@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,27 +57,38 @@ inline std::string text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-// The files that an index names, each once.
-inline std::vector<std::string> shard_names(std::string_view operation, const std::string& index) {
+// What an index says: of each file the tensors that are in it.
+using ShardNames = std::map<std::string, std::vector<std::string>>;
+
+[[noreturn]] inline void index_failed(std::string_view operation, const std::string& index,
+                                      std::string_view given) {
+  fail(error_id::shard_index, operation, "index " + soma::quoted(index), given,
+       "an object with a weight_map of tensors' names to files of the same folder");
+}
+
+inline ShardNames shard_names(std::string_view operation, const std::string& index) {
   using Json = nlohmann::json;
-  const auto failed = [&](std::string_view given) {
-    fail(error_id::shard_index, operation, "index " + soma::quoted(index), given,
-         "an object with a weight_map of tensors' names to files of the same folder");
-  };
-  const Json root = Json::parse(text_of(*MappedFile::open(operation, index)), nullptr, false);
+  const auto failed = [&](std::string_view given) { index_failed(operation, index, given); };
+  const std::string text = text_of(*MappedFile::open(operation, index));
+  // The parser would take a zero byte for the end.
+  if (text.find('\0') != std::string::npos) failed("a zero byte");
+  const Json root = Json::parse(text, nullptr, false);
   if (!root.is_object()) failed("no JSON object");
   const auto map = root.find("weight_map");
   if (map == root.end() || !map->is_object()) failed("one without a weight_map");
-  std::vector<std::string> files;
-  for (const Json& file : *map) {
+  ShardNames files;
+  for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string() || !plain_name(file.get_ref<const std::string&>()))
       failed("one that names a file " + file.dump(-1, ' ', false, Json::error_handler_t::replace));
-    files.push_back(file.get<std::string>());
+    files[file.get<std::string>()].push_back(tensor);
   }
-  std::sort(files.begin(), files.end());
-  files.erase(std::unique(files.begin(), files.end()), files.end());
   if (files.empty()) failed("one without files");
   return files;
+}
+
+inline bool has_tensor(const SafetensorsFile& file, std::string_view name) {
+  const auto is_it = [&](const SkippedTensor& skipped) { return skipped.name == name; };
+  return file.tensors.contains(name) || std::ranges::any_of(file.skipped, is_it);
 }
 
 // The files of a model: `path` itself, or those in the folder of that name.
@@ -88,8 +100,12 @@ inline std::vector<SafetensorsFile> model_files(Context& context, std::string_vi
     files.push_back(load_safetensors(context, path));
   } else if (const std::string list = path + std::string(index);
              is_file(list) && !is_file(path + std::string(single))) {
-    for (const std::string& name : shard_names(operation, list))
+    for (const auto& [name, tensors] : shard_names(operation, list)) {
       files.push_back(load_safetensors(context, path + "/" + name));
+      for (const std::string& tensor : tensors)
+        if (!has_tensor(files.back(), tensor))
+          index_failed(operation, list, soma::quoted(tensor) + ", which " + name + " lacks");
+    }
   } else {
     files.push_back(load_safetensors(context, path + std::string(single)));
   }

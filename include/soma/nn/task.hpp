@@ -10,13 +10,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace soma::nn {
 
 class Task {
  public:
   struct Forward {
-    Var loss;       // one element: the mean over the batch's sequences; of a part their sum
+    Var loss;       // one element: the mean of loss_count(); of a part the sum
     Tensor scores;  // [sequences, classes] logits, fp32; not defined where there are no classes
   };
 
@@ -31,7 +32,7 @@ class Task {
   // Whether several ranks may share its batches: forward() of a part (data::Batch::part) gives the
   // sum of the losses, also of a part without any sequence.
   virtual bool takes_parts() const { return false; }
-  // What the sum over all parts of this whole batch is divided by to be its mean.
+  // How many losses the mean of this whole batch is over: as much it weighs beside others.
   virtual double loss_count(const data::Batch& batch) const {
     return static_cast<double>(batch.inputs.sequences.count());
   }
@@ -46,17 +47,20 @@ class Task {
 inline CrossEntropySetting loss_of(const data::Batch& batch) {
   return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
 }
+inline bool is_ignored(std::int64_t label) { return label == CrossEntropySetting{}.ignore_index; }
+
+// Class labels of a batch, int32 or int64.
+inline std::vector<std::int64_t> class_labels(const data::Batch& batch) {
+  const auto copy = [](const auto labels) {
+    return std::vector<std::int64_t>(labels.begin(), labels.end());
+  };
+  return batch.labels.dtype() == DType::int32 ? copy(batch.labels.span<std::int32_t>())
+                                              : copy(batch.labels.span<std::int64_t>());
+}
 // The labels that its mean is over: those that loss_of() does not ignore.
 inline double counted_labels(const data::Batch& batch) {
   double counted = 0;
-  const auto count = [&](const auto labels) {
-    for (const auto label : labels)
-      counted += std::int64_t{label} == CrossEntropySetting{}.ignore_index ? 0 : 1;
-  };
-  if (batch.labels.dtype() == DType::int32)
-    count(batch.labels.span<std::int32_t>());
-  else
-    count(batch.labels.span<std::int64_t>());
+  for (const std::int64_t label : class_labels(batch)) counted += is_ignored(label) ? 0 : 1;
   return counted;
 }
 

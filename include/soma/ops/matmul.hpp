@@ -169,6 +169,8 @@ inline OperatorSamples matmul_samples() {
   add({13, 5}, {13, 7}, {.transpose_a = true, .over_rows = true}, {3, 0, 9, 1});
   add({13, 5}, {13, 7}, {.transpose_a = true});
   add({2, 5, 3}, {2, 4, 5}, {.transpose_a = true, .transpose_b = true});
+  for (const bool turned : {false, true})
+    add({6, 6}, {6, 6}, {.transpose_a = turned, .transpose_b = turned, .a = {0.5f}, .b = {3}});
   add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, -2}}, {}, DType::int8);
   add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, 7}}, {}, DType::uint8);
   return result;
@@ -190,7 +192,8 @@ inline constexpr Operator matmul{.name = "matmul",
 
 }  // namespace ops
 
-// y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each turned as its operand was.
+// y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each turned as its operand was, and times
+// its operand's scale.
 inline void detail::matmul_gradient(const GradientCall& call) {
   const auto& setting = call.attributes.as<MatmulSetting>();
   const bool ta = setting.transpose_a, tb = setting.transpose_b, stacks = call.inputs[1].rank() > 2;
@@ -204,16 +207,21 @@ inline void detail::matmul_gradient(const GradientCall& call) {
         run(call.context, ops::matmul, how, {x, z}, call.sequences)[0].reshape(
             call.inputs[input].shape());
   };
-  if (call.wanted[0] && !ta) give(0, dy, b, {.transpose_b = !tb, .b = setting.b});
+  const Quantization scaled_a{.scale = setting.a.scale}, scaled_b{.scale = setting.b.scale};
+  if (call.wanted[0] && !ta) give(0, dy, b, {.transpose_b = !tb, .a = scaled_a, .b = setting.b});
   if (call.wanted[0] && ta)
-    give(0, b, dy, {.transpose_a = tb, .transpose_b = true, .a = setting.b});
+    give(0, b, dy, {.transpose_a = tb, .transpose_b = true, .a = setting.b, .b = scaled_a});
   // Sums over the rows of a follow its shards.
   const bool over_rows = !ta && !stacks;
   if (call.wanted[1] && !tb)
-    give(1, a, dy, {.transpose_a = !ta, .over_rows = over_rows, .a = setting.a});
+    give(1, a, dy, {.transpose_a = !ta, .over_rows = over_rows, .a = setting.a, .b = scaled_b});
   if (call.wanted[1] && tb)
     give(1, dy, a,
-         {.transpose_a = true, .transpose_b = ta, .over_rows = over_rows, .b = setting.a});
+         {.transpose_a = true,
+          .transpose_b = ta,
+          .over_rows = over_rows,
+          .a = scaled_b,
+          .b = setting.a});
 }
 
 }  // namespace soma

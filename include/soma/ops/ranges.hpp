@@ -37,8 +37,8 @@ void for_ranges(Context& context, std::size_t count, std::size_t cost, const Fun
   });
 }
 
-// Parts of items whose costs differ, about equal in cost. An item belongs to the part in whose share
-// of the whole cost it begins.
+// Parts of items whose costs differ, about equal in cost. An item belongs to the part in whose
+// share of the whole cost it begins.
 class UnevenRanges {
  public:
   // cost(i) of each of `count` items.

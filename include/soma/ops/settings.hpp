@@ -42,7 +42,8 @@ struct QuantizedLinearSetting {
   bool record = false;               // and operands for the gradient
 };
 
-// A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale.
+// A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale, one of a
+// floating type for q * scale.
 struct Quantization {
   float scale = 1;
   std::int32_t zero_point = 0;

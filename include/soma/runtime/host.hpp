@@ -6,9 +6,11 @@
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/cpu.hpp>
 #include <soma/runtime/float_environment.hpp>
+#include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
-
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <span>
@@ -71,20 +73,19 @@ inline double measured_gflops(double (*rate)(std::uint64_t rounds) noexcept) {
 
 inline double measured_copy_rate(Context& context) {
   constexpr std::size_t bytes = std::size_t{64} << 20;
-  CountingResource& memory = context.memory();
-  void* from = memory.allocate(bytes, memory_alignment);
-  void* to = memory.allocate(bytes, memory_alignment);
-  std::memset(from, 1, bytes);
-  std::memset(to, 2, bytes);
-  const double seconds = best_seconds(5, [&] { std::memcpy(to, from, bytes); });
-  memory.deallocate(to, bytes, memory_alignment);
-  memory.deallocate(from, bytes, memory_alignment);
+  double seconds = 0;
+  {
+    HeapVector<std::byte> from(bytes, context.heap()), to(bytes, context.heap());
+    seconds = best_seconds(5, [&] { std::memcpy(to.data(), from.data(), bytes); });
+  }
+  context.heap().trim();
   return seconds > 0 ? 2.0 * static_cast<double>(bytes) / seconds * 1e-9 : 0;
 }
 
 }  // namespace detail
 
-// Measuring takes a tenth of a second and 128 MiB of the context's memory.
+// Measuring takes a tenth of a second and 128 MiB of the context's memory, which it gives back.
+// Error memory.exhausted.
 inline HostDescription describe_host(Context& context, Measure measure = Measure::yes) {
   HostDescription host;
   host.cpu = cpu_identity();

@@ -36,9 +36,10 @@ class ThreadPool {
  public:
   static constexpr int max_width = max_threads;
 
-  // width 0: as many as the affinity mask and the control group's quota allow. Error executor.width
-  // below 0 or above max_width.
-  explicit ThreadPool(int width = 0) : width_(width) {
+  // width 0: as many as the affinity mask and the control group's quota allow. Errors
+  // executor.width below 0 or above max_width, executor.thread_start where there is no memory for
+  // what follows forks.
+  explicit ThreadPool(int width = 0) : width_(width), turn_(new Turn(process())) {
     if (width < 0 || width > max_width)
       fail(error_id::executor_width, "ThreadPool", "width", std::to_string(width),
            "0 (automatic) to " + std::to_string(max_width));
@@ -46,7 +47,10 @@ class ThreadPool {
     if (width_ == 0) width_ = usable;
     spin_ = width_ <= usable;
   }
-  ~ThreadPool() { stop(); }
+  ~ThreadPool() {
+    stop();
+    delete turn_.load(std::memory_order_acquire);
+  }
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
@@ -65,10 +69,11 @@ class ThreadPool {
       for (int index = 0; index < tasks; ++index) task(arg, index);
       return;
     }
-    const Mutex::Lock turn(turn_);
+    Turn& turn = turn_here();
+    const Mutex::Lock lock(turn.mutex);
     start();
     Team& team = *team_;
-    caller_.store(this_thread(), std::memory_order_relaxed);
+    turn.caller.store(this_thread(), std::memory_order_relaxed);
     const Job job{task, arg, tasks};
     team.job = job;
     team.all_finished += static_cast<std::uint32_t>(width_ - 1);
@@ -80,10 +85,18 @@ class ThreadPool {
     while ((finished = team.finished.load(std::memory_order_acquire)) != all)
       if (!spin_until([&] { return team.finished.load(std::memory_order_acquire) == all; }))
         team.finished.wait(finished, std::memory_order_acquire);
-    caller_.store(0, std::memory_order_relaxed);
+    turn.caller.store(0, std::memory_order_relaxed);
   }
 
  private:
+  // Whose job runs. Apart from the pool, as the team is: where a process forks during the job of
+  // another thread, the child would wait for that thread for ever.
+  struct Turn {
+    explicit Turn(std::uint32_t here) : process(here) {}
+    const std::uint32_t process;
+    Mutex mutex;
+    std::atomic<std::uintptr_t> caller{0};  // the thread that runs a job
+  };
   struct Job {
     void (*task)(void*, int) = nullptr;
     void* arg = nullptr;
@@ -128,6 +141,17 @@ class ThreadPool {
     return forks.load(std::memory_order_relaxed);
   }
 
+  Turn& turn_here() {
+    const std::uint32_t here = process();
+    Turn* turn = turn_.load(std::memory_order_acquire);
+    while (turn->process != here) {
+      auto* own = new Turn(here);
+      if (turn_.compare_exchange_strong(turn, own, std::memory_order_acq_rel)) return *own;
+      delete own;  // another thread was first
+    }
+    return *turn;
+  }
+
   static std::uintptr_t name_of(pthread_t thread) { return std::bit_cast<std::uintptr_t>(thread); }
   static std::uintptr_t this_thread() { return name_of(pthread_self()); }
 
@@ -169,7 +193,9 @@ class ThreadPool {
 
   bool inside_task() const {
     const std::uintptr_t self = this_thread();
-    if (caller_.load(std::memory_order_relaxed) == self) return true;
+    const Turn& turn = *turn_.load(std::memory_order_acquire);
+    if (turn.process != process()) return false;
+    if (turn.caller.load(std::memory_order_relaxed) == self) return true;
     const Team* team = visible_team_.load(std::memory_order_acquire);
     if (team == nullptr || process_ != process()) return false;
     for (const Team::Worker& worker : team->workers)
@@ -235,10 +261,9 @@ class ThreadPool {
 
   int width_;
   bool spin_ = true;
-  Mutex turn_;
-  Team* team_ = nullptr;  // owned; of another process: left alone
+  std::atomic<Turn*> turn_;  // owned; of a parent process: left alone
+  Team* team_ = nullptr;     // owned; of another process: left alone
   std::atomic<const Team*> visible_team_{nullptr};
-  std::atomic<std::uintptr_t> caller_{0};  // the thread that runs a job
   std::atomic<std::uint32_t> process_{0};  // whose team it is
 };
 

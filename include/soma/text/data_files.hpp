@@ -76,6 +76,20 @@ inline std::vector<std::string> files_of_part(std::string_view operation, const 
   return found;
 }
 
+// Of a folder. Error text.folder.
+inline DataFiles files_of_folder(const std::string& path, std::string_view operation) {
+  constexpr std::array<std::string_view, 1> train = {"train"}, test = {"test"};
+  constexpr std::array<std::string_view, 4> held_out = {"dev", "valid", "validation", "val"};
+  const std::vector<std::string> names = names_in(operation, path);
+  return {.train = files_of_part(operation, path, names, train),
+          .held_out = files_of_part(operation, path, names, held_out),
+          .test = files_of_part(operation, path, names, test)};
+}
+inline bool is_data_folder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
 }  // namespace detail
 
 // The files behind a path: one file is all there is to train on; a folder has a file train.*, and
@@ -84,19 +98,25 @@ inline std::vector<std::string> files_of_part(std::string_view operation, const 
 // .ndjson, .txt or .ft, or in that and .gz; others are passed over. Error text.folder.
 inline DataFiles find_data_files(const std::string& path,
                                  std::string_view operation = "find_data_files") {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored))
-    return {.train = {path}, .held_out = {}, .test = {}};
-  constexpr std::array<std::string_view, 1> train = {"train"}, test = {"test"};
-  constexpr std::array<std::string_view, 4> held_out = {"dev", "valid", "validation", "val"};
-  const std::vector<std::string> names = detail::names_in(operation, path);
-  DataFiles files{.train = detail::files_of_part(operation, path, names, train),
-                  .held_out = detail::files_of_part(operation, path, names, held_out),
-                  .test = detail::files_of_part(operation, path, names, test)};
+  if (!detail::is_data_folder(path)) return {.train = {path}, .held_out = {}, .test = {}};
+  DataFiles files = detail::files_of_folder(path, operation);
   if (files.train.empty())
     fail(error_id::text_folder, operation, "folder", soma::quoted(path) + ", without training data",
          "a file train.tsv, .csv, .jsonl or .txt, or a folder train/");
   return files;
+}
+
+// Those of them that measure a finished model: one file itself, of a folder the files of test, or
+// dev where there is no test. Error text.folder, also where there is neither.
+inline std::vector<std::string> find_test_files(const std::string& path,
+                                                std::string_view operation = "find_test_files") {
+  if (!detail::is_data_folder(path)) return {path};
+  DataFiles files = detail::files_of_folder(path, operation);
+  if (files.test.empty() && files.held_out.empty())
+    fail(error_id::text_folder, operation, "folder",
+         soma::quoted(path) + ", without data to measure by",
+         "a file test.tsv, dev.tsv, .csv, .jsonl or .txt, or a folder test/ or dev/");
+  return std::move(files.test.empty() ? files.held_out : files.test);
 }
 
 }  // namespace soma::text

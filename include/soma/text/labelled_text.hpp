@@ -53,6 +53,35 @@ inline void sort_labels(std::vector<std::string>& labels) {
   });
 }
 
+// The rows of files whose labels are known: a class is a place in `labels`. Adds to `skipped` what
+// RowOptions::skip_bad_rows leaves out. Errors of RowReader, and text.label_unseen.
+inline std::vector<LabelledRow> read_rows(std::span<const std::string> files,
+                                          std::span<const std::string> labels,
+                                          const RowOptions& options,
+                                          std::vector<SkippedRows>& skipped,
+                                          std::string_view operation = "read_rows") {
+  std::unordered_map<std::string_view, std::int64_t> numbers;
+  for (const std::string& label : labels)
+    numbers.emplace(label, static_cast<std::int64_t>(numbers.size()));
+  std::vector<LabelledRow> rows;
+  Row row;
+  for (const std::string& file : files) {
+    RowReader reader(file, options, operation);
+    while (reader.next(row)) {
+      const auto known = numbers.find(row.label);
+      if (known == numbers.end())
+        fail(error_id::text_label_unseen, operation,
+             "label in line " + std::to_string(row.line) + " of " + soma::quoted(file),
+             soma::quoted(row.label),
+             "one of " + std::to_string(labels.size()) + " that are known" +
+                 (labels.empty() ? "" : ", such as " + soma::quoted(labels.front())));
+      rows.push_back({std::move(row.text), known->second});
+    }
+    for (const SkippedRows& some : reader.skipped()) count_skipped(skipped, some);
+  }
+  return rows;
+}
+
 class LabelledText {
  public:
   std::span<const LabelledRow> train() const { return train_; }
@@ -81,8 +110,8 @@ class LabelledTextReader {
 
   LabelledText read(const DataFiles& files) {
     read_train(files.train);
-    read_part(files.held_out, result_.held_out_);
-    if (options_.read_test) read_part(files.test, result_.test_);
+    result_.held_out_ = read_part(files.held_out);
+    if (options_.read_test) result_.test_ = read_part(files.test);
     if (files.held_out.empty() && options_.held_out_share > 0) split();
     return std::move(result_);
   }
@@ -90,51 +119,41 @@ class LabelledTextReader {
  private:
   static constexpr std::string_view operation = "read_labelled";
 
-  template <class Take>
-  void read_files(const std::vector<std::string>& files, const Take& take) {
+  // Labels are numbered as they come, and again when all are known.
+  void read_train(const std::vector<std::string>& files) {
+    if (files.empty())
+      fail(error_id::text_folder, operation, "training files", "none", "one at least");
+    std::unordered_map<std::string, std::int64_t> numbers;
     Row row;
     for (const std::string& file : files) {
       RowReader reader(file, options_.rows, operation);
-      while (reader.next(row)) take(row, file);
+      while (reader.next(row)) {
+        const auto [at, is_new] =
+            numbers.try_emplace(row.label, static_cast<std::int64_t>(numbers.size()));
+        if (is_new && numbers.size() > options_.max_labels)
+          fail(error_id::text_label_count, operation, "labels of " + soma::quoted(file),
+               "more than " + std::to_string(options_.max_labels),
+               "at most that (max_labels), in the column of labels");
+        result_.train_.push_back({std::move(row.text), at->second});
+      }
       for (const SkippedRows& skipped : reader.skipped()) count_skipped(result_.skipped_, skipped);
     }
-  }
-
-  // Labels are numbered as they come, and again when all are known.
-  void read_train(const std::vector<std::string>& files) {
-    read_files(files, [&](Row& row, const std::string& file) {
-      const auto [at, is_new] =
-          numbers_.try_emplace(row.label, static_cast<std::int64_t>(numbers_.size()));
-      if (is_new && numbers_.size() > options_.max_labels)
-        fail(error_id::text_label_count, operation, "labels of " + soma::quoted(file),
-             "more than " + std::to_string(options_.max_labels),
-             "at most that (max_labels), in the column of labels");
-      result_.train_.push_back({std::move(row.text), at->second});
-    });
-    if (numbers_.size() < 2)
+    if (numbers.size() < 2)
       fail(error_id::text_one_class, operation, "label of all rows",
-           soma::quoted(numbers_.begin()->first), "two labels at least");
+           soma::quoted(numbers.begin()->first), "two labels at least");
     std::vector<std::string>& labels = result_.labels_;
-    for (const auto& [label, number] : numbers_) labels.push_back(label);
+    for (const auto& [label, number] : numbers) labels.push_back(label);
     sort_labels(labels);
     std::vector<std::int64_t> sorted(labels.size());
-    for (std::size_t i = 0; i < labels.size(); ++i) {
-      std::int64_t& number = numbers_.find(labels[i])->second;
-      sorted[static_cast<std::size_t>(number)] = static_cast<std::int64_t>(i);
-      number = static_cast<std::int64_t>(i);
-    }
-    for (LabelledRow& row : result_.train_) row.label = sorted[static_cast<std::size_t>(row.label)];
+    for (std::size_t i = 0; i < labels.size(); ++i)
+      sorted[static_cast<std::size_t>(numbers.find(labels[i])->second)] =
+          static_cast<std::int64_t>(i);
+    for (LabelledRow& each : result_.train_)
+      each.label = sorted[static_cast<std::size_t>(each.label)];
   }
 
-  void read_part(const std::vector<std::string>& files, std::vector<LabelledRow>& rows) {
-    read_files(files, [&](Row& row, const std::string& file) {
-      const auto known = numbers_.find(row.label);
-      if (known == numbers_.end())
-        fail(error_id::text_label_unseen, operation,
-             "label in line " + std::to_string(row.line) + " of " + soma::quoted(file),
-             soma::quoted(row.label), "one of the training data");
-      rows.push_back({std::move(row.text), known->second});
-    });
+  std::vector<LabelledRow> read_part(const std::vector<std::string>& files) {
+    return read_rows(files, result_.labels_, options_.rows, result_.skipped_, operation);
   }
 
   // A label all of whose rows would be held out keeps them in training.
@@ -157,7 +176,6 @@ class LabelledTextReader {
   }
 
   const ReadOptions& options_;
-  std::unordered_map<std::string, std::int64_t> numbers_;  // of labels
   LabelledText result_;
 };
 

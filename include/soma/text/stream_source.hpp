@@ -71,8 +71,10 @@ class StreamSource final : public data::BatchSource {
       lengths.push_back(encoded.ids.size());
       labels.push_back(encoded.label);
     }
+    unfinished_ = true;  // until there is room for it
     data::Batch made = data::detail::token_batch(context_, lengths, false, labels,
                                                  options_.batches.shards, copy_list);
+    unfinished_ = false;
     made.epoch = position_.epoch;
     made.index = position_.batch++;
     batch = std::move(made);

@@ -7,6 +7,7 @@
 
 #include <soma/base/error.hpp>
 #include <soma/text/pair_counts.hpp>
+#include <soma/text/special_tokens.hpp>
 #include <soma/text/tokenizer.hpp>
 #include <soma/text/vocabulary.hpp>
 #include <soma/text/word_splitter.hpp>
@@ -33,18 +34,25 @@ struct TrainingOptions {
 class VocabularyTrainer {
  public:
   explicit VocabularyTrainer(const TokenizerOptions& tokenizer = {})
-      : tokenizer_(tokenizer), rules_(tokenizer_.split), splitter_(rules_) {}
+      : tokenizer_(tokenizer), rules_(tokenizer_.split), splitter_(rules_) {
+    for (const std::string& token : special_tokens())
+      if (tokenizer_.special_in_text && !token.empty()) finder_.add(token, 0);
+  }
   VocabularyTrainer(const VocabularyTrainer&) = delete;
   VocabularyTrainer& operator=(const VocabularyTrainer&) = delete;
 
   // Special tokens that the text spells out are not counted if the tokenizer looks for them.
   void add(std::string_view text) {
-    splitter_.split(text, {0, text.size()}, [&](const Word& word) {
-      if (word.too_long) return true;
-      key_.assign(word.text);  // so that only new words allocate
-      ++words_[key_];
-      return true;
-    });
+    for (std::size_t at = 0; at < text.size();) {
+      const Span special = finder_.next(text, at).source;
+      splitter_.split(text, {at, special.begin}, [&](const Word& word) {
+        if (word.too_long) return true;
+        key_.assign(word.text);  // so that only new words allocate
+        ++words_[key_];
+        return true;
+      });
+      at = special.end;
+    }
   }
 
   // Special tokens first, then the alphabet, then pieces in the order in which they were learnt.
@@ -64,10 +72,7 @@ class VocabularyTrainer {
     const auto add_piece = [&](const std::string& piece) {
       if (!piece.empty() && taken.insert(piece).second) pieces.push_back(piece);
     };
-    for (const std::string* token : {&tokenizer_.padding, &tokenizer_.unknown, &tokenizer_.start,
-                                     &tokenizer_.separator, &tokenizer_.mask})
-      add_piece(*token);
-    for (const std::string& token : tokenizer_.more_special) add_piece(token);
+    for (const std::string& token : special_tokens()) add_piece(token);
 
     const std::vector<Character> alphabet = alphabet_of(words, options.alphabet_limit);
     PairCounts counts(tokenizer_.continuing);
@@ -94,6 +99,13 @@ class VocabularyTrainer {
   }
 
  private:
+  std::vector<std::string> special_tokens() const {
+    std::vector<std::string> tokens{tokenizer_.padding, tokenizer_.unknown, tokenizer_.start,
+                                    tokenizer_.separator, tokenizer_.mask};
+    tokens.insert(tokens.end(), tokenizer_.more_special.begin(), tokenizer_.more_special.end());
+    return tokens;
+  }
+
   struct Character {
     std::string text;
     std::uint64_t count = 0;
@@ -139,6 +151,7 @@ class VocabularyTrainer {
   TokenizerOptions tokenizer_;
   SplitRules rules_;
   WordSplitter splitter_;
+  SpecialTokenFinder finder_;
   std::unordered_map<std::string, std::uint64_t> words_;
   std::string key_;
 };

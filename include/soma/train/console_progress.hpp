@@ -40,7 +40,7 @@ class ConsoleProgress final : public Callback {
     loss_ = seen_ == 0 ? step.loss : loss_ + 0.05 * (step.loss - loss_);
     ++seen_;
     correct_ += step.correct;
-    sequences_ += step.sequences;
+    classified_ += step.classified;
     tokens_ += step.tokens;
     flops_ += step.useful_flops;
     seconds_ += step.seconds;
@@ -54,7 +54,7 @@ class ConsoleProgress final : public Callback {
     show(line(step));
     if (static_cast<double>(now - window_start_) * 1e-9 < 5) return;
     window_start_ = now;  // rates are those of the last seconds
-    correct_ = sequences_ = tokens_ = 0;
+    classified_ = correct_ = tokens_ = 0;
     flops_ = seconds_ = 0;
   }
 
@@ -81,9 +81,9 @@ class ConsoleProgress final : public Callback {
     std::string text = "step " + std::to_string(step.step);
     if (run_.steps != 0) text += "/" + std::to_string(run_.steps);
     text += "  loss " + fixed(loss_, 4);
-    if (sequences_ != 0 && correct_ != 0)
-      text +=
-          "  accuracy " + fixed(static_cast<double>(correct_) / static_cast<double>(sequences_), 3);
+    if (classified_ != 0)
+      text += "  accuracy " +
+              fixed(static_cast<double>(correct_) / static_cast<double>(classified_), 3);
     if (seconds_ > 0) {
       text += "  " + short_number(static_cast<double>(tokens_) / seconds_) + " tokens/s";
       const double gflops = flops_ / seconds_ * 1e-9;
@@ -112,7 +112,7 @@ class ConsoleProgress final : public Callback {
   ConsoleProgressOptions options_;
   RunInfo run_{};
   std::int64_t window_start_ = 0, last_line_ = 0;
-  std::uint64_t seen_ = 0, correct_ = 0, sequences_ = 0, tokens_ = 0;
+  std::uint64_t seen_ = 0, classified_ = 0, correct_ = 0, tokens_ = 0;
   double loss_ = 0, flops_ = 0, seconds_ = 0;
   bool open_line_ = false;
 };

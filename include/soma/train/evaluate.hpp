@@ -15,18 +15,31 @@ namespace soma::train {
 
 struct Evaluation {
   ClassificationMetrics metrics{};  // of tasks that have classes
-  double loss = 0;                  // mean over the sequences
+  double loss = 0;                  // mean, as the task counts (Task::loss_count)
   std::uint64_t sequences = 0;
   double seconds = 0;
 };
 
 namespace detail {
 
-// Class labels of a batch as integers, whatever type they have.
-inline std::vector<std::int64_t> class_labels(const data::Batch& batch) {
-  const std::span<const std::int64_t> labels = batch.labels.span<std::int64_t>();
-  return {labels.begin(), labels.end()};
+// Cases with scores side by side, but for those whose labels are ignored.
+inline void add_cases(ClassificationMetrics& metrics, std::span<const float> scores,
+                      std::span<const std::int64_t> labels) {
+  const std::size_t classes = metrics.classes();
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (!nn::is_ignored(labels[i])) metrics.add(scores.subspan(i * classes, classes), labels[i]);
 }
+
+// What a batch counts by, besides what is computed of it.
+struct BatchCounts {
+  BatchCounts(const nn::Task& task, const data::Batch& batch)
+      : sequences(batch.inputs.sequences.count()), losses(task.loss_count(batch)) {
+    if (task.classes() != 0) labels = nn::class_labels(batch);
+  }
+  std::size_t sequences;
+  double losses;
+  std::vector<std::int64_t> labels{};
+};
 
 // An evaluation in the making: batches are computed, and counted in their order.
 class Evaluator {
@@ -59,20 +72,18 @@ class Evaluator {
       scored.scores = contiguous(context_, forward.scores);
     return scored;
   }
-  // Labels are not read where there are no scores.
-  void count(std::size_t sequences, std::span<const std::int64_t> labels, float loss,
-             std::span<const float> scores) {
-    const double sum = static_cast<double>(loss) * static_cast<double>(sequences);
+  void count(const BatchCounts& batch, float loss, std::span<const float> scores) {
+    // The mean of nothing is not a number.
+    const double sum = batch.losses == 0 ? 0 : static_cast<double>(loss) * batch.losses;
     total_ += sum;
-    result_.sequences += sequences;
+    losses_ += batch.losses;
+    result_.sequences += batch.sequences;
     if (scores.empty()) return;
-    const std::size_t classes = task_.classes();
-    for (std::size_t i = 0; i < labels.size(); ++i)
-      result_.metrics.add(scores.subspan(i * classes, classes), labels[i]);
+    add_cases(result_.metrics, scores, batch.labels);
     result_.metrics.add_loss(sum);
   }
   Evaluation finish() {
-    if (result_.sequences != 0) result_.loss = total_ / static_cast<double>(result_.sequences);
+    if (losses_ != 0) result_.loss = total_ / losses_;
     result_.seconds = static_cast<double>(monotonic_nanoseconds() - start_) * 1e-9;
     return std::move(result_);
   }
@@ -82,7 +93,7 @@ class Evaluator {
   nn::Task& task_;
   Tape tape_;
   Evaluation result_{};
-  double total_ = 0;
+  double total_ = 0, losses_ = 0;
   std::int64_t start_ = monotonic_nanoseconds();
 };
 
@@ -96,10 +107,7 @@ inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& 
   source.seek({});
   for (data::Batch batch; source.next(batch);) {
     const detail::Evaluator::Scored scored = evaluator.compute(batch);
-    const bool labelled = scored.scores.defined();
-    evaluator.count(batch.inputs.sequences.count(),
-                    labelled ? detail::class_labels(batch) : std::vector<std::int64_t>(),
-                    scored.loss, scored.list());
+    evaluator.count(detail::BatchCounts(task, batch), scored.loss, scored.list());
   }
   return evaluator.finish();
 }

@@ -16,26 +16,23 @@ namespace soma::train {
 // counted in the order of the batches. Other errors: those of Communicator.
 inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
                            PrecisionState* precision, Communicator& communicator) {
-  struct Whole {
-    std::size_t sequences = 0;
-    std::vector<std::int64_t> labels{};
-  };
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const auto own = static_cast<std::size_t>(communicator.rank());
   const std::size_t classes = task.classes();
   // Of each batch that a rank computes: its loss, 1 where there are scores, and these (else zeros).
-  const auto numbers_of = [&](const Whole& batch) { return 2 + batch.sequences * classes; };
+  const auto numbers_of = [&](const detail::BatchCounts& batch) {
+    return 2 + batch.sequences * classes;
+  };
 
   detail::Evaluator evaluator(context, task, precision);
-  std::vector<Whole> batches;
+  std::vector<detail::BatchCounts> batches;
   std::vector<std::vector<float>> numbers(ranks);
   data::Batch first;
   source.seek({});
   for (data::Batch batch; source.next(batch);) {
     if (batches.empty()) first = batch;
     const std::size_t rank = batches.size() % ranks;
-    batches.push_back({batch.inputs.sequences.count()});
-    if (classes != 0) batches.back().labels = detail::class_labels(batch);
+    batches.emplace_back(task, batch);
     std::vector<float>& list = numbers[rank];
     const std::size_t place = list.size();
     list.resize(place + numbers_of(batches.back()));
@@ -56,8 +53,7 @@ inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& 
     const std::size_t rank = i % ranks, count = numbers_of(batches[i]);
     const std::span<const float> list = std::span(numbers[rank]).subspan(next[rank], count);
     next[rank] += count;
-    evaluator.count(batches[i].sequences, batches[i].labels, list[0],
-                    list[1] == 0 ? std::span<const float>() : list.subspan(2));
+    evaluator.count(batches[i], list[0], list[1] == 0 ? std::span<const float>() : list.subspan(2));
   }
   return evaluator.finish();
 }

@@ -21,13 +21,14 @@ struct RunInfo {
 struct StepInfo {
   std::uint64_t step = 0;   // from 1: how many are done
   std::uint64_t epoch = 0;  // from 0
-  double loss = 0;          // mean over the batch's sequences
+  double loss = 0;          // mean, as the task counts (Task::loss_count)
   double gradient_norm = 0;
   double learning_rate = 0;
-  std::uint64_t tokens = 0, sequences = 0, correct = 0;
-  double seconds = 0;       // of the whole step, waiting included
-  double wait_seconds = 0;  // for the batch
-  double useful_flops = 0;  // 0: not known; of all ranks
+  std::uint64_t tokens = 0, sequences = 0;
+  std::uint64_t classified = 0, correct = 0;  // sequences with scores and a label, and of these
+  double seconds = 0;                         // of the whole step, waiting included
+  double wait_seconds = 0;                    // for the batch
+  double useful_flops = 0;                    // 0: not known; of all ranks
   // In which sums of gradients were on their way between ranks, and of these the seconds in which
   // this rank had nothing else to do: the others were hidden behind backward.
   double reduction_seconds = 0, reduction_wait_seconds = 0;

@@ -68,9 +68,8 @@ class Ranks {
   void sum(std::span<float> values) {
     if (!alone()) all_reduce(*communicator_, context_.heap(), values);
   }
-  std::uint64_t sum(std::uint64_t number) {
-    if (!alone()) all_reduce_sum(*communicator_, context_.heap(), {&number, 1});
-    return number;
+  void sum(std::span<std::uint64_t> numbers) {
+    if (!alone()) all_reduce_sum(*communicator_, context_.heap(), numbers);
   }
   bool any(bool mine) {
     if (alone()) return mine;

@@ -29,7 +29,7 @@ namespace soma::train {
 // What happens at a step whose loss or gradient norm is not finite.
 enum class NonFinite : std::uint8_t {
   stop,  // error train.not_finite; weights are those before the step
-  skip,  // the step changes nothing and is counted; 25 in a row are an error all the same
+  skip,  // the step changes nothing and is counted; the 25th in a row is an error all the same
 };
 
 struct TrainerOptions {
@@ -66,21 +66,20 @@ struct TrainerOptions {
 
 class TrainerBase {
  public:
-  // Gives the parameters the precision's types. Errors train.options, train.precision,
-  // parallel.ranks, and the schedule's.
+  // Gives the parameters the precision's types, when all else has gone well. Errors train.options,
+  // train.precision, parallel.ranks.
   TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options)
       : context_(context),
         task_(task),
         options_(options),
         precision_(context, options.precision, options.seed),
-        optimizer_(make_optimizer()),
         ranks_(context, options.communicator,
                {.bucket_bytes = options.reduce_bucket_bytes,
                 .overlap = options.overlap,
                 .keep_own_rows = options.shard_optimizer,
                 .format = options.precision.reduction,
-                .seed = options.seed}) {
-    check_options();
+                .seed = options.seed}),
+        optimizer_(make_optimizer()) {
     join_ranks();
   }
 
@@ -89,8 +88,8 @@ class TrainerBase {
 
   // Trains; evaluates on `held_out` where there is one. Ends early when `stop` is requested: after
   // the step that runs, with a checkpoint. Errors train.steps_unknown (a falling schedule over a
-  // source that does not know its length), train.not_finite, train.checkpoint_needed,
-  // checkpoint.identity, checkpoint.operator, and those of the task, the source and the store. With
+  // source that does not know its length), train.not_finite, train.options, checkpoint.identity,
+  // checkpoint.operator, and those of the task, the source and the store. With
   // ranks, what ends one ends all: the others get parallel.rank_lost. parallel.mismatch: they were
   // not given the same. checkpoint.parts: their stores do not lead to one place.
   Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
@@ -102,16 +101,15 @@ class TrainerBase {
 
  private:
   struct Gathered {
-    double loss = 0;  // sum over sequences
-    std::uint64_t sequences = 0, tokens = 0, correct = 0, batches = 0;
+    double loss = 0, losses = 0;  // their sum, and how many the task counts
+    std::uint64_t sequences = 0, tokens = 0, classified = 0, correct = 0, batches = 0;
     double wait = 0, flops = 0;
     ReductionTimes reduction{};
   };
   // Of a batch of which this rank computed a part.
   struct PartLoss {
     float sum = 0;
-    double count = 0;  // what the sum over all ranks is divided by
-    std::uint64_t sequences = 0;
+    double count = 0;  // of the whole batch: what the sum over all ranks is divided by
   };
   // All that a checkpoint remembers beside weights and moments.
   struct Progress {
@@ -150,8 +148,8 @@ class TrainerBase {
   TrainerOptions options_;
   std::vector<Callback*> callbacks_;
   PrecisionState precision_;
-  optim::AdamW optimizer_;
   Ranks ranks_;
+  optim::AdamW optimizer_;
   bool has_store_ = false;  // rank 0 has one
   optim::LossScaler scaler_{};
   Progress progress_{};

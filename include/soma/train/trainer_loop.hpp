@@ -28,9 +28,13 @@ inline void TrainerBase::check_options() const {
       (options_.checkpoint_every != 0 || options_.resume))
     fail(error_id::train_options, "Trainer", "checkpoints", "none",
          "a store, to save to or to resume from");
+  if (!ranks_.alone() && !task_.takes_parts())
+    fail(error_id::train_options, "Trainer", "task", "one whose loss is always a mean",
+         "one that several ranks can share (Task::takes_parts)");
 }
 
 inline optim::AdamW TrainerBase::make_optimizer() {
+  check_options();
   give_precision();
   const auto decay = static_cast<float>(options_.weight_decay);
   const Parameters& parameters = task_.parameters();
@@ -171,27 +175,27 @@ inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered
     ++progress_.batches;
     const data::Batch part_batch = ranks_.alone() ? batch : ranks_.part_of(batch);
     const nn::Task::Forward forward = task_.forward(tape, part_batch);
-    const std::size_t sequences = batch.inputs.sequences.count();
-    // A step's loss is the mean over its sequences: batches weigh as many as they have.
+    // A step's loss is the mean over all its batches, which weigh as much as the task counts.
+    const double count = task_.loss_count(batch);
     const float scale = options_.precision.loss_scaling ? scaler_.scale() : 1;
-    float weight = scale * static_cast<float>(options_.accumulate == 1 ? 1 : sequences);
+    float weight = scale * static_cast<float>(options_.accumulate == 1 ? 1 : count);
     const float loss = forward.loss.value().data<float>()[0];
-    if (ranks_.alone()) {
-      sums.loss += static_cast<double>(loss) * static_cast<double>(sequences);
-    } else {
-      losses.push_back({loss, task_.loss_count(batch), sequences});
-      weight /= static_cast<float>(losses.back().count);
+    if (!ranks_.alone()) {
+      losses.push_back({loss, count});
+      weight = count == 0 ? 0 : weight / static_cast<float>(count);
+    } else if (count != 0) {
+      sums.loss += static_cast<double>(loss) * count;
     }
-    sums.sequences += sequences;
+    sums.losses += count;
+    sums.sequences += batch.inputs.sequences.count();
     sums.tokens += batch.inputs.sequences.rows();
     sums.flops += task_.useful_flops(batch);
     ++sums.batches;
     if (task_.classes() != 0 && forward.scores.defined()) {
       ClassificationMetrics hits(task_.classes());
       const Tensor scores = contiguous(context_, forward.scores);
-      const std::vector<std::int64_t> labels = detail::class_labels(part_batch);
-      for (std::size_t i = 0; i < labels.size(); ++i)
-        hits.add(scores.span<float>().subspan(i * task_.classes(), task_.classes()), labels[i]);
+      detail::add_cases(hits, scores.span<float>(), nn::class_labels(part_batch));
+      sums.classified += hits.cases();
       sums.correct += hits.correct();
     }
     tape.backward(forward.loss, weight);
@@ -205,10 +209,9 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
   constexpr std::uint64_t most_skips = 25;
   const FloatEnvironment environment;
   const bool scaled = options_.precision.loss_scaling;
-  const double share =
-      (options_.accumulate == 1 ? 1.0 : 1.0 / static_cast<double>(sums.sequences)) *
-      (scaled ? double{scaler_.inverse()} : 1.0);
-  info.loss = sums.loss / static_cast<double>(sums.sequences);
+  const double share = (options_.accumulate == 1 ? 1.0 : 1.0 / sums.losses) *
+                       (scaled ? double{scaler_.inverse()} : 1.0);
+  info.loss = sums.loss / sums.losses;
   info.gradient_norm = gradient_norm() * share;
   info.learning_rate = schedule(progress_.step);
   const bool finite = std::isfinite(info.gradient_norm);
@@ -226,7 +229,7 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
   } else {
     info.skipped = true;
     const bool stops = !too_large && options_.non_finite == NonFinite::stop;
-    if (stops || ++progress_.skipped_in_a_row > most_skips)
+    if (stops || ++progress_.skipped_in_a_row >= most_skips)
       fail(error_id::train_not_finite, "Trainer::fit", "step " + std::to_string(progress_.step + 1),
            "loss " + to_text(info.loss) + ", gradient norm " + to_text(info.gradient_norm),
            "finite numbers (a smaller learning rate, or NonFinite::skip)");
@@ -238,6 +241,7 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
   info.step = progress_.step;
   info.tokens = sums.tokens;
   info.sequences = sums.sequences;
+  info.classified = sums.classified;
   info.correct = sums.correct;
   info.wait_seconds = sums.wait;
   info.useful_flops = sums.flops;
@@ -277,7 +281,7 @@ inline void TrainerBase::evaluate_now(data::BatchSource& held_out, Report& repor
                                       std::uint64_t epoch) {
   Evaluation evaluation = evaluate_all(held_out);
   const double score = task_.classes() != 0 ? evaluation.metrics.accuracy() : -evaluation.loss;
-  const bool better = !progress_.has_best || score > progress_.best;
+  const bool better = !std::isnan(score) && (!progress_.has_best || score > progress_.best);
   progress_.stale = better ? 0 : progress_.stale + 1;
   progress_.evaluated_at = progress_.step;
   if (better) {
@@ -303,6 +307,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
                                  const StopFlag* stop) {
   const std::int64_t start = monotonic_nanoseconds();
   progress_ = {};
+  best_ = StateDict();
   const std::uint64_t steps = count_steps(batches);
   if (steps == 0 && options_.schedule != optim::Decay::constant)
     fail(error_id::train_steps_unknown, "Trainer::fit", "batches", "a source of unknown length",
@@ -378,7 +383,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   if (held_out != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at)
     evaluate_now(*held_out, report, batches.position().epoch);
   if (has_store_ && saved_at != progress_.step) save(batches);
-  if (options_.keep_best && !report.interrupted) load_best();
+  if (options_.keep_best && progress_.has_best && !report.interrupted) load_best();
 
   report.steps = progress_.step;
   const data::Position end = batches.position();  // behind the last batch, or in the next epoch

@@ -15,9 +15,6 @@ namespace soma::train {
 
 inline void TrainerBase::join_ranks() {
   if (ranks_.alone()) return;
-  if (!task_.takes_parts())
-    fail(error_id::train_options, "Trainer", "task", "one whose loss is always a mean",
-         "one that several ranks can share (Task::takes_parts)");
   precision_.use_parts(ranks_.maximum());
   if (options_.shard_optimizer)
     optimizer_.keep_rows([&](const Parameter& parameter) { return ranks_.own_rows(parameter); });
@@ -111,9 +108,12 @@ inline void TrainerBase::add_losses(std::span<PartLoss> losses, Gathered& sums) 
   for (const PartLoss& loss : losses) totals.push_back(loss.sum);
   ranks_.sum(totals);
   for (std::size_t i = 0; i < losses.size(); ++i)
-    sums.loss += static_cast<double>(totals[i] / static_cast<float>(losses[i].count)) *
-                 static_cast<double>(losses[i].sequences);
-  sums.correct = ranks_.sum(sums.correct);
+    if (const double count = losses[i].count; count != 0)
+      sums.loss += static_cast<double>(totals[i] / static_cast<float>(count)) * count;
+  std::uint64_t cases[] = {sums.classified, sums.correct};
+  ranks_.sum(std::span(cases));
+  sums.classified = cases[0];
+  sums.correct = cases[1];
 }
 
 inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* held_out,
