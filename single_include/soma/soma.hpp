@@ -3815,7 +3815,7 @@ struct Report {
   bool interrupted = false, stopped_early = false;
   std::uint64_t skipped_steps = 0;
   bool evaluated = false;
-  ClassificationMetrics metrics{};  // of the last evaluation, or of the best if that was kept
+  ClassificationMetrics metrics{};  // of the weights that the run ended with, where evaluated
   double evaluation_loss = 0;
   std::uint64_t peak_resident_bytes = 0;
   double price_per_hour = 0;
@@ -4435,13 +4435,22 @@ struct DropoutArgs {
 };
 
 // A sum over rows is cut at bounds[0] = 0 <= bounds[1] <= ... <= bounds[count] = rows. Each segment
-// is summed from zero in ascending order; segments then meet in the fixed tree of a binary counter:
+// is summed from zero in ascending order (where no products are summed, in runs of rows_of_run());
+// segments then meet in the fixed tree of a binary counter:
 // neighbours 0+1, 2+3 ..., then those pairs, and so on. `count` is a power of two.
 // nullptr: one segment, all rows.
 struct Segments {
   const std::size_t* bounds = nullptr;
   std::size_t count = 1;
 };
+
+// A sum of n numbers one after the other may be off by n units. So rows of a segment are added in
+// runs of so many, and runs to each other: n is 512, or below 3 sqrt(n).
+constexpr std::size_t rows_of_run(std::size_t rows) {
+  std::size_t run = 512;
+  while (run < rows / run) run *= 2;
+  return run;
+}
 
 enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, tanh };
 
@@ -5239,8 +5248,10 @@ struct CrossEntropyArgs {
   DType label_dtype = DType::int64;
   std::int64_t ignore_index = -100;
   float smoothing = 0;
-  float* loss = nullptr;         // rows
-  float* log_sum_exp = nullptr;  // rows; forward writes, backward reads
+  float* loss = nullptr;  // rows
+  // rows x 2: the largest logit m, and lse - m. Their sum would lose what tells a label that is far
+  // ahead from certainty. Forward writes, backward reads.
+  float* log_sum_exp = nullptr;
   // backward: dlogits = factor * (softmax(x) - target distribution)
   float factor = 1;
   const float* factors = nullptr;  // rows: a factor of its own for each row, instead
@@ -5295,7 +5306,7 @@ struct NormArgs {
   MatrixOperand dy{};
   MatrixTarget dx{};
   // backward_parameters: the sums over rows of dy * xhat and of dy, for columns first_column to
-  // first_column + count; nullptr: not wanted. Rows of a segment in ascending order.
+  // first_column + count; nullptr: not wanted. Order: as ColumnSumArgs.
   Segments segments{};
   std::size_t first_column = 0, column_count = 0;
   float* dgamma = nullptr;  // columns
@@ -5354,11 +5365,11 @@ struct StepRows {
   std::uint64_t draw_stride = 0;
 };
 
-// Moments (b, m and v below) of a smaller magnitude are kept as zero. Those of a row without
-// gradients shrink by a factor each step, and rounding would hold them at a few units of the
-// smallest subnormal number for good, over which many processors take thirty times as long. No
-// weight can tell: the step that a first moment of 2^-100 makes is the rate times 2^-73 where
-// epsilon is 1e-8.
+// Moments (b, m and v below) of a smaller magnitude are kept as zero, v where m is. Those of a row
+// without gradients shrink by a factor each step, and rounding would hold them at a few units of
+// the smallest subnormal number for good, over which many processors take thirty times as long.
+// The step that a first moment of 2^-100 would have made is the rate times 2^-73 where epsilon is
+// 1e-8, which no weight can tell; with an epsilon below 1e-20 and gradients as small, some could.
 inline constexpr float smallest_first_moment = 0x1p-100f;   // times a rate still a normal number
 inline constexpr float smallest_second_moment = 0x1p-126f;  // the smallest normal number
 
@@ -5459,8 +5470,8 @@ struct RowReduceArgs {
   float* out = nullptr;  // rows
 };
 
-// out[c] = sum over rows, for `columns` columns: rows of a segment in ascending order, segments in
-// the fixed tree. + the old value where accumulate.
+// out[c] = sum over rows, for `columns` columns: rows of a segment in runs of rows_of_run() and
+// ascending order, segments in the fixed tree. + the old value where accumulate.
 struct ColumnSumArgs {
   std::size_t rows = 0, columns = 0;
   MatrixOperand x{};
@@ -8500,7 +8511,7 @@ class LossScaler {
       good_steps_ = 0;
       return false;
     }
-    if (++good_steps_ == options_.growth_interval) {
+    if (++good_steps_ >= options_.growth_interval) {  // a resumed one may have been longer
       scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
       good_steps_ = 0;
     }
@@ -11559,7 +11570,7 @@ inline void TrainerBase::evaluate_now(data::BatchSource& held_out, Report& repor
                             .seconds = evaluation.seconds,
                             .best = better};
   for (Callback* callback : callbacks_) callback->on_evaluation(info);
-  if (better || !options_.keep_best || !report.evaluated) {
+  if (better || !options_.keep_best) {
     report.metrics = std::move(evaluation.metrics);
     report.evaluation_loss = evaluation.loss;
     report.evaluated = true;
@@ -11585,7 +11596,11 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   batches.seek({});
   if (options_.resume) resume(batches);
 
+  const auto out_of_patience = [&] {
+    return options_.patience != 0 && progress_.stale >= options_.patience;
+  };
   Report report;
+  report.stopped_early = out_of_patience();  // one that is resumed may have ended
   report.first_step = progress_.step;
   report.price_per_hour = options_.price_per_hour;
   RunInfo run_info{.first_step = progress_.step,
@@ -11634,7 +11649,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
                          ? !any && progress_.step != progress_.evaluated_at
                          : any && progress_.step % options_.evaluate_every == 0;
     if (held_out != nullptr && due) evaluate_now(*held_out, report, epoch);
-    report.stopped_early = options_.patience != 0 && progress_.stale >= options_.patience;
+    report.stopped_early = out_of_patience();
     report.interrupted = any && ranks_.any(stop != nullptr && stop->requested()) && wants_more();
     if (options_.checkpoint_every != 0 && any && progress_.step % options_.checkpoint_every == 0 &&
         !report.interrupted) {
@@ -11647,6 +11662,13 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
     evaluate_now(*held_out, report, batches.position().epoch);
   if (has_store_ && saved_at != progress_.step) save(batches);
   if (options_.keep_best && progress_.has_best && !report.interrupted) load_best();
+  if (held_out != nullptr && !report.interrupted && !report.evaluated) {
+    // The weights were evaluated before this run went on from a checkpoint.
+    Evaluation evaluation = evaluate_all(*held_out);
+    report.metrics = std::move(evaluation.metrics);
+    report.evaluation_loss = evaluation.loss;
+    report.evaluated = true;
+  }
 
   report.steps = progress_.step;
   const data::Position end = batches.position();  // behind the last batch, or in the next epoch
@@ -19474,7 +19496,6 @@ HWY_INLINE V unary_derivative_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::absolute) return sign_lanes(d, x);
   if constexpr (kFunction == Unary::square) return hn::Add(x, x);
   if constexpr (kFunction == Unary::square_root) return hn::Div(hn::Set(d, 0.5f), hn::Sqrt(x));
-  if constexpr (kFunction == Unary::reciprocal) return hn::Div(hn::Neg(one), hn::Mul(x, x));
   if constexpr (kFunction == Unary::exponential) return exp_lanes(d, x);
   if constexpr (kFunction == Unary::logarithm) return hn::Div(one, x);
   if constexpr (kFunction == Unary::sine) return cos_lanes(d, x);
@@ -19508,12 +19529,23 @@ HWY_NOINLINE static void unary_loop(const float* const* in, float* out, std::siz
   });
 }
 
+// dy times the derivative. That of 1/x may be below or above all numbers where the result is not.
+template <Unary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE V unary_gradient_lanes(DF d, V x, V dy) {
+  if constexpr (kFunction == Unary::reciprocal) {
+    const V y = hn::Div(hn::Set(d, 1.0f), x);
+    return hn::Mul(hn::Mul(dy, y), hn::Neg(y));
+  } else {
+    return hn::Mul(dy, unary_derivative_lanes<kFunction>(d, x));
+  }
+}
+
 template <Unary kFunction>
 HWY_NOINLINE static void unary_backward_loop(const float* const* in, float* out,
                                              std::size_t count) {
   map_vectors<2, from_memory>({in[0], in[1]}, out, count,
                               [](FloatVector x, FloatVector dy) HWY_ATTR {
-                                return hn::Mul(dy, unary_derivative_lanes<kFunction>(Floats(), x));
+                                return unary_gradient_lanes<kFunction>(Floats(), x, dy);
                               });
 }
 
@@ -19829,7 +19861,8 @@ struct RowSum {
 // A tree over 2^10 segments has at most one waiting partial sum at each of 10 levels.
 inline constexpr std::size_t sum_levels = 10;
 // Partial sums of all levels and the one being made: 16 KiB, half of the smallest first-level
-// cache. The fewer levels the more columns are summed together: rows are read by longer pieces.
+// cache; those of a run have as much. The fewer levels the more columns are summed together: rows
+// are read by longer pieces.
 inline constexpr std::size_t sum_room = 4096;
 // Rows added in one pass over the partial sums, where a row has at least so many columns: shorter
 // pieces taken in turns from several rows are read more slowly from memory than one by one (half as
@@ -19838,6 +19871,7 @@ inline constexpr std::size_t sum_rows = 4, sum_rows_columns = 256;
 
 struct RowSumBuffers {
   alignas(64) float partial[sum_room];
+  alignas(64) float run[sum_room];
   RunBuffer rows[sum_rows];
   ConvertBuffers scratch;
 };
@@ -19860,9 +19894,9 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_rows(const float* const* rows, std
 }
 
 // Rows first ... last - 1 of a piece of columns, from zero.
-static inline void sum_segment(const RowSum& args, const RunSource& source, std::size_t first,
-                               std::size_t last, std::size_t column, std::size_t count, float* sums,
-                               RowSumBuffers& buffers) {
+static inline void sum_run(const RowSum& args, const RunSource& source, std::size_t first,
+                           std::size_t last, std::size_t column, std::size_t count, float* sums,
+                           RowSumBuffers& buffers) {
   const std::size_t whole = whole_groups(count);
   std::fill(sums, sums + whole, 0.0f);
   const float* rows[sum_rows];
@@ -19879,6 +19913,19 @@ static inline void sum_segment(const RowSum& args, const RunSource& source, std:
   for (; row < last; ++row) {
     load(row, 0);
     add_rows<1>(rows, whole, sums);
+  }
+}
+
+// The same in runs.
+static inline void sum_segment(const RowSum& args, const RunSource& source, std::size_t first,
+                               std::size_t last, std::size_t column, std::size_t count, float* sums,
+                               RowSumBuffers& buffers) {
+  const std::size_t rows = rows_of_run(last - first);
+  sum_run(args, source, first, (std::min)(first + rows, last), column, count, sums, buffers);
+  for (std::size_t row = first + rows; row < last; row += rows) {
+    const float* const run[1] = {buffers.run};
+    sum_run(args, source, row, (std::min)(row + rows, last), column, count, buffers.run, buffers);
+    add_rows<1>(run, whole_groups(count), sums);
   }
 }
 
@@ -21445,8 +21492,8 @@ namespace {  // internal linkage: units with other flags have their own
 template <std::size_t kWidth>
 class SegmentTree {
  public:
-  // Calls add(first row, end of rows, sums) for each segment, with sums from zero; returns the sums
-  // of all.
+  // Calls add(first row, end of rows, sums) for each run of each segment, with sums from zero;
+  // returns the sums of all.
   template <class Add>
   const float* sum(const Segments& segments, std::size_t rows, const Add& add) {
     const std::size_t whole[2] = {0, rows};
@@ -21455,8 +21502,15 @@ class SegmentTree {
     sum_in_tree(
         count,
         [&](std::size_t segment, std::size_t level) {
+          const std::size_t begin = bounds[segment], end = bounds[segment + 1];
+          const std::size_t run = rows_of_run(end - begin);
           std::fill_n(sums_[level], kWidth, 0.0f);
-          add(bounds[segment], bounds[segment + 1], sums_[level]);
+          add(begin, (std::min)(begin + run, end), sums_[level]);
+          for (std::size_t row = begin + run; row < end; row += run) {
+            std::fill_n(run_, kWidth, 0.0f);
+            add(row, (std::min)(row + run, end), run_);
+            add_floats(run_, kWidth, sums_[level]);
+          }
         },
         [&](std::size_t level) { add_floats(sums_[level + 1], kWidth, sums_[level]); });
     return sums_[0];
@@ -21465,7 +21519,7 @@ class SegmentTree {
  private:
   static constexpr std::size_t levels = 11;  // up to 1024 segments
 
-  alignas(64) float sums_[levels][kWidth];
+  alignas(64) float sums_[levels][kWidth], run_[kWidth];
 };
 
 }  // namespace
@@ -22759,7 +22813,8 @@ static inline float cross_entropy_row(CachedRow& x, const CrossEntropyArgs& args
     if (smooth) add_differences(from, count, largest, differences);
   });
   const float log_sum = log_of(exponentials.total());
-  args.log_sum_exp[row] = largest + log_sum;
+  args.log_sum_exp[2 * row] = largest;
+  args.log_sum_exp[2 * row + 1] = log_sum;
   const float from_label = log_sum - (x.read(label, 1)[0] - largest);
   if (!smooth) return from_label;
   const float from_mean = log_sum - differences.total() / static_cast<float>(args.columns);
@@ -22770,23 +22825,23 @@ static inline void cross_entropy_kernel(const CrossEntropyArgs& args) noexcept {
   CachedRow x(args.logits, args.columns);
   for (std::size_t row = 0; row < args.rows; ++row) {
     const std::int64_t label = label_of(args, row);
-    args.loss[row] = args.log_sum_exp[row] = 0;
+    args.loss[row] = args.log_sum_exp[2 * row] = args.log_sum_exp[2 * row + 1] = 0;
     if (label == args.ignore_index) continue;
     x.start(row);
     args.loss[row] = cross_entropy_row(x, args, row, static_cast<std::size_t>(label));
   }
 }
 
-// (exp(x - lse) - target) * factor
+// (exp(x - largest - log_sum) - target) * factor, where lse is the largest and the log_sum.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void cross_entropy_gradient_run(const float* x,
-                                                                     std::size_t count, float lse,
-                                                                     float target, float factor,
-                                                                     float* out) {
+                                                                     std::size_t count,
+                                                                     const float* lse, float target,
+                                                                     float factor, float* out) {
   const Floats d;
-  const FloatVector shift = hn::Set(d, lse), wanted = hn::Set(d, target),
-                    scale = hn::Set(d, factor);
+  const FloatVector largest = hn::Set(d, lse[0]), log_sum = hn::Set(d, lse[1]);
+  const FloatVector wanted = hn::Set(d, target), scale = hn::Set(d, factor);
   map_vectors<1>({x}, out, count, [&](FloatVector v) HWY_ATTR {
-    const FloatVector probability = exp_lanes(Floats(), hn::Sub(v, shift));
+    const FloatVector probability = exp_lanes(Floats(), hn::Sub(hn::Sub(v, largest), log_sum));
     return hn::Mul(hn::Sub(probability, wanted), scale);
   });
 }
@@ -22805,7 +22860,7 @@ static inline void cross_entropy_backward_kernel(const CrossEntropyArgs& args) n
       if (ignored) {
         std::memset(to, 0, count * sizeof(float));
       } else {
-        const float lse = args.log_sum_exp[row];
+        const float* const lse = args.log_sum_exp + 2 * row;
         const float* x = reader.read(row, first, count, buffer.values);
         // The logits may lie where their gradient goes: the label's is read before.
         const std::size_t at = static_cast<std::size_t>(label) - first;
@@ -22839,12 +22894,14 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void squared_error_gradient_loop(const floa
                  });
 }
 
-// max(x, 0) - x t + log(1 + exp(-|x|))
+// max(x, 0) - x t + log(1 + exp(-|x|)). A target of zero takes nothing off, of an infinity neither.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_loop(const float* const* in,
                                                                     float* out, std::size_t count) {
   map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector x, FloatVector t) HWY_ATTR {
     const Floats d;
-    const FloatVector linear = fused(d, hn::Neg(x), t, at_least_lanes(d, x, 0.0f));
+    const FloatVector positive = at_least_lanes(d, x, 0.0f);
+    const FloatVector linear =
+        hn::IfThenElse(hn::Eq(t, hn::Zero(d)), positive, fused(d, hn::Neg(x), t, positive));
     return hn::Add(linear, log_one_plus_lanes(d, exp_lanes(d, hn::Neg(hn::Abs(x)))));
   });
 }
@@ -22942,7 +22999,10 @@ static inline RowMoments row_moments(CachedRow& x, const NormArgs& args) {
   for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
     add_squared_differences(x.read(first, count), count, moments.mean, squares);
   });
-  moments.rstd = 1 / std::sqrt(squares.total() / columns + args.epsilon);
+  // A sum that is above all numbers says nothing of the row: without this it would end as zeros.
+  const float sum = squares.total();
+  moments.rstd = std::isinf(sum) ? std::numeric_limits<float>::quiet_NaN()
+                                 : 1 / std::sqrt(sum / columns + args.epsilon);
   return moments;
 }
 
@@ -23471,7 +23531,7 @@ static inline void sgd(const SgdArgs& args) noexcept {
 // ---- moments, of AdamW and LAMB:  g = gradient * factor
 //                                   m = fma(beta1, m, (1 - beta1) * g)
 //                                   v = fma(beta2, v, (1 - beta2) * g * g), from left to right
-// and 0 below smallest_first_moment and smallest_second_moment.
+// and 0 below smallest_first_moment; v below smallest_second_moment where m is 0.
 
 struct MomentFactors {
   float beta1, beta2, share1, share2, gradient;
@@ -23489,7 +23549,7 @@ HWY_INLINE void step_moments(D d, const MomentFactors& by, V gradient, V& m, V& 
   m = fused(d, hn::Set(d, by.beta1), m, hn::Mul(hn::Set(d, by.share1), g));
   v = fused(d, hn::Set(d, by.beta2), v, hn::Mul(hn::Mul(hn::Set(d, by.share2), g), g));
   m = zero_below(d, smallest_first_moment, m);
-  v = zero_below(d, smallest_second_moment, v);
+  v = hn::IfThenElse(hn::Eq(m, hn::Zero(d)), zero_below(d, smallest_second_moment, v), v);
 }
 
 // ---- AdamW:  w = fma(decay_factor, w, -(step_size * m / fma(sqrt(v), 1 / sqrt(correction2),
@@ -25377,7 +25437,7 @@ Tensor apply_unary(Context& context, const Tensor& x) {
 }
 
 // dy where first >= second (or the other way round), else 0; equal elements share nothing: the
-// first input takes all.
+// first input takes all. A NaN is chosen, as forward does it, the first one of two.
 inline Tensor where_chosen(Context& context, const Tensor& dy, const Tensor& a, const Tensor& b,
                            bool larger, bool first) {
   const Tensor x = plain_fp32(context, clone(context, a.broadcast_to(dy.shape())));
@@ -25387,7 +25447,8 @@ inline Tensor where_chosen(Context& context, const Tensor& dy, const Tensor& a, 
   const std::span<float> out = result.mutable_span<float>();
   for_ranges(context, out.size(), 4, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      const bool takes_first = larger ? p[i] >= q[i] : p[i] <= q[i];
+      const bool takes_first =
+          std::isnan(p[i]) || (!std::isnan(q[i]) && (larger ? p[i] >= q[i] : p[i] <= q[i]));
       if (takes_first != first) out[i] = 0;
     }
   });
@@ -25410,12 +25471,12 @@ void binary_gradient(const GradientCall& call) {
     if (call.wanted[0]) give(0, apply_binary<Binary::multiply>(context, dy, b));
     if (call.wanted[1]) give(1, apply_binary<Binary::multiply>(context, dy, a));
   } else if constexpr (function == Binary::divide) {
-    const Tensor da = apply_binary<Binary::divide>(context, dy, b);
-    if (call.wanted[0]) give(0, da);
-    if (call.wanted[1]) {  // -dy a / b^2
-      const Tensor quotient = apply_binary<Binary::divide>(context, a, b);
-      give(1, apply_unary<Unary::negate>(context,
-                                         apply_binary<Binary::multiply>(context, da, quotient)));
+    if (call.wanted[0]) give(0, apply_binary<Binary::divide>(context, dy, b));
+    if (call.wanted[1]) {  // -dy ((a / b) / b): dy / b may be above all numbers
+      const Tensor slope =
+          apply_binary<Binary::divide>(context, apply_binary<Binary::divide>(context, a, b), b);
+      give(1,
+           apply_unary<Unary::negate>(context, apply_binary<Binary::multiply>(context, dy, slope)));
     }
   } else {
     constexpr bool larger = function == Binary::maximum;
@@ -26016,12 +26077,14 @@ namespace soma {
 
 namespace detail {
 
-// Window of a convolution or a pool over x. Errors operator.value (stride 0), tensor.shape (a
-// kernel larger than the padded image).
+// Window of a convolution or a pool over x. Errors operator.value (stride 0), tensor.shape (no
+// pixels, or a kernel larger than the padded image).
 inline Window window_of(std::string_view operation, const Shape& x, std::size_t kernel_height,
                         std::size_t kernel_width, const ConvolutionSetting& setting) {
   if (setting.stride_height == 0 || setting.stride_width == 0)
     fail(error_id::operator_value, operation, "stride", "0", "1 or more");
+  if (x[2] == 0 || x[3] == 0)
+    fail(error_id::tensor_shape, operation, "x", to_string(x), "images of one pixel at least");
   Window window{.channels = x[1],
                 .height = x[2],
                 .width = x[3],
@@ -26581,7 +26644,8 @@ inline void cross_entropy_shape(const ShapeCall& call) {
          std::to_string(setting.label_smoothing), "0 to 1");
   const Shape rows = logits.shape().without(logits.rank() - 1);
   call.outputs[0] = {setting.reduction == LossReduction::none ? rows : Shape{}, DType::fp32};
-  call.outputs[1] = {Shape{logits.shape().rows()}, DType::fp32};  // log-sum-exp
+  // log-sum-exp in two terms (CrossEntropyArgs)
+  call.outputs[1] = {Shape{logits.shape().rows(), 2}, DType::fp32};
 }
 
 inline CrossEntropyArgs cross_entropy_args(const CrossEntropySetting& setting, const Tensor& logits,
@@ -26599,7 +26663,7 @@ inline CrossEntropyArgs some_rows(CrossEntropyArgs args, std::size_t begin, std:
   args.logits = part(args.logits, begin, 0);
   args.labels = static_cast<const std::byte*>(args.labels) + begin * size_of(args.label_dtype);
   if (args.loss != nullptr) args.loss += begin;
-  args.log_sum_exp += begin;
+  args.log_sum_exp += 2 * begin;
   if (args.factors != nullptr) args.factors += begin;
   args.dlogits = part(args.dlogits, begin, 0);
   return args;

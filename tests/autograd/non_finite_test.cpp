@@ -11,6 +11,7 @@
 #include <vector>
 
 using namespace soma;
+using soma_test::contains;
 using soma_test::floats;
 using soma_test::gradient_values;
 using soma_test::message_of;
@@ -134,4 +135,37 @@ TEST_CASE("a loss scale that is too large is found by the scaler", "[unit][tape]
   // 1e37 times 32 is finite, times 64 is not.
   CHECK(skipped == 5);
   CHECK(scaler.scale() == 32);
+}
+
+TEST_CASE("a gradient that is a number is one, whatever it goes through", "[unit][tape]") {
+  auto context = make_context({.threads = 1});
+  const auto gradients = [&](Var (*function)(Tape&, const Var&, const Var&), float a, float b,
+                             float dy) {
+    const Var x = Var::parameter(context, Tensor::full(context, Shape{1}, a)),
+              z = Var::parameter(context, Tensor::full(context, Shape{1}, b));
+    Tape tape(context);
+    tape.backward(function(tape, x, z), Tensor::full(context, Shape{1}, dy));
+    return std::pair(gradient_values(context, x)[0], gradient_values(context, z)[0]);
+  };
+  CHECK(gradients(div, 0, 1e-30f, 1e9f).second == 0);
+  CHECK(gradients(div, 0, 1e-35f, 65536).second == 0);
+  CHECK(std::abs(gradients(div, 1e-20f, 1e-12f, 1e28f).second / -1e32f - 1) < 1e-6f);
+  const Var x = Var::parameter(context, Tensor::full(context, Shape{1}, 1e20f));
+  Tape tape(context);
+  tape.backward(reciprocal(tape, x), Tensor::full(context, Shape{1}, 1e38f));
+  CHECK(std::abs(gradient_values(context, x)[0] / -0.01f - 1) < 1e-6f);
+  // Where a maximum is NaN, its gradient goes to the NaN.
+  for (const auto function : {maximum, minimum}) {
+    CHECK(gradients(function, not_a_number, 1, 1) == std::pair(1.0f, 0.0f));
+    CHECK(gradients(function, 1, not_a_number, 1) == std::pair(0.0f, 1.0f));
+    CHECK(gradients(function, not_a_number, not_a_number, 1) == std::pair(1.0f, 0.0f));
+  }
+}
+
+TEST_CASE("images without pixels are refused", "[unit][tape]") {
+  auto context = make_context({.threads = 1});
+  Tape tape(context);
+  const Var x = tape.constant(Tensor::zeros(context, Shape{1, 1, 0, 4}));
+  CHECK_THAT(message_of([&] { max_pool2d(tape, x, {.steps = {.pad_height = 1, .pad_width = 1}}); }),
+             contains("one pixel at least [tensor.shape]"));
 }

@@ -39,7 +39,7 @@ struct CrossEntropyCase {
     RandomFloats random(51, range);
     x = random.many(rows * columns);
     factors = random.many(rows);
-    loss.assign(rows, -7), lse.assign(rows, -7), dx.assign(x.size(), -7);
+    loss.assign(rows, -7), lse.assign(2 * rows, -7), dx.assign(x.size(), -7);
     for (std::size_t r = 0; r < rows; ++r) {
       labels.push_back(static_cast<std::int64_t>(r * 5 % columns));
       short_labels.push_back(static_cast<std::int32_t>(labels.back()));
@@ -81,7 +81,8 @@ double excess(const CrossEntropyCase& c) {
       distance += (largest - value) / static_cast<double>(c.columns);
     }
     const double log_error = (weighted + 2 + steps + 2 * (lse - largest)) * u;
-    worst = (std::max)(worst, std::fabs(c.lse[r] - lse) / (log_error + u * std::fabs(lse)));
+    if (c.lse[2 * r] != static_cast<float>(largest)) return infinity;
+    worst = (std::max)(worst, std::fabs(c.lse[2 * r + 1] - (lse - largest)) / log_error);
     const double loss = reference::cross_entropy<double>(x, label, s);
     // Distances of the label and of the mean, the latter a sum; each once more where subtracted
     // from the logarithm, multiplied and added.
@@ -89,13 +90,13 @@ double excess(const CrossEntropyCase& c) {
     const double allowed = log_error + u * (1 - s) * (4 * from_label + 3 * (lse - largest)) +
                            u * s * ((steps + 4) * distance + 3 * (lse - largest)) + u * loss;
     worst = (std::max)(worst, std::fabs(c.loss[r] - loss) / allowed);
-    // The gradient has the rounding of lse in its exponent.
+    // The gradient's exponent is two differences.
     const double factor = c.args.factors != nullptr ? c.factors[r] : c.args.factor;
     reference::cross_entropy_backward<double>(x, label, s, factor, wanted);
     for (std::size_t i = 0; i < c.columns; ++i) {
       const double p = std::exp(x[i] - lse);
       const double target = (i == label ? 1 - s : 0) + s / static_cast<double>(c.columns);
-      const double exponent_error = log_error + u * (std::fabs(lse) + std::fabs(x[i] - lse));
+      const double exponent_error = log_error + u * (largest - x[i] + std::fabs(x[i] - lse));
       // A subnormal probability errs by units of 2^-149.
       const double error = p * (exponent_error + 2 * u) + 3 * u * target + 0x1p-148;
       const double bound = std::fabs(factor) * (error + 2 * u * std::fabs(p - target)) + 0x1p-149;
@@ -132,6 +133,9 @@ TEST_CASE("a row far ahead at its label keeps the digits of its loss", "[unit][l
     // The sum 1 + exp(-16) is rounded to a multiple of 2^-23.
     CHECK(std::fabs(c.loss[0] - wanted) <= u + 2 * u * wanted);
     CHECK(c.lse[0] == 1000);
+    // p - 1 is exact, and p is 1 - wanted to half a unit below 1 and what log and exp add.
+    CHECK(std::fabs(c.dx[0] + 0.25 * wanted) <= 0.25 * 3 * u);
+    CHECK(std::fabs(c.dx[1] - 0.25 * wanted) <= 0.25 * (u * 18 * wanted + 3 * u * wanted + u));
   }
 }
 
@@ -288,6 +292,22 @@ TEST_CASE("element losses agree with the reference", "[unit][loss]") {
         CHECK(same_bits(mine, losses));
         CHECK(same_bits(mine_dx, dx));
       }
+}
+
+TEST_CASE("the cross entropy of a certain answer is zero or infinite", "[unit][loss]") {
+  auto any = make_context();
+  const std::vector<float> x{infinity, -infinity, infinity, -infinity}, t{0, 1, 1, 0};
+  for (const Target& target : any.targets().targets) {
+    std::vector<float> losses(4);
+    ElementLossArgs args{.loss = ElementLoss::binary_cross_entropy_logits, .rows = 1, .columns = 4};
+    args.x = plain(x, 4);
+    args.target = plain(t, 4);
+    args.losses = losses.data();
+    target.kernels->loss.element_loss(args);
+    CHECK(losses[0] == infinity);
+    CHECK(losses[1] == infinity);
+    CHECK(losses[3] == 0);
+  }
 }
 
 TEST_CASE("element losses take operands and gradients of every type and layout", "[unit][loss]") {

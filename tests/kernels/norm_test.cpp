@@ -317,6 +317,17 @@ TEST_CASE("NaN and infinity spoil their row alone", "[unit][norm]") {
     }
 }
 
+TEST_CASE("a row whose squares are above all numbers is NaN, not zeros", "[unit][norm]") {
+  auto any = make_context();
+  for (const Target& target : any.targets().targets)
+    for (const bool rms : {false, true}) {
+      NormCase c(1, 37, rms, true);
+      c.x[20] = 1e20f;
+      target.kernels->norm.forward(c.args);
+      for (std::size_t i = 0; i < 37; ++i) CHECK(std::isnan(c.y[i]));
+    }
+}
+
 TEST_CASE("norms of nothing write nothing", "[unit][norm]") {
   auto any = make_context();
   for (const Target& target : any.targets().targets) {

@@ -77,7 +77,8 @@ void moments_in_order(const Args& a, float& m, float& v, float g) {
   g *= a.gradient.factor;
   const float share1 = a.one_minus_beta1 * g, share2 = a.one_minus_beta2 * g;
   m = zero_below(smallest_first_moment, std::fma(a.beta1, m, share1));
-  v = zero_below(smallest_second_moment, std::fma(a.beta2, v, share2 * g));
+  v = std::fma(a.beta2, v, share2 * g);
+  if (m == 0) v = zero_below(smallest_second_moment, v);
 }
 
 void adam_in_order(const AdamArgs& a, float& w, float& m, float& v, float g) {

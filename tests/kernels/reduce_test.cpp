@@ -266,6 +266,24 @@ TEST_CASE("columns add up in the fixed tree, however they are cut", "[unit][redu
   });
 }
 
+TEST_CASE("sums of many rows keep their digits", "[unit][reduce]") {
+  CHECK(rows_of_run(0) == 512);
+  CHECK(rows_of_run(512 * 512) == 512);
+  CHECK(rows_of_run(512 * 1024) == 1024);
+  on_every_target([](Context& context) {
+    for (const std::size_t rows : {std::size_t{30'000}, std::size_t{600'000}}) {
+      const std::vector<float> x(rows, 0.1f);
+      float sum = 0;
+      context.kernels().reduce.column_sums(
+          {.rows = rows, .columns = 1, .x = {.data = x.data(), .row_stride = 1}, .out = &sum});
+      const double exact = static_cast<double>(0.1f) * static_cast<double>(rows);
+      const std::size_t run = rows_of_run(rows);
+      CHECK(std::fabs(static_cast<double>(sum) - exact) <=
+            static_cast<double>(run + rows / run) * epsilon32 * exact);
+    }
+  });
+}
+
 TEST_CASE("columns of every type add up", "[unit][reduce]") {
   on_every_target([](Context& context) {
     for (const DType dtype : dtypes) {

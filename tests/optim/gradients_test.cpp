@@ -145,6 +145,9 @@ TEST_CASE("a loss scale halves on overflow and doubles after a while without", "
   for (int i = 0; i < 10; ++i) CHECK_FALSE(scaler.update(false));
   CHECK(scaler.scale() == 2);  // the smallest
   CHECK(scaler.inverse() == 0.5f);
+  scaler.restore(4, 5);  // from a run with a longer interval
+  CHECK(scaler.update(true));
+  CHECK(scaler.scale() == 8);
 }
 
 TEST_CASE("a scaled loss gives the same step as a plain one", "[unit][optim]") {

@@ -269,3 +269,14 @@ TEST_CASE("wrong inputs of optimizer steps are refused", "[unit][optim]") {
   CHECK(id(*built_in.sgd_step, plain, {w.transpose(0, 1), w.transpose(0, 1)}) ==
         "tensor.not_contiguous");
 }
+
+TEST_CASE("without epsilon, gradients of any size make a step of the rate", "[unit][optim]") {
+  auto context = make_context({.threads = 1});
+  for (const float size : {1.0f, 1e-10f, 1e-18f, 1e-20f}) {
+    const Var w = Var::parameter(context, Tensor::zeros(context, Shape{1}));
+    w.set_gradient({Tensor::full(context, Shape{1}, size), {}});
+    optim::AdamW(context, {{"w", w}}, 0, {.epsilon = 0}).step({.rate = 0.01});
+    // The square of the last is 71 units of 2^-149, times 1 - beta2.
+    CHECK(std::abs(static_cast<double>(w.value().item<float>()) + 0.01) < 0.01 * 0.01);
+  }
+}

@@ -255,6 +255,36 @@ TEST_CASE("the best weights are kept, and a run that no longer gains ends", "[un
   }
 }
 
+TEST_CASE("a run that has ended and is resumed ends the same, with the metrics of its weights",
+          "[unit]") {
+  auto context = make_context();
+  for (const bool best : {false, true}) {
+    INFO((best ? "the best" : "the last"));
+    MemoryStore store(context);
+    data::TokenSource source(context, token_lists(160), batching());
+    data::TokenSource held_out(context, token_lists(64), {.batch_sequences = 32, .shuffle = false});
+    TrainerOptions options = options_of();
+    options.epochs = 40;
+    options.evaluate_every = 10;
+    options.patience = 2;
+    options.keep_best = best;
+    options.checkpoints = &store;
+    const auto run = [&] {
+      SmallModel small(context);
+      TrainerBase trainer(context, small.task, options);
+      train::Report report = trainer.fit(source, &held_out);
+      CHECK(report.stopped_early);
+      CHECK(report.evaluated);
+      CHECK(report.evaluation_loss == train::evaluate(context, small.task, held_out).loss);
+      return std::tuple(report.steps, bits_of(context, small.task.parameters()),
+                        report.evaluation_loss, report.metrics.accuracy());
+    };
+    const auto whole = run();
+    options.resume = true;
+    CHECK(run() == whole);
+  }
+}
+
 TEST_CASE("a second run without evaluations keeps what it learnt", "[unit]") {
   auto context = make_context();
   for (const bool with_store : {false, true}) {

@@ -64,7 +64,6 @@ HWY_INLINE V unary_derivative_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::absolute) return sign_lanes(d, x);
   if constexpr (kFunction == Unary::square) return hn::Add(x, x);
   if constexpr (kFunction == Unary::square_root) return hn::Div(hn::Set(d, 0.5f), hn::Sqrt(x));
-  if constexpr (kFunction == Unary::reciprocal) return hn::Div(hn::Neg(one), hn::Mul(x, x));
   if constexpr (kFunction == Unary::exponential) return exp_lanes(d, x);
   if constexpr (kFunction == Unary::logarithm) return hn::Div(one, x);
   if constexpr (kFunction == Unary::sine) return cos_lanes(d, x);
@@ -98,12 +97,23 @@ HWY_NOINLINE static void unary_loop(const float* const* in, float* out, std::siz
   });
 }
 
+// dy times the derivative. That of 1/x may be below or above all numbers where the result is not.
+template <Unary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE V unary_gradient_lanes(DF d, V x, V dy) {
+  if constexpr (kFunction == Unary::reciprocal) {
+    const V y = hn::Div(hn::Set(d, 1.0f), x);
+    return hn::Mul(hn::Mul(dy, y), hn::Neg(y));
+  } else {
+    return hn::Mul(dy, unary_derivative_lanes<kFunction>(d, x));
+  }
+}
+
 template <Unary kFunction>
 HWY_NOINLINE static void unary_backward_loop(const float* const* in, float* out,
                                              std::size_t count) {
   map_vectors<2, from_memory>({in[0], in[1]}, out, count,
                               [](FloatVector x, FloatVector dy) HWY_ATTR {
-                                return hn::Mul(dy, unary_derivative_lanes<kFunction>(Floats(), x));
+                                return unary_gradient_lanes<kFunction>(Floats(), x, dy);
                               });
 }
 

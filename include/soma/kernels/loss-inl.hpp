@@ -59,7 +59,8 @@ static inline float cross_entropy_row(CachedRow& x, const CrossEntropyArgs& args
     if (smooth) add_differences(from, count, largest, differences);
   });
   const float log_sum = log_of(exponentials.total());
-  args.log_sum_exp[row] = largest + log_sum;
+  args.log_sum_exp[2 * row] = largest;
+  args.log_sum_exp[2 * row + 1] = log_sum;
   const float from_label = log_sum - (x.read(label, 1)[0] - largest);
   if (!smooth) return from_label;
   const float from_mean = log_sum - differences.total() / static_cast<float>(args.columns);
@@ -70,23 +71,23 @@ static inline void cross_entropy_kernel(const CrossEntropyArgs& args) noexcept {
   CachedRow x(args.logits, args.columns);
   for (std::size_t row = 0; row < args.rows; ++row) {
     const std::int64_t label = label_of(args, row);
-    args.loss[row] = args.log_sum_exp[row] = 0;
+    args.loss[row] = args.log_sum_exp[2 * row] = args.log_sum_exp[2 * row + 1] = 0;
     if (label == args.ignore_index) continue;
     x.start(row);
     args.loss[row] = cross_entropy_row(x, args, row, static_cast<std::size_t>(label));
   }
 }
 
-// (exp(x - lse) - target) * factor
+// (exp(x - largest - log_sum) - target) * factor, where lse is the largest and the log_sum.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void cross_entropy_gradient_run(const float* x,
-                                                                     std::size_t count, float lse,
-                                                                     float target, float factor,
-                                                                     float* out) {
+                                                                     std::size_t count,
+                                                                     const float* lse, float target,
+                                                                     float factor, float* out) {
   const Floats d;
-  const FloatVector shift = hn::Set(d, lse), wanted = hn::Set(d, target),
-                    scale = hn::Set(d, factor);
+  const FloatVector largest = hn::Set(d, lse[0]), log_sum = hn::Set(d, lse[1]);
+  const FloatVector wanted = hn::Set(d, target), scale = hn::Set(d, factor);
   map_vectors<1>({x}, out, count, [&](FloatVector v) HWY_ATTR {
-    const FloatVector probability = exp_lanes(Floats(), hn::Sub(v, shift));
+    const FloatVector probability = exp_lanes(Floats(), hn::Sub(hn::Sub(v, largest), log_sum));
     return hn::Mul(hn::Sub(probability, wanted), scale);
   });
 }
@@ -105,7 +106,7 @@ static inline void cross_entropy_backward_kernel(const CrossEntropyArgs& args) n
       if (ignored) {
         std::memset(to, 0, count * sizeof(float));
       } else {
-        const float lse = args.log_sum_exp[row];
+        const float* const lse = args.log_sum_exp + 2 * row;
         const float* x = reader.read(row, first, count, buffer.values);
         // The logits may lie where their gradient goes: the label's is read before.
         const std::size_t at = static_cast<std::size_t>(label) - first;
@@ -139,12 +140,14 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void squared_error_gradient_loop(const floa
                  });
 }
 
-// max(x, 0) - x t + log(1 + exp(-|x|))
+// max(x, 0) - x t + log(1 + exp(-|x|)). A target of zero takes nothing off, of an infinity neither.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_loop(const float* const* in,
                                                                     float* out, std::size_t count) {
   map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector x, FloatVector t) HWY_ATTR {
     const Floats d;
-    const FloatVector linear = fused(d, hn::Neg(x), t, at_least_lanes(d, x, 0.0f));
+    const FloatVector positive = at_least_lanes(d, x, 0.0f);
+    const FloatVector linear =
+        hn::IfThenElse(hn::Eq(t, hn::Zero(d)), positive, fused(d, hn::Neg(x), t, positive));
     return hn::Add(linear, log_one_plus_lanes(d, exp_lanes(d, hn::Neg(hn::Abs(x)))));
   });
 }

@@ -19,8 +19,10 @@ struct CrossEntropyArgs {
   DType label_dtype = DType::int64;
   std::int64_t ignore_index = -100;
   float smoothing = 0;
-  float* loss = nullptr;         // rows
-  float* log_sum_exp = nullptr;  // rows; forward writes, backward reads
+  float* loss = nullptr;  // rows
+  // rows x 2: the largest logit m, and lse - m. Their sum would lose what tells a label that is far
+  // ahead from certainty. Forward writes, backward reads.
+  float* log_sum_exp = nullptr;
   // backward: dlogits = factor * (softmax(x) - target distribution)
   float factor = 1;
   const float* factors = nullptr;  // rows: a factor of its own for each row, instead

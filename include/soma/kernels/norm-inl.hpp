@@ -21,6 +21,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace soma {
@@ -65,7 +66,10 @@ static inline RowMoments row_moments(CachedRow& x, const NormArgs& args) {
   for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
     add_squared_differences(x.read(first, count), count, moments.mean, squares);
   });
-  moments.rstd = 1 / std::sqrt(squares.total() / columns + args.epsilon);
+  // A sum that is above all numbers says nothing of the row: without this it would end as zeros.
+  const float sum = squares.total();
+  moments.rstd = std::isinf(sum) ? std::numeric_limits<float>::quiet_NaN()
+                                 : 1 / std::sqrt(sum / columns + args.epsilon);
   return moments;
 }
 

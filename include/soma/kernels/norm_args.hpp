@@ -25,7 +25,7 @@ struct NormArgs {
   MatrixOperand dy{};
   MatrixTarget dx{};
   // backward_parameters: the sums over rows of dy * xhat and of dy, for columns first_column to
-  // first_column + count; nullptr: not wanted. Rows of a segment in ascending order.
+  // first_column + count; nullptr: not wanted. Order: as ColumnSumArgs.
   Segments segments{};
   std::size_t first_column = 0, column_count = 0;
   float* dgamma = nullptr;  // columns

@@ -47,13 +47,22 @@ struct DropoutArgs {
 };
 
 // A sum over rows is cut at bounds[0] = 0 <= bounds[1] <= ... <= bounds[count] = rows. Each segment
-// is summed from zero in ascending order; segments then meet in the fixed tree of a binary counter:
+// is summed from zero in ascending order (where no products are summed, in runs of rows_of_run());
+// segments then meet in the fixed tree of a binary counter:
 // neighbours 0+1, 2+3 ..., then those pairs, and so on. `count` is a power of two.
 // nullptr: one segment, all rows.
 struct Segments {
   const std::size_t* bounds = nullptr;
   std::size_t count = 1;
 };
+
+// A sum of n numbers one after the other may be off by n units. So rows of a segment are added in
+// runs of so many, and runs to each other: n is 512, or below 3 sqrt(n).
+constexpr std::size_t rows_of_run(std::size_t rows) {
+  std::size_t run = 512;
+  while (run < rows / run) run *= 2;
+  return run;
+}
 
 enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, tanh };
 

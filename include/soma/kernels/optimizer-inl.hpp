@@ -95,7 +95,7 @@ static inline void sgd(const SgdArgs& args) noexcept {
 // ---- moments, of AdamW and LAMB:  g = gradient * factor
 //                                   m = fma(beta1, m, (1 - beta1) * g)
 //                                   v = fma(beta2, v, (1 - beta2) * g * g), from left to right
-// and 0 below smallest_first_moment and smallest_second_moment.
+// and 0 below smallest_first_moment; v below smallest_second_moment where m is 0.
 
 struct MomentFactors {
   float beta1, beta2, share1, share2, gradient;
@@ -113,7 +113,7 @@ HWY_INLINE void step_moments(D d, const MomentFactors& by, V gradient, V& m, V& 
   m = fused(d, hn::Set(d, by.beta1), m, hn::Mul(hn::Set(d, by.share1), g));
   v = fused(d, hn::Set(d, by.beta2), v, hn::Mul(hn::Mul(hn::Set(d, by.share2), g), g));
   m = zero_below(d, smallest_first_moment, m);
-  v = zero_below(d, smallest_second_moment, v);
+  v = hn::IfThenElse(hn::Eq(m, hn::Zero(d)), zero_below(d, smallest_second_moment, v), v);
 }
 
 // ---- AdamW:  w = fma(decay_factor, w, -(step_size * m / fma(sqrt(v), 1 / sqrt(correction2),

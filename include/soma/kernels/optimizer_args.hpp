@@ -36,11 +36,11 @@ struct StepRows {
   std::uint64_t draw_stride = 0;
 };
 
-// Moments (b, m and v below) of a smaller magnitude are kept as zero. Those of a row without
-// gradients shrink by a factor each step, and rounding would hold them at a few units of the
-// smallest subnormal number for good, over which many processors take thirty times as long. No
-// weight can tell: the step that a first moment of 2^-100 makes is the rate times 2^-73 where
-// epsilon is 1e-8.
+// Moments (b, m and v below) of a smaller magnitude are kept as zero, v where m is. Those of a row
+// without gradients shrink by a factor each step, and rounding would hold them at a few units of
+// the smallest subnormal number for good, over which many processors take thirty times as long.
+// The step that a first moment of 2^-100 would have made is the rate times 2^-73 where epsilon is
+// 1e-8, which no weight can tell; with an epsilon below 1e-20 and gradients as small, some could.
 inline constexpr float smallest_first_moment = 0x1p-100f;   // times a rate still a normal number
 inline constexpr float smallest_second_moment = 0x1p-126f;  // the smallest normal number
 

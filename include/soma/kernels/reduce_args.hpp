@@ -20,8 +20,8 @@ struct RowReduceArgs {
   float* out = nullptr;  // rows
 };
 
-// out[c] = sum over rows, for `columns` columns: rows of a segment in ascending order, segments in
-// the fixed tree. + the old value where accumulate.
+// out[c] = sum over rows, for `columns` columns: rows of a segment in runs of rows_of_run() and
+// ascending order, segments in the fixed tree. + the old value where accumulate.
 struct ColumnSumArgs {
   std::size_t rows = 0, columns = 0;
   MatrixOperand x{};

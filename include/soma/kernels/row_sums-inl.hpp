@@ -37,7 +37,8 @@ struct RowSum {
 // A tree over 2^10 segments has at most one waiting partial sum at each of 10 levels.
 inline constexpr std::size_t sum_levels = 10;
 // Partial sums of all levels and the one being made: 16 KiB, half of the smallest first-level
-// cache. The fewer levels the more columns are summed together: rows are read by longer pieces.
+// cache; those of a run have as much. The fewer levels the more columns are summed together: rows
+// are read by longer pieces.
 inline constexpr std::size_t sum_room = 4096;
 // Rows added in one pass over the partial sums, where a row has at least so many columns: shorter
 // pieces taken in turns from several rows are read more slowly from memory than one by one (half as
@@ -46,6 +47,7 @@ inline constexpr std::size_t sum_rows = 4, sum_rows_columns = 256;
 
 struct RowSumBuffers {
   alignas(64) float partial[sum_room];
+  alignas(64) float run[sum_room];
   RunBuffer rows[sum_rows];
   ConvertBuffers scratch;
 };
@@ -68,9 +70,9 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_rows(const float* const* rows, std
 }
 
 // Rows first ... last - 1 of a piece of columns, from zero.
-static inline void sum_segment(const RowSum& args, const RunSource& source, std::size_t first,
-                               std::size_t last, std::size_t column, std::size_t count, float* sums,
-                               RowSumBuffers& buffers) {
+static inline void sum_run(const RowSum& args, const RunSource& source, std::size_t first,
+                           std::size_t last, std::size_t column, std::size_t count, float* sums,
+                           RowSumBuffers& buffers) {
   const std::size_t whole = whole_groups(count);
   std::fill(sums, sums + whole, 0.0f);
   const float* rows[sum_rows];
@@ -87,6 +89,19 @@ static inline void sum_segment(const RowSum& args, const RunSource& source, std:
   for (; row < last; ++row) {
     load(row, 0);
     add_rows<1>(rows, whole, sums);
+  }
+}
+
+// The same in runs.
+static inline void sum_segment(const RowSum& args, const RunSource& source, std::size_t first,
+                               std::size_t last, std::size_t column, std::size_t count, float* sums,
+                               RowSumBuffers& buffers) {
+  const std::size_t rows = rows_of_run(last - first);
+  sum_run(args, source, first, (std::min)(first + rows, last), column, count, sums, buffers);
+  for (std::size_t row = first + rows; row < last; row += rows) {
+    const float* const run[1] = {buffers.run};
+    sum_run(args, source, row, (std::min)(row + rows, last), column, count, buffers.run, buffers);
+    add_rows<1>(run, whole_groups(count), sums);
   }
 }
 

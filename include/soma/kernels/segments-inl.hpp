@@ -47,8 +47,8 @@ namespace {  // internal linkage: units with other flags have their own
 template <std::size_t kWidth>
 class SegmentTree {
  public:
-  // Calls add(first row, end of rows, sums) for each segment, with sums from zero; returns the sums
-  // of all.
+  // Calls add(first row, end of rows, sums) for each run of each segment, with sums from zero;
+  // returns the sums of all.
   template <class Add>
   const float* sum(const Segments& segments, std::size_t rows, const Add& add) {
     const std::size_t whole[2] = {0, rows};
@@ -57,8 +57,15 @@ class SegmentTree {
     sum_in_tree(
         count,
         [&](std::size_t segment, std::size_t level) {
+          const std::size_t begin = bounds[segment], end = bounds[segment + 1];
+          const std::size_t run = rows_of_run(end - begin);
           std::fill_n(sums_[level], kWidth, 0.0f);
-          add(bounds[segment], bounds[segment + 1], sums_[level]);
+          add(begin, (std::min)(begin + run, end), sums_[level]);
+          for (std::size_t row = begin + run; row < end; row += run) {
+            std::fill_n(run_, kWidth, 0.0f);
+            add(row, (std::min)(row + run, end), run_);
+            add_floats(run_, kWidth, sums_[level]);
+          }
         },
         [&](std::size_t level) { add_floats(sums_[level + 1], kWidth, sums_[level]); });
     return sums_[0];
@@ -67,7 +74,7 @@ class SegmentTree {
  private:
   static constexpr std::size_t levels = 11;  // up to 1024 segments
 
-  alignas(64) float sums_[levels][kWidth];
+  alignas(64) float sums_[levels][kWidth], run_[kWidth];
 };
 
 }  // namespace

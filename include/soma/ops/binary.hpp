@@ -171,7 +171,7 @@ Tensor apply_unary(Context& context, const Tensor& x) {
 }
 
 // dy where first >= second (or the other way round), else 0; equal elements share nothing: the
-// first input takes all.
+// first input takes all. A NaN is chosen, as forward does it, the first one of two.
 inline Tensor where_chosen(Context& context, const Tensor& dy, const Tensor& a, const Tensor& b,
                            bool larger, bool first) {
   const Tensor x = plain_fp32(context, clone(context, a.broadcast_to(dy.shape())));
@@ -181,7 +181,8 @@ inline Tensor where_chosen(Context& context, const Tensor& dy, const Tensor& a, 
   const std::span<float> out = result.mutable_span<float>();
   for_ranges(context, out.size(), 4, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      const bool takes_first = larger ? p[i] >= q[i] : p[i] <= q[i];
+      const bool takes_first =
+          std::isnan(p[i]) || (!std::isnan(q[i]) && (larger ? p[i] >= q[i] : p[i] <= q[i]));
       if (takes_first != first) out[i] = 0;
     }
   });
@@ -204,12 +205,12 @@ void binary_gradient(const GradientCall& call) {
     if (call.wanted[0]) give(0, apply_binary<Binary::multiply>(context, dy, b));
     if (call.wanted[1]) give(1, apply_binary<Binary::multiply>(context, dy, a));
   } else if constexpr (function == Binary::divide) {
-    const Tensor da = apply_binary<Binary::divide>(context, dy, b);
-    if (call.wanted[0]) give(0, da);
-    if (call.wanted[1]) {  // -dy a / b^2
-      const Tensor quotient = apply_binary<Binary::divide>(context, a, b);
-      give(1, apply_unary<Unary::negate>(context,
-                                         apply_binary<Binary::multiply>(context, da, quotient)));
+    if (call.wanted[0]) give(0, apply_binary<Binary::divide>(context, dy, b));
+    if (call.wanted[1]) {  // -dy ((a / b) / b): dy / b may be above all numbers
+      const Tensor slope =
+          apply_binary<Binary::divide>(context, apply_binary<Binary::divide>(context, a, b), b);
+      give(1,
+           apply_unary<Unary::negate>(context, apply_binary<Binary::multiply>(context, dy, slope)));
     }
   } else {
     constexpr bool larger = function == Binary::maximum;

@@ -33,7 +33,8 @@ inline void cross_entropy_shape(const ShapeCall& call) {
          std::to_string(setting.label_smoothing), "0 to 1");
   const Shape rows = logits.shape().without(logits.rank() - 1);
   call.outputs[0] = {setting.reduction == LossReduction::none ? rows : Shape{}, DType::fp32};
-  call.outputs[1] = {Shape{logits.shape().rows()}, DType::fp32};  // log-sum-exp
+  // log-sum-exp in two terms (CrossEntropyArgs)
+  call.outputs[1] = {Shape{logits.shape().rows(), 2}, DType::fp32};
 }
 
 inline CrossEntropyArgs cross_entropy_args(const CrossEntropySetting& setting, const Tensor& logits,
@@ -51,7 +52,7 @@ inline CrossEntropyArgs some_rows(CrossEntropyArgs args, std::size_t begin, std:
   args.logits = part(args.logits, begin, 0);
   args.labels = static_cast<const std::byte*>(args.labels) + begin * size_of(args.label_dtype);
   if (args.loss != nullptr) args.loss += begin;
-  args.log_sum_exp += begin;
+  args.log_sum_exp += 2 * begin;
   if (args.factors != nullptr) args.factors += begin;
   args.dlogits = part(args.dlogits, begin, 0);
   return args;

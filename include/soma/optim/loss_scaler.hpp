@@ -36,7 +36,7 @@ class LossScaler {
       good_steps_ = 0;
       return false;
     }
-    if (++good_steps_ == options_.growth_interval) {
+    if (++good_steps_ >= options_.growth_interval) {  // a resumed one may have been longer
       scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
       good_steps_ = 0;
     }

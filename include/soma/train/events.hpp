@@ -55,7 +55,7 @@ struct Report {
   bool interrupted = false, stopped_early = false;
   std::uint64_t skipped_steps = 0;
   bool evaluated = false;
-  ClassificationMetrics metrics{};  // of the last evaluation, or of the best if that was kept
+  ClassificationMetrics metrics{};  // of the weights that the run ended with, where evaluated
   double evaluation_loss = 0;
   std::uint64_t peak_resident_bytes = 0;
   double price_per_hour = 0;

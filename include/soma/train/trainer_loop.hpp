@@ -296,7 +296,7 @@ inline void TrainerBase::evaluate_now(data::BatchSource& held_out, Report& repor
                             .seconds = evaluation.seconds,
                             .best = better};
   for (Callback* callback : callbacks_) callback->on_evaluation(info);
-  if (better || !options_.keep_best || !report.evaluated) {
+  if (better || !options_.keep_best) {
     report.metrics = std::move(evaluation.metrics);
     report.evaluation_loss = evaluation.loss;
     report.evaluated = true;
@@ -322,7 +322,11 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   batches.seek({});
   if (options_.resume) resume(batches);
 
+  const auto out_of_patience = [&] {
+    return options_.patience != 0 && progress_.stale >= options_.patience;
+  };
   Report report;
+  report.stopped_early = out_of_patience();  // one that is resumed may have ended
   report.first_step = progress_.step;
   report.price_per_hour = options_.price_per_hour;
   RunInfo run_info{.first_step = progress_.step,
@@ -371,7 +375,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
                          ? !any && progress_.step != progress_.evaluated_at
                          : any && progress_.step % options_.evaluate_every == 0;
     if (held_out != nullptr && due) evaluate_now(*held_out, report, epoch);
-    report.stopped_early = options_.patience != 0 && progress_.stale >= options_.patience;
+    report.stopped_early = out_of_patience();
     report.interrupted = any && ranks_.any(stop != nullptr && stop->requested()) && wants_more();
     if (options_.checkpoint_every != 0 && any && progress_.step % options_.checkpoint_every == 0 &&
         !report.interrupted) {
@@ -384,6 +388,13 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
     evaluate_now(*held_out, report, batches.position().epoch);
   if (has_store_ && saved_at != progress_.step) save(batches);
   if (options_.keep_best && progress_.has_best && !report.interrupted) load_best();
+  if (held_out != nullptr && !report.interrupted && !report.evaluated) {
+    // The weights were evaluated before this run went on from a checkpoint.
+    Evaluation evaluation = evaluate_all(*held_out);
+    report.metrics = std::move(evaluation.metrics);
+    report.evaluation_loss = evaluation.loss;
+    report.evaluated = true;
+  }
 
   report.steps = progress_.step;
   const data::Position end = batches.position();  // behind the last batch, or in the next epoch

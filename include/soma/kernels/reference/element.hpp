@@ -110,6 +110,13 @@ T unary_derivative(Unary function, T x) {
   return x;
 }
 
+// In the order of the kernels.
+template <class T>
+T unary_gradient(Unary function, T x, T dy) {
+  if (function == Unary::reciprocal) return dy * (1 / x) * -(1 / x);
+  return dy * unary_derivative(function, x);
+}
+
 template <class T>
 T binary(Binary function, T a, T b, T b_scale = 1) {
   switch (function) {

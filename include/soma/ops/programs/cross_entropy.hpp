@@ -94,7 +94,7 @@ inline void cross_entropy(Core& core, const OperatorCall& call) {
   const Rows logits(call.context, call.inputs[0]);
   const LabelPlan plan(call.context, setting, call.inputs[1], logits);
   const bool each = setting.reduction == LossReduction::none;
-  const HbmView lse_out = hbm_target(call.outputs[1]);
+  const HbmView lse_out = Rows::target(call.outputs[1]);
   const HbmView loss_out = flat_target(call.outputs[0]);
   const std::size_t columns = logits.columns(), width = piece_columns(columns);
   const float smoothing = setting.label_smoothing;
@@ -104,7 +104,7 @@ inline void cross_entropy(Core& core, const OperatorCall& call) {
   if (logits.rows() != 0 && columns != 0) {
     const std::size_t partitions = row_partitions(logits.rows());
     RowPieces pieces(core, logits);
-    Pair results(core, DType::fp32, partitions, 2), stats(core, DType::fp32, partitions, 3);
+    Pair results(core, DType::fp32, partitions, 3), stats(core, DType::fp32, partitions, 3);
     Scratch scratch(core, partitions, width);
     LabelTiles labels(core, partitions);
     const Tile places = core.sbuf.tile(DType::int32, partitions, 1);
@@ -115,8 +115,8 @@ inline void cross_entropy(Core& core, const OperatorCall& call) {
       const Tile own = own_logits.rows(0, rows), place = places.rows(0, rows);
       core.dma.load(place, plan.places(row, rows));
       core.dma.gather(own, plan.table(row, rows), place);
-      const Tile both = results.next(rows, 2), three = stats.next(rows, 3);
-      const Tile loss = both.columns(0, 1), lse = both.columns(1, 2);
+      const Tile result = results.next(rows, 3), three = stats.next(rows, 3);
+      const Tile loss = result.columns(0, 1), lse = result.columns(1, 3);   // in its two terms
       const Tile largest = three.columns(0, 1), sum = three.columns(1, 2);  // the first negated
       const Tile differences = three.columns(2, 3);
       negated_largest(core, pieces, columns, largest);
@@ -125,8 +125,9 @@ inline void cross_entropy(Core& core, const OperatorCall& call) {
                         column == 0);
       });
       core.scalar.activation(sum, sum, Function::log);
-      core.vector.tensor_tensor(lse, sum, largest, Alu::subtract)
-          .tensor_tensor(loss, own, largest, Alu::add)
+      core.scalar.activation(lse.columns(0, 1), largest, Function::copy, {.scale = -1})
+          .activation(lse.columns(1, 2), sum, Function::copy);
+      core.vector.tensor_tensor(loss, own, largest, Alu::add)
           .tensor_tensor(loss, sum, loss, Alu::subtract);
       if (smoothing != 0) {
         for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
@@ -145,9 +146,9 @@ inline void cross_entropy(Core& core, const OperatorCall& call) {
       }
       if (!plan.all_count(row, rows)) {
         const Tile counts = labels.counts.rows(0, rows);
-        core.vector.select(loss, counts, loss, 0).select(lse, counts, lse, 0);
+        core.vector.select(loss, counts, loss, 0).select(lse, counts.broadcast(0, 2), lse, 0);
       }
-      core.dma.queue(store_queue).store(column_of(lse_out, row, rows), lse);
+      core.dma.queue(store_queue).store(lse_out.rows(row, row + rows), lse);
       if (each)
         core.dma.queue(store_queue).store(column_of(loss_out, row, rows), loss);
       else
@@ -168,13 +169,14 @@ inline void cross_entropy_backward(Core& core, const OperatorCall& call) {
   const LabelPlan plan(context, setting, call.inputs[1], logits);
   const Tensor dloss = contiguous(context, call.inputs[3]);
   const bool each = setting.reduction == LossReduction::none;
-  const HbmView dlogits = Rows::target(call.outputs[0]), lse_in = hbm(call.inputs[2]);
+  const HbmView dlogits = Rows::target(call.outputs[0]),
+                lse_in = Rows(context, call.inputs[2]).view();
   const HbmView factors = flat_view(dloss);
   const std::size_t columns = logits.columns(), width = piece_columns(columns);
   const std::size_t partitions = row_partitions(logits.rows());
   const float smoothing = setting.label_smoothing, others = smoothing / static_cast<float>(columns);
   Pair in(core, logits.dtype(), partitions, width), out(core, dlogits.dtype(), partitions, width);
-  Pair stats(core, DType::fp32, partitions, 4);
+  Pair stats(core, DType::fp32, partitions, 5);
   Scratch scratch(core, partitions, width);
   LabelTiles labels(core, partitions);
   // 0, 1, 2 ... in every partition.
@@ -188,19 +190,21 @@ inline void cross_entropy_backward(Core& core, const OperatorCall& call) {
   for_pieces(logits.rows(), lanes, [&](std::size_t row, std::size_t rows) {
     labels.load(core, plan.labels(row, rows));
     const bool all_count = plan.all_count(row, rows);
-    const Tile four = stats.next(rows, 4), label = labels.floats.rows(0, rows);
-    const Tile shift = four.columns(0, 1), bias = four.columns(1, 2);
-    const Tile in_piece = four.columns(2, 3);  // the label less the first column
-    core.dma.load(shift, column_of(lse_in, row, rows));
-    core.scalar.activation(shift, shift, Function::copy, {.scale = -1});
-    const Tile scale = each ? four.columns(3, 4) : factor.rows(0, rows);
+    const Tile five = stats.next(rows, 5), label = labels.floats.rows(0, rows);
+    const Tile lse = five.columns(0, 2), bias = five.columns(2, 3);
+    const Tile largest = lse.columns(0, 1), log_sum = lse.columns(1, 2);  // negated
+    const Tile in_piece = five.columns(3, 4);  // the label less the first column
+    core.dma.load(lse, lse_in.rows(row, row + rows));
+    core.scalar.activation(lse, lse, Function::copy, {.scale = -1});
+    const Tile scale = each ? five.columns(4, 5) : factor.rows(0, rows);
     if (each) core.dma.load(scale, column_of(factors, row, rows));
     core.vector.tensor_scalar(bias, scale, Alu::multiply, -others);
     for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
       const Tile source = in.next(rows, size), result = out.next(rows, size);
       const Tile wide = scratch.tile(0, rows, size), target = scratch.tile(1, rows, size);
       core.dma.load(source, logits.block(row, rows, column, size));
-      core.scalar.activation(wide, source, Function::exp, {.bias = &shift});
+      core.scalar.activation(wide, source, Function::copy, {.bias = &largest})
+          .activation(wide, wide, Function::exp, {.bias = &log_sum});
       core.vector.tensor_scalar(in_piece, label, Alu::subtract, static_cast<float>(column))
           .tensor_scalar(target, numbers.rows(0, rows).columns(0, size), Alu::equal, in_piece)
           .scalar_tensor_tensor(wide, target, Alu::multiply, smoothing - 1, Alu::add, wide);
