@@ -8594,6 +8594,17 @@ struct Evaluation {
 
 namespace detail {
 
+// The scores of a batch, or of a part of one, side by side. Error train.label where they are not
+// one for each class of each sequence.
+inline Tensor scores_of(Context& context, const nn::Task& task, const nn::Task::Forward& forward,
+                        const data::Batch& batch) {
+  const std::size_t sequences = batch.inputs.sequences.count(), classes = task.classes();
+  if (forward.scores.elements() != sequences * classes)
+    fail(error_id::train_label, "Task::forward", "scores", forward.scores.describe(),
+         to_string(Shape{sequences, classes}) + ", one for each class of the task");
+  return contiguous(context, forward.scores);
+}
+
 // Cases with scores side by side, but for those whose labels are ignored.
 inline void add_cases(ClassificationMetrics& metrics, std::span<const float> scores,
                       std::span<const std::int64_t> labels) {
@@ -8641,7 +8652,7 @@ class Evaluator {
     const nn::Task::Forward forward = task_.forward(tape_, batch);
     Scored scored{forward.loss.value().data<float>()[0]};
     if (forward.scores.defined() && task_.classes() != 0)
-      scored.scores = contiguous(context_, forward.scores);
+      scored.scores = scores_of(context_, task_, forward, batch);
     return scored;
   }
   void count(const BatchCounts& batch, float loss, std::span<const float> scores) {
@@ -11467,7 +11478,7 @@ inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered
     ++sums.batches;
     if (task_.classes() != 0 && forward.scores.defined()) {
       ClassificationMetrics hits(task_.classes());
-      const Tensor scores = contiguous(context_, forward.scores);
+      const Tensor scores = detail::scores_of(context_, task_, forward, part_batch);
       detail::add_cases(hits, scores.span<float>(), nn::class_labels(part_batch));
       sums.classified += hits.cases();
       sums.correct += hits.correct();

@@ -331,6 +331,17 @@ TEST_CASE("class labels may be int32", "[unit]") {
   CHECK(run_of(true) == run_of(false));
 }
 
+TEST_CASE("a task with other classes than its model has is refused", "[unit]") {
+  auto context = make_context();
+  SmallModel small(context);
+  data::TokenSource source(context, token_lists(32), batching());
+  for (const std::size_t classes : {std::size_t{1}, std::size_t{5}}) {
+    nn::ClassificationTask task(small.model, classes);
+    CHECK(id_of([&] { TrainerBase(context, task, options_of()).fit(source); }) == "train.label");
+    CHECK(id_of([&] { train::evaluate(context, task, source); }) == "train.label");
+  }
+}
+
 TEST_CASE("labels to be ignored count nowhere", "[unit]") {
   auto context = make_context();
   models::BertConfig config = small_config();

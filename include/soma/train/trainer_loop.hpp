@@ -193,7 +193,7 @@ inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered
     ++sums.batches;
     if (task_.classes() != 0 && forward.scores.defined()) {
       ClassificationMetrics hits(task_.classes());
-      const Tensor scores = contiguous(context_, forward.scores);
+      const Tensor scores = detail::scores_of(context_, task_, forward, part_batch);
       detail::add_cases(hits, scores.span<float>(), nn::class_labels(part_batch));
       sums.classified += hits.cases();
       sums.correct += hits.correct();
