@@ -419,6 +419,7 @@ TEST_CASE("options that make no sense are refused", "[unit]") {
     return id_of([&] { TrainerBase(context, small.task, options); });
   };
   CHECK(refused({.epochs = 0}) == "train.options");
+  CHECK(refused({.epochs = std::uint64_t{1} << 40}) == "train.options");
   CHECK(refused({.accumulate = 0}) == "train.options");
   CHECK(refused({.learning_rate = -1}) == "train.options");
   CHECK(refused({.learning_rate = std::nan("")}) == "train.options");

@@ -18,6 +18,9 @@ inline void TrainerBase::check_options() const {
     fail(error_id::train_options, "Trainer", name, to_text(given), wanted);
   };
   if (options_.epochs == 0 && options_.max_steps == 0) refuse("epochs", 0, "epochs or max_steps");
+  constexpr std::uint64_t most_epochs = std::uint64_t{1} << 24;  // their batches are counted first
+  if (options_.epochs > most_epochs)
+    refuse("epochs", static_cast<double>(options_.epochs), "at most 2^24");
   if (options_.accumulate == 0) refuse("accumulate", 0, "at least 1");
   if (!(options_.learning_rate >= 0) || std::isinf(options_.learning_rate))
     refuse("learning_rate", options_.learning_rate, "a finite number from 0");
