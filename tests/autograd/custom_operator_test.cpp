@@ -409,3 +409,52 @@ TEST_CASE("a custom operator allocates nothing that a built-in one would not", "
   for (int i = 0; i < 10; ++i) step();
   CHECK(f.context.memory_use().allocations == before);
 }
+
+TEST_CASE("a gradient of one's own that fits no input is refused by name", "[unit][custom]") {
+  Fixture f;
+  CustomOperator<> custom{
+      .shape =
+          [](const ShapeCall& call) {
+            call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+          },
+      .host = [](const OperatorCall& call) { copy(call.inputs[0], call.outputs[0]); },
+      .gradient =
+          [](const GradientCall& call) {
+            call.input_gradients[0].values = Tensor::full(call.context, Shape{1}, 1.0f);
+          }};
+  const auto short_one = register_operator(f.operators, "test::short", custom);
+  custom.gradient = [](const GradientCall& call) {
+    call.input_gradients[0].values =
+        Tensor::full(call.context, call.inputs[0].shape(), std::int32_t{1});
+  };
+  const auto integer = register_operator(f.operators, "test::integer", custom);
+  // Where the kernel behind would read the gradient at its own sizes.
+  const Var image =
+      Var::parameter(f.context, soma_test::random_tensor(f.context, Shape{2, 4, 8, 8}, "image"));
+  const auto backward = [&](const OperatorFunction<>& op) {
+    return message_of([&] {
+      const Var pooled = max_pool2d(f.tape, image, {});
+      f.tape.backward(sum(f.tape, op(f.tape, pooled)));
+    });
+  };
+  CHECK(backward(short_one) ==
+        "test::short: gradient of input 0 is [1] fp32, wanted [2, 4, 4, 4] [tensor.shape]");
+  CHECK(backward(integer) ==
+        "test::integer: gradient of input 0 is [2, 4, 4, 4] int32, wanted a floating type "
+        "[tensor.dtype]");
+  CHECK_FALSE(image.gradient().defined());
+}
+
+TEST_CASE("a formula that gives no variable is refused by name", "[unit][custom]") {
+  Fixture f;
+  for (const bool as_given : {false, true}) {
+    const auto nothing = register_operator(
+        f.operators, as_given ? "test::nothing" : "test::nothing_plain",
+        CustomOperator<>{.compose = [](Tape&, std::span<const Var>) { return Var(); },
+                         .as_given = as_given});
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
+      const Var x = Var::parameter(f.context, Tensor::zeros(f.context, Shape{3}, dtype));
+      CHECK(id_of([&] { nothing(f.tape, x); }) == "operator.outputs");
+    }
+  }
+}

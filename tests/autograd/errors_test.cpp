@@ -288,3 +288,93 @@ TEST_CASE("some rows of a sparse gradient are an error", "[unit][tape]") {
         "Parameter::gradient: half is some rows of a sparse gradient, wanted a variable with a "
         "dense one [operator.value]");
 }
+
+TEST_CASE("a variable that is not defined is refused wherever it is looked at", "[unit][tape]") {
+  Fixture f;
+  const Var none;
+  const std::string wanted =
+      "Var: variable is not defined, wanted one with a value [tensor.undefined]";
+  CHECK(message_of([&] { static_cast<void>(none.value()); }) == wanted);
+  CHECK(message_of([&] { static_cast<void>(none.shape()); }) == wanted);
+  CHECK(message_of([&] { static_cast<void>(none.sequences()); }) == wanted);
+  CHECK(message_of([&] { static_cast<void>(none.is_leaf()); }) == wanted);
+  CHECK(message_of([&] { static_cast<void>(none.gradient()); }) == wanted);
+  CHECK(message_of([&] { none.set_gradient({}); }) == wanted);
+  CHECK(message_of([&] { none.clear_gradient(); }) == wanted);
+  CHECK(message_of([&] { none.set_value(Tensor()); }) == wanted);
+  CHECK(message_of([&] { f.tape.detach(none); }) == wanted);
+  CHECK(message_of([&] { f.tape.with_sequences(none, {}); }) == wanted);
+  CHECK_FALSE(none.requires_gradient());
+  CHECK(none.is(Var()));
+  CHECK(f.w.is(Var(f.w)));
+  CHECK_FALSE(f.w.is(Var::parameter(f.context, f.w.value())));
+}
+
+namespace {
+
+Gradient given_gradient(Context& context, int number) {
+  const Tensor rows = Tensor::from<std::int64_t>(context, {1, 2}, Shape{2});
+  switch (number) {
+    case 0:
+      return {Tensor::full(context, Shape{1}, 1.0f), {}};
+    case 1:
+      return {Tensor::full(context, Shape{3, 2}, std::int32_t{1}), {}};
+    case 2:
+      return {Tensor::full(context, Shape{3, 2}, 1.0f), rows};
+    case 3:
+      return {Tensor::full(context, Shape{2, 3}, 1.0f), rows};
+    case 4:
+      return {Tensor::full(context, Shape{2, 2}, 1.0f), Tensor::full(context, Shape{2}, 1.0f)};
+    case 5:
+      return {Tensor::full(context, Shape{2, 2}, 1.0f), rows.reshape(Shape{2, 1})};
+    case 6:
+      return {Tensor::full(context, Shape{3, 2}, 1.0f), {}};
+    default:
+      return {Tensor::full(context, Shape{2, 2}, 1.0f), rows};
+  }
+}
+
+void wrong_host(const OperatorCall& call) { copy(call.inputs[0], call.outputs[0]); }
+void wrong_shape(const ShapeCall& call) {
+  static_cast<void>(call.attributes.as<int>());
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+void wrong_gradient(const GradientCall& call) {
+  call.input_gradients[0] = given_gradient(call.context, call.attributes.as<int>());
+}
+constexpr Operator wrong{
+    .name = "wrong", .shape = &wrong_shape, .host = &wrong_host, .gradient = &wrong_gradient};
+
+}  // namespace
+
+TEST_CASE("an operator's gradient of another shape or type is refused by name", "[unit][tape]") {
+  Fixture f;
+  const Var w = Var::parameter(f.context, Tensor::full(f.context, Shape{3, 2}, 1.0f));
+  const auto backward = [&](const Operator& op, int number, bool result) {
+    const Var x = result ? square(f.tape, w) : w;
+    const Var y = f.tape.apply(op, number, {x});
+    return message_of([&] { f.tape.backward(sum(f.tape, y)); });
+  };
+  const std::string messages[] = {
+      "wrong: gradient of input 0 is [1] fp32, wanted [3, 2] [tensor.shape]",
+      "wrong: gradient of input 0 is [3, 2] int32, wanted a floating type [tensor.dtype]",
+      "wrong: gradient of input 0 is [3, 2] fp32 of rows [2] int64, wanted a row of [3, 2] for "
+      "each number of a row [tensor.shape]",
+      "wrong: gradient of input 0 is [2, 3] fp32 of rows [2] int64, wanted a row of [3, 2] for "
+      "each number of a row [tensor.shape]",
+      "wrong: gradient of input 0 is of rows [2] fp32, wanted int64 numbers of rows "
+      "[tensor.dtype]",
+      "wrong: gradient of input 0 is [2, 2] fp32 of rows [2, 1] int64, wanted a row of [3, 2] for "
+      "each number of a row [tensor.shape]",
+  };
+  for (int number = 0; number < 6; ++number)
+    for (const bool result : {false, true}) {
+      CHECK(backward(wrong, number, result) == messages[number]);
+      CHECK_FALSE(w.gradient().defined());
+    }
+  for (const int number : {6, 7}) {
+    w.clear_gradient();
+    CHECK(backward(wrong, number, false) == "no error");
+    CHECK(w.gradient().sparse() == (number == 7));
+  }
+}

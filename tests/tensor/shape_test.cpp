@@ -158,3 +158,16 @@ TEST_CASE("a wrong index into a view ends the program", "[unit][tensor]") {
   CHECK(dies([&] { view(1) = 1; }));
   CHECK(dies([&] { view(0, 0, 0) = 1; }));
 }
+
+TEST_CASE("a dimension beyond the rank is refused", "[unit][tensor]") {
+  const Shape shape{2, 3};
+  for (const std::size_t beyond : {std::size_t{2}, max_rank, max_rank + 100}) {
+    const std::string wanted = "Shape: dimension is " + std::to_string(beyond) +
+                               ", wanted below the rank of [2, 3] [tensor.index]";
+    CHECK(message_of([&] { static_cast<void>(shape[beyond]); }) == wanted);
+    CHECK(message_of([&] { static_cast<void>(shape.with(beyond, 1)); }) == wanted);
+    CHECK(message_of([&] { static_cast<void>(shape.without(beyond)); }) == wanted);
+    CHECK(message_of([&] { static_cast<void>(shape.exchanged(0, beyond)); }) == wanted);
+  }
+  static_assert(Shape().rank() == 0);
+}

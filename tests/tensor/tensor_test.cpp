@@ -242,3 +242,22 @@ TEST_CASE("elements at any distances are adopted as they lie", "[unit][tensor]")
                               true);
         }) == "base.size_overflow");
 }
+
+TEST_CASE("a tensor that is not defined has no storage to look at", "[unit][tensor]") {
+  const Tensor none;
+  const std::string wanted =
+      "Tensor: tensor is no tensor, wanted one with elements [tensor.undefined]";
+  CHECK(message_of([&] { static_cast<void>(none.version()); }) == wanted);
+  CHECK(message_of([&] { static_cast<void>(none.mutable_raw()); }) == wanted);
+  CHECK(message_of([&] { static_cast<void>(none.data<float>()); }) == wanted);
+  CHECK(message_of([&] { static_cast<void>(none.item<float>()); }) == wanted);
+  CHECK(message_of([&] { static_cast<void>(none.storage().data()); }) == wanted);
+  CHECK(message_of([&] { static_cast<void>(none.storage().bytes()); }) == wanted);
+  CHECK(message_of([&] { static_cast<void>(none.storage().unique()); }) == wanted);
+  CHECK(id_of([&] { static_cast<void>(none.size(0)); }) == "tensor.index");
+  CHECK(id_of([&] { static_cast<void>(none.select(0, 0)); }) == "tensor.index");
+  auto context = make_context();
+  CHECK(id_of([&] {
+          static_cast<void>(Tensor::zeros(context, {2, 3}).size(2));
+        }) == "tensor.index");
+}

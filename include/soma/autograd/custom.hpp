@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -206,8 +207,15 @@ struct CustomOperator {
 namespace detail {
 
 template <class A>
-const CustomOperator<A>& custom_of(const void* state) {
-  return *static_cast<const CustomOperator<A>*>(state);
+struct NamedOperator : CustomOperator<A> {
+  NamedOperator(const CustomOperator<A>& custom, std::string_view own_name)
+      : CustomOperator<A>(custom), name(own_name) {}
+  std::string name;
+};
+
+template <class A>
+const NamedOperator<A>& custom_of(const void* state) {
+  return *static_cast<const NamedOperator<A>*>(state);
 }
 
 template <class A>
@@ -218,6 +226,7 @@ Var run_composed(const CustomOperator<A>& custom, Tape& tape, std::span<const Va
     result = custom.compose(tape, inputs, attributes_of<A>(attributes));
   else
     result = custom.compose(tape, inputs);
+  if (!result.defined()) return result;
   // An input as it is would be no result of this tape.
   return result.is_leaf() ? tape.apply(tape.operators().of(Unary::copy), {}, {result}) : result;
 }
@@ -246,13 +255,14 @@ void composed_host(const OperatorCall& call) {
   const auto host = [&](const OperatorCall& given) {
     Tape tape(given.context, {.record = false, .training = false});
     const HeapVector<Var> inputs = composed_inputs(tape, given.inputs, given.sequences, {});
-    given.outputs[0] = run_composed(custom, tape, inputs, given.attributes).value();
+    const Var result = run_composed(custom, tape, inputs, given.attributes);
+    if (result.defined()) given.outputs[0] = result.value();  // else run() says whose is missing
   };
   if (custom.as_given) return host(call);
   with_plain_tensors(call, 0, host);
   Tensor& result = call.outputs[0];
   if (!call.inputs.empty() && call.inputs[0].defined() && widened(call.inputs[0]) &&
-      result.dtype() == DType::fp32)
+      result.defined() && result.dtype() == DType::fp32)
     result = in_type(call.context, result, call.inputs[0].dtype());
 }
 template <class A>
@@ -278,7 +288,7 @@ template <class A = NoAttributes>
 OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_view name,
                                       const CustomOperator<A>& custom,
                                       Place place = Place::here()) {
-  Owner state(custom);
+  Owner state(detail::NamedOperator<A>(custom, name));
   Operator record{.name = name,
                   .min_inputs = custom.inputs,
                   .max_inputs = custom.inputs + custom.optional_inputs,
@@ -316,9 +326,10 @@ OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_vi
   }
   if (custom.gradient != nullptr)
     record.gradient = [](const GradientCall& call) {
-      const CustomOperator<A>& own = detail::custom_of<A>(call.state);
+      const detail::NamedOperator<A>& own = detail::custom_of<A>(call.state);
       const auto gradient = [&](const GradientCall& given) {
         detail::call_with_attributes<A>(own.gradient, given);
+        detail::check_gradients(own.name, given);  // before they become those of other types
       };
       if (own.as_given) return gradient(call);
       detail::with_plain_tensors(call, gradient);

@@ -93,7 +93,7 @@ class Tape {
   // The same variable, with rows that form other sequences. For operators that change what a row
   // is.
   Var with_sequences(Var var, Sequences sequences) {
-    var.state_->sequences = std::move(sequences);
+    var.state().sequences = std::move(sequences);
     return var;
   }
 
@@ -156,9 +156,9 @@ class Tape {
   // Adds d(loss)/d(parameter) to the gradient of every parameter that the loss was computed from,
   // and forgets what was recorded. All of them are multiplied by `scale` (loss scaling). Errors
   // autograd.not_scalar, autograd.no_gradient (nothing to differentiate), autograd.foreign_tape,
-  // autograd.freed (a second backward), autograd.changed_in_place. What is wrong with the arguments
-  // leaves all as it was; after any other error the recording is gone and gradients may be
-  // incomplete.
+  // autograd.freed (a second backward), autograd.changed_in_place; tensor.shape, tensor.dtype (of
+  // what an operator gave). What is wrong with the arguments leaves all as it was; after any other
+  // error the recording is gone and gradients may be incomplete.
   void backward(const Var& loss, float scale = 1) {
     if (loss.defined() && loss.value().elements() != 1)
       fail(error_id::not_scalar, "Tape::backward", "loss", loss.value().describe(),
@@ -367,10 +367,17 @@ class Tape {
     std::array<bool, most_inputs> wanted{};
     for (std::size_t i = 0; i < node.inputs; ++i) wanted[i] = node.targets[i].wanted;
     const std::span<const Tensor> tensors(node.tensors);
-    node.op->gradient(
-        {context_, node.attributes, tensors.first(node.inputs), tensors.subspan(node.inputs),
-         std::span<const Tensor>(output_gradients).first(outputs), node.sequences,
-         std::span<const bool>(wanted).first(node.inputs), gradients, node.op->state});
+    const GradientCall call{context_,
+                            node.attributes,
+                            tensors.first(node.inputs),
+                            tensors.subspan(node.inputs),
+                            std::span<const Tensor>(output_gradients).first(outputs),
+                            node.sequences,
+                            std::span<const bool>(wanted).first(node.inputs),
+                            gradients,
+                            node.op->state};
+    node.op->gradient(call);
+    detail::check_gradients(node.op->name, call);
     for (std::size_t i = 0; i < node.inputs; ++i) {
       const Target& target = node.targets[i];
       if (!target.wanted || !gradients[i].defined()) continue;

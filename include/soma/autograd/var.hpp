@@ -10,9 +10,59 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace soma {
+
+namespace detail {
+
+// Whether a tensor has the shape of `count` rows of another.
+inline bool has_rows_of(const Tensor& tensor, std::size_t count, const Shape& shape) {
+  if (shape.rank() == 0 || tensor.rank() != shape.rank() || tensor.size(0) != count) return false;
+  for (std::size_t i = 1; i < shape.rank(); ++i)
+    if (tensor.size(i) != shape[i]) return false;
+  return true;
+}
+
+// Whether a gradient is one of a tensor of that shape: floating numbers, one for each element, or
+// for each element of the rows that it names.
+inline bool gradient_fits(const Gradient& gradient, const Shape& shape) {
+  const Tensor &values = gradient.values, &rows = gradient.rows;
+  if (!is_floating(values.dtype())) return false;
+  if (!rows.defined()) return values.shape() == shape;
+  return rows.dtype() == DType::int64 && rows.rank() == 1 &&
+         has_rows_of(values, rows.size(0), shape);
+}
+
+// Says why it does not. Errors tensor.dtype, tensor.shape.
+[[noreturn]] inline void refuse_gradient(std::string_view operation, const std::string& argument,
+                                         const Gradient& gradient, const Shape& shape) {
+  const Tensor &values = gradient.values, &rows = gradient.rows;
+  if (!is_floating(values.dtype()))
+    fail(error_id::tensor_dtype, operation, argument, values.describe(), "a floating type");
+  if (!rows.defined())
+    fail(error_id::tensor_shape, operation, argument, values.describe(), to_string(shape));
+  if (rows.dtype() != DType::int64)
+    fail(error_id::tensor_dtype, operation, argument, "of rows " + rows.describe(),
+         "int64 numbers of rows");
+  fail(error_id::tensor_shape, operation, argument,
+       values.describe() + " of rows " + rows.describe(),
+       "a row of " + to_string(shape) + " for each number of a row");
+}
+
+// Of what an operator gave. Errors tensor.dtype, tensor.shape.
+inline void check_gradients(std::string_view name, const GradientCall& call) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const Gradient& gradient = call.input_gradients[i];
+    if (call.wanted[i] && gradient.defined() && !gradient_fits(gradient, call.inputs[i].shape()))
+      refuse_gradient(name, "gradient of input " + std::to_string(i), gradient,
+                      call.inputs[i].shape());
+  }
+}
+
+}  // namespace detail
 
 class Var {
  public:
@@ -31,17 +81,26 @@ class Var {
   }
 
   bool defined() const { return state_ != nullptr; }
-  const Tensor& value() const { return state_->value; }
-  const Shape& shape() const { return state_->value.shape(); }
-  const Sequences& sequences() const { return state_->sequences; }
   bool requires_gradient() const { return state_ != nullptr && state_->requires_gradient; }
-  bool is_leaf() const { return state_->tape == nullptr; }
+  // Whether both are one variable.
+  bool is(const Var& other) const { return state_.operator->() == other.state_.operator->(); }
+
+  // Of a variable that is defined(), as all that follows. Error tensor.undefined.
+  const Tensor& value() const { return state().value; }
+  const Shape& shape() const { return state().value.shape(); }
+  const Sequences& sequences() const { return state().sequences; }
+  bool is_leaf() const { return state().tape == nullptr; }
 
   // Of a parameter, after backward. Not defined(): none came. Several parameters may share one
   // tensor (both terms of a sum get the same): to change a gradient, set a new one.
-  const Gradient& gradient() const { return state_->gradient; }
-  void set_gradient(Gradient gradient) const { state_->gradient = std::move(gradient); }
-  void clear_gradient() const { state_->gradient = {}; }
+  const Gradient& gradient() const { return state().gradient; }
+  // It may be of adjacent rows only (Gradient::first_row). Errors tensor.dtype, tensor.shape.
+  void set_gradient(Gradient gradient) const {
+    State& own = state();
+    if (gradient.defined()) check(gradient);
+    own.gradient = std::move(gradient);
+  }
+  void clear_gradient() const { state().gradient = {}; }
   // Gives a parameter another tensor of its shape, such as the same numbers in another type.
   // Errors tensor.undefined, tensor.shape, autograd.not_leaf.
   void set_value(Tensor value) const {
@@ -50,8 +109,8 @@ class Var {
            "a parameter or a constant");
     if (!value.defined() || value.shape() != shape())
       fail(error_id::tensor_shape, "Var::set_value", "value",
-           value.defined() ? value.describe() : "no tensor", state_->value.describe());
-    state_->value = std::move(value);
+           value.defined() ? value.describe() : "no tensor", state().value.describe());
+    state().value = std::move(value);
   }
 
  private:
@@ -76,6 +135,28 @@ class Var {
     state_->sequences = std::move(sequences);
   }
   explicit Var(Shared<State> state) : state_(std::move(state)) {}
+
+  State& state() const {
+    if (state_ == nullptr) refuse();
+    return *state_;
+  }
+  [[noreturn]] static void refuse() {
+    fail(error_id::tensor_undefined, "Var", "variable", "not defined", "one with a value");
+  }
+  void check(const Gradient& gradient) const {
+    if (!detail::gradient_fits(gradient, shape()) && !is_part(gradient))
+      detail::refuse_gradient("Var::set_gradient", "gradient", gradient, shape());
+  }
+  // Of adjacent rows; a number of no row counts as one.
+  bool is_part(const Gradient& gradient) const {
+    const Tensor& values = gradient.values;
+    if (gradient.sparse() || !is_floating(values.dtype()) || values.rank() == 0) return false;
+    const bool number = shape().rank() == 0;
+    const std::size_t rows = number ? 1 : shape()[0], count = values.size(0);
+    const bool alike = number ? values.rank() == 1 : detail::has_rows_of(values, count, shape());
+    return alike && gradient.first_row <= rows && count <= rows - gradient.first_row;
+  }
+
   Shared<State> state_;
 };
 

@@ -37,7 +37,11 @@ class Shape {
   }
 
   constexpr std::size_t rank() const { return rank_; }
-  constexpr std::size_t operator[](std::size_t dimension) const { return sizes_[dimension]; }
+  // Error tensor.index.
+  constexpr std::size_t operator[](std::size_t dimension) const {
+    check(dimension);
+    return sizes_[dimension];
+  }
   constexpr std::size_t elements() const {
     std::size_t product = 1;
     for (const std::size_t size : *this) product *= size;
@@ -59,18 +63,23 @@ class Shape {
     return equal;
   }
 
-  // The same shape with another size there, with two sizes exchanged, without that dimension.
+  // The same shape with another size there, with two sizes exchanged, without that dimension. Error
+  // tensor.index.
   Shape with(std::size_t dimension, std::size_t size) const {
+    check(dimension);
     Shape result = *this;
     result.sizes_[dimension] = size;
     return Shape(std::span<const std::size_t>(result.begin(), result.rank_));
   }
   Shape exchanged(std::size_t a, std::size_t b) const {
+    check(a);
+    check(b);
     Shape result = *this;
     std::swap(result.sizes_[a], result.sizes_[b]);
     return result;
   }
   Shape without(std::size_t dimension) const {
+    check(dimension);
     Shape result;
     for (std::size_t i = 0; i < rank_; ++i)
       if (i != dimension) result.sizes_[result.rank_++] = sizes_[i];
@@ -89,6 +98,11 @@ class Shape {
   }
 
  private:
+  constexpr void check(std::size_t dimension) const {
+    if (dimension >= rank_) refuse(dimension);
+  }
+  [[noreturn]] void refuse(std::size_t dimension) const;
+
   std::array<std::size_t, max_rank> sizes_{};
   std::size_t rank_ = 0;
 };
@@ -99,6 +113,11 @@ inline std::string to_string(const Shape& shape) {
   for (std::size_t i = 0; i < shape.rank(); ++i)
     text.append(i == 0 ? "" : ", ").append(std::to_string(shape[i]));
   return text + "]";
+}
+
+inline void Shape::refuse(std::size_t dimension) const {
+  fail(error_id::tensor_index, "Shape", "dimension", std::to_string(dimension),
+       "below the rank of " + to_string(*this));
 }
 
 // NumPy's broadcasting: shapes are aligned at their last dimensions; sizes are equal or 1. Error

@@ -68,17 +68,25 @@ class Storage {
   }
 
   explicit operator bool() const { return block_ != nullptr; }
-  std::byte* data() const { return block_->data; }
-  std::size_t bytes() const { return block_->bytes; }
-  bool writable() const { return block_->writable; }
-  std::uint64_t version() const { return block_->version; }
-  void advance_version() const { ++block_->version; }
+  // Of a storage that is there. Error tensor.undefined.
+  std::byte* data() const { return block().data; }
+  std::size_t bytes() const { return block().bytes; }
+  bool writable() const { return block().writable; }
+  std::uint64_t version() const { return block().version; }
+  void advance_version() const { ++block().version; }
   // Whether this handle is the only one: its bytes may then be used for something else.
-  bool unique() const { return block_->references.load(std::memory_order_acquire) == 1; }
+  bool unique() const { return block().references.load(std::memory_order_acquire) == 1; }
   friend bool operator==(const Storage& a, const Storage& b) { return a.block_ == b.block_; }
 
  private:
   explicit Storage(detail::StorageBlock* block) : block_(block) {}
+  detail::StorageBlock& block() const {
+    if (block_ == nullptr) refuse();
+    return *block_;
+  }
+  [[noreturn]] static void refuse() {
+    fail(error_id::tensor_undefined, "Tensor", "tensor", "no tensor", "one with elements");
+  }
   detail::StorageBlock* block_ = nullptr;
 };
 

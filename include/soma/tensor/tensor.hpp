@@ -106,12 +106,13 @@ class Tensor {
   bool defined() const { return static_cast<bool>(storage_); }
   const Shape& shape() const { return shape_; }
   std::size_t rank() const { return shape_.rank(); }
-  std::size_t size(std::size_t dimension) const { return shape_[dimension]; }
+  std::size_t size(std::size_t dimension) const { return shape_[dimension]; }  // or tensor.index
   std::size_t elements() const { return shape_.elements(); }
   std::size_t bytes() const { return elements() * size_of(dtype_); }
   DType dtype() const { return dtype_; }
   const Strides& strides() const { return strides_; }
   const Storage& storage() const { return storage_; }
+  // Error tensor.undefined.
   std::uint64_t version() const { return storage_.version(); }
 
   // Whether elements lie row-major without gaps.
