@@ -378,3 +378,13 @@ TEST_CASE("an operator's gradient of another shape or type is refused by name", 
     CHECK(w.gradient().sparse() == (number == 7));
   }
 }
+
+TEST_CASE("a cast that rounds with more random bits than a word has is refused", "[unit][tape]") {
+  Fixture f;
+  const Rounding rounding{.mode = RoundingMode::stochastic, .random_bits = 33};
+  CHECK(message_of([&] {
+          run(f.context, *f.context.built_in().cast,
+              CastSetting{.dtype = DType::bf16, .rounding = rounding}, {f.w.value()});
+        }) ==
+        "cast: rounding.random_bits is 33, wanted 0 (automatic) to 32 [rounding.random_bits]");
+}

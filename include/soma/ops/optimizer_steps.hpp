@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace soma {
 
@@ -126,8 +127,17 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const std::
   });
 }
 
-template <std::size_t states>
+inline void check_random_bits(std::string_view argument, const Rounding& rounding) {
+  if (rounding.random_bits > 32)
+    fail(error_id::random_bits, "optimizer step", argument, std::to_string(rounding.random_bits),
+         "0 (automatic) to 32");
+}
+
+template <class Setting, std::size_t states>
 void step_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<Setting>();
+  check_random_bits("weight.random_bits", setting.weight);
+  check_random_bits("state.random_bits", setting.state);
   const Tensor &weight = call.inputs[0], &gradient = call.inputs[1];
   const Tensor rows = input_or_none(call.inputs, 2);
   check_floating("optimizer step", "weight", weight);
@@ -152,7 +162,8 @@ void step_shape(const ShapeCall& call) {
 
 // With momentum there is a state.
 inline void sgd_shape(const ShapeCall& call) {
-  call.attributes.as<SgdSetting>().momentum != 0 ? step_shape<1>(call) : step_shape<0>(call);
+  call.attributes.as<SgdSetting>().momentum != 0 ? step_shape<SgdSetting, 1>(call)
+                                                 : step_shape<SgdSetting, 0>(call);
 }
 
 inline void sgd_host(const OperatorCall& call) {
@@ -189,7 +200,7 @@ inline const std::uint8_t* live_rows(const OperatorCall& call, const AdamSetting
 }
 
 inline void adam_shape(const ShapeCall& call) {
-  step_shape<2>(call);
+  step_shape<AdamSetting, 2>(call);
   const Tensor live = input_or_none(call.inputs, 5);
   if (!live.defined()) return;
   check_min_rank("optimizer step", "weight", call.inputs[0], 1);
@@ -318,7 +329,7 @@ inline constexpr Operator lamb_step{.name = "lamb step",
                                     .min_inputs = 2,
                                     .max_inputs = 5,
                                     .outputs = 0,
-                                    .shape = &detail::step_shape<2>,
+                                    .shape = &detail::step_shape<LambSetting, 2>,
                                     .host = &detail::lamb_host};
 
 }  // namespace ops

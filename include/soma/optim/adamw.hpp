@@ -45,7 +45,11 @@ struct AdamWOptions {
 class AdamW final : public Optimizer {
  public:
   AdamW(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
-      : Optimizer(context, groups, options.storage.state), options_(options) {}
+      : Optimizer(context, groups, options.storage), options_(options) {
+    detail::check_beta("beta1", options.beta1);
+    detail::check_beta("beta2", options.beta2);
+    detail::check_not_negative("epsilon", options.epsilon);
+  }
   AdamW(Context& context, Parameters parameters, float weight_decay = 0,
         const AdamWOptions& options = {})
       : AdamW(

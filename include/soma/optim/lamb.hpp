@@ -20,7 +20,11 @@ struct LambOptions {
 class Lamb final : public Optimizer {
  public:
   Lamb(Context& context, const std::vector<Group>& groups, const LambOptions& options = {})
-      : Optimizer(context, groups, options.storage.state), options_(options) {}
+      : Optimizer(context, groups, options.storage), options_(options) {
+    detail::check_beta("beta1", options.beta1);
+    detail::check_beta("beta2", options.beta2);
+    detail::check_not_negative("epsilon", options.epsilon);
+  }
 
   // Updates the parameters that have a gradient; gradients stay.
   void step(const Step& step) override {

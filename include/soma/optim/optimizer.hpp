@@ -10,6 +10,7 @@
 #include <soma/optim/gradients.hpp>
 #include <soma/state/state_dict.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -79,13 +80,52 @@ struct Slot {
   }
 };
 
+// Settings out of their range would end in weights that are NaN. Error operator.value.
+inline void check_setting(bool in_range, std::string_view name, double value,
+                          std::string_view wanted) {
+  if (!in_range) fail(error_id::operator_value, "Optimizer", name, std::to_string(value), wanted);
+}
+inline void check_beta(std::string_view name, double beta) {
+  check_setting(beta >= 0 && beta < 1, name, beta, "0 to below 1");
+}
+inline void check_not_negative(std::string_view name, double value) {
+  check_setting(value >= 0 && std::isfinite(value), name, value, "a finite number, at least 0");
+}
+inline void check_finite(std::string_view name, double value) {
+  check_setting(std::isfinite(value), name, value, "a finite number");
+}
+inline void check_rounding(std::string_view name, const Rounding& rounding) {
+  if (rounding.random_bits > 32)
+    fail(error_id::random_bits, "Optimizer", name, std::to_string(rounding.random_bits),
+         "0 (automatic) to 32");
+}
+
+// Two steps at once would be taken where a variable, or some of its rows, is listed twice.
+inline void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
+  for (const Slot& slot : before) {
+    const Parameter& other = slot.parameter;
+    if (other.var.is(parameter.var) && parameter.first_row < other.last_row &&
+        other.first_row < parameter.last_row)
+      fail(error_id::operator_value, "Optimizer", soma::quoted(parameter.name),
+           "of the variable of " + soma::quoted(other.name), "each variable once");
+  }
+}
+
 inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
-  std::vector<Slot> slots;
-  for (const Group& group : groups)
-    for (const Parameter& parameter : group.parameters)
-      slots.push_back({parameter, group.weight_decay, group.rate_factor,
-                       stream_id(parameter.name, "optimizer")});
-  return slots;
+  std::vector<Slot> made;
+  for (const Group& group : groups) {
+    check_not_negative("weight_decay", static_cast<double>(group.weight_decay));
+    check_finite("rate_factor", static_cast<double>(group.rate_factor));
+    for (const Parameter& parameter : group.parameters) {
+      if (!parameter.var.defined())
+        fail(error_id::tensor_undefined, "Optimizer", soma::quoted(parameter.name),
+             "a variable that is not defined", "a parameter");
+      check_new(made, parameter);
+      made.push_back({parameter, group.weight_decay, group.rate_factor,
+                      stream_id(parameter.name, "optimizer")});
+    }
+  }
+  return made;
 }
 
 inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
@@ -146,8 +186,13 @@ class Optimizer {
   }
 
  protected:
-  Optimizer(Context& context, const std::vector<Group>& groups, DType state)
-      : context_(context), slots_(detail::make_slots(groups)), state_dtype_(state) {}
+  // Errors tensor.undefined (a variable), operator.value (one that is listed twice, a setting),
+  // rounding.random_bits.
+  Optimizer(Context& context, const std::vector<Group>& groups, const StepStorage& storage)
+      : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
+    detail::check_rounding("weight_rounding.random_bits", storage.weight_rounding);
+    detail::check_rounding("state_rounding.random_bits", storage.state_rounding);
+  }
   // From now on only some rows of each parameter are stepped, and have states and gradients
   // (Gradient::first_row): those that rows_of(parameter) names, {begin, end}. To be called before
   // the first step.

@@ -19,7 +19,10 @@ struct SgdOptions {
 class Sgd final : public Optimizer {
  public:
   Sgd(Context& context, const std::vector<Group>& groups, const SgdOptions& options = {})
-      : Optimizer(context, groups, options.storage.state), options_(options) {}
+      : Optimizer(context, groups, options.storage), options_(options) {
+    detail::check_not_negative("momentum", static_cast<double>(options.momentum));
+    detail::check_finite("dampening", static_cast<double>(options.dampening));
+  }
   Sgd(Context& context, Parameters parameters, const SgdOptions& options = {})
       : Sgd(context, {Group{.parameters = std::move(parameters)}}, options) {}
 
