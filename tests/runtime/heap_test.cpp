@@ -330,3 +330,49 @@ TEST_CASE("a heap asks for whole large pages, and they begin where one can", "[u
   heap.reserve(large);  // at least an eighth of what is there
   CHECK(host.use().bytes_in_use == 27 * large);
 }
+
+namespace {
+
+// So many bytes altogether; behind them nothing, by an exception or a null pointer.
+class Budget {
+ public:
+  Budget(std::size_t bytes, bool throws) : left_(bytes), throws_(throws) {}
+  void* allocate(std::size_t bytes, std::size_t alignment) {
+    if (bytes > left_ && throws_) throw std::bad_alloc();
+    if (bytes > left_) return nullptr;
+    left_ -= bytes;
+    return ::operator new (bytes, std::align_val_t{alignment});
+  }
+  void deallocate(void* block, std::size_t bytes, std::size_t alignment) {
+    left_ += bytes;
+    ::operator delete (block, std::align_val_t{alignment});
+  }
+  std::size_t left() const { return left_; }
+
+ private:
+  std::size_t left_;
+  bool throws_;
+};
+
+}  // namespace
+
+TEST_CASE("a host that is nearly out of memory is asked for what is needed", "[unit][heap]") {
+  for (const bool throws : {true, false})
+    for (const bool counted : {true, false}) {
+      Budget host(67 * mebibyte, throws);
+      CountingResource counting(&host);
+      Heap heap(counted ? MemoryResource(&counting) : MemoryResource(&host));
+      heap.allocate(64 * mebibyte - 4096);
+      REQUIRE(host.left() == 3 * mebibyte);
+      void* block = heap.allocate(2 * mebibyte);  // an eighth of what is there would be 8 MiB
+      CHECK(host.left() == mebibyte - 3 * memory_alignment);
+      if (throws && !counted) continue;  // the host's own exception
+      // What is named is what was needed: with the headers of a block, a slab and its end.
+      const std::string message = soma_test::message_of([&] { heap.allocate(mebibyte); });
+      CHECK(message.find("size is 1048768 bytes, wanted no more than the memory resource has") !=
+            std::string::npos);
+      CHECK(message.find("[memory.exhausted]") != std::string::npos);
+      heap.deallocate(block);
+      CHECK(heap.allocate(mebibyte) == block);
+    }
+}

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <string>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SOMA_HEAP_POISONS 1
@@ -52,10 +53,7 @@ class Heap {
     const std::size_t size = block_size(bytes);
     const Mutex::Lock lock(mutex_);
     Block* block = find(size);
-    if (block == nullptr) {
-      grow(size);
-      block = find(size);
-    }
+    if (block == nullptr) block = grow(size);
     remove(block);
     if (block->size - size >= 2 * unit) {
       unpoison(block, size);  // the header of what is left lies inside
@@ -214,12 +212,18 @@ class Heap {
   }
 
   // A new slab with one free block of at least that size, in whole large pages. At least an eighth
-  // of what is there, so that a need that grows slowly does not ask every time.
-  void grow(std::size_t size) {
+  // of what is there, so that a need that grows slowly does not ask every time. Where the host has
+  // not that much left, as small as it can be.
+  Block* grow(std::size_t size) {
     const std::size_t least = checked_add(size, sizeof(Slab) + sizeof(Block), "Heap");
-    const std::size_t bytes = checked_add((std::max)(least, capacity_ / 8), slab_unit - 1, "Heap") /
-                              slab_unit * slab_unit;
-    auto* slab = ::new (upstream_.allocate(bytes, unit)) Slab{slabs_, bytes};
+    std::size_t bytes = checked_add((std::max)(least, capacity_ / 8), slab_unit - 1, "Heap") /
+                        slab_unit * slab_unit;
+    void* memory = bytes > least ? ask(bytes) : nullptr;
+    if (memory == nullptr) memory = upstream_.allocate(bytes = least, unit);
+    if (memory == nullptr)  // a counted resource has said so itself
+      fail(error_id::out_of_memory, "Heap", "size", std::to_string(bytes) + " bytes",
+           "no more than the memory resource has left");
+    auto* slab = ::new (memory) Slab{slabs_, bytes};
     slabs_ = slab;
     capacity_ += bytes;
     auto* block = ::new (slab->first())
@@ -227,6 +231,21 @@ class Heap {
     ::new (block->next()) Block{0, block, nullptr, nullptr, false};
     insert(block);
     poison(block);
+    return block;
+  }
+  // nullptr: the host has no such block. With -fno-exceptions it ends the program then.
+  void* ask(std::size_t bytes) const {
+#if SOMA_HAS_EXCEPTIONS
+    try {
+      return upstream_.allocate(bytes, unit);
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    } catch (const Error&) {  // a counted resource's memory.exhausted
+      return nullptr;
+    }
+#else
+    return upstream_.allocate(bytes, unit);
+#endif
   }
   void release(Slab** link) {
     Slab* slab = *link;

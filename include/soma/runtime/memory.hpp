@@ -41,8 +41,8 @@ inline void prefer_large_pages([[maybe_unused]] void* block, [[maybe_unused]] st
 }  // namespace detail
 
 // How a host lends its memory: any object with allocate(bytes, alignment) and deallocate(block,
-// bytes, alignment), such as a std::pmr::memory_resource. It may throw std::bad_alloc, is used by
-// one thread at a time, and outlives the context.
+// bytes, alignment), such as a std::pmr::memory_resource. It may throw std::bad_alloc or return
+// nullptr, is used by one thread at a time, and outlives the context.
 class MemoryResource {
  public:
   // The aligned operator new, in large pages where there are any.
@@ -99,18 +99,19 @@ class CountingResource {
   }
 
   void* allocate(std::size_t bytes, std::size_t alignment) {
-#if SOMA_HAS_EXCEPTIONS
     void* block = nullptr;
+#if SOMA_HAS_EXCEPTIONS
     try {
       block = upstream_.allocate(bytes, aligned(alignment));
-    } catch (const std::bad_alloc&) {
+    } catch (const std::bad_alloc&) {  // said below
+    }
+#else
+    block = upstream_.allocate(bytes, aligned(alignment));
+#endif
+    if (block == nullptr)
       fail(error_id::out_of_memory, "allocate", "size", std::to_string(bytes) + " bytes",
            "no more than the memory resource has left (" + std::to_string(use().bytes_in_use) +
                " bytes in use)");
-    }
-#else
-    void* block = upstream_.allocate(bytes, aligned(alignment));
-#endif
     const std::size_t now = in_use_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     std::size_t peak = peak_.load(std::memory_order_relaxed);
     while (now > peak && !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
