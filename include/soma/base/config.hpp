@@ -4,9 +4,13 @@
 
 // soma's numbers are promised bit by bit. Fast-math lets a compiler drop NaNs and signed zeros,
 // reassociate sums and start the program with subnormals flushed; no runtime guard can undo the
-// first two.
+// first two. g++ tells of its parts as well, clang of the whole only.
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
 #error "soma refuses -ffast-math, -Ofast, -ffinite-math-only: its results are exact."
+#error "Compile units that include soma without those flags; other units may keep them."
+#elif defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)
+#error "soma refuses the parts of -ffast-math too: -funsafe-math-optimizations,"
+#error "-fassociative-math, -freciprocal-math, -fno-signed-zeros: its results are exact."
 #error "Compile units that include soma without those flags; other units may keep them."
 #endif
 
