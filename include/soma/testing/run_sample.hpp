@@ -23,7 +23,41 @@ inline double seed_of(std::size_t output, std::size_t element) {
   return static_cast<double>((element * 7 + output * 3) % 11) * 0.125 - 0.625;
 }
 
-// Runs a sample forward, and backward where there is a gradient, on one output.
+// Forward, and backward where there is a gradient, on one output.
+inline void run_inputs(Tape& tape, const Operator& op, const Sample& sample,
+                       const std::vector<Var>& inputs, Result& result) {
+  Context& context = tape.context();
+  const VarOutputs outputs = tape.apply_all(op, sample.attributes, inputs);
+  for (std::size_t i = 0; i < op.outputs; ++i) {
+    result.outputs.push_back(to_reference(context, outputs[i].value()));
+    result.output_types.push_back(outputs[i].value().dtype());
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i)  // what it wrote is a result too
+    if ((op.writes_inputs >> i & 1) != 0 && inputs[i].defined()) {
+      result.outputs.push_back(to_reference(context, inputs[i].value()));
+      result.output_types.push_back(inputs[i].value().dtype());
+    }
+  if (op.gradient == nullptr || !outputs[0].requires_gradient()) return;
+  const Tensor& y = outputs[0].value();
+  const Tensor seed = Tensor::empty(context, y.shape(), y.dtype());
+  std::byte* data = seed.mutable_raw();
+  for (std::size_t i = 0; i < seed.elements(); ++i)
+    store(data + i * size_of(y.dtype()), y.dtype(), seed_of(0, i));
+  tape.backward(outputs[0], seed);
+  for (const Var& input : inputs) {
+    if (!input.requires_gradient()) {
+      result.gradients.push_back({.shape = {}, .values = {}, .defined = false});
+      continue;
+    }
+    const Gradient& gradient = input.gradient();
+    result.gradients.push_back(
+        gradient.defined()
+            ? to_reference(context, context.built_in().to_dense(context, gradient, input.shape()))
+            : ReferenceTensor{input.shape(), std::vector<double>(input.shape().elements())});
+  }
+}
+
+// Runs a sample. Where there are no exceptions an operator that refuses it ends the program.
 inline Result run_sample(Context& context, const Operator& op, const Sample& sample,
                          const Variation& variation) {
   Result result;
@@ -43,38 +77,15 @@ inline Result run_sample(Context& context, const Operator& op, const Sample& sam
       inputs.push_back(Var::constant(context, value));
     if (i == 0 && sequences.defined()) inputs[0] = tape.with_sequences(inputs[0], sequences);
   }
+#if SOMA_HAS_EXCEPTIONS
   try {
-    const VarOutputs outputs = tape.apply_all(op, sample.attributes, inputs);
-    for (std::size_t i = 0; i < op.outputs; ++i) {
-      result.outputs.push_back(to_reference(context, outputs[i].value()));
-      result.output_types.push_back(outputs[i].value().dtype());
-    }
-    for (std::size_t i = 0; i < inputs.size(); ++i)  // what it wrote is a result too
-      if ((op.writes_inputs >> i & 1) != 0 && inputs[i].defined()) {
-        result.outputs.push_back(to_reference(context, inputs[i].value()));
-        result.output_types.push_back(inputs[i].value().dtype());
-      }
-    if (op.gradient == nullptr || !outputs[0].requires_gradient()) return result;
-    const Tensor& y = outputs[0].value();
-    const Tensor seed = Tensor::empty(context, y.shape(), y.dtype());
-    std::byte* data = seed.mutable_raw();
-    for (std::size_t i = 0; i < seed.elements(); ++i)
-      store(data + i * size_of(y.dtype()), y.dtype(), seed_of(0, i));
-    tape.backward(outputs[0], seed);
-    for (const Var& input : inputs) {
-      if (!input.requires_gradient()) {
-        result.gradients.push_back({.shape = {}, .values = {}, .defined = false});
-        continue;
-      }
-      const Gradient& gradient = input.gradient();
-      result.gradients.push_back(
-          gradient.defined()
-              ? to_reference(context, context.built_in().to_dense(context, gradient, input.shape()))
-              : ReferenceTensor{input.shape(), std::vector<double>(input.shape().elements())});
-    }
+    run_inputs(tape, op, sample, inputs, result);
   } catch (const Error& error) {
     result.refused = std::string(error.id().name) + ": " + error.what();
   }
+#else
+  run_inputs(tape, op, sample, inputs, result);
+#endif
   return result;
 }
 

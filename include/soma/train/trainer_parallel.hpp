@@ -72,19 +72,28 @@ inline void TrainerBase::save_parts(const StateDict& own) {
   const std::string place =
       ranks_.from_first(ranks_.first() ? store.begin_parts(progress_.step) : std::string());
   std::exception_ptr problem;
-  try {
+  const auto save = [&] {
     store.save_part(place,
                     {place_of_part(ranks_.communicator()->rank(), ranks_.count()),
                      static_cast<std::size_t>(ranks_.count())},
                     own);
+  };
+#if SOMA_HAS_EXCEPTIONS
+  try {
+    save();
   } catch (...) {
     problem = std::current_exception();
   }
+#else
+  save();
+#endif
   if (!ranks_.any(problem != nullptr)) return;
   // Rank 0 may be ended with the others before it can tidy up.
   if (ranks_.first()) store.drop_parts();
   ranks_.barrier();
+#if SOMA_HAS_EXCEPTIONS
   if (problem != nullptr) std::rethrow_exception(problem);
+#endif
   ranks_.barrier();  // ends with what a rank with a problem says
 }
 
@@ -118,6 +127,7 @@ inline void TrainerBase::add_losses(std::span<PartLoss> losses, Gathered& sums) 
 
 inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* held_out,
                                const StopFlag* stop) {
+#if SOMA_HAS_EXCEPTIONS
   if (ranks_.alone()) return train(batches, held_out, stop);
   try {
     return train(batches, held_out, stop);
@@ -128,6 +138,9 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
     ranks_.abort("something that is no std::exception was thrown");
     throw;
   }
+#else
+  return train(batches, held_out, stop);  // the end of this process tells the others
+#endif
 }
 
 }  // namespace soma::train

@@ -6,6 +6,19 @@ run "$CXX" -std=c++20 -O0 -fno-exceptions -fno-rtti "${strict[@]}" -I "$include"
   -pthread -o consumer
 run ./consumer
 
+# Headers beside soma.hpp, with the libraries that they stand on where those are there.
+printf '#include <soma/soma.hpp>\n#include <soma/train.hpp>\n' >unit.cpp
+for header in models text; do
+  echo "#include <soma/$header.hpp>" >one.cpp
+  if "$CXX" -std=c++20 -I "$include" -fsyntax-only one.cpp 2>one.log; then
+    cat one.cpp >>unit.cpp
+  elif ! grep -qE "fatal error: '?(nlohmann|utf8proc|zlib|xxhash)" one.log; then
+    cat one.log
+    fail "soma/$header.hpp does not compile"
+  fi
+done
+run "$CXX" -std=c++20 -O0 -fno-exceptions "${strict[@]}" -I "$include" -fsyntax-only unit.cpp
+
 # ends_with <code> <text> <flags>...: the program that makes an error ends so, and says so.
 ends_with() {
   local code=$1 text=$2 seen=0
