@@ -71,7 +71,7 @@ inline void inspect(Inspection& result, float from, float to, double limit, doub
   const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(magnitude) >> 52) - 1023;
   ++result.exponents[static_cast<std::size_t>(exponent - Inspection::least_exponent)];
   result.squares += magnitude * magnitude;
-  if (became <= (std::numeric_limits<float>::max)()) {
+  if (became <= static_cast<double>((std::numeric_limits<float>::max)())) {
     const double moved = double{to} - double{from};
     result.error_squares += moved * moved;
   }

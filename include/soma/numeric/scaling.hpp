@@ -151,7 +151,7 @@ inline float scale_for(const Scaling& scaling, const FloatFormat& format, float 
     case ScaleFormat::fp32: {
       // The quotient of two fp32 numbers in fp64 is never within 2^-53 of a tie of fp32, so the
       // second rounding is exact.
-      const double margin = detail::two_to(scaling.margin);
+      const auto margin = static_cast<double>(detail::two_to(scaling.margin));
       const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
       return static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126));
     }

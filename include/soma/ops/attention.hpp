@@ -233,8 +233,9 @@ inline std::vector<ReferenceTensor> attention_reference(
             probability =
                 random_word(draw) < threshold
                     ? 0
-                    : probability * static_cast<float>(
-                                        1 / (1 - static_cast<double>(setting.dropout.probability)));
+                    : probability *
+                          static_cast<double>(static_cast<float>(
+                              1 / (1 - static_cast<double>(setting.dropout.probability))));
           }
           for (std::size_t c = 0; c < width; ++c)
             y.values[(first ? s : begin + i) * channels + head * width + c] +=

@@ -59,7 +59,8 @@ inline double dropped(const DropoutSetting& setting, const Sample& sample, std::
   draw.index = index;
   return random_word(draw) < dropout_threshold(setting)
              ? 0
-             : value * static_cast<float>(1 / (1 - static_cast<double>(setting.probability)));
+             : value * static_cast<double>(
+                           static_cast<float>(1 / (1 - static_cast<double>(setting.probability))));
 }
 
 inline void dropout_shape(const ShapeCall& call) {

@@ -130,8 +130,10 @@ inline std::vector<ReferenceTensor> matmul_reference(const Sample& sample,
         for (std::size_t p = 0; p < k; ++p) {
           const std::size_t x = setting.transpose_a ? p * m + i : i * k + p;
           const std::size_t z = setting.transpose_b ? j * k + p : p * n + j;
-          sum += (a.values[s * m * k + x] - setting.a.zero_point) * setting.a.scale *
-                 ((b.values[s * k * n + z] - setting.b.zero_point) * setting.b.scale);
+          sum += (a.values[s * m * k + x] - setting.a.zero_point) *
+                 static_cast<double>(setting.a.scale) *
+                 ((b.values[s * k * n + z] - setting.b.zero_point) *
+                  static_cast<double>(setting.b.scale));
         }
         y.values.push_back(sum);
       }

@@ -109,7 +109,9 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
 
 }  // namespace detail
 
-inline constexpr BuiltInOperators built_in_operators = detail::make_built_in(
+// Not constexpr: with -D_GLIBCXX_DEBUG and -fsanitize=undefined g++ 12 makes no span of an inline
+// array at compile time. Everywhere else it is constant all the same.
+inline const BuiltInOperators built_in_operators = detail::make_built_in(
     std::make_index_sequence<unary_count>(), std::make_index_sequence<binary_count>());
 
 }  // namespace soma

@@ -9,6 +9,11 @@
 #define small soma_was_hit_by_small
 #define ERROR soma_was_hit_by_ERROR
 #define I soma_was_hit_by_I
+// Qt's.
+#define slots
+#define signals public
+#define emit
+#define foreach soma_was_hit_by_foreach
 
 #include <soma/soma.hpp>
 

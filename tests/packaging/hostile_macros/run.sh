@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Macros named min, max, near, far, small, ERROR, I are in force when soma is included.
+# Macros named min, max, near, far, small, ERROR, I, and Qt's slots, signals, emit, foreach, are in force when soma is
+# included.
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 # Every foreign header that soma includes anywhere, taken from the sources, and what lies behind Highway. Highway

@@ -14,3 +14,10 @@ if [ "$(uname -m)" = x86_64 ]; then
     run "$CXX" -std=c++20 "-march=$level" "${strict[@]}" -I "$include" -fsyntax-only "$consumer/main.cpp"
   done
 fi
+
+# With warnings and checks that some projects have besides. (clang calls every change to double a promotion.)
+run "$CXX" -std=c++20 -D_GLIBCXX_DEBUG -fsanitize=undefined -I "$include" -fsyntax-only "$consumer/main.cpp"
+"$CXX" -dM -E -x c++ /dev/null >macros
+if ! grep -q __clang__ macros; then
+  run "$CXX" -std=c++20 -O2 -Wnull-dereference -Wdouble-promotion -Werror -I "$include" -c "$consumer/main.cpp"
+fi
