@@ -91,9 +91,13 @@
 
 // soma's numbers are promised bit by bit. Fast-math lets a compiler drop NaNs and signed zeros,
 // reassociate sums and start the program with subnormals flushed; no runtime guard can undo the
-// first two.
+// first two. g++ tells of its parts as well, clang of the whole only.
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
 #error "soma refuses -ffast-math, -Ofast, -ffinite-math-only: its results are exact."
+#error "Compile units that include soma without those flags; other units may keep them."
+#elif defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)
+#error "soma refuses the parts of -ffast-math too: -funsafe-math-optimizations,"
+#error "-fassociative-math, -freciprocal-math, -fno-signed-zeros: its results are exact."
 #error "Compile units that include soma without those flags; other units may keep them."
 #endif
 
@@ -492,8 +496,8 @@ inline void prefer_large_pages([[maybe_unused]] void* block, [[maybe_unused]] st
 }  // namespace detail
 
 // How a host lends its memory: any object with allocate(bytes, alignment) and deallocate(block,
-// bytes, alignment), such as a std::pmr::memory_resource. It may throw std::bad_alloc, is used by
-// one thread at a time, and outlives the context.
+// bytes, alignment), such as a std::pmr::memory_resource. It may throw std::bad_alloc or return
+// nullptr, is used by one thread at a time, and outlives the context.
 class MemoryResource {
  public:
   // The aligned operator new, in large pages where there are any.
@@ -550,18 +554,19 @@ class CountingResource {
   }
 
   void* allocate(std::size_t bytes, std::size_t alignment) {
-#if SOMA_HAS_EXCEPTIONS
     void* block = nullptr;
+#if SOMA_HAS_EXCEPTIONS
     try {
       block = upstream_.allocate(bytes, aligned(alignment));
-    } catch (const std::bad_alloc&) {
+    } catch (const std::bad_alloc&) {  // said below
+    }
+#else
+    block = upstream_.allocate(bytes, aligned(alignment));
+#endif
+    if (block == nullptr)
       fail(error_id::out_of_memory, "allocate", "size", std::to_string(bytes) + " bytes",
            "no more than the memory resource has left (" + std::to_string(use().bytes_in_use) +
                " bytes in use)");
-    }
-#else
-    void* block = upstream_.allocate(bytes, aligned(alignment));
-#endif
     const std::size_t now = in_use_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     std::size_t peak = peak_.load(std::memory_order_relaxed);
     while (now > peak && !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
@@ -644,10 +649,7 @@ class Heap {
     const std::size_t size = block_size(bytes);
     const Mutex::Lock lock(mutex_);
     Block* block = find(size);
-    if (block == nullptr) {
-      grow(size);
-      block = find(size);
-    }
+    if (block == nullptr) block = grow(size);
     remove(block);
     if (block->size - size >= 2 * unit) {
       unpoison(block, size);  // the header of what is left lies inside
@@ -806,12 +808,18 @@ class Heap {
   }
 
   // A new slab with one free block of at least that size, in whole large pages. At least an eighth
-  // of what is there, so that a need that grows slowly does not ask every time.
-  void grow(std::size_t size) {
+  // of what is there, so that a need that grows slowly does not ask every time. Where the host has
+  // not that much left, as small as it can be.
+  Block* grow(std::size_t size) {
     const std::size_t least = checked_add(size, sizeof(Slab) + sizeof(Block), "Heap");
-    const std::size_t bytes = checked_add((std::max)(least, capacity_ / 8), slab_unit - 1, "Heap") /
-                              slab_unit * slab_unit;
-    auto* slab = ::new (upstream_.allocate(bytes, unit)) Slab{slabs_, bytes};
+    std::size_t bytes = checked_add((std::max)(least, capacity_ / 8), slab_unit - 1, "Heap") /
+                        slab_unit * slab_unit;
+    void* memory = bytes > least ? ask(bytes) : nullptr;
+    if (memory == nullptr) memory = upstream_.allocate(bytes = least, unit);
+    if (memory == nullptr)  // a counted resource has said so itself
+      fail(error_id::out_of_memory, "Heap", "size", std::to_string(bytes) + " bytes",
+           "no more than the memory resource has left");
+    auto* slab = ::new (memory) Slab{slabs_, bytes};
     slabs_ = slab;
     capacity_ += bytes;
     auto* block = ::new (slab->first())
@@ -819,6 +827,21 @@ class Heap {
     ::new (block->next()) Block{0, block, nullptr, nullptr, false};
     insert(block);
     poison(block);
+    return block;
+  }
+  // nullptr: the host has no such block. With -fno-exceptions it ends the program then.
+  void* ask(std::size_t bytes) const {
+#if SOMA_HAS_EXCEPTIONS
+    try {
+      return upstream_.allocate(bytes, unit);
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    } catch (const Error&) {  // a counted resource's memory.exhausted
+      return nullptr;
+    }
+#else
+    return upstream_.allocate(bytes, unit);
+#endif
   }
   void release(Slab** link) {
     Slab* slab = *link;
@@ -1741,7 +1764,11 @@ class Shape {
   }
 
   constexpr std::size_t rank() const { return rank_; }
-  constexpr std::size_t operator[](std::size_t dimension) const { return sizes_[dimension]; }
+  // Error tensor.index.
+  constexpr std::size_t operator[](std::size_t dimension) const {
+    check(dimension);
+    return sizes_[dimension];
+  }
   constexpr std::size_t elements() const {
     std::size_t product = 1;
     for (const std::size_t size : *this) product *= size;
@@ -1763,18 +1790,23 @@ class Shape {
     return equal;
   }
 
-  // The same shape with another size there, with two sizes exchanged, without that dimension.
+  // The same shape with another size there, with two sizes exchanged, without that dimension. Error
+  // tensor.index.
   Shape with(std::size_t dimension, std::size_t size) const {
+    check(dimension);
     Shape result = *this;
     result.sizes_[dimension] = size;
     return Shape(std::span<const std::size_t>(result.begin(), result.rank_));
   }
   Shape exchanged(std::size_t a, std::size_t b) const {
+    check(a);
+    check(b);
     Shape result = *this;
     std::swap(result.sizes_[a], result.sizes_[b]);
     return result;
   }
   Shape without(std::size_t dimension) const {
+    check(dimension);
     Shape result;
     for (std::size_t i = 0; i < rank_; ++i)
       if (i != dimension) result.sizes_[result.rank_++] = sizes_[i];
@@ -1793,6 +1825,11 @@ class Shape {
   }
 
  private:
+  constexpr void check(std::size_t dimension) const {
+    if (dimension >= rank_) refuse(dimension);
+  }
+  [[noreturn]] void refuse(std::size_t dimension) const;
+
   std::array<std::size_t, max_rank> sizes_{};
   std::size_t rank_ = 0;
 };
@@ -1803,6 +1840,11 @@ inline std::string to_string(const Shape& shape) {
   for (std::size_t i = 0; i < shape.rank(); ++i)
     text.append(i == 0 ? "" : ", ").append(std::to_string(shape[i]));
   return text + "]";
+}
+
+inline void Shape::refuse(std::size_t dimension) const {
+  fail(error_id::tensor_index, "Shape", "dimension", std::to_string(dimension),
+       "below the rank of " + to_string(*this));
 }
 
 // NumPy's broadcasting: shapes are aligned at their last dimensions; sizes are equal or 1. Error
@@ -1916,17 +1958,25 @@ class Storage {
   }
 
   explicit operator bool() const { return block_ != nullptr; }
-  std::byte* data() const { return block_->data; }
-  std::size_t bytes() const { return block_->bytes; }
-  bool writable() const { return block_->writable; }
-  std::uint64_t version() const { return block_->version; }
-  void advance_version() const { ++block_->version; }
+  // Of a storage that is there. Error tensor.undefined.
+  std::byte* data() const { return block().data; }
+  std::size_t bytes() const { return block().bytes; }
+  bool writable() const { return block().writable; }
+  std::uint64_t version() const { return block().version; }
+  void advance_version() const { ++block().version; }
   // Whether this handle is the only one: its bytes may then be used for something else.
-  bool unique() const { return block_->references.load(std::memory_order_acquire) == 1; }
+  bool unique() const { return block().references.load(std::memory_order_acquire) == 1; }
   friend bool operator==(const Storage& a, const Storage& b) { return a.block_ == b.block_; }
 
  private:
   explicit Storage(detail::StorageBlock* block) : block_(block) {}
+  detail::StorageBlock& block() const {
+    if (block_ == nullptr) refuse();
+    return *block_;
+  }
+  [[noreturn]] static void refuse() {
+    fail(error_id::tensor_undefined, "Tensor", "tensor", "no tensor", "one with elements");
+  }
   detail::StorageBlock* block_ = nullptr;
 };
 
@@ -2050,12 +2100,13 @@ class Tensor {
   bool defined() const { return static_cast<bool>(storage_); }
   const Shape& shape() const { return shape_; }
   std::size_t rank() const { return shape_.rank(); }
-  std::size_t size(std::size_t dimension) const { return shape_[dimension]; }
+  std::size_t size(std::size_t dimension) const { return shape_[dimension]; }  // or tensor.index
   std::size_t elements() const { return shape_.elements(); }
   std::size_t bytes() const { return elements() * size_of(dtype_); }
   DType dtype() const { return dtype_; }
   const Strides& strides() const { return strides_; }
   const Storage& storage() const { return storage_; }
+  // Error tensor.undefined.
   std::uint64_t version() const { return storage_.version(); }
 
   // Whether elements lie row-major without gaps.
@@ -4126,6 +4177,54 @@ inline void check_complete(std::string_view operation, const Operator& op) {
 
 namespace soma {
 
+namespace detail {
+
+// Whether a tensor has the shape of `count` rows of another.
+inline bool has_rows_of(const Tensor& tensor, std::size_t count, const Shape& shape) {
+  if (shape.rank() == 0 || tensor.rank() != shape.rank() || tensor.size(0) != count) return false;
+  for (std::size_t i = 1; i < shape.rank(); ++i)
+    if (tensor.size(i) != shape[i]) return false;
+  return true;
+}
+
+// Whether a gradient is one of a tensor of that shape: floating numbers, one for each element, or
+// for each element of the rows that it names.
+inline bool gradient_fits(const Gradient& gradient, const Shape& shape) {
+  const Tensor &values = gradient.values, &rows = gradient.rows;
+  if (!is_floating(values.dtype())) return false;
+  if (!rows.defined()) return values.shape() == shape;
+  return rows.dtype() == DType::int64 && rows.rank() == 1 &&
+         has_rows_of(values, rows.size(0), shape);
+}
+
+// Says why it does not. Errors tensor.dtype, tensor.shape.
+[[noreturn]] inline void refuse_gradient(std::string_view operation, const std::string& argument,
+                                         const Gradient& gradient, const Shape& shape) {
+  const Tensor &values = gradient.values, &rows = gradient.rows;
+  if (!is_floating(values.dtype()))
+    fail(error_id::tensor_dtype, operation, argument, values.describe(), "a floating type");
+  if (!rows.defined())
+    fail(error_id::tensor_shape, operation, argument, values.describe(), to_string(shape));
+  if (rows.dtype() != DType::int64)
+    fail(error_id::tensor_dtype, operation, argument, "of rows " + rows.describe(),
+         "int64 numbers of rows");
+  fail(error_id::tensor_shape, operation, argument,
+       values.describe() + " of rows " + rows.describe(),
+       "a row of " + to_string(shape) + " for each number of a row");
+}
+
+// Of what an operator gave. Errors tensor.dtype, tensor.shape.
+inline void check_gradients(std::string_view name, const GradientCall& call) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const Gradient& gradient = call.input_gradients[i];
+    if (call.wanted[i] && gradient.defined() && !gradient_fits(gradient, call.inputs[i].shape()))
+      refuse_gradient(name, "gradient of input " + std::to_string(i), gradient,
+                      call.inputs[i].shape());
+  }
+}
+
+}  // namespace detail
+
 class Var {
  public:
   Var() = default;  // defined() is false: stands for an input that is left out
@@ -4143,17 +4242,26 @@ class Var {
   }
 
   bool defined() const { return state_ != nullptr; }
-  const Tensor& value() const { return state_->value; }
-  const Shape& shape() const { return state_->value.shape(); }
-  const Sequences& sequences() const { return state_->sequences; }
   bool requires_gradient() const { return state_ != nullptr && state_->requires_gradient; }
-  bool is_leaf() const { return state_->tape == nullptr; }
+  // Whether both are one variable.
+  bool is(const Var& other) const { return state_.operator->() == other.state_.operator->(); }
+
+  // Of a variable that is defined(), as all that follows. Error tensor.undefined.
+  const Tensor& value() const { return state().value; }
+  const Shape& shape() const { return state().value.shape(); }
+  const Sequences& sequences() const { return state().sequences; }
+  bool is_leaf() const { return state().tape == nullptr; }
 
   // Of a parameter, after backward. Not defined(): none came. Several parameters may share one
   // tensor (both terms of a sum get the same): to change a gradient, set a new one.
-  const Gradient& gradient() const { return state_->gradient; }
-  void set_gradient(Gradient gradient) const { state_->gradient = std::move(gradient); }
-  void clear_gradient() const { state_->gradient = {}; }
+  const Gradient& gradient() const { return state().gradient; }
+  // It may be of adjacent rows only (Gradient::first_row). Errors tensor.dtype, tensor.shape.
+  void set_gradient(Gradient gradient) const {
+    State& own = state();
+    if (gradient.defined()) check(gradient);
+    own.gradient = std::move(gradient);
+  }
+  void clear_gradient() const { state().gradient = {}; }
   // Gives a parameter another tensor of its shape, such as the same numbers in another type.
   // Errors tensor.undefined, tensor.shape, autograd.not_leaf.
   void set_value(Tensor value) const {
@@ -4162,8 +4270,8 @@ class Var {
            "a parameter or a constant");
     if (!value.defined() || value.shape() != shape())
       fail(error_id::tensor_shape, "Var::set_value", "value",
-           value.defined() ? value.describe() : "no tensor", state_->value.describe());
-    state_->value = std::move(value);
+           value.defined() ? value.describe() : "no tensor", state().value.describe());
+    state().value = std::move(value);
   }
 
  private:
@@ -4188,6 +4296,28 @@ class Var {
     state_->sequences = std::move(sequences);
   }
   explicit Var(Shared<State> state) : state_(std::move(state)) {}
+
+  State& state() const {
+    if (state_ == nullptr) refuse();
+    return *state_;
+  }
+  [[noreturn]] static void refuse() {
+    fail(error_id::tensor_undefined, "Var", "variable", "not defined", "one with a value");
+  }
+  void check(const Gradient& gradient) const {
+    if (!detail::gradient_fits(gradient, shape()) && !is_part(gradient))
+      detail::refuse_gradient("Var::set_gradient", "gradient", gradient, shape());
+  }
+  // Of adjacent rows; a number of no row counts as one.
+  bool is_part(const Gradient& gradient) const {
+    const Tensor& values = gradient.values;
+    if (gradient.sparse() || !is_floating(values.dtype()) || values.rank() == 0) return false;
+    const bool number = shape().rank() == 0;
+    const std::size_t rows = number ? 1 : shape()[0], count = values.size(0);
+    const bool alike = number ? values.rank() == 1 : detail::has_rows_of(values, count, shape());
+    return alike && gradient.first_row <= rows && count <= rows - gradient.first_row;
+  }
+
   Shared<State> state_;
 };
 
@@ -4998,7 +5128,7 @@ inline float scale_for(const Scaling& scaling, const FloatFormat& format, float 
     case ScaleFormat::fp32: {
       // The quotient of two fp32 numbers in fp64 is never within 2^-53 of a tie of fp32, so the
       // second rounding is exact.
-      const double margin = detail::two_to(scaling.margin);
+      const auto margin = static_cast<double>(detail::two_to(scaling.margin));
       const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
       return static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126));
     }
@@ -6380,7 +6510,7 @@ class Tape {
   // The same variable, with rows that form other sequences. For operators that change what a row
   // is.
   Var with_sequences(Var var, Sequences sequences) {
-    var.state_->sequences = std::move(sequences);
+    var.state().sequences = std::move(sequences);
     return var;
   }
 
@@ -6443,9 +6573,9 @@ class Tape {
   // Adds d(loss)/d(parameter) to the gradient of every parameter that the loss was computed from,
   // and forgets what was recorded. All of them are multiplied by `scale` (loss scaling). Errors
   // autograd.not_scalar, autograd.no_gradient (nothing to differentiate), autograd.foreign_tape,
-  // autograd.freed (a second backward), autograd.changed_in_place. What is wrong with the arguments
-  // leaves all as it was; after any other error the recording is gone and gradients may be
-  // incomplete.
+  // autograd.freed (a second backward), autograd.changed_in_place; tensor.shape, tensor.dtype (of
+  // what an operator gave). What is wrong with the arguments leaves all as it was; after any other
+  // error the recording is gone and gradients may be incomplete.
   void backward(const Var& loss, float scale = 1) {
     if (loss.defined() && loss.value().elements() != 1)
       fail(error_id::not_scalar, "Tape::backward", "loss", loss.value().describe(),
@@ -6654,10 +6784,17 @@ class Tape {
     std::array<bool, most_inputs> wanted{};
     for (std::size_t i = 0; i < node.inputs; ++i) wanted[i] = node.targets[i].wanted;
     const std::span<const Tensor> tensors(node.tensors);
-    node.op->gradient(
-        {context_, node.attributes, tensors.first(node.inputs), tensors.subspan(node.inputs),
-         std::span<const Tensor>(output_gradients).first(outputs), node.sequences,
-         std::span<const bool>(wanted).first(node.inputs), gradients, node.op->state});
+    const GradientCall call{context_,
+                            node.attributes,
+                            tensors.first(node.inputs),
+                            tensors.subspan(node.inputs),
+                            std::span<const Tensor>(output_gradients).first(outputs),
+                            node.sequences,
+                            std::span<const bool>(wanted).first(node.inputs),
+                            gradients,
+                            node.op->state};
+    node.op->gradient(call);
+    detail::check_gradients(node.op->name, call);
     for (std::size_t i = 0; i < node.inputs; ++i) {
       const Target& target = node.targets[i];
       if (!target.wanted || !gradients[i].defined()) continue;
@@ -7607,7 +7744,7 @@ inline void inspect(Inspection& result, float from, float to, double limit, doub
   const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(magnitude) >> 52) - 1023;
   ++result.exponents[static_cast<std::size_t>(exponent - Inspection::least_exponent)];
   result.squares += magnitude * magnitude;
-  if (became <= (std::numeric_limits<float>::max)()) {
+  if (became <= static_cast<double>((std::numeric_limits<float>::max)())) {
     const double moved = double{to} - double{from};
     result.error_squares += moved * moved;
   }
@@ -8261,13 +8398,52 @@ struct Slot {
   }
 };
 
+// Settings out of their range would end in weights that are NaN. Error operator.value.
+inline void check_setting(bool in_range, std::string_view name, double value,
+                          std::string_view wanted) {
+  if (!in_range) fail(error_id::operator_value, "Optimizer", name, std::to_string(value), wanted);
+}
+inline void check_beta(std::string_view name, double beta) {
+  check_setting(beta >= 0 && beta < 1, name, beta, "0 to below 1");
+}
+inline void check_not_negative(std::string_view name, double value) {
+  check_setting(value >= 0 && std::isfinite(value), name, value, "a finite number, at least 0");
+}
+inline void check_finite(std::string_view name, double value) {
+  check_setting(std::isfinite(value), name, value, "a finite number");
+}
+inline void check_rounding(std::string_view name, const Rounding& rounding) {
+  if (rounding.random_bits > 32)
+    fail(error_id::random_bits, "Optimizer", name, std::to_string(rounding.random_bits),
+         "0 (automatic) to 32");
+}
+
+// Two steps at once would be taken where a variable, or some of its rows, is listed twice.
+inline void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
+  for (const Slot& slot : before) {
+    const Parameter& other = slot.parameter;
+    if (other.var.is(parameter.var) && parameter.first_row < other.last_row &&
+        other.first_row < parameter.last_row)
+      fail(error_id::operator_value, "Optimizer", soma::quoted(parameter.name),
+           "of the variable of " + soma::quoted(other.name), "each variable once");
+  }
+}
+
 inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
-  std::vector<Slot> slots;
-  for (const Group& group : groups)
-    for (const Parameter& parameter : group.parameters)
-      slots.push_back({parameter, group.weight_decay, group.rate_factor,
-                       stream_id(parameter.name, "optimizer")});
-  return slots;
+  std::vector<Slot> made;
+  for (const Group& group : groups) {
+    check_not_negative("weight_decay", static_cast<double>(group.weight_decay));
+    check_finite("rate_factor", static_cast<double>(group.rate_factor));
+    for (const Parameter& parameter : group.parameters) {
+      if (!parameter.var.defined())
+        fail(error_id::tensor_undefined, "Optimizer", soma::quoted(parameter.name),
+             "a variable that is not defined", "a parameter");
+      check_new(made, parameter);
+      made.push_back({parameter, group.weight_decay, group.rate_factor,
+                      stream_id(parameter.name, "optimizer")});
+    }
+  }
+  return made;
 }
 
 inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
@@ -8328,8 +8504,13 @@ class Optimizer {
   }
 
  protected:
-  Optimizer(Context& context, const std::vector<Group>& groups, DType state)
-      : context_(context), slots_(detail::make_slots(groups)), state_dtype_(state) {}
+  // Errors tensor.undefined (a variable), operator.value (one that is listed twice, a setting),
+  // rounding.random_bits.
+  Optimizer(Context& context, const std::vector<Group>& groups, const StepStorage& storage)
+      : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
+    detail::check_rounding("weight_rounding.random_bits", storage.weight_rounding);
+    detail::check_rounding("state_rounding.random_bits", storage.state_rounding);
+  }
   // From now on only some rows of each parameter are stepped, and have states and gradients
   // (Gradient::first_row): those that rows_of(parameter) names, {begin, end}. To be called before
   // the first step.
@@ -8404,7 +8585,11 @@ struct AdamWOptions {
 class AdamW final : public Optimizer {
  public:
   AdamW(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
-      : Optimizer(context, groups, options.storage.state), options_(options) {}
+      : Optimizer(context, groups, options.storage), options_(options) {
+    detail::check_beta("beta1", options.beta1);
+    detail::check_beta("beta2", options.beta2);
+    detail::check_not_negative("epsilon", options.epsilon);
+  }
   AdamW(Context& context, Parameters parameters, float weight_decay = 0,
         const AdamWOptions& options = {})
       : AdamW(
@@ -11236,19 +11421,28 @@ inline void TrainerBase::save_parts(const StateDict& own) {
   const std::string place =
       ranks_.from_first(ranks_.first() ? store.begin_parts(progress_.step) : std::string());
   std::exception_ptr problem;
-  try {
+  const auto save = [&] {
     store.save_part(place,
                     {place_of_part(ranks_.communicator()->rank(), ranks_.count()),
                      static_cast<std::size_t>(ranks_.count())},
                     own);
+  };
+#if SOMA_HAS_EXCEPTIONS
+  try {
+    save();
   } catch (...) {
     problem = std::current_exception();
   }
+#else
+  save();
+#endif
   if (!ranks_.any(problem != nullptr)) return;
   // Rank 0 may be ended with the others before it can tidy up.
   if (ranks_.first()) store.drop_parts();
   ranks_.barrier();
+#if SOMA_HAS_EXCEPTIONS
   if (problem != nullptr) std::rethrow_exception(problem);
+#endif
   ranks_.barrier();  // ends with what a rank with a problem says
 }
 
@@ -11282,6 +11476,7 @@ inline void TrainerBase::add_losses(std::span<PartLoss> losses, Gathered& sums) 
 
 inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* held_out,
                                const StopFlag* stop) {
+#if SOMA_HAS_EXCEPTIONS
   if (ranks_.alone()) return train(batches, held_out, stop);
   try {
     return train(batches, held_out, stop);
@@ -11292,6 +11487,9 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
     ranks_.abort("something that is no std::exception was thrown");
     throw;
   }
+#else
+  return train(batches, held_out, stop);  // the end of this process tells the others
+#endif
 }
 
 }  // namespace soma::train
@@ -12630,8 +12828,15 @@ struct CustomOperator {
 namespace detail {
 
 template <class A>
-const CustomOperator<A>& custom_of(const void* state) {
-  return *static_cast<const CustomOperator<A>*>(state);
+struct NamedOperator : CustomOperator<A> {
+  NamedOperator(const CustomOperator<A>& custom, std::string_view own_name)
+      : CustomOperator<A>(custom), name(own_name) {}
+  std::string name;
+};
+
+template <class A>
+const NamedOperator<A>& custom_of(const void* state) {
+  return *static_cast<const NamedOperator<A>*>(state);
 }
 
 template <class A>
@@ -12642,6 +12847,7 @@ Var run_composed(const CustomOperator<A>& custom, Tape& tape, std::span<const Va
     result = custom.compose(tape, inputs, attributes_of<A>(attributes));
   else
     result = custom.compose(tape, inputs);
+  if (!result.defined()) return result;
   // An input as it is would be no result of this tape.
   return result.is_leaf() ? tape.apply(tape.operators().of(Unary::copy), {}, {result}) : result;
 }
@@ -12670,13 +12876,14 @@ void composed_host(const OperatorCall& call) {
   const auto host = [&](const OperatorCall& given) {
     Tape tape(given.context, {.record = false, .training = false});
     const HeapVector<Var> inputs = composed_inputs(tape, given.inputs, given.sequences, {});
-    given.outputs[0] = run_composed(custom, tape, inputs, given.attributes).value();
+    const Var result = run_composed(custom, tape, inputs, given.attributes);
+    if (result.defined()) given.outputs[0] = result.value();  // else run() says whose is missing
   };
   if (custom.as_given) return host(call);
   with_plain_tensors(call, 0, host);
   Tensor& result = call.outputs[0];
   if (!call.inputs.empty() && call.inputs[0].defined() && widened(call.inputs[0]) &&
-      result.dtype() == DType::fp32)
+      result.defined() && result.dtype() == DType::fp32)
     result = in_type(call.context, result, call.inputs[0].dtype());
 }
 template <class A>
@@ -12702,7 +12909,7 @@ template <class A = NoAttributes>
 OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_view name,
                                       const CustomOperator<A>& custom,
                                       Place place = Place::here()) {
-  Owner state(custom);
+  Owner state(detail::NamedOperator<A>(custom, name));
   Operator record{.name = name,
                   .min_inputs = custom.inputs,
                   .max_inputs = custom.inputs + custom.optional_inputs,
@@ -12740,9 +12947,10 @@ OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_vi
   }
   if (custom.gradient != nullptr)
     record.gradient = [](const GradientCall& call) {
-      const CustomOperator<A>& own = detail::custom_of<A>(call.state);
+      const detail::NamedOperator<A>& own = detail::custom_of<A>(call.state);
       const auto gradient = [&](const GradientCall& given) {
         detail::call_with_attributes<A>(own.gradient, given);
+        detail::check_gradients(own.name, given);  // before they become those of other types
       };
       if (own.as_given) return gradient(call);
       detail::with_plain_tensors(call, gradient);
@@ -13584,7 +13792,11 @@ struct LambOptions {
 class Lamb final : public Optimizer {
  public:
   Lamb(Context& context, const std::vector<Group>& groups, const LambOptions& options = {})
-      : Optimizer(context, groups, options.storage.state), options_(options) {}
+      : Optimizer(context, groups, options.storage), options_(options) {
+    detail::check_beta("beta1", options.beta1);
+    detail::check_beta("beta2", options.beta2);
+    detail::check_not_negative("epsilon", options.epsilon);
+  }
 
   // Updates the parameters that have a gradient; gradients stay.
   void step(const Step& step) override {
@@ -13637,7 +13849,10 @@ struct SgdOptions {
 class Sgd final : public Optimizer {
  public:
   Sgd(Context& context, const std::vector<Group>& groups, const SgdOptions& options = {})
-      : Optimizer(context, groups, options.storage.state), options_(options) {}
+      : Optimizer(context, groups, options.storage), options_(options) {
+    detail::check_not_negative("momentum", static_cast<double>(options.momentum));
+    detail::check_finite("dampening", static_cast<double>(options.dampening));
+  }
   Sgd(Context& context, Parameters parameters, const SgdOptions& options = {})
       : Sgd(context, {Group{.parameters = std::move(parameters)}}, options) {}
 
@@ -25708,7 +25923,8 @@ inline double dropped(const DropoutSetting& setting, const Sample& sample, std::
   draw.index = index;
   return random_word(draw) < dropout_threshold(setting)
              ? 0
-             : value * static_cast<float>(1 / (1 - static_cast<double>(setting.probability)));
+             : value * static_cast<double>(
+                           static_cast<float>(1 / (1 - static_cast<double>(setting.probability))));
 }
 
 inline void dropout_shape(const ShapeCall& call) {
@@ -25996,8 +26212,9 @@ inline std::vector<ReferenceTensor> attention_reference(
             probability =
                 random_word(draw) < threshold
                     ? 0
-                    : probability * static_cast<float>(
-                                        1 / (1 - static_cast<double>(setting.dropout.probability)));
+                    : probability *
+                          static_cast<double>(static_cast<float>(
+                              1 / (1 - static_cast<double>(setting.dropout.probability))));
           }
           for (std::size_t c = 0; c < width; ++c)
             y.values[(first ? s : begin + i) * channels + head * width + c] +=
@@ -27399,8 +27616,10 @@ inline std::vector<ReferenceTensor> matmul_reference(const Sample& sample,
         for (std::size_t p = 0; p < k; ++p) {
           const std::size_t x = setting.transpose_a ? p * m + i : i * k + p;
           const std::size_t z = setting.transpose_b ? j * k + p : p * n + j;
-          sum += (a.values[s * m * k + x] - setting.a.zero_point) * setting.a.scale *
-                 ((b.values[s * k * n + z] - setting.b.zero_point) * setting.b.scale);
+          sum += (a.values[s * m * k + x] - setting.a.zero_point) *
+                 static_cast<double>(setting.a.scale) *
+                 ((b.values[s * k * n + z] - setting.b.zero_point) *
+                  static_cast<double>(setting.b.scale));
         }
         y.values.push_back(sum);
       }
@@ -28121,8 +28340,17 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const std::
   });
 }
 
-template <std::size_t states>
+inline void check_random_bits(std::string_view argument, const Rounding& rounding) {
+  if (rounding.random_bits > 32)
+    fail(error_id::random_bits, "optimizer step", argument, std::to_string(rounding.random_bits),
+         "0 (automatic) to 32");
+}
+
+template <class Setting, std::size_t states>
 void step_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<Setting>();
+  check_random_bits("weight.random_bits", setting.weight);
+  check_random_bits("state.random_bits", setting.state);
   const Tensor &weight = call.inputs[0], &gradient = call.inputs[1];
   const Tensor rows = input_or_none(call.inputs, 2);
   check_floating("optimizer step", "weight", weight);
@@ -28147,7 +28375,8 @@ void step_shape(const ShapeCall& call) {
 
 // With momentum there is a state.
 inline void sgd_shape(const ShapeCall& call) {
-  call.attributes.as<SgdSetting>().momentum != 0 ? step_shape<1>(call) : step_shape<0>(call);
+  call.attributes.as<SgdSetting>().momentum != 0 ? step_shape<SgdSetting, 1>(call)
+                                                 : step_shape<SgdSetting, 0>(call);
 }
 
 inline void sgd_host(const OperatorCall& call) {
@@ -28184,7 +28413,7 @@ inline const std::uint8_t* live_rows(const OperatorCall& call, const AdamSetting
 }
 
 inline void adam_shape(const ShapeCall& call) {
-  step_shape<2>(call);
+  step_shape<AdamSetting, 2>(call);
   const Tensor live = input_or_none(call.inputs, 5);
   if (!live.defined()) return;
   check_min_rank("optimizer step", "weight", call.inputs[0], 1);
@@ -28313,7 +28542,7 @@ inline constexpr Operator lamb_step{.name = "lamb step",
                                     .min_inputs = 2,
                                     .max_inputs = 5,
                                     .outputs = 0,
-                                    .shape = &detail::step_shape<2>,
+                                    .shape = &detail::step_shape<LambSetting, 2>,
                                     .host = &detail::lamb_host};
 
 }  // namespace ops
@@ -28933,6 +29162,9 @@ inline void cast_shape(const ShapeCall& call) {
   if (!is_floating(setting.dtype))
     fail(error_id::tensor_dtype, "cast", "dtype", std::string(to_string(setting.dtype)),
          "a floating type");
+  if (setting.rounding.random_bits > 32)
+    fail(error_id::random_bits, "cast", "rounding.random_bits",
+         std::to_string(setting.rounding.random_bits), "0 (automatic) to 32");
   call.outputs[0] = {call.inputs[0].shape(), setting.dtype};
 }
 inline void cast_host(const OperatorCall& call) {
@@ -29546,7 +29778,9 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
 
 }  // namespace detail
 
-inline constexpr BuiltInOperators built_in_operators = detail::make_built_in(
+// Not constexpr: with -D_GLIBCXX_DEBUG and -fsanitize=undefined g++ 12 makes no span of an inline
+// array at compile time. Everywhere else it is constant all the same.
+inline const BuiltInOperators built_in_operators = detail::make_built_in(
     std::make_index_sequence<unary_count>(), std::make_index_sequence<binary_count>());
 
 }  // namespace soma
