@@ -363,11 +363,47 @@ class Error : public std::runtime_error {
 
 namespace soma {
 
-// A text in quotation marks, for messages. Appends, because g++ 12 at -O3 sees an overlap that is
-// not there in "\"" + std::string(...).
+namespace detail {
+
+// Without characters that break a line, or that a terminal obeys.
+inline void append_printable(std::string& result, std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (letter == '\n')
+      result.append("\\n");
+    else if (letter == '\r')
+      result.append("\\r");
+    else if (letter == '\t')
+      result.append("\\t");
+    else if (byte < 0x20 || byte == 0x7f)
+      result.append("\\x").append({digits[byte >> 4], digits[byte & 15]});
+    else
+      result.push_back(letter);
+  }
+}
+
+}  // namespace detail
+
+// A text in quotation marks, for messages: control characters escaped, and of a very long one the
+// beginning and the end. Appends, because g++ 12 at -O3 sees an overlap that is not there in "\"" +
+// std::string(...).
 inline std::string quoted(std::string_view text) {
+  constexpr std::size_t most = 400, begin = 200, end = 100;
+  const auto continues = [&](std::size_t at) { return (text[at] & 0xc0) == 0x80; };  // in UTF-8
   std::string result(1, '"');
-  result.append(text).push_back('"');
+  if (text.size() <= most) {
+    detail::append_printable(result, text);
+  } else {
+    std::size_t head = begin, tail = text.size() - end;
+    while (head > begin - 4 && continues(head)) --head;
+    while (tail < text.size() - end + 4 && continues(tail)) ++tail;
+    detail::append_printable(result, text.substr(0, head));
+    result.append("...");
+    detail::append_printable(result, text.substr(tail));
+  }
+  result.push_back('"');
+  if (text.size() > most) result.append(" (").append(std::to_string(text.size())).append(" bytes)");
   return result;
 }
 
@@ -13908,8 +13944,9 @@ Context make_context(const ContextOptions& options = {});
 // ---- soma/kernels/static_table-inl.hpp
 // Include and go: the kernel table of the one target that this unit's flags allow.
 //
-// All of it has internal linkage and stands in a namespace named after the target. A program may so
-// contain units with different flags: each that makes a context compiles, and gets, its own.
+// All of it has internal linkage and stands in a namespace named after the target. So of units with
+// different flags each that makes a context compiles, and gets, kernels of its own; what is above
+// kernels, the linker keeps once (docs/design.md).
 
 // ---- soma/kernels/attention-inl.hpp
 // The attention family of the kernel table.

@@ -37,6 +37,8 @@ TEST_CASE("a folder appears when it is complete", "[unit][io]") {
     AtomicFolder replaced("test", path + "//");
     write_text(replaced / "b", "3");
     CHECK(read_text(path + "/a") == "1");
+    REQUIRE(replaced.replaced().size() == 1);
+    CHECK(replaced.replaced()[0].path().filename() == "a");
     replaced.commit();
   }
   CHECK_FALSE(fs::exists(path + "/a"));

@@ -117,17 +117,24 @@ TEST_CASE("tensors outlive the files that they were read from", "[unit][checkpoi
 TEST_CASE("names that are no checkpoints are left alone", "[unit][checkpoint]") {
   auto context = make_context({.threads = 1});
   const TemporaryFolder folder;
+  std::vector<std::string> others;
   for (const char* name : {"step-12", "step-00000000012", "step-000000001x", "step-0000000009.bak",
-                           "notes", "step-99999999999999999999"})
+                           "notes", "step-99999999999999999999", "my.partial", "my.1.2.partial",
+                           "step-0000000007.partial", "step-0000000007.1.x.partial"}) {
     fs::create_directory(folder / name);
-  fs::create_directory(folder / "step-0000000007.1.2.partial");
+    others.emplace_back(name);
+  }
+  for (const char* name : {"step-0000000007.1.2.partial", "best.12.34567.partial"})
+    fs::create_directory(folder / name);
   CheckpointFolder store(folder.path());
   Checkpoint checkpoint;
   CHECK_FALSE(store.load_latest(context, checkpoint));
   store.save(1, sample(context, 1));
   CHECK(store.steps() == std::vector<std::uint64_t>{1});
-  CHECK(fs::exists(folder / "step-0000000009.bak"));
-  CHECK_FALSE(fs::exists(folder / "step-0000000007.1.2.partial"));  // of a process that was killed
+  for (const std::string& name : others) CHECK(fs::exists(folder / name));
+  // Of a process that was killed.
+  CHECK_FALSE(fs::exists(folder / "step-0000000007.1.2.partial"));
+  CHECK_FALSE(fs::exists(folder / "best.12.34567.partial"));
 }
 
 TEST_CASE("a damaged checkpoint gives way to the one before", "[unit][checkpoint]") {
@@ -283,8 +290,7 @@ TEST_CASE("whenever the writer is killed, a whole checkpoint is there", "[unit][
       }
     });
 
-    for (const std::string& name : names_in(folder.path()))
-      partial += name.ends_with(".partial");
+    for (const std::string& name : names_in(folder.path())) partial += name.ends_with(".partial");
     CheckpointFolder store(folder.path());
     Checkpoint checkpoint;
     REQUIRE(store.load_latest(context, checkpoint));

@@ -214,6 +214,22 @@ TEST_CASE("a saved model is loaded with the same bits", "[unit][bert]") {
   CHECK(id_of([&] {
           save_bert(path, first, {.files = {{"a", ""}, {"a", ""}}});
         }) == "models.file_name");
+  // What is not of a model would be lost.
+  write_text(path + "/notes", "mine");
+  CHECK(
+      message_of([&] { save_bert(path, first); }) ==
+      "save_bert: folder is \"" + path +
+          "\", which holds \"notes\", wanted a new or an empty one, or a saved model: it would be "
+          "replaced in whole [file.write]");
+  CHECK(id_of([&] { models::check_model_folder("test", path); }) == "file.write");
+  CHECK(read_text(path + "/notes") == "mine");
+  save_bert(path, first, {.files = {{"notes", "of the model"}}});
+  CHECK(read_text(path + "/notes") == "of the model");
+  std::filesystem::remove(path + "/notes");
+  std::filesystem::create_directory(path + "/vocab.txt");
+  CHECK(id_of([&] { save_bert(path, first); }) == "file.write");
+  std::filesystem::remove(path + "/vocab.txt");
+  models::check_model_folder("test", path);
   CHECK(id_of([&] { save_bert(folder / "missing/model", first); }) == "file.write");
   write_text(folder / "file", "");
   CHECK(id_of([&] { save_bert(folder / "file", first); }) == "file.write");

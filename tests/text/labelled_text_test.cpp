@@ -96,6 +96,53 @@ TEST_CASE("gzip is read like what is in it", "[unit][text]") {
   damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 0x55);
   write_text(folder / "damaged.tsv.gz", damaged);
   CHECK(id_of([&] { read_labelled(folder / "damaged.tsv.gz"); }) == "text.file_gzip");
+  // What follows is no further file, whichever byte of its head is damaged; but for zeros.
+  for (const std::size_t at : {0u, 1u, 2u}) {
+    damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    write_text(folder / "second.tsv.gz", bytes + damaged);
+    CHECK(id_of([&] { read_labelled(folder / "second.tsv.gz"); }) == "text.file_gzip");
+  }
+  write_text(folder / "rest.tsv.gz", bytes + std::string(100000, '\0') + "x");
+  CHECK(id_of([&] { read_labelled(folder / "rest.tsv.gz"); }) == "text.file_gzip");
+  write_text(folder / "filled.tsv.gz", bytes + std::string(100000, '\0'));
+  CHECK(read_labelled(folder / "filled.tsv.gz").train().size() == packed.train().size());
+}
+
+TEST_CASE("a first line longer than what is looked at", "[unit][text]") {
+  const TemporaryFolder folder;
+  const std::string words(200000, 'x');
+  for (const auto& [name, content] :
+       {std::pair("a.tsv", words + "\t1\n"), {"a.csv", words + ",1\n"}}) {
+    write_text(folder / name, content);
+    text::Row row;
+    text::RowReader reader(folder / name);
+    REQUIRE(reader.next(row));
+    CHECK(row.text == words);
+    CHECK(row.label == "1");
+  }
+  write_text(folder / "a.jsonl", words + "\n");
+  CHECK(id_of([&] { text::RowReader(folder / "a.jsonl"); }) == "text.file_format");
+}
+
+TEST_CASE("a label has one line, and a message about it a short one", "[unit][text]") {
+  const TemporaryFolder folder;
+  for (const char* label : {"a\\nb", "a\\rb", "a\\tb"}) {
+    write_text(folder / "a.jsonl",
+               std::string("{\"text\": \"x\", \"label\": \"") + label + "\"}\n");
+    const std::string message = message_of([&] { read_labelled(folder / "a.jsonl"); });
+    CHECK_THAT(message, contains(("labelled \"" + std::string(label) + "\"").c_str()));
+    CHECK(message.ends_with("[text.row_label]"));
+  }
+  CHECK(soma::quoted("tab\t bell\a \x1b[31m \x7f") == "\"tab\\t bell\\x07 \\x1b[31m \\x7f\"");
+  CHECK(soma::quoted(std::string(400, 'x')) == "\"" + std::string(400, 'x') + "\"");
+  CHECK(soma::quoted(std::string(401, 'x')) ==
+        "\"" + std::string(200, 'x') + "..." + std::string(100, 'x') + "\" (401 bytes)");
+  std::string umlauts = "x";
+  for (int i = 0; i < 300; ++i) umlauts += "\u00fc";
+  const std::string cut = soma::quoted(umlauts);
+  CHECK(text::find_invalid_utf8(cut) == std::string::npos);
+  CHECK(cut.size() < 330);
 }
 
 TEST_CASE("a folder's files are found by name", "[unit][text]") {

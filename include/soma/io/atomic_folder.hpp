@@ -14,6 +14,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -50,6 +51,21 @@ class AtomicFolder {
   }
   // Where all of them are until commit().
   const std::string& partial() const { return partial_; }
+
+  // What commit() would take away: all that the folder of that name holds. Of a mount point, where
+  // files of other names stay, nothing. Error file.read.
+  std::vector<std::filesystem::directory_entry> replaced() const {
+    std::vector<std::filesystem::directory_entry> entries;
+    std::error_code problem;
+    if (inside_ || !std::filesystem::exists(path_, problem)) return entries;
+    for (std::filesystem::directory_iterator entry(path_, problem), end; !problem && entry != end;
+         entry.increment(problem))
+      entries.push_back(*entry);
+    if (problem)
+      detail::file_failed(error_id::file_read, operation_, path_, "cannot list it", problem.value(),
+                          "a folder that can be read");
+    return entries;
+  }
 
   // It is on the disk, under its name. Two folders change places in one moment where the file
   // system can do that (Linux's own can); elsewhere, for the moment between two renames, there is

@@ -3,8 +3,8 @@
 //   step-0000000123/   its files: checkpoint_files.hpp
 //   best/              the same
 //   lock               held by whoever writes
-// A folder whose name ends in ".partial" is one that was not finished, or is being deleted; one
-// that ends in ".damaged" did not match its checksums and is left to be looked at.
+// One of them with two numbers and ".partial" behind its name was not finished, or is being
+// deleted; one that ends in ".damaged" did not match its checksums and is left to be looked at.
 
 #include <soma/io/atomic_folder.hpp>
 #include <soma/io/checkpoint_files.hpp>
@@ -207,11 +207,24 @@ class CheckpointFolder final : public CheckpointStore {
                           "a folder that can be read");
     return result;
   }
+  // Whether it is partial_name() of a checkpoint: whatever else has that ending is not ours.
+  static bool is_partial(std::string_view name) {
+    if (!name.ends_with(".partial")) return false;
+    name.remove_suffix(std::string_view(".partial").size());
+    for (int numbers = 0; numbers < 2; ++numbers) {
+      const std::size_t dot = name.rfind('.');
+      if (dot == name.npos || dot + 1 == name.size() ||
+          name.find_first_not_of("0123456789", dot + 1) != name.npos)
+        return false;
+      name = name.substr(0, dot);
+    }
+    return name == "best" || step_of(name);
+  }
   // What a process that was killed has left. Nobody else is at work: the lock is ours.
   void remove_partial() const {
     std::error_code problem;
     for (const std::string& name : names())
-      if (name.ends_with(".partial")) std::filesystem::remove_all(path_ + "/" + name, problem);
+      if (is_partial(name)) std::filesystem::remove_all(path_ + "/" + name, problem);
   }
   static void set_aside(Context& context, const std::string& path, const std::string& why) {
     std::error_code problem;

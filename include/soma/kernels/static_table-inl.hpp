@@ -1,7 +1,8 @@
 // Include and go: the kernel table of the one target that this unit's flags allow.
 //
-// All of it has internal linkage and stands in a namespace named after the target. A program may so
-// contain units with different flags: each that makes a context compiles, and gets, its own.
+// All of it has internal linkage and stands in a namespace named after the target. So of units with
+// different flags each that makes a context compiles, and gets, kernels of its own; what is above
+// kernels, the linker keeps once (docs/design.md).
 
 #pragma once
 

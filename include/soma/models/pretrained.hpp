@@ -12,12 +12,15 @@
 #include <soma/nn/state.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -39,6 +42,10 @@ struct LoadedBert {
 };
 
 namespace detail {
+
+// What TextClassifier::save writes.
+inline constexpr std::array<std::string_view, 5> saved_names = {
+    "config.json", "model.safetensors", "vocab.txt", "tokenizer.json", "tokenizer_config.json"};
 
 inline bool is_file(const std::string& path) {
   struct stat known {};
@@ -145,29 +152,47 @@ inline void convert_tensor(Context& context, const Tensor& from, const Tensor& t
           code_span(format_of(to.dtype()), std::span<std::byte>(to.mutable_raw(), to.bytes())));
 }
 
-}  // namespace detail
+// Numbers that a file of such a model has at least. Sizes are those that a config.json may have:
+// 64 bits hold it.
+inline std::uint64_t least_parameters(const BertConfig& config) {
+  const std::uint64_t width = config.width, inner = config.inner;
+  const std::uint64_t tables =
+      std::uint64_t{config.vocabulary} + config.positions + config.types + 2;
+  const std::uint64_t layer = 4 * width * (width + 1) + inner * (width + 1) + width * (inner + 1) +
+                              4 * width;  // two LayerNorms
+  return tables * width + config.layers * layer;
+}
 
-// Reads the weights of a model into a classifier. `path` is a .safetensors file, or a folder with
-// model.safetensors, or with several files and model.safetensors.index.json. Names may have the
-// prefix "bert." or not; LayerNorm's may be gamma and beta. Formats of 16 and 8 bits are converted.
-// A classifier or pooler that the file lacks stays as it was initialised, and is listed; so are
-// tensors that belong to other heads. Nothing is written before all is checked. Errors file.read,
-// safetensors.*, models.shard_index; state.missing_name, state.extra_name (an encoder with other
-// parts), state.duplicate_name, state.shape, state.dtype, tensor.read_only.
-inline LoadedBert load_bert(Context& context, const BertClassifier& classifier,
-                            std::string_view path, const LoadBertOptions& options = {}) {
+// What a config.json claims is compared with the files before there is memory for it: no number
+// takes less than a byte. Error models.config_value.
+inline void check_claimed_sizes(std::string_view operation, std::string_view folder,
+                                const BertConfig& config,
+                                const std::vector<SafetensorsFile>& files) {
+  std::uint64_t bytes = 0;
+  for (const SafetensorsFile& file : files)
+    for (const auto& [name, tensor] : file.tensors) bytes += tensor.bytes();
+  if (const std::uint64_t wanted = least_parameters(config); wanted > bytes)
+    fail(error_id::config_value, operation, "config.json of " + soma::quoted(folder),
+         "one of " + std::to_string(wanted) + " parameters (num_hidden_layers " +
+             std::to_string(config.layers) + ", hidden_size " + std::to_string(config.width) + ")",
+         "at most one for each of the " + std::to_string(bytes) + " bytes of the weights");
+}
+
+inline LoadedBert load_bert_files(Context& context, const BertClassifier& classifier,
+                                  const std::string& source,
+                                  const std::vector<SafetensorsFile>& files,
+                                  const LoadBertOptions& options) {
   constexpr std::string_view operation = "load_bert";
-  const std::string source(path);
   const StateDict target = nn::state_dict(nn::parameters(classifier));
   LoadedBert result;
   StateDict given;
-  for (SafetensorsFile& file : detail::model_files(context, operation, source)) {
+  for (const SafetensorsFile& file : files) {
     for (const auto& [name, tensor] : file.tensors) {
-      const std::string known = detail::bert_name(name);
+      const std::string known = bert_name(name);
       const bool unwanted = options.new_classifier && known.starts_with("classifier.");
       if (target.contains(known) && !unwanted)
         given.set(known, tensor);
-      else if (unwanted || detail::may_be_left_out(known))
+      else if (unwanted || may_be_left_out(known))
         result.passed_over.push_back(name);
       else
         fail(error_id::extra_name, operation, "name",
@@ -175,7 +200,7 @@ inline LoadedBert load_bert(Context& context, const BertClassifier& classifier,
              "a name of the model, " + target.near_names(known));
     }
     for (const SkippedTensor& tensor : file.skipped) {
-      if (target.contains(detail::bert_name(tensor.name))) file.at(tensor.name);  // the error
+      if (target.contains(bert_name(tensor.name))) file.at(tensor.name);  // the error
       result.passed_over.push_back(tensor.name);
     }
   }
@@ -183,7 +208,7 @@ inline LoadedBert load_bert(Context& context, const BertClassifier& classifier,
   for (const auto& [name, to] : target) {
     const Tensor* from = given.find(name);
     if (from == nullptr) {
-      if (!detail::may_be_fresh(name))
+      if (!may_be_fresh(name))
         fail(error_id::missing_name, operation, "name",
              soma::quoted(name) + ", which " + soma::quoted(source) + " lacks",
              given.near_names(name));
@@ -199,8 +224,24 @@ inline LoadedBert load_bert(Context& context, const BertClassifier& classifier,
       fail(error_id::tensor_read_only, operation, soma::quoted(name),
            to.describe() + " of constant elements", "one that may be written");
   }
-  for (const auto& [name, from] : given) detail::convert_tensor(context, from, target.at(name));
+  for (const auto& [name, from] : given) convert_tensor(context, from, target.at(name));
   return result;
+}
+
+}  // namespace detail
+
+// Reads the weights of a model into a classifier. `path` is a .safetensors file, or a folder with
+// model.safetensors, or with several files and model.safetensors.index.json. Names may have the
+// prefix "bert." or not; LayerNorm's may be gamma and beta. Formats of 16 and 8 bits are converted.
+// A classifier or pooler that the file lacks stays as it was initialised, and is listed; so are
+// tensors that belong to other heads. Nothing is written before all is checked. Errors file.read,
+// safetensors.*, models.shard_index; state.missing_name, state.extra_name (an encoder with other
+// parts), state.duplicate_name, state.shape, state.dtype, tensor.read_only.
+inline LoadedBert load_bert(Context& context, const BertClassifier& classifier,
+                            std::string_view path, const LoadBertOptions& options = {}) {
+  const std::string source(path);
+  return detail::load_bert_files(context, classifier, source,
+                                 detail::model_files(context, "load_bert", source), options);
 }
 
 // What the config.json at `path`, or in the folder of that name, says. Errors file.read, and those
@@ -218,9 +259,39 @@ struct SaveBertOptions {
   std::vector<std::pair<std::string, std::string>> files{};
 };
 
+namespace detail {
+
+// All that commit() would take away has to be of an earlier model; only a folder that cannot be
+// replaced in whole keeps the rest. Error file.write.
+inline void check_replaced(std::string_view operation, std::string_view path,
+                           const AtomicFolder& folder,
+                           const std::vector<std::pair<std::string, std::string>>& files) {
+  for (const std::filesystem::directory_entry& entry : folder.replaced()) {
+    const std::string name = entry.path().filename().string();
+    std::error_code problem;
+    const bool is_model =
+        !entry.is_directory(problem) &&
+        (std::ranges::find(saved_names, name) != saved_names.end() ||
+         std::ranges::any_of(files, [&](const auto& file) { return file.first == name; }));
+    if (!is_model)
+      fail(error_id::file_write, operation, "folder",
+           soma::quoted(path) + ", which holds " + soma::quoted(name),
+           "a new or an empty one, or a saved model: it would be replaced in whole");
+  }
+}
+
+}  // namespace detail
+
+// Whether a model can be saved there, before it costs anything to make one. Errors file.write, as
+// of save_bert.
+inline void check_model_folder(std::string_view operation, std::string_view path) {
+  detail::check_replaced(operation, path, AtomicFolder(operation, path), {});
+}
+
 // Writes the folder `path`: config.json, model.safetensors and `files`, as other libraries read
-// them. A folder of that name is replaced, and stays as it was until the new one is whole. Errors
-// file.write, models.config_value (not a label for each logit), models.file_name.
+// them. An earlier model of that name is replaced, and stays as it was until the new one is whole;
+// a folder with anything but a model's files in it is refused. Errors file.write,
+// models.config_value (not a label for each logit), models.file_name.
 inline void save_bert(std::string_view path, const BertClassifier& classifier,
                       const SaveBertOptions& options = {}) {
   constexpr std::string_view operation = "save_bert";
@@ -241,6 +312,7 @@ inline void save_bert(std::string_view path, const BertClassifier& classifier,
   }
 
   AtomicFolder folder(operation, path);
+  detail::check_replaced(operation, path, folder, options.files);
   const auto write = [&](std::string_view name, std::string_view content) {
     AtomicFile whole(operation, folder / name);
     whole.write(content);

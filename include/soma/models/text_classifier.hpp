@@ -67,14 +67,22 @@ class TextClassifier final : public nn::Task {
 
   // From a folder with config.json, model.safetensors and the tokenizer's files. Other labels than
   // the folder's get a classifier of their own, as does a model without one: see fresh(). Errors
-  // of load_bert_config, load_bert and load_tokenizer.
+  // of load_bert_config, load_bert and load_tokenizer; models.config_value: a model for which there
+  // are too few weights.
   static TextClassifier from_pretrained(Context& context, std::string_view folder,
                                         const TextClassifierOptions& options = {}) {
-    return TextClassifier(context, folder, load_bert_config(folder), options);
+    BertConfigFile file = load_bert_config(folder);
+    text::Tokenizer tokenizer = text::load_tokenizer(folder);
+    file.config.vocabulary = (std::max)(file.config.vocabulary, tokenizer.vocabulary().size());
+    std::vector<SafetensorsFile> weights =
+        detail::model_files(context, "load_bert", std::string(folder));
+    detail::check_claimed_sizes("load_bert", folder, file.config, weights);
+    return TextClassifier(context, folder, std::move(tokenizer), file, weights, options);
   }
 
   // What Python's usual libraries load: config.json, model.safetensors, vocab.txt, tokenizer.json,
-  // tokenizer_config.json. A folder of that name is replaced once the new one is whole.
+  // tokenizer_config.json. An earlier model of that name is replaced once the new one is whole; a
+  // folder that holds anything else is refused. Errors of save_bert.
   void save(std::string_view folder) const {
     text::TokenizerOptions settings = tokenizer_.options();
     settings.model_max_length = max_length_;
@@ -167,16 +175,19 @@ class TextClassifier final : public nn::Task {
   }
 
  private:
-  TextClassifier(Context& context, std::string_view folder, BertConfigFile file,
+  TextClassifier(Context& context, std::string_view folder, text::Tokenizer tokenizer,
+                 const BertConfigFile& file, const std::vector<SafetensorsFile>& weights,
                  const TextClassifierOptions& options)
-      : TextClassifier(context, text::load_tokenizer(folder), file.config,
+      : TextClassifier(context, std::move(tokenizer), file.config,
                        with_labels(options, file.labels)) {
     // A file without names of its own has a classifier for whoever has as many labels.
     bool unnamed = file.labels.size() == labels_.size();
     for (std::size_t i = 0; i < file.labels.size(); ++i)
       unnamed = unnamed && file.labels[i] == detail::default_label(i);
     const bool new_classifier = labels_ != file.labels && !unnamed;
-    fresh_ = load_bert(context, model_, folder, {.new_classifier = new_classifier}).fresh;
+    fresh_ = detail::load_bert_files(context, model_, std::string(folder), weights,
+                                     {.new_classifier = new_classifier})
+                 .fresh;
   }
   static TextClassifierOptions with_labels(TextClassifierOptions options,
                                            const std::vector<std::string>& labels) {

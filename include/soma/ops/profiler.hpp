@@ -47,6 +47,17 @@ struct ProfileRow {
   double seconds = 0, operations = 0, bytes = 0;
 };
 
+// Adds calls to those of the same operator.
+inline void add_profile_row(std::vector<ProfileRow>& rows, const ProfileRow& more) {
+  auto row = std::find_if(rows.begin(), rows.end(),
+                          [&](const ProfileRow& other) { return other.name == more.name; });
+  if (row == rows.end()) row = rows.insert(row, ProfileRow{more.name});
+  row->calls += more.calls;
+  row->seconds += more.seconds;
+  row->operations += more.operations;
+  row->bytes += more.bytes;
+}
+
 // Not for several threads at once, as the context's other devices. `most_events` calls are kept,
 // and later ones only counted.
 class Profiler final : public Device {
@@ -78,7 +89,7 @@ class Profiler final : public Device {
     if (op.makes_views || depth_ != 0) return;
     if (op.operations != nullptr) event.operations = op.operations(call);
     event.bytes = bytes_of(op, call);
-    count(event);
+    add_profile_row(rows_, {event.name, 1, event.seconds(), event.operations, event.bytes});
     if (events_.size() == most_events_) return;
     for (const Tensor& input : call.inputs)
       if (input.defined())
@@ -94,20 +105,15 @@ class Profiler final : public Device {
   }
 
   // The operators, those that took longest first.
-  std::vector<ProfileRow> rows() const {
-    std::vector<ProfileRow> sorted = rows_;
-    std::sort(sorted.begin(), sorted.end(), [](const ProfileRow& a, const ProfileRow& b) {
-      return a.seconds != b.seconds ? a.seconds > b.seconds : a.name < b.name;
-    });
-    return sorted;
-  }
+  std::vector<ProfileRow> rows() const { return sorted(rows_); }
 
   // They as text: calls, time, share of the time since it began to look, GFLOP/s, GB/s.
-  std::string table() const {
-    const double all = seconds_so_far();
+  std::string table() const { return table(rows_, seconds_so_far()); }
+  // The same of any rows, and of the seconds in which all of it was.
+  static std::string table(const std::vector<ProfileRow>& rows, double all) {
     std::string text = line("operator", "calls", "ms", "%", "GFLOP/s", "GB/s");
     double known = 0;
-    for (const ProfileRow& row : rows()) {
+    for (const ProfileRow& row : sorted(rows)) {
       known += row.seconds;
       text += line(row.name, std::to_string(row.calls), number(row.seconds * 1e3, 2),
                    number(100 * row.seconds / all, 1),
@@ -120,6 +126,12 @@ class Profiler final : public Device {
   }
 
  private:
+  static std::vector<ProfileRow> sorted(std::vector<ProfileRow> rows) {
+    std::sort(rows.begin(), rows.end(), [](const ProfileRow& a, const ProfileRow& b) {
+      return a.seconds != b.seconds ? a.seconds > b.seconds : a.name < b.name;
+    });
+    return rows;
+  }
   static double bytes_of(const Operator& op, const OperatorCall& call) {
     const auto bytes = [](const Tensor& tensor) {
       return tensor.defined() ? static_cast<double>(tensor.elements() * size_of(tensor.dtype()))
@@ -133,16 +145,6 @@ class Profiler final : public Device {
     }
     for (const Tensor& output : call.outputs) sum += bytes(output);
     return sum;
-  }
-
-  void count(const ProfileEvent& event) {
-    auto row = std::find_if(rows_.begin(), rows_.end(),
-                            [&](const ProfileRow& other) { return other.name == event.name; });
-    if (row == rows_.end()) row = rows_.insert(row, ProfileRow{event.name});
-    ++row->calls;
-    row->seconds += event.seconds();
-    row->operations += event.operations;
-    row->bytes += event.bytes;
   }
 
   static std::string number(double value, int digits) {

@@ -53,7 +53,8 @@ class ByteSource {
     if (at_ == window_.size() && !refill()) return -1;
     return static_cast<unsigned char>(window_[at_]);
   }
-  // What is there of the following bytes: of a file at most buffer_bytes; empty at the end.
+  // What is there of the following bytes: of a file at most buffer_bytes, and fewer at its
+  // beginning only if that is all of it; empty at the end.
   std::string_view ahead() {
     if (at_ == window_.size()) refill();
     return window_.substr(at_);
@@ -64,11 +65,32 @@ class ByteSource {
   const std::string& name() const { return name_; }
   const FileState& state() const { return state_; }
 
-  static constexpr std::size_t buffer_bytes = std::size_t{1} << 16;
+  static constexpr std::size_t buffer_bytes = std::size_t{1} << 17;
 
  private:
-  struct CloseFile {
-    void operator()(gzFile file) const { gzclose_r(file); }
+  // A descriptor, closed at its end.
+  struct File {
+    explicit File(int given) : descriptor(given) {}
+    ~File() { ::close(descriptor); }
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
+    const int descriptor;
+  };
+  // zlib's state, which may not move. gzread() would pass over what it takes for no further member.
+  struct Unpacker {
+    // 16: gzip around the data, nothing else. False: no memory.
+    bool start() { return started = inflateInit2(&stream, MAX_WBITS + 16) == Z_OK; }
+    Unpacker() = default;
+    ~Unpacker() {
+      if (started) inflateEnd(&stream);
+    }
+    Unpacker(const Unpacker&) = delete;
+    Unpacker& operator=(const Unpacker&) = delete;
+
+    z_stream stream{};
+    bool started = false;
+    bool between = false;  // behind a member, before the next
+    std::vector<char> packed{};
   };
 
   ByteSource(std::string_view operation, std::string name)
@@ -79,37 +101,94 @@ class ByteSource {
     // Not blocking: opening a pipe would wait for its writer.
     const int descriptor = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) failed("cannot open", errno);
+    file_ = std::make_unique<File>(descriptor);
     struct stat known {};
-    const bool regular = ::fstat(descriptor, &known) == 0 && S_ISREG(known.st_mode);
-    if (regular) file_.reset(gzdopen(descriptor, "rb"));
-    if (file_ == nullptr) {
-      ::close(descriptor);
-      failed(regular ? "no memory for it" : "not a regular file", 0);
-    }
-    descriptor_ = descriptor;
+    if (::fstat(descriptor, &known) != 0 || !S_ISREG(known.st_mode))
+      failed("not a regular file", 0);
     state_ = state_of(known);
-    gzbuffer(file_.get(), static_cast<unsigned>(buffer_bytes));
     buffer_.resize(buffer_bytes);
+    const std::size_t count = read(buffer_.data());
+    if (std::string_view(buffer_.data(), count).starts_with(gzip_mark)) {
+      unpacker_ = std::make_unique<Unpacker>();
+      if (!unpacker_->start()) failed("no memory for it", 0);
+      unpacker_->packed.assign(buffer_bytes, 0);
+      unpacker_->packed.swap(buffer_);
+      take_packed(count);
+    } else {
+      window_ = {buffer_.data(), count};
+    }
+  }
+
+  // As many bytes as a buffer has, fewer only at the end.
+  std::size_t read(char* bytes) {
+    std::size_t count = 0;
+    while (count < buffer_bytes) {
+      const auto more = ::read(file_->descriptor, bytes + count, buffer_bytes - count);
+      if (more < 0 && errno == EINTR) continue;
+      if (more < 0) failed("cannot read", errno);
+      if (more == 0) break;
+      count += static_cast<std::size_t>(more);
+    }
+    return count;
   }
 
   bool refill() {
     if (file_ == nullptr) return false;
-    const int read = gzread(file_.get(), buffer_.data(), static_cast<unsigned>(buffer_bytes));
-    int problem = Z_OK;
-    const std::string_view text = gzerror(file_.get(), &problem);
-    if (problem == Z_ERRNO) failed("cannot read", errno);
-    // Z_BUF_ERROR: the compressed data end too early; what there was is delivered all the same.
-    if (read < 0 || problem != Z_OK)
-      fail(error_id::text_file_gzip, operation_, "file",
-           soma::quoted(name_) + " (" + std::string(text) + ")", "whole gzip data");
-    window_ = {buffer_.data(), static_cast<std::size_t>(read)};
+    const std::size_t count = unpacker_ == nullptr ? read(buffer_.data()) : unpack();
+    window_ = {buffer_.data(), count};
     at_ = 0;
-    if (read == 0) check_unchanged();
-    return read != 0;
+    if (count == 0) check_unchanged();
+    return count != 0;
   }
+
+  // ---- gzip: members one behind the other, and zeros behind the last, as tapes are filled up
+
+  void take_packed(std::size_t count) {
+    unpacker_->stream.next_in = reinterpret_cast<Bytef*>(unpacker_->packed.data());
+    unpacker_->stream.avail_in = static_cast<uInt>(count);
+  }
+  bool has_packed() {
+    if (unpacker_->stream.avail_in == 0) take_packed(read(unpacker_->packed.data()));
+    return unpacker_->stream.avail_in != 0;
+  }
+  std::size_t unpack() {
+    z_stream& stream = unpacker_->stream;
+    stream.next_out = reinterpret_cast<Bytef*>(buffer_.data());
+    stream.avail_out = static_cast<uInt>(buffer_bytes);
+    while (stream.avail_out != 0) {
+      if (!has_packed()) {
+        if (!unpacker_->between) damaged("it ends too early");
+        break;
+      }
+      if (unpacker_->between && !begin_member()) break;
+      const int result = inflate(&stream, Z_NO_FLUSH);
+      if (result == Z_MEM_ERROR) failed("no memory for it", 0);
+      unpacker_->between = result == Z_STREAM_END;
+      if (result != Z_OK && result != Z_STREAM_END)
+        damaged(stream.msg == nullptr ? "it needs a dictionary" : stream.msg);
+    }
+    return buffer_bytes - stream.avail_out;
+  }
+  // False: zeros are all that follows. inflate() looks at the rest of a member's head.
+  bool begin_member() {
+    z_stream& stream = unpacker_->stream;
+    if (*stream.next_in == static_cast<Bytef>(gzip_mark.front())) {
+      inflateReset(&stream);
+      return true;
+    }
+    while (has_packed())
+      for (; stream.avail_in != 0; --stream.avail_in)
+        if (*stream.next_in++ != 0) damaged("what follows its first data is not gzip");
+    return false;
+  }
+  [[noreturn]] void damaged(std::string_view problem) const {
+    fail(error_id::text_file_gzip, operation_, "file",
+         soma::quoted(name_).append(" (").append(problem).append(")"), "whole gzip data");
+  }
+
   void check_unchanged() {
     struct stat now {};
-    if (::fstat(descriptor_, &now) == 0 && state_of(now) == state_) return;
+    if (::fstat(file_->descriptor, &now) == 0 && state_of(now) == state_) return;
     fail(error_id::text_file_changed, operation_, "file",
          soma::quoted(name_) + ", which was written to while it was read", "a file that rests");
   }
@@ -125,8 +204,9 @@ class ByteSource {
 
   std::string_view operation_;
   std::string name_;
-  std::unique_ptr<gzFile_s, CloseFile> file_;
-  int descriptor_ = -1;  // the file's, which closes it
+  static constexpr std::string_view gzip_mark = "\x1f\x8b";
+  std::unique_ptr<File> file_;
+  std::unique_ptr<Unpacker> unpacker_;  // of a file that is gzip
   FileState state_;
   std::vector<char> buffer_;
   std::string_view window_;  // of the buffer, or the text in memory

@@ -37,7 +37,7 @@ class RowReader {
   // file. A bad row is an error that names file and line, or is counted:
   //   text.row_columns   more or fewer columns than the first row
   //   text.row_quote     a quotation mark where csv has none (one never closed is always an error)
-  //   text.row_label     no label, or several
+  //   text.row_label     no label, or several, or one with a tab or a line's end in it
   //   text.row_json      no JSON object with a text and a label
   //   text.row_empty     nothing but white space for a text
   //   text.row_encoding  a zero byte, or bytes that are not UTF-8
@@ -94,7 +94,10 @@ class RowReader {
     std::string_view name = file();
     if (name.ends_with(".gz")) name.remove_suffix(3);
     std::string_view line = records_.bytes().ahead();
+    // A byte order mark may be gone from a full buffer.
+    bool whole = line.size() + 3 < ByteSource::buffer_bytes;
     line.remove_prefix((std::min)(line.find_first_not_of("\r\n"), line.size()));
+    whole = whole || line.find('\n') != line.npos;
     line = line.substr(0, line.find('\n'));
     const auto looks_like = [&](Format format) {
       switch (format) {
@@ -110,7 +113,9 @@ class RowReader {
     };
     for (const auto& [ending, format] : endings) {
       if (!name.ends_with(ending)) continue;
-      if (!line.empty() && !looks_like(format))
+      // Of a longer line, the tab or comma may be where it is not seen yet.
+      const bool decided = whole || format == Format::json_lines;
+      if (!line.empty() && decided && !looks_like(format))
         fail(error_id::text_file_format, operation(), "file",
              soma::quoted(file()) + ", whose first line is not " + std::string(to_string(format)),
              "what its name says, or a format that is given");
@@ -201,6 +206,10 @@ class RowReader {
                               (text == &row.text ? "text" : "label"),
                           "UTF-8 without zero bytes"};
     if (row.label.empty()) return RowProblem{error_id::text_row_label, "without label", "a label"};
+    // What is predicted is written line by line, with a tab behind the label.
+    if (row.label.find_first_of("\t\r\n") != std::string::npos)
+      return RowProblem{error_id::text_row_label, "labelled " + soma::quoted(row.label),
+                        "a label without tabs and line ends"};
     if (row.text.find_first_not_of(" \t\r\n\f\v") == std::string::npos)
       return RowProblem{error_id::text_row_empty, "without text", "a text"};
     return std::nullopt;

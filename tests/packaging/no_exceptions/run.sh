@@ -8,7 +8,7 @@ run ./consumer
 
 # Headers beside soma.hpp, with the libraries that they stand on where those are there.
 printf '#include <soma/soma.hpp>\n#include <soma/train.hpp>\n' >unit.cpp
-for header in models text; do
+for header in models text testing; do
   echo "#include <soma/$header.hpp>" >one.cpp
   if "$CXX" -std=c++20 -I "$include" -fsyntax-only one.cpp 2>one.log; then
     cat one.cpp >>unit.cpp
