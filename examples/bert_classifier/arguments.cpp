@@ -60,6 +60,8 @@ std::vector<std::string> options_of_json(const nlohmann::json& object, std::stri
     else
       throw UsageError(std::string(source) + " gives \"" + key +
                        "\" no text, number, true or false");
+    if (!is_flag && text.empty())
+      throw UsageError(std::string(source) + " gives \"" + key + "\" an empty value");
     if (!is_flag) {
       result.push_back(name + "=" + text);
     } else if (text == "true" || text == "True" || text == "1") {
@@ -86,6 +88,7 @@ std::vector<std::string> with_config(std::vector<std::string> arguments,
     } else {
       continue;
     }
+    if (path.empty()) throw UsageError("--config lacks its file");
     const auto at = arguments.begin() + static_cast<std::ptrdiff_t>(i);
     arguments.erase(at, at + static_cast<std::ptrdiff_t>(used));
     for (const std::string& other : arguments)

@@ -6,8 +6,17 @@
 
 #include <soma/train/stop_flag.hpp>
 
+#include <stdexcept>
+#include <string>
+#include <vector>
+
 // Set by the program's signal handlers: finish what is accepted, and end.
 extern soma::train::StopFlag stop_requested;
+
+// A signal has ended a command before it had done all. Exit code 1.
+struct Interrupted : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 // `command` is what was typed: program, command, options.
 int train(const TrainOptions& options, Launch& launch, const std::vector<std::string>& command);

@@ -2,7 +2,9 @@
 
 #include "commands.hpp"
 #include "compute.hpp"
+#include "predict_lines.hpp"
 #include "rows.hpp"
+#include "trained_model.hpp"
 
 #include <soma/io/confusion_csv.hpp>
 #include <soma/io/precision_json.hpp>
@@ -13,12 +15,32 @@
 #include <soma/train/evaluate.hpp>
 #include <soma/train/report.hpp>
 
-#include <fstream>
+#include <cstdint>
 #include <iostream>
 
 namespace {
 
 using soma::models::TextClassifier;
+
+// A source that a signal ends.
+class StoppableSource final : public soma::data::BatchSource {
+ public:
+  explicit StoppableSource(soma::data::BatchSource& inner) : inner_(inner) {}
+
+  bool next(soma::data::Batch& batch) override {
+    if (stop_requested.requested()) throw Interrupted("evaluate: ended by a signal");
+    return inner_.next(batch);
+  }
+  soma::data::Position position() const override { return inner_.position(); }
+  void seek(soma::data::Position position) override { inner_.seek(position); }
+  std::uint64_t batches(std::uint64_t epoch) const override { return inner_.batches(epoch); }
+  std::uint64_t hash() const override { return inner_.hash(); }
+  std::size_t largest_rows() const override { return inner_.largest_rows(); }
+  std::size_t largest_sequences() const override { return inner_.largest_sequences(); }
+
+ private:
+  soma::data::BatchSource& inner_;
+};
 
 }  // namespace
 
@@ -26,14 +48,16 @@ int evaluate(const EvaluateOptions& options) {
   Compute compute(options.compute);
   soma::Context& context = compute.context();
   TextClassifier model = TextClassifier::from_pretrained(context, options.model);
+  check_trained(model, options.model, "evaluate");
   std::vector<soma::text::SkippedRows> skipped;
   const std::vector<soma::text::LabelledRow> rows =
       soma::text::read_rows(soma::text::find_test_files(options.data.data, "evaluate"),
                             model.labels(), row_options(options.data), skipped, "evaluate");
   report_skipped(skipped);
-  const auto source =
+  const auto batches =
       model.batches(rows, {.batch_sequences = options.batch_size, .shuffle = false});
-  const soma::train::Evaluation result = soma::train::evaluate(context, model, *source);
+  StoppableSource source(*batches);
+  const soma::train::Evaluation result = soma::train::evaluate(context, model, source);
   const soma::train::ClassificationMetrics& metrics = result.metrics;
 
   if (!options.confusion.empty()) {
@@ -71,33 +95,28 @@ int predict(const PredictOptions& options) {
   Compute compute(options.compute);
   soma::Context& context = compute.context();
   const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
-  std::ifstream file;
-  if (options.file != "-") {
-    file.open(options.file, std::ios::binary);
-    if (!file)
-      soma::fail(soma::error_id::file_read, "predict", "file", soma::quoted(options.file),
-                 "a file that can be read");
-  }
-  std::istream& input = options.file == "-" ? std::cin : file;
+  check_trained(model, options.model, "predict");
+  LineReader input(options.file);
   std::ios::sync_with_stdio(false);
   std::vector<std::string> lines;
+  std::uint64_t answered = 0;
   const auto answer = [&] {
     const std::vector<std::string_view> texts(lines.begin(), lines.end());
     for (const soma::models::Prediction& prediction : model.predict(texts))
       std::cout << prediction << '\n';
     std::cout << std::flush;
+    answered += lines.size();
     lines.clear();
   };
-  for (std::string line; std::cout && !stop_requested.requested() && std::getline(input, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
+  const auto stopped = [] { return stop_requested.requested(); };
+  for (std::string line; std::cout && input.next(line, stopped);) {
     lines.push_back(std::move(line));
     // Lines that somebody types are answered at once.
-    if (lines.size() >= options.batch_size || input.rdbuf()->in_avail() <= 0) answer();
+    if (lines.size() >= options.batch_size || input.must_wait()) answer();
   }
   if (!lines.empty()) answer();
-  if (input.bad())  // such as a folder, which opens
-    soma::fail(soma::error_id::file_read, "predict", "file", soma::quoted(options.file),
-               "a file that can be read");
+  if (stopped())
+    throw Interrupted("predict: ended by a signal, after " + std::to_string(answered) + " lines");
   return 0;
 }
 

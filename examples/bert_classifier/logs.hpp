@@ -41,7 +41,7 @@ class JsonLog final : public soma::train::Callback {
   void done(const soma::train::Report& report, std::string_view weights_hash) {
     soma::Record line("line");
     line.set("event", "done");
-    line.set("accuracy", report.metrics.accuracy());
+    if (report.evaluated) line.set("accuracy", report.metrics.accuracy());
     line.set("train_seconds", report.train_seconds);
     line.set("peak_rss_bytes", report.peak_resident_bytes);
     line.set("weights_hash", weights_hash);

@@ -9,11 +9,15 @@
 #include <soma/base/error.hpp>
 #include <soma/base/error_ids.hpp>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <string>
 #include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 soma::train::StopFlag stop_requested;
 
@@ -30,6 +34,20 @@ Examples
 
 Any option may stand in a JSON file: bert_classifier train --config options.json
 Exit code: 0 done, 1 the run failed, 2 the command line cannot be understood.)";
+
+// A file that is opened later would take the place of a stream that was closed, and get what is
+// printed. Opened the wrong way round, so that using it is the error that it was.
+void keep_streams_apart() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF)
+      static_cast<void>(::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+}
+
+void flush_output() {
+  if (!std::cout.flush())
+    soma::fail(soma::error_id::file_write, "bert_classifier", "standard output",
+               "closed, or has no room", "one that takes what is printed");
+}
 
 // The first asks for an orderly end; the second is the system's default.
 void on_signal(int number) {
@@ -74,9 +92,24 @@ struct Program {
     return names;
   }
 
-  void parse(std::vector<std::string> arguments) {
+  static void refuse_empty(const std::vector<std::string>& arguments) {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const std::string& argument = arguments[i];
+      const std::size_t end = argument.find('=');
+      if (argument.starts_with("--") && end != argument.npos && end + 1 == argument.size())
+        throw UsageError(argument.substr(0, end) + " is given an empty value");
+      if (!argument.empty()) continue;
+      throw UsageError("an empty word on the command line" +
+                       (i == 0 ? std::string() : ", behind " + arguments[i - 1]));
+    }
+  }
+
+  // False: all that was asked for is help, which is printed.
+  bool parse(std::vector<std::string> arguments) {
     const std::string command = arguments.empty() ? "" : arguments.front();
-    for (const std::string& argument : arguments) {  // before CLI11 says less about it
+    // Before CLI11 takes the next word for an empty value, and says less about an unknown option.
+    refuse_empty(arguments);
+    for (const std::string& argument : arguments) {
       if (!argument.starts_with("--") || argument == "--") continue;
       const std::vector<std::string> known = options_of(command, false);
       const std::string name = argument.substr(0, argument.find('='));
@@ -87,7 +120,13 @@ struct Program {
                        " --help)");
     }
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
-    app.parse(arguments);
+    try {
+      app.parse(arguments);
+    } catch (const CLI::Success& asked) {
+      app.exit(asked);
+      return false;
+    }
+    return true;
   }
 
   int run(Launch& launch, const std::vector<std::string>& command) {
@@ -108,10 +147,12 @@ int finish(int code, const std::string& message, Launch& launch) {
 }  // namespace
 
 int main(int count, char** given) {
+  keep_streams_apart();
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   std::signal(SIGUSR1, on_signal);  // mpirun passes it on; to SIGTERM it adds a SIGKILL soon after
   std::signal(SIGPIPE, SIG_IGN);    // a reader that went away is an error of writing
+  std::signal(SIGXFSZ, SIG_IGN);    // as is a file that may not become so large
   Launch launch;
   Program program;
   try {
@@ -125,20 +166,18 @@ int main(int count, char** given) {
     command.insert(command.begin(), given[0]);
     if (!arguments.empty())
       arguments = with_config(arguments, program.options_of(arguments.front(), true));
-    program.parse(std::move(arguments));
-    const int code = program.run(launch, command);
-    if (!std::cout.flush())
-      soma::fail(soma::error_id::file_write, "bert_classifier", "standard output",
-                 "closed, or has no room", "one that takes what is printed");
+    const int code = program.parse(std::move(arguments)) ? program.run(launch, command) : 0;
+    flush_output();
     launch.leave();
     return code;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return program.app.exit(error);  // --help
     return finish(2, std::string(error.what()) + " [cli.usage]", launch);
   } catch (const LaunchError& error) {
     return finish(2, std::string(error.what()) + " [cli.launch]", launch);
   } catch (const UsageError& error) {
     return finish(2, std::string(error.what()) + " [cli.usage]", launch);
+  } catch (const Interrupted& error) {
+    return finish(1, std::string(error.what()) + " [cli.interrupted]", launch);
   } catch (const soma::Error& error) {
     return finish(1, error.what(), launch);
   } catch (const std::exception& error) {

@@ -132,12 +132,13 @@ void add_options(CLI::App& command, TrainOptions& options) {
     return command.add_option(name, value, help)->type_name(type)->group(output_group);
   };
 
-  add_rows(command, options.data, "with train and perhaps dev")
-      ->description(
-          "TSV, CSV, fastText or JSON lines, also .gz; or a folder with train, dev and test. "
-          "Without "
-          "it: reviews that the program makes up");
+  CLI::Option* data = add_rows(command, options.data, "with train and perhaps dev");
+  data->description(
+      "TSV, CSV, fastText or JSON lines, also .gz; or a folder with train, dev and test. "
+      "Without "
+      "it: reviews that the program makes up");
   command.add_option("--dev", options.data.dev, "held-out rows in a file of their own")
+      ->needs(data)
       ->type_name("PATH")
       ->group(data_group);
   real("--held-out-share", options.data.held_out_share,
@@ -150,25 +151,30 @@ void add_options(CLI::App& command, TrainOptions& options) {
          data_group, CLI::Range(std::size_t{1}, std::size_t{1} << 30))
       ->default_str("");
   number("--reviews", options.reviews, "how many made-up reviews to train on", data_group,
-         CLI::Range(std::size_t{100}, std::size_t{10'000'000}));
+         CLI::Range(std::size_t{100}, std::size_t{10'000'000}))
+      ->excludes(data);
   real("--label-noise", options.label_noise,
        "share of made-up reviews to train on whose label is wrong", 0, 0.5, data_group)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->excludes(data);
 
-  command
-      .add_option("--pretrained", options.pretrained,
-                  "start from this folder: config.json, model.safetensors, vocab.txt")
-      ->type_name("DIR")
-      ->group(model_group);
+  CLI::Option* pretrained =
+      command
+          .add_option("--pretrained", options.pretrained,
+                      "start from this folder: config.json, model.safetensors, vocab.txt")
+          ->type_name("DIR")
+          ->group(model_group);
   command.add_option("--preset", options.preset, "or from nothing, in one of these sizes")
       ->check(CLI::IsMember({"base", "minilm", "small", "tiny"}))
       ->capture_default_str()
+      ->excludes(pretrained)
       ->group(model_group);
   number(
       "--vocab-size", options.vocab_size,
       "word pieces, learnt from the training text, of a model from nothing; default: 8000, 1000 of "
       "made-up reviews",
-      model_group, CLI::Range(std::size_t{100}, std::size_t{1'000'000}));
+      model_group, CLI::Range(std::size_t{100}, std::size_t{1'000'000}))
+      ->excludes(pretrained);
   number("--max-length", options.max_length, "tokens that a text is cut to", model_group,
          CLI::Range(std::size_t{3}, std::size_t{512}));
   real("--dropout", options.dropout,
@@ -215,7 +221,8 @@ void add_options(CLI::App& command, TrainOptions& options) {
   number("--evaluate-every", options.evaluate_every, "steps; 0: after each epoch", loop_group,
          any_count);
   number("--patience", options.patience,
-         "evaluations without a gain after which training ends; 0: never", loop_group, any_count);
+         "evaluations of held-out rows without a gain after which training ends; 0: never",
+         loop_group, any_count);
   command.add_flag("--keep-best", options.keep_best, "end with the weights that evaluated best")
       ->group(loop_group);
 
@@ -233,8 +240,13 @@ void add_options(CLI::App& command, TrainOptions& options) {
   add_compute(command, options.compute);
   add_ranks(command, options.ranks);
 
-  path("--output", options.output, "the trained model, as Python's usual libraries load it", "DIR");
-  path("--checkpoint", options.checkpoint, "all that is needed to go on", "DIR");
+  path(
+      "--output", options.output,
+      "the trained model, as Python's usual libraries load it; a new folder, an empty one, or that "
+      "of an earlier model, with nothing else in it",
+      "DIR");
+  path("--checkpoint", options.checkpoint,
+       "all that is needed to go on; a folder without checkpoints, unless --resume goes on", "DIR");
   command.add_option("--checkpoint-every", options.checkpoint_every, "steps; 0: at the end")
       ->check(any_count)
       ->needs("--checkpoint")

@@ -9,9 +9,11 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <vector>
 
 // Profiles a few steps of a run, the first of which are left to warm up. Their operators are
-// printed, the trace of the first of them is written.
+// printed, the trace of the first of them is written. What comes between steps, as evaluations and
+// checkpoints, is in neither: each step has a profiler of its own.
 class StepProfile final : public soma::train::Callback {
  public:
   StepProfile(soma::Context& context, std::string path, std::ostream& out)
@@ -19,30 +21,39 @@ class StepProfile final : public soma::train::Callback {
 
   void on_step(const soma::train::StepInfo&) override {
     ++step_;
-    if (step_ == warm_up) {
+    if (profiler_) add_step();
+    if (step_ >= warm_up && profiled_ < steps)
       profiler_.emplace(context_);
-    } else if (profiler_ && step_ == warm_up + 1) {
-      soma::write_trace(path_, *profiler_);
-      traced_ = true;
-    } else if (step_ == warm_up + steps) {
+    else if (profiler_)
       finish();
-    }
   }
-  void on_evaluation(const soma::train::EvaluationInfo&) override { finish(); }
+  void on_evaluation(const soma::train::EvaluationInfo&) override { begin_again(); }
+  void on_checkpoint(std::uint64_t) override { begin_again(); }
   void on_end(const soma::train::Report&) override {
     finish();
-    if (!traced_)
+    if (profiled_ == 0)
       out_ << "no profile: the run has fewer than " << warm_up + 1 << " steps\n" << std::flush;
   }
 
  private:
   static constexpr std::uint64_t warm_up = 3, steps = 10;
 
+  // The step that was just done.
+  void add_step() {
+    seconds_ += profiler_->seconds_so_far();
+    for (const soma::ProfileRow& row : profiler_->rows()) soma::add_profile_row(rows_, row);
+    if (profiled_++ == 0) soma::write_trace(path_, *profiler_);
+  }
+  // What ran since the last step was no step.
+  void begin_again() {
+    if (profiler_) profiler_.emplace(context_);
+  }
   void finish() {
-    if (profiler_ && traced_)
-      out_ << "\nprofile of " << (std::min)(step_ - warm_up, steps) << " steps\n"
-           << profiler_->table() << "trace of one step: " << path_ << '\n'
+    if (profiled_ != 0 && !printed_)
+      out_ << "\nprofile of " << profiled_ << " steps\n"
+           << soma::Profiler::table(rows_, seconds_) << "trace of one step: " << path_ << '\n'
            << std::flush;
+    printed_ = profiled_ != 0;
     profiler_.reset();
   }
 
@@ -50,6 +61,8 @@ class StepProfile final : public soma::train::Callback {
   std::string path_;
   std::ostream& out_;
   std::optional<soma::Profiler> profiler_;
-  std::uint64_t step_ = 0;
-  bool traced_ = false;
+  std::vector<soma::ProfileRow> rows_;
+  double seconds_ = 0;
+  std::uint64_t step_ = 0, profiled_ = 0;
+  bool printed_ = false;
 };

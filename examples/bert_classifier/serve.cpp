@@ -7,6 +7,7 @@
 #include "serve_bodies.hpp"
 #include "serve_http.hpp"
 #include "serve_statistics.hpp"
+#include "trained_model.hpp"
 
 #include <soma/models/text_classifier.hpp>
 #include <soma/runtime/clock.hpp>
@@ -224,6 +225,7 @@ int serve(const ServeOptions& options) {
     soma::Context& context = compute.context();
     using soma::models::TextClassifier;
     const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
+    check_trained(model, options.model, "serve");
     service.labels = model.labels();
     service.loaded = true;
     service.batcher.run(model, options.batch_size);

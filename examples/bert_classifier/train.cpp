@@ -23,9 +23,12 @@
 #include <soma/train/console_progress.hpp>
 #include <soma/train/trainer.hpp>
 
+#include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include <unistd.h>
 
@@ -147,11 +150,68 @@ TrainOptions without_outputs(TrainOptions options) {
   return options;
 }
 
+// Without links, and without a / at the end; empty: it cannot be followed, which is an error of
+// whoever writes there.
+std::filesystem::path resolved(const std::string& path) {
+  std::error_code problem;
+  std::filesystem::path found =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(path, problem), problem);
+  return found.has_filename() ? found : found.parent_path();
+}
+
+// The folder of a model is replaced in whole: nothing else may be written there.
+void refuse_inside_output(const TrainOptions& options) {
+  if (options.output.empty()) return;
+  const std::filesystem::path model = resolved(options.output);
+  for (const auto& [name, path] : {std::pair("--checkpoint", &options.checkpoint),
+                                   {"--log-json", &options.log_json},
+                                   {"--tensorboard", &options.tensorboard},
+                                   {"--confusion", &options.confusion},
+                                   {"--profile", &options.profile}}) {
+    if (path->empty() || model.empty()) continue;
+    const std::filesystem::path other = resolved(*path);
+    const auto same = std::mismatch(model.begin(), model.end(), other.begin(), other.end());
+    if (same.first == model.end())
+      throw UsageError(std::string(name) + " " + soma::quoted(*path) + " is in --output " +
+                       soma::quoted(options.output) + ", which the model replaces in whole");
+  }
+}
+
 // What cannot be written at the end should end the run before it costs anything.
 void try_outputs(const TrainOptions& options) {
-  if (!options.output.empty()) soma::AtomicFolder model("train", options.output);
+  refuse_inside_output(options);
+  if (!options.output.empty()) soma::models::check_model_folder("train", options.output);
   if (!options.confusion.empty()) soma::AtomicFile table("train", options.confusion);
   if (!options.profile.empty()) soma::AtomicFile trace("train", options.profile);
+}
+
+// What would do nothing without them.
+void check_held_out(const TrainOptions& options, const Rows& rows) {
+  if (!rows.held_out.empty()) return;
+  for (const auto& [name, given] : {std::pair("--keep-best", options.keep_best),
+                                    {"--patience", options.patience != 0},
+                                    {"--confusion", !options.confusion.empty()}})
+    if (given)
+      throw UsageError(std::string(name) +
+                       " needs held-out rows, and there are none: is --dev missing?");
+}
+
+std::unique_ptr<soma::CheckpointStore> open_checkpoints(const TrainOptions& options, int rank,
+                                                        bool shard_optimizer) {
+  if (options.checkpoint.empty()) return nullptr;
+  if (rank != 0) {  // the others read what rank 0 reads
+    if (!shard_optimizer) return nullptr;
+    return std::make_unique<soma::CheckpointPartFolder>(options.checkpoint);
+  }
+  auto folder = std::make_unique<soma::CheckpointFolder>(
+      options.checkpoint, soma::CheckpointFolderOptions{.keep = options.keep_checkpoints});
+  // Two runs would mix: known before this one has cost anything.
+  if (const auto steps = folder->steps(); !options.resume && !steps.empty())
+    soma::fail(soma::error_id::checkpoint_step, "train", "--checkpoint",
+               soma::quoted(options.checkpoint) + ", which has a checkpoint of step " +
+                   std::to_string(steps.back()),
+               "--resume to go on from it, or another folder");
+  return folder;
 }
 
 }  // namespace
@@ -166,6 +226,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   Compute compute(computing);
   soma::Context& context = compute.context();
   const Rows rows = training_rows(options);
+  check_held_out(options, rows);
   const std::unique_ptr<TextClassifier> model = make_model(context, options, rows);
 
   soma::data::BatchOptions batching{
@@ -182,12 +243,8 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   if (rows.stream) settings.max_steps = steps;
   soma::data::Prefetch prefetched(*source);
 
-  std::unique_ptr<soma::CheckpointStore> checkpoints;
-  if (!options.checkpoint.empty() && launch.rank() == 0)  // the others read what it reads
-    checkpoints = std::make_unique<soma::CheckpointFolder>(
-        options.checkpoint, soma::CheckpointFolderOptions{.keep = options.keep_checkpoints});
-  else if (!options.checkpoint.empty() && settings.shard_optimizer)
-    checkpoints = std::make_unique<soma::CheckpointPartFolder>(options.checkpoint);
+  const std::unique_ptr<soma::CheckpointStore> checkpoints =
+      open_checkpoints(options, launch.rank(), settings.shard_optimizer);
   settings.checkpoints = checkpoints.get();
   soma::train::Trainer trainer(context, *model, settings);
 

@@ -18,6 +18,7 @@ from bad_models import MODEL_CASES
 ROWS = tool.rows()
 TRAIN = ["train", "--quiet", "--vocab-size=300", "--max-length=32", "--threads=1", "--epochs=1",
          "--output=out"]
+TUNE = [option for option in TRAIN if not option.startswith("--vocab-size")]
 EVALUATE = ["evaluate", "--threads=1"]
 PREDICT = ["predict", "--threads=1"]
 GOOD = ["--data=../base/rows.tsv"]
@@ -65,7 +66,9 @@ data("data zero byte", ROWS + b"a\0b\t1\n", "text.row_encoding", says="line 61")
 data("data not UTF-8", ROWS + b"caf\xe9\t1\n", "text.row_encoding", says="line 61")
 data("data surrogate", ROWS + b"a\xed\xa0\x80b\t1\n", "text.row_encoding")
 data("data huge line", ROWS + b"a " * 1_000_000 + b"\t1\n", "text.row_too_long", says="line 61")
-data("data huge line without end", b"x" * 3_000_000, "text.file_format")
+data("data huge line without end", b"x" * 3_000_000, "text.row_too_long")
+case("data whose first line is long", [*TRAIN, "--data=rows.tsv"], 0, "",
+     {"rows.tsv": b"long " * 40_000 + b"\t1\n" + ROWS})
 data("data row too narrow", ROWS + b"only a text\n", "text.row_columns", says="line 61")
 data("data row too wide", ROWS + b"a\tb\tc\n", "text.row_columns")
 data("data three columns", b"a\tb\tc\n" * 9, "text.column")
@@ -105,9 +108,15 @@ data("JSON lines twice", b'{"text": "a", "text": "b", "label": 1}\n', "text.row_
 data("JSON lines deep", b'{"text": ' + b"[" * 200_000 + b"\n", "text.row_json", file="rows.jsonl")
 data("JSON lines escaped zero", b'{"text": "a\\u0000b", "label": 1}\n', "text.row_encoding",
      file="rows.jsonl")
+data("JSON lines label of two lines", b'{"text": "a", "label": "b\\nc"}\n', "text.row_label",
+     file="rows.jsonl", says="b\\nc")
+data("JSON lines label with a tab", b'{"text": "a", "label": "b\\tc"}\n', "text.row_label",
+     file="rows.jsonl")
 data("gzip broken", gzip.compress(ROWS)[:40] + bytes(40), "text.file_gzip", file="rows.tsv.gz")
 data("gzip cut", gzip.compress(ROWS * 50)[:-40], "text.file_gzip", file="rows.tsv.gz")
 data("gzip cut in its header", gzip.compress(ROWS)[:5], "text.file_gzip", file="rows.tsv.gz")
+data("gzip broken in its second head",
+     gzip.compress(ROWS) + b"\x1e" + gzip.compress(ROWS)[1:], "text.file_gzip", file="rows.tsv.gz")
 data("data folder without files", None, "text.folder", file="rows")
 case("data folder without train", [*TRAIN, "--data=rows"], 1, "text.folder",
      {"rows/test.tsv": ROWS})
@@ -120,6 +129,8 @@ case("dev missing", [*TRAIN, *GOOD, "--dev=nowhere.tsv"], 1, "file.read")
 case("dev folder", [*TRAIN, *GOOD, "--dev=dev"], 1, "file.read", {"dev": None})
 case("dev with a new label", [*TRAIN, *GOOD, "--dev=dev.tsv"], 1, "text.label_unseen",
      {"dev.tsv": b"good\t1\nbad\t7\n"}, says="line 2")
+case("dev with a new label that is long", [*TRAIN, *GOOD, "--dev=dev.tsv"], 1, "text.label_unseen",
+     {"dev.tsv": b"good\t1\nbad\t" + b"7" * 500_000 + b"\n"}, says="500000 bytes")
 case("dev empty", [*TRAIN, *GOOD, "--dev=dev.tsv"], 1, "text.file_empty", {"dev.tsv": b""})
 
 # ---- evaluate, predict
@@ -139,14 +150,18 @@ case("predict not UTF-8", [*PREDICT, "--model=../base/model", "a.txt"], 0, "",
 
 case("model missing", [*PREDICT, "--model=nowhere"], 1, "file.read")
 case("model a file", [*PREDICT, "--model=../base/rows.tsv"], 1, "models.config_json")
-case("pretrained missing", [*TRAIN, *GOOD, "--pretrained=nowhere"], 1, "file.read")
+case("pretrained missing", [*TUNE, *GOOD, "--pretrained=nowhere"], 1, "file.read")
 case("pretrained shorter than the texts",
-     [*TRAIN, *GOOD, "--pretrained=../base/model", "--max-length=512"], 0, "")
+     [*TUNE, *GOOD, "--pretrained=../base/model", "--max-length=512"], 0, "")
 
 # ---- where things are written: known before a run that would take hours
 
 LONG = [*TRAIN[:-1], *GOOD, "--epochs=100000"]
 case("output a file", [*LONG, "--output=file"], 1, "file.write", {"file": b"earlier"})
+case("output with other files", [*LONG, "--output=mine"], 1, "file.write",
+     {"mine/config.json": b"{}", "mine/plan.txt": b"earlier"}, says="plan.txt")
+case("output with folders", [*LONG, "--output=mine"], 1, "file.write",
+     {"mine/model.safetensors": None}, says="model.safetensors")
 case("output in a file", [*LONG, "--output=file/model"], 1, "file.write",
      {"file": b"earlier"})
 case("output where nothing can be made", [*LONG, "--output=/proc/model"], 1,
@@ -160,6 +175,12 @@ case("events in a file", [*TRAIN, *GOOD, "--tensorboard=file"], 1, "file.write",
      {"file": b"earlier"})
 case("confusion in no folder", [*LONG, "--output=out", "--confusion=nowhere/a.csv"], 1,
      "file.write")
+
+for option, path in [("checkpoint", "out/steps"), ("log-json", "out/log.jsonl"),
+                     ("tensorboard", "./out/"), ("confusion", "out/../out/a.csv"),
+                     ("profile", "out/later/trace.json"), ("checkpoint", "link/steps")]:
+    case(f"{option} at {path} in the output", [*LONG, "--output=out", f"--{option}={path}"], 2,
+         "cli.usage", says=f"--{option} ")
 
 # ---- checkpoints of something else
 
@@ -177,8 +198,8 @@ case("checkpoint cut", [*TRAIN, *GOOD, "--checkpoint=../base/cut", "--resume"], 
      "checkpoint.damaged")
 case("checkpoint in use", [*TRAIN, *GOOD, "--checkpoint=../base/locked", "--resume"], 1,
      "checkpoint.locked")
-case("checkpoint of a longer run", [*TRAIN, *GOOD, "--checkpoint=../base/longer"], 1,
-     "checkpoint.step")
+case("checkpoint of an earlier run", [*LONG, "--checkpoint=../base/longer"], 1,
+     "checkpoint.step", says="9999")
 
 # ---- the command line
 
@@ -208,6 +229,20 @@ usage("math", [*TRAIN, "--math=exact"])
 usage("device", [*TRAIN, "--device=gpu"])
 usage("flag with a value", [*TRAIN, "--keep-best=perhaps"])
 usage("excluded options", [*TRAIN, "--batch-size=8", "--batch-tokens=99"])
+usage("preset with pretrained", [*TUNE, *GOOD, "--pretrained=../base/model", "--preset=tiny"])
+usage("vocabulary size with pretrained", [*TRAIN, *GOOD, "--pretrained=../base/model"],
+      "--vocab-size")
+usage("dev without data", [*TRAIN, "--dev=../base/rows.tsv"], "--dev")
+usage("reviews with data", [*TRAIN, *GOOD, "--reviews=100"], "--reviews")
+usage("label noise with data", [*TRAIN, *GOOD, "--label-noise=0.1"], "--label-noise")
+for held_out in ["--keep-best", "--patience=2", "--confusion=a.csv"]:
+    usage(f"{held_out} without held-out rows", [*TRAIN, *GOOD, "--stream=9", held_out],
+          held_out.split("=")[0])
+usage("output empty", [*TRAIN, "--output=", "--quiet"], "--output")
+usage("checkpoint empty", [*TRAIN, *GOOD, "--checkpoint=", "--resume"], "--checkpoint")
+usage("log an empty word", [*TRAIN, *GOOD, "--log-json", ""], "--log-json")
+usage("predict an empty word", [*PREDICT, "--model=../base/model", ""])
+usage("config of an empty name", [*TRAIN, *GOOD, "--config="], "--config")
 usage("resume without checkpoint", [*TRAIN, "--resume"])
 usage("checkpoint-every without checkpoint", [*TRAIN, "--checkpoint-every=3"])
 usage("evaluate without model", [*EVALUATE, *GOOD])
@@ -231,6 +266,7 @@ for name, text, code, error in [
         ("a list", b"[1]", 2, "cli.usage"),
         ("unknown option", b'{"epoch": 1}', 2, "cli.usage"),
         ("a list for a value", b'{"epochs": [1]}', 2, "cli.usage"),
+        ("an empty value", b'{"log_json": ""}', 2, "cli.usage"),
         ("null for a value", b'{"epochs": null}', 2, "cli.usage"),
         ("text for a number", b'{"epochs": "many"}', 2, "cli.usage"),
         ("number for a flag", b'{"keep_best": 7}', 2, "cli.usage"),
@@ -269,6 +305,9 @@ def make_base(program, work, base):
         change(files)
         files = {f"model/{file}": content for file, content in files.items() if content is not None}
         case(f"model: {name}", [*PREDICT, "--model=model"], 1, error, files)
+        if name == "weights without classifier":
+            case(f"evaluate: {name}", [*EVALUATE, *GOOD, "--model=model"], 1, error, files)
+            case(f"serve: {name}", ["serve", "--port=0", "--model=model"], 1, error, files)
 
 
 def problem_of(one, result):
@@ -289,7 +328,8 @@ def problem_of(one, result):
 def check_case(program, work, one):
     folder = tool.fresh_folder(work / one.name.replace(" ", "_").replace("/", "_"))
     (folder / "out").mkdir()
-    (folder / "out" / "earlier").write_text("earlier")
+    (folder / "out" / "config.json").write_text("earlier")
+    (folder / "link").symlink_to("out")
     for name, content in one.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -309,7 +349,7 @@ def check_case(program, work, one):
 def check_full_disk(program, work, checks):
     """On a file system of 1 MB the model has no room: what was there before stays."""
     script = ('mount -t tmpfs -o size=1m none full || exit 99; mkdir full/out; '
-              'echo earlier > full/out/earlier; "$@"; code=$?; find full | sort; exit $code')
+              'echo earlier > full/out/config.json; "$@"; code=$?; find full | sort; exit $code')
     folder = tool.fresh_folder(work / "full_disk")
     (folder / "full").mkdir()
     for name, options in [("output", ["--output=full/out"]),
@@ -325,7 +365,7 @@ def check_full_disk(program, work, checks):
         problem = problem_of(Case(name, [], 1, "file.write", says="No space"), result)
         checks.that(not problem, f"full disk, {name}: {problem}")
         left = [line for line in result.stdout.decode().splitlines() if line.startswith("full")]
-        wanted = ["full", "full/out", "full/out/earlier"]
+        wanted = ["full", "full/out", "full/out/config.json"]
         if name == "checkpoint":
             wanted[2:2] = ["full/out/checkpoint", "full/out/checkpoint/lock"]
         checks.that(sorted(left) == sorted(wanted), f"full disk, {name}, left {left}")

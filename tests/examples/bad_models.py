@@ -50,6 +50,11 @@ def without_layer(header):
         "bert.encoder.layer.0.output.dense.bias")
 
 
+def without_classifier(header):
+    for part in ("weight", "bias"):
+        header[f"other_head.{part}"] = header.pop(f"classifier.{part}")
+
+
 def cut(name, size):
     def change(files):
         files[name] = files[name][:size]
@@ -86,6 +91,9 @@ model("config labels with a hole", "models.config_value", config(id2label={"0": 
 model("config too few positions", "state.shape", config(max_position_embeddings=8))
 model("config of another width", "state.shape", config(hidden_size=64))
 model("config of another depth", "state.missing_name", config(num_hidden_layers=5))
+model("config of far more layers", "models.config_value", config(num_hidden_layers=800))
+model("config of far more positions", "models.config_value",
+      config(max_position_embeddings=1 << 20))
 model("config of fewer layers", "state.extra_name", config(num_hidden_layers=1))
 model("weights missing", "file.read", drop("model.safetensors"))
 model("weights empty", "safetensors.header", put("model.safetensors", b""))
@@ -97,6 +105,7 @@ model("weights header size lies", "safetensors.header",
 model("weights header size too small", "safetensors.header",
       put("model.safetensors", struct.pack("<Q", 1) + b"{}"))
 model("weights of another shape", "state.shape", tensors(other_shape))
+model("weights without classifier", "state.missing_name", tensors(without_classifier))
 model("weights without a layer's part", "state.extra_name", tensors(without_layer))
 model("weights of no such type", "safetensors.dtype",
       tensors(lambda header: header["classifier.bias"].update(dtype="FP99")))

@@ -6,8 +6,10 @@
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import program as tool
@@ -78,6 +80,67 @@ def check_closed_pipe(program, model, checks):
                                     cwd=Path(model).parent)
         checks.that(result.returncode == 1 and result.stderr.endswith(b"[file.write]\n"),
                     f"{command[0]} into a full device: {result.returncode}, {result.stderr}")
+
+
+def check_signals(program, model, work, checks):
+    """The first signal ends what waits or computes, and the exit code says that not all was done."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with subprocess.Popen([program, "predict", f"--model={model}"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+                              env=tool.environment()) as running:
+            running.stdin.write(b"a good film\n")
+            checks.that(running.stdout.readline().count(b"\t") == 1, "an answer before the signal")
+            running.send_signal(number)
+            check_interrupted(running, "predict", checks)
+    pipe = work / "pipe"
+    os.mkfifo(pipe)
+    (work / "many.tsv").write_bytes(tool.rows() * 3_000)
+    for command in (["predict", str(pipe)], ["evaluate", f"--data={work}/many.tsv"]):
+        with subprocess.Popen([program, *command, f"--model={model}"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, env=tool.environment()) as running:
+            time.sleep(1)
+            running.send_signal(signal.SIGTERM)
+            check_interrupted(running, command[0], checks)
+
+
+def check_interrupted(running, command, checks):
+    try:
+        code = running.wait(20)
+    except subprocess.TimeoutExpired:
+        running.kill()
+        code = "still running"
+    checks.that(code == 1, f"{command} ended by a signal: exit code {code}")
+    message = running.stderr.read()
+    checks.that(message.endswith(b"[cli.interrupted]\n") and message.count(b"\n") == 1,
+                f"{command} ended by a signal: {message}")
+
+
+def check_streams(program, model, work, checks):
+    """Streams that are closed or full, and files that may not grow."""
+    def shell(line, *command):
+        return subprocess.run(["sh", "-c", line, "sh", program, *command], input=b"a good film\n",
+                              capture_output=True, env=tool.environment(), timeout=60)
+
+    for command in (["--help"], ["train", "--help"]):
+        result = shell('exec "$@" > /dev/full', *command)
+        checks.that(result.returncode == 1 and result.stderr.endswith(b"[file.write]\n"),
+                    f"{command} into a full device: {result.returncode}, {result.stderr}")
+    log = work / "closed.jsonl"
+    train = [*TRAIN, f"--data={work}/rows.tsv", "--epochs=1", f"--log-json={log}"]
+    result = shell('exec "$@" >&-', *train)
+    checks.that(result.returncode == 1 and result.stderr.endswith(b"[file.write]\n"),
+                f"standard output closed: {result.returncode}, {result.stderr}")
+    checks.that(tool.log_lines(log)[-1].get("event") == "done", "it went into the log")
+    result = shell('exec "$@" <&- >&- 2>&-', *train)
+    checks.that(result.returncode == 1, f"all closed: {result.returncode}")
+    checks.that(tool.log_lines(log)[-1].get("event") == "done", "it went into the log")
+    checks.that(shell('exec "$@" <&-', "predict", f"--model={model}").stderr.endswith(b"[file.read]\n"),
+                "standard input closed")
+    result = shell('ulimit -f 100; exec "$@"', *TRAIN, f"--data={work}/rows.tsv", "--epochs=1",
+                   f"--output={work}/limited")
+    checks.that(result.returncode == 1 and result.stderr.endswith(b"[file.write]\n"),
+                f"a limit of files: {result.returncode}, {result.stderr}")
+    checks.that(not list(work.glob("limited*")), "something is left of a model that was too large")
 
 
 def check_evaluate(program, model, work, checks):
@@ -153,6 +216,8 @@ def main():
     check_streaming(program, model, checks)
     check_lines(program, model, work, checks)
     check_closed_pipe(program, model, checks)
+    check_signals(program, model, work, checks)
+    check_streams(program, model, work, checks)
     check_evaluate(program, model, work, checks)
     check_help(program, checks)
     check_config(program, work, checks)

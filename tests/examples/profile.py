@@ -46,6 +46,17 @@ def main():
         ends = [event["ts"] + event["dur"] for event in slices]
         checks.that(all(a <= b["ts"] + 1e-6 for a, b in zip(ends, slices[1:])), f"{device}: slices overlap")
 
+    # Evaluations, and epochs of two steps, come in between.
+    (work / "short.tsv").write_bytes(tool.rows(20))
+    for options in (["--evaluate-every=1"], [f"--data={work / 'short.tsv'}", "--epochs=9"]):
+        _, text, slices = profiled("--max-steps=20", f"--dev={work / 'short.tsv'}", *options)
+        checks.that("profile of 10 steps" in text, f"{options}: {text}")
+        linear = [event for event in slices if event["name"] == "linear"]
+        checks.that(len(linear) == 11, f"{options}: {len(linear)} linear layers in the trace of a step")
+        steps = re.search(r"^adam step +(\d+)", text, re.MULTILINE)
+        layers = re.search(r"^linear +(\d+)", text, re.MULTILINE)
+        checks.that(steps and layers and int(layers.group(1)) == 110, f"{options}: no evaluation is counted: {text}")
+
     # A run that is over before the warm-up, and one that ends within the profiled steps.
     _, text, slices = profiled("--max-steps=3")
     checks.that(not slices and "no profile" in text, f"three steps: {text}")

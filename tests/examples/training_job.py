@@ -66,6 +66,7 @@ def check_bad_jobs(program, folder, checks):
             ("hyperparameters a list", 2, "cli.usage", hyperparameters("[]")),
             ("hyperparameter unknown", 2, "cli.usage", hyperparameters('{"epoch": "1"}')),
             ("hyperparameter bad", 2, "cli.usage", hyperparameters('{"epochs": "one"}')),
+            ("hyperparameter empty", 2, "cli.usage", hyperparameters('{"checkpoint": "", "resume": true}')),
             ("hyperparameter a list", 2, "cli.usage", hyperparameters('{"epochs": ["1"]}')),
             ("precision", 1, "train.precision", hyperparameters('{"precision": "fp12"}'))]:
         place = folder / name.replace(" ", "_")

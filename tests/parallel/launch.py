@@ -14,6 +14,7 @@ import launched
 from launched import tool
 
 TRAIN = [*tool.THIRTY_STEPS, "--max-steps=6", "--threads=1"]
+OF_FILE = [option for option in TRAIN if not option.startswith("--reviews")]
 TORCHRUN = {"WORLD_SIZE": "2", "RANK": "1"}
 SERVICE = {"SM_HOSTS": '["algo-1", "algo-2"]', "SM_CURRENT_HOST": "algo-2"}
 SRUN = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_NTASKS": "4"}
@@ -29,8 +30,8 @@ def check_refused(program, checks):
             ("srun", SRUN, "mpirun -n 4 "),
             ("srun of a part", {**SRUN, "SLURM_STEP_NUM_TASKS": "2"}, "mpirun -n 2 "),
             ("two of them", {**TORCHRUN, **SRUN}, "mpirun -n 4 ")]:
-        result = launched.run([program, *TRAIN, "--data=my rows.tsv"], extra=extra)
-        wanted = f"{starts}{program} {' '.join(TRAIN)} '--data=my rows.tsv' [cli.launch]\n"
+        result = launched.run([program, *OF_FILE, "--data=my rows.tsv"], extra=extra)
+        wanted = f"{starts}{program} {' '.join(OF_FILE)} '--data=my rows.tsv' [cli.launch]\n"
         text = result.stderr.decode()
         checks.that(result.returncode == 2, f"{name}: exit code {result.returncode}, {text}")
         checks.that(text.endswith(wanted) and text.count("\n") == 1,
@@ -60,13 +61,14 @@ def check_job(program, folder, checks):
 
 
 def check_ranks(program, mpirun, folder, checks):
-    def several(ranks, *options, extra=None):
-        return launched.run(launched.command(program, ranks, [*TRAIN, *options], mpirun),
+    def several(ranks, *options, extra=None, train=TRAIN):
+        return launched.run(launched.command(program, ranks, [*train, *options], mpirun),
                             extra=extra)
 
     alone = launched.printed_hash(launched.run([program, *TRAIN]))
-    for ranks, options in [(3, []), (2, ["--shards=1"]), (16, ["--data=nowhere.tsv"])]:
-        result = several(ranks, *options)
+    for ranks, options, train in [(3, [], TRAIN), (2, ["--shards=1"], TRAIN),
+                                  (16, ["--data=nowhere.tsv"], OF_FILE)]:
+        result = several(ranks, *options, train=train)
         lines = launched.error_lines(result.stderr)
         checks.that(result.returncode == 1, f"{ranks} ranks: exit code {result.returncode}")
         checks.that(len(lines) == 1 and lines[0].startswith("rank 0: ") and
@@ -95,10 +97,11 @@ def check_ranks(program, mpirun, folder, checks):
 
     # An error on one rank ends all; ranks that differ are refused.
     words = launched.command(program, 1, TRAIN, mpirun)
-    for name, option, error in [("file", "--data=nowhere.tsv", "file.read"),
-                                ("rate", "--learning-rate=1", "parallel.mismatch"),
-                                ("seed", "--seed=2", "parallel.mismatch")]:
-        result = launched.run([*words, ":", "-n", "1", program, *TRAIN, option])
+    for name, option, error, train in [
+            ("file", "--data=nowhere.tsv", "file.read", OF_FILE),
+            ("rate", "--learning-rate=1", "parallel.mismatch", TRAIN),
+            ("seed", "--seed=2", "parallel.mismatch", TRAIN)]:
+        result = launched.run([*words, ":", "-n", "1", program, *train, option])
         lines = launched.error_lines(result.stderr)
         checks.that(result.returncode == 1, f"another {name}: exit code {result.returncode}")
         checks.that(any(line.startswith("rank ") and line.endswith(f"[{error}]") for line in lines),

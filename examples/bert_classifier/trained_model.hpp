@@ -1,0 +1,17 @@
+// A model that can answer: all of it was learnt.
+#pragma once
+
+#include <soma/models/text_classifier.hpp>
+
+#include <string>
+#include <string_view>
+
+// Error state.missing_name: a folder without classifier, such as that of a model to start from,
+// would answer from random weights.
+inline void check_trained(const soma::models::TextClassifier& model, const std::string& folder,
+                          std::string_view operation) {
+  if (!model.fresh().empty())
+    soma::fail(soma::error_id::missing_name, operation, "name",
+               soma::quoted(model.fresh().front()) + ", which " + soma::quoted(folder) + " lacks",
+               "a model that was trained to classify (train --pretrained makes one of this)");
+}
