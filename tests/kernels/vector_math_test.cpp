@@ -81,7 +81,7 @@ constexpr Bound bounds[] = {
     {Unary::square_root, forward, -infinity, infinity, 0.5, 0},
     {Unary::square_root, derivative, -infinity, infinity, 1.5, 0},
     {Unary::reciprocal, forward, -infinity, infinity, 0.5, 0},
-    {Unary::reciprocal, derivative, 0x1p-60f, 0x1p60f, 1.5, 0},
+    {Unary::reciprocal, derivative, -infinity, infinity, 2.5, 0},  // 1/x twice, and a product
     {Unary::logarithm, derivative, -infinity, infinity, 0.5, 0},
 };
 
