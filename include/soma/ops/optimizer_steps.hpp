@@ -67,10 +67,9 @@ inline std::span<const std::int64_t> touched_rows(const Tensor& weight, const Te
 }
 
 // Calls step(run) for runs that cover the parameter once. Inputs: weight, gradient values, gradient
-// rows (not defined: dense), states. `live` marks rows, nullptr: all; others cost a quarter.
+// rows (not defined: dense), states.
 template <class Setting, class Step>
-void for_step_runs(const OperatorCall& call, const Setting& setting, const std::uint8_t* live,
-                   const Step& step) {
+void for_step_runs(const OperatorCall& call, const Setting& setting, const Step& step) {
   Context& context = call.context;
   const Tensor& weight = call.inputs[0];
   const Tensor values = contiguous(context, call.inputs[1]);
@@ -102,18 +101,7 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const std::
         std::lower_bound(touched.begin(), touched.end(), static_cast<std::int64_t>(row)) -
         touched.begin());
   };
-  const std::size_t all = elements / columns;
-  constexpr std::size_t together = 16;  // rows, whose marks are counted at once
-  const auto cost = [&](std::size_t group) {
-    const std::size_t begin = group * together, end = (std::min)(begin + together, all);
-    std::size_t used = 0;
-    for (std::size_t row = begin; row < end; ++row)
-      used += live == nullptr || live[row] != 0 ? 1u : 0u;
-    return columns * (12 * used + 4 * (end - begin));
-  };
-  const UnevenRanges parts(context, (all + together - 1) / together, operations_worth_a_task, cost);
-  parts.run(context, [&](std::size_t first_group, std::size_t last_group, std::size_t) {
-    const std::size_t begin = first_group * together, end = (std::min)(last_group * together, all);
+  for_ranges(context, elements / columns, columns * 16, [&](std::size_t begin, std::size_t end) {
     StepRun run{.begin = begin * columns,
                 .first_row = begin,
                 .rows = {end - begin, columns, draw_stride},
@@ -172,7 +160,7 @@ inline void sgd_host(const OperatorCall& call) {
   const Tensor momentum = setting.momentum != 0 ? call.inputs[3] : Tensor();
   std::byte* weights = weight.mutable_raw();
   std::byte* momenta = momentum.defined() ? momentum.mutable_raw() : nullptr;
-  for_step_runs(call, setting, nullptr, [&](const StepRun& run) {
+  for_step_runs(call, setting, [&](const StepRun& run) {
     SgdArgs args{.rows = run.rows};
     args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
     if (momenta != nullptr)
@@ -214,7 +202,7 @@ inline void adam_host(const OperatorCall& call) {
   const Tensor &weight = call.inputs[0], &m = call.inputs[3], &v = call.inputs[4];
   std::byte *weights = weight.mutable_raw(), *firsts = m.mutable_raw(), *seconds = v.mutable_raw();
   const std::uint8_t* live = live_rows(call, setting);
-  for_step_runs(call, setting, live, [&](const StepRun& run) {
+  for_step_runs(call, setting, [&](const StepRun& run) {
     AdamArgs args{.rows = run.rows};
     args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
     args.m = state_run(m, firsts, setting.state, setting, StepSite::first, run);
