@@ -4520,6 +4520,14 @@ constexpr int random_bits(const Rounding& rounding, const FloatFormat& target) {
   return 23 - target.mantissa_bits <= 16 ? 16 : 32;
 }
 
+// Error rounding.random_bits: more than a word has.
+inline void check_random_bits(std::string_view operation, std::string_view argument,
+                              const Rounding& rounding) {
+  if (rounding.random_bits > 32)
+    fail(error_id::random_bits, operation, argument, std::to_string(rounding.random_bits),
+         "0 (automatic) to 32");
+}
+
 constexpr std::string_view to_string(RoundingMode mode) {
   switch (mode) {
     case RoundingMode::nearest_even:
@@ -8448,11 +8456,6 @@ inline void check_not_negative(std::string_view name, double value) {
 inline void check_finite(std::string_view name, double value) {
   check_setting(std::isfinite(value), name, value, "a finite number");
 }
-inline void check_rounding(std::string_view name, const Rounding& rounding) {
-  if (rounding.random_bits > 32)
-    fail(error_id::random_bits, "Optimizer", name, std::to_string(rounding.random_bits),
-         "0 (automatic) to 32");
-}
 
 // Two steps at once would be taken where a variable, or some of its rows, is listed twice.
 inline void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
@@ -8544,8 +8547,8 @@ class Optimizer {
   // rounding.random_bits.
   Optimizer(Context& context, const std::vector<Group>& groups, const StepStorage& storage)
       : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
-    detail::check_rounding("weight_rounding.random_bits", storage.weight_rounding);
-    detail::check_rounding("state_rounding.random_bits", storage.state_rounding);
+    check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
+    check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
   }
   // From now on only some rows of each parameter are stepped, and have states and gradients
   // (Gradient::first_row): those that rows_of(parameter) names, {begin, end}. To be called before
@@ -10318,9 +10321,7 @@ inline void check_convert(const ConstCodeSpan& from, const CodeSpan& to,
   if (from.rows != to.rows || from.columns != to.columns)
     fail(error_id::size_mismatch, "convert", "to", describe(to),
          "the size of from, " + describe(from));
-  if (options.rounding.random_bits > 32)
-    fail(error_id::random_bits, "convert", "rounding.random_bits",
-         std::to_string(options.rounding.random_bits), "0 (automatic) to 32");
+  check_random_bits("convert", "rounding.random_bits", options.rounding);
   validate(options.scaling, "convert");
 
   const bool scaled = options.scaling.policy != ScalePolicy::none;
@@ -28365,17 +28366,11 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const Step&
   });
 }
 
-inline void check_random_bits(std::string_view argument, const Rounding& rounding) {
-  if (rounding.random_bits > 32)
-    fail(error_id::random_bits, "optimizer step", argument, std::to_string(rounding.random_bits),
-         "0 (automatic) to 32");
-}
-
 template <class Setting, std::size_t states>
 void step_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<Setting>();
-  check_random_bits("weight.random_bits", setting.weight);
-  check_random_bits("state.random_bits", setting.state);
+  check_random_bits("optimizer step", "weight.random_bits", setting.weight);
+  check_random_bits("optimizer step", "state.random_bits", setting.state);
   const Tensor &weight = call.inputs[0], &gradient = call.inputs[1];
   const Tensor rows = input_or_none(call.inputs, 2);
   check_floating("optimizer step", "weight", weight);
@@ -28736,9 +28731,7 @@ inline void quantize_shape(const ShapeCall& call) {
   if (!format.is_signed || !format.has_zero())
     fail(error_id::impossible_format, "quantize", "format", to_string(format),
          "one with a sign and a zero");
-  if (setting.quantizer.rounding.random_bits > 32)
-    fail(error_id::random_bits, "quantize", "rounding.random_bits",
-         std::to_string(setting.quantizer.rounding.random_bits), "0 (automatic) to 32");
+  check_random_bits("quantize", "rounding.random_bits", setting.quantizer.rounding);
   check_quantizer_scale(setting);
   const ScaleGrid scales =
       QuantizeGrid(setting, call.sequences, x.shape().rows(), x.shape().columns()).scales();
@@ -29187,9 +29180,7 @@ inline void cast_shape(const ShapeCall& call) {
   if (!is_floating(setting.dtype))
     fail(error_id::tensor_dtype, "cast", "dtype", std::string(to_string(setting.dtype)),
          "a floating type");
-  if (setting.rounding.random_bits > 32)
-    fail(error_id::random_bits, "cast", "rounding.random_bits",
-         std::to_string(setting.rounding.random_bits), "0 (automatic) to 32");
+  check_random_bits("cast", "rounding.random_bits", setting.rounding);
   call.outputs[0] = {call.inputs[0].shape(), setting.dtype};
 }
 inline void cast_host(const OperatorCall& call) {

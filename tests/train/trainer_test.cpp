@@ -231,6 +231,20 @@ TEST_CASE("batches that are accumulated make the step of one large batch", "[uni
   CHECK(std::abs(whole.gradient_norm - parts.gradient_norm) < 1e-5 * whole.gradient_norm);
 }
 
+namespace {
+
+// Ends by itself.
+TrainerOptions patient(bool keep_best) {
+  TrainerOptions options = options_of();
+  options.epochs = 40;
+  options.evaluate_every = 10;
+  options.patience = 2;
+  options.keep_best = keep_best;
+  return options;
+}
+
+}  // namespace
+
 TEST_CASE("the best weights are kept, and a run that no longer gains ends", "[unit]") {
   auto context = make_context();
   for (const bool with_store : {false, true}) {
@@ -238,11 +252,7 @@ TEST_CASE("the best weights are kept, and a run that no longer gains ends", "[un
     SmallModel small(context);
     data::TokenSource source(context, token_lists(160), batching());
     data::TokenSource held_out(context, token_lists(64), {.batch_sequences = 32, .shuffle = false});
-    TrainerOptions options = options_of();
-    options.epochs = 40;
-    options.evaluate_every = 10;
-    options.patience = 2;
-    options.keep_best = true;
+    TrainerOptions options = patient(true);
     if (with_store) options.checkpoints = &store;
     TrainerBase trainer(context, small.task, options);
     Follower follower;
@@ -263,11 +273,7 @@ TEST_CASE("a run that has ended and is resumed ends the same, with the metrics o
     MemoryStore store(context);
     data::TokenSource source(context, token_lists(160), batching());
     data::TokenSource held_out(context, token_lists(64), {.batch_sequences = 32, .shuffle = false});
-    TrainerOptions options = options_of();
-    options.epochs = 40;
-    options.evaluate_every = 10;
-    options.patience = 2;
-    options.keep_best = best;
+    TrainerOptions options = patient(best);
     options.checkpoints = &store;
     const auto run = [&] {
       SmallModel small(context);

@@ -68,9 +68,7 @@ inline void check_convert(const ConstCodeSpan& from, const CodeSpan& to,
   if (from.rows != to.rows || from.columns != to.columns)
     fail(error_id::size_mismatch, "convert", "to", describe(to),
          "the size of from, " + describe(from));
-  if (options.rounding.random_bits > 32)
-    fail(error_id::random_bits, "convert", "rounding.random_bits",
-         std::to_string(options.rounding.random_bits), "0 (automatic) to 32");
+  check_random_bits("convert", "rounding.random_bits", options.rounding);
   validate(options.scaling, "convert");
 
   const bool scaled = options.scaling.policy != ScalePolicy::none;

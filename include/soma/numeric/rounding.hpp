@@ -65,6 +65,14 @@ constexpr int random_bits(const Rounding& rounding, const FloatFormat& target) {
   return 23 - target.mantissa_bits <= 16 ? 16 : 32;
 }
 
+// Error rounding.random_bits: more than a word has.
+inline void check_random_bits(std::string_view operation, std::string_view argument,
+                              const Rounding& rounding) {
+  if (rounding.random_bits > 32)
+    fail(error_id::random_bits, operation, argument, std::to_string(rounding.random_bits),
+         "0 (automatic) to 32");
+}
+
 constexpr std::string_view to_string(RoundingMode mode) {
   switch (mode) {
     case RoundingMode::nearest_even:

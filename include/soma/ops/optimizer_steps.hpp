@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 
 namespace soma {
 
@@ -115,17 +114,11 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const Step&
   });
 }
 
-inline void check_random_bits(std::string_view argument, const Rounding& rounding) {
-  if (rounding.random_bits > 32)
-    fail(error_id::random_bits, "optimizer step", argument, std::to_string(rounding.random_bits),
-         "0 (automatic) to 32");
-}
-
 template <class Setting, std::size_t states>
 void step_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<Setting>();
-  check_random_bits("weight.random_bits", setting.weight);
-  check_random_bits("state.random_bits", setting.state);
+  check_random_bits("optimizer step", "weight.random_bits", setting.weight);
+  check_random_bits("optimizer step", "state.random_bits", setting.state);
   const Tensor &weight = call.inputs[0], &gradient = call.inputs[1];
   const Tensor rows = input_or_none(call.inputs, 2);
   check_floating("optimizer step", "weight", weight);

@@ -81,9 +81,7 @@ inline void quantize_shape(const ShapeCall& call) {
   if (!format.is_signed || !format.has_zero())
     fail(error_id::impossible_format, "quantize", "format", to_string(format),
          "one with a sign and a zero");
-  if (setting.quantizer.rounding.random_bits > 32)
-    fail(error_id::random_bits, "quantize", "rounding.random_bits",
-         std::to_string(setting.quantizer.rounding.random_bits), "0 (automatic) to 32");
+  check_random_bits("quantize", "rounding.random_bits", setting.quantizer.rounding);
   check_quantizer_scale(setting);
   const ScaleGrid scales =
       QuantizeGrid(setting, call.sequences, x.shape().rows(), x.shape().columns()).scales();

@@ -130,9 +130,7 @@ inline void cast_shape(const ShapeCall& call) {
   if (!is_floating(setting.dtype))
     fail(error_id::tensor_dtype, "cast", "dtype", std::string(to_string(setting.dtype)),
          "a floating type");
-  if (setting.rounding.random_bits > 32)
-    fail(error_id::random_bits, "cast", "rounding.random_bits",
-         std::to_string(setting.rounding.random_bits), "0 (automatic) to 32");
+  check_random_bits("cast", "rounding.random_bits", setting.rounding);
   call.outputs[0] = {call.inputs[0].shape(), setting.dtype};
 }
 inline void cast_host(const OperatorCall& call) {

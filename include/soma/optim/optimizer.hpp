@@ -94,11 +94,6 @@ inline void check_not_negative(std::string_view name, double value) {
 inline void check_finite(std::string_view name, double value) {
   check_setting(std::isfinite(value), name, value, "a finite number");
 }
-inline void check_rounding(std::string_view name, const Rounding& rounding) {
-  if (rounding.random_bits > 32)
-    fail(error_id::random_bits, "Optimizer", name, std::to_string(rounding.random_bits),
-         "0 (automatic) to 32");
-}
 
 // Two steps at once would be taken where a variable, or some of its rows, is listed twice.
 inline void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
@@ -190,8 +185,8 @@ class Optimizer {
   // rounding.random_bits.
   Optimizer(Context& context, const std::vector<Group>& groups, const StepStorage& storage)
       : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
-    detail::check_rounding("weight_rounding.random_bits", storage.weight_rounding);
-    detail::check_rounding("state_rounding.random_bits", storage.state_rounding);
+    check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
+    check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
   }
   // From now on only some rows of each parameter are stepped, and have states and gradients
   // (Gradient::first_row): those that rows_of(parameter) names, {begin, end}. To be called before
