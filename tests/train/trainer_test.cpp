@@ -233,11 +233,11 @@ TEST_CASE("batches that are accumulated make the step of one large batch", "[uni
 
 namespace {
 
-// Ends by itself.
+// Ends by itself, within an epoch of ten steps.
 TrainerOptions patient(bool keep_best) {
   TrainerOptions options = options_of();
   options.epochs = 40;
-  options.evaluate_every = 10;
+  options.evaluate_every = 7;
   options.patience = 2;
   options.keep_best = keep_best;
   return options;
@@ -280,6 +280,7 @@ TEST_CASE("a run that has ended and is resumed ends the same, with the metrics o
       TrainerBase trainer(context, small.task, options);
       train::Report report = trainer.fit(source, &held_out);
       CHECK(report.stopped_early);
+      CHECK(report.first_step == (options.resume ? report.steps : 0));  // none was left
       CHECK(report.evaluated);
       CHECK(report.evaluation_loss == train::evaluate(context, small.task, held_out).loss);
       return std::tuple(report.steps, bits_of(context, small.task.parameters()),
@@ -433,7 +434,7 @@ TEST_CASE("options that make no sense are refused", "[unit]") {
   CHECK(refused({.checkpoint_every = 5}) == "train.options");
   CHECK(refused({.resume = true}) == "train.options");
   // And have written nothing.
-  CHECK(refused({.accumulate = 0, .precision = Precision::bf16()}) == "train.options");
+  CHECK(refused({.accumulate = 0, .precision = Precision::bf16_sr()}) == "train.options");
   for (const Parameter& parameter : small.task.parameters())
     CHECK(parameter.value().dtype() == DType::fp32);
   CHECK(id_of([] { Precision::named("fp4"); }) == "train.precision");
