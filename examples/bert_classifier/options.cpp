@@ -144,7 +144,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
   real("--held-out-share", options.data.held_out_share,
        "of rows that are held out where there is no --dev, chosen by a hash of the text", 0.001,
        0.9, data_group)
-      ->capture_default_str();
+      ->default_str("0.1");
   number("--stream", options.stream,
          "for a file beyond memory: leave its rows there and shuffle them through a buffer of so "
          "many; held-out rows need --dev",

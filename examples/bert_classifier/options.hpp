@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 struct ComputeOptions {
@@ -16,7 +17,7 @@ struct DataOptions {
   std::string data, dev;
   std::string text_column, label_column;
   bool skip_bad_rows = false;
-  double held_out_share = 0.1;
+  std::optional<double> held_out_share;  // nothing: a tenth, where they are not a file of their own
 };
 
 // Of a training with several ranks.

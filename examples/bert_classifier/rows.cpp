@@ -29,7 +29,7 @@ namespace {
 Rows read_rows(const TrainOptions& options, const soma::text::DataFiles& files) {
   soma::text::ReadOptions settings;
   settings.rows = row_options(options.data);
-  settings.held_out_share = options.data.held_out_share;
+  settings.held_out_share = options.data.held_out_share.value_or(settings.held_out_share);
   settings.read_test = false;
   const soma::text::LabelledText text = soma::text::read_labelled(files, settings);
   report_skipped(text.skipped());
@@ -104,11 +104,18 @@ Rows make_up_rows(const TrainOptions& options) {
 }  // namespace
 
 Rows training_rows(const TrainOptions& options) {
+  const auto need_share = [&](bool needed, const char* reason) {
+    if (options.data.held_out_share && !needed)
+      throw UsageError(std::string("--held-out-share would hold out nothing: ") + reason);
+  };
   if (options.data.data.empty()) {
+    need_share(false, "reviews that are made up have held-out ones of their own");
     if (options.stream != 0) throw UsageError("--stream needs --data, a file of rows");
     return make_up_rows(options);
   }
   soma::text::DataFiles files = soma::text::find_data_files(options.data.data);
   if (!options.data.dev.empty()) files.held_out = {options.data.dev};
+  need_share(options.stream == 0, "rows of --stream are read once, in order");
+  need_share(files.held_out.empty(), "held-out rows have a file of their own");
   return options.stream != 0 ? stream_rows(options, files) : read_rows(options, files);
 }

@@ -190,6 +190,7 @@ void check_held_out(const TrainOptions& options, const Rows& rows) {
   if (!rows.held_out.empty()) return;
   for (const auto& [name, given] : {std::pair("--keep-best", options.keep_best),
                                     {"--patience", options.patience != 0},
+                                    {"--evaluate-every", options.evaluate_every != 0},
                                     {"--confusion", !options.confusion.empty()}})
     if (given)
       throw UsageError(std::string(name) +

@@ -221,6 +221,9 @@ usage("rate infinite", [*TRAIN, "--learning-rate=inf"])
 usage("rate below zero", [*TRAIN, "--learning-rate=-1"])
 usage("dropout one", [*TRAIN, "--dropout=1"])
 usage("share of all", [*TRAIN, *GOOD, "--held-out-share=1"])
+for beside, rows in {"dev": [*GOOD, "--dev=../base/rows.tsv"], "made-up reviews": [],
+                   "stream": [*GOOD, "--stream=9", "--dev=../base/rows.tsv"]}.items():
+    usage(f"share beside {beside}", [*TRAIN, *rows, "--held-out-share=0.1"], "would hold out nothing")
 usage("too few reviews", [*TRAIN, "--reviews=5"])
 usage("threads", [*TRAIN, "--threads=-2"])
 usage("schedule", [*TRAIN, "--schedule=sawtooth"])
@@ -235,7 +238,7 @@ usage("vocabulary size with pretrained", [*TRAIN, *GOOD, "--pretrained=../base/m
 usage("dev without data", [*TRAIN, "--dev=../base/rows.tsv"], "--dev")
 usage("reviews with data", [*TRAIN, *GOOD, "--reviews=100"], "--reviews")
 usage("label noise with data", [*TRAIN, *GOOD, "--label-noise=0.1"], "--label-noise")
-for held_out in ["--keep-best", "--patience=2", "--confusion=a.csv"]:
+for held_out in ["--keep-best", "--patience=2", "--evaluate-every=9", "--confusion=a.csv"]:
     usage(f"{held_out} without held-out rows", [*TRAIN, *GOOD, "--stream=9", held_out],
           held_out.split("=")[0])
 usage("output empty", [*TRAIN, "--output=", "--quiet"], "--output")
