@@ -174,6 +174,16 @@ TEST_CASE("limits of the Vector engine's arithmetic", "[unit][neuroncore]") {
        }},
       {"tensor_scalar: s0", "an integer of 32 bits",
        [](Tiles& t) { t.core.vector.tensor_scalar(t.ints, t.ints, Alu::bitwise_or, 0.5f); }},
+      {"ScalarOperand: constant", "an integer of 32 bits",
+       [](Tiles& t) {
+         t.core.vector.tensor_scalar(t.ints, t.ints, Alu::bitwise_or, std::int64_t{1} << 32);
+       }},
+      {"tensor_scalar: s0", "exact in fp32",
+       [](Tiles& t) { t.core.vector.tensor_scalar(t.ints, t.ints, Alu::add, 16777217); }},
+      {"tensor_scalar: s1", "exact in fp32",
+       [](Tiles& t) {
+         t.core.vector.tensor_scalar(t.f, t.f, Alu::add, 16777216, Alu::add, 0xFFFFFFFFu);
+       }},
       {"tensor_scalar: s0", "a constant",
        [](Tiles& t) { t.core.vector.tensor_scalar(t.ints, t.ints, Alu::bitwise_or, t.column); },
        not_implemented},
@@ -219,6 +229,12 @@ TEST_CASE("limits of the Vector engine's arithmetic", "[unit][neuroncore]") {
 
 TEST_CASE("limits of the Vector engine's other instructions", "[unit][neuroncore]") {
   check({
+      {"tensor_tensor_scan: initial", "exact in fp32",
+       [](Tiles& t) {
+         t.core.vector.tensor_tensor_scan(t.f, t.f, t.g, 16777217, Alu::add, Alu::add);
+       }},
+      {"select: on_false", "exact in fp32",
+       [](Tiles& t) { t.core.vector.select(t.f, t.bytes, t.f, 16777217); }},
       {"tensor_tensor_scan: b", "in SBUF",
        [](Tiles& t) {
          t.core.vector.tensor_tensor_scan(t.f, t.sums, t.sums, 0, Alu::add, Alu::add);

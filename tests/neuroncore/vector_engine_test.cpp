@@ -183,6 +183,26 @@ TEST_CASE("operators on bits take integers as they are", "[unit][neuroncore]") {
   CHECK(test.values(bytes) == std::vector<float>{-16, -9});
 }
 
+TEST_CASE("constants of operators on bits keep their 32 bits", "[unit][neuroncore]") {
+  TestCore test;
+  const Tile a = test.integers(1, std::vector<std::int32_t>{-1, 0x12345678});
+  const Tile dst = test.core.sbuf.tile(DType::int32, 1, 2);
+  const auto masked = [&](const nc::ScalarOperand& mask) {
+    test.core.vector.tensor_scalar(dst, a, Alu::bitwise_and, mask);
+    return test.integers_of(dst);
+  };
+  using Pair = std::vector<std::int32_t>;
+  CHECK(masked(0x7FFFFFFF) == Pair{0x7FFFFFFF, 0x12345678});
+  CHECK(masked(0x0FFFFFFFu) == Pair{0x0FFFFFFF, 0x02345678});
+  CHECK(masked(0xFFFFFFFFu) == Pair{-1, 0x12345678});
+  CHECK(masked(std::size_t{0x01000001}) == Pair{0x01000001, 0});
+  CHECK(masked(INT32_MIN) == Pair{INT32_MIN, 0});
+  CHECK(masked(0x1p24f) == Pair{1 << 24, 0});
+  // The second of two.
+  test.core.vector.tensor_scalar(dst, a, Alu::invert, 0, Alu::bitwise_or, 0x01000001);
+  CHECK(test.integers_of(dst) == Pair{0x01000001, ~0x12345678 | 0x01000001});
+}
+
 TEST_CASE("scalar_tensor_tensor and tensor_scalar_reduce", "[unit][neuroncore]") {
   TestCore test;
   const std::vector<float> x = left(), y = right();

@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace soma::neuroncore {
@@ -45,12 +47,22 @@ constexpr std::string_view to_string(Alu op) {
 }
 
 // The operand of tensor_scalar and its like: a constant, or [P, 1] with one for each partition.
+// Integers keep their 32 bits, which operators on bits want; arithmetic refuses those that are not
+// exact in fp32.
 struct ScalarOperand {
-  float value = 0;
+  double value = 0;  // exact: a float or an integer of 32 bits
   Tile tile{};
 
-  ScalarOperand(float constant = 0) : value(constant) {}  // NOLINT: both are operands
-  ScalarOperand(const Tile& column) : tile(column) {}     // NOLINT
+  ScalarOperand() = default;
+  // NOLINTBEGIN: each of these is an operand
+  ScalarOperand(const Tile& column) : tile(column) {}
+  ScalarOperand(float constant) : value(static_cast<double>(constant)) {}
+  template <std::integral Integer>
+  ScalarOperand(Integer constant) : value(static_cast<double>(constant)) {
+    if (value < -0x1p31 || value >= 0x1p32)
+      rule_broken("ScalarOperand", "constant", std::to_string(constant), "an integer of 32 bits");
+  }
+  // NOLINTEND
 };
 
 struct ScalarOptions {

@@ -10,6 +10,8 @@
 
 #include <soma/base/error.hpp>
 
+#include <charconv>
+#include <concepts>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -31,6 +33,13 @@ namespace soma::neuroncore {
 [[noreturn]] inline void not_implemented(std::string_view instruction, std::string_view operand,
                                          const std::string& value, std::string_view limit) {
   fail(error_id::neuroncore_not_implemented, instruction, operand, value, limit);
+}
+
+// The shortest decimal text that reads back as the same number.
+template <std::floating_point Number>
+std::string text_of(Number value) {
+  char buffer[64];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
 }
 
 // value <= limit, else a broken rule.

@@ -63,6 +63,14 @@ class LaneEngine : public Sequencer<Self, engine> {
       rule_broken(name, "dst", dst.describe(), "the type of src, " + src.describe());
   }
 
+  // A constant of arithmetic, which is in fp32.
+  static void check_constant(std::string_view name, std::string_view operand,
+                             const ScalarOperand& constant) {
+    if (static_cast<double>(static_cast<float>(constant.value)) != constant.value &&
+        constant.value == constant.value)
+      rule_broken(name, operand, text_of(constant.value), "a number that is exact in fp32");
+  }
+
   // ---- elements
 
   // run(p, buffer, count) leaves partition p's results somewhere in its `rows` rows of buffer, and
@@ -100,7 +108,8 @@ class LaneEngine : public Sequencer<Self, engine> {
   }
   // One float a partition.
   std::vector<float> column(const ScalarOperand& operand, const Tile& data) {
-    if (!operand.tile.defined()) return std::vector<float>(data.partitions(), operand.value);
+    if (!operand.tile.defined())
+      return std::vector<float>(data.partitions(), static_cast<float>(operand.value));
     return column(operand.tile);
   }
   std::vector<float> column(const Tile& tile) {

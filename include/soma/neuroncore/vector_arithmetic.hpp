@@ -235,10 +235,9 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
                     "the width of " + first.describe());
     }
   }
-  static void check_unary(std::string_view name, Alu op, const Operand& named, float value) {
+  static void check_unary(std::string_view name, Alu op, const Operand& named, double value) {
     if (is_unary(op) && (named.tile.defined() || value != 0))
-      rule_broken(name, named.name,
-                  named.tile.defined() ? named.tile.describe() : std::to_string(value),
+      rule_broken(name, named.name, named.tile.defined() ? named.tile.describe() : text_of(value),
                   "0, as " + std::string(to_string(op)) + " has one operand");
   }
   void check_scalar(std::string_view name, const Tile& dst, const Tile& data, Alu op0,
@@ -249,6 +248,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     for (const ScalarOperand* operand : {&s0, &s1}) {
       const Operand named{operand == &s0 ? "s0" : "s1", operand->tile};
       check_unary(name, operand == &s0 ? op0 : op1, named, operand->value);
+      if (!is_bitwise(op0)) Base::check_constant(name, named.name, *operand);
       if (!operand->tile.defined()) continue;
       check_column(name, named, data);
       Base::check_type(name, named, DType::fp32);

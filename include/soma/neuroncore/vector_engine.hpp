@@ -30,6 +30,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
       rule_broken(name, "predicate", predicate.describe(), "int8, uint8 or bool");
     if (on_true.dtype() == DType::tf32 || on_true.dtype() == DType::int32)
       rule_broken(name, "on_true", on_true.describe(), "a type other than tf32 and int32");
+    check_constant(name, "on_false", on_false);
     if (on_false.tile.defined()) check_column(name, {"on_false", on_false.tile}, on_true);
     core_.begin(Opcode::select, lane,
                 {{"predicate", predicate}, {"on_true", on_true}, {"on_false", on_false.tile}},

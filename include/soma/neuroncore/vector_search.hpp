@@ -242,6 +242,7 @@ class VectorSearch : public VectorArithmetic<Self> {
     Base::check_columns(name, operand, data, 8);
   }
   void check_initial(std::string_view name, const ScalarOperand& initial, const Tile& data) {
+    Base::check_constant(name, "initial", initial);
     if (!initial.tile.defined()) return;
     Base::check_column(name, {"initial", initial.tile}, data);
     Base::check_type(name, {"initial", initial.tile}, DType::fp32);
