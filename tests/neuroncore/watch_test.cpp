@@ -63,3 +63,44 @@ TEST_CASE("a watcher may end itself", "[unit]") {
   CHECK(outlived);
   CHECK(alive.expired());
 }
+
+TEST_CASE("a watcher is called once for an instruction, with all of the tile", "[unit]") {
+  TestCore test;
+  nc::Core& core = test.core;
+  std::vector<std::string> seen;
+  const auto called = [&](const auto& run) {
+    seen.clear();
+    core.watch([&](nc::Opcode opcode, const nc::Tile& written) {
+      seen.push_back(std::string(to_string(opcode)) + " " + written.describe());
+    });
+    run();
+    core.finish();
+    core.unwatch();
+    return seen;
+  };
+  using Seen = std::vector<std::string>;
+  const nc::Tile a = core.sbuf.tile(DType::fp32, 32, 4), b = core.sbuf.tile(DType::fp32, 32, 4);
+  core.vector.memset(a, 1);
+  nc::ShuffleMask mask{};
+  CHECK(called([&] { core.vector.stream_shuffle(b, a, mask); }) ==
+        Seen{"stream_shuffle fp32 SBUF [32, 4]"});
+  mask[3] = nc::shuffle_keep;
+  CHECK(called([&] { core.vector.stream_shuffle(b, a, mask); }) ==
+        Seen{"stream_shuffle fp32 SBUF [32, 4]"});
+
+  const nc::Tile predicate = core.sbuf.tile(DType::uint8, 32, 4);
+  for (const float chosen : {0.0f, 1.0f}) {
+    const nc::Tile fresh = core.sbuf.tile(DType::fp32, 32, 4);
+    core.vector.memset(predicate, chosen);
+    CHECK(called([&] { core.vector.copy_predicated(fresh, a, predicate); }) ==
+          Seen{"copy_predicated fp32 SBUF [32, 4]"});
+  }
+
+  const soma::Tensor table = soma::Tensor::full(test.context, {8, 4}, 2.0f);
+  for (const std::int32_t step : {0, 1}) {  // all rows are there, or eight of them
+    const nc::Tile indices = core.sbuf.tile(DType::int32, 32, 1);
+    core.gpsimd.iota(indices, {.loops = {{1, 1}}, .channel_multiplier = step});
+    CHECK(called([&] { core.dma.gather(b, nc::hbm(table), indices, nc::OutOfBounds::skip); }) ==
+          Seen{"dma_gather fp32 SBUF [32, 4]"});
+  }
+}

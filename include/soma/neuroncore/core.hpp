@@ -113,9 +113,9 @@ class Core {
     state_.psum.start_high_water();
   }
 
-  // Step by step: watcher(opcode, written) is called after each instruction that wrote a tile, with
-  // the tile (of a select or a copy by predicate, all of it), until unwatch(), which it may call
-  // itself.
+  // Step by step: watcher(opcode, written) is called after each instruction that wrote a tile, once
+  // with the tile, all of it even where parts were left as they were (with each of two that it
+  // wrote), until unwatch(), which it may call itself.
   template <class Watcher>
   void watch(Watcher watcher) {
     state_.watcher = {state_.context.heap(), std::move(watcher)};

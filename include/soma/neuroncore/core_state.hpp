@@ -187,6 +187,10 @@ class CoreState {
   }
   void end(const Tile& written, Written by = Written::somebody) {
     memory_of(written).mark_written(written, by);
+    show(written);
+  }
+  // Of an instruction that marks itself which elements it wrote: end() without that.
+  void show(const Tile& written) {
     // A watcher may end itself: the copy lives until it returns.
     if (const auto watching = watcher) watching(running_, written);
   }

@@ -85,9 +85,9 @@ class Dma {
         const HbmView one =
             table.rows(static_cast<std::size_t>(row), static_cast<std::size_t>(row) + 1);
         detail::load_row(*core, writer, tile, p, one, 0, buffer.data());
-        core->end(tile.rows(p, p + 1));
+        core->sbuf.mark_written(tile.rows(p, p + 1), Written::somebody);
       }
-      if (all) core->end(tile);
+      all ? core->end(tile) : core->show(tile);
     });
     return *this;
   }

@@ -74,7 +74,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
       write_codes(core_.memory_of(dst), dst, p, to.data());
       all = core_.memory_of(dst).mark_written_where(dst, p, chosen) && all;
     }
-    if (all) core_.end(dst);
+    all ? core_.end(dst) : core_.show(dst);
     return *this;
   }
 

@@ -202,9 +202,9 @@ class VectorSearch : public VectorArithmetic<Self> {
       all = all && from[p] != count;
       if (from[p] == count) continue;
       write_codes(core_.memory_of(dst), dst, p, &rows[from[p] * bytes]);
-      core_.end(dst.rows(p, p + 1));
+      core_.memory_of(dst).mark_written(dst.rows(p, p + 1), Written::somebody);
     }
-    if (all) core_.end(dst);
+    all ? core_.end(dst) : core_.show(dst);
     return self();
   }
 
