@@ -6,6 +6,7 @@
 #include "support/samples.hpp"
 
 #include <array>
+#include <cfenv>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -266,4 +267,70 @@ TEST_CASE("stochastic rounding is right on average", "[unit][neuroncore][stat]")
     else
       CHECK(mean == 1024);
   }
+}
+
+namespace {
+
+// What is computed outside the loops over partitions, which have their own modes: columns, rows of
+// a scatter, transposes of a biased type; and a look at integers.
+std::vector<std::byte> beside_the_loops() {
+  TestCore test;
+  nc::Core& core = test.core;
+  std::vector<std::byte> all;
+  const auto keep = [&](const std::vector<std::byte>& more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  const Tile data = test.tile(DType::fp32, 1, std::vector<float>{0.3f, 0.1f});
+  const Tile out = core.sbuf.tile(DType::fp32, 1, 2);
+  for (const DType dtype : {DType::int8, DType::int32, DType::fp8_e4m3}) {
+    const Tile result = core.sbuf.tile(dtype, 1, 1);
+    core.vector.tensor_scalar_reduce(out, data, nc::Alu::multiply, 1, nc::Alu::add, result);
+    keep(test.codes(result));
+    core.scalar.activation_reduce(out, data, nc::Function::copy, result);
+    keep(test.codes(result));
+  }
+  const Tile odd = test.integers(1, std::vector<std::int32_t>{16777217});
+  core.scalar.activation(out.columns(0, 1), data.columns(0, 1), nc::Function::copy, {.bias = &odd});
+  keep(test.codes(out));
+  all.push_back(static_cast<std::byte>(core.values(odd)[0] == 16777216.0f));
+
+  const Tile index = test.integers(1, std::vector<std::int32_t>{0});
+  for (const float value : {1e-40f, 0.1f}) {
+    const soma::Tensor table = soma::Tensor::full(test.context, {1, 2}, value == 0.1f ? 3 : value);
+    const Tile more = test.tile(DType::fp32, 1, std::vector<float>(2, value));
+    core.dma.scatter(nc::hbm_target(table), more, index, nc::Scatter::add);
+    keep({table.raw(), table.raw() + table.bytes()});
+  }
+
+  const Tile biased = core.sbuf.tile(DType::fp8_e4m3, 1, 1).with_bias(5);
+  core.vector.memset(biased, -0.0f);
+  const Tile turned = core.psum.tile(1, 1, DType::fp8_e4m3),
+             back = core.sbuf.tile(DType::fp8_e4m3, 1, 1);
+  core.tensor.transpose(turned, biased);
+  core.vector.copy(back, turned);
+  keep(test.codes(back));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("the host's floating-point modes change nothing", "[unit][neuroncore]") {
+  const std::vector<std::byte> expected = beside_the_loops();
+  for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    REQUIRE(std::fesetround(mode) == 0);
+    const std::vector<std::byte> found = beside_the_loops();
+    const int after = std::fegetround();
+    std::fesetround(FE_TONEAREST);
+    CHECK(after == mode);
+    CHECK((found == expected));
+  }
+#if defined(__x86_64__)
+  const unsigned modes = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(modes | 0x8040);  // subnormal results and operands are zero
+  const std::vector<std::byte> found = beside_the_loops();
+  const unsigned after = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(modes);
+  CHECK((after & 0x8040) == 0x8040);
+  CHECK((found == expected));
+#endif
 }

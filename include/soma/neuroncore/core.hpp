@@ -17,6 +17,7 @@
 #include <soma/neuroncore/tensor_engine.hpp>
 #include <soma/neuroncore/tile_view.hpp>
 #include <soma/neuroncore/vector_engine.hpp>
+#include <soma/runtime/float_environment.hpp>
 
 #include <cstddef>
 #include <span>
@@ -151,6 +152,7 @@ class Core {
   }
   std::vector<float> values(const Tile& tile) {
     look("values", tile);
+    const FloatEnvironment environment;
     std::vector<float> result(tile.partitions() * tile.free_size());
     const RowReader reader(state_.kernels, state_.memory_of(tile), tile);
     for (std::size_t p = 0; p < tile.partitions(); ++p)

@@ -11,6 +11,7 @@
 #include <soma/neuroncore/rows.hpp>
 #include <soma/numeric/philox.hpp>
 #include <soma/runtime/callback.hpp>
+#include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/heap_vector.hpp>
 #include <soma/runtime/parallel.hpp>
 #include <soma/tensor/storage.hpp>
@@ -38,6 +39,13 @@ struct Statistics {
 struct Operand {
   std::string_view name;
   const Tile& tile;
+};
+
+// An instruction from its beginning on, for as long as it computes: in soma's floating-point modes,
+// whatever the host's are.
+struct [[nodiscard]] Running {
+  Position at;
+  FloatEnvironment environment{};
 };
 
 class CoreState {
@@ -142,8 +150,8 @@ class CoreState {
   }
 
   // Puts it in order and counts it; what it reads has then arrived.
-  Position begin(Opcode opcode, Lane lane, std::initializer_list<Operand> reads,
-                 std::initializer_list<Operand> writes, CostFields cost = {}) {
+  Running begin(Opcode opcode, Lane lane, std::initializer_list<Operand> reads,
+                std::initializer_list<Operand> writes, CostFields cost = {}) {
     const Position at = order.begin(lane);
     running_ = opcode;
     Instruction instruction;
@@ -183,7 +191,7 @@ class CoreState {
     }
     ++statistics.instructions[static_cast<std::size_t>(opcode)];
     ++statistics.of_engine[static_cast<std::size_t>(engine_of(lane))];
-    return at;
+    return {at};
   }
   void end(const Tile& written, Written by = Written::somebody) {
     memory_of(written).mark_written(written, by);
@@ -219,7 +227,10 @@ class CoreState {
   // Runs a transfer now, or keeps it until something waits for it.
   template <class Run>
   void transfer(Position at, Run run) {
-    if (options.dma_stress_seed == 0) return run();
+    if (options.dma_stress_seed == 0) {
+      const FloatEnvironment environment;
+      return run();
+    }
     pending_.push_back({at, running_, Callback<void()>(context.heap(), std::move(run))});
     end_random_transfer();
   }
@@ -232,6 +243,7 @@ class CoreState {
         for (std::size_t j = i + 1; j < pending_.size(); ++j)
           std::swap(pending_[j - 1], pending_[j]);
         pending_.pop_back();
+        const FloatEnvironment environment;
         run();
         running_ = current;
         i = static_cast<std::size_t>(-1);  // others may have ended meanwhile

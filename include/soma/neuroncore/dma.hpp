@@ -238,7 +238,7 @@ class Dma {
                                      : view.stride(last) == 1 ? view.size(last)
                                                               : 1;
     cost.buffers = static_cast<std::uint32_t>(rows * elements / side_by_side);
-    const Position at = core_->begin(opcode, lane(), reads, writes, cost);
+    const Position at = core_->begin(opcode, lane(), reads, writes, cost).at;
     if (from != nullptr) touch(at, opcode, *from, false);
     if (to != nullptr) touch(at, opcode, *to, true);
     return at;

@@ -29,7 +29,8 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     if (op == Alu::none || op == Alu::rsqrt || is_bitwise(op))
       rule_broken(name, "op", std::string(to_string(op)),
                   "an arithmetic operator of two operands on the GpSimd engine");
-    core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}}, {{"dst", dst}});
     const bool integers =
         a.dtype() == DType::int32 && b.dtype() == DType::int32 && dst.dtype() == DType::int32;
     if (integers && (op == Alu::add || op == Alu::subtract || op == Alu::multiply))
@@ -49,7 +50,8 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     check_reached(name, {{"data", data}, {"dst", dst}});
     if (op != Alu::rsqrt)
       rule_broken(name, "op", std::string(to_string(op)), "rsqrt on the GpSimd engine");
-    core_.begin(Opcode::tensor_scalar, lane, {{"data", data}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::tensor_scalar, lane, {{"data", data}}, {{"dst", dst}});
     const RowReader reader(core_.kernels, core_.sbuf, data);
     map(dst, rounded, 1, [&](std::size_t p, float* buffer, std::size_t count) {
       const float* x = reader.read(p, buffer);
@@ -65,7 +67,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   GpsimdEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {}) {
     check_same("copy", dst, src);
     check_reached("copy", {{"src", src}, {"dst", dst}});
-    core_.begin(Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
     copy_elements(dst, src, rounded);
     core_.end(dst);
     return *this;
@@ -73,7 +75,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   GpsimdEngine& memset(const Tile& dst, float value, const Rounded& rounded = {}) {
     core_.check_free("memset", {"dst", dst});
     check_reached("memset", {{"dst", dst}});
-    core_.begin(Opcode::memset, lane, {}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::memset, lane, {}, {{"dst", dst}});
     fill(dst, value, rounded);
     core_.end(dst);
     return *this;

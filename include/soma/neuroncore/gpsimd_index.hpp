@@ -5,7 +5,6 @@
 
 #include <soma/neuroncore/bit_operators.hpp>
 #include <soma/neuroncore/lane_engine.hpp>
-#include <soma/runtime/float_environment.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -44,7 +43,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     core_.check_free(name, {"dst", dst});
     check_reached(name, {{"dst", dst}});
     check_affine(name, affine, dst);
-    core_.begin(Opcode::iota, lane, {}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::iota, lane, {}, {{"dst", dst}});
     const std::vector<std::int32_t> first = pattern(affine);
     std::vector<std::int32_t> values(first.size());
     const auto of_partition = [&](std::size_t p) {
@@ -77,8 +76,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     check_affine(name, affine, dst);
     if (compare < Alu::equal || compare > Alu::less)
       rule_broken(name, "compare", std::string(to_string(compare)), "a comparison");
-    core_.begin(Opcode::affine_select, lane, {{"data", data}}, {{"dst", dst}});
-    const FloatEnvironment environment;
+    const Running running =
+        core_.begin(Opcode::affine_select, lane, {{"data", data}}, {{"dst", dst}});
     const std::vector<std::int32_t> first = pattern(affine);
     const RowReader reader(core_.kernels, core_.sbuf, data);
     const RowWriter writer(core_.kernels, core_.sbuf, dst, rounded, core_.options.overflow);
@@ -114,7 +113,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
                      std::size_t piece = 1) {
     constexpr std::string_view name = "local_gather";
     check_local_gather(name, dst, src, indices, pieces, piece);
-    core_.begin(Opcode::local_gather, lane, {{"src", src}, {"indices", indices}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::local_gather, lane,
+                                        {{"src", src}, {"indices", indices}}, {{"dst", dst}});
     const std::size_t width = size_of(src.dtype()), count = src.free_size();
     std::vector<std::int32_t> slice(16 * indices.free_size()), row(indices.free_size());
     std::vector<std::byte> from(count * width), to(dst.free_size() * width);
@@ -145,7 +145,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     check_reached(name, {{"src", src}, {"indices", indices}, {"dst", dst}});
     Base::check_same_type(name, dst, src);
     Base::check_type(name, {"indices", indices}, DType::int32);
-    core_.begin(Opcode::n_gather, lane, {{"src", src}, {"indices", indices}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::n_gather, lane, {{"src", src}, {"indices", indices}}, {{"dst", dst}});
     const std::size_t width = size_of(src.dtype()), count = dst.free_size();
     std::vector<std::byte> from(src.free_size() * width), to(count * width);
     std::vector<std::int32_t> chosen(count);
@@ -173,7 +174,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
       CoreState::check_integer(name, {"data", data});
       Base::check_same_type(name, dst, data);
     }
-    core_.begin(Opcode::partition_reduce, lane, {{"data", data}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::partition_reduce, lane, {{"data", data}}, {{"dst", dst}});
     if (bits || (data.dtype() == DType::int32 && dst.dtype() == DType::int32))
       reduce_integers(dst, data, op);
     else
@@ -187,7 +189,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     constexpr std::string_view name = "partition_broadcast";
     check_one_partition(name, {"src", src}, {"dst", dst});
     Base::check_same_type(name, dst, src);
-    core_.begin(Opcode::partition_broadcast, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::partition_broadcast, lane, {{"src", src}}, {{"dst", dst}});
     std::vector<std::byte> row(src.free_size() * size_of(src.dtype()));
     read_codes(core_.sbuf, src, 0, row.data());
     for (std::size_t p = 0; p < dst.partitions(); ++p) write_codes(core_.sbuf, dst, p, row.data());
@@ -211,8 +214,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     const std::size_t count = ids.free_size();
     if (dst.free_size() != 2 * count)
       rule_broken(name, "dst", dst.describe(), std::to_string(2 * count) + " elements");
-    core_.begin(Opcode::sequence_bounds, lane, {{"ids", ids}}, {{"dst", dst}},
-                CoreState::cost_of(ids));
+    const Running running = core_.begin(Opcode::sequence_bounds, lane, {{"ids", ids}},
+                                        {{"dst", dst}}, CoreState::cost_of(ids));
     std::vector<float> id(count), bounds(padded(2 * count)), scratch(padded(2 * count));
     RowReader(core_.kernels, core_.sbuf, ids).copy(0, id.data());
     for (std::size_t first = 0, end = 0; first < count; first = end) {

@@ -85,13 +85,15 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
                            const ActivationOptions& options = {}) {
     check(dst, data, function, options);
     static const Tile none;
-    core_.begin(Opcode::activation, lane,
-                {{"data", data},
-                 {"scale", options.scale_tile != nullptr ? *options.scale_tile : none},
-                 {"bias", options.bias != nullptr ? *options.bias : none}},
-                {{"dst", dst}});
-    if (options.reduce_result != nullptr)
-      core_.begin(Opcode::activation, lane, {}, {{"reduce_result", *options.reduce_result}});
+    const Running running =
+        core_.begin(Opcode::activation, lane,
+                    {{"data", data},
+                     {"scale", options.scale_tile != nullptr ? *options.scale_tile : none},
+                     {"bias", options.bias != nullptr ? *options.bias : none}},
+                    {{"dst", dst}});
+    if (options.reduce_result != nullptr)  // read out by an instruction of its own
+      static_cast<void>(
+          core_.begin(Opcode::activation, lane, {}, {{"reduce_result", *options.reduce_result}}));
     compute(dst, data, function, options);
     core_.end(dst);
     if (options.reduce_result != nullptr) {

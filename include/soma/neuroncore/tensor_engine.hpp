@@ -55,8 +55,9 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
     CostFields cost;
     cost.stationary = static_cast<std::uint32_t>(stationary.free_size());
     cost.fp32_passes = stationary.dtype() == DType::fp32 || moving.dtype() == DType::fp32;
-    core_.begin(Opcode::matmul, lane, {{"stationary", stationary}, {"moving", moving}},
-                {{"dst", dst}}, cost);
+    const Running running =
+        core_.begin(Opcode::matmul, lane, {{"stationary", stationary}, {"moving", moving}},
+                    {{"dst", dst}}, cost);
     if (accumulate == Accumulate::yes && !core_.psum.written_by_matmul(dst))
       undefined(name, "dst", dst.describe() + " that no matmul wrote last",
                 "an accumulation group that began with Accumulate::no");
@@ -84,7 +85,8 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
                       "], src turned");
     CostFields cost;
     cost.stationary = static_cast<std::uint32_t>(src.partitions());
-    core_.begin(Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}}, cost);
+    const Running running =
+        core_.begin(Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}}, cost);
     turn(dst, src);
     core_.end(dst);
     return *this;

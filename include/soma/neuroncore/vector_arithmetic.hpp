@@ -31,7 +31,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     check_pair(name, {"a", a}, {"b", b}, dst);
     check_operator(name, op);
     check_bits(name, op, {{"a", a}, {"b", b}, {"dst", dst}});
-    core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}}, {{"dst", dst}});
     if (is_bitwise(op)) {
       on_bits(name, dst, a, &b, 0, op, false);
     } else {
@@ -60,8 +61,9 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
       bits0 = detail::bits_of_constant(name, "s0", s0.value);
       bits1 = detail::bits_of_constant(name, "s1", s1.value);
     }
-    core_.begin(Opcode::tensor_scalar, lane, {{"data", data}, {"s0", s0.tile}, {"s1", s1.tile}},
-                {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::tensor_scalar, lane, {{"data", data}, {"s0", s0.tile}, {"s1", s1.tile}},
+                    {{"dst", dst}});
     if (is_bitwise(op0)) {
       on_bits(name, dst, data, nullptr, bits0, op0, options.reverse0);
       if (op1 != Alu::none) on_bits(name, dst, dst, nullptr, bits1, op1, options.reverse1);
@@ -87,8 +89,9 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     check_arithmetic(name, op0);
     check_reduction(name, reduction);
     check_column(name, {"result", result}, data);
-    core_.begin(Opcode::tensor_scalar_reduce, lane, {{"data", data}, {"s0", s0.tile}},
-                {{"dst", dst}, {"result", result}});
+    const Running running =
+        core_.begin(Opcode::tensor_scalar_reduce, lane, {{"data", data}, {"s0", s0.tile}},
+                    {{"dst", dst}, {"result", result}});
     const RowReader reader(core_.kernels, core_.memory_of(data), data);
     const std::vector<float> first = column(s0, data);
     std::vector<float> totals(data.partitions());
@@ -111,8 +114,9 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     check_pair(name, {"data", data}, {"operand1", operand1}, dst);
     check_arithmetic(name, op0);
     check_arithmetic(name, op1);
-    core_.begin(Opcode::scalar_tensor_tensor, lane,
-                {{"data", data}, {"operand1", operand1}, {"s0", s0.tile}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::scalar_tensor_tensor, lane,
+                    {{"data", data}, {"operand1", operand1}, {"s0", s0.tile}}, {{"dst", dst}});
     const RowReader reader(core_.kernels, core_.memory_of(data), data);
     const RowReader other(core_.kernels, core_.memory_of(operand1), operand1);
     const std::vector<float> first = column(s0, data);
@@ -149,8 +153,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     if (dst.free_size() * folded != data.free_size())
       rule_broken(name, "dst", dst.describe(),
                   std::to_string(data.free_size() / folded) + " elements a partition");
-    core_.begin(Opcode::tensor_reduce, lane, {{"data", data}}, {{"dst", dst}},
-                CoreState::cost_of(data));
+    const Running running = core_.begin(Opcode::tensor_reduce, lane, {{"data", data}},
+                                        {{"dst", dst}}, CoreState::cost_of(data));
     is_bitwise(op) ? fold_bits(dst, data, op, folded)
                    : fold_floats(dst, data, op, folded, negate, rounded);
     core_.end(dst);
@@ -160,7 +164,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   // dst = 1 / src, correctly rounded (the hardware's bound is not published).
   Self& reciprocal(const Tile& dst, const Tile& src, const Rounded& rounded = {}) {
     check_same("reciprocal", dst, src);
-    core_.begin(Opcode::reciprocal, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::reciprocal, lane, {{"src", src}}, {{"dst", dst}});
     const RowReader reader(core_.kernels, core_.memory_of(src), src);
     map(dst, rounded, 2, [&, this](std::size_t p, float* buffer, std::size_t count) {
       const float* x = reader.read(p, buffer);
@@ -174,14 +178,14 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   // dst = src: bit for bit where the types are equal, else through fp32.
   Self& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {}) {
     check_same("copy", dst, src);
-    core_.begin(Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
     copy_elements(dst, src, rounded);
     core_.end(dst);
     return self();
   }
   Self& memset(const Tile& dst, float value, const Rounded& rounded = {}) {
     core_.check_free("memset", {"dst", dst});
-    core_.begin(Opcode::memset, lane, {}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::memset, lane, {}, {{"dst", dst}});
     fill(dst, value, rounded);
     core_.end(dst);
     return self();

@@ -32,9 +32,10 @@ class VectorEngine : public VectorSearch<VectorEngine> {
       rule_broken(name, "on_true", on_true.describe(), "a type other than tf32 and int32");
     check_constant(name, "on_false", on_false);
     if (on_false.tile.defined()) check_column(name, {"on_false", on_false.tile}, on_true);
-    core_.begin(Opcode::select, lane,
-                {{"predicate", predicate}, {"on_true", on_true}, {"on_false", on_false.tile}},
-                {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::select, lane,
+                    {{"predicate", predicate}, {"on_true", on_true}, {"on_false", on_false.tile}},
+                    {{"dst", dst}});
     const RowReader reader(core_.kernels, core_.memory_of(on_true), on_true);
     const RowReader chooser(core_.kernels, core_.memory_of(predicate), predicate);
     const std::vector<float> other = column(on_false, on_true);
@@ -59,8 +60,8 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     if (predicate.dtype() == DType::int8 || is_floating(predicate.dtype()))
       rule_broken(name, "predicate", predicate.describe(), "uint8, bool or int32");
     check_same_type(name, dst, src);
-    core_.begin(Opcode::copy_predicated, lane, {{"src", src}, {"predicate", predicate}},
-                {{"dst", dst}});
+    const Running running = core_.begin(Opcode::copy_predicated, lane,
+                                        {{"src", src}, {"predicate", predicate}}, {{"dst", dst}});
     const std::size_t count = dst.free_size(), width = size_of(dst.dtype());
     std::vector<std::byte> from(count * width), to(count * width);
     std::vector<std::uint32_t> chosen(count);
@@ -87,7 +88,8 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     CoreState::check_same_partitions(name, {"data", data}, {"dst", dst});
     at_most(name, "data", data.free_size(), core_.machine.bn_stats_free, "elements a partition");
     if (dst.free_size() != 6) rule_broken(name, "dst", dst.describe(), "6 elements a partition");
-    core_.begin(Opcode::bn_stats, lane, {{"data", data}}, {{"dst", dst}}, CoreState::cost_of(data));
+    const Running running = core_.begin(Opcode::bn_stats, lane, {{"data", data}}, {{"dst", dst}},
+                                        CoreState::cost_of(data));
     const RowReader reader(core_.kernels, core_.memory_of(data), data);
     const std::size_t count = data.free_size();
     static constexpr Rounded nearest{};
@@ -118,7 +120,8 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     if (data.free_size() % 3 != 0)
       rule_broken(name, "data", data.describe(), "a multiple of 3 elements a partition");
     if (dst.free_size() != 2) rule_broken(name, "dst", dst.describe(), "2 elements a partition");
-    core_.begin(Opcode::bn_aggr, lane, {{"data", data}}, {{"dst", dst}}, CoreState::cost_of(data));
+    const Running running = core_.begin(Opcode::bn_aggr, lane, {{"data", data}}, {{"dst", dst}},
+                                        CoreState::cost_of(data));
     const RowReader reader(core_.kernels, core_.memory_of(data), data);
     map(dst, {}, 1 + (data.free_size() + 1) / 2, [&](std::size_t p, float* buffer, std::size_t) {
       const float* x = reader.read(p, buffer);
@@ -148,7 +151,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
   VectorEngine& dropout(const Tile& dst, const Tile& src, std::uint64_t threshold,
                         const Place& place) {
     check_same("dropout", dst, src);
-    core_.begin(Opcode::dropout, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::dropout, lane, {{"src", src}}, {{"dst", dst}});
     const RowReader reader(core_.kernels, core_.memory_of(src), src);
     map(dst, {}, 2, [&, this](std::size_t p, float* buffer, std::size_t count) {
       reader.copy(p, buffer);
@@ -172,7 +175,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     if (dst.dtype() != src.dtype() || dst.partitions() != src.free_size() ||
         dst.free_size() != src.partitions())
       rule_broken(name, "dst", dst.describe(), src.describe() + " turned, of the same type");
-    core_.begin(Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}});
     const std::size_t rows = src.partitions(), columns = src.free_size();
     const std::size_t width = size_of(src.dtype());
     std::vector<std::byte> from(rows * columns * width), row(rows * width);

@@ -3,7 +3,6 @@
 // eight largest and where they are, shuffles, and random numbers.
 
 #include <soma/neuroncore/vector_arithmetic.hpp>
-#include <soma/runtime/float_environment.hpp>
 
 #include <algorithm>
 #include <array>
@@ -41,8 +40,9 @@ class VectorSearch : public VectorArithmetic<Self> {
     check_arithmetic(name, op0);
     check_arithmetic(name, op1);
     check_initial(name, initial, a);
-    core_.begin(Opcode::tensor_tensor_scan, lane, {{"a", a}, {"b", b}, {"initial", initial.tile}},
-                {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::tensor_tensor_scan, lane,
+                    {{"a", a}, {"b", b}, {"initial", initial.tile}}, {{"dst", dst}});
     const std::size_t lanes = a.partitions();
     const std::vector<float> left = turned(a), right = turned(b);
     scan(dst, column(initial, a), options.rounded, [&](std::size_t i, float* state) {
@@ -71,8 +71,8 @@ class VectorSearch : public VectorArithmetic<Self> {
     for (const Operand& operand : {Operand{"data", data}, Operand{"dst", dst}})
       if (operand.tile.dtype() == DType::int32)
         rule_broken(name, operand.name, operand.tile.describe(), "a type other than int32");
-    core_.begin(Opcode::tensor_scalar_cumulative, lane, {{"data", data}, {"s0", s0.tile}},
-                {{"dst", dst}});
+    const Running running = core_.begin(Opcode::tensor_scalar_cumulative, lane,
+                                        {{"data", data}, {"s0", s0.tile}}, {{"dst", dst}});
     const std::size_t lanes = data.partitions();
     const std::vector<float> x = turned(data), scalars = column(s0, data);
     std::vector<float> step(lanes);
@@ -99,7 +99,8 @@ class VectorSearch : public VectorArithmetic<Self> {
     if (count < 8 || count > 16384 || src.rank() > 2)
       rule_broken(name, "src", src.describe(),
                   "8 to 16384 elements a partition in one or two free dimensions");
-    core_.begin(Opcode::max8, lane, {{"src", src}}, {{"dst", dst}}, CoreState::cost_of(src));
+    const Running running =
+        core_.begin(Opcode::max8, lane, {{"src", src}}, {{"dst", dst}}, CoreState::cost_of(src));
     const RowReader reader(core_.kernels, core_.memory_of(src), src);
     map(dst, {}, 1 + count / 16, [&](std::size_t p, float* buffer, std::size_t) {
       const float* x = reader.read(p, buffer);
@@ -129,8 +130,9 @@ class VectorSearch : public VectorArithmetic<Self> {
     check_eight(name, {"values", values}, data);
     check_eight(name, {"dst", dst}, data);
     Base::check_type(name, {"dst", dst}, DType::int32);
-    core_.begin(Opcode::find_index8, lane, {{"data", data}, {"values", values}}, {{"dst", dst}},
-                CoreState::cost_of(data));
+    const Running running =
+        core_.begin(Opcode::find_index8, lane, {{"data", data}, {"values", values}}, {{"dst", dst}},
+                    CoreState::cost_of(data));
     search(data, values, [&](std::size_t p, const float* x, const float* wanted) {
       std::array<std::int32_t, 8> found;
       for (std::size_t slot = 0; slot < 8; ++slot)
@@ -155,8 +157,9 @@ class VectorSearch : public VectorArithmetic<Self> {
       check_eight(name, {"indices", *indices}, data);
       Base::check_type(name, {"indices", *indices}, DType::int32);
     }
-    core_.begin(Opcode::match_replace8, lane, {{"data", data}, {"values", values}},
-                {{"dst", dst}, {"indices", indices != nullptr ? *indices : Tile()}});
+    const Running running =
+        core_.begin(Opcode::match_replace8, lane, {{"data", data}, {"values", values}},
+                    {{"dst", dst}, {"indices", indices != nullptr ? *indices : Tile()}});
     const std::size_t count = data.free_size();
     const RowWriter writer(core_.kernels, core_.memory_of(dst), dst, rounded,
                            core_.options.overflow);
@@ -193,7 +196,8 @@ class VectorSearch : public VectorArithmetic<Self> {
         undefined(name, "mask", std::to_string(entry),
                   "one of the " + std::to_string(count) + " partitions of " + src.describe());
     }
-    core_.begin(Opcode::stream_shuffle, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::stream_shuffle, lane, {{"src", src}}, {{"dst", dst}});
     std::vector<std::byte> rows(count * bytes);
     for (std::size_t p = 0; p < count; ++p)
       read_codes(core_.memory_of(src), src, p, &rows[p * bytes]);
@@ -213,7 +217,7 @@ class VectorSearch : public VectorArithmetic<Self> {
   Self& rng(const Tile& dst, const Place& place) {
     core_.check_free("rng", {"dst", dst});
     CoreState::check_integer("rng", {"dst", dst});
-    core_.begin(Opcode::rng, lane, {}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::rng, lane, {}, {{"dst", dst}});
     std::vector<std::uint32_t> words(dst.free_size());
     for (std::size_t p = 0; p < dst.partitions(); ++p) {
       core_.kernels.words(place.of_partition(p), words.size(), words.data());
@@ -263,7 +267,6 @@ class VectorSearch : public VectorArithmetic<Self> {
   template <class Step>
   void scan(const Tile& dst, std::vector<float> state, const Rounded& rounded, const Step& step) {
     const std::size_t lanes = dst.partitions(), count = dst.free_size();
-    const FloatEnvironment environment;
     std::vector<float> states(count * lanes);
     for (std::size_t i = 0; i < count; ++i) {
       step(i, state.data());
@@ -279,7 +282,6 @@ class VectorSearch : public VectorArithmetic<Self> {
   template <class Run>
   void search(const Tile& data, const Tile& values, const Run& run) {
     const RowReader elements(core_.kernels, core_.memory_of(data), data);
-    const FloatEnvironment environment;
     const RowReader eight(core_.kernels, core_.memory_of(values), values);
     std::vector<float> row(data.free_size()), wanted(8);
     for (std::size_t p = 0; p < data.partitions(); ++p) {
