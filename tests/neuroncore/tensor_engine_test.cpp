@@ -222,6 +222,25 @@ TEST_CASE("transposes are exact in every type, but for the sign of zero", "[unit
     }
 }
 
+TEST_CASE("an array of another size transposes as much as it holds", "[unit][neuroncore]") {
+  nc::Machine machine = nc::trn1();
+  machine.partitions = 256;
+  for (const std::size_t held : {128, 256}) {
+    machine.matmul_stationary_free = held;
+    TestCore test({}, 1, {}, machine);
+    const Tile src = test.core.sbuf.tile(DType::bf16, 256, 8),
+               dst = test.core.psum.tile(8, 256, DType::bf16);
+    test.core.vector.memset(src, 3);
+    if (held == 128) {
+      CHECK_THAT(message_of([&] { test.core.tensor.transpose(dst, src); }),
+                 contains("src is 256 partitions, wanted at most 128"));
+    } else {
+      test.core.tensor.transpose(dst, src);
+      CHECK(test.values(dst) == std::vector<float>(8 * 256, 3));
+    }
+  }
+}
+
 TEST_CASE("one infinity spoils the rest of its row of a transpose", "[unit][neuroncore]") {
   TestCore test;
   std::vector<float> values = counting(32 * 8);

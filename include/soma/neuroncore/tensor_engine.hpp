@@ -77,6 +77,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
     check_destination(name, dst);
     at_most(name, "src", src.free_size(), core_.machine.matmul_stationary_free,
             "elements a partition");
+    at_most(name, "src", src.partitions(), core_.machine.matmul_stationary_free, "partitions");
     if (dst.dtype() != src.dtype())
       rule_broken(name, "dst", dst.describe(), "the type of src, " + src.describe());
     if (dst.partitions() != src.free_size() || dst.free_size() != src.partitions())
@@ -209,11 +210,11 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   bool turn_codes(const Tile& dst, const Tile& src) {
     const FloatFormat format = src.format();
     if (format.specials != Specials::ieee || !format.is_signed) return false;
-    constexpr std::size_t most = 128, block = 16;
+    constexpr std::size_t block = 16;
     const std::size_t k = src.partitions(), n = src.free_size();
     const auto special = static_cast<Code>(format.infinity_code() << format.storage_shift());
     const auto negative_zero = static_cast<Code>(format.sign_mask() << format.storage_shift());
-    const Code* rows[most];
+    std::vector<const Code*> rows(k);
     unsigned found = 0;
     for (std::size_t p = 0; p < k; ++p) {
       rows[p] = reinterpret_cast<const Code*>(core_.sbuf.at(src, p));
