@@ -241,6 +241,20 @@ TEST_CASE("an array of another size transposes as much as it holds", "[unit][neu
   }
 }
 
+TEST_CASE("products are exact on every target before they are added", "[unit][neuroncore]") {
+  const float e = 0x1p-13f;
+  auto any = soma::make_context();
+  for (const soma::Target& target : any.targets().targets) {
+    INFO(std::string(target.name));
+    TestCore test({}, 1, target.name);
+    const Tile a = test.tile(DType::fp32, 2, std::vector<float>{1, 1 + e}),
+               b = test.tile(DType::fp32, 2, std::vector<float>{-1, 1 + e});
+    const Tile sum = test.core.psum.tile(1, 1);
+    test.core.tensor.matmul(sum, a, b);
+    CHECK(test.values(sum)[0] == 2 * e + e * e);
+  }
+}
+
 TEST_CASE("one infinity spoils the rest of its row of a transpose", "[unit][neuroncore]") {
   TestCore test;
   std::vector<float> values = counting(32 * 8);

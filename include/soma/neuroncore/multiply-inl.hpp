@@ -9,6 +9,7 @@
 
 #include <soma/base/config.hpp>
 #include <soma/neuroncore/engine_kernels.hpp>
+#include <soma/simd/fused-inl.hpp>
 
 #include <hwy/highway.h>
 
@@ -38,8 +39,8 @@ HWY_INLINE void multiply_rows(std::index_sequence<row...>, const neuroncore::Mul
     const float *a = args.a, *b = args.b + n;
     for (std::size_t k = 0; k < args.k; ++k) {
       const V b0 = hn::Load(d, b), b1 = hn::Load(d, b + lanes);
-      ((left[row] = hn::MulAdd(hn::Set(d, a[row]), b0, left[row]),
-        right[row] = hn::MulAdd(hn::Set(d, a[row]), b1, right[row])),
+      ((left[row] = fused(d, hn::Set(d, a[row]), b0, left[row]),
+        right[row] = fused(d, hn::Set(d, a[row]), b1, right[row])),
        ...);
       a += args.a_stride;
       b += args.b_stride;
