@@ -156,6 +156,10 @@ TEST_CASE("limits of the Vector engine's arithmetic", "[unit][neuroncore]") {
        [](Tiles& t) { t.core.vector.tensor_tensor(t.f, t.sums, t.sums, Alu::add); }},
       {"tensor_tensor: op", "Vector engine",
        [](Tiles& t) { t.core.vector.tensor_tensor(t.f, t.f, t.g, Alu::power); }},
+      {"tensor_tensor: op", "an operator of two operands",
+       [](Tiles& t) { t.core.vector.tensor_tensor(t.f, t.f, t.g, Alu::absolute); }},
+      {"tensor_tensor: op", "an operator of two operands",
+       [](Tiles& t) { t.core.vector.tensor_tensor(t.ints, t.ints, t.ints, Alu::invert); }},
       {"tensor_tensor: b", "an integer type",
        [](Tiles& t) { t.core.vector.tensor_tensor(t.ints, t.ints, t.f, Alu::bitwise_and); }},
       {"tensor_tensor: b", "the width of int32",
@@ -166,6 +170,15 @@ TEST_CASE("limits of the Vector engine's arithmetic", "[unit][neuroncore]") {
        [](Tiles& t) { t.core.vector.tensor_scalar(t.f, t.f, Alu::add, 1, Alu::add, t.eight); }},
       {"tensor_scalar: s0", "absolute has one operand",
        [](Tiles& t) { t.core.vector.tensor_scalar(t.f, t.f, Alu::absolute, 1); }},
+      {"tensor_scalar: s0", "no reverse order, as absolute has one operand",
+       [](Tiles& t) {
+         t.core.vector.tensor_scalar(t.f, t.f, Alu::absolute, 0, Alu::none, {}, {.reverse0 = true});
+       }},
+      {"tensor_scalar: s1", "no reverse order, as invert has one operand",
+       [](Tiles& t) {
+         t.core.vector.tensor_scalar(t.ints, t.ints, Alu::bitwise_or, 1, Alu::invert, 0,
+                                     {.reverse1 = true});
+       }},
       {"tensor_scalar: op", "Vector engine",
        [](Tiles& t) { t.core.vector.tensor_scalar(t.f, t.f, Alu::rsqrt, 0); }},
       {"tensor_scalar: op1", "as op0, add",
@@ -214,6 +227,15 @@ TEST_CASE("limits of the Vector engine's arithmetic", "[unit][neuroncore]") {
        [](Tiles& t) {
          t.core.vector.scalar_tensor_tensor(t.f, t.f, Alu::add, 1, Alu::power, t.g);
        }},
+      {"scalar_tensor_tensor: op", "an operator of two operands",
+       [](Tiles& t) {
+         t.core.vector.scalar_tensor_tensor(t.f, t.f, Alu::add, 1, Alu::logical_not, t.g);
+       }},
+      {"scalar_tensor_tensor: s0", "no reverse order",
+       [](Tiles& t) {
+         t.core.vector.scalar_tensor_tensor(t.f, t.f, Alu::absolute, 0, Alu::add, t.g,
+                                            {.reverse0 = true});
+       }},
       {"tensor_reduce: op", "its folding is not published",
        [](Tiles& t) { t.core.vector.tensor_reduce(t.column, t.f, Alu::subtract); }, undisclosed},
       {"tensor_reduce: op", "add, multiply, maximum, minimum",
@@ -246,6 +268,19 @@ TEST_CASE("limits of the Vector engine's other instructions", "[unit][neuroncore
       {"tensor_tensor_scan: op", "arithmetic",
        [](Tiles& t) {
          t.core.vector.tensor_tensor_scan(t.ints, t.ints, t.ints, 0, Alu::bitwise_or, Alu::add);
+       }},
+      {"tensor_tensor_scan: op", "an operator of two operands",
+       [](Tiles& t) {
+         t.core.vector.tensor_tensor_scan(t.f, t.f, t.g, 0, Alu::absolute, Alu::add);
+       }},
+      {"tensor_tensor_scan: op", "an operator of two operands",
+       [](Tiles& t) {
+         t.core.vector.tensor_tensor_scan(t.f, t.f, t.g, 0, Alu::add, Alu::logical_not);
+       }},
+      {"tensor_scalar_cumulative: s0", "no reverse order",
+       [](Tiles& t) {
+         t.core.vector.tensor_scalar_cumulative(t.f, t.f, Alu::absolute, 0, Alu::add, {},
+                                                {.reverse0 = true});
        }},
       {"tensor_scalar_cumulative: op1", "add, subtract, multiply",
        [](Tiles& t) { t.core.vector.tensor_scalar_cumulative(t.f, t.f, Alu::add, 1, Alu::less); }},
@@ -305,6 +340,8 @@ TEST_CASE("limits of the GpSimd engine", "[unit][neuroncore]") {
       {"memset: dst", "GpSimd", [](Tiles& t) { t.core.gpsimd.memset(t.sums, 0); }},
       {"tensor_tensor: op", "GpSimd",
        [](Tiles& t) { t.core.gpsimd.tensor_tensor(t.ints, t.ints, t.ints, Alu::bitwise_or); }},
+      {"tensor_tensor: op", "two operands on the GpSimd engine",
+       [](Tiles& t) { t.core.gpsimd.tensor_tensor(t.f, t.f, t.g, Alu::absolute); }},
       {"tensor_scalar: op", "rsqrt",
        [](Tiles& t) { t.core.gpsimd.tensor_scalar(t.f, t.f, Alu::absolute); }},
       {"iota: affine", "512 elements",

@@ -26,7 +26,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     constexpr std::string_view name = "tensor_tensor";
     check_pair(name, {"a", a}, {"b", b}, dst);
     check_reached(name, {{"a", a}, {"b", b}, {"dst", dst}});
-    if (op == Alu::none || op == Alu::rsqrt || is_bitwise(op))
+    if (op == Alu::none || is_unary(op) || is_bitwise(op))
       rule_broken(name, "op", std::string(to_string(op)),
                   "an arithmetic operator of two operands on the GpSimd engine");
     const Running running =

@@ -30,6 +30,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     constexpr std::string_view name = "tensor_tensor";
     check_pair(name, {"a", a}, {"b", b}, dst);
     check_operator(name, op);
+    check_binary(name, op);
     check_bits(name, op, {{"a", a}, {"b", b}, {"dst", dst}});
     const Running running =
         core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}}, {{"dst", dst}});
@@ -55,7 +56,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
                       Alu op1 = Alu::none, const ScalarOperand& s1 = {},
                       const ScalarOptions& options = {}) {
     constexpr std::string_view name = "tensor_scalar";
-    check_scalar(name, dst, data, op0, s0, op1, s1);
+    check_scalar(name, dst, data, op0, s0, op1, s1, options);
     std::uint32_t bits0 = 0, bits1 = 0;
     if (is_bitwise(op0)) {
       bits0 = detail::bits_of_constant(name, "s0", s0.value);
@@ -85,7 +86,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   Self& tensor_scalar_reduce(const Tile& dst, const Tile& data, Alu op0, const ScalarOperand& s0,
                              Alu reduction, const Tile& result, const ScalarOptions& options = {}) {
     constexpr std::string_view name = "tensor_scalar_reduce";
-    check_scalar(name, dst, data, op0, s0, Alu::none, {});
+    check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
     check_arithmetic(name, op0);
     check_reduction(name, reduction);
     check_column(name, {"result", result}, data);
@@ -110,10 +111,11 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   Self& scalar_tensor_tensor(const Tile& dst, const Tile& data, Alu op0, const ScalarOperand& s0,
                              Alu op1, const Tile& operand1, const ScalarOptions& options = {}) {
     constexpr std::string_view name = "scalar_tensor_tensor";
-    check_scalar(name, dst, data, op0, s0, Alu::none, {});
+    check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
     check_pair(name, {"data", data}, {"operand1", operand1}, dst);
     check_arithmetic(name, op0);
     check_arithmetic(name, op1);
+    check_binary(name, op1);
     const Running running =
         core_.begin(Opcode::scalar_tensor_tensor, lane,
                     {{"data", data}, {"operand1", operand1}, {"s0", s0.tile}}, {{"dst", dst}});
@@ -216,6 +218,10 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     if (is_bitwise(op))
       rule_broken(name, "op", std::string(to_string(op)), "an arithmetic operator");
   }
+  static void check_binary(std::string_view name, Alu op) {
+    if (is_unary(op))
+      rule_broken(name, "op", std::string(to_string(op)), "an operator of two operands");
+  }
   static void check_reduction(std::string_view name, Alu op) {
     if (!is_reduction(op))
       rule_broken(name, "op", std::string(to_string(op)), "add, multiply, maximum or minimum");
@@ -239,19 +245,25 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
                     "the width of " + first.describe());
     }
   }
-  static void check_unary(std::string_view name, Alu op, const Operand& named, double value) {
-    if (is_unary(op) && (named.tile.defined() || value != 0))
+  static void check_unary(std::string_view name, Alu op, const Operand& named, double value,
+                          bool reverse) {
+    if (!is_unary(op)) return;
+    const std::string reason = ", as " + std::string(to_string(op)) + " has one operand";
+    if (named.tile.defined() || value != 0)
       rule_broken(name, named.name, named.tile.defined() ? named.tile.describe() : text_of(value),
-                  "0, as " + std::string(to_string(op)) + " has one operand");
+                  "0" + reason);
+    if (reverse) rule_broken(name, named.name, "the first operand", "no reverse order" + reason);
   }
   void check_scalar(std::string_view name, const Tile& dst, const Tile& data, Alu op0,
-                    const ScalarOperand& s0, Alu op1, const ScalarOperand& s1) {
+                    const ScalarOperand& s0, Alu op1, const ScalarOperand& s1,
+                    const ScalarOptions& options) {
     check_same(name, dst, data);
     check_operator(name, op0);
     if (op1 != Alu::none) check_operator(name, op1);
     for (const ScalarOperand* operand : {&s0, &s1}) {
       const Operand named{operand == &s0 ? "s0" : "s1", operand->tile};
-      check_unary(name, operand == &s0 ? op0 : op1, named, operand->value);
+      operand == &s0 ? check_unary(name, op0, named, s0.value, options.reverse0)
+                     : check_unary(name, op1, named, s1.value, options.reverse1);
       if (!is_bitwise(op0)) Base::check_constant(name, named.name, *operand);
       if (!operand->tile.defined()) continue;
       check_column(name, named, data);

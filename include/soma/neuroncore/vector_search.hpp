@@ -37,8 +37,10 @@ class VectorSearch : public VectorArithmetic<Self> {
                            const ScalarOptions& options = {}) {
     constexpr std::string_view name = "tensor_tensor_scan";
     check_pair(name, {"a", a}, {"b", b}, dst);
-    check_arithmetic(name, op0);
-    check_arithmetic(name, op1);
+    for (const Alu op : {op0, op1}) {
+      check_arithmetic(name, op);
+      check_binary(name, op);
+    }
     check_initial(name, initial, a);
     const Running running =
         core_.begin(Opcode::tensor_tensor_scan, lane,
@@ -63,7 +65,7 @@ class VectorSearch : public VectorArithmetic<Self> {
                                  const ScalarOperand& s0, Alu op1, std::optional<float> start = {},
                                  const ScalarOptions& options = {}) {
     constexpr std::string_view name = "tensor_scalar_cumulative";
-    check_scalar(name, dst, data, op0, s0, Alu::none, {});
+    check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
     check_arithmetic(name, op0);
     if (!is_reduction(op1) && op1 != Alu::subtract)
       rule_broken(name, "op1", std::string(to_string(op1)),
@@ -231,6 +233,7 @@ class VectorSearch : public VectorArithmetic<Self> {
 
  protected:
   using Base::check_arithmetic;
+  using Base::check_binary;
   using Base::check_pair;
   using Base::check_same;
   using Base::check_scalar;
