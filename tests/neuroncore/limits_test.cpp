@@ -106,6 +106,8 @@ TEST_CASE("limits of the Tensor engine", "[unit][neuroncore]") {
          const Tile two = t.core.psum.tile(128, 1024);
          t.core.tensor.matmul(two.columns(256, 768), t.w, t.x);
        }},
+      {"matmul: dst", "a place of its own",
+       [](Tiles& t) { t.core.tensor.matmul(t.sums.columns(0, 1).broadcast(0, 512), t.w, t.x); }},
       {"matmul: moving", "fp32 or tf32 with each other",
        [](Tiles& t) { t.core.tensor.matmul(t.sums, t.w, t.f); }},
       {"matmul: stationary", "a floating type",

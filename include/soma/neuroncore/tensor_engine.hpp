@@ -106,6 +106,10 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   void check_destination(std::string_view name, const Tile& dst) {
     core_.check(name, {"dst", dst});
     CoreState::check_memory(name, {"dst", dst}, Memory::psum, "Tensor");
+    for (std::size_t i = 0; i < dst.rank(); ++i)
+      if (dst.dimension(i).stride == 0 && dst.dimension(i).size > 1)
+        rule_broken(name, "dst", dst.describe() + " that is a broadcast",
+                    "a place of its own for each result");
     const Region bytes = region_of(dst);
     const std::size_t bank =
         core_.machine.psum_bank_bytes * (core_.options.everything_fp32 ? 4 : 1);
