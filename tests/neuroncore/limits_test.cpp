@@ -311,9 +311,14 @@ TEST_CASE("limits of the Vector engine's other instructions", "[unit][neuroncore
        [](Tiles& t) {
          t.core.vector.transpose(t.f.columns(0, 64).rows(0, 32), t.g.rows(0, 64).columns(0, 32));
        }},
-      {"transpose: dst", "of the same type",
+      {"transpose: dst", "the type of src",
        [](Tiles& t) {
          t.core.vector.transpose(t.x.columns(0, 32).rows(0, 32), t.g.rows(0, 32).columns(0, 32));
+       }},
+      {"transpose: dst", "the type of src, fp8_e4m3 with bias 4 SBUF [32, 32]",
+       [](Tiles& t) {
+         const Tile square = t.core.sbuf.tile(DType::fp8_e4m3, 32, 32);
+         t.core.vector.transpose(square, square.with_bias(4));
        }},
       {"max8: src", "8 to 16384", [](Tiles& t) { t.core.vector.max8(t.eight, t.f.columns(0, 7)); }},
       {"max8: src", "8 to 16384",

@@ -168,6 +168,7 @@ class Tile {
   std::string describe() const {
     if (!defined()) return "no tile";
     std::string text(to_string(dtype_));
+    if (bias_offset_ != 0) text.append(" with bias ").append(std::to_string(format().bias));
     text.append(" ").append(to_string(memory_)).append(" [").append(std::to_string(partitions_));
     text.append(", ");
     for (std::size_t i = 0; i < rank_; ++i)

@@ -172,9 +172,9 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     core_.check_free(name, {"dst", dst});
     at_most(name, "src", src.partitions(), core_.machine.transpose_vector, "partitions");
     at_most(name, "src", src.free_size(), core_.machine.transpose_vector, "elements a partition");
-    if (dst.dtype() != src.dtype() || dst.partitions() != src.free_size() ||
-        dst.free_size() != src.partitions())
-      rule_broken(name, "dst", dst.describe(), src.describe() + " turned, of the same type");
+    check_same_type(name, dst, src);
+    if (dst.partitions() != src.free_size() || dst.free_size() != src.partitions())
+      rule_broken(name, "dst", dst.describe(), src.describe() + " turned");
     const Running running = core_.begin(Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}});
     const std::size_t rows = src.partitions(), columns = src.free_size();
     const std::size_t width = size_of(src.dtype());
