@@ -138,6 +138,35 @@ TEST_CASE("functions agree with double within their range", "[unit][neuroncore]"
   }
 }
 
+TEST_CASE("functions keep to their values or limits however large and small the argument is",
+          "[unit][neuroncore]") {
+  TestCore test;
+  using Limits = std::numeric_limits<float>;
+  std::vector<float> x;
+  for (const float magnitude : {0.0f, Limits::denorm_min(), 1e-40f, Limits::min(), 1e-30f, 1e3f,
+                                1e10f, 1e19f, 2.1e38f, Limits::max(), Limits::infinity()})
+    x.insert(x.end(), {magnitude, -magnitude});
+  for (std::size_t i = 0; i < function_count; ++i) {
+    const auto function = static_cast<Function>(i);
+    const std::vector<float> y = run(test, x, function);
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      const auto argument = static_cast<double>(x[j]);
+      double wanted = exact(function, argument);
+      // In the formulas an infinity meets zero where the limit is reached long before.
+      if (std::isinf(x[j]) && std::isnan(wanted) && function != Function::sin)
+        wanted = exact(function, std::copysign(static_cast<double>(Limits::max()), argument));
+      INFO(info(function).name << " at " << x[j] << ": " << y[j] << ", wanted " << wanted);
+      if (std::isnan(wanted))
+        CHECK(std::isnan(y[j]));
+      else if (std::fabs(wanted) > static_cast<double>(Limits::max()))
+        CHECK(static_cast<double>(y[j]) == std::copysign(HUGE_VAL, wanted));
+      else  // 2^-20 as above
+        CHECK(std::fabs(static_cast<double>(y[j]) - wanted) <=
+              0x1p-20 * std::fabs(wanted) + 0x1p-140);
+    }
+  }
+}
+
 TEST_CASE("values that have to be exact are", "[unit][neuroncore]") {
   TestCore test;
   constexpr float infinity = std::numeric_limits<float>::infinity();

@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 HWY_BEFORE_NAMESPACE();
@@ -181,9 +182,11 @@ static inline void engine_alu_scalar(neuroncore::Alu op, const float* a, float b
 // ---- functions of the Scalar engine
 
 // arctan for |x| up to pi/2, in double: two half angles, atan x = 2 atan(x / (1 + sqrt(1 + x^2))),
-// leave |x| below 0.26; eight terms of the series then err by less than 1e-11.
+// leave |x| below 0.26; eight terms of the series then err by less than 1e-11. An infinity, which
+// would be divided by another, is as good as the largest number.
 HWY_MAYBE_UNUSED static inline float arctan_one(float value) {
-  double x = static_cast<double>(value);
+  constexpr float largest = std::numeric_limits<float>::max();
+  double x = static_cast<double>(std::clamp(value, -largest, largest));
   for (int half = 0; half < 2; ++half) x = x / (1 + std::sqrt(std::fma(x, x, 1.0)));
   const double s = -x * x;
   double sum = 0;
@@ -220,16 +223,19 @@ HWY_INLINE V function_lanes(V x) {
   if constexpr (function == Function::sigmoid) return sigmoid_lanes(d, x);
   if constexpr (function == Function::tanh) return tanh_lanes(d, x);
   if constexpr (function == Function::softplus) return softplus_lanes(d, x);
-  if constexpr (function == Function::mish) return hn::Mul(x, tanh_lanes(d, softplus_lanes(d, x)));
+  // Bounds of arguments: what the exponential brings to zero there is not multiplied by infinity.
+  if constexpr (function == Function::mish)
+    return hn::Mul(at_least_lanes(d, x, -110.0f), tanh_lanes(d, softplus_lanes(d, x)));
   if constexpr (function == Function::silu) return silu_lanes(d, x);
   if constexpr (function == Function::silu_dx) return silu_derivative_lanes(d, x);
   if constexpr (function == Function::gelu) return gelu_lanes(d, x);
   if constexpr (function == Function::gelu_dx) return gelu_derivative_lanes(d, x);
   if constexpr (function == Function::gelu_apprx_tanh) return gelu_tanh_lanes(d, x);
   if constexpr (function == Function::gelu_apprx_sigmoid)
-    return hn::Mul(x, sigmoid_lanes(d, hn::Mul(x, hn::Set(d, 1.702f))));
+    return hn::Mul(at_least_lanes(d, x, -64.0f), sigmoid_lanes(d, hn::Mul(x, hn::Set(d, 1.702f))));
   if constexpr (function == Function::gelu_apprx_sigmoid_dx) {
-    const V v = hn::Mul(x, hn::Set(d, 1.702f)), s = sigmoid_lanes(d, v);
+    const V v = hn::Mul(clamp_lanes(d, x, -64.0f, 64.0f), hn::Set(d, 1.702f));
+    const V s = sigmoid_lanes(d, v);
     return fused(d, v, sigmoid_derivative_lanes(d, v), s);
   }
   if constexpr (function == Function::erf) return erf_lanes(x);
