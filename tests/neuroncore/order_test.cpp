@@ -147,6 +147,55 @@ TEST_CASE("bytes side by side are no conflict", "[unit][neuroncore]") {
   CHECK_NOTHROW(core.gpsimd.memset(tile.rows(64, 128), 1));
 }
 
+TEST_CASE("patterns that interleave are no conflict", "[unit][neuroncore]") {
+  TestCore test({.synchronization = manual});
+  nc::Core& core = test.core;
+  const Tile tile = core.sbuf.tile(DType::fp32, 128, 16), out = core.sbuf.tile(DType::fp32, 128, 8);
+  const Tile even = tile.columns(0, 16, 2), odd = tile.columns(1, 16, 2);
+  core.vector.memset(even, 1);
+  CHECK_NOTHROW(core.gpsimd.memset(odd, 2));
+  CHECK_THAT(message_of([&] { core.scalar.copy(out, tile.columns(3, 11)); }), contains("vector"));
+  core.finish();
+  // A pattern does not hide what lies between its elements.
+  Semaphore first = core.semaphore();
+  core.vector.memset(tile, 1).signal(first);
+  core.gpsimd.wait(first, 1).memset(even, 2);
+  CHECK_THAT(message_of([&] { core.scalar.copy(out, odd); }),
+             contains("not ordered after memset, number 2 of vector"));
+  core.finish();
+
+  // Blocks of columns of a matrix.
+  const soma::Tensor matrix = soma::Tensor::zeros(test.context, soma::Shape{128, 32});
+  core.vector.memset(tile, 1);
+  core.finish();
+  nc::Dma queue = core.dma.queue(1);
+  core.dma.store(nc::hbm_target(matrix).columns(0, 16), tile);
+  CHECK_NOTHROW(queue.store(nc::hbm_target(matrix).columns(16, 32), tile));
+  CHECK(id_of([&] { core.dma.queue(2).load(out, nc::hbm(matrix).columns(12, 20)); }) ==
+        "neuroncore.race");
+}
+
+TEST_CASE("no wait is inserted where nothing is shared", "[unit][neuroncore]") {
+  TestCore test({.record = true});
+  nc::Core& core = test.core;
+  const Tile tile = core.sbuf.tile(DType::bf16, 128, 64);
+  const soma::Tensor matrix = soma::Tensor::zeros(test.context, soma::Shape{128, 64});
+  core.vector.memset(tile.columns(0, 64, 2), 1);
+  core.gpsimd.memset(tile.columns(1, 64, 2), 1);
+  core.dma.load(tile.columns(0, 32), nc::hbm(matrix).columns(0, 32));
+  core.dma.queue(1).load(tile.columns(32, 64), nc::hbm(matrix).columns(32, 64));
+  const auto all = core.recorded();
+  REQUIRE(all.size() == 4);
+  const auto waits = [&](std::size_t i) {
+    std::vector<std::uint32_t> numbers(std::begin(all[i].after), std::end(all[i].after));
+    return numbers.size() -
+           static_cast<std::size_t>(std::count(numbers.begin(), numbers.end(), 0u));
+  };
+  CHECK(waits(1) == 0);
+  CHECK(waits(2) == 2);  // for both that filled it
+  CHECK(waits(3) == 2);  // and not for the other queue
+}
+
 TEST_CASE("transfers of several queues race in device memory too", "[unit][neuroncore]") {
   TestCore test({.synchronization = manual});
   nc::Core& core = test.core;

@@ -2,6 +2,9 @@
 
 #include "neuroncore/test_core.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <set>
 #include <vector>
 
 using namespace soma_test;
@@ -154,6 +157,59 @@ TEST_CASE("the region of a view", "[unit][neuroncore]") {
   CHECK(!part.meets(region_of(tile.columns(20, 30))));
   CHECK(!part.meets(region_of(tile.rows(32, 64))));
   CHECK(part.meets(region_of(tile.columns(0, 100, 11))));
+  CHECK(!part.meets(region_of(tile.columns(0, 100, 20))));
+  CHECK(region_of(tile.columns(0, 100, 3)).holds(region_of(tile.columns(30, 60, 3))));
+  CHECK(!region_of(tile.columns(0, 100, 3)).holds(region_of(tile.columns(30, 60))));
+}
+
+TEST_CASE("regions meet and hold as the sets of their bytes do", "[unit][neuroncore]") {
+  using Bytes = std::set<std::uintptr_t>;
+  // Up to three dimensions of up to four steps, up or down, of 1 to 24 bytes, around byte 500.
+  std::uint64_t drawn = 0;
+  const auto below = [&](std::uint32_t limit) {
+    return soma::random_word({.seed = 9}, drawn++) % limit;
+  };
+  const auto draw = [&](Bytes& bytes) {
+    std::vector<nc::Step> steps;
+    const std::uintptr_t first = 480 + below(40);
+    const std::size_t width = std::size_t{1} << below(3);
+    bytes = {first};
+    for (std::uint32_t left = below(4); left != 0; --left) {
+      const nc::Step step{1 + below(4), static_cast<std::ptrdiff_t>(below(49)) - 24};
+      steps.push_back(step);
+      Bytes all;
+      for (const std::uintptr_t byte : bytes)
+        for (std::size_t i = 0; i < step.count; ++i)
+          all.insert(byte + static_cast<std::uintptr_t>(step.stride) * i);
+      bytes = all;
+    }
+    Bytes all;
+    for (const std::uintptr_t byte : bytes)
+      for (std::size_t i = 0; i < width; ++i) all.insert(byte + i);
+    bytes = all;
+    return nc::Region(nc::Region::Space::sbuf, 0, 1, first, width, steps.data(), steps.size());
+  };
+  std::size_t meeting = 0, apart = 0, held = 0, found_held = 0;
+  for (int round = 0; round < 20000; ++round) {
+    Bytes a, b, both;
+    const nc::Region x = draw(a), y = draw(b);
+    std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::inserter(both, both.end()));
+    REQUIRE(x.first_byte == *a.begin());
+    REQUIRE(x.last_byte == *a.rbegin() + 1);
+    REQUIRE(x.meets(y) == !both.empty());
+    REQUIRE(y.meets(x) == !both.empty());
+    if (x.holds(y)) REQUIRE(both == b);
+    REQUIRE(x.holds(x));
+    // Those that only look as if they met.
+    apart += both.empty() && x.first_byte < y.last_byte && y.first_byte < x.last_byte;
+    meeting += !both.empty();
+    held += both == b;
+    found_held += x.holds(y);
+  }
+  CHECK(apart > 1000);
+  CHECK(meeting > 1000);
+  CHECK(held > 500);
+  CHECK(found_held > 500);
 }
 
 TEST_CASE("views that do not exist are refused", "[unit][neuroncore]") {

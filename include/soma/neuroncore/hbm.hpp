@@ -3,7 +3,7 @@
 // memory is where the host's tensors lie; nothing is copied to make a view.
 
 #include <soma/neuroncore/faults.hpp>
-#include <soma/neuroncore/order.hpp>
+#include <soma/neuroncore/region.hpp>
 #include <soma/tensor/tensor.hpp>
 
 #include <algorithm>
@@ -121,11 +121,12 @@ class HbmView {
   }
 
   Region region() const {
-    std::size_t last = 0;
+    const std::size_t width = size_of(dtype_);
+    std::array<Step, max_rank> steps;
     for (std::size_t i = 0; i < rank_; ++i)
-      last += ((std::max)(sizes_[i], std::size_t{1}) - 1) * strides_[i];
-    const auto first = reinterpret_cast<std::uintptr_t>(data_);
-    return {Region::Space::hbm, 0, 1, first, first + (last + 1) * size_of(dtype_)};
+      steps[i] = {sizes_[i], static_cast<std::ptrdiff_t>(strides_[i] * width)};
+    return {Region::Space::hbm, 0,    1, reinterpret_cast<std::uintptr_t>(data_), width,
+            steps.data(),       rank_};
   }
   std::string describe() const {
     std::string text(to_string(dtype_));

@@ -14,7 +14,7 @@
 
 #include <soma/neuroncore/faults.hpp>
 #include <soma/neuroncore/instruction.hpp>
-#include <soma/neuroncore/tile.hpp>
+#include <soma/neuroncore/region.hpp>
 #include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
@@ -26,39 +26,6 @@
 namespace soma::neuroncore {
 
 enum class Synchronization : std::uint8_t { automatic, manual };
-
-// Bytes that an instruction touches: a rectangle of partitions and bytes of each, or, in HBM, bytes
-// from an address on (one "partition").
-struct Region {
-  enum class Space : std::uint8_t { sbuf, psum, hbm } space = Space::sbuf;
-  std::uint32_t first_partition = 0, last_partition = 0;  // one past the end
-  std::uintptr_t first_byte = 0, last_byte = 0;           // one past the end
-
-  bool meets(const Region& other) const {
-    return first_partition < other.last_partition && other.first_partition < last_partition &&
-           first_byte < other.last_byte && other.first_byte < last_byte;
-  }
-  bool holds(const Region& other) const {
-    return first_partition <= other.first_partition && other.last_partition <= last_partition &&
-           first_byte <= other.first_byte && other.last_byte <= last_byte;
-  }
-};
-
-inline Region region_of(const Tile& tile) {
-  std::ptrdiff_t low = 0, high = 0;
-  for (std::size_t i = 0; i < tile.rank(); ++i) {
-    const std::ptrdiff_t reach =
-        (static_cast<std::ptrdiff_t>(tile.dimension(i).size) - 1) * tile.dimension(i).stride;
-    (reach < 0 ? low : high) += reach;
-  }
-  const auto width = static_cast<std::ptrdiff_t>(size_of(tile.dtype()));
-  const auto offset = static_cast<std::ptrdiff_t>(tile.offset());
-  return {tile.memory() == Memory::sbuf ? Region::Space::sbuf : Region::Space::psum,
-          static_cast<std::uint32_t>(tile.first_partition()),
-          static_cast<std::uint32_t>(tile.first_partition() + tile.partitions()),
-          static_cast<std::uintptr_t>(offset + low * width),
-          static_cast<std::uintptr_t>(offset + (high + 1) * width)};
-}
 
 class Order {
  public:
@@ -79,18 +46,20 @@ class Order {
     HeapVector<Touch>& touches = touches_[static_cast<std::size_t>(region.space)];
     std::size_t kept = 0;
     for (std::size_t i = 0; i < touches.size(); ++i) {
-      const Touch old = touches[i];
-      const bool conflict = (writes || old.writes) && old.region.meets(region);
-      if (conflict && old.at.lane != at.lane) {
-        if (synchronization_ == Synchronization::manual) check(opcode, at, old);
-        wait(old.at);
-        std::uint32_t& seen = clocks_[at.lane][old.at.lane];
-        seen = (std::max)(seen, old.at.number);
-      }
+      const Touch& old = touches[i];
+      const bool same_lane = old.at.lane == at.lane;
       // What lies under a write, or under a later read of the same lane, no longer matters.
-      const bool covered =
-          region.holds(old.region) && (writes || (!old.writes && old.at.lane == at.lane));
-      if (!covered) touches[kept++] = old;
+      const bool covered = (writes || (!old.writes && same_lane)) && region.holds(old.region);
+      if (!same_lane && (writes || old.writes) && old.region.meets(region)) {
+        if (synchronization_ == Synchronization::manual) check(opcode, at, old);
+        const Position before = old.at;
+        wait(before);
+        std::uint32_t& seen = clocks_[at.lane][before.lane];
+        seen = (std::max)(seen, before.number);
+      }
+      if (covered) continue;
+      if (kept != i) touches[kept] = touches[i];
+      ++kept;
     }
     touches.resize(kept);
     touches.push_back({region, at, opcode, writes});
