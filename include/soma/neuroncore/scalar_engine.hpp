@@ -178,7 +178,7 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
           undefined("activation", "data",
                     std::to_string(flagged[p]) + " elements of partition " + std::to_string(p) +
                         " outside the range of " + std::string(range.name),
-                    "[" + std::to_string(range.low) + ", " + std::to_string(range.high) + "]");
+                    "[" + text_of(range.low) + ", " + text_of(range.high) + "]");
   }
 
   // How many arguments lie outside the function's range; their results as the policy says.
