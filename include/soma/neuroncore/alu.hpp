@@ -31,10 +31,10 @@ constexpr bool is_fold(Alu op) {
 }
 // What a running value starts from.
 constexpr float identity_of(Alu op) {
-  return op == Alu::multiply  ? 1.0f
-         : op == Alu::maximum ? -HUGE_VALF
-         : op == Alu::minimum ? HUGE_VALF
-                              : 0.0f;
+  return op == Alu::multiply || op == Alu::logical_and ? 1.0f
+         : op == Alu::maximum                          ? -HUGE_VALF
+         : op == Alu::minimum                          ? HUGE_VALF
+                                                       : 0.0f;
 }
 constexpr std::string_view to_string(Alu op) {
   constexpr std::string_view names[] = {

@@ -292,8 +292,10 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   float reduce(Alu op, const float* x, std::size_t count) const {
     if (is_reduction(op) && core_.options.reduce_order == ReduceOrder::lanes)
       return core_.kernels.reduce(op, x, count);
-    float total = x[0];
-    for (std::size_t i = 1; i < count; ++i) core_.kernels.alu(op, &total, x + i, &total, 1);
+    // The logical ones make a 0 or 1 of a single element, too.
+    float total = is_reduction(op) ? x[0] : identity_of(op);
+    for (std::size_t i = is_reduction(op) ? 1 : 0; i < count; ++i)
+      core_.kernels.alu(op, &total, x + i, &total, 1);
     return total;
   }
   // dst = a op b, or a op constant.
