@@ -69,6 +69,14 @@ TEST_CASE("a scope gives back what was allocated in it", "[unit][neuroncore]") {
   CHECK(core.sbuf.high_water() == 400 + 80000);
 }
 
+TEST_CASE("a tile of another core is none of this one", "[unit][neuroncore]") {
+  TestCore one, other;
+  const Tile a = one.core.sbuf.tile(DType::fp32, 1, 4), b = other.core.sbuf.tile(DType::fp32, 1, 4);
+  CHECK_THAT(message_of([&] { other.core.vector.memset(a, 1); }), contains("of another core"));
+  CHECK(id_of([&] { one.core.values(b); }) == "neuroncore.undefined");
+  CHECK_NOTHROW(one.core.vector.memset(a, 1));
+}
+
 TEST_CASE("what nobody wrote reads as NaN, or -1", "[unit][neuroncore]") {
   TestCore test;
   nc::Core& core = test.core;

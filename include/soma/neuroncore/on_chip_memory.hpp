@@ -11,6 +11,7 @@
 #include <soma/tensor/storage.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -70,9 +71,10 @@ class OnChipMemory {
           std::to_string(wanted) + " bytes a partition with " + std::to_string(used_) + " in use",
           "at most " + std::to_string(capacity_) + " together");
     const std::size_t physical = round_up(elements * size_of(held));
+    const std::uint64_t id = next_id();
     allocations_.push_back(
-        {++last_id_, physical_, physical_ + elements * size_of(held), partitions, Written::nobody});
-    const Tile tile(memory_, held, 0, partitions, physical_, elements, last_id_);
+        {id, physical_, physical_ + elements * size_of(held), partitions, Written::nobody});
+    const Tile tile(memory_, held, 0, partitions, physical_, elements, id);
     for (std::size_t p = 0; p < partitions; ++p) {
       if (uninitialised_ == Uninitialised::nan)
         std::memset(row(p) + physical_, 0xFF, elements * size_of(held));
@@ -102,10 +104,12 @@ class OnChipMemory {
     return row(tile.first_partition() + partition) + tile.offset();
   }
 
-  // Error neuroncore.undefined where the tile's scope has ended.
+  // Error neuroncore.undefined where the tile's scope has ended, or it is of another core.
   void check_alive(std::string_view instruction, std::string_view operand, const Tile& tile) const {
     if (find(tile) == nullptr)
-      undefined(instruction, operand, tile.describe() + " after its scope ended", "a live tile");
+      undefined(instruction, operand,
+                tile.describe() + " after its scope ended, or of another core",
+                "a live tile of this core");
   }
 
   // Whether every element was written, where the switch asks for it.
@@ -164,12 +168,17 @@ class OnChipMemory {
 
  private:
   struct Allocation {
-    std::uint32_t id;
+    std::uint64_t id;
     std::size_t begin, end;  // bytes of a partition
     std::size_t partitions;
     Written written;  // all of it; nobody: see the bytes of written_
   };
 
+  // Of a tile, among those of all memories of the process.
+  static std::uint64_t next_id() {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
   std::size_t round_up(std::size_t bytes) const { return (bytes + step_ - 1) / step_ * step_; }
   std::byte* written_row(std::size_t partition) const {
     return written_.data() + partition * stride_;
@@ -180,7 +189,7 @@ class OnChipMemory {
     auto* end = const_cast<Allocation*>(allocations_.end());
     auto* found = std::lower_bound(
         begin, end, tile.allocation(),
-        [](const Allocation& allocation, std::uint32_t id) { return allocation.id < id; });
+        [](const Allocation& allocation, std::uint64_t id) { return allocation.id < id; });
     return found != end && found->id == tile.allocation() ? found : nullptr;
   }
   // From now on it is known of each element.
@@ -234,7 +243,6 @@ class OnChipMemory {
   HeapVector<Allocation> allocations_;
   Storage bytes_, written_;
   std::size_t used_ = 0, physical_ = 0, high_water_ = 0;
-  std::uint32_t last_id_ = 0;
 };
 
 }  // namespace soma::neuroncore

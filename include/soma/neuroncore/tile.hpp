@@ -36,7 +36,7 @@ class Tile {
   Tile() = default;
   // Used by the memories.
   Tile(Memory memory, DType dtype, std::size_t first_partition, std::size_t partitions,
-       std::size_t offset, std::size_t elements, std::uint32_t allocation)
+       std::size_t offset, std::size_t elements, std::uint64_t allocation)
       : memory_(memory),
         dtype_(dtype),
         first_partition_(first_partition),
@@ -54,7 +54,7 @@ class Tile {
   std::size_t first_partition() const { return first_partition_; }
   std::size_t partitions() const { return partitions_; }
   std::size_t offset() const { return offset_; }  // bytes, of the first element in a partition
-  std::uint32_t allocation() const { return allocation_; }
+  std::uint64_t allocation() const { return allocation_; }
   std::size_t rank() const { return rank_; }  // free dimensions
   const FreeDimension& dimension(std::size_t i) const { return dimensions_[i]; }
   // Elements of a partition.
@@ -185,7 +185,7 @@ class Tile {
   DType dtype_ = DType::fp32;
   int bias_offset_ = 0;
   std::size_t first_partition_ = 0, partitions_ = 0, offset_ = 0;
-  std::uint32_t allocation_ = 0;
+  std::uint64_t allocation_ = 0;
   std::size_t rank_ = 1;
   std::array<FreeDimension, max_dimensions> dimensions_{};
 };
