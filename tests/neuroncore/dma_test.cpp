@@ -221,5 +221,6 @@ TEST_CASE("views of device memory that do not exist are refused", "[unit][neuron
   CHECK(refused([&] { return view.as_rows(5); }));
   CHECK(refused([&] { return view.columns(0, 3).as_rows(3); }));
   CHECK(refused([&] { return nc::hbm(Tensor()); }));
+  CHECK(refused([&] { return nc::hbm_target(Tensor()); }));
   CHECK(refused([&] { return nc::hbm(Tensor::zeros(test.context, Shape{1, 1, 1, 1, 1})); }));
 }

@@ -6,11 +6,11 @@
 #include <soma/neuroncore/region.hpp>
 #include <soma/tensor/tensor.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace soma::neuroncore {
 
@@ -21,10 +21,9 @@ class HbmView {
 
   // Of a tensor of rank 0 to 4. A vector is one row.
   HbmView(const Tensor& tensor, bool writable)  // NOLINT: see hbm()
-      : data_(writable ? tensor.mutable_raw() : const_cast<std::byte*>(tensor.raw())),
-        dtype_(tensor.dtype()),
-        writable_(writable) {
+      : dtype_(tensor.dtype()), writable_(writable) {
     if (!tensor.defined()) rule_broken("hbm", "tensor", "no tensor", "a tensor with elements");
+    data_ = writable ? tensor.mutable_raw() : const_cast<std::byte*>(tensor.raw());
     if (tensor.rank() > max_rank)
       rule_broken("hbm", "tensor", tensor.describe(), "rank 4 or less; reshape it");
     const std::size_t skipped = tensor.rank() < 2 ? 1 : 0;
@@ -137,7 +136,7 @@ class HbmView {
   }
 
  private:
-  std::byte* data_;
+  std::byte* data_ = nullptr;
   DType dtype_;
   bool writable_;
   std::size_t rank_ = 2;
