@@ -358,6 +358,14 @@ TEST_CASE("dropout zeroes by the element's word and scales nothing", "[unit][neu
   }
 }
 
+TEST_CASE("dropout of nothing changes nothing", "[unit][neuroncore]") {
+  TestCore test;
+  const std::vector<std::int32_t> x{16777217, -16777217, INT32_MAX, 0};
+  const Tile src = test.integers(1, x), dst = test.core.sbuf.tile(DType::int32, 1, 4);
+  test.core.vector.dropout(dst, src, 0, {});
+  CHECK(test.integers_of(dst) == x);
+}
+
 TEST_CASE("reciprocal is correctly rounded; memset fills every type", "[unit][neuroncore]") {
   TestCore test;
   const std::vector<float> x = finite_floats(512);

@@ -147,20 +147,24 @@ class VectorEngine : public VectorSearch<VectorEngine> {
 
   // dst = src with elements zeroed where their random word is below threshold (probability * 2^32);
   // kept elements are not scaled. The draws are those of the elements' place. A threshold of 2^32
-  // zeroes all.
+  // zeroes all; with 0 it is copy(). Otherwise what is kept goes through fp32.
   VectorEngine& dropout(const Tile& dst, const Tile& src, std::uint64_t threshold,
                         const Place& place) {
     check_same("dropout", dst, src);
     const Running running = core_.begin(Opcode::dropout, lane, {{"src", src}}, {{"dst", dst}});
-    const RowReader reader(core_.kernels, core_.memory_of(src), src);
-    map(dst, {}, 2, [&, this](std::size_t p, float* buffer, std::size_t count) {
-      reader.copy(p, buffer);
-      auto* words = reinterpret_cast<std::uint32_t*>(buffer + padded(count));
-      core_.kernels.words(place.of_partition(p), count, words);
-      for (std::size_t i = 0; i < count; ++i)
-        if (words[i] < threshold) buffer[i] = 0;
-      return buffer;
-    });
+    if (threshold == 0) {
+      copy_elements(dst, src, {});
+    } else {
+      const RowReader reader(core_.kernels, core_.memory_of(src), src);
+      map(dst, {}, 2, [&, this](std::size_t p, float* buffer, std::size_t count) {
+        reader.copy(p, buffer);
+        auto* words = reinterpret_cast<std::uint32_t*>(buffer + padded(count));
+        core_.kernels.words(place.of_partition(p), count, words);
+        for (std::size_t i = 0; i < count; ++i)
+          if (words[i] < threshold) buffer[i] = 0;
+        return buffer;
+      });
+    }
     core_.end(dst);
     return *this;
   }
