@@ -167,6 +167,41 @@ TEST_CASE("functions keep to their values or limits however large and small the 
   }
 }
 
+TEST_CASE("the errors of functions are within those of docs/neuroncore.md", "[unit][neuroncore]") {
+  const auto bound = [](Function function) {
+    return function == Function::gelu_apprx_tanh         ? 210
+           : function == Function::gelu_apprx_sigmoid    ? 90
+           : function == Function::gelu_apprx_sigmoid_dx ? 120
+           : function == Function::erf_dx                ? 70
+                                                         : 5;
+  };
+  TestCore test;
+  std::vector<float> x;
+  for (int i = -52000; i < 52000; ++i) x.push_back(static_cast<float>(i) / 500);
+  for (std::size_t i = 0; i < function_count; ++i) {
+    const auto function = static_cast<Function>(i);
+    const nc::FunctionInfo range = info(function);
+    const std::vector<float> y = run(test, x, function, {}, 8);
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      const float low = function == Function::reciprocal ? -range.high : range.low;
+      if (x[j] < low || x[j] > range.high || (function == Function::reciprocal && x[j] == 0))
+        continue;
+      const double wanted = exact(function, static_cast<double>(x[j]));
+      if (std::fabs(wanted) > static_cast<double>(std::numeric_limits<float>::max())) continue;
+      const double ulp = std::ldexp(1, (std::max)(std::ilogb(wanted), -126) - 23);
+      const bool crosses = function == Function::silu_dx || function == Function::gelu_dx ||
+                           function == Function::gelu_apprx_sigmoid_dx;
+      const bool near_zero = crosses && x[j] > -2 && x[j] < 0;
+      const double allowed = near_zero ? 0x1p-22 : (std::max)(bound(function) * ulp, 0x1p-142);
+      const double error = std::fabs(static_cast<double>(y[j]) - wanted);
+      if (!(error <= allowed)) {
+        INFO(range.name << " at " << x[j] << ": " << y[j] << ", off by " << error / ulp << " ulp");
+        CHECK(false);
+      }
+    }
+  }
+}
+
 TEST_CASE("values that have to be exact are", "[unit][neuroncore]") {
   TestCore test;
   constexpr float infinity = std::numeric_limits<float>::infinity();
