@@ -145,6 +145,38 @@ TEST_CASE("tiles can be looked at as tensors and as C++ objects", "[unit][neuron
   CHECK(core.view<std::int32_t>(tile)(63, 11) == 1);
 }
 
+TEST_CASE("booleans are read as 0 or 1 whatever their bytes", "[unit][neuroncore]") {
+  TestCore test;
+  nc::Core& core = test.core;
+  const auto bytes = [](const soma::Tensor& tensor) {
+    return std::vector<std::byte>(tensor.raw(), tensor.raw() + tensor.bytes());
+  };
+  const std::vector<std::byte> ones(3, std::byte{1});
+  const Tile tile = core.sbuf.tile(DType::boolean, 1, 3),
+             again = core.sbuf.tile(DType::boolean, 1, 3);
+  for (const bool arithmetic : {true, false}) {
+    core.vector.memset(arithmetic ? tile : tile.as(DType::uint8), 6);
+    CHECK(test.values(tile) == std::vector<float>(3, 1.0f));
+    CHECK(test.codes(tile) == ones);  // by a store
+    CHECK(bytes(core.copy_out(tile)) == ones);
+    core.vector.copy(again, tile);
+    CHECK(test.codes(again.as(DType::uint8)) == ones);
+    for (std::size_t i = 0; i < 3; ++i) CHECK(core.view<bool>(tile)(0, i));
+  }
+  CHECK(test.codes(tile.as(DType::uint8)) == ones);  // as C++ was shown them
+  core.vector.tensor_scalar(tile, tile, nc::Alu::invert, 0);
+  CHECK(test.codes(tile) == std::vector<std::byte>(3, std::byte{0}));
+  // From another type, and by an addition.
+  const soma::Tensor table = soma::Tensor::full(test.context, {1, 3}, true);
+  const Tile numbers = test.tile(DType::fp32, 1, std::vector<float>{5, -3, 0.25f});
+  const std::vector<std::byte> first{std::byte{1}, std::byte{0}, std::byte{0}};
+  core.dma.store(nc::hbm_target(table), numbers);
+  CHECK(bytes(table) == first);
+  core.dma.scatter(nc::hbm_target(table), numbers, test.integers(1, std::vector<std::int32_t>{0}),
+                   nc::Scatter::add);
+  CHECK(bytes(table) == first);
+}
+
 TEST_CASE("the region of a view", "[unit][neuroncore]") {
   TestCore test;
   const Tile tile = test.core.sbuf.tile(DType::bf16, 64, 100);

@@ -21,11 +21,14 @@ inline void read_bits(const OnChipMemory& memory, const Tile& tile, std::size_t 
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(to.data());
   for (std::size_t i = to.size(); i-- > 0;) to[i] = bytes[i];
 }
+// A boolean has one.
 inline void write_bits(const OnChipMemory& memory, const Tile& tile, std::size_t p,
                        std::vector<std::uint32_t>& from) {
   if (size_of(tile.dtype()) != 4) {
     auto* bytes = reinterpret_cast<std::uint8_t*>(from.data());
-    for (std::size_t i = 0; i < from.size(); ++i) bytes[i] = static_cast<std::uint8_t>(from[i]);
+    const std::uint32_t kept = tile.dtype() == DType::boolean ? 1 : 0xFF;
+    for (std::size_t i = 0; i < from.size(); ++i)
+      bytes[i] = static_cast<std::uint8_t>(from[i] & kept);
   }
   write_codes(memory, tile, p, from.data());
 }

@@ -98,6 +98,8 @@ inline void put_integer(DType dtype, std::byte* at, float value) {
       return put(to_integer<std::int32_t>(value));
     case DType::int8:
       return put(to_integer<std::int8_t>(value));
+    case DType::boolean:
+      return put(to_integer<std::uint8_t>(value) != 0);
     default:
       return put(to_integer<std::uint8_t>(value));
   }

@@ -87,7 +87,8 @@ Integer to_integer(float value) {
 
 }  // namespace detail
 
-// The stored bytes of a partition, side by side.
+// The stored bytes of a partition, side by side. A boolean is read as 0 or 1 whatever its byte,
+// which arithmetic and Tile::as() leave open.
 inline void read_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p, void* to) {
   const std::byte* from = memory.at(tile, p);
   const std::size_t width = size_of(tile.dtype());
@@ -99,6 +100,10 @@ inline void read_codes(const OnChipMemory& memory, const Tile& tile, std::size_t
     detail::collect(tile, from, static_cast<std::uint16_t*>(to));
   else
     detail::collect(tile, from, static_cast<std::uint32_t*>(to));
+  if (tile.dtype() == DType::boolean)
+    for (auto *code = static_cast<std::uint8_t*>(to), *end = code + tile.free_size(); code != end;
+         ++code)
+      *code = *code != 0;
 }
 inline void write_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p,
                         const void* from) {
@@ -146,8 +151,9 @@ class RowReader {
       case DType::int8:
         return static_cast<float>(static_cast<std::int8_t>(*at));
       case DType::uint8:
-      case DType::boolean:
         return static_cast<float>(static_cast<std::uint8_t>(*at));
+      case DType::boolean:
+        return *at == std::byte{0} ? 0.0f : 1.0f;
       case DType::int32: {
         std::int32_t value;
         std::memcpy(&value, at, sizeof value);

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <string>
+#include <type_traits>
 
 namespace soma::neuroncore {
 
@@ -26,11 +27,15 @@ class TileView {
   // Element (i, j ...) of the free dimensions of a partition; one index for each dimension.
   template <class... Index>
   T& operator()(std::size_t partition, Index... index) const {
-    const std::size_t at[] = {static_cast<std::size_t>(index)...};
+    const std::size_t indices[] = {static_cast<std::size_t>(index)...};
     std::ptrdiff_t offset = 0;
     for (std::size_t d = 0; d < sizeof...(Index); ++d)
-      offset += static_cast<std::ptrdiff_t>(at[d]) * tile_.dimension(d).stride;
-    return reinterpret_cast<T*>(memory_->at(tile_, partition))[offset];
+      offset += static_cast<std::ptrdiff_t>(indices[d]) * tile_.dimension(d).stride;
+    std::byte* const at =
+        memory_->at(tile_, partition) + offset * static_cast<std::ptrdiff_t>(sizeof(T));
+    if constexpr (std::is_same_v<std::remove_const_t<T>, bool>)
+      *at = std::byte{*at != std::byte{0}};  // as read_codes(): C++ knows no other booleans
+    return *reinterpret_cast<T*>(at);
   }
 
  private:

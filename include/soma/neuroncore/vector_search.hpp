@@ -223,8 +223,6 @@ class VectorSearch : public VectorArithmetic<Self> {
     std::vector<std::uint32_t> words(dst.free_size());
     for (std::size_t p = 0; p < dst.partitions(); ++p) {
       core_.kernels.words(place.of_partition(p), words.size(), words.data());
-      if (dst.dtype() == DType::boolean)
-        for (std::uint32_t& word : words) word &= 1;
       detail::write_bits(core_.memory_of(dst), dst, p, words);
     }
     core_.end(dst);
