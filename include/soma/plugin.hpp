@@ -7,19 +7,22 @@
 
 #include <soma/plugin.h>
 #include <soma/autograd/custom.hpp>
-#include <soma/runtime/shared.hpp>
 
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace soma {
 
@@ -30,20 +33,9 @@ static_assert(static_cast<int>(DType::boolean) == SOMA_BOOL && dtypes.size() == 
               static_cast<int>(DType::fp8_e4m3fn) == SOMA_FP8_E4M3FN &&
               max_rank == SOMA_PLUGIN_MAX_RANK);
 
-// A library as long as somebody uses what is in it.
-class Library : public Counted {
- public:
-  Library(Heap& heap, void* handle) : Counted(heap), handle_(handle) {}
-  ~Library() { dlclose(handle_); }
-  void* find(const char* symbol) const { return dlsym(handle_, symbol); }
-
- private:
-  void* handle_;
-};
-
 // The state of an operator from a library.
 struct PluginOperator {
-  Shared<Library> library;
+  std::shared_ptr<void> library;  // stays loaded as long as a record of it is there
   std::string name;
   soma_operator record;
   std::vector<std::byte> default_attributes;
@@ -105,7 +97,7 @@ class PluginCall {
     if (status == 0) return;
     message_[sizeof message_ - 1] = '\0';
     std::string given = "status " + std::to_string(status);
-    if (message_[0] != '\0') given.append(": ").append(message_);
+    if (message_[0] != '\0') given.append(": ").append(quoted(message_));
     fail(error_id::plugin_failed, op_.name, what, given, "status 0");
   }
   const std::vector<soma_tensor>& outputs() const { return outputs_; }
@@ -140,8 +132,10 @@ inline const PluginOperator& plugin_of(const void* state) {
 
 inline void plugin_shape(const ShapeCall& call) {
   const PluginOperator& op = plugin_of(call.state);
+  soma_tensor not_set{};
+  not_set.rank = -1;
   PluginCall plugin(op, nullptr, call.attributes, to_plugin(call.inputs),
-                    std::vector<soma_tensor>(call.outputs.size()));
+                    std::vector<soma_tensor>(call.outputs.size(), not_set));
   plugin.run("shape rule", op.record.shape);
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     const soma_tensor& output = plugin.outputs()[i];
@@ -184,9 +178,55 @@ inline void plugin_gradient(const GradientCall& call) {
   with_plain_tensors(call, gradient);
 }
 
+// Why a file is not to be given to the loader; empty: it may be. The loader would wait for ever at
+// a pipe, and would map parts that a file does not have: touching those ends the program.
+inline std::string problem_of_file(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return std::strerror(errno);
+  std::string problem;
+  struct stat status {};
+  if (fstat(file, &status) != 0)
+    problem = std::strerror(errno);
+  else if (!S_ISREG(status.st_mode))
+    problem = "which is no regular file";
+  // What begins otherwise, or is another machine's, the loader itself refuses.
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  const auto is_there = [size](std::uint64_t begin, std::uint64_t bytes) {
+    return begin <= size && bytes <= size - begin;
+  };
+  ElfW(Ehdr) header;
+  if (problem.empty() && pread(file, &header, sizeof header, 0) == sizeof header &&
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+      header.e_phentsize == sizeof(ElfW(Phdr))) {
+    bool whole = is_there(header.e_phoff, std::uint64_t{header.e_phnum} * sizeof(ElfW(Phdr))) &&
+                 is_there(header.e_shoff, std::uint64_t{header.e_shnum} * header.e_shentsize);
+    for (std::size_t i = 0; whole && i < header.e_phnum; ++i) {
+      ElfW(Phdr) segment;
+      const auto at = static_cast<off_t>(header.e_phoff + i * sizeof segment);
+      whole = pread(file, &segment, sizeof segment, at) == sizeof segment &&
+              is_there(segment.p_offset, segment.p_filesz);
+    }
+    if (!whole) problem = "which has been cut short";
+  }
+  close(file);
+  return problem;
+}
+
+// What a library exports by a name; nullptr: nothing. dlsym() alone would also find what the
+// libraries export that it was linked with.
+inline const void* own_symbol(void* library, const char* name) {
+  link_map* map = nullptr;
+  Dl_info its_own{}, found{};
+  const void* symbol = dlsym(library, name);
+  const bool own = symbol != nullptr && dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 &&
+                   dladdr(map->l_ld, &its_own) != 0 && dladdr(symbol, &found) != 0 &&
+                   its_own.dli_fbase == found.dli_fbase;
+  return own ? symbol : nullptr;
+}
+
 // Collects what a library registers; says what is wrong with it, once.
 struct PluginRegistrar {
-  Shared<Library> library;
+  std::shared_ptr<void> library;
   std::vector<NewOperator> operators{};
   std::string problem{};
 
@@ -244,10 +284,10 @@ struct PluginRegistrar {
 
 // Registers the operators of a shared library: all of them, or none. The path is absolute, or has a
 // slash in it ("./libmine.so"): a bare name would be searched for in places that others may write.
-// The library stays loaded until the context ends, and longer where another context has it too.
-// Returns the operators. Errors:
+// The library stays loaded until the last context that has one of its operators ends. Returns the
+// operators. Errors:
 //   plugin.path            a bare name
-//   plugin.file            there is no such file
+//   plugin.file            there is no such file, it cannot be read, or it is not whole
 //   plugin.library         the loader refuses it: no library, another machine's, a missing symbol
 //   plugin.symbol          it does not export `soma_plugin`
 //   plugin.version         it was made for another version of soma/plugin.h
@@ -262,18 +302,18 @@ inline std::vector<const Operator*> load_operators(Context& context, std::string
   };
   if (file.find('/') == std::string::npos || file.find('\0') != std::string::npos)
     refuse(error_id::plugin_path, "a bare name", "a path with a slash, such as \"./libmine.so\"");
-  struct stat status {};
-  if (::stat(file.c_str(), &status) != 0)
-    refuse(error_id::plugin_file, std::strerror(errno), "a file that can be read");
+  if (const std::string problem = detail::problem_of_file(file); !problem.empty())
+    refuse(error_id::plugin_file, problem, "a file that can be read");
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* reason = dlerror();
     refuse(error_id::plugin_library,
-           std::string("which the loader refuses: ").append(reason == nullptr ? "" : reason),
+           "which the loader refuses: " + quoted(reason == nullptr ? "" : reason),
            "a shared library for this machine");
   }
-  detail::PluginRegistrar collected{Shared<detail::Library>::make(context.heap(), handle)};
-  const auto* info = static_cast<const soma_plugin_info*>(collected.library->find("soma_plugin"));
+  detail::PluginRegistrar collected{{handle, &dlclose}};
+  const auto* info =
+      static_cast<const soma_plugin_info*>(detail::own_symbol(handle, "soma_plugin"));
   if (info == nullptr)
     refuse(error_id::plugin_symbol, "without the symbol soma_plugin", "one of soma/plugin.h");
   if (info->version != SOMA_PLUGIN_VERSION)

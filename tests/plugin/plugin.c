@@ -19,6 +19,7 @@
 #define NO_SYMBOL 11
 #define UNKNOWN_FLAGS 12
 #define SAME_NAME_TWICE 13
+#define LINKED 14
 
 typedef struct {
   float factor;
@@ -34,7 +35,7 @@ static uint64_t elements(const soma_tensor* tensor) {
 static int scale_shape(const soma_call* call) {
   const scale_attributes* attributes = call->attributes;
   if (attributes->factor < 0) {
-    snprintf(call->message, call->message_bytes, "factor %g is negative",
+    snprintf(call->message, call->message_bytes, "factor %g\nis negative",
              (double)attributes->factor);
     return 2;
   }
@@ -85,6 +86,10 @@ static int bytes_host(const soma_call* call) {
   return 0;
 }
 
+static int no_rank(const soma_call* call) {
+  (void)call;
+  return 0;
+}
 static int bad_rank(const soma_call* call) {
   call->outputs[0].rank = 99;
   return 0;
@@ -145,12 +150,20 @@ static int add(const soma_registrar* registrar) {
       break;
   }
   if (registrar->add(registrar, &second) != 0) return 5;
+  second.name = "plug::no_rank";
+  second.shape = no_rank;
+  if (registrar->add(registrar, &second) != 0) return 6;
   second.name = "plug::bad_rank";
   second.shape = bad_rank;
   return registrar->add(registrar, &second);
 }
 
-#if VARIANT == NO_SYMBOL
+#if VARIANT == LINKED /* with the good one, and has no soma_plugin of its own */
+SOMA_PLUGIN_EXPORT const void* something_else(void);
+const void* something_else(void) { return &soma_plugin; }
+int (*unused(void))(const soma_registrar*);
+int (*unused(void))(const soma_registrar*) { return add; }
+#elif VARIANT == NO_SYMBOL
 SOMA_PLUGIN_EXPORT int something_else = 1;
 int (*unused(void))(const soma_registrar*);
 int (*unused(void))(const soma_registrar*) { return add; }

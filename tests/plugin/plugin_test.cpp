@@ -9,8 +9,13 @@
 #include "support/tensors.hpp"
 
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
+
+#include <link.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace soma;
 using soma_test::gradient_values;
@@ -44,7 +49,7 @@ TEST_CASE("operators of a library are like any others", "[unit]") {
     auto context = make_context({.threads = 2});
     const std::vector<const Operator*> added = load_operators(context, path);
     CHECK(is_loaded(path));
-    REQUIRE(added.size() == 3);
+    REQUIRE(added.size() == 4);
     CHECK(added[0]->name == "plug::scale");
     CHECK(added[0]->registration->place == path);
     Tape tape(context);
@@ -59,9 +64,12 @@ TEST_CASE("operators of a library are like any others", "[unit]") {
     CHECK(scale(tape, cast(tape, x, DType::bf16), {0.5f}).value().dtype() == DType::bf16);
 
     CHECK(message_of([&] { scale(tape, x, {-1}); }) ==
-          "plug::scale: shape rule is status 2: factor -1 is negative, wanted status 0 "
+          "plug::scale: shape rule is status 2: \"factor -1\\nis negative\", wanted status 0 "
           "[plugin.failed]");
     CHECK(id_of([&] { apply(tape, "plug::scale", {x}, Two{}); }) == "operator.attributes");
+    CHECK(message_of([&] { apply(tape, "plug::no_rank", {tape.detach(x)}); }) ==
+          "plug::no_rank: shape rule is rank -1 and dtype 0, wanted those of soma/plugin.h "
+          "[plugin.malformed]");
     CHECK(message_of([&] { apply(tape, "plug::bad_rank", {tape.detach(x)}); }) ==
           "plug::bad_rank: shape rule is rank 99 and dtype 0, wanted those of soma/plugin.h "
           "[plugin.malformed]");
@@ -88,7 +96,7 @@ TEST_CASE("operators of a library are like any others", "[unit]") {
               ", wanted another one: it was registered at " + path + " [operator.duplicate_name]");
     {
       auto other = make_context({.threads = 1});
-      CHECK(load_operators(other, path).size() == 3);
+      CHECK(load_operators(other, path).size() == 4);
     }
     CHECK(is_loaded(path));
     CHECK(values(context, apply(tape, "plug::scale", {x}).value())[3] == 8);
@@ -116,10 +124,12 @@ TEST_CASE("a library that is not right is refused as a whole, with the reason", 
   const std::string no_library = folder + "no_library.so";
   std::ofstream(no_library) << "text";
   const std::string message = refused("./no_library.so");
-  CHECK(message.find("which the loader refuses: ") != std::string::npos);
+  CHECK(message.find("which the loader refuses: \"") != std::string::npos);
   CHECK(message.ends_with("wanted a shared library for this machine [plugin.library]"));
-  expected("no_symbol.so",
-           "without the symbol soma_plugin, wanted one of soma/plugin.h [plugin.symbol]");
+  const std::string symbol =
+      "without the symbol soma_plugin, wanted one of soma/plugin.h [plugin.symbol]";
+  expected("no_symbol.so", symbol);
+  expected("linked.so", symbol);  // it has that of good.so
   expected("old_version.so",
            "made for version 0, wanted version 1 of soma/plugin.h [plugin.version]");
   const std::string info = ", wanted a soma_plugin as in soma/plugin.h [plugin.malformed]";
@@ -144,4 +154,32 @@ TEST_CASE("a library that is not right is refused as a whole, with the reason", 
   CHECK(context.operators().all().size() == with_one);
   CHECK(context.operators().find("plug::scale") == nullptr);
   CHECK_FALSE(is_loaded(folder + "good.so"));
+}
+
+TEST_CASE("a file that the loader could not bear is not given to it", "[unit]") {
+  auto context = make_context({.threads = 1});
+  const std::string path = folder + "unbearable.so";
+  const auto expected = [&](const std::string& problem) {
+    CHECK(message_of([&] { load_operators(context, path); }) ==
+          "load_operators: library is \"" + path + "\", " + problem +
+              ", wanted a file that can be read [plugin.file]");
+  };
+  std::ifstream good(folder + "good.so", std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(good)), {});
+  // From nothing but the header on: tables, segments and sections each end somewhere.
+  for (const std::size_t bytes : {sizeof(ElfW(Ehdr)), whole.size() / 4, whole.size() / 2,
+                                  whole.size() - sizeof(ElfW(Shdr)), whole.size() - 1}) {
+    INFO(bytes << " of " << whole.size());
+    std::ofstream(path, std::ios::binary) << whole.substr(0, bytes);
+    expected("which has been cut short");
+  }
+  std::ofstream(path, std::ios::binary) << whole;
+  CHECK(load_operators(context, path).size() == 4);
+  REQUIRE(unlink(path.c_str()) == 0);
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  expected("which is no regular file");
+  REQUIRE(unlink(path.c_str()) == 0);
+  CHECK(message_of([&] { load_operators(context, folder); }) ==
+        "load_operators: library is \"" + folder +
+            "\", which is no regular file, wanted a file that can be read [plugin.file]");
 }
