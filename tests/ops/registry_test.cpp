@@ -135,13 +135,38 @@ TEST_CASE("threads add, find and list at the same time", "[unit]") {
   CHECK(registry.all().size() == built_in + (threads + 1) * each);
 }
 
-TEST_CASE("contexts share operators by address", "[unit]") {
-  auto context = make_context({.threads = 1});
-  const Operator& op = context.operators().add(copying("test::shared"));
-  auto rank = make_context({.threads = 1});
-  rank.operators().share(context.operators());
-  CHECK(rank.operators().find("test::shared") == &op);
+TEST_CASE("contexts share operators by address, until the last one ends", "[unit]") {
+  int gone = 0;
+  {
+    auto rank = make_context({.threads = 1});
+    const Operator* op = nullptr;
+    {
+      auto context = make_context({.threads = 1});
+      NewOperator one{copying("test::shared"), Owner(Guard(gone))};
+      op = &context.operators().add(std::move(one), "somewhere");
+      rank.operators().share(context.operators());
+      CHECK(rank.operators().find("test::shared") == op);
+      CHECK(id_of([&] { rank.operators().share(context.operators()); }) ==
+            "operator.duplicate_name");
+    }
+    CHECK(gone == 0);
+    CHECK(run(rank, *op, {}, {Tensor::full(rank, {2}, 3.0f)})[0].span<float>()[1] == 3);
+    auto third = make_context({.threads = 1});  // from one to which they came themselves
+    third.operators().share(rank.operators());
+    CHECK(third.operators().find("test::shared") == op);
+  }
+  CHECK(gone == 1);
+}
+
+TEST_CASE("operators are shared all or not at all", "[unit]") {
+  auto context = make_context({.threads = 1}), rank = make_context({.threads = 1});
+  context.operators().add(copying("test::a"));
+  context.operators().add(copying("test::b"));
+  rank.operators().add(copying("test::b"));
+  const std::size_t before = rank.operators().all().size();
   CHECK(id_of([&] { rank.operators().share(context.operators()); }) == "operator.duplicate_name");
+  CHECK(rank.operators().all().size() == before);
+  CHECK(rank.operators().find("test::a") == nullptr);
 }
 
 TEST_CASE("describe lists what there is", "[unit]") {

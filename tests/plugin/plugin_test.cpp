@@ -183,3 +183,23 @@ TEST_CASE("a file that the loader could not bear is not given to it", "[unit]") 
         "load_operators: library is \"" + folder +
             "\", which is no regular file, wanted a file that can be read [plugin.file]");
 }
+
+TEST_CASE("a library stays as long as a context has its operators", "[unit]") {
+  const std::string path = folder + "good.so";
+  {
+    auto second = make_context({.threads = 1});
+    {
+      auto first = make_context({.threads = 1});
+      load_operators(first, path);
+      second.operators().share(first.operators());
+    }
+    CHECK(is_loaded(path));
+    Tape tape(second);
+    const Var x = Var::parameter(second, Tensor::from<float>(second, {1, 2}, {2}));
+    const Var y = apply(tape, "plug::scale", {x});
+    tape.backward(sum(tape, y));
+    CHECK(values(second, y.value()) == std::vector<float>{2, 4});
+    CHECK(gradient_values(second, x) == std::vector<float>{2, 2});
+  }
+  CHECK_FALSE(is_loaded(path));
+}

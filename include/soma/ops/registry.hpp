@@ -10,6 +10,7 @@
 #include <soma/tensor/owner.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -44,16 +45,17 @@ class OperatorRegistry {
       : operators_(built_in.begin(), built_in.end()) {}
   ~OperatorRegistry() {
     while (!owned_.empty()) {  // the last first: it may use an earlier one
-      delete owned_.back();
+      Owned* last = owned_.back();
       owned_.pop_back();
+      if (last->registries.fetch_sub(1, std::memory_order_acq_rel) == 1) delete last;
     }
   }
   OperatorRegistry(const OperatorRegistry&) = delete;
   OperatorRegistry& operator=(const OperatorRegistry&) = delete;
 
-  // Takes a record over; the one that is returned lives as long as the context. The name is
-  // "namespace::name": letters, digits and underscores. What the record's state points to is given
-  // as NewOperator::state, or outlives the context. Errors operator.incomplete, operator.name,
+  // Takes a record over; the one that is returned lives as long as the contexts that have it. The
+  // name is "namespace::name": letters, digits and underscores. What the record's state points to
+  // is given as NewOperator::state, or outlives them. Errors operator.incomplete, operator.name,
   // operator.duplicate_name (which says where both were registered).
   const Operator& add(const Operator& record, Place place = Place::here()) {
     NewOperator one{record, {}};
@@ -79,8 +81,7 @@ class OperatorRegistry {
     }
     std::vector<const Operator*> added;
     added.reserve(several.size());
-    owned_.reserve(owned_.size() + several.size());
-    operators_.reserve(operators_.size() + several.size());
+    reserve(several.size());
     for (NewOperator& one : several) {
       auto* owned = new Owned{.registration = {.place = std::string(place)},
                               .name = std::string(one.record.name),
@@ -88,21 +89,27 @@ class OperatorRegistry {
                               .record = one.record};
       owned->record.name = owned->name;
       owned->record.registration = &owned->registration;
-      owned_.push_back(owned);
-      operators_.push_back(&owned->record);
+      keep(owned);
       added.push_back(&owned->record);
     }
     return added;
   }
-  // Those that another registry owns, by address: that one's context outlives this one. For
-  // contexts of the same program, such as ranks.
+  // Those that another registry owns, by address, and from here on this one does too: all, or none
+  // if a name is here already. For contexts of the same program, such as ranks.
   void share(const OperatorRegistry& from) {
-    for (const Operator* op : from.all()) {
-      if (op->registration == nullptr) continue;
-      const Mutex::Lock lock(mutex_);
-      if (const Operator* other = find_unlocked(op->name))
-        refuse_duplicate(*other, op->registration->place);
-      operators_.push_back(op);
+    std::vector<Owned*> several;
+    {
+      const Mutex::Lock lock(from.mutex_);
+      several = from.owned_;
+    }
+    const Mutex::Lock lock(mutex_);
+    for (const Owned* one : several)
+      if (const Operator* other = find_unlocked(one->name))
+        refuse_duplicate(*other, one->registration.place);
+    reserve(several.size());
+    for (Owned* one : several) {
+      one->registries.fetch_add(1, std::memory_order_relaxed);
+      keep(one);
     }
   }
 
@@ -131,6 +138,7 @@ class OperatorRegistry {
     std::string name;
     Owner state;
     Operator record;
+    std::atomic<std::size_t> registries{1};  // that own it; the last one ends it
   };
 
   static void check_name(std::string_view name) {
@@ -164,6 +172,15 @@ class OperatorRegistry {
     for (const Operator* op : operators_)
       if (op->name == name) return op;
     return nullptr;
+  }
+
+  void reserve(std::size_t more) {
+    owned_.reserve(owned_.size() + more);
+    operators_.reserve(operators_.size() + more);
+  }
+  void keep(Owned* one) {
+    owned_.push_back(one);
+    operators_.push_back(&one->record);
   }
 
   mutable Mutex mutex_;
