@@ -269,8 +269,8 @@ TEST_CASE("sizes of outputs may depend on the data", "[unit]") {
   forgetful.host = [](const OperatorCall&) {};
   const auto nothing = register_operator(f.operators, "test::forgetful", forgetful);
   CHECK(message_of([&] { nothing(f.tape, f.tape.constant(floats(f.context, {1}))); }) ==
-        "test::forgetful: output 0 is not made, wanted a tensor from the host kernel, which "
-        "allocates the outputs [operator.outputs]");
+        "test::forgetful: output 0 is not made, wanted a tensor from the host kernel "
+        "[operator.outputs]");
 }
 
 TEST_CASE("an operator may write its inputs, and says so", "[unit]") {
@@ -443,6 +443,59 @@ TEST_CASE("a gradient of one's own that fits no input is refused by name", "[uni
         "test::integer: gradient of input 0 is [2, 4, 4, 4] int32, wanted a floating type "
         "[tensor.dtype]");
   CHECK_FALSE(image.gradient().defined());
+}
+
+TEST_CASE("a host function that puts another tensor in an output's place", "[unit][custom]") {
+  Fixture f;
+  // Of the sizes of the rule: as good as one that was written, whatever layouts and types are.
+  CustomOperator<> custom{.shape =
+                              [](const ShapeCall& call) {
+                                call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+                              },
+                          .host =
+                              [](const OperatorCall& call) {
+                                call.outputs[0] = Tensor::full(call.context, {3, 2}, 7.0f);
+                              }};
+  const auto sevens = register_operator(f.operators, "test::sevens", custom);
+  custom.host = [](const OperatorCall& call) {
+    call.outputs[0] = Tensor::full(call.context, {5}, 7.0f);
+  };
+  const auto five = register_operator(f.operators, "test::five", custom);
+  custom.host = [](const OperatorCall& call) {
+    call.outputs[0] = Tensor::full(call.context, {3, 2}, std::int32_t{7});
+  };
+  const auto integers = register_operator(f.operators, "test::integers", custom);
+  custom.host = [](const OperatorCall& call) { call.outputs[0] = Tensor(); };
+  const auto none = register_operator(f.operators, "test::none", custom);
+  for (const DType dtype : {DType::fp32, DType::bf16})
+    for (const bool gaps : {false, true}) {
+      const Tensor zeros = gaps ? Tensor::zeros(f.context, {3, 4}, dtype).slice(1, 0, 4, 2)
+                                : Tensor::zeros(f.context, {3, 2}, dtype);
+      const Var x = f.tape.constant(zeros);
+      const std::string wanted = ", wanted [3, 2] " + std::string(to_string(dtype)) +
+                                 ", as the shape rule says [operator.outputs]";
+      INFO(x.value().describe());
+      CHECK(values(f.context, cast(f.tape, sevens(f.tape, x), DType::fp32).value()) ==
+            std::vector<float>(6, 7.0f));
+      CHECK(message_of([&] { five(f.tape, x); }) == "test::five: output 0 is [5] fp32" + wanted);
+      CHECK(message_of([&] { integers(f.tape, x); }) ==
+            "test::integers: output 0 is [3, 2] int32" + wanted);
+      CHECK(message_of([&] { none(f.tape, x); }) ==
+            "test::none: output 0 is not made, wanted a tensor from the host kernel "
+            "[operator.outputs]");
+    }
+}
+
+TEST_CASE("a shape rule that leaves an output out is refused by name", "[unit][custom]") {
+  Fixture f;
+  const auto first_only = register_operator(
+      f.operators, "test::first_only",
+      CustomOperator<>{.outputs = 2,
+                       .shape = [](const ShapeCall& call) { call.outputs[0] = {}; },
+                       .host = [](const OperatorCall&) {}});
+  CHECK(message_of([&] { first_only(f.tape, f.tape.constant(Tensor::scalar(f.context, 1.0f))); }) ==
+        "test::first_only: output 1 is left out by the shape rule, wanted its sizes and its type "
+        "[operator.outputs]");
 }
 
 TEST_CASE("a formula that gives no variable is refused by name", "[unit][custom]") {

@@ -112,6 +112,12 @@ void as_if_without_gaps(const OperatorCall& call) {
     for (std::size_t c = 0; c < columns; ++c) y[r] += 2 * x[r * columns + c];
   }
 }
+void other_sizes(const OperatorCall& call) {
+  call.outputs[0] = Tensor::full(call.context, {5}, 1.0f);
+}
+void other_type(const OperatorCall& call) {
+  call.outputs[0] = Tensor::zeros(call.context, call.outputs[0].shape(), DType::int32);
+}
 void any_type(const ShapeCall& call) {
   call.outputs[0] = {Shape{call.inputs[0].size(0)}, DType::fp32};
 }
@@ -169,6 +175,14 @@ std::vector<Mistake> mistakes() {
       call.outputs[0].mutable_data<float>()[0] += 1e-4f;
     };
   });
+  add("test::other_sizes",
+      "refuses its sample: operator.outputs: test::other_sizes: output 0 is [5] fp32, wanted [4] "
+      "fp32, as the shape rule says",
+      [](auto& op) { op.host = &other_sizes; });
+  add("test::other_type", "output 0 is [4] int32, wanted [4] fp32, as the shape rule says",
+      [](auto& op) { op.host = &other_type; });
+  add("test::left_out", "output 0 is left out by the shape rule, wanted its sizes and its type",
+      [](auto& op) { op.shape = [](const ShapeCall&) {}; });
   add("test::refused", "refuses its sample: tensor.rank", [](auto& op) {
     op.shape = [](const ShapeCall& call) {
       detail::check_rank("test::refused", "x", call.inputs[0], 3);

@@ -67,7 +67,8 @@ struct TensorSpec {
   DType dtype = DType::fp32;
 };
 
-// What a shape rule sees: the inputs (elements must not be read) and room for the outputs.
+// What a shape rule sees: the inputs (elements must not be read) and room for the outputs, each of
+// which it sets as a whole.
 struct ShapeCall {
   const Attributes& attributes;
   std::span<const Tensor> inputs;
@@ -149,6 +150,9 @@ struct Operator {
   double (*operations)(const OperatorCall&) = nullptr;
   const void* state = nullptr;  // what its functions are given, if they need more than a call
   const Registration* registration = nullptr;  // of one that a registry owns
+
+  // Whether `host` makes the outputs, instead of writing those that the shape rule describes.
+  bool makes_outputs() const { return makes_views || allocates_outputs; }
 };
 
 namespace detail {

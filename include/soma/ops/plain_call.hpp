@@ -78,10 +78,13 @@ void with_plain_tensors(const OperatorCall& call, std::uint32_t writes_inputs,
   function(OperatorCall{context, call.attributes, inputs,
                         std::span(outputs).first(call.outputs.size()), call.sequences, call.state});
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-    if (!call.outputs[i].defined())  // the function made it
-      call.outputs[i] = std::move(outputs[i]);
-    else if (!is_plain(call.outputs[i]))
+    const bool rounded = !is_plain(call.outputs[i]) && outputs[i].defined() &&
+                         outputs[i].dtype() == DType::fp32 &&
+                         outputs[i].shape() == call.outputs[i].shape();
+    if (rounded)
       copy(in_type(context, outputs[i], call.outputs[i].dtype()), call.outputs[i]);
+    else  // made by the function, the same as before, or what run() will refuse
+      call.outputs[i] = std::move(outputs[i]);
   }
   for (std::size_t i = 0; i < call.inputs.size(); ++i)
     if ((writes_inputs >> i & 1) != 0 && !is_plain(call.inputs[i]))

@@ -21,11 +21,46 @@ namespace detail {
 inline std::string input_name(std::size_t index) { return "input " + std::to_string(index); }
 inline std::string output_name(std::size_t index) { return "output " + std::to_string(index); }
 
+// What its shape rule says of the outputs, or nothing where it need not. Error operator.outputs: it
+// leaves one out.
+inline std::array<TensorSpec, max_outputs> output_specs(const Operator& op,
+                                                        const Attributes& attributes,
+                                                        std::span<const Tensor> inputs,
+                                                        const Sequences& sequences) {
+  constexpr auto left_out = static_cast<DType>(dtypes.size());
+  std::array<TensorSpec, max_outputs> specs;
+  for (TensorSpec& spec : specs) spec.dtype = left_out;
+  if (op.shape != nullptr)
+    op.shape({attributes, inputs, sequences, std::span(specs).first(op.outputs), op.state});
+  for (std::size_t i = 0; i < op.outputs && !op.makes_outputs(); ++i)
+    if (specs[i].dtype == left_out)
+      fail(error_id::operator_outputs, op.name, output_name(i), "left out by the shape rule",
+           "its sizes and its type");
+  return specs;
+}
+
+// Error operator.outputs: an output is not there, or not what the shape rule says: the host kernel
+// has put another tensor in its place.
+inline void check_outputs(const Operator& op, std::span<const Tensor> outputs,
+                          std::span<const TensorSpec> specs) {
+  for (std::size_t i = 0; i < op.outputs; ++i) {
+    if (!outputs[i].defined())
+      fail(error_id::operator_outputs, op.name, output_name(i), "not made",
+           "a tensor from the host kernel");
+    const TensorSpec& spec = specs[i];
+    if (!op.makes_outputs() &&
+        (outputs[i].dtype() != spec.dtype || outputs[i].shape() != spec.shape))
+      fail(error_id::operator_outputs, op.name, output_name(i), outputs[i].describe(),
+           to_string(spec.shape).append(" ").append(to_string(spec.dtype)) +
+               ", as the shape rule says");
+  }
+}
+
 }  // namespace detail
 
 // Runs an operator on the context's device, else by its host kernel. Errors operator.incomplete,
-// operator.inputs (their number) and the operator's own; nothing is written before its shape rule
-// has passed.
+// operator.inputs (their number), operator.outputs and the operator's own; nothing is written
+// before its shape rule has passed.
 inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
                    std::span<const Tensor> inputs, const Sequences& sequences = {}) {
   detail::check_complete("run", op);
@@ -39,11 +74,10 @@ inline Outputs run(Context& context, const Operator& op, const Attributes& attri
       fail(error_id::operator_inputs, op.name, detail::input_name(i), "not defined", "a tensor");
 
   const FloatEnvironment environment;  // for what operators compute on the calling thread
-  std::array<TensorSpec, max_outputs> specs{};
-  if (op.shape != nullptr)
-    op.shape({attributes, inputs, sequences, std::span(specs).first(op.outputs), op.state});
+  const std::array<TensorSpec, max_outputs> specs =
+      detail::output_specs(op, attributes, inputs, sequences);
   Outputs outputs{};
-  if (!op.makes_views && !op.allocates_outputs)
+  if (!op.makes_outputs())
     for (std::size_t i = 0; i < op.outputs; ++i)
       outputs[i] = Tensor::empty(context, specs[i].shape, specs[i].dtype);
   const OperatorCall call{context,   attributes, inputs, std::span(outputs).first(op.outputs),
@@ -52,10 +86,7 @@ inline Outputs run(Context& context, const Operator& op, const Attributes& attri
     context.device()->run(op, call);
   else
     op.host(call);
-  for (std::size_t i = 0; i < op.outputs; ++i)
-    if (!outputs[i].defined())
-      fail(error_id::operator_outputs, op.name, detail::output_name(i), "not made",
-           "a tensor from the host kernel, which allocates the outputs");
+  detail::check_outputs(op, outputs, specs);
   if (op.registration != nullptr) op.registration->used.store(true, std::memory_order_relaxed);
   return outputs;
 }

@@ -3,6 +3,7 @@
 // to what needs them, and the first that fails ends a sample: a mistake gets its own message.
 
 #include <soma/ops/registry.hpp>
+#include <soma/ops/run.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/testing/report.hpp>
 #include <soma/testing/run_sample.hpp>
@@ -86,13 +87,13 @@ class Checker {
       inputs.push_back(make_input(context_, *sample_, i, {}));
     const FloatEnvironment environment;
     const auto call = [&] {
-      std::array<TensorSpec, max_outputs> specs{};
-      op_.shape(
-          {sample_->attributes, inputs, sequences, std::span(specs).first(op_.outputs), op_.state});
+      const std::array<TensorSpec, max_outputs> specs =
+          soma::detail::output_specs(op_, sample_->attributes, inputs, sequences);
       outputs.clear();
       for (std::size_t i = 0; i < op_.outputs; ++i)
         outputs.push_back(guarded(context_, specs[i].shape, specs[i].dtype, before));
       op_.host({context_, sample_->attributes, inputs, outputs, sequences, op_.state});
+      soma::detail::check_outputs(op_, outputs, specs);
     };
 #if SOMA_HAS_EXCEPTIONS
     try {
@@ -119,7 +120,7 @@ class Checker {
   }
 
   bool bounds() {
-    if (op_.makes_views || op_.allocates_outputs || op_.shape == nullptr) return true;
+    if (op_.makes_outputs()) return true;
     std::vector<Tensor> inputs, outputs, again_inputs, again;
     if (!run_guarded(inputs, outputs, 1) || !run_guarded(again_inputs, again, 2)) return true;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
