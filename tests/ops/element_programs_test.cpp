@@ -129,6 +129,21 @@ TEST_CASE("element-wise programs treat special values as the host does", "[unit]
   expect(ops::unary_backward<Unary::relu>, {x, ordinary});
   expect(ops::unary_backward<Unary::gelu_tanh>, {x, ordinary});
   expect(ops::unary_backward<Unary::tanh>, {x, ordinary});
+  // dy / x^2, where x^2 is above or below all numbers.
+  expect(ops::unary_backward<Unary::reciprocal>,
+         {Tensor::from(context, {1e-25f, -1e25f, 1e-20f, infinity, 2.0f}, Shape{5}),
+          Tensor::from(context, {1e-20f, 1e20f, 1e-5f, 1.0f, nan}, Shape{5})});
+  // Quotients of numbers whose reciprocal is above or below all normal ones, and their signs.
+  const std::vector<float> ends = {0.0f,  -0.0f, 1e-45f, -1e-39f, 1e-38f, 5e-20f,   -6e-20f, 1e-10f,
+                                   -1.0f, 3e18f, -3e19f, 1e38f,   3e38f,  infinity, nan};
+  std::vector<float> above, below;
+  for (const float a : ends)
+    for (const float b : ends) {
+      above.push_back(a);
+      below.push_back(b);
+    }
+  expect(ops::binary<Binary::divide>, {Tensor::from<float>(context, above, Shape{above.size()}),
+                                       Tensor::from<float>(context, below, Shape{below.size()})});
   const Tensor angles = Tensor::from(
       context, {0.0f, 3.14159274f, -1.57079637f, 100.0f, -30000.5f, infinity, nan}, Shape{7});
   expect(ops::unary<Unary::sine>, {angles});

@@ -96,6 +96,19 @@ class BinaryInput {
   Tile tile_{};
 };
 
+// y = a / b as a product with 1 / b, which the engines have. Where b is below 2^-64 both are
+// multiplied by 2^64 first: its reciprocal might be above all numbers where the quotient is not.
+// The reciprocal of a number above 2^126 is below the normal ones: it has 22 bits at least.
+inline void divide_tile(Core& core, const Tile& y, const Tile& a, const Tile& b, Scratch& scratch) {
+  const Tile factor = scratch.like(0, b), inverse = scratch.like(1, b);
+  core.vector.tensor_scalar(factor, b, Alu::absolute, 0, Alu::less, 0x1p-64f)
+      .tensor_scalar(factor, factor, Alu::multiply, 0x1p64f, Alu::maximum, 1)
+      .tensor_tensor(inverse, b, factor, Alu::multiply)
+      .reciprocal(inverse, inverse)
+      .tensor_tensor(factor, a, factor, Alu::multiply)
+      .tensor_tensor(y, factor, inverse, Alu::multiply);
+}
+
 // y = f(a, b), for a tile.
 inline void binary_tile(Core& core, Binary function, const Tile& y, const Tile& a, const Tile& b,
                         Scratch& scratch) {
@@ -109,11 +122,8 @@ inline void binary_tile(Core& core, Binary function, const Tile& y, const Tile& 
     case Binary::multiply:
       core.vector.tensor_tensor(y, a, b, Alu::multiply);
       return;
-    case Binary::divide: {
-      const Tile inverse = scratch.like(0, b);
-      core.vector.reciprocal(inverse, b).tensor_tensor(y, a, inverse, Alu::multiply);
-      return;
-    }
+    case Binary::divide:
+      return divide_tile(core, y, a, b, scratch);
     default: {
       // The engine's operators keep a NaN of b and lose one of a: it comes back as 0 a, with a
       // clamped so that infinity makes none.

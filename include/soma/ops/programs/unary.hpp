@@ -189,9 +189,13 @@ inline void unary_backward_tile(Core& core, Unary function, const Tile& dx, cons
       square_root_tile(core, slope, x, scratch);
       core.vector.reciprocal(slope, slope);
       return scaled(slope, Alu::multiply, 0.5f);
-    case Unary::reciprocal:
-      core.vector.reciprocal(slope, x).tensor_tensor(slope, slope, slope, Alu::multiply);
-      return scaled(slope, Alu::multiply, -1);
+    case Unary::reciprocal: {  // (dy / x) / -x: the square may be above or below all numbers
+      const Tile quotient = scratch.like(1, x);
+      core.vector.reciprocal(slope, x)
+          .tensor_tensor(quotient, slope, dy, Alu::multiply)
+          .scalar_tensor_tensor(dx, slope, Alu::multiply, -1, Alu::multiply, quotient);
+      return;
+    }
     case Unary::exponential:
       return activated(Function::exp);
     case Unary::logarithm:
