@@ -2,6 +2,7 @@
 
 #include "neuroncore/test_core.hpp"
 
+#include <array>
 #include <limits>
 #include <vector>
 
@@ -213,6 +214,93 @@ TEST_CASE("everything in fp32 rounds nothing and counts the same bytes", "[unit]
     core.sbuf.tile(DType::fp8_e5m2, 128, 192 * 1024 - core.sbuf.used());
     CHECK(id_of([&] { core.sbuf.tile(DType::uint8, 1, 1); }) == "neuroncore.rule_broken");
   }
+}
+
+TEST_CASE("everything in fp32 keeps the rules of the types asked for", "[unit][neuroncore]") {
+  TestCore plain, wide({.everything_fp32 = true});
+  for (TestCore* test : {&plain, &wide}) {
+    nc::Core& core = test->core;
+    const auto id = [](auto run) { return id_of(run); };
+    const Tile eight = core.sbuf.tile(DType::fp8_e4m3, 4, 4),
+               more = core.sbuf.tile(DType::fp16, 4, 4);
+    CHECK(eight.dtype() == DType::fp8_e4m3);
+    CHECK(eight.describe() == "fp8_e4m3 SBUF [4, 4]");
+    core.vector.memset(more, 7).memset(eight, 1);
+    CHECK(test->values(more)[15] == 7);  // tiles lie side by side
+    CHECK(test->values(eight)[15] == 1);
+    // A bias makes numbers smaller or larger; the bits are those of narrow types only.
+    const Tile biased = eight.with_bias(soma::format_of(DType::fp8_e4m3).bias + 3);
+    CHECK(test->values(biased)[5] == 0.125f);
+    core.vector.copy(biased.columns(0, 2), more.columns(0, 2));
+    CHECK(test->values(biased)[1] == 7);
+    CHECK(test->values(eight)[1] == 56);
+    CHECK(id([&] { eight.as(DType::uint8); }) ==
+          (test == &plain ? "no error" : "neuroncore.not_implemented"));
+    CHECK(id([&] { eight.as(DType::bf16); }) == "neuroncore.rule_broken");
+    CHECK(id([&] { core.sbuf.tile(DType::fp32, 4, 4).as(DType::int32); }) == "no error");
+
+    // Banks are counted in the bytes of the hardware.
+    const Tile w = core.sbuf.tile(DType::bf16, 128, 128), x = core.sbuf.tile(DType::bf16, 128, 512);
+    const Tile weights = core.sbuf.tile(DType::fp32, 128, 128);
+    core.vector.memset(w, 3).memset(x, 1).memset(weights, 1);
+    const Tile sums = core.psum.tile(128, 1024), turned = core.psum.tile(128, 4096, DType::bf16);
+    CHECK(id([&] { core.tensor.matmul(sums.columns(256, 768), w, x); }) ==
+          "neuroncore.rule_broken");
+    CHECK(id([&] { core.tensor.matmul(sums.columns(512, 1024), w, x); }) == "no error");
+    CHECK(id([&] { core.tensor.transpose(turned.columns(448, 576), w); }) == "no error");
+    CHECK(test->values(turned.columns(448, 576))[200] == 3);
+    CHECK(id([&] { core.tensor.transpose(turned.columns(960, 1088), w); }) ==
+          "neuroncore.rule_broken");
+    CHECK(id([&] { core.tensor.transpose(turned.columns(1024, 1152), w); }) == "no error");
+    // So are types.
+    CHECK(id([&] { core.tensor.matmul(sums.columns(0, 128), weights, w); }) ==
+          "neuroncore.rule_broken");
+    CHECK(id([&] { core.tensor.transpose(sums.columns(0, 128), w); }) == "neuroncore.rule_broken");
+    CHECK(id([&] { core.vector.copy_predicated(more, more, eight); }) == "neuroncore.rule_broken");
+  }
+}
+
+TEST_CASE("what moves bits moves whole numbers where all are fp32", "[unit][neuroncore]") {
+  const float third = 1.0f / 3;
+  TestCore test({.everything_fp32 = true});
+  nc::Core& core = test.core;
+  const Tile src = core.sbuf.tile(DType::bf16, 32, 32), dst = core.sbuf.tile(DType::bf16, 32, 32);
+  const Tile behind = core.sbuf.tile(DType::fp8_e4m3, 32, 32);  // stays as it is
+  const Tile indices = core.sbuf.tile(DType::int32, 32, 32);
+  core.gpsimd.iota(src, {.loops = {{1, 32}}, .channel_multiplier = 32}).memset(indices, 1);
+  core.vector.tensor_scalar(src, src, nc::Alu::add, third).memset(behind, third);
+  const auto expect = [&](auto column_of) {
+    const std::vector<float> values = test.values(dst);
+    std::size_t wrong = 0;
+    for (std::size_t p = 0; p < 32; ++p)
+      for (std::size_t i = 0; i < 32; ++i) {
+        const auto [row, column] = column_of(p, i);
+        wrong += values[32 * p + i] == static_cast<float>(32 * row + column) + third ? 0u : 1u;
+      }
+    CHECK(wrong == 0);
+    for (const float value : test.values(behind)) CHECK(value == third);
+    core.vector.memset(dst, 0);
+  };
+  using Place = std::array<std::size_t, 2>;
+  core.vector.transpose(dst, src);
+  expect([](std::size_t p, std::size_t i) { return Place{i, p}; });
+  core.vector.stream_shuffle(dst, src, nc::ShuffleMask{});
+  expect([](std::size_t, std::size_t i) { return Place{0, i}; });
+  core.vector.copy_predicated(dst, src, indices);
+  expect([](std::size_t p, std::size_t i) { return Place{p, i}; });
+  core.gpsimd.n_gather(dst, src, indices);
+  expect([](std::size_t p, std::size_t) { return Place{p, 1}; });
+  core.gpsimd.local_gather(dst, src, indices, 32);
+  expect([](std::size_t p, std::size_t) { return Place{p, 1}; });
+  core.gpsimd.partition_broadcast(dst, src.rows(0, 1));
+  expect([](std::size_t, std::size_t i) { return Place{0, i}; });
+  core.gpsimd.affine_select(dst, src, {.loops = {{0, 32}}, .offset = 1}, 0, nc::Alu::greater);
+  expect([](std::size_t p, std::size_t i) { return Place{p, i}; });
+  const soma::Tensor out = core.copy_out(src);
+  CHECK(out.dtype() == DType::fp32);
+  CHECK(out.span<float>()[33] == 33 + third);
+  CHECK(core.view<float>(src)(1, 1) == 33 + third);
+  CHECK(id_of([&] { core.view<soma::bf16>(src); }) == "tensor.dtype");
 }
 
 TEST_CASE("partitions start where the hardware allows it", "[unit][neuroncore]") {

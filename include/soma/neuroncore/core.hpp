@@ -133,16 +133,16 @@ class Core {
   }
 
   // What a tile holds, for a look at it between two instructions: as a tensor [partitions,
-  // elements] of its type (which prints itself), as floats, and as C++ objects where they lie. With
+  // elements] of the type that it is held as (which prints itself), as floats, and as C++ objects
+  // where they lie. With
   // automatic synchronisation transfers end first; with manual one sees what has been waited for.
   Tensor copy_out(const Tile& tile) {
     look("copy_out", tile);
     const Tensor result =
-        Tensor::empty(state_.context, Shape{tile.partitions(), tile.free_size()}, tile.dtype());
+        Tensor::empty(state_.context, Shape{tile.partitions(), tile.free_size()}, tile.held());
     std::byte* to = result.mutable_raw();
     for (std::size_t p = 0; p < tile.partitions(); ++p)
-      read_codes(state_.memory_of(tile), tile, p,
-                 to + p * tile.free_size() * size_of(tile.dtype()));
+      read_codes(state_.memory_of(tile), tile, p, to + p * tile.free_size() * tile.width());
     return result;
   }
   template <class T>

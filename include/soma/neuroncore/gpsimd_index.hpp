@@ -82,7 +82,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     const RowReader reader(core_.kernels, core_.sbuf, data);
     const RowWriter writer(core_.kernels, core_.sbuf, dst, rounded, core_.options.overflow);
     const bool same = dst.dtype() == data.dtype() && dst.bias_offset() == data.bias_offset();
-    const std::size_t count = dst.free_size(), width = size_of(dst.dtype());
+    const std::size_t count = dst.free_size(), width = dst.width();
     std::vector<float> x(padded(count)), scratch(padded(count));
     std::vector<std::byte> from(count * width), to(count * width);
     for (std::size_t p = 0; p < dst.partitions(); ++p) {
@@ -115,7 +115,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     check_local_gather(name, dst, src, indices, pieces, piece);
     const Running running = core_.begin(Opcode::local_gather, lane,
                                         {{"src", src}, {"indices", indices}}, {{"dst", dst}});
-    const std::size_t width = size_of(src.dtype()), count = src.free_size();
+    const std::size_t width = src.width(), count = src.free_size();
     std::vector<std::int32_t> slice(16 * indices.free_size()), row(indices.free_size());
     std::vector<std::byte> from(count * width), to(dst.free_size() * width);
     for (std::size_t p = 0; p < src.partitions(); ++p) {
@@ -147,7 +147,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     Base::check_type(name, {"indices", indices}, DType::int32);
     const Running running =
         core_.begin(Opcode::n_gather, lane, {{"src", src}, {"indices", indices}}, {{"dst", dst}});
-    const std::size_t width = size_of(src.dtype()), count = dst.free_size();
+    const std::size_t width = src.width(), count = dst.free_size();
     std::vector<std::byte> from(src.free_size() * width), to(count * width);
     std::vector<std::int32_t> chosen(count);
     for (std::size_t p = 0; p < dst.partitions(); ++p) {
@@ -191,7 +191,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     Base::check_same_type(name, dst, src);
     const Running running =
         core_.begin(Opcode::partition_broadcast, lane, {{"src", src}}, {{"dst", dst}});
-    std::vector<std::byte> row(src.free_size() * size_of(src.dtype()));
+    std::vector<std::byte> row(src.free_size() * src.width());
     read_codes(core_.sbuf, src, 0, row.data());
     for (std::size_t p = 0; p < dst.partitions(); ++p) write_codes(core_.sbuf, dst, p, row.data());
     core_.end(dst);

@@ -148,7 +148,7 @@ inline RowWriter writer_of(CoreState& core, const Tile& tile) {
 // Row `row` of a view to partition p. `buffer` holds twice the elements.
 inline void load_row(CoreState& core, const RowWriter& writer, const Tile& tile, std::size_t p,
                      const HbmView& view, std::size_t row, float* buffer) {
-  if (view.dtype() == tile.dtype() && tile.bias_offset() == 0) {
+  if (view.dtype() == tile.held() && tile.bias_offset() == 0) {
     read_codes(view, row, buffer);
     neuroncore::write_codes(core.sbuf, tile, p, buffer);
   } else if (view.dtype() == DType::int64 && tile.dtype() == DType::int32) {
@@ -169,7 +169,7 @@ inline void load_row(CoreState& core, const RowWriter& writer, const Tile& tile,
 // And back.
 inline void store_row(CoreState& core, const Tile& tile, std::size_t p, const HbmView& view,
                       std::size_t row, float* buffer) {
-  if (view.dtype() == tile.dtype() && tile.bias_offset() == 0) {
+  if (view.dtype() == tile.held() && tile.bias_offset() == 0) {
     neuroncore::read_codes(core.sbuf, tile, p, buffer);
     write_codes(view, row, buffer);
   } else if (view.dtype() == DType::int64 && tile.dtype() == DType::int32) {

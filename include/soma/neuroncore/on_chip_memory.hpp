@@ -31,24 +31,21 @@ class OnChipMemory {
  public:
   // A point on the stack of allocations.
   struct Mark {
-    std::size_t allocations, used, physical;
+    std::size_t allocations, used;
   };
 
   OnChipMemory(Context& context, Memory memory, const Machine& machine, Uninitialised uninitialised,
                bool everything_fp32)
       : memory_(memory),
         uninitialised_(uninitialised),
-        everything_fp32_(everything_fp32),
+        factor_(everything_fp32 ? 4 : 1),
         partitions_(machine.partitions),
         capacity_(memory == Memory::sbuf ? machine.sbuf_partition_bytes
                                          : machine.psum_partition_bytes()),
         step_(memory == Memory::sbuf ? machine.sbuf_align : machine.psum_bank_bytes),
-        // Rows one cache line more than a round number apart: partitions do not fall on each other
-        // in the caches of the CPU. Everything as fp32 takes up to four times the room.
-        stride_(capacity_ * (everything_fp32 ? 4 : 1) + 64),
         allocations_(context.heap()),
-        bytes_(Storage::allocate(context.heap(), stride_ * partitions_)),
-        written_(Storage::allocate(context.heap(), stride_ * partitions_)) {}
+        bytes_(Storage::allocate(context.heap(), stride(factor_) * partitions_)),
+        written_(Storage::allocate(context.heap(), stride(1) * partitions_)) {}
 
   // A tile of `partitions` partitions from the first one on, `elements` in each. Errors
   // neuroncore.rule_broken: no room, no such type, too many partitions.
@@ -63,34 +60,30 @@ class OnChipMemory {
     if (elements == 0 || elements > capacity_)
       rule_broken(name, "elements", std::to_string(elements),
                   "1 to the " + std::to_string(capacity_) + " bytes of a partition");
-    const DType held = everything_fp32_ && is_floating(dtype) ? DType::fp32 : dtype;
     const std::size_t wanted = round_up(elements * size_of(dtype));
     if (wanted > capacity_ - used_)
       rule_broken(
           name, "tile",
           std::to_string(wanted) + " bytes a partition with " + std::to_string(used_) + " in use",
           "at most " + std::to_string(capacity_) + " together");
-    const std::size_t physical = round_up(elements * size_of(held));
     const std::uint64_t id = next_id();
     allocations_.push_back(
-        {id, physical_, physical_ + elements * size_of(held), partitions, Written::nobody});
-    const Tile tile(memory_, held, 0, partitions, physical_, elements, id);
+        {id, used_, used_ + elements * size_of(dtype), partitions, Written::nobody});
+    const Tile tile(memory_, dtype, factor_ != 1, partitions, used_, used_ * factor_, elements, id);
     for (std::size_t p = 0; p < partitions; ++p) {
       if (uninitialised_ == Uninitialised::nan)
-        std::memset(row(p) + physical_, 0xFF, elements * size_of(held));
-      std::memset(written_row(p) + physical_, 0, elements * size_of(held));
+        std::memset(at(tile, p), 0xFF, elements * tile.width());
+      std::memset(written_row(p) + tile.offset(), 0, elements * size_of(dtype));
     }
     used_ += wanted;
-    physical_ += physical;
     high_water_ = (std::max)(high_water_, used_);
     return tile;
   }
 
-  Mark mark() const { return {allocations_.size(), used_, physical_}; }
+  Mark mark() const { return {allocations_.size(), used_}; }
   void release(const Mark& mark) {
     allocations_.resize(mark.allocations);
     used_ = mark.used;
-    physical_ = mark.physical;
   }
 
   std::size_t capacity() const { return capacity_; }      // bytes of a partition
@@ -98,10 +91,9 @@ class OnChipMemory {
   std::size_t high_water() const { return high_water_; }  // at most so far
   void start_high_water() { high_water_ = used_; }
 
-  // The first byte of a partition.
-  std::byte* row(std::size_t partition) const { return bytes_.data() + partition * stride_; }
+  // The first element of a partition of a tile.
   std::byte* at(const Tile& tile, std::size_t partition) const {
-    return row(tile.first_partition() + partition) + tile.offset();
+    return bytes_.data() + (tile.first_partition() + partition) * stride(factor_) + tile.address();
   }
 
   // Error neuroncore.undefined where the tile's scope has ended, or it is of another core.
@@ -180,8 +172,11 @@ class OnChipMemory {
     return last.fetch_add(1, std::memory_order_relaxed) + 1;
   }
   std::size_t round_up(std::size_t bytes) const { return (bytes + step_ - 1) / step_ * step_; }
+  // From one partition to the next: a cache line more than a round number, so that partitions do
+  // not fall on each other in the caches of the CPU.
+  std::size_t stride(std::size_t factor) const { return capacity_ * factor + 64; }
   std::byte* written_row(std::size_t partition) const {
-    return written_.data() + partition * stride_;
+    return written_.data() + partition * stride(1);
   }
   // Allocations stand in the order of their ids.
   Allocation* find(const Tile& tile) const {
@@ -238,11 +233,11 @@ class OnChipMemory {
 
   Memory memory_;
   Uninitialised uninitialised_;
-  bool everything_fp32_;
-  std::size_t partitions_, capacity_, step_, stride_;
+  std::size_t factor_;  // of the room that tiles take: everything as fp32 takes up to four times it
+  std::size_t partitions_, capacity_, step_;
   HeapVector<Allocation> allocations_;
   Storage bytes_, written_;
-  std::size_t used_ = 0, physical_ = 0, high_water_ = 0;
+  std::size_t used_ = 0, high_water_ = 0;
 };
 
 }  // namespace soma::neuroncore

@@ -34,8 +34,9 @@ struct CoreOptions {
   Synchronization synchronization = Synchronization::automatic;
   bool check_races = true;
   Uninitialised uninitialised = Uninitialised::nan;
-  // Tiles of every floating type hold fp32, to tell a mistake in a program from rounding. Capacity
-  // is still counted by the type asked for.
+  // Tiles of every floating type hold fp32, to tell a mistake in a program from rounding. Rules,
+  // capacity and cost still go by the type asked for; only the bits of narrow ones (Tile::as) are
+  // not there.
   bool everything_fp32 = false;
   // Not 0: transfers end as late as their order allows, or a random while earlier (seeded), so that
   // a missing wait shows.

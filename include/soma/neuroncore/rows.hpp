@@ -75,6 +75,13 @@ void spread(const Tile& tile, const T* from, std::byte* to) {
   });
 }
 
+// What the exponent bias of a cFP8 tile does to numbers that are held as fp32.
+inline void scale_by_bias(float* values, std::size_t count, int bias_offset) {
+  if (bias_offset == 0) return;
+  const float factor = std::ldexp(1.0f, bias_offset);
+  for (std::size_t i = 0; i < count; ++i) values[i] *= factor;
+}
+
 // Nearest even, saturated; NaN gives 0, which the documents leave open.
 template <class Integer>
 Integer to_integer(float value) {
@@ -91,7 +98,7 @@ Integer to_integer(float value) {
 // which arithmetic and Tile::as() leave open.
 inline void read_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p, void* to) {
   const std::byte* from = memory.at(tile, p);
-  const std::size_t width = size_of(tile.dtype());
+  const std::size_t width = tile.width();
   if (tile.adjacent())
     std::memcpy(to, from, tile.free_size() * width);
   else if (width == 1)
@@ -108,7 +115,7 @@ inline void read_codes(const OnChipMemory& memory, const Tile& tile, std::size_t
 inline void write_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p,
                         const void* from) {
   std::byte* to = memory.at(tile, p);
-  const std::size_t width = size_of(tile.dtype());
+  const std::size_t width = tile.width();
   if (tile.adjacent())
     std::memcpy(to, from, tile.free_size() * width);
   else if (width == 1)
@@ -125,7 +132,7 @@ class RowReader {
   RowReader(const EngineKernels& kernels, const OnChipMemory& memory, const Tile& tile)
       : kernels_(kernels), memory_(memory), tile_(tile), count_(tile.free_size()) {
     if (is_floating(tile.dtype())) codec_ = make_codec_params(tile.format());
-    direct_ = tile.dtype() == DType::fp32 && tile.adjacent();
+    direct_ = tile.held() == DType::fp32 && tile.adjacent() && tile.bias_offset() == 0;
   }
   // Elements of partition p: where they lie, or in the buffer, which holds free_size() floats.
   const float* read(std::size_t p, float* buffer) const {
@@ -137,7 +144,11 @@ class RowReader {
   // The same, always into the buffer.
   void copy(std::size_t p, float* buffer) const {
     const std::byte* at = memory_.at(tile_, p);
-    if (tile_.dtype() == DType::fp32) return read_codes(memory_, tile_, p, buffer);
+    if (tile_.held() == DType::fp32) {
+      read_codes(memory_, tile_, p, buffer);
+      detail::scale_by_bias(buffer, count_, -tile_.bias_offset());
+      return;
+    }
     if (is_floating(tile_.dtype()) && tile_.adjacent())
       return kernels_.decode(codec_, at, count_, buffer);
     detail::for_each_element(tile_, [&](std::size_t element, std::ptrdiff_t offset) {
@@ -191,7 +202,14 @@ class RowWriter {
   // holds free_size() elements of 4 bytes and is not `values`.
   void write(std::size_t p, const float* values, void* scratch) const {
     const std::size_t count = tile_.free_size();
-    if (tile_.dtype() == DType::fp32) return write_codes(memory_, tile_, p, values);
+    if (tile_.held() == DType::fp32 && tile_.bias_offset() == 0)
+      return write_codes(memory_, tile_, p, values);
+    if (tile_.held() == DType::fp32) {
+      auto* scaled = static_cast<float*>(scratch);
+      std::copy_n(values, count, scaled);
+      detail::scale_by_bias(scaled, count, tile_.bias_offset());
+      return write_codes(memory_, tile_, p, scaled);
+    }
     if (is_floating(tile_.dtype())) {
       auto* codes = tile_.adjacent() ? memory_.at(tile_, p) : static_cast<std::byte*>(scratch);
       kernels_.encode(codec_, values, count, codes, rounded_.place.of_partition(p));

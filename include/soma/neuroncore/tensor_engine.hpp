@@ -111,8 +111,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
         rule_broken(name, "dst", dst.describe() + " that is a broadcast",
                     "a place of its own for each result");
     const Region bytes = region_of(dst);
-    const std::size_t bank =
-        core_.machine.psum_bank_bytes * (core_.options.everything_fp32 ? 4 : 1);
+    const std::size_t bank = core_.machine.psum_bank_bytes;
     if (bytes.first_byte / bank != (bytes.last_byte - 1) / bank)
       rule_broken(name, "dst",
                   "bytes " + std::to_string(bytes.first_byte) + " to " +
@@ -196,7 +195,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
 
   void turn(const Tile& dst, const Tile& src) {
     const bool moves = dst.bias_offset() == src.bias_offset() && dst.adjacent() && src.adjacent();
-    switch (size_of(src.dtype())) {
+    switch (src.width()) {
       case 1:
         if (moves && turn_codes<std::uint8_t>(dst, src)) return;
         break;
@@ -212,7 +211,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   // Stored codes change places. False, with nothing done, where one may not be a finite number.
   template <class Code>
   bool turn_codes(const Tile& dst, const Tile& src) {
-    const FloatFormat format = src.format();
+    const FloatFormat format = format_of(src.held());  // a bias moves no special code
     if (format.specials != Specials::ieee || !format.is_signed) return false;
     constexpr std::size_t block = 16;
     const std::size_t k = src.partitions(), n = src.free_size();

@@ -34,14 +34,15 @@ class Tile {
   static constexpr std::size_t max_dimensions = 4;
 
   Tile() = default;
-  // Used by the memories.
-  Tile(Memory memory, DType dtype, std::size_t first_partition, std::size_t partitions,
-       std::size_t offset, std::size_t elements, std::uint64_t allocation)
+  // Used by the memories. `wide`: floating elements are held as fp32.
+  Tile(Memory memory, DType dtype, bool wide, std::size_t partitions, std::size_t offset,
+       std::size_t address, std::size_t elements, std::uint64_t allocation)
       : memory_(memory),
         dtype_(dtype),
-        first_partition_(first_partition),
+        wide_(wide),
         partitions_(partitions),
         offset_(offset),
+        address_(address),
         allocation_(allocation) {
     dimensions_[0] = {elements, 1};
   }
@@ -49,11 +50,18 @@ class Tile {
   bool defined() const { return allocation_ != 0; }
   Memory memory() const { return memory_; }
   DType dtype() const { return dtype_; }
+  // How elements lie in memory: as they are, or as fp32 (CoreOptions::everything_fp32). What an
+  // instruction may do and what it costs goes by dtype() and offset(); what it reads and writes is
+  // at address() and of this type.
+  DType held() const { return wide_ && is_floating(dtype_) ? DType::fp32 : dtype_; }
+  std::size_t width() const { return size_of(held()); }  // bytes
   // The exponent bias of a cFP8 tile differs from its type's by this (with_bias()).
   int bias_offset() const { return bias_offset_; }
   std::size_t first_partition() const { return first_partition_; }
   std::size_t partitions() const { return partitions_; }
-  std::size_t offset() const { return offset_; }  // bytes, of the first element in a partition
+  // Bytes to the first element of a partition: on the hardware, and in this model.
+  std::size_t offset() const { return offset_; }
+  std::size_t address() const { return address_; }
   std::uint64_t allocation() const { return allocation_; }
   std::size_t rank() const { return rank_; }  // free dimensions
   const FreeDimension& dimension(std::size_t i) const { return dimensions_[i]; }
@@ -94,9 +102,8 @@ class Tile {
                   "within " + describe() + ", step at least 1");
     Tile part = *this;
     FreeDimension& cut = part.dimensions_[dimension];
-    part.offset_ =
-        static_cast<std::size_t>(static_cast<std::ptrdiff_t>(part.offset_) +
-                                 static_cast<std::ptrdiff_t>(begin * size_of(dtype_)) * cut.stride);
+    part.offset_ = moved(offset_, begin * size_of(dtype_), cut.stride);
+    part.address_ = moved(address_, begin * width(), cut.stride);
     cut.size = (end - begin + step - 1) / step;
     cut.stride *= static_cast<std::ptrdiff_t>(step);
     return part;
@@ -137,11 +144,16 @@ class Tile {
     std::swap(result.dimensions_[a], result.dimensions_[b]);
     return result;
   }
-  // The same bytes as another type of the same width, with that type's own bias.
+  // The same bytes as another type of the same width, with that type's own bias. Held as fp32, a
+  // narrow floating type has no such bytes: Error neuroncore.not_implemented.
   Tile as(DType dtype) const {
     if (size_of(dtype) != size_of(dtype_))
       rule_broken("Tile::as", "dtype", std::string(to_string(dtype)),
                   "a type of " + std::to_string(size_of(dtype_)) + " bytes");
+    if (wide_ && dtype != dtype_ && size_of(dtype) < 4 &&
+        (is_floating(dtype) || is_floating(dtype_)))
+      not_implemented("Tile::as", "dtype", std::string(to_string(dtype)) + " for " + describe(),
+                      "narrow numbers with bits of their own: without everything_fp32");
     Tile result = *this;
     result.dtype_ = dtype;
     result.bias_offset_ = 0;
@@ -157,7 +169,7 @@ class Tile {
     result.bias_offset_ = bias - format_of(dtype_).bias;
     return result;
   }
-  // The record of a floating type, with the bias of this tile.
+  // The record of a floating type that is held as it is, with the bias of this tile.
   FloatFormat format() const {
     FloatFormat format = format_of(dtype_);
     format.bias += bias_offset_;
@@ -181,10 +193,16 @@ class Tile {
     return std::to_string(begin) + " to " + std::to_string(end);
   }
 
+  static std::size_t moved(std::size_t from, std::size_t bytes, std::ptrdiff_t stride) {
+    return static_cast<std::size_t>(static_cast<std::ptrdiff_t>(from) +
+                                    static_cast<std::ptrdiff_t>(bytes) * stride);
+  }
+
   Memory memory_ = Memory::sbuf;
   DType dtype_ = DType::fp32;
+  bool wide_ = false;
   int bias_offset_ = 0;
-  std::size_t first_partition_ = 0, partitions_ = 0, offset_ = 0;
+  std::size_t first_partition_ = 0, partitions_ = 0, offset_ = 0, address_ = 0;
   std::uint64_t allocation_ = 0;
   std::size_t rank_ = 1;
   std::array<FreeDimension, max_dimensions> dimensions_{};

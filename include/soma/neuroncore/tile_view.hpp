@@ -11,14 +11,15 @@
 
 namespace soma::neuroncore {
 
-// T is the C++ type of the tile's dtype, const or not.
+// T is the C++ type that the tile is held as, const or not.
 template <class T>
 class TileView {
  public:
   // Used by Core::view(). Error tensor.dtype.
   TileView(OnChipMemory& memory, const Tile& tile) : memory_(&memory), tile_(tile) {
-    if (dtype_of<std::remove_const_t<T>> != tile.dtype())
-      fail(error_id::tensor_dtype, "TileView", "tile", tile.describe(),
+    if (dtype_of<std::remove_const_t<T>> != tile.held())
+      fail(error_id::tensor_dtype, "TileView", "tile",
+           tile.describe().append(" held as ").append(to_string(tile.held())),
            std::string(to_string(dtype_of<std::remove_const_t<T>>)));
   }
   std::size_t partitions() const { return tile_.partitions(); }

@@ -62,7 +62,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     check_same_type(name, dst, src);
     const Running running = core_.begin(Opcode::copy_predicated, lane,
                                         {{"src", src}, {"predicate", predicate}}, {{"dst", dst}});
-    const std::size_t count = dst.free_size(), width = size_of(dst.dtype());
+    const std::size_t count = dst.free_size(), width = dst.width();
     std::vector<std::byte> from(count * width), to(count * width);
     std::vector<std::uint32_t> chosen(count);
     bool all = true;
@@ -181,7 +181,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
       rule_broken(name, "dst", dst.describe(), src.describe() + " turned");
     const Running running = core_.begin(Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}});
     const std::size_t rows = src.partitions(), columns = src.free_size();
-    const std::size_t width = size_of(src.dtype());
+    const std::size_t width = src.width();
     std::vector<std::byte> from(rows * columns * width), row(rows * width);
     for (std::size_t p = 0; p < rows; ++p)
       read_codes(core_.memory_of(src), src, p, &from[p * columns * width]);

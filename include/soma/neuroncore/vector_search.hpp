@@ -187,7 +187,7 @@ class VectorSearch : public VectorArithmetic<Self> {
     constexpr std::string_view name = "stream_shuffle";
     check_same(name, dst, src);
     Base::check_same_type(name, dst, src);
-    const std::size_t count = src.partitions(), bytes = src.free_size() * size_of(src.dtype());
+    const std::size_t count = src.partitions(), bytes = src.free_size() * src.width();
     std::vector<std::size_t> from(count);
     for (std::size_t p = 0; p < count; ++p) {
       const std::size_t entry = mask[p % 32];
