@@ -3,6 +3,7 @@
 
 #include "neuroncore/test_core.hpp"
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -256,6 +257,66 @@ TEST_CASE("what is recorded says what came before", "[unit][neuroncore]") {
   CHECK(all[2].cost.psum_tensors == 1);
   CHECK(core.statistics().instructions[static_cast<std::size_t>(nc::Opcode::max8)] == 1);
   CHECK(core.statistics().of_engine[static_cast<std::size_t>(nc::Engine::vector)] == 2);
+}
+
+TEST_CASE("what a cost depends on is recorded", "[unit][neuroncore]") {
+  TestCore test({.record = true});
+  nc::Core& core = test.core;
+  using soma::neuroncore::Alu;
+  const Tile a = core.sbuf.tile(DType::bf16, 128, 512), b = core.sbuf.tile(DType::bf16, 128, 512);
+  const Tile half = core.sbuf.tile(DType::fp16, 128, 512);
+  const Tile whole = core.sbuf.tile(DType::fp32, 128, 512);
+  const Tile sums = core.psum.tile(128, 512), indices = core.sbuf.tile(DType::int32, 128, 32);
+  core.gpsimd.memset(indices, 0);
+  const auto last = [&] { return core.recorded().back().cost; };
+  const auto operators = [](Alu first, Alu second = Alu::none) {
+    return std::array<Alu, 2>{first, second};
+  };
+  // Half of the cycles where the value is 0 and the type has 16 bits.
+  core.vector.memset(a, 0);
+  CHECK((last().zero && last().result == DType::bf16));
+  core.vector.memset(half, 1);
+  CHECK((!last().zero && last().result == DType::fp16));
+  core.gpsimd.memset(whole, -0.0f).memset(b, 1);
+  CHECK((!last().zero && last().result == DType::bf16));
+  // Once or twice the elements, by operator, types and strides.
+  core.vector.tensor_tensor(a, a, b, Alu::add);
+  CHECK(last().operators == operators(Alu::add));
+  CHECK((last().inputs[0] == DType::bf16 && last().inputs[1] == DType::bf16));
+  CHECK((last().result == DType::bf16 && last().unit_stride && last().narrow_stride));
+  core.vector.tensor_tensor(whole, half, b, Alu::maximum);
+  CHECK(last().operators == operators(Alu::maximum));
+  CHECK((last().inputs[0] == DType::fp16 && last().inputs[1] == DType::bf16));
+  CHECK(last().result == DType::fp32);
+  const auto spread = [](const Tile& tile, std::size_t step) {
+    return tile.columns(0, 8 * step, step);
+  };
+  core.vector.tensor_tensor(a.columns(0, 8), a.columns(0, 8), spread(b, 2), Alu::add);
+  CHECK((!last().unit_stride && last().narrow_stride));
+  core.vector.tensor_tensor(a.columns(0, 8), a.columns(0, 8), spread(b, 16), Alu::add);
+  CHECK((!last().unit_stride && !last().narrow_stride));
+  core.vector.tensor_tensor(spread(a, 64).columns(0, 1), spread(b, 64).columns(0, 1),
+                            b.columns(0, 1), Alu::add);
+  CHECK(last().unit_stride);  // one element has no neighbour
+  core.gpsimd.tensor_tensor(a, a, b, Alu::multiply);
+  CHECK(last().operators == operators(Alu::multiply));
+  core.vector.scalar_tensor_tensor(whole, a, Alu::subtract, 1, Alu::multiply, b);
+  CHECK(last().operators == operators(Alu::subtract, Alu::multiply));
+  CHECK((last().inputs[0] == DType::bf16 && last().inputs[1] == DType::bf16));
+  core.vector.tensor_reduce(a.columns(0, 1), b, Alu::multiply);
+  CHECK(last().operators == operators(Alu::multiply));
+  CHECK(last().free_size == 512);
+  // Four passes of fp32.
+  const Tile weights = whole.columns(0, 128);
+  core.tensor.matmul(sums, weights, whole);
+  CHECK((last().inputs[0] == DType::fp32 && last().inputs[1] == DType::fp32));
+  core.tensor.matmul(sums, a.columns(0, 128), half);
+  CHECK((last().inputs[0] == DType::bf16 && last().inputs[1] == DType::fp16));
+  // Elements and how many of them lie side by side.
+  core.gpsimd.local_gather(a, b, indices, 512, 1);
+  CHECK((last().piece == 1 && last().free_size == 512));
+  core.gpsimd.local_gather(a, b, indices, 16, 32);
+  CHECK((last().piece == 32 && last().free_size == 512 && last().inputs[0] == DType::bf16));
 }
 
 TEST_CASE("late transfers outlive a scope, and can be forgotten", "[unit][neuroncore]") {

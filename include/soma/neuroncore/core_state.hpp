@@ -142,8 +142,8 @@ class CoreState {
 
   // The fields of an instruction whose cost goes by the size of that tile, where it is not the
   // result.
-  static CostFields cost_of(const Tile& tile) {
-    CostFields cost;
+  static CostFields cost_of(const Tile& tile, Alu op = Alu::none) {
+    CostFields cost{.operators = {op}};
     cost.partitions = static_cast<std::uint32_t>(tile.partitions());
     cost.free_size = static_cast<std::uint32_t>(tile.free_size());
     return cost;
@@ -172,19 +172,23 @@ class CoreState {
       memory_of(operand.tile).check_read(to_string(opcode), operand.name, operand.tile);
     }
     if (options.record) {
-      cost.all_bf16 = true;
       for (const Operand& operand : reads)
         if (operand.tile.defined()) {
+          if (cost.tensors < cost.inputs.size()) cost.inputs[cost.tensors] = operand.tile.dtype();
           ++cost.tensors;
           if (operand.tile.memory() == Memory::psum) ++cost.psum_tensors;
           add_cost(cost, operand.tile);
         }
       for (const Operand& operand : writes)
         if (operand.tile.defined()) add_cost(cost, operand.tile);
-      if (cost.free_size == 0 && writes.size() != 0) {  // the first is the result
-        const CostFields size = cost_of(writes.begin()->tile);
-        cost.partitions = size.partitions;
-        cost.free_size = size.free_size;
+      if (writes.size() != 0) {  // the first is the result
+        const Tile& result = writes.begin()->tile;
+        cost.result = result.dtype();
+        if (cost.free_size == 0) {
+          const CostFields size = cost_of(result);
+          cost.partitions = size.partitions;
+          cost.free_size = size.free_size;
+        }
       }
       instruction.cost = cost;
       recorded.push_back(instruction);
@@ -301,10 +305,11 @@ class CoreState {
   }
 
   static void add_cost(CostFields& cost, const Tile& tile) {
-    cost.all_bf16 = cost.all_bf16 && tile.dtype() == DType::bf16;
-    const std::ptrdiff_t stride = tile.dimension(tile.rank() - 1).stride;
-    const auto bytes = static_cast<std::ptrdiff_t>(size_of(tile.dtype()));
-    if (stride * bytes > 16 || stride * bytes < -16) cost.narrow_stride = false;
+    const FreeDimension& inner = tile.dimension(tile.rank() - 1);
+    if (inner.size == 1) return;
+    if (inner.stride != 1) cost.unit_stride = false;
+    const std::ptrdiff_t bytes = inner.stride * static_cast<std::ptrdiff_t>(size_of(tile.dtype()));
+    if (bytes > 16 || bytes < -16) cost.narrow_stride = false;
   }
 
   Opcode running_ = Opcode::copy;

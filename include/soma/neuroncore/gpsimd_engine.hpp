@@ -29,8 +29,8 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     if (op == Alu::none || is_unary(op) || is_bitwise(op))
       rule_broken(name, "op", std::string(to_string(op)),
                   "an arithmetic operator of two operands on the GpSimd engine");
-    const Running running =
-        core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
+                                        {{"dst", dst}}, {.operators = {op}});
     const bool integers =
         a.dtype() == DType::int32 && b.dtype() == DType::int32 && dst.dtype() == DType::int32;
     if (integers && (op == Alu::add || op == Alu::subtract || op == Alu::multiply))
@@ -50,8 +50,8 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     check_reached(name, {{"data", data}, {"dst", dst}});
     if (op != Alu::rsqrt)
       rule_broken(name, "op", std::string(to_string(op)), "rsqrt on the GpSimd engine");
-    const Running running =
-        core_.begin(Opcode::tensor_scalar, lane, {{"data", data}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::tensor_scalar, lane, {{"data", data}},
+                                        {{"dst", dst}}, {.operators = {op}});
     const RowReader reader(core_.kernels, core_.sbuf, data);
     map(dst, rounded, 1, [&](std::size_t p, float* buffer, std::size_t count) {
       const float* x = reader.read(p, buffer);
@@ -75,7 +75,8 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   GpsimdEngine& memset(const Tile& dst, float value, const Rounded& rounded = {}) {
     core_.check_free("memset", {"dst", dst});
     check_reached("memset", {{"dst", dst}});
-    const Running running = core_.begin(Opcode::memset, lane, {}, {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = value == 0});
     fill(dst, value, rounded);
     core_.end(dst);
     return *this;

@@ -113,8 +113,9 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
                      std::size_t piece = 1) {
     constexpr std::string_view name = "local_gather";
     check_local_gather(name, dst, src, indices, pieces, piece);
-    const Running running = core_.begin(Opcode::local_gather, lane,
-                                        {{"src", src}, {"indices", indices}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::local_gather, lane, {{"src", src}, {"indices", indices}},
+                    {{"dst", dst}}, {.piece = static_cast<std::uint32_t>(piece)});
     const std::size_t width = src.width(), count = src.free_size();
     std::vector<std::int32_t> slice(16 * indices.free_size()), row(indices.free_size());
     std::vector<std::byte> from(count * width), to(dst.free_size() * width);
@@ -174,8 +175,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
       CoreState::check_integer(name, {"data", data});
       Base::check_same_type(name, dst, data);
     }
-    const Running running =
-        core_.begin(Opcode::partition_reduce, lane, {{"data", data}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::partition_reduce, lane, {{"data", data}},
+                                        {{"dst", dst}}, {.operators = {op}});
     if (bits || (data.dtype() == DType::int32 && dst.dtype() == DType::int32))
       reduce_integers(dst, data, op);
     else

@@ -2,6 +2,7 @@
 // What an instruction is to everybody but the engine that runs it: its opcode, where it ran, what
 // it touched, what its cost depends on, and which earlier instructions it had to wait for.
 
+#include <soma/neuroncore/engine_kernels.hpp>
 #include <soma/tensor/dtype.hpp>
 
 #include <array>
@@ -124,11 +125,17 @@ struct CostFields {
   std::uint32_t stationary = 0;   // free size of the stationary tile of a matmul
   std::uint8_t tensors = 0;       // tiles that are read
   std::uint8_t psum_tensors = 0;  // of those, how many lie in PSUM
-  bool all_bf16 = false;          // all tiles are
-  bool fp32_passes = false;       // a matmul of fp32: four passes
-  bool narrow_stride = true;      // innermost strides of at most 16 bytes
-  std::uint64_t bytes = 0;        // moved between memories
-  std::uint32_t buffers = 0;      // of a transfer: pieces side by side
+  // The types of the tiles that are read, in the order of the instruction's operands (of more than
+  // three, those), and of the result.
+  std::array<DType, 3> inputs{};
+  DType result = DType::fp32;
+  std::array<Alu, 2> operators{};  // op0 and op1, or the only one
+  bool zero = false;               // a memset to 0
+  bool unit_stride = true;    // neighbours of the innermost dimensions are neighbours in memory
+  bool narrow_stride = true;  // innermost strides of at most 16 bytes
+  std::uint32_t piece = 0;    // elements side by side of a local_gather
+  std::uint64_t bytes = 0;    // moved between memories
+  std::uint32_t buffers = 0;  // of a transfer: pieces side by side
 };
 
 struct Instruction {

@@ -54,7 +54,6 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
               std::string(to_string(stationary.dtype())) + ")");
     CostFields cost;
     cost.stationary = static_cast<std::uint32_t>(stationary.free_size());
-    cost.fp32_passes = stationary.dtype() == DType::fp32 || moving.dtype() == DType::fp32;
     const Running running =
         core_.begin(Opcode::matmul, lane, {{"stationary", stationary}, {"moving", moving}},
                     {{"dst", dst}}, cost);

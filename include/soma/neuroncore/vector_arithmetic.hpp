@@ -32,8 +32,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     check_operator(name, op);
     check_binary(name, op);
     check_bits(name, op, {{"a", a}, {"b", b}, {"dst", dst}});
-    const Running running =
-        core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
+                                        {{"dst", dst}}, {.operators = {op}});
     if (is_bitwise(op)) {
       on_bits(name, dst, a, &b, 0, op, false);
     } else {
@@ -64,7 +64,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     }
     const Running running =
         core_.begin(Opcode::tensor_scalar, lane, {{"data", data}, {"s0", s0.tile}, {"s1", s1.tile}},
-                    {{"dst", dst}});
+                    {{"dst", dst}}, {.operators = {op0, op1}});
     if (is_bitwise(op0)) {
       on_bits(name, dst, data, nullptr, bits0, op0, options.reverse0);
       if (op1 != Alu::none) on_bits(name, dst, dst, nullptr, bits1, op1, options.reverse1);
@@ -92,7 +92,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     check_column(name, {"result", result}, data);
     const Running running =
         core_.begin(Opcode::tensor_scalar_reduce, lane, {{"data", data}, {"s0", s0.tile}},
-                    {{"dst", dst}, {"result", result}});
+                    {{"dst", dst}, {"result", result}}, {.operators = {op0, reduction}});
     const RowReader reader(core_.kernels, core_.memory_of(data), data);
     const std::vector<float> first = column(s0, data);
     std::vector<float> totals(data.partitions());
@@ -116,9 +116,9 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     check_arithmetic(name, op0);
     check_arithmetic(name, op1);
     check_binary(name, op1);
-    const Running running =
-        core_.begin(Opcode::scalar_tensor_tensor, lane,
-                    {{"data", data}, {"operand1", operand1}, {"s0", s0.tile}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::scalar_tensor_tensor, lane,
+                                        {{"data", data}, {"operand1", operand1}, {"s0", s0.tile}},
+                                        {{"dst", dst}}, {.operators = {op0, op1}});
     const RowReader reader(core_.kernels, core_.memory_of(data), data);
     const RowReader other(core_.kernels, core_.memory_of(operand1), operand1);
     const std::vector<float> first = column(s0, data);
@@ -156,7 +156,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
       rule_broken(name, "dst", dst.describe(),
                   std::to_string(data.free_size() / folded) + " elements a partition");
     const Running running = core_.begin(Opcode::tensor_reduce, lane, {{"data", data}},
-                                        {{"dst", dst}}, CoreState::cost_of(data));
+                                        {{"dst", dst}}, CoreState::cost_of(data, op));
     is_bitwise(op) ? fold_bits(dst, data, op, folded)
                    : fold_floats(dst, data, op, folded, negate, rounded);
     core_.end(dst);
@@ -187,7 +187,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   }
   Self& memset(const Tile& dst, float value, const Rounded& rounded = {}) {
     core_.check_free("memset", {"dst", dst});
-    const Running running = core_.begin(Opcode::memset, lane, {}, {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = value == 0});
     fill(dst, value, rounded);
     core_.end(dst);
     return self();

@@ -42,9 +42,9 @@ class VectorSearch : public VectorArithmetic<Self> {
       check_binary(name, op);
     }
     check_initial(name, initial, a);
-    const Running running =
-        core_.begin(Opcode::tensor_tensor_scan, lane,
-                    {{"a", a}, {"b", b}, {"initial", initial.tile}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::tensor_tensor_scan, lane,
+                                        {{"a", a}, {"b", b}, {"initial", initial.tile}},
+                                        {{"dst", dst}}, {.operators = {op0, op1}});
     const std::size_t lanes = a.partitions();
     const std::vector<float> left = turned(a), right = turned(b);
     scan(dst, column(initial, a), options.rounded, [&](std::size_t i, float* state) {
@@ -73,8 +73,9 @@ class VectorSearch : public VectorArithmetic<Self> {
     for (const Operand& operand : {Operand{"data", data}, Operand{"dst", dst}})
       if (operand.tile.dtype() == DType::int32)
         rule_broken(name, operand.name, operand.tile.describe(), "a type other than int32");
-    const Running running = core_.begin(Opcode::tensor_scalar_cumulative, lane,
-                                        {{"data", data}, {"s0", s0.tile}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::tensor_scalar_cumulative, lane, {{"data", data}, {"s0", s0.tile}},
+                    {{"dst", dst}}, {.operators = {op0, op1}});
     const std::size_t lanes = data.partitions();
     const std::vector<float> x = turned(data), scalars = column(s0, data);
     std::vector<float> step(lanes);
