@@ -7,6 +7,7 @@
 #include "profile.hpp"
 #include "rows.hpp"
 
+#include <soma/data/content_hash.hpp>
 #include <soma/data/prefetch.hpp>
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/atomic_folder.hpp>
@@ -121,12 +122,15 @@ std::unique_ptr<soma::data::BatchSource> make_source(soma::Context& context,
   const auto encode = [&model](std::string_view text, std::vector<std::int32_t>& ids) {
     model.tokenizer().encode_ids(text, model.max_length(), ids);
   };
+  soma::data::ContentHash tokenizer;
+  tokenizer.add_text(soma::text::to_tokenizer_json(model.tokenizer()));
   return std::make_unique<soma::text::StreamSource>(
       context, rows.stream->file, rows.labels, encode,
       soma::text::StreamOptions{.rows = rows.stream->rows,
                                 .batches = batching,
                                 .buffer_rows = rows.stream->buffer_rows,
-                                .max_tokens = model.max_length()});
+                                .max_tokens = model.max_length(),
+                                .settings = tokenizer.value()});
 }
 
 // 0: not known before the end, as of a stream in batches of so many tokens.

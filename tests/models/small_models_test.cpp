@@ -52,6 +52,18 @@ TEST_CASE("an Mlp has the sizes it is given", "[unit][models]") {
         soma_test::bits(context, two.layers[1](tape, hidden).value()));
 }
 
+TEST_CASE("an Mlp says what shows in no shape", "[unit][models]") {
+  auto context = make_context({.threads = 1});
+  const auto activation = [&](Activation between) {
+    const Mlp mlp(nn::Scope{context}, Sizes{7, 5, 3}, between);
+    Record identity;
+    nn::ClassificationTask(mlp, 3).describe(identity);
+    return identity.count("activation");
+  };
+  CHECK(activation(Activation::relu) == activation(Activation::relu));
+  CHECK(activation(Activation::relu) != activation(Activation::gelu));
+}
+
 TEST_CASE("what an Mlp refuses", "[unit][models]") {
   auto context = make_context({.threads = 1});
   CHECK(soma_test::message_of([&] { Mlp(nn::Scope{context}, Sizes{4}); }) ==

@@ -110,6 +110,30 @@ def check_ranks(program, mpirun, folder, checks):
                     f"another {name}: not rank 1: {lines}")
 
 
+    # As are models that differ in what no weight shows.
+    rows = folder / "rows.tsv"
+    rows.write_bytes(tool.rows(40))
+    options = ["train", "--quiet", "--max-steps=2", "--threads=1", f"--data={rows}"]
+    for name, file, old, new, more, item in [
+            ("heads", "config.json", '"num_attention_heads": 2', '"num_attention_heads": 4', [],
+             "heads"),
+            ("letters", "tokenizer_config.json", '"do_lower_case": true',
+             '"do_lower_case": false', ["--stream=20"], "data")]:
+        other = folder / name
+        shutil.copytree(folder / "model", other)
+        text = (other / file).read_text()
+        checks.that(old in text, f"no {old} in {file}: {text[:2000]}")
+        (other / file).write_text(text.replace(old, new))
+        words = launched.command(program, 1, [*options, *more, f"--pretrained={folder}/model"],
+                                 mpirun)
+        result = launched.run([*words, ":", "-n", "1", program, *options, *more,
+                               f"--pretrained={other}"])
+        lines = launched.error_lines(result.stderr)
+        checks.that(result.returncode == 1 and any(
+            f'"{item}" of rank 1' in line and line.endswith("[parallel.mismatch]")
+            for line in lines), f"another {name}: {result.returncode}, {lines}")
+
+
 def main():
     program, work = os.path.abspath(sys.argv[1]), Path(sys.argv[2]).absolute()
     mpirun = sys.argv[3] if len(sys.argv) > 3 else "mpirun"

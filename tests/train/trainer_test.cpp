@@ -205,6 +205,45 @@ TEST_CASE("a checkpoint of another run is refused by name", "[unit]") {
   CHECK(resumed(options, source) == "no error");
 }
 
+TEST_CASE("a checkpoint of another model of the same shapes is refused by name", "[unit]") {
+  auto context = make_context();
+  data::TokenSource source(context, token_lists(32), batching());
+  // The item that stands in the way of a run that goes on from one of another configuration.
+  const auto refused = [&](const models::BertConfig& before, const models::BertConfig& after) {
+    MemoryStore store(context);
+    TrainerOptions options = options_of();
+    options.checkpoints = &store;
+    options.max_steps = 1;
+    options.warmup_steps = 0;
+    for (const models::BertConfig& config : {before, after}) {
+      models::BertClassifier model(nn::Scope{context, 7}, config, 2);
+      nn::ClassificationTask task(model, 2);
+      TrainerBase trainer(context, task, options);
+      const std::string message = message_of([&] { trainer.fit(source); });
+      if (message.find("[checkpoint.identity]") != std::string::npos)
+        return message.substr(message.find('"'), message.rfind('"') + 1 - message.find('"'));
+      options.resume = true;
+    }
+    return std::string("nothing");
+  };
+  const models::BertConfig config = small_config();
+  const auto changed = [&](const auto& change) {
+    models::BertConfig other = config;
+    change(other);
+    return refused(config, other);
+  };
+  CHECK(refused(config, config) == "nothing");
+  CHECK(changed([](auto& other) { other.heads *= 2; }) == "\"heads\"");
+  CHECK(changed([](auto& other) { other.epsilon = 1e-5f; }) == "\"epsilon\"");
+  CHECK(changed([](auto& other) { other.activation = Activation::relu; }) == "\"activation\"");
+  CHECK(changed([](auto& other) { other.attention_dropout = 0.5f; }) == "\"attention_dropout\"");
+  CHECK(changed([](auto& other) { other.classifier_dropout = 0.5f; }) == "\"classifier_dropout\"");
+  // As without one: the other dropout.
+  CHECK(changed([&](auto& other) { other.classifier_dropout = config.dropout; }) == "nothing");
+  // What changes no bit.
+  CHECK(changed([](auto& other) { other.recompute = true; }) == "nothing");
+}
+
 TEST_CASE("batches that are accumulated make the step of one large batch", "[unit]") {
   auto context = make_context();
   const auto first_step = [&](std::size_t batch, std::size_t accumulate) {

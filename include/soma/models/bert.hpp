@@ -4,6 +4,7 @@
 
 #include <soma/nn/transformer.hpp>
 #include <soma/ops/checks.hpp>
+#include <soma/state/record.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -107,6 +108,14 @@ class BertModel {
       collector.part("encoder.layer." + std::to_string(i), Layer{encoder.layers[i]});
     collector.part("pooler.dense", pooler);
   }
+  // What decides numbers and shows in no shape.
+  void describe(Record& identity) const {
+    identity.set("heads", std::uint64_t{config.heads});
+    identity.set("epsilon", config.epsilon);
+    identity.set("activation", static_cast<std::uint64_t>(config.activation));
+    identity.set("dropout", config.dropout);
+    identity.set("attention_dropout", config.attention_dropout);
+  }
 
   BertConfig config;
   nn::Embedding words, positions, types;
@@ -180,6 +189,10 @@ class BertClassifier {
   void collect(nn::Collector& collector) const {
     collector.part("bert", bert);
     collector.part("classifier", classifier);
+  }
+  void describe(Record& identity) const {
+    bert.describe(identity);
+    identity.set("classifier_dropout", dropout.probability);
   }
 
   BertModel bert;

@@ -2,8 +2,10 @@
 // Mlp: linear layers with an activation between them.
 
 #include <soma/nn/layers.hpp>
+#include <soma/state/record.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +35,10 @@ class Mlp {
   void collect(nn::Collector& collector) const {
     for (std::size_t i = 0; i < layers.size(); ++i)
       collector.part("layer." + std::to_string(i), layers[i]);
+  }
+  // What decides numbers and shows in no shape.
+  void describe(Record& identity) const {
+    identity.set("activation", static_cast<std::uint64_t>(activation));
   }
 
   std::vector<nn::Linear> layers;

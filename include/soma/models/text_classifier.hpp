@@ -167,8 +167,7 @@ class TextClassifier final : public nn::Task {
     return training_flops(config(), batch.inputs.sequences);
   }
   void describe(Record& identity) const override {
-    identity.set("dropout", config().dropout);
-    identity.set("attention_dropout", config().attention_dropout);
+    model_.describe(identity);
     std::string names;
     for (const std::string& label : labels_) names.append(label).push_back('\n');
     identity.set("labels", names);

@@ -39,7 +39,7 @@ class Task {
   // Floating-point operations of forward and backward that no padding or recomputation is part of;
   // 0: not known.
   virtual double useful_flops(const data::Batch&) const { return 0; }
-  // What a checkpoint has to agree with beside names and shapes of the parameters.
+  // What decides numbers beside parameters and data: checkpoints and other ranks have to agree.
   virtual void describe(Record&) const {}
 };
 
@@ -64,7 +64,8 @@ inline double counted_labels(const data::Batch& batch) {
   return counted;
 }
 
-// A model that is called with (tape, inputs) and gives logits, trained by cross entropy.
+// A model that is called with (tape, inputs) and gives logits, trained by cross entropy. It may
+// have describe(Record&), as a task has.
 template <class Model>
 class ClassificationTask final : public Task {
  public:
@@ -80,6 +81,9 @@ class ClassificationTask final : public Task {
   }
   bool takes_parts() const override { return true; }
   double loss_count(const data::Batch& batch) const override { return counted_labels(batch); }
+  void describe(Record& identity) const override {
+    if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
+  }
 
  private:
   const Model& model_;
