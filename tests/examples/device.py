@@ -39,6 +39,13 @@ def main():
         again, _ = train("again", "--device=neuroncore", f"--precision={precision}", "--threads=1")
         checks.that(again[-1]["weights_hash"] == device[-1]["weights_hash"], f"{precision}: threads change no bit")
 
+    # A run does not change who computes.
+    train("there", "--device=neuroncore", "--max-steps=2", f"--checkpoint={work / 'steps'}")
+    result = tool.run(program, [*TRAIN, f"--data={work / 'train.tsv'}", f"--dev={work / 'dev.tsv'}",
+                                "--max-steps=2", f"--checkpoint={work / 'steps'}", "--resume"])
+    checks.that(result.returncode == 1 and b'"soma.device" is "host", wanted "' in result.stderr and
+                result.stderr.endswith(b"[checkpoint.identity]\n"), f"on the host: {result.stderr}")
+
     def evaluate(*options):
         result = tool.must_run(program, ["evaluate", f"--model={work / 'host_fp32'}", f"--data={work / 'dev.tsv'}",
                                          "--json", *options])

@@ -100,7 +100,8 @@ def check_ranks(program, mpirun, folder, checks):
     for name, option, error, train in [
             ("file", "--data=nowhere.tsv", "file.read", OF_FILE),
             ("rate", "--learning-rate=1", "parallel.mismatch", TRAIN),
-            ("seed", "--seed=2", "parallel.mismatch", TRAIN)]:
+            ("seed", "--seed=2", "parallel.mismatch", TRAIN),
+            ("device", "--device=neuroncore", "parallel.mismatch", TRAIN)]:
         result = launched.run([*words, ":", "-n", "1", program, *train, option])
         lines = launched.error_lines(result.stderr)
         checks.that(result.returncode == 1, f"another {name}: exit code {result.returncode}")

@@ -5,6 +5,8 @@
 
 #include <soma/ops/operator.hpp>
 
+#include <string>
+
 namespace soma {
 
 class Device {
@@ -13,6 +15,9 @@ class Device {
   // Outputs are allocated but for operators whose host kernel makes them (makes_views,
   // allocates_outputs). May call op.host(call).
   virtual void run(const Operator& op, const OperatorCall& call) = 0;
+  // Whose numbers come out: devices of one name give the same bits. Checkpoints and ranks compare
+  // it. One that only looks on leaves computing to the host.
+  virtual std::string name() const { return "host"; }
 };
 
 }  // namespace soma

@@ -76,6 +76,22 @@ class NeuronCoreDevice final : public Device {
     count.psum_high_water = (std::max)(count.psum_high_water, core_.psum.high_water());
   }
 
+  // The machine, and what its core does otherwise than by default and shows in numbers.
+  std::string name() const override {
+    const neuroncore::CoreOptions &set = core_.options(), usual{};
+    std::string name(core_.machine().name);
+    const auto add = [&name](std::string_view option, auto value, auto otherwise) {
+      if (value == otherwise) return;
+      name.append(" ").append(option).append("=").append(std::to_string(static_cast<int>(value)));
+    };
+    add("everything_fp32", set.everything_fp32, usual.everything_fp32);
+    add("sum_order", set.sum_order, usual.sum_order);
+    add("reduce_order", set.reduce_order, usual.reduce_order);
+    add("out_of_range", set.out_of_range, usual.out_of_range);
+    add("overflow", set.overflow, usual.overflow);
+    return name;
+  }
+
   neuroncore::Core& core() { return core_; }
   // In the order in which they ran first.
   const std::vector<Count>& counts() const { return counts_; }

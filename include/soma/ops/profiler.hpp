@@ -97,6 +97,8 @@ class Profiler final : public Device {
     events_.push_back(std::move(event));
   }
 
+  std::string name() const override { return inner_ != nullptr ? inner_->name() : Device::name(); }
+
   std::span<const ProfileEvent> events() const { return events_; }
   // When it began to look.
   std::int64_t began() const { return began_; }
