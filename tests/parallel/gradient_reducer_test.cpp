@@ -9,9 +9,11 @@
 #include "catch.hpp"
 #include "support/tensors.hpp"
 
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <string>
+#include <thread>
 #include <utility>
 
 using namespace soma;
@@ -92,6 +94,28 @@ TEST_CASE("a summed bucket is given away before the end", "[unit]") {
     for (const Var& weight : weights)
       require(static_cast<float>(weight.gradient().values.data<soma::bf16>()[7]) == 1, "sum");
   });
+}
+
+TEST_CASE("more buckets than travel at once, and a rank that comes late", "[unit]") {
+  for (const bool overlap : {false, true})
+    on_ranks(4, [&](Context& context, Communicator& communicator) {
+      const std::size_t parameters = 300, width = 5;
+      const auto rank = static_cast<std::size_t>(communicator.rank());
+      GradientReducer reducer(context, communicator, {.bucket_bytes = 1, .overlap = overlap});
+      std::vector<Var> weights;
+      for (std::size_t i = 0; i < parameters; ++i)
+        weights.push_back(Var::parameter(context, Tensor::zeros(context, Shape{width})));
+      if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      for (std::size_t i = 0; i < parameters; ++i)
+        reducer.receive(
+            weights[i],
+            {Tensor::full(context, Shape{width}, static_cast<float>(i + 1000 * rank)), {}});
+      reducer.finish();
+      for (std::size_t i = 0; i < parameters; ++i)
+        require(list_of<float>(weights[i].gradient().values) ==
+                    std::vector<float>(width, static_cast<float>(4 * i + 6000)),
+                "sum of addend " + std::to_string(i));
+    });
 }
 
 TEST_CASE("sparse gradients: the rows of all ranks", "[unit]") {

@@ -22,6 +22,8 @@ struct RankRun {
   soma::train::Report report{};
   std::string error{};
   std::size_t bytes = 0;  // of its context after the last step: weights, gradients, moments
+  std::size_t peak_bytes = 0;
+  std::size_t parameters = 0;  // numbers in them
 };
 
 struct ParallelRun {
@@ -86,6 +88,9 @@ inline RankRun run_rank(const ParallelRun& run, int rank, soma::Communicator* co
   result.bits = bits_of(context, task.parameters());
   result.steps = follower.steps;
   result.bytes = hook.bytes;
+  result.peak_bytes = context.memory_use().peak_bytes;
+  for (const Parameter& parameter : task.parameters())
+    result.parameters += parameter.value().elements();
   return result;
 }
 

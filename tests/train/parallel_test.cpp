@@ -99,6 +99,24 @@ TEST_CASE("batches that are gathered, and layers that are computed again", "[uni
       }
 }
 
+TEST_CASE("batches that are gathered take the memory of one, and of its gradients", "[unit]") {
+  ParallelRun run = run_of();
+  run.ranks = 2;
+  run.batch = 8;
+  run.sequences = 128;
+  const std::vector<RankRun> one_by_one = run_ranks(run);
+  run.options.accumulate = 16;
+  const std::vector<RankRun> gathered = run_ranks(run);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    INFO("rank " << rank);
+    REQUIRE(gathered[rank].error == "");
+    REQUIRE(gathered[rank].steps.size() == 1);
+    // What the batches before have left, while the sums of one more are on their way.
+    const std::size_t gradients = gathered[rank].parameters * sizeof(float);
+    CHECK(gathered[rank].peak_bytes < one_by_one[rank].peak_bytes + 2 * gradients);
+  }
+}
+
 TEST_CASE("batches with fewer sequences than ranks, and more shards", "[unit]") {
   for (const Precision& precision : precision_presets())
     for (const std::size_t batch : {1u, 3u})

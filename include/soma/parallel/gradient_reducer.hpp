@@ -8,11 +8,12 @@
 // where a parameter is used several times or a step gathers several batches.
 //
 // Dense addends are collected into buckets, in the order in which backward makes them. A full
-// bucket leaves at once and moves on whenever the next addend comes; nothing waits before finish().
-// Once a bucket is summed its gradients are rounded and given to their parameters, and its memory
-// is free again: of gradients that are stored narrower only those on their way take fp32.
-// Sparse ones (embeddings, the last that backward makes) are summed in finish(): row lists first,
-// then values on the union of all ranks' rows.
+// bucket leaves as soon as few enough are on their way, and moves on whenever the next addend
+// comes; nothing waits before finish(). Once a bucket is summed its gradients are rounded and given
+// to their parameters, and its memory is free again: of gradients that are stored narrower only
+// those on their way take fp32. Sparse ones (embeddings, the last that backward makes) are summed
+// in finish(): row lists first, then values on the union of all ranks' rows. They, and what comes
+// behind them, stay until then: so finish() follows each batch.
 //
 // Where ranks share the rows of all parameters (ZeRO), each gets the sums of its own only
 // (Gradient::first_row): a bucket is reduce-scattered along those rows and nothing sent back.
@@ -81,7 +82,7 @@ class GradientReducer final : public GradientReceiver {
     if (addend.sparse()) {
       item.sparse = std::move(addend);
     } else {
-      if (filling_ == nullptr) filling_ = new_bucket(static_cast<int>(buckets_.size() % tags));
+      if (filling_ == nullptr) filling_ = new_bucket(static_cast<int>(buckets_.size() % at_once));
       const std::size_t elements = addend.values.elements();
       item.begin = filling_->add(std::move(addend.values), item.rows, reduced_);
       reduced_ += elements;
@@ -92,7 +93,10 @@ class GradientReducer final : public GradientReceiver {
     if (options_.overlap) advance();
   }
   // Rounding draws anew for each step.
-  void begin_step(std::uint64_t step) { step_ = static_cast<std::uint32_t>(step); }
+  void begin_step(std::uint64_t step) {
+    step_ = static_cast<std::uint32_t>(step);
+    reduced_ = 0;
+  }
 
   // Waits for what is on its way and adds all to the parameters. Every rank calls it after the same
   // addends. Errors as Communicator.
@@ -103,7 +107,7 @@ class GradientReducer final : public GradientReceiver {
     const std::int64_t start = monotonic_nanoseconds();
     if (under_way_since_ == 0) under_way_since_ = start;
     for (; finished_ < buckets_.size(); ++finished_) {  // every rank waits for the same one
-      if (!options_.overlap) buckets_[finished_]->start();
+      start_next();
       buckets_[finished_]->finish();
       give_summed(finished_ + 1);
     }
@@ -114,14 +118,16 @@ class GradientReducer final : public GradientReceiver {
     for (; given_ < items_.size(); ++given_) give(items_[given_]);
     items_.clear();
     buckets_.clear();
-    finished_ = given_ = released_ = 0;
-    reduced_ = 0;
+    started_ = finished_ = given_ = released_ = 0;
   }
 
   const ReductionTimes& times() const { return times_; }
 
  private:
-  static constexpr std::size_t tags = 16384;  // messages of one tag between two ranks keep order
+  // Buckets on their way, each with a tag of its own. The next one starts when the first of them is
+  // done: two of one tag would take each other's messages, and an addend would cost as much as
+  // there are buckets before it.
+  static constexpr std::size_t at_once = 64;
 
   struct Item {
     Var parameter;
@@ -143,19 +149,24 @@ class GradientReducer final : public GradientReceiver {
     if (filling_ == nullptr) return;
     filling_->close();
     buckets_.push_back(std::exchange(filling_, nullptr));
-    if (!options_.overlap) return;
-    if (under_way_since_ == 0) under_way_since_ = monotonic_nanoseconds();
-    buckets_.back()->start();
+  }
+  void start_next() {
+    const std::size_t end = finished_ + (options_.overlap ? at_once : 1);
+    for (; started_ < buckets_.size() && started_ < end; ++started_) {
+      if (under_way_since_ == 0) under_way_since_ = monotonic_nanoseconds();
+      buckets_[started_]->start();
+    }
   }
 
   void advance() {
+    start_next();
     bool all = true;
-    for (std::size_t i = finished_; i < buckets_.size(); ++i) {
+    for (std::size_t i = finished_; i < started_; ++i) {
       const bool done = buckets_[i]->advance();
       if (done && all) finished_ = i + 1;
       all = all && done;
     }
-    if (all) count_time(monotonic_nanoseconds());
+    if (finished_ == buckets_.size()) count_time(monotonic_nanoseconds());
     give_summed(finished_);
   }
   // Gives what the first `summed` buckets hold to its parameters, in the order in which it came. A
@@ -278,7 +289,8 @@ class GradientReducer final : public GradientReceiver {
   Shared<GradientBucket> filling_;
   std::uint32_t step_ = 0;
   std::uint64_t reduced_ = 0;  // elements of this step so far
-  std::size_t finished_ = 0;   // buckets at the front that are done
+  std::size_t started_ = 0;    // buckets at the front that have left
+  std::size_t finished_ = 0;   // those that are done
   std::size_t released_ = 0;   // and those whose memory is free
   std::size_t given_ = 0;      // items at the front that their parameters have
   std::int64_t under_way_since_ = 0;

@@ -167,6 +167,7 @@ inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered
   clear_gradients(task_.parameters());
   ranks_.begin_step(progress_.step);
   std::vector<PartLoss> losses;
+  const ReductionTimes before = ranks_.reduction_times();
   for (std::size_t part = 0; part < options_.accumulate; ++part) {
     const std::int64_t start = monotonic_nanoseconds();
     data::Batch batch;
@@ -202,7 +203,10 @@ inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered
       sums.correct += hits.correct();
     }
     tape.backward(forward.loss, weight);
+    ranks_.finish_gradients();  // or those of embeddings would wait, and all that follows them
   }
+  const ReductionTimes after = ranks_.reduction_times();
+  sums.reduction = {after.total - before.total, after.waited - before.waited};
   if (!ranks_.alone() && sums.batches != 0) add_losses(losses, sums);
   return sums.batches != 0;
 }

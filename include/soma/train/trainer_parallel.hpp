@@ -106,13 +106,9 @@ inline Evaluation TrainerBase::evaluate_all(data::BatchSource& held_out) {
   return evaluation;
 }
 
-// Waits for the gradients, and makes what is reported that of all ranks.
+// Makes what is reported that of all ranks.
 inline void TrainerBase::add_losses(std::span<PartLoss> losses, Gathered& sums) {
   const FloatEnvironment environment;
-  const ReductionTimes before = ranks_.reduction_times();
-  ranks_.finish_gradients();
-  const ReductionTimes after = ranks_.reduction_times();
-  sums.reduction = {after.total - before.total, after.waited - before.waited};
   std::vector<float> totals;
   for (const PartLoss& loss : losses) totals.push_back(loss.sum);
   ranks_.sum(totals);
