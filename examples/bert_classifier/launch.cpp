@@ -6,10 +6,15 @@
 #include <soma/parallel/partition.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iostream>
+#include <mutex>
 #include <streambuf>
+#include <thread>
 
 #include <sched.h>
 #include <unistd.h>
@@ -69,6 +74,48 @@ Share share_of(const cpu_set_t& own, const std::vector<cpu_set_t>& local) {
   return share;
 }
 
+// Ends the process, and so all ranks, unless it is destroyed within the time limit: MPI_Init waits
+// for ranks that never come, and knows no limit.
+class Watchdog {
+ public:
+  // `last_words` gets the message of the error.
+  Watchdog(double seconds, std::function<void(const std::string&)> last_words)
+      : seconds_(seconds), last_words_(std::move(last_words)) {
+    if (seconds > 0) thread_ = std::thread([this] { watch(); });
+  }
+  ~Watchdog() {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    bell_.notify_one();
+    thread_.join();
+  }
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  void watch() {
+    std::unique_lock lock(mutex_);
+    if (bell_.wait_for(lock, std::chrono::duration<double>(seconds_), [this] { return over_; }))
+      return;
+    const soma::Error error(
+        soma::error_id::parallel_timeout, "MPI_Init", "meeting the other ranks",
+        "not over after " + std::to_string(static_cast<long long>(seconds_ * 1e3)) + " ms",
+        "all of them there within --time-limit");
+    last_words_(error.what());
+    std::_Exit(1);
+  }
+
+  double seconds_;
+  std::function<void(const std::string&)> last_words_;
+  std::mutex mutex_;
+  std::condition_variable bell_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
 }  // namespace
 
 struct Launch::World {
@@ -106,6 +153,7 @@ void Launch::join(const RankOptions& options, std::size_t shards,
   const cpu_set_t own = allowed_cores(0);
   std::vector<cpu_set_t> local = {own};
   if (around.launcher) {
+    const Watchdog watchdog(options.time_limit, [this](const std::string& text) { write(text); });
     world_ = std::make_unique<World>(*this);
     rank_ = world_->communicator.rank();
     size_ = world_->communicator.size();
@@ -140,6 +188,12 @@ void Launch::join(const RankOptions& options, std::size_t shards,
   error_ = std::cerr.rdbuf(&world_->silence);
 }
 
+void Launch::fail(const std::string& message, int code) {
+  if (size_ == 1) return write(message);
+  write("rank " + std::to_string(rank_) + ": " + message);
+  MPI_Abort(MPI_COMM_WORLD, code);
+}
+
 #else
 
 struct Launch::World {};
@@ -154,6 +208,8 @@ void Launch::join(const RankOptions&, std::size_t, const std::vector<std::string
            "openmpi-bin, and build it again)",
            command);
 }
+
+void Launch::fail(const std::string& message, int) { write(message); }
 
 #endif
 
@@ -172,11 +228,6 @@ void Launch::warn(std::ostream& out) const {
 
 void Launch::leave() {
   if (soma::Communicator* others = communicator(); others != nullptr) others->barrier();
-}
-
-void Launch::fail(const std::string& message) {
-  if (soma::Communicator* others = communicator(); others != nullptr) others->abort(message);
-  write(message);
 }
 
 void Launch::write(std::string_view message) {

@@ -27,8 +27,9 @@ class Launch {
   Launch& operator=(const Launch&) = delete;
 
   // Meets the other ranks. From here on only rank 0 is heard: what others write to std::cout and
-  // std::cerr is dropped. `command` is what was typed, for the message of an error. Errors
-  // LaunchError, parallel.ranks, parallel.transport, parallel.argument.
+  // std::cerr is dropped. `command` is what was typed, for the message of an error. Where the
+  // others do not come within the time limit, the process ends with exit code 1 and
+  // parallel.timeout. Errors LaunchError, parallel.ranks, parallel.transport, parallel.argument.
   void join(const RankOptions& options, std::size_t shards,
             const std::vector<std::string>& command);
 
@@ -48,8 +49,8 @@ class Launch {
   // A file that also gets the message of an error.
   void set_failure_file(const std::string& path) { failure_file_ = path; }
   // Writes the message of an error, one line, to standard error. With other ranks it begins with
-  // "rank 3: ", and all end with exit code 1: then this does not return.
-  void fail(const std::string& message);
+  // "rank 3: ", and all end with the exit code: then this does not return.
+  void fail(const std::string& message, int code);
 
  private:
   struct World;

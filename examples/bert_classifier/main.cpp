@@ -140,7 +140,7 @@ struct Program {
 };
 
 int finish(int code, const std::string& message, Launch& launch) {
-  launch.fail(message);
+  launch.fail(message, code);
   return code;
 }
 

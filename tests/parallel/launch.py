@@ -95,6 +95,23 @@ def check_ranks(program, mpirun, folder, checks):
     tool.must_run(program, [*TRAIN, f"--log-json={one}"])
     checks.that(not any("rank" in line for line in tool.log_lines(one)), "one process: a rank")
 
+    # Called wrongly is exit code 2, whether that shows before or after the ranks have met.
+    for option in (f"--profile={folder}/model/trace.json", "--no-such-option"):
+        result = several(2, f"--output={folder}/model", option)
+        lines = launched.error_lines(result.stderr)
+        checks.that(result.returncode == 2 and lines and
+                    all(line.endswith("[cli.usage]") for line in lines),
+                    f"{option}: {result.returncode}, {lines}")
+
+    # A rank that never comes.
+    words = launched.command(program, 1, [*TRAIN, "--time-limit=1"], mpirun)
+    running = launched.start([*words, ":", "-n", "1", "sleep", "60"])
+    _, error, left = launched.end(running, program, 30)
+    lines = launched.error_lines(error)
+    checks.that(running.returncode == 1 and len(lines) == 1 and
+                lines[0].endswith("[parallel.timeout]"),
+                f"a rank that never comes: {running.returncode}, {lines}, left {left}")
+
     # An error on one rank ends all; ranks that differ are refused.
     words = launched.command(program, 1, TRAIN, mpirun)
     for name, option, error, train in [

@@ -59,7 +59,8 @@ inline void check(std::string_view call, int code) {
 // MPI from here to the end of the object, unless the host has initialised it already: then nothing.
 // Left by an exception it ends all processes (MPI_Abort): who is inside MPI_Finalize waits for
 // ranks that may be waiting for this one. Where MPI offers no more than MPI_THREAD_FUNNELED,
-// communicators belong to the thread that made this. Error parallel.transport.
+// communicators belong to the thread that made this. MPI waits here for all processes and knows no
+// limit: a host that needs one keeps it itself, on another thread. Error parallel.transport.
 //
 // Open MPI over TCP lets a receiver ask for the pieces of a large message. Two ranks that exchange
 // such messages then wait for each other: between two hosts with 1 Gbit/s both ways together carry
