@@ -113,6 +113,27 @@ TEST_CASE("broadcast, barrier and agreement take any number of ranks", "[collect
   CHECK(messages == no_errors(ranks));
 }
 
+TEST_CASE("ranks that do not agree all say so, also when the first gives up at once",
+          "[collectives]") {
+  const auto transport = GENERATE(Transport::threads, Transport::sockets);
+  constexpr int ranks = 8;
+  for (int round = 0; round < 50; ++round) {
+    const auto messages = run_ranks(transport, ranks, [](soma::Communicator& c, soma::Heap&) {
+      soma::Record record("settings");
+      record.set("rate", c.rank() == ranks - 1 ? 0.2 : 0.1);
+      try {
+        soma::agree(c, record);
+      } catch (const soma::Error& error) {
+        c.abort(error.what());
+        throw;
+      }
+    });
+    for (const std::string& message : messages)
+      REQUIRE(message ==
+              "settings: \"rate\" of rank 7 is 0.2, wanted 0.1 as on rank 0 [parallel.mismatch]");
+  }
+}
+
 TEST_CASE("buffers of different sizes are an error on a rank, not a hang", "[collectives]") {
   const auto transport = GENERATE(Transport::threads, Transport::sockets);
   const auto messages = run_ranks(transport, 2, [](soma::Communicator& c, soma::Heap& h) {

@@ -111,6 +111,15 @@ inline void agree(Communicator& communicator, const Record& record) {
   if (rank < 0) return;
   const std::vector<std::string> words = detail::split(
       detail::broadcast_text(communicator, detail::join({own.item, own.given, own.wanted}), rank));
+  // Who ends first may end the others. All that come here have the words, whatever else they miss.
+#if SOMA_HAS_EXCEPTIONS
+  try {
+    communicator.barrier();
+  } catch (const Error&) {
+  }
+#else
+  communicator.barrier();
+#endif
   const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string("?"); };
   fail(error_id::parallel_mismatch, record.purpose(),
        soma::quoted(word(0)) + " of rank " + std::to_string(rank), word(1),
