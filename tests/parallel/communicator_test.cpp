@@ -139,6 +139,8 @@ TEST_CASE("ranks, tags and limits outside their range are refused", "[communicat
   CHECK(refused([&] { c.receive(1, soma::max_tag + 1, four); }));
   CHECK(refused([&] { c.set_time_limit(-1); }));
   CHECK(refused([&] { c.set_time_limit(0.0 / 0.0); }));
+  c.set_time_limit(1e-10);
+  CHECK(c.time_limit() > 0);  // 0 is for ever
   CHECK(refused([&] { soma::broadcast(c, four, 2); }));
   CHECK(refused([&] { soma::InProcessGroup(0); }));
   CHECK(refused([&] { soma::InProcessCommunicator(group, 2); }));

@@ -9,6 +9,7 @@
 #include <soma/base/error.hpp>
 #include <soma/runtime/clock.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -144,7 +145,7 @@ class Communicator {
     if (!(seconds >= 0 && seconds <= longest_limit))
       fail(error_id::parallel_argument, "Communicator", "time_limit", "out of range",
            "0 (none) to 1000000000 seconds");
-    time_limit_ = static_cast<std::int64_t>(seconds * 1e9);
+    time_limit_ = static_cast<std::int64_t>(std::ceil(seconds * 1e9));  // 0 would be for ever
   }
 
  protected:
