@@ -213,6 +213,13 @@ void Launch::fail(const std::string& message, int) { write(message); }
 
 #endif
 
+void check_alone(const std::string& command) {
+  const Surroundings around = look_around();
+  if (around.processes > 1)
+    throw LaunchError(around.source + " names " + std::to_string(around.processes) +
+                      " processes, and " + command + " is the work of one: start it by itself");
+}
+
 Launch::Launch() = default;
 
 Launch::~Launch() {

@@ -18,6 +18,10 @@ struct LaunchError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// For commands that several processes would do several times: error LaunchError where the
+// environment speaks of them.
+void check_alone(const std::string& command);
+
 // One for the whole program: it outlives what fails. A plain run never touches MPI.
 class Launch {
  public:

@@ -132,10 +132,11 @@ struct Program {
   int run(Launch& launch, const std::vector<std::string>& command) {
     const std::string name = app.get_subcommands().front()->get_name();
     if (name == "train") return ::train(train, launch, command);
+    if (name == "describe") return ::describe(describe);
+    check_alone(name);
     if (name == "evaluate") return ::evaluate(evaluate);
     if (name == "predict") return ::predict(predict);
-    if (name == "serve") return ::serve(serve);
-    return ::describe(describe);
+    return ::serve(serve);
   }
 };
 

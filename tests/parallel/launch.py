@@ -41,6 +41,12 @@ def check_refused(program, checks):
                         ("a batch script", {"SLURM_NTASKS": "4", "SLURM_PROCID": "0"})]:
         result = launched.run([program, *TRAIN], extra=extra)
         checks.that(launched.printed_hash(result) is not None, f"{name}: {result.stderr}")
+    # What one process does is not done several times.
+    for command in (["evaluate", "--data=none"], ["predict"], ["serve"]):
+        result = launched.run([program, *command, "--model=none"], extra=TORCHRUN)
+        text = result.stderr.decode()
+        checks.that(result.returncode == 2 and text.endswith("start it by itself [cli.launch]\n"),
+                    f"{command[0]} of two: {result.returncode}, {text}")
     result = launched.run([program, *TRAIN], extra={**SERVICE, "SM_HOSTS": "algo-1"})
     checks.that(result.returncode == 2 and result.stderr.endswith(b"[cli.usage]\n"),
                 f"SM_HOSTS no list: {result.returncode}, {result.stderr}")
