@@ -125,6 +125,9 @@ model("tokenizer of another kind", "text.tokenizer_file",
       put("tokenizer.json", b'{"model": {"type": "BPE", "vocab": {}, "merges": []}}'))
 model("tokenizer settings broken", "text.tokenizer_file", lambda files: (
     files.pop("tokenizer.json"), files.update({"tokenizer_config.json": b"[]"})))
+model("tokenizer zero byte", "text.tokenizer_file",
+      lambda files: files.update({"tokenizer.json": files["tokenizer.json"] + b"\0x"}))
+model("tokenizer settings zero byte", "text.tokenizer_file", put("tokenizer_config.json", b"{}\0x"))
 model("vocabulary empty", "text.vocabulary", pieces(lambda lines: []))
 model("vocabulary without [UNK]", "text.special_token",
       pieces(lambda lines: [line for line in lines if line != b"[UNK]\n"]))

@@ -146,6 +146,7 @@ TEST_CASE("other kinds of tokenizers are named", "[unit][text][tokenizer_json]")
   CHECK(refused_for("[1]", "which is no JSON object"));
   CHECK(refused_for("{", "which is no JSON object"));
   CHECK(refused_for("", "which is no JSON object"));
+  CHECK(refused_for(written_by_the_package + std::string("\0x", 2), "which is no JSON object"));
   CHECK(refused_for("{}", "which has no model"));
   CHECK(refused_for(R"({"model": 3})", "whose \"model\" is number and not an object"));
 }

@@ -1,6 +1,7 @@
 #pragma once
 // A Record as a line of JSON, and back: one object without anything nested in it.
 
+#include <soma/base/zero_byte.hpp>
 #include <soma/io/json_text.hpp>
 #include <soma/state/record.hpp>
 
@@ -93,8 +94,7 @@ inline std::string to_json(const Record& record) {
 // record.json: not one flat object of texts, numbers and truth values under different names.
 inline Record record_from_json(std::string_view text, std::string_view purpose) {
   detail::RecordReader reader(purpose);
-  // The parser takes a zero byte for the end and does not look behind it.
-  if (text.find('\0') != std::string_view::npos)
+  if (detail::has_zero_byte(text))
     reader.problem = "has a zero byte";
   else if (!nlohmann::json::sax_parse(text.begin(), text.end(), &reader) && reader.problem.empty())
     reader.problem = "is no JSON";

@@ -4,6 +4,7 @@
 
 #include <soma/base/error.hpp>
 #include <soma/base/sizes.hpp>
+#include <soma/base/zero_byte.hpp>
 #include <soma/io/json_text.hpp>
 
 #include <algorithm>
@@ -43,8 +44,7 @@ class SafetensorsHeaderReader {
 
   // Whether the text is such a header.
   bool read(std::string_view text) {
-    // The parser takes a zero byte for the end and does not look behind it.
-    if (text.find('\0') != std::string_view::npos) return refuse("has a zero byte");
+    if (has_zero_byte(text)) return refuse("has a zero byte");
     const bool good = Json::sax_parse(text.begin(), text.end(), this);
     if (!good && problem.empty()) problem = "is no JSON";
     return good && no_duplicates();

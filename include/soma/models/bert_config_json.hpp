@@ -1,6 +1,7 @@
 #pragma once
 // BERT's config.json, as the usual hubs and libraries have it, both ways.
 
+#include <soma/base/zero_byte.hpp>
 #include <soma/io/json_text.hpp>
 #include <soma/models/bert.hpp>
 
@@ -59,8 +60,7 @@ class BertConfigReader {
 
   // `name` is that of the file, for messages.
   BertConfigReader(std::string_view text, std::string_view name) : name_(name) {
-    // The parser takes a zero byte for the end and does not look behind it.
-    if (text.find('\0') == std::string_view::npos)
+    if (!soma::detail::has_zero_byte(text))
       root_ = Json::parse(text.begin(), text.end(), nullptr, false);
     if (!root_.is_object())
       fail(error_id::config_json, operation, "text of " + soma::quoted(name_),

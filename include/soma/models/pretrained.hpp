@@ -3,6 +3,7 @@
 // model.safetensors (or several files and an index), read and written.
 
 #include <soma/autograd/parameter.hpp>
+#include <soma/base/zero_byte.hpp>
 #include <soma/io/atomic_folder.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/safetensors.hpp>
@@ -77,8 +78,7 @@ inline ShardNames shard_names(std::string_view operation, const std::string& ind
   using Json = nlohmann::json;
   const auto failed = [&](std::string_view given) { index_failed(operation, index, given); };
   const std::string text = text_of(*MappedFile::open(operation, index));
-  // The parser would take a zero byte for the end.
-  if (text.find('\0') != std::string::npos) failed("a zero byte");
+  if (soma::detail::has_zero_byte(text)) failed("a zero byte");
   const Json root = Json::parse(text, nullptr, false);
   if (!root.is_object()) failed("no JSON object");
   const auto map = root.find("weight_map");

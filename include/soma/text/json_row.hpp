@@ -2,6 +2,7 @@
 // A row of JSON lines: an object with a text and a label among its fields. The only reader that
 // uses the JSON library.
 
+#include <soma/base/zero_byte.hpp>
 #include <soma/text/record_reader.hpp>
 
 #include <cstddef>
@@ -32,8 +33,7 @@ class JsonRowReader {
     problem_.clear();
     depth_ = 0;
     field_ = Field::other;
-    // The parser takes a zero byte for the end and does not look behind it.
-    if (line.find('\0') != std::string_view::npos) refuse("a line with a zero byte");
+    if (soma::detail::has_zero_byte(line)) refuse("a line with a zero byte");
     if (problem_.empty() && !Json::sax_parse(line.begin(), line.end(), this) && problem_.empty())
       refuse("no JSON");
     if (problem_.empty() && !text_) refuse("an object without " + soma::quoted(text_key_));

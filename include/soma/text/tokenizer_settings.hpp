@@ -3,6 +3,7 @@
 // in text/ that includes the JSON library.
 
 #include <soma/base/error.hpp>
+#include <soma/base/zero_byte.hpp>
 #include <soma/text/tokenizer.hpp>
 
 #include <cstddef>
@@ -30,7 +31,9 @@ class SettingsReader {
   std::string_view name() const { return name_; }
 
   Json parse(std::string_view content) const {
-    Json root = Json::parse(content.begin(), content.end(), nullptr, false);
+    Json root(Json::value_t::discarded);
+    if (!soma::detail::has_zero_byte(content))
+      root = Json::parse(content.begin(), content.end(), nullptr, false);
     if (!root.is_object()) refuse("which is no JSON object");
     return root;
   }
