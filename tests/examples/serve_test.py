@@ -51,6 +51,7 @@ def main(program, folder):
                  for text in texts]
         assert alone == together, "a prediction depends on its batch"
         assert ask('"a ""b"",\nc",1\r\nd\r\n', "text/csv")[1].count("\r\n") == 2
+        assert ask('a\r\n""\r\n\r\nb\r\n', "text/csv")[1].count("\r\n") == 3, "an empty text is a row"
         for body, kind in [("", "text/plain"), ("{", "application/json"), ("[]", "application/json"),
                            ('{"text": 1}', "application/json"), ('{"inputs": []}', "application/json"),
                            ('{"inputs": [1]}', "application/json"), (b"\xff", "text/plain"),

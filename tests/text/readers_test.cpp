@@ -59,6 +59,20 @@ TEST_CASE("rows of csv", "[unit][text]") {
   CHECK(rows_of("a,1\nb,\"2\"", Format::csv) == "1: a @1|2: b @2|");
 }
 
+TEST_CASE("a quoted empty text is a record, a blank line is none", "[unit][text]") {
+  text::RecordReader records(
+      text::ByteSource::of_memory("test", "a\n\"\"\n\n\r\n\"\"\r\n\"\",\nb\n\"\""), 100);
+  text::Record record;
+  std::string all;
+  while (records.next_csv(record))
+    all += std::to_string(record.line) + ": " + std::to_string(record.fields.size()) + " " +
+           record.fields.front() + "|";
+  CHECK(all == "1: 1 a|2: 1 |5: 1 |6: 2 |7: 1 b|8: 1 |");
+  CHECK(refusal("a,1\n\n\"\"\n", Format::csv) ==
+        "RowReader: line 3 of \"memory\" is 1 columns wide, wanted 2, as line 1 "
+        "[text.row_columns]");
+}
+
 TEST_CASE("rows of fastText", "[unit][text]") {
   CHECK(rows_of("__label__2 Great CD: \"x\"\n__label__a\tb \n", Format::fasttext) ==
         "2: Great CD: \"x\" @1|a: b @2|");

@@ -74,7 +74,7 @@ class RecordReader {
   const ByteSource& bytes() const { return bytes_; }
 
  private:
-  // A blank line is a record of one empty field.
+  // A blank line is a record of one empty field without quotation marks.
   template <class Read>
   bool next_of(Record& record, const Read& read) {
     do {
@@ -83,9 +83,11 @@ class RecordReader {
       record.problem.reset();
       record.line = line_;
       size_ = 0;
+      quoted_ = false;
       read();
       ++line_;
-    } while (!record.problem && record.fields.size() == 1 && record.fields.front().empty());
+    } while (!record.problem && record.fields.size() == 1 && record.fields.front().empty() &&
+             !quoted_);
     return true;
   }
 
@@ -138,6 +140,7 @@ class RecordReader {
   }
   // Behind the opening mark, up to and with the closing one.
   void quoted_field(Record& record, std::string& field) {
+    quoted_ = true;
     for (int byte = bytes_.next(); true; byte = bytes_.next()) {
       if (byte < 0)
         fail(error_id::text_row_quote, bytes_.operation(),
@@ -160,6 +163,7 @@ class RecordReader {
   ByteSource bytes_;
   std::size_t limit_;
   std::size_t size_ = 0;  // bytes of the record so far
+  bool quoted_ = false;   // whether a field of the record is
   std::uint64_t line_ = 1;
 };
 
