@@ -110,6 +110,8 @@ data("JSON lines escaped zero", b'{"text": "a\\u0000b", "label": 1}\n', "text.ro
      file="rows.jsonl")
 data("JSON lines label of two lines", b'{"text": "a", "label": "b\\nc"}\n', "text.row_label",
      file="rows.jsonl", says="b\\nc")
+data("JSON lines label of spaces", b'{"text": "a", "label": "  "}\n', "text.row_label",
+     file="rows.jsonl", says="without label")
 data("JSON lines label with a tab", b'{"text": "a", "label": "b\\tc"}\n', "text.row_label",
      file="rows.jsonl")
 data("gzip broken", gzip.compress(ROWS)[:40] + bytes(40), "text.file_gzip", file="rows.tsv.gz")

@@ -97,6 +97,10 @@ TEST_CASE("rows of JSON lines", "[unit][text]") {
   CHECK(rows_of("{\"s\": \"a\", \"y\": 1}",
                 {.format = Format::json_lines, .text_column = "s", .label_column = "y"}) ==
         "1: a @1|");
+  CHECK(rows_of("{\"text\": \" a \", \"label\": \"\\t x y \"}", Format::json_lines) ==
+        "x y:  a  @1|");
+  CHECK(refusal("{\"text\": \"a\", \"label\": \" \"}", Format::json_lines) ==
+        "RowReader: line 1 of \"memory\" is without label, wanted a label [text.row_label]");
   const auto given = [](std::string_view line) {
     std::string message =
         refusal("{\"text\": \"a\", \"label\": 1}\n" + std::string(line), Format::json_lines);

@@ -170,8 +170,11 @@ class RowReader {
 
   // Text and label of a record, or why there are none.
   std::optional<RowProblem> take(Record& record, Row& row) {
-    if (format_ == Format::json_lines)
-      return json_.read(record.fields.front(), row.text, row.label);
+    if (format_ == Format::json_lines) {
+      std::optional<RowProblem> problem = json_.read(record.fields.front(), row.text, row.label);
+      row.label = trimmed(row.label);
+      return problem;
+    }
     if (format_ == Format::fasttext) return take_fasttext(record.fields.front(), row);
     if (record.fields.size() != columns_.count)
       return RowProblem{
