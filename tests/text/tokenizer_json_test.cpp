@@ -130,6 +130,20 @@ TEST_CASE("what is written reads the same", "[unit][text][tokenizer_json]") {
   }
 }
 
+TEST_CASE("special tokens that are text stay text in a folder", "[unit][text][tokenizer_json]") {
+  const Folder folder;
+  TokenizerParts parts = read_tokenizer_json(written_by_the_package);
+  parts.options.special_in_text = false;
+  const Tokenizer tokenizer(parts.vocabulary, parts.options);
+  const std::vector<std::int32_t> ids = tokenizer.encode("[E1]").ids;
+  CHECK(ids != tokenizer_of(written_by_the_package).encode("[E1]").ids);
+  folder.write("tokenizer.json", to_tokenizer_json(tokenizer));
+  folder.write("tokenizer_config.json", to_tokenizer_config(tokenizer.options()));
+  const Tokenizer again = load_tokenizer(folder.path());
+  CHECK(again.options() == tokenizer.options());
+  CHECK(again.encode("[E1]").ids == ids);
+}
+
 TEST_CASE("other kinds of tokenizers are named", "[unit][text][tokenizer_json]") {
   CHECK(refusal(with(R"("type": "BertNormalizer")", R"("type": "NFC")")) ==
         "read_tokenizer_json: file is \"t.json\", whose normalizer is \"NFC\", not "
@@ -186,11 +200,23 @@ TEST_CASE("tokenizer_config.json changes what it says", "[unit][text][tokenizer_
   CHECK(read_tokenizer_config("{}", wanted) == wanted);
   CHECK(read_tokenizer_config(R"({"model_max_length": 1000000000000000019884624838656})")
             .model_max_length == no_limit);
+  CHECK(read_tokenizer_config(R"({"model_max_length": 512.0})").model_max_length == 512);
+  CHECK(read_tokenizer_config(R"({"model_max_length": 1e3})").model_max_length == 1000);
+  for (const char* length : {"-5", "-5.0", "0.5", "true"})
+    CHECK(id_of([&] {
+            read_tokenizer_config(std::string("{\"model_max_length\": ") + length + "}");
+          }) == "text.tokenizer_file");
+  // The package's own choice, not what was said before.
+  CHECK(read_tokenizer_config(R"({"strip_accents": null})", wanted).split.strip_accents ==
+        std::nullopt);
+  CHECK_FALSE(read_tokenizer_config(R"({"split_special_tokens": true})").special_in_text);
+  CHECK(read_tokenizer_config(R"({"split_special_tokens": false})", {.special_in_text = false})
+            .special_in_text);
+  CHECK(id_of([] { read_tokenizer_config(std::string_view("{}\0x", 4)); }) ==
+        "text.tokenizer_file");
   CHECK(message_of([] { read_tokenizer_config(R"({"do_lower_case": "yes"})", {}, "c.json"); }) ==
         "read_tokenizer_config: file is \"c.json\", whose \"do_lower_case\" is string and not true "
         "or false, wanted a WordPiece tokenizer as BERT's [text.tokenizer_file]");
-  CHECK(id_of([] { read_tokenizer_config(R"({"model_max_length": -5})"); }) ==
-        "text.tokenizer_file");
 }
 
 TEST_CASE("a folder's tokenizer is the one that its files describe",

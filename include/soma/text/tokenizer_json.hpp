@@ -183,7 +183,7 @@ inline TokenizerParts read_tokenizer_json(std::string_view content,
 }
 
 // The content of a tokenizer.json that those packages load. TokenizerOptions::special_in_text and
-// model_max_length have no place in it.
+// model_max_length have no place in it: to_tokenizer_config has them.
 inline std::string to_tokenizer_json(const Tokenizer& tokenizer) {
   using Json = nlohmann::ordered_json;
   const TokenizerOptions& options = tokenizer.options();

@@ -6,6 +6,7 @@
 #include <soma/base/zero_byte.hpp>
 #include <soma/text/tokenizer.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -21,7 +22,8 @@ namespace detail {
 
 using Json = nlohmann::json;
 
-// Reads fields of a file's objects. A field that is absent or null leaves its target as it is.
+// Reads fields of a file's objects. A field that is absent leaves its target as it is, and so does
+// null, but for targets that can be nothing.
 class SettingsReader {
  public:
   // Both outlive the reader.
@@ -69,10 +71,9 @@ class SettingsReader {
     target = found->get<bool>();
   }
   void read(const Json& parent, const char* key, std::optional<bool>& target) const {
-    if (field(parent, key) == nullptr) return;
-    bool value = false;
-    read(parent, key, value);
-    target = value;
+    if (!parent.contains(key)) return;
+    target.reset();
+    if (field(parent, key) != nullptr) read(parent, key, target.emplace());
   }
   void read(const Json& parent, const char* key, std::size_t& target) const {
     const Json* found = field(parent, key);
@@ -88,11 +89,14 @@ class SettingsReader {
     else
       read(parent, key, target);
   }
-  // transformers writes 10^30 for "no limit".
+  // Also as a float, 512.0; transformers writes 10^30 for "no limit".
   void read_length(const Json& parent, const char* key, std::size_t& target) const {
     const Json* found = field(parent, key);
-    if (found != nullptr && found->is_number_float() && found->get<double>() >= 1e18)
+    const double length = found != nullptr && found->is_number_float() ? found->get<double>() : -1;
+    if (length >= 1e18)
       target = no_limit;
+    else if (length >= 0 && length == std::floor(length))
+      target = static_cast<std::size_t>(length);
     else
       read(parent, key, target);
   }
@@ -119,8 +123,9 @@ class SettingsReader {
 }  // namespace detail
 
 // `options` with what the content of a tokenizer_config.json says about them: do_lower_case,
-// strip_accents, tokenize_chinese_chars, clean_text, model_max_length and the five special tokens.
-// Everything else in it is passed over. Error text.tokenizer_file.
+// strip_accents, tokenize_chinese_chars, clean_text, split_special_tokens (the opposite of
+// special_in_text), model_max_length and the five special tokens. Everything else in it is passed
+// over. Error text.tokenizer_file.
 inline TokenizerOptions read_tokenizer_config(std::string_view content,
                                               TokenizerOptions options = {},
                                               std::string_view name = "memory") {
@@ -130,6 +135,9 @@ inline TokenizerOptions read_tokenizer_config(std::string_view content,
   settings.read(root, "strip_accents", options.split.strip_accents);
   settings.read(root, "tokenize_chinese_chars", options.split.chinese_chars);
   settings.read(root, "clean_text", options.split.clean_text);
+  bool split_special = !options.special_in_text;
+  settings.read(root, "split_special_tokens", split_special);
+  options.special_in_text = !split_special;
   settings.read_length(root, "model_max_length", options.model_max_length);
   settings.read_token(root, "unk_token", options.unknown);
   settings.read_token(root, "cls_token", options.start);
@@ -153,6 +161,7 @@ inline std::string to_tokenizer_config(const TokenizerOptions& options) {
                {"sep_token", options.separator},
                {"pad_token", options.padding}};
   if (!options.mask.empty()) file["mask_token"] = options.mask;
+  if (!options.special_in_text) file["split_special_tokens"] = true;
   if (options.model_max_length != no_limit) file["model_max_length"] = options.model_max_length;
   return file.dump(2) + "\n";
 }
