@@ -281,6 +281,24 @@ TEST_CASE("weights come under several names", "[unit][bert]") {
     const models::LoadedBert loaded = load_bert(context, target, path, {.new_classifier = true});
     CHECK(loaded.fresh == std::vector<std::string>{"classifier.bias", "classifier.weight"});
     CHECK(loaded.passed_over == loaded.fresh);
+    // Nor does its format matter.
+    std::string doubles = read_text(path);
+    const std::string_view part = "\"F32\",\"shape\":[3,8]";
+    REQUIRE(doubles.find(part) != std::string::npos);
+    write_text(path, doubles.replace(doubles.find(part), part.size(), "\"F64\",\"shape\":[3,4]"));
+    CHECK(load_bert(context, target, path, {.new_classifier = true}).passed_over ==
+          loaded.passed_over);
+    CHECK(id_of([&] { load_bert(context, classifier(context, 2), path); }) == "safetensors.dtype");
+  }
+  SECTION("with another layer of a format that is not known") {
+    StateDict given = state;
+    given.set("bert.encoder.layer.2.output.dense.bias", Tensor::zeros(context, Shape{5}));
+    save_safetensors(path, given);
+    std::string content = read_text(path);
+    const std::size_t at = content.find("F32\",\"shape\":[5]");
+    REQUIRE(at != std::string::npos);
+    write_text(path, content.replace(at, 3, "U32"));
+    CHECK(id_of([&] { load_bert(context, classifier(context, 2), path); }) == "state.extra_name");
   }
 }
 

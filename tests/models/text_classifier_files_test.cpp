@@ -5,7 +5,9 @@
 #include <soma/train.hpp>
 
 #include "catch.hpp"
+#include "io/samples.hpp"
 #include "support/errors.hpp"
+#include "support/tensors.hpp"
 
 #include <filesystem>
 #include <string>
@@ -14,7 +16,10 @@
 #include <unistd.h>
 
 using namespace soma;
+using soma_test::bits;
 using soma_test::id_of;
+using soma_test::read_text;
+using soma_test::write_text;
 
 namespace {
 
@@ -58,6 +63,16 @@ models::BertConfig config() {
 
 models::TextClassifierOptions named() {
   return {.labels = {"negative", "positive"}, .max_length = 32, .seed = 3};
+}
+
+// That file with one part of it, wherever it is, changed.
+void change(const std::string& file, std::string_view part, std::string_view by) {
+  std::string content = read_text(file);
+  std::size_t at = content.find(part);
+  REQUIRE(at != std::string::npos);
+  for (; at != std::string::npos; at = content.find(part, at + by.size()))
+    content.replace(at, part.size(), by);
+  write_text(file, content);
 }
 
 class Folder {
@@ -140,6 +155,15 @@ TEST_CASE("other labels get a classifier of their own", "[unit]") {
   models::TextClassifier(context, tokenizer(), config(), unnamed).save(folder / "unnamed");
   CHECK(fresh_with("unnamed", {"0", "1"}) == 0);
   CHECK(fresh_with("unnamed", {"a", "b", "c"}) == 2);
+}
+
+TEST_CASE("weights of no known format are refused for what they are", "[unit]") {
+  auto context = make_context();
+  const Folder folder;
+  models::TextClassifier(context, tokenizer(), config(), named()).save(folder / "model");
+  change(folder / "model/model.safetensors", "\"F32\"", "\"U32\"");
+  CHECK(id_of([&] { models::TextClassifier::from_pretrained(context, folder / "model"); }) ==
+        "safetensors.dtype");
 }
 
 TEST_CASE("what does not fit is refused", "[unit]") {

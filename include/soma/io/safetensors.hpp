@@ -31,7 +31,8 @@ namespace soma {
 // A tensor of a file that soma has no place for.
 struct SkippedTensor {
   std::string name;
-  std::string reason;  // "F64"
+  std::string reason;     // "F64"
+  std::size_t bytes = 0;  // in the file
 };
 
 struct SafetensorsFile {
@@ -139,7 +140,7 @@ class SafetensorsReader {
     }
   }
   void skip(SafetensorsEntry& entry, std::string reason, SafetensorsFile& result) {
-    result.skipped.push_back({std::move(entry.name), std::move(reason)});
+    result.skipped.push_back({std::move(entry.name), std::move(reason), entry.end - entry.begin});
   }
 
   [[noreturn]] void failed(std::string_view problem) const {

@@ -169,8 +169,10 @@ inline void check_claimed_sizes(std::string_view operation, std::string_view fol
                                 const BertConfig& config,
                                 const std::vector<SafetensorsFile>& files) {
   std::uint64_t bytes = 0;
-  for (const SafetensorsFile& file : files)
+  for (const SafetensorsFile& file : files) {
     for (const auto& [name, tensor] : file.tensors) bytes += tensor.bytes();
+    for (const SkippedTensor& tensor : file.skipped) bytes += tensor.bytes;
+  }
   if (const std::uint64_t wanted = least_parameters(config); wanted > bytes)
     fail(error_id::config_value, operation, "config.json of " + soma::quoted(folder),
          "one of " + std::to_string(wanted) + " parameters (num_hidden_layers " +
@@ -185,24 +187,24 @@ inline LoadedBert load_bert_files(Context& context, const BertClassifier& classi
   constexpr std::string_view operation = "load_bert";
   const StateDict target = nn::state_dict(nn::parameters(classifier));
   LoadedBert result;
+  // Whether a parameter takes the tensor of that name in a file.
+  const auto wanted = [&](const std::string& name) {
+    const std::string known = bert_name(name);
+    const bool unwanted = options.new_classifier && known.starts_with("classifier.");
+    if (target.contains(known) && !unwanted) return true;
+    if (!unwanted && !may_be_left_out(known))
+      fail(error_id::extra_name, operation, "name",
+           soma::quoted(name) + " in " + soma::quoted(source),
+           "a name of the model, " + target.near_names(known));
+    result.passed_over.push_back(name);
+    return false;
+  };
   StateDict given;
   for (const SafetensorsFile& file : files) {
-    for (const auto& [name, tensor] : file.tensors) {
-      const std::string known = bert_name(name);
-      const bool unwanted = options.new_classifier && known.starts_with("classifier.");
-      if (target.contains(known) && !unwanted)
-        given.set(known, tensor);
-      else if (unwanted || may_be_left_out(known))
-        result.passed_over.push_back(name);
-      else
-        fail(error_id::extra_name, operation, "name",
-             soma::quoted(name) + " in " + soma::quoted(source),
-             "a name of the model, " + target.near_names(known));
-    }
-    for (const SkippedTensor& tensor : file.skipped) {
-      if (target.contains(bert_name(tensor.name))) file.at(tensor.name);  // the error
-      result.passed_over.push_back(tensor.name);
-    }
+    for (const auto& [name, tensor] : file.tensors)
+      if (wanted(name)) given.set(bert_name(name), tensor);
+    for (const SkippedTensor& tensor : file.skipped)
+      if (wanted(tensor.name)) file.at(tensor.name);  // the error
   }
 
   for (const auto& [name, to] : target) {
