@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         bert_config_from_json(std::string_view(reinterpret_cast<const char*>(data), size));
     soma_fuzz::check(file.config.width % file.config.heads == 0, "heads divide the width");
     soma_fuzz::check(!file.labels.empty(), "there are labels");
-    const std::string text = to_json(file);  // refuses labels that are there twice
+    const std::string text = to_json(file);  // refuses labels that no answer can name
     soma_fuzz::check(to_json(bert_config_from_json(text)) == text, "reads the same");
   } catch (const soma::Error&) {
   }

@@ -98,7 +98,7 @@ TEST_CASE("a config is written and read the same", "[unit][bert]") {
                    .deviation = 0.015f,
                    .activation = activation,
                    .classifier_dropout = 0.7f};
-    file.labels = {"a \"quoted\"", "caf\u00e9", ""};
+    file.labels = {"a \"quoted\"", "caf\u00e9", " "};
     file.pad_token = 999;
     const std::string text = to_json(file);
     const BertConfigFile again = bert_config_from_json(text);
@@ -114,8 +114,9 @@ TEST_CASE("a config is written and read the same", "[unit][bert]") {
   }
   CHECK_THAT(to_json(BertConfigFile{}), contains("\"hidden_dropout_prob\": 0.1,"));
   CHECK_THAT(to_json(BertConfigFile{}), contains("\"classifier_dropout\": null,"));
-  CHECK(id_of([] { to_json(BertConfigFile{.labels = {"\xff"}}); }) == "models.config_value");
   CHECK(id_of([] { to_json(BertConfigFile{.labels = {"b", "a", "b"}}); }) == "models.config_value");
+  for (const char* label : {"\xff", "", "a\tb", "a\nb", "a\rb"})
+    CHECK(id_of([&] { to_json(BertConfigFile{.labels = {label}}); }) == "models.config_value");
 }
 
 TEST_CASE("a config that cannot be is refused by key", "[unit][bert]") {

@@ -157,6 +157,27 @@ TEST_CASE("other labels get a classifier of their own", "[unit]") {
   CHECK(fresh_with("unnamed", {"a", "b", "c"}) == 2);
 }
 
+TEST_CASE("labels that an answer cannot name are refused, unless others replace them", "[unit]") {
+  auto context = make_context();
+  const Folder folder;
+  const auto load = [&](const models::TextClassifierOptions& options) {
+    return models::TextClassifier::from_pretrained(context, folder / "model", options);
+  };
+  for (const char* label : {"a\\nb", "a\\rb", "a\\tb", "", "positive"}) {
+    models::TextClassifier(context, tokenizer(), config(), named()).save(folder / "model");
+    change(folder / "model/config.json", "\"negative\"", "\"" + std::string(label) + "\"");
+    INFO(label);
+    CHECK(id_of([&] { load({}); }) == "models.config_value");
+    CHECK(load(named()).fresh().size() == 2);
+  }
+  for (const char* label : {"a\nb", "a\rb", "a\tb", "", "positive"}) {
+    auto options = named();
+    options.labels[0] = label;
+    CHECK(id_of([&] { models::TextClassifier(context, tokenizer(), config(), options); }) ==
+          "models.config_value");
+  }
+}
+
 TEST_CASE("weights of no known format are refused for what they are", "[unit]") {
   auto context = make_context();
   const Folder folder;

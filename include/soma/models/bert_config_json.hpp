@@ -53,6 +53,19 @@ inline constexpr std::uint64_t most_labels = 65536;
 
 inline std::string default_label(std::size_t i) { return "LABEL_" + std::to_string(i); }
 
+// An answer is a line with a label in front of a tab. Error models.config_value.
+inline void check_labels(std::string_view operation, const std::vector<std::string>& labels) {
+  std::vector<std::string_view> sorted(labels.begin(), labels.end());
+  std::sort(sorted.begin(), sorted.end());
+  if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
+    fail(error_id::config_value, operation, "label", soma::quoted(*twice) + " twice",
+         "labels that differ");
+  for (const std::string& label : labels)
+    if (label.empty() || label.find_first_of("\t\r\n") != std::string::npos)
+      fail(error_id::config_value, operation, "label", soma::quoted(label),
+           "a label without tabs and line ends, and not empty");
+}
+
 // The values of a config.json by key, each checked, with what it is where the key is not there.
 class BertConfigReader {
  public:
@@ -226,16 +239,13 @@ inline BertConfigFile bert_config_from_json(std::string_view text,
 }
 
 // The text of a config.json of a classifier with fp32 weights. Without labels they are called
-// LABEL_0 and LABEL_1. Error models.config_value: a label that is not UTF-8, or is there twice.
+// LABEL_0 and LABEL_1. Error models.config_value: a label that is not UTF-8, is empty, has a tab or
+// a line's end in it, or is there twice.
 inline std::string to_json(const BertConfigFile& file) {
   const BertConfig& config = file.config;
   std::vector<std::string> labels = file.labels;
   if (labels.empty()) labels = {detail::default_label(0), detail::default_label(1)};
-  std::vector<std::string_view> sorted(labels.begin(), labels.end());
-  std::sort(sorted.begin(), sorted.end());
-  if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
-    fail(error_id::config_value, "to_json", "label", soma::quoted(*twice) + " twice",
-         "labels that differ");
+  detail::check_labels("to_json", labels);
   std::string ids, names;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const std::optional<std::string> label = detail::json_text(labels[i]);

@@ -50,8 +50,8 @@ struct TextClassifierOptions {
 class TextClassifier final : public nn::Task {
  public:
   // With initial weights. The configuration's vocabulary becomes the tokenizer's. Errors
-  // models.config_value (fewer than two labels, max_length beyond the positions, and those of
-  // BertModel).
+  // models.config_value (fewer than two labels, one that is empty, has a tab or a line's end in it
+  // or is there twice, max_length beyond the positions, and those of BertModel).
   TextClassifier(Context& context, text::Tokenizer tokenizer, const BertConfig& config,
                  const TextClassifierOptions& options)
       : context_(context),
@@ -61,8 +61,7 @@ class TextClassifier final : public nn::Task {
                         ? options.max_length
                         : (std::min)(tokenizer_.options().model_max_length, config.positions)),
         model_(nn::Scope{context, options.seed},
-               checked(config, options, tokenizer_.vocabulary().size(), labels_.size()),
-               labels_.size()),
+               checked(config, options, tokenizer_.vocabulary().size()), labels_.size()),
         parameters_(nn::parameters(model_)) {}
 
   // From a folder with config.json, model.safetensors and the tokenizer's files. Other labels than
@@ -193,11 +192,13 @@ class TextClassifier final : public nn::Task {
     if (options.labels.empty()) options.labels = labels;
     return options;
   }
-  static BertConfig checked(BertConfig config, const TextClassifierOptions& options,
-                            std::size_t vocabulary, std::size_t labels) {
+  BertConfig checked(BertConfig config, const TextClassifierOptions& options,
+                     std::size_t vocabulary) const {
     constexpr std::string_view operation = "TextClassifier";
-    if (labels < 2)
-      fail(error_id::config_value, operation, "labels", std::to_string(labels), "at least 2");
+    if (labels_.size() < 2)
+      fail(error_id::config_value, operation, "labels", std::to_string(labels_.size()),
+           "at least 2");
+    detail::check_labels(operation, labels_);
     if (options.max_length > config.positions)
       fail(error_id::config_value, operation, "max_length", std::to_string(options.max_length),
            "at most the model's positions, " + std::to_string(config.positions));
