@@ -157,6 +157,32 @@ TEST_CASE("other labels get a classifier of their own", "[unit]") {
   CHECK(fresh_with("unnamed", {"a", "b", "c"}) == 2);
 }
 
+TEST_CASE("labels in another order keep their classifier", "[unit]") {
+  auto context = make_context();
+  const Folder folder;
+  for (const std::vector<std::string>& labels :
+       {std::vector<std::string>{"a", "b", "c"}, {"LABEL_0", "LABEL_1", "LABEL_2"}}) {
+    auto options = named();
+    options.labels = labels;
+    const models::TextClassifier saved(context, tokenizer(), config(), options);
+    const nn::Linear& from = saved.model().classifier;
+    for (std::size_t i = 0; i < 3; ++i)
+      from.bias.value().mutable_span<float>()[i] = static_cast<float>(i);
+    saved.save(folder / "model");
+    options.labels = {labels[2], labels[0], labels[1]};
+    const auto loaded = models::TextClassifier::from_pretrained(context, folder / "model", options);
+    CHECK(loaded.labels() == options.labels);
+    CHECK(loaded.fresh().empty());
+    const nn::Linear& to = loaded.model().classifier;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::size_t row = (i + 2) % 3;
+      CHECK(bits(context, to.weight.value().slice(0, i, i + 1)) ==
+            bits(context, from.weight.value().slice(0, row, row + 1)));
+      CHECK(to.bias.value().span<float>()[i] == static_cast<float>(row));
+    }
+  }
+}
+
 TEST_CASE("labels that an answer cannot name are refused, unless others replace them", "[unit]") {
   auto context = make_context();
   const Folder folder;

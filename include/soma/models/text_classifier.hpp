@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -65,9 +66,9 @@ class TextClassifier final : public nn::Task {
         parameters_(nn::parameters(model_)) {}
 
   // From a folder with config.json, model.safetensors and the tokenizer's files. Other labels than
-  // the folder's get a classifier of their own, as does a model without one: see fresh(). Errors
-  // of load_bert_config, load_bert and load_tokenizer; models.config_value: a model for which there
-  // are too few weights.
+  // the folder's get a classifier of their own, as does a model without one: see fresh(). The same
+  // labels in another order keep theirs. Errors of load_bert_config, load_bert and load_tokenizer;
+  // models.config_value: a model for which there are too few weights.
   static TextClassifier from_pretrained(Context& context, std::string_view folder,
                                         const TextClassifierOptions& options = {}) {
     BertConfigFile file = load_bert_config(folder);
@@ -98,7 +99,7 @@ class TextClassifier final : public nn::Task {
   const BertClassifier& model() const { return model_; }
   const BertConfig& config() const { return model_.bert.config; }
   std::size_t max_length() const { return max_length_; }
-  // Parameters that the files lacked, and that are as initialised.
+  // Parameters that were not taken from the files, and that are as initialised.
   const std::vector<std::string>& fresh() const { return fresh_; }
 
   // Batches of rows that have members `text` and `label` (the number of a class), tokenized on all
@@ -178,19 +179,44 @@ class TextClassifier final : public nn::Task {
                  const TextClassifierOptions& options)
       : TextClassifier(context, std::move(tokenizer), file.config,
                        with_labels(options, file.labels)) {
-    // A file without names of its own has a classifier for whoever has as many labels.
-    bool unnamed = file.labels.size() == labels_.size();
-    for (std::size_t i = 0; i < file.labels.size(); ++i)
-      unnamed = unnamed && file.labels[i] == detail::default_label(i);
-    const bool new_classifier = labels_ != file.labels && !unnamed;
+    const std::vector<std::size_t> places = places_of_labels(file.labels);
+    const bool new_classifier = places.empty();
     fresh_ = detail::load_bert_files(context, model_, std::string(folder), weights,
                                      {.new_classifier = new_classifier})
                  .fresh;
+    if (!new_classifier) order_classes(places);
   }
   static TextClassifierOptions with_labels(TextClassifierOptions options,
                                            const std::vector<std::string>& labels) {
     if (options.labels.empty()) options.labels = labels;
     return options;
+  }
+  // Of each class its number in files with these labels; empty: they have other classes.
+  std::vector<std::size_t> places_of_labels(const std::vector<std::string>& of_files) const {
+    std::vector<std::size_t> result;
+    if (of_files.size() != labels_.size()) return result;
+    std::map<std::string_view, std::size_t> known;
+    bool unnamed = true;
+    for (std::size_t i = 0; i < of_files.size(); ++i) {
+      known.emplace(of_files[i], i);
+      unnamed = unnamed && of_files[i] == detail::default_label(i);
+    }
+    for (const std::string& label : labels_)
+      if (const auto found = known.find(label); found != known.end())
+        result.push_back(found->second);
+    if (result.size() == labels_.size()) return result;
+    result.clear();
+    // Files without names of their own have a classifier for whoever has as many labels.
+    for (std::size_t i = 0; i < labels_.size() && unnamed; ++i) result.push_back(i);
+    return result;
+  }
+  // Class i becomes what class places[i] was.
+  void order_classes(const std::vector<std::size_t>& places) {
+    for (const Var& parameter : {model_.classifier.weight, model_.classifier.bias}) {
+      const Tensor to = parameter.value(), from = clone(context_, to);
+      for (std::size_t i = 0; i < places.size(); ++i)
+        copy(from.slice(0, places[i], places[i] + 1), to.slice(0, i, i + 1));
+    }
   }
   BertConfig checked(BertConfig config, const TextClassifierOptions& options,
                      std::size_t vocabulary) const {
