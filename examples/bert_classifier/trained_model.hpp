@@ -6,12 +6,13 @@
 #include <string>
 #include <string_view>
 
-// Error state.missing_name: a folder without classifier, such as that of a model to start from,
-// would answer from random weights.
+// Error state.missing_name: a folder without a classifier of texts, such as that of a model to
+// start from, would answer from random weights.
 inline void check_trained(const soma::models::TextClassifier& model, const std::string& folder,
                           std::string_view operation) {
   if (!model.fresh().empty())
     soma::fail(soma::error_id::missing_name, operation, "name",
-               soma::quoted(model.fresh().front()) + ", which " + soma::quoted(folder) + " lacks",
+               soma::quoted(model.fresh().front()) + ", which " + soma::quoted(folder) +
+                   " has no trained values for",
                "a model that was trained to classify (train --pretrained makes one of this)");
 }

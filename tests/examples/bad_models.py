@@ -92,6 +92,10 @@ model("config label of two lines", "models.config_value", config(id2label={"0": 
 model("config label with a tab", "models.config_value", config(id2label={"0": "a\tb", "1": "c"}))
 model("config label empty", "models.config_value", config(id2label={"0": "", "1": "b"}))
 model("config label twice", "models.config_value", config(id2label={"0": "a", "1": "a"}))
+model("config of several labels a text", "models.config_value",
+      config(problem_type="multi_label_classification"))
+model("config of labels for tokens", "state.missing_name",
+      config(architectures=["BertForTokenClassification"]))
 model("config too few positions", "state.shape", config(max_position_embeddings=8))
 model("config of another width", "state.shape", config(hidden_size=64))
 model("config of another depth", "state.missing_name", config(num_hidden_layers=5))

@@ -204,6 +204,45 @@ TEST_CASE("labels that an answer cannot name are refused, unless others replace 
   }
 }
 
+TEST_CASE("a classifier of another task is not taken", "[unit]") {
+  auto context = make_context();
+  const Folder folder;
+  auto unnamed = named();
+  unnamed.labels = {"LABEL_0", "LABEL_1"};
+  const models::TextClassifier saved(context, tokenizer(), config(), unnamed);
+  const auto fresh = [&](const models::TextClassifierOptions& options) {
+    return models::TextClassifier::from_pretrained(context, folder / "model", options)
+        .fresh()
+        .size();
+  };
+  const std::string file = folder / "model/config.json";
+  saved.save(folder / "model");
+  change(file, "\"architectures\": [\"BertForSequenceClassification\"]", "\"architectures\": []");
+  CHECK(fresh({}) == 0);
+
+  saved.save(folder / "model");
+  change(file, "BertForSequenceClassification", "BertForTokenClassification");
+  CHECK(fresh({}) == 2);
+  CHECK(fresh(named()) == 2);
+
+  // Its classifier has one row.
+  change(file, "BertForTokenClassification", "BertForMultipleChoice");
+  const models::BertClassifier choice(nn::Scope{context, 1}, saved.config(), 1);
+  save_safetensors(folder / "model/model.safetensors", nn::state_dict(nn::parameters(choice)));
+  CHECK(fresh(named()) == 2);
+
+  // Any number of labels a text, or numbers: what it gives are no logits of a softmax.
+  saved.save(folder / "model");
+  change(file, "\"model_type\"",
+         "\"problem_type\": \"single_label_classification\", \"model_type\"");
+  CHECK(fresh({}) == 0);
+  change(file, "single_label_classification", "multi_label_classification");
+  CHECK(id_of([&] { fresh({}); }) == "models.config_value");
+  CHECK(fresh(unnamed) == 2);
+  change(file, "multi_label_classification", "regression");
+  CHECK(id_of([&] { fresh({}); }) == "models.config_value");
+}
+
 TEST_CASE("weights of no known format are refused for what they are", "[unit]") {
   auto context = make_context();
   const Folder folder;

@@ -27,6 +27,10 @@ struct BertConfigFile {
   BertConfig config{};
   std::vector<std::string> labels{};  // of the classes, in the order of the logits
   std::uint64_t pad_token = 0;        // an id; soma pads nothing, other readers do
+  // Of a classifier in the weights: whether it is one of other things than texts (`architectures`),
+  // and what it was trained for. Only one label a text has probabilities that are a softmax.
+  bool other_task = false;
+  std::string problem_type = "single_label_classification";
 };
 
 namespace detail {
@@ -104,6 +108,9 @@ class BertConfigReader {
     config.deviation = positive("initializer_range", config.deviation);
     config.activation = activation(config.activation);
     file.labels = labels();
+    file.other_task = other_task();
+    if (const Json* problem = text("problem_type"); problem != nullptr)
+      file.problem_type = problem->get<std::string>();
     if (find("pad_token_id") != nullptr)
       file.pad_token = whole("pad_token_id", 0, config.vocabulary - 1);
     return file;
@@ -115,11 +122,9 @@ class BertConfigReader {
   // A model of the same name that computes something else would load and be wrong.
   void check_kind() const {
     const auto only = [&](const char* key, std::string_view wanted) {
-      const Json* value = find(key);
-      if (value == nullptr) return;
-      if (!value->is_string()) bad_type(key, *value, "a text");
-      const auto& text = value->get_ref<const std::string&>();
-      if (text != wanted) bad_value(key, soma::quoted(text), soma::quoted(wanted));
+      const Json* value = text(key);
+      if (value != nullptr && *value != wanted)
+        bad_value(key, soma::quoted(value->get_ref<const std::string&>()), soma::quoted(wanted));
     };
     only("model_type", "bert");
     only("position_embedding_type", "absolute");
@@ -129,6 +134,18 @@ class BertConfigReader {
       if (!value->is_boolean()) bad_type(key, *value, "false");
       if (value->get<bool>()) bad_value(key, "true", "false: an encoder");
     }
+  }
+
+  bool other_task() const {
+    const Json* names = find("architectures");
+    if (names == nullptr) return false;
+    const auto is_text = [](const Json& name) { return name.is_string(); };
+    if (!names->is_array() || !std::ranges::all_of(*names, is_text))
+      bad_type("architectures", *names, "a list of texts");
+    const auto is_classifier = [](const Json& name) {
+      return name.get_ref<const std::string&>().ends_with("ForSequenceClassification");
+    };
+    return !names->empty() && std::ranges::none_of(*names, is_classifier);
   }
 
   std::size_t size(const char* key, std::size_t otherwise, std::uint64_t most) const {
@@ -161,9 +178,8 @@ class BertConfigReader {
     return value;
   }
   Activation activation(Activation otherwise) const {
-    const Json* value = find("hidden_act");
+    const Json* value = text("hidden_act");
     if (value == nullptr) return otherwise;
-    if (!value->is_string()) bad_type("hidden_act", *value, "a text");
     const auto& name = value->get_ref<const std::string&>();
     std::string wanted = "one of";
     for (const ActivationName& known : activation_names) {
@@ -203,6 +219,11 @@ class BertConfigReader {
   const Json* find(const char* key) const {
     const auto value = root_.find(key);
     return value == root_.end() || value->is_null() ? nullptr : &*value;
+  }
+  const Json* text(const char* key) const {
+    const Json* value = find(key);
+    if (value != nullptr && !value->is_string()) bad_type(key, *value, "a text");
+    return value;
   }
   [[noreturn]] void bad_type(std::string_view key, const Json& value,
                              std::string_view wanted) const {

@@ -32,7 +32,8 @@
 namespace soma::models {
 
 struct LoadBertOptions {
-  // The classifier keeps its initial values even where the file has one: for other labels.
+  // The classifier keeps its initial values even where the file has one: for other labels, or where
+  // it is one of another task.
   bool new_classifier = false;
 };
 

@@ -66,9 +66,10 @@ class TextClassifier final : public nn::Task {
         parameters_(nn::parameters(model_)) {}
 
   // From a folder with config.json, model.safetensors and the tokenizer's files. Other labels than
-  // the folder's get a classifier of their own, as does a model without one: see fresh(). The same
-  // labels in another order keep theirs. Errors of load_bert_config, load_bert and load_tokenizer;
-  // models.config_value: a model for which there are too few weights.
+  // the folder's get a classifier of their own, as does a model without one or with one of another
+  // task: see fresh(). The same labels in another order keep theirs. Errors of load_bert_config,
+  // load_bert and load_tokenizer; models.config_value: a model for which there are too few weights,
+  // or, without labels in the options, one that does not give a text one label.
   static TextClassifier from_pretrained(Context& context, std::string_view folder,
                                         const TextClassifierOptions& options = {}) {
     BertConfigFile file = load_bert_config(folder);
@@ -178,17 +179,26 @@ class TextClassifier final : public nn::Task {
                  const BertConfigFile& file, const std::vector<SafetensorsFile>& weights,
                  const TextClassifierOptions& options)
       : TextClassifier(context, std::move(tokenizer), file.config,
-                       with_labels(options, file.labels)) {
+                       with_labels(options, file, folder)) {
     const std::vector<std::size_t> places = places_of_labels(file.labels);
-    const bool new_classifier = places.empty();
+    const bool new_classifier = places.empty() || file.other_task || !one_label(file);
     fresh_ = detail::load_bert_files(context, model_, std::string(folder), weights,
                                      {.new_classifier = new_classifier})
                  .fresh;
     if (!new_classifier) order_classes(places);
   }
+  static bool one_label(const BertConfigFile& file) {
+    return file.problem_type == BertConfigFile{}.problem_type;
+  }
   static TextClassifierOptions with_labels(TextClassifierOptions options,
-                                           const std::vector<std::string>& labels) {
-    if (options.labels.empty()) options.labels = labels;
+                                           const BertConfigFile& file, std::string_view folder) {
+    if (!options.labels.empty()) return options;
+    if (!one_label(file))
+      fail(error_id::config_value, "TextClassifier",
+           "problem_type of the config.json of " + soma::quoted(folder),
+           soma::quoted(file.problem_type),
+           "\"single_label_classification\", or labels of a new classifier");
+    options.labels = file.labels;
     return options;
   }
   // Of each class its number in files with these labels; empty: they have other classes.
