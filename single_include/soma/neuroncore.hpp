@@ -8,7 +8,10 @@
 #include <soma/soma.hpp>
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <charconv>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,6 +21,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -66,7 +70,7 @@ enum class Alu : std::uint8_t {
   logical_and,
   logical_or,
   logical_xor,
-  absolute,     // of the data; the operand is not used
+  absolute,     // of one operand, the data
   logical_not,  // the same
   power,        // GpSimd only
   rsqrt,        // GpSimd only
@@ -257,11 +261,17 @@ struct CostFields {
   std::uint32_t stationary = 0;   // free size of the stationary tile of a matmul
   std::uint8_t tensors = 0;       // tiles that are read
   std::uint8_t psum_tensors = 0;  // of those, how many lie in PSUM
-  bool all_bf16 = false;          // all tiles are
-  bool fp32_passes = false;       // a matmul of fp32: four passes
-  bool narrow_stride = true;      // innermost strides of at most 16 bytes
-  std::uint64_t bytes = 0;        // moved between memories
-  std::uint32_t buffers = 0;      // of a transfer: pieces side by side
+  // The types of the tiles that are read, in the order of the instruction's operands (of more than
+  // three, those), and of the result.
+  std::array<DType, 3> inputs{};
+  DType result = DType::fp32;
+  std::array<Alu, 2> operators{};  // op0 and op1, or the only one
+  bool zero = false;               // a memset to 0
+  bool unit_stride = true;    // neighbours of the innermost dimensions are neighbours in memory
+  bool narrow_stride = true;  // innermost strides of at most 16 bytes
+  std::uint32_t piece = 0;    // elements side by side of a local_gather
+  std::uint64_t bytes = 0;    // moved between memories
+  std::uint32_t buffers = 0;  // of a transfer: pieces side by side
 };
 
 struct Instruction {
@@ -403,6 +413,13 @@ namespace soma::neuroncore {
   fail(error_id::neuroncore_not_implemented, instruction, operand, value, limit);
 }
 
+// The shortest decimal text that reads back as the same number.
+template <std::floating_point Number>
+std::string text_of(Number value) {
+  char buffer[64];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
+}
+
 // value <= limit, else a broken rule.
 inline void at_most(std::string_view instruction, std::string_view operand, std::size_t value,
                     std::size_t limit, std::string_view what) {
@@ -431,14 +448,15 @@ class Tile {
   static constexpr std::size_t max_dimensions = 4;
 
   Tile() = default;
-  // Used by the memories.
-  Tile(Memory memory, DType dtype, std::size_t first_partition, std::size_t partitions,
-       std::size_t offset, std::size_t elements, std::uint32_t allocation)
+  // Used by the memories. `wide`: floating elements are held as fp32.
+  Tile(Memory memory, DType dtype, bool wide, std::size_t partitions, std::size_t offset,
+       std::size_t address, std::size_t elements, std::uint64_t allocation)
       : memory_(memory),
         dtype_(dtype),
-        first_partition_(first_partition),
+        wide_(wide),
         partitions_(partitions),
         offset_(offset),
+        address_(address),
         allocation_(allocation) {
     dimensions_[0] = {elements, 1};
   }
@@ -446,12 +464,19 @@ class Tile {
   bool defined() const { return allocation_ != 0; }
   Memory memory() const { return memory_; }
   DType dtype() const { return dtype_; }
+  // How elements lie in memory: as they are, or as fp32 (CoreOptions::everything_fp32). What an
+  // instruction may do and what it costs goes by dtype() and offset(); what it reads and writes is
+  // at address() and of this type.
+  DType held() const { return wide_ && is_floating(dtype_) ? DType::fp32 : dtype_; }
+  std::size_t width() const { return size_of(held()); }  // bytes
   // The exponent bias of a cFP8 tile differs from its type's by this (with_bias()).
   int bias_offset() const { return bias_offset_; }
   std::size_t first_partition() const { return first_partition_; }
   std::size_t partitions() const { return partitions_; }
-  std::size_t offset() const { return offset_; }  // bytes, of the first element in a partition
-  std::uint32_t allocation() const { return allocation_; }
+  // Bytes to the first element of a partition: on the hardware, and in this model.
+  std::size_t offset() const { return offset_; }
+  std::size_t address() const { return address_; }
+  std::uint64_t allocation() const { return allocation_; }
   std::size_t rank() const { return rank_; }  // free dimensions
   const FreeDimension& dimension(std::size_t i) const { return dimensions_[i]; }
   // Elements of a partition.
@@ -491,9 +516,8 @@ class Tile {
                   "within " + describe() + ", step at least 1");
     Tile part = *this;
     FreeDimension& cut = part.dimensions_[dimension];
-    part.offset_ =
-        static_cast<std::size_t>(static_cast<std::ptrdiff_t>(part.offset_) +
-                                 static_cast<std::ptrdiff_t>(begin * size_of(dtype_)) * cut.stride);
+    part.offset_ = moved(offset_, begin * size_of(dtype_), cut.stride);
+    part.address_ = moved(address_, begin * width(), cut.stride);
     cut.size = (end - begin + step - 1) / step;
     cut.stride *= static_cast<std::ptrdiff_t>(step);
     return part;
@@ -534,11 +558,16 @@ class Tile {
     std::swap(result.dimensions_[a], result.dimensions_[b]);
     return result;
   }
-  // The same bytes as another type of the same width, with that type's own bias.
+  // The same bytes as another type of the same width, with that type's own bias. Held as fp32, a
+  // narrow floating type has no such bytes: Error neuroncore.not_implemented.
   Tile as(DType dtype) const {
     if (size_of(dtype) != size_of(dtype_))
       rule_broken("Tile::as", "dtype", std::string(to_string(dtype)),
                   "a type of " + std::to_string(size_of(dtype_)) + " bytes");
+    if (wide_ && dtype != dtype_ && size_of(dtype) < 4 &&
+        (is_floating(dtype) || is_floating(dtype_)))
+      not_implemented("Tile::as", "dtype", std::string(to_string(dtype)) + " for " + describe(),
+                      "narrow numbers with bits of their own: without everything_fp32");
     Tile result = *this;
     result.dtype_ = dtype;
     result.bias_offset_ = 0;
@@ -554,7 +583,7 @@ class Tile {
     result.bias_offset_ = bias - format_of(dtype_).bias;
     return result;
   }
-  // The record of a floating type, with the bias of this tile.
+  // The record of a floating type that is held as it is, with the bias of this tile.
   FloatFormat format() const {
     FloatFormat format = format_of(dtype_);
     format.bias += bias_offset_;
@@ -565,6 +594,7 @@ class Tile {
   std::string describe() const {
     if (!defined()) return "no tile";
     std::string text(to_string(dtype_));
+    if (bias_offset_ != 0) text.append(" with bias ").append(std::to_string(format().bias));
     text.append(" ").append(to_string(memory_)).append(" [").append(std::to_string(partitions_));
     text.append(", ");
     for (std::size_t i = 0; i < rank_; ++i)
@@ -577,11 +607,17 @@ class Tile {
     return std::to_string(begin) + " to " + std::to_string(end);
   }
 
+  static std::size_t moved(std::size_t from, std::size_t bytes, std::ptrdiff_t stride) {
+    return static_cast<std::size_t>(static_cast<std::ptrdiff_t>(from) +
+                                    static_cast<std::ptrdiff_t>(bytes) * stride);
+  }
+
   Memory memory_ = Memory::sbuf;
   DType dtype_ = DType::fp32;
+  bool wide_ = false;
   int bias_offset_ = 0;
-  std::size_t first_partition_ = 0, partitions_ = 0, offset_ = 0;
-  std::uint32_t allocation_ = 0;
+  std::size_t first_partition_ = 0, partitions_ = 0, offset_ = 0, address_ = 0;
+  std::uint64_t allocation_ = 0;
   std::size_t rank_ = 1;
   std::array<FreeDimension, max_dimensions> dimensions_{};
 };
@@ -601,24 +637,21 @@ class OnChipMemory {
  public:
   // A point on the stack of allocations.
   struct Mark {
-    std::size_t allocations, used, physical;
+    std::size_t allocations, used;
   };
 
   OnChipMemory(Context& context, Memory memory, const Machine& machine, Uninitialised uninitialised,
                bool everything_fp32)
       : memory_(memory),
         uninitialised_(uninitialised),
-        everything_fp32_(everything_fp32),
+        factor_(everything_fp32 ? 4 : 1),
         partitions_(machine.partitions),
         capacity_(memory == Memory::sbuf ? machine.sbuf_partition_bytes
                                          : machine.psum_partition_bytes()),
         step_(memory == Memory::sbuf ? machine.sbuf_align : machine.psum_bank_bytes),
-        // Rows one cache line more than a round number apart: partitions do not fall on each other
-        // in the caches of the CPU. Everything as fp32 takes up to four times the room.
-        stride_(capacity_ * (everything_fp32 ? 4 : 1) + 64),
         allocations_(context.heap()),
-        bytes_(Storage::allocate(context.heap(), stride_ * partitions_)),
-        written_(Storage::allocate(context.heap(), stride_ * partitions_)) {}
+        bytes_(Storage::allocate(context.heap(), stride(factor_) * partitions_)),
+        written_(Storage::allocate(context.heap(), stride(1) * partitions_)) {}
 
   // A tile of `partitions` partitions from the first one on, `elements` in each. Errors
   // neuroncore.rule_broken: no room, no such type, too many partitions.
@@ -633,33 +666,30 @@ class OnChipMemory {
     if (elements == 0 || elements > capacity_)
       rule_broken(name, "elements", std::to_string(elements),
                   "1 to the " + std::to_string(capacity_) + " bytes of a partition");
-    const DType held = everything_fp32_ && is_floating(dtype) ? DType::fp32 : dtype;
     const std::size_t wanted = round_up(elements * size_of(dtype));
     if (wanted > capacity_ - used_)
       rule_broken(
           name, "tile",
           std::to_string(wanted) + " bytes a partition with " + std::to_string(used_) + " in use",
           "at most " + std::to_string(capacity_) + " together");
-    const std::size_t physical = round_up(elements * size_of(held));
+    const std::uint64_t id = next_id();
     allocations_.push_back(
-        {++last_id_, physical_, physical_ + elements * size_of(held), partitions, Written::nobody});
-    const Tile tile(memory_, held, 0, partitions, physical_, elements, last_id_);
+        {id, used_, used_ + elements * size_of(dtype), partitions, Written::nobody});
+    const Tile tile(memory_, dtype, factor_ != 1, partitions, used_, used_ * factor_, elements, id);
     for (std::size_t p = 0; p < partitions; ++p) {
       if (uninitialised_ == Uninitialised::nan)
-        std::memset(row(p) + physical_, 0xFF, elements * size_of(held));
-      std::memset(written_row(p) + physical_, 0, elements * size_of(held));
+        std::memset(at(tile, p), 0xFF, elements * tile.width());
+      std::memset(written_row(p) + tile.offset(), 0, elements * size_of(dtype));
     }
     used_ += wanted;
-    physical_ += physical;
     high_water_ = (std::max)(high_water_, used_);
     return tile;
   }
 
-  Mark mark() const { return {allocations_.size(), used_, physical_}; }
+  Mark mark() const { return {allocations_.size(), used_}; }
   void release(const Mark& mark) {
     allocations_.resize(mark.allocations);
     used_ = mark.used;
-    physical_ = mark.physical;
   }
 
   std::size_t capacity() const { return capacity_; }      // bytes of a partition
@@ -667,16 +697,17 @@ class OnChipMemory {
   std::size_t high_water() const { return high_water_; }  // at most so far
   void start_high_water() { high_water_ = used_; }
 
-  // The first byte of a partition.
-  std::byte* row(std::size_t partition) const { return bytes_.data() + partition * stride_; }
+  // The first element of a partition of a tile.
   std::byte* at(const Tile& tile, std::size_t partition) const {
-    return row(tile.first_partition() + partition) + tile.offset();
+    return bytes_.data() + (tile.first_partition() + partition) * stride(factor_) + tile.address();
   }
 
-  // Error neuroncore.undefined where the tile's scope has ended.
+  // Error neuroncore.undefined where the tile's scope has ended, or it is of another core.
   void check_alive(std::string_view instruction, std::string_view operand, const Tile& tile) const {
     if (find(tile) == nullptr)
-      undefined(instruction, operand, tile.describe() + " after its scope ended", "a live tile");
+      undefined(instruction, operand,
+                tile.describe() + " after its scope ended, or of another core",
+                "a live tile of this core");
   }
 
   // Whether every element was written, where the switch asks for it.
@@ -735,15 +766,23 @@ class OnChipMemory {
 
  private:
   struct Allocation {
-    std::uint32_t id;
+    std::uint64_t id;
     std::size_t begin, end;  // bytes of a partition
     std::size_t partitions;
     Written written;  // all of it; nobody: see the bytes of written_
   };
 
+  // Of a tile, among those of all memories of the process.
+  static std::uint64_t next_id() {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
   std::size_t round_up(std::size_t bytes) const { return (bytes + step_ - 1) / step_ * step_; }
+  // From one partition to the next: a cache line more than a round number, so that partitions do
+  // not fall on each other in the caches of the CPU.
+  std::size_t stride(std::size_t factor) const { return capacity_ * factor + 64; }
   std::byte* written_row(std::size_t partition) const {
-    return written_.data() + partition * stride_;
+    return written_.data() + partition * stride(1);
   }
   // Allocations stand in the order of their ids.
   Allocation* find(const Tile& tile) const {
@@ -751,7 +790,7 @@ class OnChipMemory {
     auto* end = const_cast<Allocation*>(allocations_.end());
     auto* found = std::lower_bound(
         begin, end, tile.allocation(),
-        [](const Allocation& allocation, std::uint32_t id) { return allocation.id < id; });
+        [](const Allocation& allocation, std::uint64_t id) { return allocation.id < id; });
     return found != end && found->id == tile.allocation() ? found : nullptr;
   }
   // From now on it is known of each element.
@@ -800,12 +839,11 @@ class OnChipMemory {
 
   Memory memory_;
   Uninitialised uninitialised_;
-  bool everything_fp32_;
-  std::size_t partitions_, capacity_, step_, stride_;
+  std::size_t factor_;  // of the room that tiles take: everything as fp32 takes up to four times it
+  std::size_t partitions_, capacity_, step_;
   HeapVector<Allocation> allocations_;
   Storage bytes_, written_;
-  std::size_t used_ = 0, physical_ = 0, high_water_ = 0;
-  std::uint32_t last_id_ = 0;
+  std::size_t used_ = 0, high_water_ = 0;
 };
 
 }  // namespace soma::neuroncore
@@ -827,42 +865,145 @@ class OnChipMemory {
 // systems", 1988): clock[a][b] is the last instruction of lane b that is known to have ended before
 // the next one of lane a begins.
 
+// ---- soma/neuroncore/region.hpp
+// Region: the bytes that an instruction touches, exactly: which partitions, and in each the bytes
+// of a strided pattern.
+
 namespace soma::neuroncore {
 
-enum class Synchronization : std::uint8_t { automatic, manual };
+// A dimension of a pattern, in bytes.
+struct Step {
+  std::size_t count = 1;
+  std::ptrdiff_t stride = 0;
+};
 
-// Bytes that an instruction touches: a rectangle of partitions and bytes of each, or, in HBM, bytes
-// from an address on (one "partition").
-struct Region {
+// In SBUF and PSUM bytes count from the beginning of a partition. HBM has one "partition", and
+// bytes are addresses.
+class Region {
+ public:
   enum class Space : std::uint8_t { sbuf, psum, hbm } space = Space::sbuf;
   std::uint32_t first_partition = 0, last_partition = 0;  // one past the end
-  std::uintptr_t first_byte = 0, last_byte = 0;           // one past the end
+  std::uintptr_t first_byte = 0, last_byte = 0;           // of the pattern; one past the end
 
-  bool meets(const Region& other) const {
-    return first_partition < other.last_partition && other.first_partition < last_partition &&
-           first_byte < other.last_byte && other.first_byte < last_byte;
+  static constexpr std::size_t max_dimensions = 4;
+
+  Region() = default;
+  // `width` bytes at `first` and wherever up to four dimensions lead from there.
+  Region(Space where, std::size_t from_partition, std::size_t to_partition, std::uintptr_t first,
+         std::size_t width, const Step* steps, std::size_t dimensions)
+      : space(where),
+        first_partition(static_cast<std::uint32_t>(from_partition)),
+        last_partition(static_cast<std::uint32_t>(to_partition)),
+        first_byte(first),
+        run_(static_cast<std::ptrdiff_t>(width)) {
+    for (const Step* step = steps; step != steps + dimensions; ++step) {
+      if (step->count < 2 || step->stride == 0) continue;
+      Step upward = *step;
+      if (upward.stride < 0) {
+        first_byte -= static_cast<std::uintptr_t>(-reach_of(upward));
+        upward.stride = -upward.stride;
+      }
+      std::size_t at = rank_++;
+      for (; at != 0 && steps_[at - 1].stride < upward.stride; --at) steps_[at] = steps_[at - 1];
+      steps_[at] = upward;
+    }
+    // Pieces that touch are one.
+    for (; rank_ != 0 && steps_[rank_ - 1].stride <= run_; --rank_)
+      run_ += reach_of(steps_[rank_ - 1]);
+    last_byte = first_byte + static_cast<std::uintptr_t>(extent(0));
   }
+
+  // Whether they have a byte in common. Where that takes too long to find out, it is assumed.
+  bool meets(const Region& other) const {
+    if (first_partition >= other.last_partition || other.first_partition >= last_partition ||
+        first_byte >= other.last_byte || other.first_byte >= last_byte)
+      return false;
+    std::size_t budget = 4096;
+    return meet(*this, 0, other, 0, other.from(first_byte), budget);
+  }
+  // Whether every byte of the other is one of these; false where that is not plain to see.
   bool holds(const Region& other) const {
     return first_partition <= other.first_partition && other.last_partition <= last_partition &&
-           first_byte <= other.first_byte && other.last_byte <= last_byte;
+           first_byte <= other.first_byte && other.last_byte <= last_byte &&
+           hold(*this, 0, other, 0, other.from(first_byte));
   }
+
+ private:
+  static std::ptrdiff_t reach_of(const Step& step) {
+    return static_cast<std::ptrdiff_t>(step.count - 1) * step.stride;
+  }
+  std::ptrdiff_t from(std::uintptr_t byte) const {
+    return static_cast<std::ptrdiff_t>(first_byte - byte);
+  }
+  // From the first byte to the last, of the dimensions from that one on.
+  std::ptrdiff_t extent(std::size_t dimension) const {
+    std::ptrdiff_t result = run_;
+    for (std::size_t i = dimension; i < rank_; ++i) result += reach_of(steps_[i]);
+    return result;
+  }
+
+  // Of a from its dimension i on and b from its dimension j on, which begins `apart` bytes later.
+  // The dimension with the larger stride is taken apart into its pieces, or both dimensions where
+  // strides are equal: their pieces k steps apart look alike. Only pieces that reach each other
+  // are looked into: one or two of equal strides, as many as there are of others.
+  static bool meet(const Region& a, std::size_t i, const Region& b, std::size_t j,
+                   std::ptrdiff_t apart, std::size_t& budget) {
+    if (apart >= a.extent(i) || apart + b.extent(j) <= 0) return false;
+    if ((i == a.rank_ && j == b.rank_) || budget == 0) return true;
+    --budget;
+    const Step none{.count = 1, .stride = 0};
+    const Step &of_a = i < a.rank_ ? a.steps_[i] : none, &of_b = j < b.rank_ ? b.steps_[j] : none;
+    const std::ptrdiff_t stride = (std::max)(of_a.stride, of_b.stride);
+    std::ptrdiff_t low = 0, high = 0;
+    if (of_a.stride == stride) high = static_cast<std::ptrdiff_t>(of_a.count - 1), ++i;
+    if (of_b.stride == stride) low = -static_cast<std::ptrdiff_t>(of_b.count - 1), ++j;
+    low = (std::max)(low, floor_of(apart - a.extent(i), stride) + 1);
+    high = (std::min)(high, -floor_of(-(apart + b.extent(j)), stride) - 1);
+    for (std::ptrdiff_t k = low; k <= high; ++k)
+      if (meet(a, i, b, j, apart - k * stride, budget)) return true;
+    return false;
+  }
+  // The same two: whether all of b lies in a.
+  static bool hold(const Region& a, std::size_t i, const Region& b, std::size_t j,
+                   std::ptrdiff_t apart) {
+    if (apart < 0 || apart + b.extent(j) > a.extent(i)) return false;
+    if (i == a.rank_) return true;
+    const Step& step = a.steps_[i];
+    const bool alike = j < b.rank_ && b.steps_[j].stride == step.stride;
+    const std::size_t pieces = alike ? b.steps_[j].count : 1;
+    const std::ptrdiff_t piece = apart / step.stride;
+    if (static_cast<std::size_t>(piece) + pieces > step.count) return false;
+    return hold(a, i + 1, b, alike ? j + 1 : j, apart - piece * step.stride);
+  }
+  static std::ptrdiff_t floor_of(std::ptrdiff_t a, std::ptrdiff_t b) {
+    return a / b - (a % b < 0 ? 1 : 0);
+  }
+
+  std::ptrdiff_t run_ = 0;  // bytes side by side
+  std::size_t rank_ = 0;
+  std::array<Step, max_dimensions> steps_{};  // larger strides first
 };
 
 inline Region region_of(const Tile& tile) {
-  std::ptrdiff_t low = 0, high = 0;
-  for (std::size_t i = 0; i < tile.rank(); ++i) {
-    const std::ptrdiff_t reach =
-        (static_cast<std::ptrdiff_t>(tile.dimension(i).size) - 1) * tile.dimension(i).stride;
-    (reach < 0 ? low : high) += reach;
-  }
-  const auto width = static_cast<std::ptrdiff_t>(size_of(tile.dtype()));
-  const auto offset = static_cast<std::ptrdiff_t>(tile.offset());
+  const std::size_t width = size_of(tile.dtype());
+  std::array<Step, Tile::max_dimensions> steps;
+  for (std::size_t i = 0; i < tile.rank(); ++i)
+    steps[i] = {tile.dimension(i).size,
+                tile.dimension(i).stride * static_cast<std::ptrdiff_t>(width)};
   return {tile.memory() == Memory::sbuf ? Region::Space::sbuf : Region::Space::psum,
-          static_cast<std::uint32_t>(tile.first_partition()),
-          static_cast<std::uint32_t>(tile.first_partition() + tile.partitions()),
-          static_cast<std::uintptr_t>(offset + low * width),
-          static_cast<std::uintptr_t>(offset + (high + 1) * width)};
+          tile.first_partition(),
+          tile.first_partition() + tile.partitions(),
+          tile.offset(),
+          width,
+          steps.data(),
+          tile.rank()};
 }
+
+}  // namespace soma::neuroncore
+
+namespace soma::neuroncore {
+
+enum class Synchronization : std::uint8_t { automatic, manual };
 
 class Order {
  public:
@@ -883,18 +1024,20 @@ class Order {
     HeapVector<Touch>& touches = touches_[static_cast<std::size_t>(region.space)];
     std::size_t kept = 0;
     for (std::size_t i = 0; i < touches.size(); ++i) {
-      const Touch old = touches[i];
-      const bool conflict = (writes || old.writes) && old.region.meets(region);
-      if (conflict && old.at.lane != at.lane) {
-        if (synchronization_ == Synchronization::manual) check(opcode, at, old);
-        wait(old.at);
-        std::uint32_t& seen = clocks_[at.lane][old.at.lane];
-        seen = (std::max)(seen, old.at.number);
-      }
+      const Touch& old = touches[i];
+      const bool same_lane = old.at.lane == at.lane;
       // What lies under a write, or under a later read of the same lane, no longer matters.
-      const bool covered =
-          region.holds(old.region) && (writes || (!old.writes && old.at.lane == at.lane));
-      if (!covered) touches[kept++] = old;
+      const bool covered = (writes || (!old.writes && same_lane)) && region.holds(old.region);
+      if (!same_lane && (writes || old.writes) && old.region.meets(region)) {
+        if (synchronization_ == Synchronization::manual) check(opcode, at, old);
+        const Position before = old.at;
+        wait(before);
+        std::uint32_t& seen = clocks_[at.lane][before.lane];
+        seen = (std::max)(seen, before.number);
+      }
+      if (covered) continue;
+      if (kept != i) touches[kept] = touches[i];
+      ++kept;
     }
     touches.resize(kept);
     touches.push_back({region, at, opcode, writes});
@@ -976,8 +1119,9 @@ struct CoreOptions {
   Synchronization synchronization = Synchronization::automatic;
   bool check_races = true;
   Uninitialised uninitialised = Uninitialised::nan;
-  // Tiles of every floating type hold fp32, to tell a mistake in a program from rounding. Capacity
-  // is still counted by the type asked for.
+  // Tiles of every floating type hold fp32, to tell a mistake in a program from rounding. Rules,
+  // capacity and cost still go by the type asked for; only the bits of narrow ones (Tile::as) are
+  // not there.
   bool everything_fp32 = false;
   // Not 0: transfers end as late as their order allows, or a random while earlier (seeded), so that
   // a missing wait shows.
@@ -1055,6 +1199,13 @@ void spread(const Tile& tile, const T* from, std::byte* to) {
   });
 }
 
+// What the exponent bias of a cFP8 tile does to numbers that are held as fp32.
+inline void scale_by_bias(float* values, std::size_t count, int bias_offset) {
+  if (bias_offset == 0) return;
+  const float factor = std::ldexp(1.0f, bias_offset);
+  for (std::size_t i = 0; i < count; ++i) values[i] *= factor;
+}
+
 // Nearest even, saturated; NaN gives 0, which the documents leave open.
 template <class Integer>
 Integer to_integer(float value) {
@@ -1067,10 +1218,11 @@ Integer to_integer(float value) {
 
 }  // namespace detail
 
-// The stored bytes of a partition, side by side.
+// The stored bytes of a partition, side by side. A boolean is read as 0 or 1 whatever its byte,
+// which arithmetic and Tile::as() leave open.
 inline void read_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p, void* to) {
   const std::byte* from = memory.at(tile, p);
-  const std::size_t width = size_of(tile.dtype());
+  const std::size_t width = tile.width();
   if (tile.adjacent())
     std::memcpy(to, from, tile.free_size() * width);
   else if (width == 1)
@@ -1079,11 +1231,15 @@ inline void read_codes(const OnChipMemory& memory, const Tile& tile, std::size_t
     detail::collect(tile, from, static_cast<std::uint16_t*>(to));
   else
     detail::collect(tile, from, static_cast<std::uint32_t*>(to));
+  if (tile.dtype() == DType::boolean)
+    for (auto *code = static_cast<std::uint8_t*>(to), *end = code + tile.free_size(); code != end;
+         ++code)
+      *code = *code != 0;
 }
 inline void write_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p,
                         const void* from) {
   std::byte* to = memory.at(tile, p);
-  const std::size_t width = size_of(tile.dtype());
+  const std::size_t width = tile.width();
   if (tile.adjacent())
     std::memcpy(to, from, tile.free_size() * width);
   else if (width == 1)
@@ -1100,7 +1256,7 @@ class RowReader {
   RowReader(const EngineKernels& kernels, const OnChipMemory& memory, const Tile& tile)
       : kernels_(kernels), memory_(memory), tile_(tile), count_(tile.free_size()) {
     if (is_floating(tile.dtype())) codec_ = make_codec_params(tile.format());
-    direct_ = tile.dtype() == DType::fp32 && tile.adjacent();
+    direct_ = tile.held() == DType::fp32 && tile.adjacent() && tile.bias_offset() == 0;
   }
   // Elements of partition p: where they lie, or in the buffer, which holds free_size() floats.
   const float* read(std::size_t p, float* buffer) const {
@@ -1112,7 +1268,11 @@ class RowReader {
   // The same, always into the buffer.
   void copy(std::size_t p, float* buffer) const {
     const std::byte* at = memory_.at(tile_, p);
-    if (tile_.dtype() == DType::fp32) return read_codes(memory_, tile_, p, buffer);
+    if (tile_.held() == DType::fp32) {
+      read_codes(memory_, tile_, p, buffer);
+      detail::scale_by_bias(buffer, count_, -tile_.bias_offset());
+      return;
+    }
     if (is_floating(tile_.dtype()) && tile_.adjacent())
       return kernels_.decode(codec_, at, count_, buffer);
     detail::for_each_element(tile_, [&](std::size_t element, std::ptrdiff_t offset) {
@@ -1126,8 +1286,9 @@ class RowReader {
       case DType::int8:
         return static_cast<float>(static_cast<std::int8_t>(*at));
       case DType::uint8:
-      case DType::boolean:
         return static_cast<float>(static_cast<std::uint8_t>(*at));
+      case DType::boolean:
+        return *at == std::byte{0} ? 0.0f : 1.0f;
       case DType::int32: {
         std::int32_t value;
         std::memcpy(&value, at, sizeof value);
@@ -1165,7 +1326,14 @@ class RowWriter {
   // holds free_size() elements of 4 bytes and is not `values`.
   void write(std::size_t p, const float* values, void* scratch) const {
     const std::size_t count = tile_.free_size();
-    if (tile_.dtype() == DType::fp32) return write_codes(memory_, tile_, p, values);
+    if (tile_.held() == DType::fp32 && tile_.bias_offset() == 0)
+      return write_codes(memory_, tile_, p, values);
+    if (tile_.held() == DType::fp32) {
+      auto* scaled = static_cast<float*>(scratch);
+      std::copy_n(values, count, scaled);
+      detail::scale_by_bias(scaled, count, tile_.bias_offset());
+      return write_codes(memory_, tile_, p, scaled);
+    }
     if (is_floating(tile_.dtype())) {
       auto* codes = tile_.adjacent() ? memory_.at(tile_, p) : static_cast<std::byte*>(scratch);
       kernels_.encode(codec_, values, count, codes, rounded_.place.of_partition(p));
@@ -1253,6 +1421,13 @@ struct Statistics {
 struct Operand {
   std::string_view name;
   const Tile& tile;
+};
+
+// An instruction from its beginning on, for as long as it computes: in soma's floating-point modes,
+// whatever the host's are.
+struct [[nodiscard]] Running {
+  Position at;
+  FloatEnvironment environment{};
 };
 
 class CoreState {
@@ -1349,16 +1524,16 @@ class CoreState {
 
   // The fields of an instruction whose cost goes by the size of that tile, where it is not the
   // result.
-  static CostFields cost_of(const Tile& tile) {
-    CostFields cost;
+  static CostFields cost_of(const Tile& tile, Alu op = Alu::none) {
+    CostFields cost{.operators = {op}};
     cost.partitions = static_cast<std::uint32_t>(tile.partitions());
     cost.free_size = static_cast<std::uint32_t>(tile.free_size());
     return cost;
   }
 
   // Puts it in order and counts it; what it reads has then arrived.
-  Position begin(Opcode opcode, Lane lane, std::initializer_list<Operand> reads,
-                 std::initializer_list<Operand> writes, CostFields cost = {}) {
+  Running begin(Opcode opcode, Lane lane, std::initializer_list<Operand> reads,
+                std::initializer_list<Operand> writes, CostFields cost = {}) {
     const Position at = order.begin(lane);
     running_ = opcode;
     Instruction instruction;
@@ -1379,29 +1554,37 @@ class CoreState {
       memory_of(operand.tile).check_read(to_string(opcode), operand.name, operand.tile);
     }
     if (options.record) {
-      cost.all_bf16 = true;
       for (const Operand& operand : reads)
         if (operand.tile.defined()) {
+          if (cost.tensors < cost.inputs.size()) cost.inputs[cost.tensors] = operand.tile.dtype();
           ++cost.tensors;
           if (operand.tile.memory() == Memory::psum) ++cost.psum_tensors;
           add_cost(cost, operand.tile);
         }
       for (const Operand& operand : writes)
         if (operand.tile.defined()) add_cost(cost, operand.tile);
-      if (cost.free_size == 0 && writes.size() != 0) {  // the first is the result
-        const CostFields size = cost_of(writes.begin()->tile);
-        cost.partitions = size.partitions;
-        cost.free_size = size.free_size;
+      if (writes.size() != 0) {  // the first is the result
+        const Tile& result = writes.begin()->tile;
+        cost.result = result.dtype();
+        if (cost.free_size == 0) {
+          const CostFields size = cost_of(result);
+          cost.partitions = size.partitions;
+          cost.free_size = size.free_size;
+        }
       }
       instruction.cost = cost;
       recorded.push_back(instruction);
     }
     ++statistics.instructions[static_cast<std::size_t>(opcode)];
     ++statistics.of_engine[static_cast<std::size_t>(engine_of(lane))];
-    return at;
+    return {at};
   }
   void end(const Tile& written, Written by = Written::somebody) {
     memory_of(written).mark_written(written, by);
+    show(written);
+  }
+  // Of an instruction that marks itself which elements it wrote: end() without that.
+  void show(const Tile& written) {
     // A watcher may end itself: the copy lives until it returns.
     if (const auto watching = watcher) watching(running_, written);
   }
@@ -1430,7 +1613,10 @@ class CoreState {
   // Runs a transfer now, or keeps it until something waits for it.
   template <class Run>
   void transfer(Position at, Run run) {
-    if (options.dma_stress_seed == 0) return run();
+    if (options.dma_stress_seed == 0) {
+      const FloatEnvironment environment;
+      return run();
+    }
     pending_.push_back({at, running_, Callback<void()>(context.heap(), std::move(run))});
     end_random_transfer();
   }
@@ -1443,6 +1629,7 @@ class CoreState {
         for (std::size_t j = i + 1; j < pending_.size(); ++j)
           std::swap(pending_[j - 1], pending_[j]);
         pending_.pop_back();
+        const FloatEnvironment environment;
         run();
         running_ = current;
         i = static_cast<std::size_t>(-1);  // others may have ended meanwhile
@@ -1500,10 +1687,11 @@ class CoreState {
   }
 
   static void add_cost(CostFields& cost, const Tile& tile) {
-    cost.all_bf16 = cost.all_bf16 && tile.dtype() == DType::bf16;
-    const std::ptrdiff_t stride = tile.dimension(tile.rank() - 1).stride;
-    const auto bytes = static_cast<std::ptrdiff_t>(size_of(tile.dtype()));
-    if (stride * bytes > 16 || stride * bytes < -16) cost.narrow_stride = false;
+    const FreeDimension& inner = tile.dimension(tile.rank() - 1);
+    if (inner.size == 1) return;
+    if (inner.stride != 1) cost.unit_stride = false;
+    const std::ptrdiff_t bytes = inner.stride * static_cast<std::ptrdiff_t>(size_of(tile.dtype()));
+    if (bytes > 16 || bytes < -16) cost.narrow_stride = false;
   }
 
   Opcode running_ = Opcode::copy;
@@ -1532,10 +1720,9 @@ class HbmView {
 
   // Of a tensor of rank 0 to 4. A vector is one row.
   HbmView(const Tensor& tensor, bool writable)  // NOLINT: see hbm()
-      : data_(writable ? tensor.mutable_raw() : const_cast<std::byte*>(tensor.raw())),
-        dtype_(tensor.dtype()),
-        writable_(writable) {
+      : dtype_(tensor.dtype()), writable_(writable) {
     if (!tensor.defined()) rule_broken("hbm", "tensor", "no tensor", "a tensor with elements");
+    data_ = writable ? tensor.mutable_raw() : const_cast<std::byte*>(tensor.raw());
     if (tensor.rank() > max_rank)
       rule_broken("hbm", "tensor", tensor.describe(), "rank 4 or less; reshape it");
     const std::size_t skipped = tensor.rank() < 2 ? 1 : 0;
@@ -1632,11 +1819,12 @@ class HbmView {
   }
 
   Region region() const {
-    std::size_t last = 0;
+    const std::size_t width = size_of(dtype_);
+    std::array<Step, max_rank> steps;
     for (std::size_t i = 0; i < rank_; ++i)
-      last += ((std::max)(sizes_[i], std::size_t{1}) - 1) * strides_[i];
-    const auto first = reinterpret_cast<std::uintptr_t>(data_);
-    return {Region::Space::hbm, 0, 1, first, first + (last + 1) * size_of(dtype_)};
+      steps[i] = {sizes_[i], static_cast<std::ptrdiff_t>(strides_[i] * width)};
+    return {Region::Space::hbm, 0,    1, reinterpret_cast<std::uintptr_t>(data_), width,
+            steps.data(),       rank_};
   }
   std::string describe() const {
     std::string text(to_string(dtype_));
@@ -1647,7 +1835,7 @@ class HbmView {
   }
 
  private:
-  std::byte* data_;
+  std::byte* data_ = nullptr;
   DType dtype_;
   bool writable_;
   std::size_t rank_ = 2;
@@ -1751,6 +1939,8 @@ inline void put_integer(DType dtype, std::byte* at, float value) {
       return put(to_integer<std::int32_t>(value));
     case DType::int8:
       return put(to_integer<std::int8_t>(value));
+    case DType::boolean:
+      return put(to_integer<std::uint8_t>(value) != 0);
     default:
       return put(to_integer<std::uint8_t>(value));
   }
@@ -1799,7 +1989,7 @@ inline RowWriter writer_of(CoreState& core, const Tile& tile) {
 // Row `row` of a view to partition p. `buffer` holds twice the elements.
 inline void load_row(CoreState& core, const RowWriter& writer, const Tile& tile, std::size_t p,
                      const HbmView& view, std::size_t row, float* buffer) {
-  if (view.dtype() == tile.dtype() && tile.bias_offset() == 0) {
+  if (view.dtype() == tile.held() && tile.bias_offset() == 0) {
     read_codes(view, row, buffer);
     neuroncore::write_codes(core.sbuf, tile, p, buffer);
   } else if (view.dtype() == DType::int64 && tile.dtype() == DType::int32) {
@@ -1820,7 +2010,7 @@ inline void load_row(CoreState& core, const RowWriter& writer, const Tile& tile,
 // And back.
 inline void store_row(CoreState& core, const Tile& tile, std::size_t p, const HbmView& view,
                       std::size_t row, float* buffer) {
-  if (view.dtype() == tile.dtype() && tile.bias_offset() == 0) {
+  if (view.dtype() == tile.held() && tile.bias_offset() == 0) {
     neuroncore::read_codes(core.sbuf, tile, p, buffer);
     write_codes(view, row, buffer);
   } else if (view.dtype() == DType::int64 && tile.dtype() == DType::int32) {
@@ -1952,9 +2142,9 @@ class Dma {
         const HbmView one =
             table.rows(static_cast<std::size_t>(row), static_cast<std::size_t>(row) + 1);
         detail::load_row(*core, writer, tile, p, one, 0, buffer.data());
-        core->end(tile.rows(p, p + 1));
+        core->sbuf.mark_written(tile.rows(p, p + 1), Written::somebody);
       }
-      if (all) core->end(tile);
+      all ? core->end(tile) : core->show(tile);
     });
     return *this;
   }
@@ -2105,7 +2295,7 @@ class Dma {
                                      : view.stride(last) == 1 ? view.size(last)
                                                               : 1;
     cost.buffers = static_cast<std::uint32_t>(rows * elements / side_by_side);
-    const Position at = core_->begin(opcode, lane(), reads, writes, cost);
+    const Position at = core_->begin(opcode, lane(), reads, writes, cost).at;
     if (from != nullptr) touch(at, opcode, *from, false);
     if (to != nullptr) touch(at, opcode, *to, true);
     return at;
@@ -2160,10 +2350,10 @@ constexpr bool is_fold(Alu op) {
 }
 // What a running value starts from.
 constexpr float identity_of(Alu op) {
-  return op == Alu::multiply  ? 1.0f
-         : op == Alu::maximum ? -HUGE_VALF
-         : op == Alu::minimum ? HUGE_VALF
-                              : 0.0f;
+  return op == Alu::multiply || op == Alu::logical_and ? 1.0f
+         : op == Alu::maximum                          ? -HUGE_VALF
+         : op == Alu::minimum                          ? HUGE_VALF
+                                                       : 0.0f;
 }
 constexpr std::string_view to_string(Alu op) {
   constexpr std::string_view names[] = {
@@ -2176,12 +2366,22 @@ constexpr std::string_view to_string(Alu op) {
 }
 
 // The operand of tensor_scalar and its like: a constant, or [P, 1] with one for each partition.
+// Integers keep their 32 bits, which operators on bits want; arithmetic refuses those that are not
+// exact in fp32.
 struct ScalarOperand {
-  float value = 0;
+  double value = 0;  // exact: a float or an integer of 32 bits
   Tile tile{};
 
-  ScalarOperand(float constant = 0) : value(constant) {}  // NOLINT: both are operands
-  ScalarOperand(const Tile& column) : tile(column) {}     // NOLINT
+  ScalarOperand() = default;
+  // NOLINTBEGIN: each of these is an operand
+  ScalarOperand(const Tile& column) : tile(column) {}
+  ScalarOperand(float constant) : value(static_cast<double>(constant)) {}
+  template <std::integral Integer>
+  ScalarOperand(Integer constant) : value(static_cast<double>(constant)) {
+    if (value < -0x1p31 || value >= 0x1p32)
+      rule_broken("ScalarOperand", "constant", std::to_string(constant), "an integer of 32 bits");
+  }
+  // NOLINTEND
 };
 
 struct ScalarOptions {
@@ -2201,11 +2401,14 @@ inline void read_bits(const OnChipMemory& memory, const Tile& tile, std::size_t 
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(to.data());
   for (std::size_t i = to.size(); i-- > 0;) to[i] = bytes[i];
 }
+// A boolean has one.
 inline void write_bits(const OnChipMemory& memory, const Tile& tile, std::size_t p,
                        std::vector<std::uint32_t>& from) {
   if (size_of(tile.dtype()) != 4) {
     auto* bytes = reinterpret_cast<std::uint8_t*>(from.data());
-    for (std::size_t i = 0; i < from.size(); ++i) bytes[i] = static_cast<std::uint8_t>(from[i]);
+    const std::uint32_t kept = tile.dtype() == DType::boolean ? 1 : 0xFF;
+    for (std::size_t i = 0; i < from.size(); ++i)
+      bytes[i] = static_cast<std::uint8_t>(from[i] & kept);
   }
   write_codes(memory, tile, p, from.data());
 }
@@ -2235,10 +2438,10 @@ inline std::uint32_t bits(std::string_view instruction, Alu op, std::uint32_t a,
 
 // A constant as the bits that it stands for: an integer of 32 bits.
 inline std::uint32_t bits_of_constant(std::string_view instruction, std::string_view operand,
-                                      float constant) {
-  if (!(constant >= -0x1p31f && constant < 0x1p32f) ||
-      static_cast<float>(static_cast<std::int64_t>(constant)) != constant)
-    rule_broken(instruction, operand, std::to_string(constant), "an integer of 32 bits");
+                                      double constant) {
+  if (!(constant >= -0x1p31 && constant < 0x1p32) ||
+      static_cast<double>(static_cast<std::int64_t>(constant)) != constant)
+    rule_broken(instruction, operand, text_of(constant), "an integer of 32 bits");
   return static_cast<std::uint32_t>(static_cast<std::int64_t>(constant));
 }
 
@@ -2331,6 +2534,14 @@ class LaneEngine : public Sequencer<Self, engine> {
       rule_broken(name, "dst", dst.describe(), "the type of src, " + src.describe());
   }
 
+  // A constant of arithmetic, which is in fp32.
+  static void check_constant(std::string_view name, std::string_view operand,
+                             const ScalarOperand& constant) {
+    if (static_cast<double>(static_cast<float>(constant.value)) != constant.value &&
+        constant.value == constant.value)
+      rule_broken(name, operand, text_of(constant.value), "a number that is exact in fp32");
+  }
+
   // ---- elements
 
   // run(p, buffer, count) leaves partition p's results somewhere in its `rows` rows of buffer, and
@@ -2368,7 +2579,8 @@ class LaneEngine : public Sequencer<Self, engine> {
   }
   // One float a partition.
   std::vector<float> column(const ScalarOperand& operand, const Tile& data) {
-    if (!operand.tile.defined()) return std::vector<float>(data.partitions(), operand.value);
+    if (!operand.tile.defined())
+      return std::vector<float>(data.partitions(), static_cast<float>(operand.value));
     return column(operand.tile);
   }
   std::vector<float> column(const Tile& tile) {
@@ -2419,7 +2631,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     core_.check_free(name, {"dst", dst});
     check_reached(name, {{"dst", dst}});
     check_affine(name, affine, dst);
-    core_.begin(Opcode::iota, lane, {}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::iota, lane, {}, {{"dst", dst}});
     const std::vector<std::int32_t> first = pattern(affine);
     std::vector<std::int32_t> values(first.size());
     const auto of_partition = [&](std::size_t p) {
@@ -2452,13 +2664,13 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     check_affine(name, affine, dst);
     if (compare < Alu::equal || compare > Alu::less)
       rule_broken(name, "compare", std::string(to_string(compare)), "a comparison");
-    core_.begin(Opcode::affine_select, lane, {{"data", data}}, {{"dst", dst}});
-    const FloatEnvironment environment;
+    const Running running =
+        core_.begin(Opcode::affine_select, lane, {{"data", data}}, {{"dst", dst}});
     const std::vector<std::int32_t> first = pattern(affine);
     const RowReader reader(core_.kernels, core_.sbuf, data);
     const RowWriter writer(core_.kernels, core_.sbuf, dst, rounded, core_.options.overflow);
     const bool same = dst.dtype() == data.dtype() && dst.bias_offset() == data.bias_offset();
-    const std::size_t count = dst.free_size(), width = size_of(dst.dtype());
+    const std::size_t count = dst.free_size(), width = dst.width();
     std::vector<float> x(padded(count)), scratch(padded(count));
     std::vector<std::byte> from(count * width), to(count * width);
     for (std::size_t p = 0; p < dst.partitions(); ++p) {
@@ -2489,8 +2701,10 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
                      std::size_t piece = 1) {
     constexpr std::string_view name = "local_gather";
     check_local_gather(name, dst, src, indices, pieces, piece);
-    core_.begin(Opcode::local_gather, lane, {{"src", src}, {"indices", indices}}, {{"dst", dst}});
-    const std::size_t width = size_of(src.dtype()), count = src.free_size();
+    const Running running =
+        core_.begin(Opcode::local_gather, lane, {{"src", src}, {"indices", indices}},
+                    {{"dst", dst}}, {.piece = static_cast<std::uint32_t>(piece)});
+    const std::size_t width = src.width(), count = src.free_size();
     std::vector<std::int32_t> slice(16 * indices.free_size()), row(indices.free_size());
     std::vector<std::byte> from(count * width), to(dst.free_size() * width);
     for (std::size_t p = 0; p < src.partitions(); ++p) {
@@ -2520,8 +2734,9 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     check_reached(name, {{"src", src}, {"indices", indices}, {"dst", dst}});
     Base::check_same_type(name, dst, src);
     Base::check_type(name, {"indices", indices}, DType::int32);
-    core_.begin(Opcode::n_gather, lane, {{"src", src}, {"indices", indices}}, {{"dst", dst}});
-    const std::size_t width = size_of(src.dtype()), count = dst.free_size();
+    const Running running =
+        core_.begin(Opcode::n_gather, lane, {{"src", src}, {"indices", indices}}, {{"dst", dst}});
+    const std::size_t width = src.width(), count = dst.free_size();
     std::vector<std::byte> from(src.free_size() * width), to(count * width);
     std::vector<std::int32_t> chosen(count);
     for (std::size_t p = 0; p < dst.partitions(); ++p) {
@@ -2548,7 +2763,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
       CoreState::check_integer(name, {"data", data});
       Base::check_same_type(name, dst, data);
     }
-    core_.begin(Opcode::partition_reduce, lane, {{"data", data}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::partition_reduce, lane, {{"data", data}},
+                                        {{"dst", dst}}, {.operators = {op}});
     if (bits || (data.dtype() == DType::int32 && dst.dtype() == DType::int32))
       reduce_integers(dst, data, op);
     else
@@ -2562,8 +2778,9 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     constexpr std::string_view name = "partition_broadcast";
     check_one_partition(name, {"src", src}, {"dst", dst});
     Base::check_same_type(name, dst, src);
-    core_.begin(Opcode::partition_broadcast, lane, {{"src", src}}, {{"dst", dst}});
-    std::vector<std::byte> row(src.free_size() * size_of(src.dtype()));
+    const Running running =
+        core_.begin(Opcode::partition_broadcast, lane, {{"src", src}}, {{"dst", dst}});
+    std::vector<std::byte> row(src.free_size() * src.width());
     read_codes(core_.sbuf, src, 0, row.data());
     for (std::size_t p = 0; p < dst.partitions(); ++p) write_codes(core_.sbuf, dst, p, row.data());
     core_.end(dst);
@@ -2586,8 +2803,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     const std::size_t count = ids.free_size();
     if (dst.free_size() != 2 * count)
       rule_broken(name, "dst", dst.describe(), std::to_string(2 * count) + " elements");
-    core_.begin(Opcode::sequence_bounds, lane, {{"ids", ids}}, {{"dst", dst}},
-                CoreState::cost_of(ids));
+    const Running running = core_.begin(Opcode::sequence_bounds, lane, {{"ids", ids}},
+                                        {{"dst", dst}}, CoreState::cost_of(ids));
     std::vector<float> id(count), bounds(padded(2 * count)), scratch(padded(2 * count));
     RowReader(core_.kernels, core_.sbuf, ids).copy(0, id.data());
     for (std::size_t first = 0, end = 0; first < count; first = end) {
@@ -2751,10 +2968,11 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     constexpr std::string_view name = "tensor_tensor";
     check_pair(name, {"a", a}, {"b", b}, dst);
     check_reached(name, {{"a", a}, {"b", b}, {"dst", dst}});
-    if (op == Alu::none || op == Alu::rsqrt || is_bitwise(op))
+    if (op == Alu::none || is_unary(op) || is_bitwise(op))
       rule_broken(name, "op", std::string(to_string(op)),
                   "an arithmetic operator of two operands on the GpSimd engine");
-    core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
+                                        {{"dst", dst}}, {.operators = {op}});
     const bool integers =
         a.dtype() == DType::int32 && b.dtype() == DType::int32 && dst.dtype() == DType::int32;
     if (integers && (op == Alu::add || op == Alu::subtract || op == Alu::multiply))
@@ -2774,7 +2992,8 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     check_reached(name, {{"data", data}, {"dst", dst}});
     if (op != Alu::rsqrt)
       rule_broken(name, "op", std::string(to_string(op)), "rsqrt on the GpSimd engine");
-    core_.begin(Opcode::tensor_scalar, lane, {{"data", data}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::tensor_scalar, lane, {{"data", data}},
+                                        {{"dst", dst}}, {.operators = {op}});
     const RowReader reader(core_.kernels, core_.sbuf, data);
     map(dst, rounded, 1, [&](std::size_t p, float* buffer, std::size_t count) {
       const float* x = reader.read(p, buffer);
@@ -2790,7 +3009,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   GpsimdEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {}) {
     check_same("copy", dst, src);
     check_reached("copy", {{"src", src}, {"dst", dst}});
-    core_.begin(Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
     copy_elements(dst, src, rounded);
     core_.end(dst);
     return *this;
@@ -2798,7 +3017,8 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   GpsimdEngine& memset(const Tile& dst, float value, const Rounded& rounded = {}) {
     core_.check_free("memset", {"dst", dst});
     check_reached("memset", {{"dst", dst}});
-    core_.begin(Opcode::memset, lane, {}, {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = value == 0});
     fill(dst, value, rounded);
     core_.end(dst);
     return *this;
@@ -2917,13 +3137,15 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
                            const ActivationOptions& options = {}) {
     check(dst, data, function, options);
     static const Tile none;
-    core_.begin(Opcode::activation, lane,
-                {{"data", data},
-                 {"scale", options.scale_tile != nullptr ? *options.scale_tile : none},
-                 {"bias", options.bias != nullptr ? *options.bias : none}},
-                {{"dst", dst}});
-    if (options.reduce_result != nullptr)
-      core_.begin(Opcode::activation, lane, {}, {{"reduce_result", *options.reduce_result}});
+    const Running running =
+        core_.begin(Opcode::activation, lane,
+                    {{"data", data},
+                     {"scale", options.scale_tile != nullptr ? *options.scale_tile : none},
+                     {"bias", options.bias != nullptr ? *options.bias : none}},
+                    {{"dst", dst}});
+    if (options.reduce_result != nullptr)  // read out by an instruction of its own
+      static_cast<void>(
+          core_.begin(Opcode::activation, lane, {}, {{"reduce_result", *options.reduce_result}}));
     compute(dst, data, function, options);
     core_.end(dst);
     if (options.reduce_result != nullptr) {
@@ -3008,7 +3230,7 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
           undefined("activation", "data",
                     std::to_string(flagged[p]) + " elements of partition " + std::to_string(p) +
                         " outside the range of " + std::string(range.name),
-                    "[" + std::to_string(range.low) + ", " + std::to_string(range.high) + "]");
+                    "[" + text_of(range.low) + ", " + text_of(range.high) + "]");
   }
 
   // How many arguments lie outside the function's range; their results as the policy says.
@@ -3087,9 +3309,9 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
               std::string(to_string(stationary.dtype())) + ")");
     CostFields cost;
     cost.stationary = static_cast<std::uint32_t>(stationary.free_size());
-    cost.fp32_passes = stationary.dtype() == DType::fp32 || moving.dtype() == DType::fp32;
-    core_.begin(Opcode::matmul, lane, {{"stationary", stationary}, {"moving", moving}},
-                {{"dst", dst}}, cost);
+    const Running running =
+        core_.begin(Opcode::matmul, lane, {{"stationary", stationary}, {"moving", moving}},
+                    {{"dst", dst}}, cost);
     if (accumulate == Accumulate::yes && !core_.psum.written_by_matmul(dst))
       undefined(name, "dst", dst.describe() + " that no matmul wrote last",
                 "an accumulation group that began with Accumulate::no");
@@ -3109,6 +3331,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
     check_destination(name, dst);
     at_most(name, "src", src.free_size(), core_.machine.matmul_stationary_free,
             "elements a partition");
+    at_most(name, "src", src.partitions(), core_.machine.matmul_stationary_free, "partitions");
     if (dst.dtype() != src.dtype())
       rule_broken(name, "dst", dst.describe(), "the type of src, " + src.describe());
     if (dst.partitions() != src.free_size() || dst.free_size() != src.partitions())
@@ -3117,7 +3340,8 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
                       "], src turned");
     CostFields cost;
     cost.stationary = static_cast<std::uint32_t>(src.partitions());
-    core_.begin(Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}}, cost);
+    const Running running =
+        core_.begin(Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}}, cost);
     turn(dst, src);
     core_.end(dst);
     return *this;
@@ -3136,9 +3360,12 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   void check_destination(std::string_view name, const Tile& dst) {
     core_.check(name, {"dst", dst});
     CoreState::check_memory(name, {"dst", dst}, Memory::psum, "Tensor");
+    for (std::size_t i = 0; i < dst.rank(); ++i)
+      if (dst.dimension(i).stride == 0 && dst.dimension(i).size > 1)
+        rule_broken(name, "dst", dst.describe() + " that is a broadcast",
+                    "a place of its own for each result");
     const Region bytes = region_of(dst);
-    const std::size_t bank =
-        core_.machine.psum_bank_bytes * (core_.options.everything_fp32 ? 4 : 1);
+    const std::size_t bank = core_.machine.psum_bank_bytes;
     if (bytes.first_byte / bank != (bytes.last_byte - 1) / bank)
       rule_broken(name, "dst",
                   "bytes " + std::to_string(bytes.first_byte) + " to " +
@@ -3222,7 +3449,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
 
   void turn(const Tile& dst, const Tile& src) {
     const bool moves = dst.bias_offset() == src.bias_offset() && dst.adjacent() && src.adjacent();
-    switch (size_of(src.dtype())) {
+    switch (src.width()) {
       case 1:
         if (moves && turn_codes<std::uint8_t>(dst, src)) return;
         break;
@@ -3238,13 +3465,13 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   // Stored codes change places. False, with nothing done, where one may not be a finite number.
   template <class Code>
   bool turn_codes(const Tile& dst, const Tile& src) {
-    const FloatFormat format = src.format();
+    const FloatFormat format = format_of(src.held());  // a bias moves no special code
     if (format.specials != Specials::ieee || !format.is_signed) return false;
-    constexpr std::size_t most = 128, block = 16;
+    constexpr std::size_t block = 16;
     const std::size_t k = src.partitions(), n = src.free_size();
     const auto special = static_cast<Code>(format.infinity_code() << format.storage_shift());
     const auto negative_zero = static_cast<Code>(format.sign_mask() << format.storage_shift());
-    const Code* rows[most];
+    std::vector<const Code*> rows(k);
     unsigned found = 0;
     for (std::size_t p = 0; p < k; ++p) {
       rows[p] = reinterpret_cast<const Code*>(core_.sbuf.at(src, p));
@@ -3295,14 +3522,15 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
 
 namespace soma::neuroncore {
 
-// T is the C++ type of the tile's dtype, const or not.
+// T is the C++ type that the tile is held as, const or not.
 template <class T>
 class TileView {
  public:
   // Used by Core::view(). Error tensor.dtype.
   TileView(OnChipMemory& memory, const Tile& tile) : memory_(&memory), tile_(tile) {
-    if (dtype_of<std::remove_const_t<T>> != tile.dtype())
-      fail(error_id::tensor_dtype, "TileView", "tile", tile.describe(),
+    if (dtype_of<std::remove_const_t<T>> != tile.held())
+      fail(error_id::tensor_dtype, "TileView", "tile",
+           tile.describe().append(" held as ").append(to_string(tile.held())),
            std::string(to_string(dtype_of<std::remove_const_t<T>>)));
   }
   std::size_t partitions() const { return tile_.partitions(); }
@@ -3311,11 +3539,15 @@ class TileView {
   // Element (i, j ...) of the free dimensions of a partition; one index for each dimension.
   template <class... Index>
   T& operator()(std::size_t partition, Index... index) const {
-    const std::size_t at[] = {static_cast<std::size_t>(index)...};
+    const std::size_t indices[] = {static_cast<std::size_t>(index)...};
     std::ptrdiff_t offset = 0;
     for (std::size_t d = 0; d < sizeof...(Index); ++d)
-      offset += static_cast<std::ptrdiff_t>(at[d]) * tile_.dimension(d).stride;
-    return reinterpret_cast<T*>(memory_->at(tile_, partition))[offset];
+      offset += static_cast<std::ptrdiff_t>(indices[d]) * tile_.dimension(d).stride;
+    std::byte* const at =
+        memory_->at(tile_, partition) + offset * static_cast<std::ptrdiff_t>(sizeof(T));
+    if constexpr (std::is_same_v<std::remove_const_t<T>, bool>)
+      *at = std::byte{*at != std::byte{0}};  // as read_codes(): C++ knows no other booleans
+    return *reinterpret_cast<T*>(at);
   }
 
  private:
@@ -3352,8 +3584,10 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     constexpr std::string_view name = "tensor_tensor";
     check_pair(name, {"a", a}, {"b", b}, dst);
     check_operator(name, op);
+    check_binary(name, op);
     check_bits(name, op, {{"a", a}, {"b", b}, {"dst", dst}});
-    core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
+                                        {{"dst", dst}}, {.operators = {op}});
     if (is_bitwise(op)) {
       on_bits(name, dst, a, &b, 0, op, false);
     } else {
@@ -3376,14 +3610,15 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
                       Alu op1 = Alu::none, const ScalarOperand& s1 = {},
                       const ScalarOptions& options = {}) {
     constexpr std::string_view name = "tensor_scalar";
-    check_scalar(name, dst, data, op0, s0, op1, s1);
+    check_scalar(name, dst, data, op0, s0, op1, s1, options);
     std::uint32_t bits0 = 0, bits1 = 0;
     if (is_bitwise(op0)) {
       bits0 = detail::bits_of_constant(name, "s0", s0.value);
       bits1 = detail::bits_of_constant(name, "s1", s1.value);
     }
-    core_.begin(Opcode::tensor_scalar, lane, {{"data", data}, {"s0", s0.tile}, {"s1", s1.tile}},
-                {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::tensor_scalar, lane, {{"data", data}, {"s0", s0.tile}, {"s1", s1.tile}},
+                    {{"dst", dst}}, {.operators = {op0, op1}});
     if (is_bitwise(op0)) {
       on_bits(name, dst, data, nullptr, bits0, op0, options.reverse0);
       if (op1 != Alu::none) on_bits(name, dst, dst, nullptr, bits1, op1, options.reverse1);
@@ -3405,12 +3640,13 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   Self& tensor_scalar_reduce(const Tile& dst, const Tile& data, Alu op0, const ScalarOperand& s0,
                              Alu reduction, const Tile& result, const ScalarOptions& options = {}) {
     constexpr std::string_view name = "tensor_scalar_reduce";
-    check_scalar(name, dst, data, op0, s0, Alu::none, {});
+    check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
     check_arithmetic(name, op0);
     check_reduction(name, reduction);
     check_column(name, {"result", result}, data);
-    core_.begin(Opcode::tensor_scalar_reduce, lane, {{"data", data}, {"s0", s0.tile}},
-                {{"dst", dst}, {"result", result}});
+    const Running running =
+        core_.begin(Opcode::tensor_scalar_reduce, lane, {{"data", data}, {"s0", s0.tile}},
+                    {{"dst", dst}, {"result", result}}, {.operators = {op0, reduction}});
     const RowReader reader(core_.kernels, core_.memory_of(data), data);
     const std::vector<float> first = column(s0, data);
     std::vector<float> totals(data.partitions());
@@ -3429,12 +3665,14 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   Self& scalar_tensor_tensor(const Tile& dst, const Tile& data, Alu op0, const ScalarOperand& s0,
                              Alu op1, const Tile& operand1, const ScalarOptions& options = {}) {
     constexpr std::string_view name = "scalar_tensor_tensor";
-    check_scalar(name, dst, data, op0, s0, Alu::none, {});
+    check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
     check_pair(name, {"data", data}, {"operand1", operand1}, dst);
     check_arithmetic(name, op0);
     check_arithmetic(name, op1);
-    core_.begin(Opcode::scalar_tensor_tensor, lane,
-                {{"data", data}, {"operand1", operand1}, {"s0", s0.tile}}, {{"dst", dst}});
+    check_binary(name, op1);
+    const Running running = core_.begin(Opcode::scalar_tensor_tensor, lane,
+                                        {{"data", data}, {"operand1", operand1}, {"s0", s0.tile}},
+                                        {{"dst", dst}}, {.operators = {op0, op1}});
     const RowReader reader(core_.kernels, core_.memory_of(data), data);
     const RowReader other(core_.kernels, core_.memory_of(operand1), operand1);
     const std::vector<float> first = column(s0, data);
@@ -3471,8 +3709,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     if (dst.free_size() * folded != data.free_size())
       rule_broken(name, "dst", dst.describe(),
                   std::to_string(data.free_size() / folded) + " elements a partition");
-    core_.begin(Opcode::tensor_reduce, lane, {{"data", data}}, {{"dst", dst}},
-                CoreState::cost_of(data));
+    const Running running = core_.begin(Opcode::tensor_reduce, lane, {{"data", data}},
+                                        {{"dst", dst}}, CoreState::cost_of(data, op));
     is_bitwise(op) ? fold_bits(dst, data, op, folded)
                    : fold_floats(dst, data, op, folded, negate, rounded);
     core_.end(dst);
@@ -3482,7 +3720,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   // dst = 1 / src, correctly rounded (the hardware's bound is not published).
   Self& reciprocal(const Tile& dst, const Tile& src, const Rounded& rounded = {}) {
     check_same("reciprocal", dst, src);
-    core_.begin(Opcode::reciprocal, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::reciprocal, lane, {{"src", src}}, {{"dst", dst}});
     const RowReader reader(core_.kernels, core_.memory_of(src), src);
     map(dst, rounded, 2, [&, this](std::size_t p, float* buffer, std::size_t count) {
       const float* x = reader.read(p, buffer);
@@ -3496,14 +3734,15 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   // dst = src: bit for bit where the types are equal, else through fp32.
   Self& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {}) {
     check_same("copy", dst, src);
-    core_.begin(Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
     copy_elements(dst, src, rounded);
     core_.end(dst);
     return self();
   }
   Self& memset(const Tile& dst, float value, const Rounded& rounded = {}) {
     core_.check_free("memset", {"dst", dst});
-    core_.begin(Opcode::memset, lane, {}, {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = value == 0});
     fill(dst, value, rounded);
     core_.end(dst);
     return self();
@@ -3534,6 +3773,10 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     if (is_bitwise(op))
       rule_broken(name, "op", std::string(to_string(op)), "an arithmetic operator");
   }
+  static void check_binary(std::string_view name, Alu op) {
+    if (is_unary(op))
+      rule_broken(name, "op", std::string(to_string(op)), "an operator of two operands");
+  }
   static void check_reduction(std::string_view name, Alu op) {
     if (!is_reduction(op))
       rule_broken(name, "op", std::string(to_string(op)), "add, multiply, maximum or minimum");
@@ -3557,20 +3800,26 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
                     "the width of " + first.describe());
     }
   }
-  static void check_unary(std::string_view name, Alu op, const Operand& named, float value) {
-    if (is_unary(op) && (named.tile.defined() || value != 0))
-      rule_broken(name, named.name,
-                  named.tile.defined() ? named.tile.describe() : std::to_string(value),
-                  "0, as " + std::string(to_string(op)) + " has one operand");
+  static void check_unary(std::string_view name, Alu op, const Operand& named, double value,
+                          bool reverse) {
+    if (!is_unary(op)) return;
+    const std::string reason = ", as " + std::string(to_string(op)) + " has one operand";
+    if (named.tile.defined() || value != 0)
+      rule_broken(name, named.name, named.tile.defined() ? named.tile.describe() : text_of(value),
+                  "0" + reason);
+    if (reverse) rule_broken(name, named.name, "the first operand", "no reverse order" + reason);
   }
   void check_scalar(std::string_view name, const Tile& dst, const Tile& data, Alu op0,
-                    const ScalarOperand& s0, Alu op1, const ScalarOperand& s1) {
+                    const ScalarOperand& s0, Alu op1, const ScalarOperand& s1,
+                    const ScalarOptions& options) {
     check_same(name, dst, data);
     check_operator(name, op0);
     if (op1 != Alu::none) check_operator(name, op1);
     for (const ScalarOperand* operand : {&s0, &s1}) {
       const Operand named{operand == &s0 ? "s0" : "s1", operand->tile};
-      check_unary(name, operand == &s0 ? op0 : op1, named, operand->value);
+      operand == &s0 ? check_unary(name, op0, named, s0.value, options.reverse0)
+                     : check_unary(name, op1, named, s1.value, options.reverse1);
+      if (!is_bitwise(op0)) Base::check_constant(name, named.name, *operand);
       if (!operand->tile.defined()) continue;
       check_column(name, named, data);
       Base::check_type(name, named, DType::fp32);
@@ -3598,8 +3847,10 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   float reduce(Alu op, const float* x, std::size_t count) const {
     if (is_reduction(op) && core_.options.reduce_order == ReduceOrder::lanes)
       return core_.kernels.reduce(op, x, count);
-    float total = x[0];
-    for (std::size_t i = 1; i < count; ++i) core_.kernels.alu(op, &total, x + i, &total, 1);
+    // The logical ones make a 0 or 1 of a single element, too.
+    float total = is_reduction(op) ? x[0] : identity_of(op);
+    for (std::size_t i = is_reduction(op) ? 1 : 0; i < count; ++i)
+      core_.kernels.alu(op, &total, x + i, &total, 1);
     return total;
   }
   // dst = a op b, or a op constant.
@@ -3671,11 +3922,14 @@ class VectorSearch : public VectorArithmetic<Self> {
                            const ScalarOptions& options = {}) {
     constexpr std::string_view name = "tensor_tensor_scan";
     check_pair(name, {"a", a}, {"b", b}, dst);
-    check_arithmetic(name, op0);
-    check_arithmetic(name, op1);
+    for (const Alu op : {op0, op1}) {
+      check_arithmetic(name, op);
+      check_binary(name, op);
+    }
     check_initial(name, initial, a);
-    core_.begin(Opcode::tensor_tensor_scan, lane, {{"a", a}, {"b", b}, {"initial", initial.tile}},
-                {{"dst", dst}});
+    const Running running = core_.begin(Opcode::tensor_tensor_scan, lane,
+                                        {{"a", a}, {"b", b}, {"initial", initial.tile}},
+                                        {{"dst", dst}}, {.operators = {op0, op1}});
     const std::size_t lanes = a.partitions();
     const std::vector<float> left = turned(a), right = turned(b);
     scan(dst, column(initial, a), options.rounded, [&](std::size_t i, float* state) {
@@ -3696,7 +3950,7 @@ class VectorSearch : public VectorArithmetic<Self> {
                                  const ScalarOperand& s0, Alu op1, std::optional<float> start = {},
                                  const ScalarOptions& options = {}) {
     constexpr std::string_view name = "tensor_scalar_cumulative";
-    check_scalar(name, dst, data, op0, s0, Alu::none, {});
+    check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
     check_arithmetic(name, op0);
     if (!is_reduction(op1) && op1 != Alu::subtract)
       rule_broken(name, "op1", std::string(to_string(op1)),
@@ -3704,8 +3958,9 @@ class VectorSearch : public VectorArithmetic<Self> {
     for (const Operand& operand : {Operand{"data", data}, Operand{"dst", dst}})
       if (operand.tile.dtype() == DType::int32)
         rule_broken(name, operand.name, operand.tile.describe(), "a type other than int32");
-    core_.begin(Opcode::tensor_scalar_cumulative, lane, {{"data", data}, {"s0", s0.tile}},
-                {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::tensor_scalar_cumulative, lane, {{"data", data}, {"s0", s0.tile}},
+                    {{"dst", dst}}, {.operators = {op0, op1}});
     const std::size_t lanes = data.partitions();
     const std::vector<float> x = turned(data), scalars = column(s0, data);
     std::vector<float> step(lanes);
@@ -3732,7 +3987,8 @@ class VectorSearch : public VectorArithmetic<Self> {
     if (count < 8 || count > 16384 || src.rank() > 2)
       rule_broken(name, "src", src.describe(),
                   "8 to 16384 elements a partition in one or two free dimensions");
-    core_.begin(Opcode::max8, lane, {{"src", src}}, {{"dst", dst}}, CoreState::cost_of(src));
+    const Running running =
+        core_.begin(Opcode::max8, lane, {{"src", src}}, {{"dst", dst}}, CoreState::cost_of(src));
     const RowReader reader(core_.kernels, core_.memory_of(src), src);
     map(dst, {}, 1 + count / 16, [&](std::size_t p, float* buffer, std::size_t) {
       const float* x = reader.read(p, buffer);
@@ -3762,8 +4018,9 @@ class VectorSearch : public VectorArithmetic<Self> {
     check_eight(name, {"values", values}, data);
     check_eight(name, {"dst", dst}, data);
     Base::check_type(name, {"dst", dst}, DType::int32);
-    core_.begin(Opcode::find_index8, lane, {{"data", data}, {"values", values}}, {{"dst", dst}},
-                CoreState::cost_of(data));
+    const Running running =
+        core_.begin(Opcode::find_index8, lane, {{"data", data}, {"values", values}}, {{"dst", dst}},
+                    CoreState::cost_of(data));
     search(data, values, [&](std::size_t p, const float* x, const float* wanted) {
       std::array<std::int32_t, 8> found;
       for (std::size_t slot = 0; slot < 8; ++slot)
@@ -3788,8 +4045,9 @@ class VectorSearch : public VectorArithmetic<Self> {
       check_eight(name, {"indices", *indices}, data);
       Base::check_type(name, {"indices", *indices}, DType::int32);
     }
-    core_.begin(Opcode::match_replace8, lane, {{"data", data}, {"values", values}},
-                {{"dst", dst}, {"indices", indices != nullptr ? *indices : Tile()}});
+    const Running running =
+        core_.begin(Opcode::match_replace8, lane, {{"data", data}, {"values", values}},
+                    {{"dst", dst}, {"indices", indices != nullptr ? *indices : Tile()}});
     const std::size_t count = data.free_size();
     const RowWriter writer(core_.kernels, core_.memory_of(dst), dst, rounded,
                            core_.options.overflow);
@@ -3815,7 +4073,7 @@ class VectorSearch : public VectorArithmetic<Self> {
     constexpr std::string_view name = "stream_shuffle";
     check_same(name, dst, src);
     Base::check_same_type(name, dst, src);
-    const std::size_t count = src.partitions(), bytes = src.free_size() * size_of(src.dtype());
+    const std::size_t count = src.partitions(), bytes = src.free_size() * src.width();
     std::vector<std::size_t> from(count);
     for (std::size_t p = 0; p < count; ++p) {
       const std::size_t entry = mask[p % 32];
@@ -3826,7 +4084,8 @@ class VectorSearch : public VectorArithmetic<Self> {
         undefined(name, "mask", std::to_string(entry),
                   "one of the " + std::to_string(count) + " partitions of " + src.describe());
     }
-    core_.begin(Opcode::stream_shuffle, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::stream_shuffle, lane, {{"src", src}}, {{"dst", dst}});
     std::vector<std::byte> rows(count * bytes);
     for (std::size_t p = 0; p < count; ++p)
       read_codes(core_.memory_of(src), src, p, &rows[p * bytes]);
@@ -3835,9 +4094,9 @@ class VectorSearch : public VectorArithmetic<Self> {
       all = all && from[p] != count;
       if (from[p] == count) continue;
       write_codes(core_.memory_of(dst), dst, p, &rows[from[p] * bytes]);
-      core_.end(dst.rows(p, p + 1));
+      core_.memory_of(dst).mark_written(dst.rows(p, p + 1), Written::somebody);
     }
-    if (all) core_.end(dst);
+    all ? core_.end(dst) : core_.show(dst);
     return self();
   }
 
@@ -3846,12 +4105,10 @@ class VectorSearch : public VectorArithmetic<Self> {
   Self& rng(const Tile& dst, const Place& place) {
     core_.check_free("rng", {"dst", dst});
     CoreState::check_integer("rng", {"dst", dst});
-    core_.begin(Opcode::rng, lane, {}, {{"dst", dst}});
+    const Running running = core_.begin(Opcode::rng, lane, {}, {{"dst", dst}});
     std::vector<std::uint32_t> words(dst.free_size());
     for (std::size_t p = 0; p < dst.partitions(); ++p) {
       core_.kernels.words(place.of_partition(p), words.size(), words.data());
-      if (dst.dtype() == DType::boolean)
-        for (std::uint32_t& word : words) word &= 1;
       detail::write_bits(core_.memory_of(dst), dst, p, words);
     }
     core_.end(dst);
@@ -3860,6 +4117,7 @@ class VectorSearch : public VectorArithmetic<Self> {
 
  protected:
   using Base::check_arithmetic;
+  using Base::check_binary;
   using Base::check_pair;
   using Base::check_same;
   using Base::check_scalar;
@@ -3875,6 +4133,7 @@ class VectorSearch : public VectorArithmetic<Self> {
     Base::check_columns(name, operand, data, 8);
   }
   void check_initial(std::string_view name, const ScalarOperand& initial, const Tile& data) {
+    Base::check_constant(name, "initial", initial);
     if (!initial.tile.defined()) return;
     Base::check_column(name, {"initial", initial.tile}, data);
     Base::check_type(name, {"initial", initial.tile}, DType::fp32);
@@ -3895,7 +4154,6 @@ class VectorSearch : public VectorArithmetic<Self> {
   template <class Step>
   void scan(const Tile& dst, std::vector<float> state, const Rounded& rounded, const Step& step) {
     const std::size_t lanes = dst.partitions(), count = dst.free_size();
-    const FloatEnvironment environment;
     std::vector<float> states(count * lanes);
     for (std::size_t i = 0; i < count; ++i) {
       step(i, state.data());
@@ -3911,7 +4169,6 @@ class VectorSearch : public VectorArithmetic<Self> {
   template <class Run>
   void search(const Tile& data, const Tile& values, const Run& run) {
     const RowReader elements(core_.kernels, core_.memory_of(data), data);
-    const FloatEnvironment environment;
     const RowReader eight(core_.kernels, core_.memory_of(values), values);
     std::vector<float> row(data.free_size()), wanted(8);
     for (std::size_t p = 0; p < data.partitions(); ++p) {
@@ -3950,10 +4207,12 @@ class VectorEngine : public VectorSearch<VectorEngine> {
       rule_broken(name, "predicate", predicate.describe(), "int8, uint8 or bool");
     if (on_true.dtype() == DType::tf32 || on_true.dtype() == DType::int32)
       rule_broken(name, "on_true", on_true.describe(), "a type other than tf32 and int32");
+    check_constant(name, "on_false", on_false);
     if (on_false.tile.defined()) check_column(name, {"on_false", on_false.tile}, on_true);
-    core_.begin(Opcode::select, lane,
-                {{"predicate", predicate}, {"on_true", on_true}, {"on_false", on_false.tile}},
-                {{"dst", dst}});
+    const Running running =
+        core_.begin(Opcode::select, lane,
+                    {{"predicate", predicate}, {"on_true", on_true}, {"on_false", on_false.tile}},
+                    {{"dst", dst}});
     const RowReader reader(core_.kernels, core_.memory_of(on_true), on_true);
     const RowReader chooser(core_.kernels, core_.memory_of(predicate), predicate);
     const std::vector<float> other = column(on_false, on_true);
@@ -3978,9 +4237,9 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     if (predicate.dtype() == DType::int8 || is_floating(predicate.dtype()))
       rule_broken(name, "predicate", predicate.describe(), "uint8, bool or int32");
     check_same_type(name, dst, src);
-    core_.begin(Opcode::copy_predicated, lane, {{"src", src}, {"predicate", predicate}},
-                {{"dst", dst}});
-    const std::size_t count = dst.free_size(), width = size_of(dst.dtype());
+    const Running running = core_.begin(Opcode::copy_predicated, lane,
+                                        {{"src", src}, {"predicate", predicate}}, {{"dst", dst}});
+    const std::size_t count = dst.free_size(), width = dst.width();
     std::vector<std::byte> from(count * width), to(count * width);
     std::vector<std::uint32_t> chosen(count);
     bool all = true;
@@ -3993,7 +4252,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
       write_codes(core_.memory_of(dst), dst, p, to.data());
       all = core_.memory_of(dst).mark_written_where(dst, p, chosen) && all;
     }
-    if (all) core_.end(dst);
+    all ? core_.end(dst) : core_.show(dst);
     return *this;
   }
 
@@ -4006,7 +4265,8 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     CoreState::check_same_partitions(name, {"data", data}, {"dst", dst});
     at_most(name, "data", data.free_size(), core_.machine.bn_stats_free, "elements a partition");
     if (dst.free_size() != 6) rule_broken(name, "dst", dst.describe(), "6 elements a partition");
-    core_.begin(Opcode::bn_stats, lane, {{"data", data}}, {{"dst", dst}}, CoreState::cost_of(data));
+    const Running running = core_.begin(Opcode::bn_stats, lane, {{"data", data}}, {{"dst", dst}},
+                                        CoreState::cost_of(data));
     const RowReader reader(core_.kernels, core_.memory_of(data), data);
     const std::size_t count = data.free_size();
     static constexpr Rounded nearest{};
@@ -4037,7 +4297,8 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     if (data.free_size() % 3 != 0)
       rule_broken(name, "data", data.describe(), "a multiple of 3 elements a partition");
     if (dst.free_size() != 2) rule_broken(name, "dst", dst.describe(), "2 elements a partition");
-    core_.begin(Opcode::bn_aggr, lane, {{"data", data}}, {{"dst", dst}}, CoreState::cost_of(data));
+    const Running running = core_.begin(Opcode::bn_aggr, lane, {{"data", data}}, {{"dst", dst}},
+                                        CoreState::cost_of(data));
     const RowReader reader(core_.kernels, core_.memory_of(data), data);
     map(dst, {}, 1 + (data.free_size() + 1) / 2, [&](std::size_t p, float* buffer, std::size_t) {
       const float* x = reader.read(p, buffer);
@@ -4063,20 +4324,24 @@ class VectorEngine : public VectorSearch<VectorEngine> {
 
   // dst = src with elements zeroed where their random word is below threshold (probability * 2^32);
   // kept elements are not scaled. The draws are those of the elements' place. A threshold of 2^32
-  // zeroes all.
+  // zeroes all; with 0 it is copy(). Otherwise what is kept goes through fp32.
   VectorEngine& dropout(const Tile& dst, const Tile& src, std::uint64_t threshold,
                         const Place& place) {
     check_same("dropout", dst, src);
-    core_.begin(Opcode::dropout, lane, {{"src", src}}, {{"dst", dst}});
-    const RowReader reader(core_.kernels, core_.memory_of(src), src);
-    map(dst, {}, 2, [&, this](std::size_t p, float* buffer, std::size_t count) {
-      reader.copy(p, buffer);
-      auto* words = reinterpret_cast<std::uint32_t*>(buffer + padded(count));
-      core_.kernels.words(place.of_partition(p), count, words);
-      for (std::size_t i = 0; i < count; ++i)
-        if (words[i] < threshold) buffer[i] = 0;
-      return buffer;
-    });
+    const Running running = core_.begin(Opcode::dropout, lane, {{"src", src}}, {{"dst", dst}});
+    if (threshold == 0) {
+      copy_elements(dst, src, {});
+    } else {
+      const RowReader reader(core_.kernels, core_.memory_of(src), src);
+      map(dst, {}, 2, [&, this](std::size_t p, float* buffer, std::size_t count) {
+        reader.copy(p, buffer);
+        auto* words = reinterpret_cast<std::uint32_t*>(buffer + padded(count));
+        core_.kernels.words(place.of_partition(p), count, words);
+        for (std::size_t i = 0; i < count; ++i)
+          if (words[i] < threshold) buffer[i] = 0;
+        return buffer;
+      });
+    }
     core_.end(dst);
     return *this;
   }
@@ -4088,12 +4353,12 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     core_.check_free(name, {"dst", dst});
     at_most(name, "src", src.partitions(), core_.machine.transpose_vector, "partitions");
     at_most(name, "src", src.free_size(), core_.machine.transpose_vector, "elements a partition");
-    if (dst.dtype() != src.dtype() || dst.partitions() != src.free_size() ||
-        dst.free_size() != src.partitions())
-      rule_broken(name, "dst", dst.describe(), src.describe() + " turned, of the same type");
-    core_.begin(Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}});
+    check_same_type(name, dst, src);
+    if (dst.partitions() != src.free_size() || dst.free_size() != src.partitions())
+      rule_broken(name, "dst", dst.describe(), src.describe() + " turned");
+    const Running running = core_.begin(Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}});
     const std::size_t rows = src.partitions(), columns = src.free_size();
-    const std::size_t width = size_of(src.dtype());
+    const std::size_t width = src.width();
     std::vector<std::byte> from(rows * columns * width), row(rows * width);
     for (std::size_t p = 0; p < rows; ++p)
       read_codes(core_.memory_of(src), src, p, &from[p * columns * width]);
@@ -4210,9 +4475,9 @@ class Core {
     state_.psum.start_high_water();
   }
 
-  // Step by step: watcher(opcode, written) is called after each instruction that wrote a tile, with
-  // the tile (of a select or a copy by predicate, all of it), until unwatch(), which it may call
-  // itself.
+  // Step by step: watcher(opcode, written) is called after each instruction that wrote a tile, once
+  // with the tile, all of it even where parts were left as they were (with each of two that it
+  // wrote), until unwatch(), which it may call itself.
   template <class Watcher>
   void watch(Watcher watcher) {
     state_.watcher = {state_.context.heap(), std::move(watcher)};
@@ -4229,16 +4494,16 @@ class Core {
   }
 
   // What a tile holds, for a look at it between two instructions: as a tensor [partitions,
-  // elements] of its type (which prints itself), as floats, and as C++ objects where they lie. With
+  // elements] of the type that it is held as (which prints itself), as floats, and as C++ objects
+  // where they lie. With
   // automatic synchronisation transfers end first; with manual one sees what has been waited for.
   Tensor copy_out(const Tile& tile) {
     look("copy_out", tile);
     const Tensor result =
-        Tensor::empty(state_.context, Shape{tile.partitions(), tile.free_size()}, tile.dtype());
+        Tensor::empty(state_.context, Shape{tile.partitions(), tile.free_size()}, tile.held());
     std::byte* to = result.mutable_raw();
     for (std::size_t p = 0; p < tile.partitions(); ++p)
-      read_codes(state_.memory_of(tile), tile, p,
-                 to + p * tile.free_size() * size_of(tile.dtype()));
+      read_codes(state_.memory_of(tile), tile, p, to + p * tile.free_size() * tile.width());
     return result;
   }
   template <class T>
@@ -4248,6 +4513,7 @@ class Core {
   }
   std::vector<float> values(const Tile& tile) {
     look("values", tile);
+    const FloatEnvironment environment;
     std::vector<float> result(tile.partitions() * tile.free_size());
     const RowReader reader(state_.kernels, state_.memory_of(tile), tile);
     for (std::size_t p = 0; p < tile.partitions(); ++p)
@@ -4354,6 +4620,22 @@ class NeuronCoreDevice final : public Device {
                        before.hbm_bytes_written;
     count.sbuf_high_water = (std::max)(count.sbuf_high_water, core_.sbuf.high_water());
     count.psum_high_water = (std::max)(count.psum_high_water, core_.psum.high_water());
+  }
+
+  // The machine, and what its core does otherwise than by default and shows in numbers.
+  std::string name() const override {
+    const neuroncore::CoreOptions &set = core_.options(), usual{};
+    std::string name(core_.machine().name);
+    const auto add = [&name](std::string_view option, auto value, auto otherwise) {
+      if (value == otherwise) return;
+      name.append(" ").append(option).append("=").append(std::to_string(static_cast<int>(value)));
+    };
+    add("everything_fp32", set.everything_fp32, usual.everything_fp32);
+    add("sum_order", set.sum_order, usual.sum_order);
+    add("reduce_order", set.reduce_order, usual.reduce_order);
+    add("out_of_range", set.out_of_range, usual.out_of_range);
+    add("overflow", set.overflow, usual.overflow);
+    return name;
   }
 
   neuroncore::Core& core() { return core_; }
@@ -4474,8 +4756,8 @@ HWY_INLINE void multiply_rows(std::index_sequence<row...>, const neuroncore::Mul
     const float *a = args.a, *b = args.b + n;
     for (std::size_t k = 0; k < args.k; ++k) {
       const V b0 = hn::Load(d, b), b1 = hn::Load(d, b + lanes);
-      ((left[row] = hn::MulAdd(hn::Set(d, a[row]), b0, left[row]),
-        right[row] = hn::MulAdd(hn::Set(d, a[row]), b1, right[row])),
+      ((left[row] = fused(d, hn::Set(d, a[row]), b0, left[row]),
+        right[row] = fused(d, hn::Set(d, a[row]), b1, right[row])),
        ...);
       a += args.a_stride;
       b += args.b_stride;
@@ -4669,9 +4951,11 @@ static inline void engine_alu_scalar(neuroncore::Alu op, const float* a, float b
 // ---- functions of the Scalar engine
 
 // arctan for |x| up to pi/2, in double: two half angles, atan x = 2 atan(x / (1 + sqrt(1 + x^2))),
-// leave |x| below 0.26; eight terms of the series then err by less than 1e-11.
+// leave |x| below 0.26; eight terms of the series then err by less than 1e-11. An infinity, which
+// would be divided by another, is as good as the largest number.
 HWY_MAYBE_UNUSED static inline float arctan_one(float value) {
-  double x = static_cast<double>(value);
+  constexpr float largest = std::numeric_limits<float>::max();
+  double x = static_cast<double>(std::clamp(value, -largest, largest));
   for (int half = 0; half < 2; ++half) x = x / (1 + std::sqrt(std::fma(x, x, 1.0)));
   const double s = -x * x;
   double sum = 0;
@@ -4708,16 +4992,19 @@ HWY_INLINE V function_lanes(V x) {
   if constexpr (function == Function::sigmoid) return sigmoid_lanes(d, x);
   if constexpr (function == Function::tanh) return tanh_lanes(d, x);
   if constexpr (function == Function::softplus) return softplus_lanes(d, x);
-  if constexpr (function == Function::mish) return hn::Mul(x, tanh_lanes(d, softplus_lanes(d, x)));
+  // Bounds of arguments: what the exponential brings to zero there is not multiplied by infinity.
+  if constexpr (function == Function::mish)
+    return hn::Mul(at_least_lanes(d, x, -110.0f), tanh_lanes(d, softplus_lanes(d, x)));
   if constexpr (function == Function::silu) return silu_lanes(d, x);
   if constexpr (function == Function::silu_dx) return silu_derivative_lanes(d, x);
   if constexpr (function == Function::gelu) return gelu_lanes(d, x);
   if constexpr (function == Function::gelu_dx) return gelu_derivative_lanes(d, x);
   if constexpr (function == Function::gelu_apprx_tanh) return gelu_tanh_lanes(d, x);
   if constexpr (function == Function::gelu_apprx_sigmoid)
-    return hn::Mul(x, sigmoid_lanes(d, hn::Mul(x, hn::Set(d, 1.702f))));
+    return hn::Mul(at_least_lanes(d, x, -64.0f), sigmoid_lanes(d, hn::Mul(x, hn::Set(d, 1.702f))));
   if constexpr (function == Function::gelu_apprx_sigmoid_dx) {
-    const V v = hn::Mul(x, hn::Set(d, 1.702f)), s = sigmoid_lanes(d, v);
+    const V v = hn::Mul(clamp_lanes(d, x, -64.0f, 64.0f), hn::Set(d, 1.702f));
+    const V s = sigmoid_lanes(d, v);
     return fused(d, v, sigmoid_derivative_lanes(d, v), s);
   }
   if constexpr (function == Function::erf) return erf_lanes(x);
@@ -6024,6 +6311,19 @@ class BinaryInput {
   Tile tile_{};
 };
 
+// y = a / b as a product with 1 / b, which the engines have. Where b is below 2^-64 both are
+// multiplied by 2^64 first: its reciprocal might be above all numbers where the quotient is not.
+// The reciprocal of a number above 2^126 is below the normal ones: it has 22 bits at least.
+inline void divide_tile(Core& core, const Tile& y, const Tile& a, const Tile& b, Scratch& scratch) {
+  const Tile factor = scratch.like(0, b), inverse = scratch.like(1, b);
+  core.vector.tensor_scalar(factor, b, Alu::absolute, 0, Alu::less, 0x1p-64f)
+      .tensor_scalar(factor, factor, Alu::multiply, 0x1p64f, Alu::maximum, 1)
+      .tensor_tensor(inverse, b, factor, Alu::multiply)
+      .reciprocal(inverse, inverse)
+      .tensor_tensor(factor, a, factor, Alu::multiply)
+      .tensor_tensor(y, factor, inverse, Alu::multiply);
+}
+
 // y = f(a, b), for a tile.
 inline void binary_tile(Core& core, Binary function, const Tile& y, const Tile& a, const Tile& b,
                         Scratch& scratch) {
@@ -6037,11 +6337,8 @@ inline void binary_tile(Core& core, Binary function, const Tile& y, const Tile& 
     case Binary::multiply:
       core.vector.tensor_tensor(y, a, b, Alu::multiply);
       return;
-    case Binary::divide: {
-      const Tile inverse = scratch.like(0, b);
-      core.vector.reciprocal(inverse, b).tensor_tensor(y, a, inverse, Alu::multiply);
-      return;
-    }
+    case Binary::divide:
+      return divide_tile(core, y, a, b, scratch);
     default: {
       // The engine's operators keep a NaN of b and lose one of a: it comes back as 0 a, with a
       // clamped so that infinity makes none.
@@ -8738,9 +9035,13 @@ inline void unary_backward_tile(Core& core, Unary function, const Tile& dx, cons
       square_root_tile(core, slope, x, scratch);
       core.vector.reciprocal(slope, slope);
       return scaled(slope, Alu::multiply, 0.5f);
-    case Unary::reciprocal:
-      core.vector.reciprocal(slope, x).tensor_tensor(slope, slope, slope, Alu::multiply);
-      return scaled(slope, Alu::multiply, -1);
+    case Unary::reciprocal: {  // (dy / x) / -x: the square may be above or below all numbers
+      const Tile quotient = scratch.like(1, x);
+      core.vector.reciprocal(slope, x)
+          .tensor_tensor(quotient, slope, dy, Alu::multiply)
+          .scalar_tensor_tensor(dx, slope, Alu::multiply, -1, Alu::multiply, quotient);
+      return;
+    }
     case Unary::exponential:
       return activated(Function::exp);
     case Unary::logarithm:

@@ -3295,6 +3295,194 @@ struct Version {
 inline constexpr Version version{SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_VERSION_PATCH};
 
 }  // namespace soma
+// ---- soma/ops/device.hpp
+// Device: who runs operators instead of the host's kernels (Context::set_device). It sees every
+// operator of every tape, forward, backward and optimizer steps, so recording, simulating or timing
+// them is a property of the device and not of each operator.
+
+// ---- soma/ops/operator.hpp
+// Operator: the record that says everything about one operation: which shapes it takes and gives,
+// how the host computes it, how the accelerator does, its gradient, and samples to test it with.
+//
+// A record is plain data and function pointers, so that a built-in operator, one of the host's own
+// and one that was registered at run time are the same thing. Records are used by address: they
+// live as long as whoever uses them (inline constexpr variables, or a registry).
+//
+// Operators of one's own are written with autograd/custom.hpp, which makes such records.
+
+namespace soma {
+
+struct Program;          // what an accelerator runs; an opaque slot for whoever brings engines
+struct OperatorSamples;  // ops/samples.hpp
+
+// The settings of one call: a small trivially copyable struct of the operator's own.
+class Attributes {
+ public:
+  static constexpr std::size_t max_bytes = 96;
+
+  Attributes() = default;
+  template <class T>
+  requires(!std::is_same_v<T, Attributes>) Attributes(const T& value)
+      : size_(sizeof(T)), tag_(&tag<T>) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= max_bytes &&
+                  alignof(T) <= alignof(std::max_align_t));
+    std::memcpy(bytes_, &value, sizeof(T));
+  }
+  // Error operator.attributes where they were made of another type.
+  template <class T>
+  const T& as() const {
+    if (tag_ != &tag<T>)
+      fail(error_id::operator_attributes, "Attributes::as", "attributes", "of another type",
+           "those of this operator");
+    return *reinterpret_cast<const T*>(bytes_);
+  }
+  bool empty() const { return tag_ == nullptr; }
+  std::span<const std::byte> bytes() const { return {bytes_, size_}; }
+
+ private:
+  template <class T>
+  static constexpr char tag = 0;
+  alignas(std::max_align_t) std::byte bytes_[max_bytes] = {};
+  std::size_t size_ = 0;
+  const char* tag_ = nullptr;
+};
+
+inline constexpr std::size_t most_inputs = 32;  // one bit each in Operator::keeps_inputs
+inline constexpr std::size_t max_outputs = 4;
+
+struct TensorSpec {
+  Shape shape;
+  DType dtype = DType::fp32;
+};
+
+// What a shape rule sees: the inputs (elements must not be read) and room for the outputs, each of
+// which it sets as a whole.
+struct ShapeCall {
+  const Attributes& attributes;
+  std::span<const Tensor> inputs;
+  const Sequences& sequences;
+  std::span<TensorSpec> outputs;
+  const void* state = nullptr;  // Operator::state
+};
+
+// What a kernel or a program sees. An optional input that was left out is not defined().
+struct OperatorCall {
+  Context& context;
+  const Attributes& attributes;
+  std::span<const Tensor> inputs;
+  std::span<Tensor> outputs;
+  // How the rows of the inputs form sequences and shards; not defined() where nobody said.
+  const Sequences& sequences;
+  const void* state = nullptr;  // Operator::state
+};
+
+// The gradient of a tensor: of the same shape, or only of the rows that were touched.
+struct Gradient {
+  Tensor values;
+  Tensor rows;  // int64, ascending, each once; not defined(): all rows
+  // Of a part of a batch (LinearFormats::part): what is left to do with the sum of all parts. It is
+  // multiplied by `factor`, then rounded to that type; none: nothing.
+  float factor = 1;
+  std::optional<DType> stored{};
+  // Where a rank keeps the gradient of some rows only: values, and the numbers in `rows`, count
+  // from this one.
+  std::size_t first_row = 0;
+
+  bool defined() const { return values.defined(); }
+  bool sparse() const { return rows.defined(); }
+};
+
+// What a gradient function sees. Inputs and outputs that the record does not keep have a shape and
+// no elements. It fills the gradients that are wanted; one left undefined is zero.
+struct GradientCall {
+  Context& context;
+  const Attributes& attributes;
+  std::span<const Tensor> inputs;
+  std::span<const Tensor> outputs;
+  std::span<const Tensor> output_gradients;  // undefined: zero
+  const Sequences& sequences;
+  std::span<const bool> wanted;  // for each input
+  std::span<Gradient> input_gradients;
+  const void* state = nullptr;  // Operator::state
+};
+
+// What a registry knows of an operator that it owns.
+struct Registration {
+  std::string place;                      // who registered it: "file:line", or a library's path
+  mutable std::atomic<bool> used{false};  // whether it ran: a checkpoint then names it
+};
+
+struct Operator {
+  std::string_view name;
+  std::size_t min_inputs = 1, max_inputs = 1;
+  std::size_t outputs = 1;  // 0: it writes its inputs (an optimizer step)
+  // Which inputs and outputs the gradient reads: bit i is number i.
+  std::uint32_t keeps_inputs = 0, keeps_outputs = 0;
+  // Bit i: `host` writes input i. Such an operator has no gradient: who read the input before would
+  // get a wrong one.
+  std::uint32_t writes_inputs = 0;
+  // The outputs are views that `host` makes of its inputs.
+  bool makes_views = false;
+  // `host` makes the outputs, because their sizes depend on the data. A shape rule then only checks
+  // the inputs, and may be left out.
+  bool allocates_outputs = false;
+  // `host` is made of other operators, which a device runs one by one.
+  bool composite = false;
+
+  void (*shape)(const ShapeCall&) = nullptr;
+  void (*host)(const OperatorCall&) = nullptr;
+  const Program* program = nullptr;
+  void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
+  OperatorSamples (*samples)() = nullptr;
+  // Multiplications and additions of a call's matrix products, for profiles; nullptr: it has none.
+  double (*operations)(const OperatorCall&) = nullptr;
+  const void* state = nullptr;  // what its functions are given, if they need more than a call
+  const Registration* registration = nullptr;  // of one that a registry owns
+
+  // Whether `host` makes the outputs, instead of writing those that the shape rule describes.
+  bool makes_outputs() const { return makes_views || allocates_outputs; }
+};
+
+namespace detail {
+
+// Error operator.incomplete names what is missing.
+inline void check_complete(std::string_view operation, const Operator& op) {
+  const auto refuse = [&](std::string_view given, std::string_view wanted) {
+    fail(error_id::operator_incomplete, operation, "operator",
+         quoted(op.name).append(" ").append(given), wanted);
+  };
+  if (op.name.empty()) refuse("without a name", "a name");
+  if (op.host == nullptr) refuse("without a host kernel", "a function that computes it");
+  if (op.shape == nullptr && !op.allocates_outputs)
+    refuse("without a shape rule", "one, or allocates_outputs");
+  if (op.min_inputs > op.max_inputs || op.max_inputs > most_inputs || op.outputs > max_outputs)
+    refuse("with " + std::to_string(op.min_inputs) + " to " + std::to_string(op.max_inputs) +
+               " inputs and " + std::to_string(op.outputs) + " outputs",
+           "at most " + std::to_string(most_inputs) + " and " + std::to_string(max_outputs));
+  if (op.writes_inputs != 0 && op.gradient != nullptr)
+    refuse("that has a gradient and writes its inputs", "one or the other");
+  if (op.allocates_outputs && op.program != nullptr)
+    refuse("that has a program and allocates its outputs", "one or the other");
+}
+
+}  // namespace detail
+
+}  // namespace soma
+
+namespace soma {
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  // Outputs are allocated but for operators whose host kernel makes them (makes_views,
+  // allocates_outputs). May call op.host(call).
+  virtual void run(const Operator& op, const OperatorCall& call) = 0;
+  // Whose numbers come out: devices of one name give the same bits. Checkpoints and ranks compare
+  // it. One that only looks on leaves computing to the host.
+  virtual std::string name() const { return "host"; }
+};
+
+}  // namespace soma
 // ---- soma/state/record.hpp
 // Record: a short list of named values, in the order in which they were set. The counters of a
 // checkpoint, what a run was made with, one line of a log.
@@ -3459,13 +3647,15 @@ class Record {
 
 namespace soma {
 
-// Adds what decides the bits of a run besides its settings: the library's version, the mode of
-// arithmetic, whether the target has fused multiply-add, and how bf16 products are formed on this
-// CPU, which decides it for those of fp32. Two machines with the same four give the same bits,
-// whatever else they are.
+// Adds what decides the bits of a run besides its settings: the library's version, who computes,
+// the mode of arithmetic, whether the target has fused multiply-add, and how bf16 products are
+// formed on this CPU, which decides it for those of fp32. Two machines with the same five give the
+// same bits, whatever else they are.
 inline void add_arithmetic(Record& identity, const Context& context) {
   identity.set("soma.version", std::to_string(version.major) + "." + std::to_string(version.minor) +
                                    "." + std::to_string(version.patch));
+  const Device* device = context.device();
+  identity.set("soma.device", device == nullptr ? "host" : device->name());
   identity.set("soma.math", context.math() == Math::portable ? "portable" : "fast");
   identity.set("soma.fused_multiply_add", context.target().fused_multiply_add);
   identity.set("soma.bf16_products", to_string(context.bf16().products));
@@ -4045,171 +4235,6 @@ Stream& operator<<(Stream& stream, const Report& report) {
 // A *leaf* belongs to no tape: a parameter collects the gradients of every backward pass of every
 // tape that it was used on until they are cleared; a constant has none. A *result* belongs to the
 // tape that made it.
-
-// ---- soma/ops/operator.hpp
-// Operator: the record that says everything about one operation: which shapes it takes and gives,
-// how the host computes it, how the accelerator does, its gradient, and samples to test it with.
-//
-// A record is plain data and function pointers, so that a built-in operator, one of the host's own
-// and one that was registered at run time are the same thing. Records are used by address: they
-// live as long as whoever uses them (inline constexpr variables, or a registry).
-//
-// Operators of one's own are written with autograd/custom.hpp, which makes such records.
-
-namespace soma {
-
-struct Program;          // what an accelerator runs; an opaque slot for whoever brings engines
-struct OperatorSamples;  // ops/samples.hpp
-
-// The settings of one call: a small trivially copyable struct of the operator's own.
-class Attributes {
- public:
-  static constexpr std::size_t max_bytes = 96;
-
-  Attributes() = default;
-  template <class T>
-  requires(!std::is_same_v<T, Attributes>) Attributes(const T& value)
-      : size_(sizeof(T)), tag_(&tag<T>) {
-    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= max_bytes &&
-                  alignof(T) <= alignof(std::max_align_t));
-    std::memcpy(bytes_, &value, sizeof(T));
-  }
-  // Error operator.attributes where they were made of another type.
-  template <class T>
-  const T& as() const {
-    if (tag_ != &tag<T>)
-      fail(error_id::operator_attributes, "Attributes::as", "attributes", "of another type",
-           "those of this operator");
-    return *reinterpret_cast<const T*>(bytes_);
-  }
-  bool empty() const { return tag_ == nullptr; }
-  std::span<const std::byte> bytes() const { return {bytes_, size_}; }
-
- private:
-  template <class T>
-  static constexpr char tag = 0;
-  alignas(std::max_align_t) std::byte bytes_[max_bytes] = {};
-  std::size_t size_ = 0;
-  const char* tag_ = nullptr;
-};
-
-inline constexpr std::size_t most_inputs = 32;  // one bit each in Operator::keeps_inputs
-inline constexpr std::size_t max_outputs = 4;
-
-struct TensorSpec {
-  Shape shape;
-  DType dtype = DType::fp32;
-};
-
-// What a shape rule sees: the inputs (elements must not be read) and room for the outputs.
-struct ShapeCall {
-  const Attributes& attributes;
-  std::span<const Tensor> inputs;
-  const Sequences& sequences;
-  std::span<TensorSpec> outputs;
-  const void* state = nullptr;  // Operator::state
-};
-
-// What a kernel or a program sees. An optional input that was left out is not defined().
-struct OperatorCall {
-  Context& context;
-  const Attributes& attributes;
-  std::span<const Tensor> inputs;
-  std::span<Tensor> outputs;
-  // How the rows of the inputs form sequences and shards; not defined() where nobody said.
-  const Sequences& sequences;
-  const void* state = nullptr;  // Operator::state
-};
-
-// The gradient of a tensor: of the same shape, or only of the rows that were touched.
-struct Gradient {
-  Tensor values;
-  Tensor rows;  // int64, ascending, each once; not defined(): all rows
-  // Of a part of a batch (LinearFormats::part): what is left to do with the sum of all parts. It is
-  // multiplied by `factor`, then rounded to that type; none: nothing.
-  float factor = 1;
-  std::optional<DType> stored{};
-  // Where a rank keeps the gradient of some rows only: values, and the numbers in `rows`, count
-  // from this one.
-  std::size_t first_row = 0;
-
-  bool defined() const { return values.defined(); }
-  bool sparse() const { return rows.defined(); }
-};
-
-// What a gradient function sees. Inputs and outputs that the record does not keep have a shape and
-// no elements. It fills the gradients that are wanted; one left undefined is zero.
-struct GradientCall {
-  Context& context;
-  const Attributes& attributes;
-  std::span<const Tensor> inputs;
-  std::span<const Tensor> outputs;
-  std::span<const Tensor> output_gradients;  // undefined: zero
-  const Sequences& sequences;
-  std::span<const bool> wanted;  // for each input
-  std::span<Gradient> input_gradients;
-  const void* state = nullptr;  // Operator::state
-};
-
-// What a registry knows of an operator that it owns.
-struct Registration {
-  std::string place;                      // who registered it: "file:line", or a library's path
-  mutable std::atomic<bool> used{false};  // whether it ran: a checkpoint then names it
-};
-
-struct Operator {
-  std::string_view name;
-  std::size_t min_inputs = 1, max_inputs = 1;
-  std::size_t outputs = 1;  // 0: it writes its inputs (an optimizer step)
-  // Which inputs and outputs the gradient reads: bit i is number i.
-  std::uint32_t keeps_inputs = 0, keeps_outputs = 0;
-  // Bit i: `host` writes input i. Such an operator has no gradient: who read the input before would
-  // get a wrong one.
-  std::uint32_t writes_inputs = 0;
-  // The outputs are views that `host` makes of its inputs.
-  bool makes_views = false;
-  // `host` makes the outputs, because their sizes depend on the data. A shape rule then only checks
-  // the inputs, and may be left out.
-  bool allocates_outputs = false;
-  // `host` is made of other operators, which a device runs one by one.
-  bool composite = false;
-
-  void (*shape)(const ShapeCall&) = nullptr;
-  void (*host)(const OperatorCall&) = nullptr;
-  const Program* program = nullptr;
-  void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
-  OperatorSamples (*samples)() = nullptr;
-  // Multiplications and additions of a call's matrix products, for profiles; nullptr: it has none.
-  double (*operations)(const OperatorCall&) = nullptr;
-  const void* state = nullptr;  // what its functions are given, if they need more than a call
-  const Registration* registration = nullptr;  // of one that a registry owns
-};
-
-namespace detail {
-
-// Error operator.incomplete names what is missing.
-inline void check_complete(std::string_view operation, const Operator& op) {
-  const auto refuse = [&](std::string_view given, std::string_view wanted) {
-    fail(error_id::operator_incomplete, operation, "operator",
-         quoted(op.name).append(" ").append(given), wanted);
-  };
-  if (op.name.empty()) refuse("without a name", "a name");
-  if (op.host == nullptr) refuse("without a host kernel", "a function that computes it");
-  if (op.shape == nullptr && !op.allocates_outputs)
-    refuse("without a shape rule", "one, or allocates_outputs");
-  if (op.min_inputs > op.max_inputs || op.max_inputs > most_inputs || op.outputs > max_outputs)
-    refuse("with " + std::to_string(op.min_inputs) + " to " + std::to_string(op.max_inputs) +
-               " inputs and " + std::to_string(op.outputs) + " outputs",
-           "at most " + std::to_string(most_inputs) + " and " + std::to_string(max_outputs));
-  if (op.writes_inputs != 0 && op.gradient != nullptr)
-    refuse("that has a gradient and writes its inputs", "one or the other");
-  if (op.allocates_outputs && op.program != nullptr)
-    refuse("that has a program and allocates its outputs", "one or the other");
-}
-
-}  // namespace detail
-
-}  // namespace soma
 
 namespace soma {
 
@@ -6157,16 +6182,17 @@ class OperatorRegistry {
       : operators_(built_in.begin(), built_in.end()) {}
   ~OperatorRegistry() {
     while (!owned_.empty()) {  // the last first: it may use an earlier one
-      delete owned_.back();
+      Owned* last = owned_.back();
       owned_.pop_back();
+      if (last->registries.fetch_sub(1, std::memory_order_acq_rel) == 1) delete last;
     }
   }
   OperatorRegistry(const OperatorRegistry&) = delete;
   OperatorRegistry& operator=(const OperatorRegistry&) = delete;
 
-  // Takes a record over; the one that is returned lives as long as the context. The name is
-  // "namespace::name": letters, digits and underscores. What the record's state points to is given
-  // as NewOperator::state, or outlives the context. Errors operator.incomplete, operator.name,
+  // Takes a record over; the one that is returned lives as long as the contexts that have it. The
+  // name is "namespace::name": letters, digits and underscores. What the record's state points to
+  // is given as NewOperator::state, or outlives them. Errors operator.incomplete, operator.name,
   // operator.duplicate_name (which says where both were registered).
   const Operator& add(const Operator& record, Place place = Place::here()) {
     NewOperator one{record, {}};
@@ -6192,8 +6218,7 @@ class OperatorRegistry {
     }
     std::vector<const Operator*> added;
     added.reserve(several.size());
-    owned_.reserve(owned_.size() + several.size());
-    operators_.reserve(operators_.size() + several.size());
+    reserve(several.size());
     for (NewOperator& one : several) {
       auto* owned = new Owned{.registration = {.place = std::string(place)},
                               .name = std::string(one.record.name),
@@ -6201,21 +6226,27 @@ class OperatorRegistry {
                               .record = one.record};
       owned->record.name = owned->name;
       owned->record.registration = &owned->registration;
-      owned_.push_back(owned);
-      operators_.push_back(&owned->record);
+      keep(owned);
       added.push_back(&owned->record);
     }
     return added;
   }
-  // Those that another registry owns, by address: that one's context outlives this one. For
-  // contexts of the same program, such as ranks.
+  // Those that another registry owns, by address, and from here on this one does too: all, or none
+  // if a name is here already. For contexts of the same program, such as ranks.
   void share(const OperatorRegistry& from) {
-    for (const Operator* op : from.all()) {
-      if (op->registration == nullptr) continue;
-      const Mutex::Lock lock(mutex_);
-      if (const Operator* other = find_unlocked(op->name))
-        refuse_duplicate(*other, op->registration->place);
-      operators_.push_back(op);
+    std::vector<Owned*> several;
+    {
+      const Mutex::Lock lock(from.mutex_);
+      several = from.owned_;
+    }
+    const Mutex::Lock lock(mutex_);
+    for (const Owned* one : several)
+      if (const Operator* other = find_unlocked(one->name))
+        refuse_duplicate(*other, one->registration.place);
+    reserve(several.size());
+    for (Owned* one : several) {
+      one->registries.fetch_add(1, std::memory_order_relaxed);
+      keep(one);
     }
   }
 
@@ -6244,6 +6275,7 @@ class OperatorRegistry {
     std::string name;
     Owner state;
     Operator record;
+    std::atomic<std::size_t> registries{1};  // that own it; the last one ends it
   };
 
   static void check_name(std::string_view name) {
@@ -6277,6 +6309,15 @@ class OperatorRegistry {
     for (const Operator* op : operators_)
       if (op->name == name) return op;
     return nullptr;
+  }
+
+  void reserve(std::size_t more) {
+    owned_.reserve(owned_.size() + more);
+    operators_.reserve(operators_.size() + more);
+  }
+  void keep(Owned* one) {
+    owned_.push_back(one);
+    operators_.push_back(&one->record);
   }
 
   mutable Mutex mutex_;
@@ -6417,23 +6458,6 @@ inline void check_operators(const Record& record, Context& context) {
 // run(): the one place where operators are dispatched, forward and backward, with a tape or
 // without.
 
-// ---- soma/ops/device.hpp
-// Device: who runs operators instead of the host's kernels (Context::set_device). It sees every
-// operator of every tape, forward, backward and optimizer steps, so recording, simulating or timing
-// them is a property of the device and not of each operator.
-
-namespace soma {
-
-class Device {
- public:
-  virtual ~Device() = default;
-  // Outputs are allocated but for operators whose host kernel makes them (makes_views,
-  // allocates_outputs). May call op.host(call).
-  virtual void run(const Operator& op, const OperatorCall& call) = 0;
-};
-
-}  // namespace soma
-
 namespace soma {
 
 using Outputs = std::array<Tensor, max_outputs>;
@@ -6443,11 +6467,46 @@ namespace detail {
 inline std::string input_name(std::size_t index) { return "input " + std::to_string(index); }
 inline std::string output_name(std::size_t index) { return "output " + std::to_string(index); }
 
+// What its shape rule says of the outputs, or nothing where it need not. Error operator.outputs: it
+// leaves one out.
+inline std::array<TensorSpec, max_outputs> output_specs(const Operator& op,
+                                                        const Attributes& attributes,
+                                                        std::span<const Tensor> inputs,
+                                                        const Sequences& sequences) {
+  constexpr auto left_out = static_cast<DType>(dtypes.size());
+  std::array<TensorSpec, max_outputs> specs;
+  for (TensorSpec& spec : specs) spec.dtype = left_out;
+  if (op.shape != nullptr)
+    op.shape({attributes, inputs, sequences, std::span(specs).first(op.outputs), op.state});
+  for (std::size_t i = 0; i < op.outputs && !op.makes_outputs(); ++i)
+    if (specs[i].dtype == left_out)
+      fail(error_id::operator_outputs, op.name, output_name(i), "left out by the shape rule",
+           "its sizes and its type");
+  return specs;
+}
+
+// Error operator.outputs: an output is not there, or not what the shape rule says: the host kernel
+// has put another tensor in its place.
+inline void check_outputs(const Operator& op, std::span<const Tensor> outputs,
+                          std::span<const TensorSpec> specs) {
+  for (std::size_t i = 0; i < op.outputs; ++i) {
+    if (!outputs[i].defined())
+      fail(error_id::operator_outputs, op.name, output_name(i), "not made",
+           "a tensor from the host kernel");
+    const TensorSpec& spec = specs[i];
+    if (!op.makes_outputs() &&
+        (outputs[i].dtype() != spec.dtype || outputs[i].shape() != spec.shape))
+      fail(error_id::operator_outputs, op.name, output_name(i), outputs[i].describe(),
+           to_string(spec.shape).append(" ").append(to_string(spec.dtype)) +
+               ", as the shape rule says");
+  }
+}
+
 }  // namespace detail
 
 // Runs an operator on the context's device, else by its host kernel. Errors operator.incomplete,
-// operator.inputs (their number) and the operator's own; nothing is written before its shape rule
-// has passed.
+// operator.inputs (their number), operator.outputs and the operator's own; nothing is written
+// before its shape rule has passed.
 inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
                    std::span<const Tensor> inputs, const Sequences& sequences = {}) {
   detail::check_complete("run", op);
@@ -6461,11 +6520,10 @@ inline Outputs run(Context& context, const Operator& op, const Attributes& attri
       fail(error_id::operator_inputs, op.name, detail::input_name(i), "not defined", "a tensor");
 
   const FloatEnvironment environment;  // for what operators compute on the calling thread
-  std::array<TensorSpec, max_outputs> specs{};
-  if (op.shape != nullptr)
-    op.shape({attributes, inputs, sequences, std::span(specs).first(op.outputs), op.state});
+  const std::array<TensorSpec, max_outputs> specs =
+      detail::output_specs(op, attributes, inputs, sequences);
   Outputs outputs{};
-  if (!op.makes_views && !op.allocates_outputs)
+  if (!op.makes_outputs())
     for (std::size_t i = 0; i < op.outputs; ++i)
       outputs[i] = Tensor::empty(context, specs[i].shape, specs[i].dtype);
   const OperatorCall call{context,   attributes, inputs, std::span(outputs).first(op.outputs),
@@ -6474,10 +6532,7 @@ inline Outputs run(Context& context, const Operator& op, const Attributes& attri
     context.device()->run(op, call);
   else
     op.host(call);
-  for (std::size_t i = 0; i < op.outputs; ++i)
-    if (!outputs[i].defined())
-      fail(error_id::operator_outputs, op.name, detail::output_name(i), "not made",
-           "a tensor from the host kernel, which allocates the outputs");
+  detail::check_outputs(op, outputs, specs);
   if (op.registration != nullptr) op.registration->used.store(true, std::memory_order_relaxed);
   return outputs;
 }
@@ -8111,7 +8166,7 @@ class Task {
   // Floating-point operations of forward and backward that no padding or recomputation is part of;
   // 0: not known.
   virtual double useful_flops(const data::Batch&) const { return 0; }
-  // What a checkpoint has to agree with beside names and shapes of the parameters.
+  // What decides numbers beside parameters and data: checkpoints and other ranks have to agree.
   virtual void describe(Record&) const {}
 };
 
@@ -8136,7 +8191,8 @@ inline double counted_labels(const data::Batch& batch) {
   return counted;
 }
 
-// A model that is called with (tape, inputs) and gives logits, trained by cross entropy.
+// A model that is called with (tape, inputs) and gives logits, trained by cross entropy. It may
+// have describe(Record&), as a task has.
 template <class Model>
 class ClassificationTask final : public Task {
  public:
@@ -8152,6 +8208,9 @@ class ClassificationTask final : public Task {
   }
   bool takes_parts() const override { return true; }
   double loss_count(const data::Batch& batch) const override { return counted_labels(batch); }
+  void describe(Record& identity) const override {
+    if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
+  }
 
  private:
   const Model& model_;
@@ -9092,7 +9151,7 @@ class Communicator {
     if (!(seconds >= 0 && seconds <= longest_limit))
       fail(error_id::parallel_argument, "Communicator", "time_limit", "out of range",
            "0 (none) to 1000000000 seconds");
-    time_limit_ = static_cast<std::int64_t>(seconds * 1e9);
+    time_limit_ = static_cast<std::int64_t>(std::ceil(seconds * 1e9));  // 0 would be for ever
   }
 
  protected:
@@ -9765,6 +9824,15 @@ inline void agree(Communicator& communicator, const Record& record) {
   if (rank < 0) return;
   const std::vector<std::string> words = detail::split(
       detail::broadcast_text(communicator, detail::join({own.item, own.given, own.wanted}), rank));
+  // Who ends first may end the others. All that come here have the words, whatever else they miss.
+#if SOMA_HAS_EXCEPTIONS
+  try {
+    communicator.barrier();
+  } catch (const Error&) {
+  }
+#else
+  communicator.barrier();
+#endif
   const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string("?"); };
   fail(error_id::parallel_mismatch, record.purpose(),
        soma::quoted(word(0)) + " of rank " + std::to_string(rank), word(1),
@@ -9894,11 +9962,12 @@ inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& cont
 // where a parameter is used several times or a step gathers several batches.
 //
 // Dense addends are collected into buckets, in the order in which backward makes them. A full
-// bucket leaves at once and moves on whenever the next addend comes; nothing waits before finish().
-// Once a bucket is summed its gradients are rounded and given to their parameters, and its memory
-// is free again: of gradients that are stored narrower only those on their way take fp32.
-// Sparse ones (embeddings, the last that backward makes) are summed in finish(): row lists first,
-// then values on the union of all ranks' rows.
+// bucket leaves as soon as few enough are on their way, and moves on whenever the next addend
+// comes; nothing waits before finish(). Once a bucket is summed its gradients are rounded and given
+// to their parameters, and its memory is free again: of gradients that are stored narrower only
+// those on their way take fp32. Sparse ones (embeddings, the last that backward makes) are summed
+// in finish(): row lists first, then values on the union of all ranks' rows. They, and what comes
+// behind them, stay until then: so finish() follows each batch.
 //
 // Where ranks share the rows of all parameters (ZeRO), each gets the sums of its own only
 // (Gradient::first_row): a bucket is reduce-scattered along those rows and nothing sent back.
@@ -10843,7 +10912,7 @@ class GradientReducer final : public GradientReceiver {
     if (addend.sparse()) {
       item.sparse = std::move(addend);
     } else {
-      if (filling_ == nullptr) filling_ = new_bucket(static_cast<int>(buckets_.size() % tags));
+      if (filling_ == nullptr) filling_ = new_bucket(static_cast<int>(buckets_.size() % at_once));
       const std::size_t elements = addend.values.elements();
       item.begin = filling_->add(std::move(addend.values), item.rows, reduced_);
       reduced_ += elements;
@@ -10854,7 +10923,10 @@ class GradientReducer final : public GradientReceiver {
     if (options_.overlap) advance();
   }
   // Rounding draws anew for each step.
-  void begin_step(std::uint64_t step) { step_ = static_cast<std::uint32_t>(step); }
+  void begin_step(std::uint64_t step) {
+    step_ = static_cast<std::uint32_t>(step);
+    reduced_ = 0;
+  }
 
   // Waits for what is on its way and adds all to the parameters. Every rank calls it after the same
   // addends. Errors as Communicator.
@@ -10865,7 +10937,7 @@ class GradientReducer final : public GradientReceiver {
     const std::int64_t start = monotonic_nanoseconds();
     if (under_way_since_ == 0) under_way_since_ = start;
     for (; finished_ < buckets_.size(); ++finished_) {  // every rank waits for the same one
-      if (!options_.overlap) buckets_[finished_]->start();
+      start_next();
       buckets_[finished_]->finish();
       give_summed(finished_ + 1);
     }
@@ -10876,14 +10948,16 @@ class GradientReducer final : public GradientReceiver {
     for (; given_ < items_.size(); ++given_) give(items_[given_]);
     items_.clear();
     buckets_.clear();
-    finished_ = given_ = released_ = 0;
-    reduced_ = 0;
+    started_ = finished_ = given_ = released_ = 0;
   }
 
   const ReductionTimes& times() const { return times_; }
 
  private:
-  static constexpr std::size_t tags = 16384;  // messages of one tag between two ranks keep order
+  // Buckets on their way, each with a tag of its own. The next one starts when the first of them is
+  // done: two of one tag would take each other's messages, and an addend would cost as much as
+  // there are buckets before it.
+  static constexpr std::size_t at_once = 64;
 
   struct Item {
     Var parameter;
@@ -10905,19 +10979,24 @@ class GradientReducer final : public GradientReceiver {
     if (filling_ == nullptr) return;
     filling_->close();
     buckets_.push_back(std::exchange(filling_, nullptr));
-    if (!options_.overlap) return;
-    if (under_way_since_ == 0) under_way_since_ = monotonic_nanoseconds();
-    buckets_.back()->start();
+  }
+  void start_next() {
+    const std::size_t end = finished_ + (options_.overlap ? at_once : 1);
+    for (; started_ < buckets_.size() && started_ < end; ++started_) {
+      if (under_way_since_ == 0) under_way_since_ = monotonic_nanoseconds();
+      buckets_[started_]->start();
+    }
   }
 
   void advance() {
+    start_next();
     bool all = true;
-    for (std::size_t i = finished_; i < buckets_.size(); ++i) {
+    for (std::size_t i = finished_; i < started_; ++i) {
       const bool done = buckets_[i]->advance();
       if (done && all) finished_ = i + 1;
       all = all && done;
     }
-    if (all) count_time(monotonic_nanoseconds());
+    if (finished_ == buckets_.size()) count_time(monotonic_nanoseconds());
     give_summed(finished_);
   }
   // Gives what the first `summed` buckets hold to its parameters, in the order in which it came. A
@@ -11040,7 +11119,8 @@ class GradientReducer final : public GradientReceiver {
   Shared<GradientBucket> filling_;
   std::uint32_t step_ = 0;
   std::uint64_t reduced_ = 0;  // elements of this step so far
-  std::size_t finished_ = 0;   // buckets at the front that are done
+  std::size_t started_ = 0;    // buckets at the front that have left
+  std::size_t finished_ = 0;   // those that are done
   std::size_t released_ = 0;   // and those whose memory is free
   std::size_t given_ = 0;      // items at the front that their parameters have
   std::int64_t under_way_since_ = 0;
@@ -11492,13 +11572,9 @@ inline Evaluation TrainerBase::evaluate_all(data::BatchSource& held_out) {
   return evaluation;
 }
 
-// Waits for the gradients, and makes what is reported that of all ranks.
+// Makes what is reported that of all ranks.
 inline void TrainerBase::add_losses(std::span<PartLoss> losses, Gathered& sums) {
   const FloatEnvironment environment;
-  const ReductionTimes before = ranks_.reduction_times();
-  ranks_.finish_gradients();
-  const ReductionTimes after = ranks_.reduction_times();
-  sums.reduction = {after.total - before.total, after.waited - before.waited};
   std::vector<float> totals;
   for (const PartLoss& loss : losses) totals.push_back(loss.sum);
   ranks_.sum(totals);
@@ -11687,6 +11763,7 @@ inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered
   clear_gradients(task_.parameters());
   ranks_.begin_step(progress_.step);
   std::vector<PartLoss> losses;
+  const ReductionTimes before = ranks_.reduction_times();
   for (std::size_t part = 0; part < options_.accumulate; ++part) {
     const std::int64_t start = monotonic_nanoseconds();
     data::Batch batch;
@@ -11722,7 +11799,10 @@ inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered
       sums.correct += hits.correct();
     }
     tape.backward(forward.loss, weight);
+    ranks_.finish_gradients();  // or those of embeddings would wait, and all that follows them
   }
+  const ReductionTimes after = ranks_.reduction_times();
+  sums.reduction = {after.total - before.total, after.waited - before.waited};
   if (!ranks_.alone() && sums.batches != 0) add_losses(losses, sums);
   return sums.batches != 0;
 }
@@ -12650,10 +12730,13 @@ void with_plain_tensors(const OperatorCall& call, std::uint32_t writes_inputs,
   function(OperatorCall{context, call.attributes, inputs,
                         std::span(outputs).first(call.outputs.size()), call.sequences, call.state});
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-    if (!call.outputs[i].defined())  // the function made it
-      call.outputs[i] = std::move(outputs[i]);
-    else if (!is_plain(call.outputs[i]))
+    const bool rounded = !is_plain(call.outputs[i]) && outputs[i].defined() &&
+                         outputs[i].dtype() == DType::fp32 &&
+                         outputs[i].shape() == call.outputs[i].shape();
+    if (rounded)
       copy(in_type(context, outputs[i], call.outputs[i].dtype()), call.outputs[i]);
+    else  // made by the function, the same as before, or what run() will refuse
+      call.outputs[i] = std::move(outputs[i]);
   }
   for (std::size_t i = 0; i < call.inputs.size(); ++i)
     if ((writes_inputs >> i & 1) != 0 && !is_plain(call.inputs[i]))
@@ -13537,6 +13620,14 @@ class BertModel {
       collector.part("encoder.layer." + std::to_string(i), Layer{encoder.layers[i]});
     collector.part("pooler.dense", pooler);
   }
+  // What decides numbers and shows in no shape.
+  void describe(Record& identity) const {
+    identity.set("heads", std::uint64_t{config.heads});
+    identity.set("epsilon", config.epsilon);
+    identity.set("activation", static_cast<std::uint64_t>(config.activation));
+    identity.set("dropout", config.dropout);
+    identity.set("attention_dropout", config.attention_dropout);
+  }
 
   BertConfig config;
   nn::Embedding words, positions, types;
@@ -13610,6 +13701,10 @@ class BertClassifier {
   void collect(nn::Collector& collector) const {
     collector.part("bert", bert);
     collector.part("classifier", classifier);
+  }
+  void describe(Record& identity) const {
+    bert.describe(identity);
+    identity.set("classifier_dropout", dropout.probability);
   }
 
   BertModel bert;
@@ -13699,6 +13794,10 @@ class Mlp {
   void collect(nn::Collector& collector) const {
     for (std::size_t i = 0; i < layers.size(); ++i)
       collector.part("layer." + std::to_string(i), layers[i]);
+  }
+  // What decides numbers and shows in no shape.
+  void describe(Record& identity) const {
+    identity.set("activation", static_cast<std::uint64_t>(activation));
   }
 
   std::vector<nn::Linear> layers;
