@@ -307,10 +307,16 @@ void add_options(CLI::App& command, ServeOptions& options) {
   command.add_option("--port", options.port, "0: any that is free, which is printed")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
-  command.add_option("--max-body", options.max_body, "bytes of a request, more is status 413")
+  command
+      .add_option("--max-body", options.max_body,
+                  "bytes of a request, more is status 413, as are more texts than one for 16 bytes")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 30))
       ->capture_default_str();
-  command.add_option("--read-timeout", options.read_timeout, "seconds for a request to arrive")
+  command
+      .add_option(
+          "--read-timeout", options.read_timeout,
+          "seconds for a request to arrive; an answer has as long, and a second more for each "
+          "64 KiB that the client has read")
       ->check(between(0.1, 3600.0))
       ->capture_default_str();
   command.add_option("--batch-size", options.batch_size, "texts of several requests in one batch")

@@ -15,10 +15,15 @@
 #include <soma/text/columns.hpp>
 #include <soma/train/report.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <iostream>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 namespace {
 
@@ -28,10 +33,15 @@ using soma::ErrorId;
 constexpr const char* path = "/invocations";
 constexpr std::string_view post = "POST /invocations";
 constexpr std::size_t head_bytes = std::size_t{1} << 16;  // of a request, ample
+constexpr std::size_t chunk_bytes = 6;                    // that a chunk of one byte is sent in
+// A short text costs far more than its bytes: as many as --max-body has room for with so many each.
+constexpr std::size_t text_bytes = 16, always_texts = 1024;
+constexpr std::size_t bodies_at_once = 64;  // of --max-body bytes; more small ones
 
 struct Service {
   std::size_t max_body = 0;
   Batcher batcher{};
+  std::atomic<std::size_t> held_bytes{0};  // of bodies that are not answered yet
   Statistics statistics{};
   std::atomic<bool> loaded{false};
   std::vector<std::string> labels{};  // once loaded
@@ -41,15 +51,15 @@ int status_of(ErrorId id) {
   if (id == ErrorId{"serve.body"}) return 400;
   if (id == ErrorId{"serve.timeout"}) return 408;
   if (id == ErrorId{"serve.body_size"}) return 413;
-  if (id == ErrorId{"serve.loading"}) return 503;
+  if (id == ErrorId{"serve.loading"} || id == ErrorId{"serve.busy"}) return 503;
   return 500;
 }
 
 void set_error(Response& response, int status, std::string_view message, std::string_view id) {
-  const nlohmann::ordered_json body{{"error", message}, {"id", id}};
   response.status = status;
-  response.set_content(body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
-                       "application/json");
+  response.set_content(
+      "{\"error\":" + bodies::json_value(message) + ",\"id\":" + bodies::json_value(id) + "}\n",
+      "application/json");
 }
 
 [[noreturn]] void refuse_size(const Service& service, const std::string& given) {
@@ -68,7 +78,7 @@ bodies::Type check_head(const Service& service, const Request& request) {
     bodies::refuse("encoded as " + soma::quoted(request.get_header_value("Content-Encoding")),
                    "one without Content-Encoding");
   if (request.has_header("Transfer-Encoding")) {
-    if (request.get_header_value("Transfer-Encoding") != "chunked")
+    if (bodies::lower_case(request.get_header_value("Transfer-Encoding")) != "chunked")
       bodies::refuse("sent as " + soma::quoted(request.get_header_value("Transfer-Encoding")),
                      "chunked, or with a Content-Length");
     return *type;
@@ -96,20 +106,63 @@ bool is_expected(const Service& service, const Request& request) {
   }
 }
 
-std::string read_body(const Service& service, const httplib::ContentReader& reader) {
-  std::string body;
-  bool too_long = false;
-  const bool whole = reader([&](const char* bytes, std::size_t count) {
-    too_long = count > service.max_body - body.size();
-    if (!too_long) body.append(bytes, count);
-    return !too_long;
-  });
-  if (too_long) refuse_size(service, "more than " + std::to_string(service.max_body));
-  if (!whole)
-    soma::fail(ErrorId{"serve.timeout"}, post, "the body",
-               "cut short after " + std::to_string(body.size()) + " bytes",
-               "all of it within --read-timeout");
-  return body;
+// The bytes of a body, counted until it is answered.
+class Body {
+ public:
+  explicit Body(Service& service) : service_(service) {}
+  ~Body() { service_.held_bytes -= counted_; }
+  Body(const Body&) = delete;
+  Body& operator=(const Body&) = delete;
+
+  // Errors serve.body, serve.body_size, serve.busy, serve.timeout.
+  std::string_view read(const httplib::ContentReader& reader) {
+    const bool whole = reader([&](const char* bytes, std::size_t count) {
+      return add({bytes, count});
+    });
+    using Failure = Connection::Failure;
+    const Failure failure = HttpServer::connection().failure();
+    if (size_ > service_.max_body || failure == Failure::limit)
+      refuse_size(service_, "more than " + std::to_string(service_.max_body));
+    const std::string cut = "cut short after " + std::to_string(size_) + " bytes";
+    if (failure == Failure::deadline)
+      soma::fail(ErrorId{"serve.timeout"}, post, "the body", cut,
+                 "all of it within --read-timeout");
+    if (failure == Failure::end) bodies::refuse(cut, "all of it");
+    if (!whole) bodies::refuse("in chunks that cannot be read", "sizes in hex, and no trailer");
+    if (busy_)
+      soma::fail(ErrorId{"serve.busy"}, post, "the server", "busy with other requests",
+                 "the same again, later");
+    return text_;
+  }
+
+ private:
+  // What there is no room for is read nevertheless: the next request comes behind it.
+  bool add(std::string_view bytes) {
+    size_ += bytes.size();
+    if (size_ > service_.max_body) return false;
+    if (busy_) return true;
+    counted_ += bytes.size();
+    busy_ = (service_.held_bytes += bytes.size()) > bodies_at_once * service_.max_body;
+    if (!busy_) text_.append(bytes);
+    return true;
+  }
+
+  Service& service_;
+  std::string text_;
+  std::size_t size_ = 0, counted_ = 0;
+  bool busy_ = false;
+};
+
+std::vector<std::string> read_texts(const Service& service, bodies::Type type,
+                                    std::string_view body) {
+  std::vector<std::string> texts = bodies::texts(type, body);
+  const std::size_t most = (std::max)(always_texts, service.max_body / text_bytes);
+  if (texts.size() > most)
+    soma::fail(ErrorId{"serve.body_size"}, post, "the body",
+               std::to_string(texts.size()) + " texts",
+               "at most " + std::to_string(most) + ": one for each " + std::to_string(text_bytes) +
+                   " bytes of --max-body");
+  return texts;
 }
 
 void answer(Service& service, const Request& request, Response& response,
@@ -117,17 +170,19 @@ void answer(Service& service, const Request& request, Response& response,
   std::int64_t begin = soma::monotonic_nanoseconds();
   try {
     const bodies::Type type = check_head(service, request);
-    const std::string body = read_body(service, reader);
+    Body body(service);
+    const std::string_view text = body.read(reader);
     begin = soma::monotonic_nanoseconds();  // how long the client took to send is its own affair
     if (!service.loaded)
       soma::fail(ErrorId{"serve.loading"}, post, "the model", "being loaded", "one that is loaded");
-    const std::vector<std::string> texts = bodies::texts(type, body);
+    const std::vector<std::string> texts = read_texts(service, type, text);
     response.set_content(bodies::answer(type, service.batcher.predict(texts), service.labels),
                          std::string(bodies::names[static_cast<std::size_t>(type)]));
     response.status = 200;
   } catch (const soma::Error& error) {
     set_error(response, status_of(error.id()), error.what(), error.id().name);
   } catch (const std::exception& error) {
+    HttpServer::connection().give_up();  // the body may not have been read to its end
     set_error(response, 500, error.what(), "serve.failed");
   }
   service.statistics.add(static_cast<double>(soma::monotonic_nanoseconds() - begin) * 1e-9,
@@ -152,7 +207,11 @@ void add_routes(HttpServer& server, Service& service) {
         answer(service, request, response, reader);
       });
   server.set_error_handler([](const Request&, Response& response) {
-    if (response.body.empty())
+    if (!response.body.empty()) return;
+    if (HttpServer::connection().failure() == Connection::Failure::deadline)
+      set_error(response, 408, "the request has not arrived within --read-timeout",
+                "serve.timeout");
+    else
       set_error(response, response.status, "the request cannot be understood", "serve.request");
   });
 }
@@ -160,17 +219,28 @@ void add_routes(HttpServer& server, Service& service) {
 // The threads of the server, which end, with all answered, before their object does.
 class Listening {
  public:
-  Listening(HttpServer& server, Batcher& batcher)
-      : server_(server), listener_([&server, &batcher, this] {
-          server.listen_after_bind();
-          ended_ = true;
-          batcher.close();
-        }) {
-    while (!server.is_running() && !ended_) pause();
-    watcher_ = std::thread([this] {
-      while (!stop_requested.requested() && !leave_ && !ended_) pause();
-      server_.finish();
+  // Error executor.thread_start.
+  Listening(HttpServer& server, Batcher& batcher) : server_(server) {
+    listener_ = start_thread([&server, &batcher, this] {
+      try {
+        server.listen_after_bind();
+      } catch (const std::exception&) {
+        // Without memory to accept anybody it ends as where the port was closed.
+      }
+      ended_ = true;
+      batcher.close();
     });
+    while (!server.is_running() && !ended_) pause();
+    try {
+      watcher_ = start_thread([this] {
+        while (!stop_requested.requested() && !leave_ && !ended_) pause();
+        server_.finish();
+      });
+    } catch (const soma::Error&) {
+      server_.finish();
+      listener_.join();
+      throw;
+    }
   }
   Listening(const Listening&) = delete;
   Listening& operator=(const Listening&) = delete;
@@ -209,10 +279,11 @@ void print(const Service& service) {
 
 int serve(const ServeOptions& options) {
   Service service{.max_body = options.max_body};
-  HttpServer server(
-      std::chrono::milliseconds(static_cast<std::int64_t>(options.read_timeout * 1e3)),
-      options.max_body + head_bytes,
-      [&](const Request& request) { return is_expected(service, request); });
+  HttpServer server({.read_timeout = std::chrono::milliseconds(
+                         static_cast<std::int64_t>(options.read_timeout * 1e3)),
+                     .head_bytes = head_bytes,
+                     .body_bytes = chunk_bytes * options.max_body + head_bytes},
+                    [&](const Request& request) { return is_expected(service, request); });
   add_routes(server, service);
   const int port = server.bind(options.host, options.port);
   const bool version_6 = options.host.find(':') != std::string::npos;

@@ -3,10 +3,12 @@
 
 #include <soma/models/text_classifier.hpp>
 
+#include <algorithm>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <exception>
+#include <list>
 #include <mutex>
 #include <span>
 #include <string>
@@ -22,6 +24,8 @@ class Batcher {
   // one of them ended in. Not after close().
   Predictions predict(std::span<const std::string> texts) {
     Request request{.texts = texts};
+    request.answers.reserve(
+        texts.size());  // here, where the want of memory is this request's alone
     std::unique_lock lock(mutex_);
     waiting_.push_back(&request);
     some_.notify_one();
@@ -32,37 +36,35 @@ class Batcher {
   }
 
   // The thread that computes: takes what waits, at most `batch_size` texts at a time, until
-  // close() and nothing waits. What is left of a long request goes behind the others.
+  // close() and nothing waits. What is left of a long request goes behind the others. Whatever
+  // fails, memory for a round included, is an error of the requests of that round.
   template <class Model>
   void run(const Model& model, std::size_t batch_size) {
     std::unique_lock lock(mutex_);
     while (true) {
       some_.wait(lock, [&] { return closed_ || !waiting_.empty(); });
       if (waiting_.empty()) return;
-      std::vector<Part> parts;
-      std::vector<std::string_view> texts;
-      while (texts.size() < batch_size && !waiting_.empty()) {
-        Request& request = *waiting_.front();
-        waiting_.pop_front();
-        const auto rest = request.texts.subspan(request.taken);
-        const auto taken = rest.first((std::min)(rest.size(), batch_size - texts.size()));
-        texts.insert(texts.end(), taken.begin(), taken.end());
-        parts.push_back({&request, taken.size()});
-        request.taken += taken.size();
-        if (taken.size() < rest.size()) waiting_.push_back(&request);
-      }
-      lock.unlock();
+      std::size_t requests = 0, count = 0;  // from the first on, and of their texts
       Predictions answers;
       std::exception_ptr error;
       try {
+        std::vector<std::string_view> texts;
+        for (auto at = waiting_.begin(); at != waiting_.end() && count < batch_size; ++at) {
+          ++requests;
+          const auto rest = (*at)->texts.subspan((*at)->answers.size());
+          const auto taken = rest.first((std::min)(rest.size(), batch_size - count));
+          texts.insert(texts.end(), taken.begin(), taken.end());
+          count = texts.size();
+        }
+        lock.unlock();
         answers = model.predict(texts);
       } catch (...) {
         error = std::current_exception();
       }
-      lock.lock();
+      if (!lock.owns_lock()) lock.lock();
       ++batches_;
-      texts_ += texts.size();
-      hand_out(parts, answers, error);
+      texts_ += count;
+      hand_out(requests, answers, error);
     }
   }
 
@@ -79,34 +81,31 @@ class Batcher {
  private:
   struct Request {
     std::span<const std::string> texts;
-    std::size_t taken = 0;
     Predictions answers{};
     std::exception_ptr error{};
     std::condition_variable answered{};
   };
-  struct Part {
-    Request* request;
-    std::size_t count;
-  };
 
-  void hand_out(const std::vector<Part>& parts, Predictions& answers, std::exception_ptr error) {
+  // To so many requests, from the first on. Allocates nothing.
+  void hand_out(std::size_t requests, Predictions& answers, const std::exception_ptr& error) {
     auto next = answers.begin();
-    for (const auto& [request, count] : parts) {
-      if (error) {
-        request->error = error;
-        std::erase(waiting_, request);
-      } else {
-        const auto end = next + static_cast<std::ptrdiff_t>(count);
-        std::move(next, end, std::back_inserter(request->answers));
-        next = end;
+    for (; requests > 0; --requests) {
+      Request& request = *waiting_.front();
+      while (request.answers.size() < request.texts.size() && next != answers.end())
+        request.answers.push_back(std::move(*next++));
+      request.error = error;
+      if (!error && request.answers.size() < request.texts.size()) {
+        waiting_.splice(waiting_.end(), waiting_, waiting_.begin());
+        continue;
       }
-      request->answered.notify_one();
+      waiting_.pop_front();
+      request.answered.notify_one();
     }
   }
 
   std::mutex mutex_;
   std::condition_variable some_;
-  std::deque<Request*> waiting_;
+  std::list<Request*> waiting_;
   bool closed_ = false;
   std::uint64_t batches_ = 0, texts_ = 0;
 };

@@ -6,9 +6,12 @@
 #include <soma/text/record_reader.hpp>
 #include <soma/text/utf8.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -19,11 +22,17 @@ enum class Type { plain, json, csv };
 
 inline constexpr std::string_view names[] = {"text/plain", "application/json", "text/csv"};
 
+// Of a name in a header.
+inline std::string lower_case(std::string_view name) {
+  std::string result(name);
+  for (char& letter : result)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter + 32);
+  return result;
+}
+
 // Of the header Content-Type, whatever its parameters.
 inline std::optional<Type> find_type(std::string_view header) {
-  std::string name(soma::text::trimmed(header.substr(0, header.find(';'))));
-  for (char& letter : name)
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter + 32);
+  const std::string name = lower_case(soma::text::trimmed(header.substr(0, header.find(';'))));
   for (const Type type : {Type::plain, Type::json, Type::csv})
     if (name == names[static_cast<std::size_t>(type)]) return type;
   return std::nullopt;
@@ -45,36 +54,84 @@ inline std::vector<std::string> plain_texts(std::string_view body) {
   return texts;
 }
 
-// {"text": "..."}, or a list under "inputs" or "instances".
-inline std::vector<std::string> json_texts(std::string_view body) {
-  constexpr std::string_view wanted =
-      "an object with one of \"text\": a string, \"inputs\" or \"instances\": a list of strings";
-  const auto json = nlohmann::json::parse(body, nullptr, false);
-  if (json.is_discarded()) refuse("no JSON", wanted);
-  if (!json.is_object()) refuse("no JSON object", wanted);
-  std::vector<std::string> texts;
-  int found = 0;
-  for (const char* key : {"text", "inputs", "instances"}) {
-    const auto entry = json.find(key);
-    if (entry == json.end()) continue;
-    ++found;
-    const bool single = key == std::string_view("text");
-    if (single ? !entry->is_string() : !entry->is_array())
-      refuse("an object whose \"" + std::string(key) + "\" is no " + (single ? "string" : "list"),
-             wanted);
-    if (single)
-      texts.push_back(entry->get<std::string>());
-    else
-      for (const auto& element : *entry) {
-        if (!element.is_string())
-          refuse("an object whose \"" + std::string(key) + "\" holds something else than strings",
-                 wanted);
-        texts.push_back(element.get<std::string>());
-      }
+// {"text": "..."}, or a list under "inputs" or "instances". Receives the events of the parser: a
+// tree of the body would be many times as large.
+class JsonTexts {
+ public:
+  using Json = nlohmann::json;
+
+  static std::vector<std::string> read(std::string_view body) {
+    JsonTexts reader;
+    if (!Json::sax_parse(body.begin(), body.end(), &reader) && reader.problem_.empty())
+      reader.refuse("no JSON");
+    if (reader.problem_.empty() && reader.found_ != 1)
+      reader.refuse("an object with " + std::to_string(reader.found_) + " of them");
+    if (!reader.problem_.empty())
+      bodies::refuse(reader.problem_,
+                     "an object with one of \"text\": a string, \"inputs\" or \"instances\": a "
+                     "list of strings");
+    return std::move(reader.texts_);
   }
-  if (found != 1) refuse("an object with " + std::to_string(found) + " of them", wanted);
-  return texts;
-}
+
+  // Called by the parser.
+  bool start_object(std::size_t) { return depth_ == 0 ? enter() : other_value() && enter(); }
+  bool end_object() { return leave(); }
+  bool start_array(std::size_t) {
+    const bool list = depth_ == 1 && (key_ == "inputs" || key_ == "instances");
+    return list ? enter() : other_value() && enter();
+  }
+  bool end_array() { return leave(); }
+  bool key(const std::string& name) {
+    if (depth_ != 1) return true;
+    const bool wanted = name == "text" || name == "inputs" || name == "instances";
+    key_ = wanted ? name : std::string();
+    found_ += wanted ? 1 : 0;
+    return true;
+  }
+  bool string(std::string& value) {
+    const std::size_t depth = key_ == "text" ? 1 : 2;
+    if (depth_ != depth || key_.empty()) return other_value();
+    texts_.push_back(std::move(value));
+    return true;
+  }
+  bool number_unsigned(std::uint64_t) { return other_value(); }
+  bool number_integer(std::int64_t) { return other_value(); }
+  bool number_float(double, const std::string&) { return other_value(); }
+  bool boolean(bool) { return other_value(); }
+  bool null() { return other_value(); }
+  bool binary(Json::binary_t&) { return other_value(); }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) {
+    return refuse("no JSON");
+  }
+
+ private:
+  bool refuse(std::string problem) {
+    problem_ = std::move(problem);
+    return false;
+  }
+  bool enter() {
+    ++depth_;
+    return true;
+  }
+  bool leave() {
+    --depth_;
+    return true;
+  }
+  // One that is no text, which others of the object may be.
+  bool other_value() {
+    if (depth_ == 0) return refuse("no JSON object");
+    if (key_.empty()) return true;
+    if (depth_ > 1)
+      return refuse("an object whose \"" + key_ + "\" holds something else than strings");
+    return refuse("an object whose \"" + key_ + "\" is no " + (key_ == "text" ? "string" : "list"));
+  }
+
+  std::vector<std::string> texts_;
+  std::string problem_;  // of the first event that was refused
+  std::string key_;      // of the object, where it is one of the three
+  std::size_t depth_ = 0;
+  int found_ = 0;
+};
 
 // RFC 4180 without a header: the first column. Blank lines are no rows.
 inline std::vector<std::string> csv_texts(std::string_view body) {
@@ -99,10 +156,17 @@ inline std::vector<std::string> texts(Type type, std::string_view body) {
   if (const std::size_t at = soma::text::find_invalid_utf8(body); at != body.npos)
     refuse("not UTF-8 at byte " + std::to_string(at + 1), "UTF-8 without zero bytes");
   std::vector<std::string> found = type == Type::plain  ? plain_texts(body)
-                                   : type == Type::json ? json_texts(body)
+                                   : type == Type::json ? JsonTexts::read(body)
                                                         : csv_texts(body);
   if (found.empty()) refuse("without a text", "at least one text");
   return found;
+}
+
+// Of a string or a number. What holds others is put together by hand, as a tree needs memory even
+// to be taken away.
+template <class Value>
+std::string json_value(const Value& value) {
+  return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 inline std::string csv_field(const std::string& text) {
@@ -117,16 +181,20 @@ inline std::string answer(Type type, const std::vector<soma::models::Prediction>
                           const std::vector<std::string>& labels) {
   std::string body;
   if (type == Type::json) {
-    auto list = nlohmann::ordered_json::array();
+    body = "{\"predictions\":[";
     for (const auto& prediction : predictions) {
-      auto of_labels = nlohmann::ordered_json::object();
+      body.append(body.ends_with('[') ? "" : ",").append("{\"label\":");
+      body.append(json_value(prediction.label)).append(",\"probability\":");
+      body.append(json_value(static_cast<float>(prediction.probability)));
+      body.append(",\"probabilities\":{");
       for (std::size_t i = 0; i < labels.size(); ++i)
-        of_labels[labels[i]] = prediction.probabilities[i];
-      list.push_back({{"label", prediction.label},
-                      {"probability", static_cast<float>(prediction.probability)},
-                      {"probabilities", std::move(of_labels)}});
+        body.append(i == 0 ? "" : ",")
+            .append(json_value(labels[i]))
+            .append(":")
+            .append(json_value(prediction.probabilities[i]));
+      body.append("}}");
     }
-    return nlohmann::ordered_json{{"predictions", std::move(list)}}.dump() + "\n";
+    return body.append("]}\n");
   }
   for (const auto& prediction : predictions) {
     const std::string line = to_string(prediction);

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include <httplib.h>
 #include <poll.h>
@@ -16,6 +17,12 @@
 class Connection final : public httplib::Stream {
  public:
   using Clock = std::chrono::steady_clock;
+  // Why a read came to nothing: no time or no bytes were left, or the client sends no more.
+  enum class Failure : unsigned char { none, deadline, limit, end };
+
+  // Bytes a second that a client takes of an answer, at least: one that reads slowly gets all of
+  // it, and none holds a thread for ever.
+  static constexpr std::size_t least_rate = std::size_t{1} << 16;
 
   // Owns the socket.
   Connection(int socket, std::chrono::milliseconds timeout) : socket_(socket), timeout_(timeout) {}
@@ -30,13 +37,18 @@ class Connection final : public httplib::Stream {
   bool wait(std::chrono::milliseconds time) const {
     return begin_ < end_ || poll_for(POLLIN, Clock::now() + time);
   }
-  // Of the request that begins now, as many bytes are read at most.
+  // Of the head of the request that begins now, as many bytes are read at most.
   void begin_request(std::size_t bytes) {
     deadline_ = Clock::now() + timeout_;
     left_ = bytes;
   }
-  // Whether a read came to nothing: what comes next is not the beginning of a request.
-  bool broken() const { return broken_; }
+  // And of its body, in the same time.
+  void begin_body(std::size_t bytes) { left_ = bytes; }
+  Failure failure() const { return failure_; }
+  // Whether a read or a write came to nothing: what comes next is no beginning of a request.
+  bool broken() const { return broken_ || failure_ != Failure::none; }
+  // Of a request whose body was not read to the end, the same.
+  void give_up() { broken_ = true; }
   // Closing with bytes that were not read takes the answer from the client: read them first.
   void linger() { linger_ = true; }
 
@@ -47,16 +59,19 @@ class Connection final : public httplib::Stream {
   bool wait_readable() const { return begin_ < end_ || poll_for(POLLIN, deadline_); }
   time_t duration() const { return 0; }
   ssize_t read(char* to, std::size_t size) override {
-    if (begin_ == end_ && !refill()) return broken_ = true, -1;
+    if (begin_ == end_ && (failure_ = refill()) != Failure::none) return -1;
     const std::size_t count = (std::min)(size, end_ - begin_);
     std::memcpy(to, buffer_.data() + begin_, count);
     begin_ += count;
     return static_cast<ssize_t>(count);
   }
   ssize_t write(const char* from, std::size_t size) override {
-    const auto until = Clock::now() + timeout_;
+    const auto begin = Clock::now() + timeout_;
     for (std::size_t done = 0; done < size;) {
-      if (!poll_for(POLLOUT, until)) return broken_ = true, -1;
+      // What the system has taken for the client counts, and it asks for more only once much of
+      // that is gone: the time is one for all, not one since the last piece.
+      const std::chrono::milliseconds earned(done * 1000 / least_rate);
+      if (!poll_for(POLLOUT, begin + earned)) return broken_ = true, -1;
       const ssize_t count = ::send(socket_, from + done, size - done, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (count < 0 && errno != EAGAIN && errno != EINTR) return broken_ = true, -1;
       if (count > 0) done += static_cast<std::size_t>(count);
@@ -65,7 +80,7 @@ class Connection final : public httplib::Stream {
   }
   // Nobody asks who is at the other end.
   void get_remote_ip_and_port(std::string&, int&) const override {}
-  void get_local_ip_and_port(std::string&, int&) const override {}
+  void get_local_ip_and_port(std::string&, int&) const {}  // not asked for until 0.11.4
   // The library refuses numbers beyond select's, which is not used here.
   socket_t socket() const override { return 0; }
 
@@ -78,18 +93,19 @@ class Connection final : public httplib::Stream {
       if (found >= 0 || errno != EINTR) return found > 0;
     }
   }
-  bool refill() {
+  Failure refill() {
     const std::size_t room = (std::min)(left_, buffer_.size());
-    while (room > 0 && poll_for(POLLIN, deadline_)) {
+    if (room == 0) return Failure::limit;
+    while (poll_for(POLLIN, deadline_)) {
       const ssize_t count = ::recv(socket_, buffer_.data(), room, MSG_DONTWAIT);
       if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-      if (count <= 0) return false;
+      if (count <= 0) return Failure::end;
       begin_ = 0;
       end_ = static_cast<std::size_t>(count);
       left_ -= end_;
-      return true;
+      return Failure::none;
     }
-    return false;
+    return Failure::deadline;
   }
   void read_to_the_end() {
     ::shutdown(socket_, SHUT_WR);
@@ -101,7 +117,8 @@ class Connection final : public httplib::Stream {
   int socket_;
   std::chrono::milliseconds timeout_;
   Clock::time_point deadline_{};
-  std::vector<char> buffer_ = std::vector<char>(16384);
+  std::array<char, 16384> buffer_{};
   std::size_t begin_ = 0, end_ = 0, left_ = 0;
+  Failure failure_ = Failure::none;
   bool broken_ = false, linger_ = false;
 };

@@ -6,22 +6,47 @@
 
 #include <soma/base/error.hpp>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
+
+// Error executor.thread_start.
+template <class Work>
+std::thread start_thread(Work work) {
+  try {
+    return std::thread(std::move(work));
+  } catch (const std::system_error& error) {
+    soma::fail(soma::error_id::thread_start, "serve", "thread", error.what(),
+               "one more: fewer of them elsewhere, or more memory");
+  }
+}
 
 class HttpServer final : public httplib::Server {
  public:
+  struct Limits {
+    std::chrono::milliseconds read_timeout;
+    std::size_t head_bytes, body_bytes;  // of a request, as they are sent
+  };
+
   // `expected` says of a request's head whether a handler reads its body to the end; after all
-  // others the connection is closed. A request has at most `max_bytes`, head and all.
-  HttpServer(std::chrono::milliseconds read_timeout, std::size_t max_bytes,
-             std::function<bool(const httplib::Request&)> expected)
-      : read_timeout_(read_timeout), max_bytes_(max_bytes), expected_(std::move(expected)) {
-    new_task_queue = [this] { return new Threads(*this); };
+  // others the connection is closed. Error executor.thread_start.
+  HttpServer(const Limits& limits, std::function<bool(const httplib::Request&)> expected)
+      : limits_(limits), expected_(std::move(expected)), threads_(new Threads(*this)) {
+    new_task_queue = [this] { return threads_.release(); };
+    set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(keep_alive).count());
+    set_keep_alive_max_count(1'000'000);  // for what answers say: there is no limit
     set_tcp_nodelay(true);
     // Two servers must not share a port, as the library's default has it.
     set_socket_options([](socket_t socket) {
@@ -29,6 +54,9 @@ class HttpServer final : public httplib::Server {
       ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     });
   }
+
+  // Of the request that the calling thread answers.
+  static Connection& connection() { return *connection_; }
 
   // Clients can connect from now on. Returns the port that was taken. Error serve.port.
   int bind(const std::string& host, int port) {
@@ -64,34 +92,96 @@ class HttpServer final : public httplib::Server {
   // Nothing until 0.15, then whether there was room.
   using Enqueued = decltype(std::declval<httplib::TaskQueue&>().enqueue({}));
 
-  // Counts the connections, and those that no thread has.
+  // Starts a thread where a connection has none. Where the system gives no more, connections wait
+  // for those that it gave. What waits has its place from the beginning: no memory is asked for
+  // where a connection would be lost without it.
   class Threads final : public httplib::TaskQueue {
    public:
-    explicit Threads(HttpServer& server) : server_(server) {}
+    // With one thread. Error executor.thread_start.
+    explicit Threads(HttpServer& server) : server_(server) {
+      threads_.reserve(max_connections);
+      threads_.push_back(start_thread([this] { work(); }));
+    }
+    ~Threads() override { shutdown(); }
+
     Enqueued enqueue(std::function<void()> serve) override {
       ++server_.accepted_;
-      ++server_.queued_;
-      return pool_.enqueue([this, serve = std::move(serve)] {
-        --server_.queued_;
-        serve();
-      });
+      std::unique_lock lock(mutex_);
+      room_.wait(lock, [&] { return count_ < waiting_.size(); });
+      waiting_[(first_ + count_++) % waiting_.size()] = std::move(serve);
+      if (++connections_ > threads_.size() && threads_.size() < max_connections) grow();
+      server_.crowded_ = connections_ > most_;
+      some_.notify_one();
+      return static_cast<Enqueued>(true);
     }
-    void shutdown() override { pool_.shutdown(); }
+    void shutdown() override {
+      {
+        const std::lock_guard lock(mutex_);
+        ended_ = true;
+      }
+      some_.notify_all();
+      for (std::thread& thread : threads_) thread.join();
+      threads_.clear();
+    }
 
    private:
+    void grow() {
+      try {
+        threads_.push_back(std::thread([this] { work(); }));
+        most_ = max_connections;
+      } catch (const std::exception&) {
+        most_ = threads_.size();
+      }
+    }
+    void work() {
+      std::unique_lock lock(mutex_);
+      while (true) {
+        some_.wait(lock, [&] { return count_ > 0 || ended_; });
+        if (count_ == 0) return;
+        const std::function<void()> serve = std::exchange(waiting_[first_], nullptr);
+        first_ = (first_ + 1) % waiting_.size();
+        --count_;
+        lock.unlock();
+        room_.notify_one();
+        serve();
+        lock.lock();
+        server_.crowded_ = --connections_ > most_;
+      }
+    }
+
     HttpServer& server_;
-    httplib::ThreadPool pool_{max_connections};
+    std::mutex mutex_;
+    std::condition_variable some_, room_;
+    std::array<std::function<void()>, backlog> waiting_;  // a ring
+    std::size_t first_ = 0, count_ = 0;
+    std::size_t connections_ = 0, most_ = max_connections;  // that have threads, or could have
+    bool ended_ = false;
+    std::vector<std::thread> threads_;
   };
 
   bool process_and_close_socket(socket_t socket) override {
-    Connection connection(socket, read_timeout_);
+    Connection connection(socket, limits_.read_timeout);
+    connection_ = &connection;
+    try {
+      serve(connection);
+    } catch (const std::exception&) {
+      // There is no memory even to say so: the client sees the connection end.
+    }
+    return true;
+  }
+  void serve(Connection& connection) {
     bool last = false;
     while (!last && another(connection)) {
-      connection.begin_request(max_bytes_);
+      connection.begin_request(limits_.head_bytes);
       bool asked_to_close = false, understood = false;
       const bool close = leave();
       const bool answered =
           process(*this, connection, close, asked_to_close, [&](httplib::Request& request) {
+            connection.begin_body(limits_.body_bytes);
+            // The library cuts every answer into ranges, as many as are asked for and of any
+            // method. None of ours has parts, and a server may pass over the wish.
+            request.ranges.clear();
+            request.headers.erase("Range");
             understood = expected_(request);
             if (understood) return;
             request.headers.erase("Connection");
@@ -100,7 +190,6 @@ class HttpServer final : public httplib::Server {
       if (!understood || connection.broken()) connection.linger();
       last = close || asked_to_close || !understood || !answered || connection.broken();
     }
-    return true;
   }
 
   // Since 0.18 the library wants to be told who is at either end; nobody here asks.
@@ -113,7 +202,7 @@ class HttpServer final : public httplib::Server {
       return server.process_request(connection, {}, 0, {}, 0, close, asked_to_close, setup);
   }
 
-  bool leave() const { return stopping_ || queued_ > 0; }
+  bool leave() const { return stopping_ || crowded_; }
   // Waits for a request to begin.
   bool another(const Connection& connection) const {
     for (auto waited = look; waited <= keep_alive; waited += look) {
@@ -123,10 +212,10 @@ class HttpServer final : public httplib::Server {
     return false;
   }
 
-  std::chrono::milliseconds read_timeout_;
-  std::size_t max_bytes_;
+  inline static thread_local Connection* connection_ = nullptr;
+  Limits limits_;
   std::function<bool(const httplib::Request&)> expected_;
-  std::atomic<bool> stopping_{false};
-  std::atomic<int> queued_{0};
+  std::atomic<bool> stopping_{false}, crowded_{false};
   std::atomic<std::int64_t> accepted_{0};
+  std::unique_ptr<Threads> threads_;  // until the library has them
 };
