@@ -155,8 +155,8 @@ int main(int count, char** given) {
   std::signal(SIGPIPE, SIG_IGN);    // a reader that went away is an error of writing
   std::signal(SIGXFSZ, SIG_IGN);    // as is a file that may not become so large
   Launch launch;
-  Program program;
   try {
+    Program program;
     std::vector<std::string> arguments(given + 1, given + count);
     if (arguments.empty() && is_training_job()) {
       // Where to write a failure is known before anything can fail.
