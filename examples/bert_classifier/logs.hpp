@@ -64,6 +64,10 @@ class TensorBoardLog final : public soma::train::Callback {
  public:
   explicit TensorBoardLog(const std::string& folder) : file_(folder) {}
 
+  // What an earlier run in that folder wrote behind its last checkpoint comes once more.
+  void on_start(const soma::train::RunInfo& run) override {
+    file_.start(static_cast<std::int64_t>(run.first_step) + 1);
+  }
   void on_step(const soma::train::StepInfo& step) override {
     const auto at = static_cast<std::int64_t>(step.step);
     file_.scalar("train/loss", at, step.loss);

@@ -3,6 +3,7 @@
 #include <soma/io/tensorboard.hpp>
 
 #include "catch.hpp"
+#include "io/child.hpp"
 #include "io/samples.hpp"
 #include "support/errors.hpp"
 
@@ -145,6 +146,45 @@ TEST_CASE("events are read as they were written", "[unit][io]") {
   CHECK(value[1].first == 2);
   CHECK(as<float>(value[1].second) == 0.1f);
   CHECK(as<std::int64_t>(fields(all[2])[1].second) == -1);
+}
+
+TEST_CASE("the beginning of a run is an event that readers know", "[unit][io]") {
+  const TemporaryFolder folder;
+  EventFile events(folder.path());
+  events.start(31, 1234.5);
+  const auto event = fields(records(read_text(events.path())).at(1));
+  REQUIRE(event.size() == 3);
+  CHECK(as<double>(event[0].second) == 1234.5);
+  CHECK(event[1].first == 2);
+  CHECK(as<std::int64_t>(event[1].second) == 31);
+  CHECK(event[2].first == 7);
+  const auto session = fields(event[2].second);
+  REQUIRE(session.size() == 1);
+  CHECK(session[0].first == 1);
+  CHECK(as<std::int64_t>(session[0].second) == 1);
+}
+
+TEST_CASE("processes of one number and one second have files of their own, in order of time",
+          "[unit][io]") {
+  const TemporaryFolder folder;
+  std::vector<std::string> paths;
+  for (int i = 0; i < 2; ++i) {
+    const std::string note = folder / "note";
+    // As in a container: the first process of its own numbering.
+    const int code = in_child([&] {
+      if (unshare(geteuid() == 0 ? CLONE_NEWPID : CLONE_NEWUSER | CLONE_NEWPID) != 0)
+        return mounting_not_allowed;
+      return in_child([&] {
+        const EventFile events(folder / "run");
+        write_text(note, events.path());
+        return getpid() == 1 ? 0 : 1;
+      });
+    });
+    if (code == mounting_not_allowed) SOMA_TEST_SKIP("no processes may be numbered anew here");
+    REQUIRE(code == 0);
+    paths.push_back(read_text(note));
+  }
+  CHECK(paths[0] < paths[1]);
 }
 
 TEST_CASE("events may be kept back", "[unit][io]") {

@@ -114,6 +114,22 @@ class EventFile {
     if (++events_ >= events_per_flush_) flush();
   }
 
+  // A run begins, or goes on, whose first step this is. Readers drop the points from there on that
+  // earlier files of the folder have: of a run that was killed behind its last checkpoint. Error
+  // file.write.
+  void start(std::int64_t step, double wall_time = now()) {
+    std::string event;
+    protozero::pbf_writer writer(event);
+    writer.add_double(wall_time_field, wall_time);
+    writer.add_int64(step_field, step);
+    {
+      protozero::pbf_writer session(writer, session_log_field);
+      session.add_enum(status_field, start_status);
+    }
+    add(event);
+    flush();
+  }
+
   // Hands all events to the system. Error file.write; they are tried again with the next.
   void flush() {
     file_.write(waiting_);
@@ -124,23 +140,32 @@ class EventFile {
   const std::string& path() const { return file_.path(); }
 
  private:
-  // Numbers of fields in TensorFlow's event.proto (Event) and summary.proto (Summary, its Value).
+  // Numbers of fields in TensorFlow's event.proto (Event, SessionLog) and summary.proto (Summary,
+  // its Value).
   static constexpr protozero::pbf_tag_type wall_time_field = 1, step_field = 2, version_field = 3,
                                            summary_field = 5, value_field = 1, tag_field = 1,
-                                           simple_value_field = 2;
+                                           simple_value_field = 2, session_log_field = 7,
+                                           status_field = 1;
+  static constexpr std::int32_t start_status = 1;  // SessionLog.START
 
   // TensorBoard knows its files by "tfevents" in the name, and reads those of a folder in the order
-  // of their names, so the time stands first.
+  // of their names, so the time stands first: seconds where it and others look for them, what is
+  // finer behind the host. In containers processes may have the same number.
   static AppendFile create(std::string_view folder, std::string_view suffix) {
     static std::atomic<std::uint64_t> counter{0};
     constexpr std::string_view operation = "EventFile";
     detail::make_folders(operation, folder);
     std::array<char, 256> host{};
     if (::gethostname(host.data(), host.size() - 1) != 0) host = {'h', 'o', 's', 't'};
-    std::string seconds = std::to_string(static_cast<std::uint64_t>(now()));
-    seconds.insert(0, seconds.size() < 10 ? 10 - seconds.size() : 0, '0');
+    timespec time{};
+    timespec_get(&time, TIME_UTC);
+    const auto digits = [](std::size_t count, auto number) {
+      const std::string text = std::to_string(number);
+      return std::string(text.size() < count ? count - text.size() : 0, '0') + text;
+    };
     std::string path(folder);
-    path.append("/events.out.tfevents.").append(seconds).append(".").append(host.data());
+    path.append("/events.out.tfevents.").append(digits(10, time.tv_sec));
+    path.append(".").append(host.data()).append(".").append(digits(9, time.tv_nsec));
     path.append(".").append(std::to_string(::getpid()));
     path.append(".").append(std::to_string(counter.fetch_add(1))).append(suffix);
     return AppendFile(operation, path, ExistingFile::refuse);
