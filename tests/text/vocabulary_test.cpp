@@ -10,6 +10,9 @@
 #include <string>
 #include <vector>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 using namespace soma::text;
 using namespace soma_test;
 
@@ -77,7 +80,13 @@ TEST_CASE("files that cannot be read are named", "[unit][text][vocabulary]") {
         "Vocabulary: file is \"/no/such/vocab.txt\" (cannot open: No such file or directory), "
         "wanted a file that can be read [file.read]");
   const std::string folder = std::filesystem::temp_directory_path().string();
-  CHECK(message_of([&] { Vocabulary::read(folder); }).find("cannot read: Is a directory") !=
+  CHECK(message_of([&] { Vocabulary::read(folder); }).find("not a regular file") !=
         std::string::npos);
+  // One that nobody writes to would be waited for.
+  const std::string pipe = folder + "/soma_pipe_" + std::to_string(::getpid());
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(message_of([&] { Vocabulary::read(pipe); }).find("not a regular file") !=
+        std::string::npos);
+  std::filesystem::remove(pipe);
   CHECK(id_of([] { Vocabulary::read(std::string_view("a\0b", 3)); }) == "file.read");
 }

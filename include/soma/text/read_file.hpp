@@ -1,39 +1,44 @@
 #pragma once
-// A small file as one text. (Large ones are mapped: soma/io.)
+// A small file as one text. (Large ones are mapped: soma/io.) POSIX.
 
-#include <soma/base/error.hpp>
+#include <soma/base/file_error.hpp>
 
 #include <cerrno>
-#include <cstdio>
-#include <memory>
+#include <cstddef>
 #include <string>
 #include <string_view>
-#include <system_error>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace soma::text {
 
 // `operation` names the caller in messages. Error file.read.
 inline std::string read_file(std::string_view operation, std::string_view path) {
   const auto failed = [&](std::string_view problem, int number) {
-    std::string given = soma::quoted(path);
-    given.append(" (").append(problem);
-    if (number != 0) given.append(": ").append(std::generic_category().message(number));
-    fail(error_id::file_read, operation, "file", given.append(")"), "a file that can be read");
+    soma::detail::file_failed(error_id::file_read, operation, path, problem, number,
+                              "a file that can be read");
   };
-  const auto close = [](std::FILE* file) { std::fclose(file); };
   if (path.find('\0') != std::string_view::npos) failed("no path", 0);
-  const std::unique_ptr<std::FILE, decltype(close)> file(
-      std::fopen(std::string(path).c_str(), "rb"), close);
-  if (file == nullptr) failed("cannot open", errno);
+  // Not blocking: opening a pipe would wait for its writer.
+  const int descriptor = ::open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) failed("cannot open", errno);
+  const struct Closing {
+    int descriptor;
+    ~Closing() { ::close(descriptor); }
+  } closing{descriptor};
+  struct stat known {};
+  if (::fstat(descriptor, &known) != 0) failed("cannot ask for its size", errno);
+  if (!S_ISREG(known.st_mode)) failed("not a regular file", 0);
   std::string content;
   char block[1 << 14];
   for (;;) {
-    errno = 0;
-    const std::size_t count = std::fread(block, 1, sizeof block, file.get());
-    content.append(block, count);
-    // A folder opens, and says what it is when it is read.
-    if (std::ferror(file.get()) != 0) failed("cannot read", errno);
-    if (count < sizeof block) return content;
+    const auto count = ::read(descriptor, block, sizeof block);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) failed("cannot read", errno);
+    if (count == 0) return content;
+    content.append(block, static_cast<std::size_t>(count));
   }
 }
 
