@@ -2,6 +2,7 @@
 
 #include "commands.hpp"
 #include "compute.hpp"
+#include "outputs.hpp"
 #include "predict_lines.hpp"
 #include "rows.hpp"
 #include "trained_model.hpp"
@@ -45,6 +46,7 @@ class StoppableSource final : public soma::data::BatchSource {
 }  // namespace
 
 int evaluate(const EvaluateOptions& options) {
+  try_outputs(options);
   Compute compute(options.compute);
   soma::Context& context = compute.context();
   TextClassifier model = TextClassifier::from_pretrained(context, options.model);

@@ -4,14 +4,13 @@
 #include "commands.hpp"
 #include "compute.hpp"
 #include "logs.hpp"
+#include "outputs.hpp"
 #include "profile.hpp"
 #include "rows.hpp"
 
 #include <soma/data/content_hash.hpp>
 #include <soma/data/prefetch.hpp>
 #include <soma/io/atomic_file.hpp>
-#include <soma/io/atomic_folder.hpp>
-#include <soma/io/checkpoint_folder.hpp>
 #include <soma/io/checkpoint_part_folder.hpp>
 #include <soma/io/confusion_csv.hpp>
 #include <soma/io/precision_json.hpp>
@@ -25,11 +24,9 @@
 #include <soma/train/trainer.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <system_error>
 
 #include <unistd.h>
 
@@ -154,41 +151,6 @@ TrainOptions without_outputs(TrainOptions options) {
   return options;
 }
 
-// Without links, and without a / at the end; empty: it cannot be followed, which is an error of
-// whoever writes there.
-std::filesystem::path resolved(const std::string& path) {
-  std::error_code problem;
-  std::filesystem::path found =
-      std::filesystem::weakly_canonical(std::filesystem::absolute(path, problem), problem);
-  return found.has_filename() ? found : found.parent_path();
-}
-
-// The folder of a model is replaced in whole: nothing else may be written there.
-void refuse_inside_output(const TrainOptions& options) {
-  if (options.output.empty()) return;
-  const std::filesystem::path model = resolved(options.output);
-  for (const auto& [name, path] : {std::pair("--checkpoint", &options.checkpoint),
-                                   {"--log-json", &options.log_json},
-                                   {"--tensorboard", &options.tensorboard},
-                                   {"--confusion", &options.confusion},
-                                   {"--profile", &options.profile}}) {
-    if (path->empty() || model.empty()) continue;
-    const std::filesystem::path other = resolved(*path);
-    const auto same = std::mismatch(model.begin(), model.end(), other.begin(), other.end());
-    if (same.first == model.end())
-      throw UsageError(std::string(name) + " " + soma::quoted(*path) + " is in --output " +
-                       soma::quoted(options.output) + ", which the model replaces in whole");
-  }
-}
-
-// What cannot be written at the end should end the run before it costs anything.
-void try_outputs(const TrainOptions& options) {
-  refuse_inside_output(options);
-  if (!options.output.empty()) soma::models::check_model_folder("train", options.output);
-  if (!options.confusion.empty()) soma::AtomicFile table("train", options.confusion);
-  if (!options.profile.empty()) soma::AtomicFile trace("train", options.profile);
-}
-
 // What would do nothing without them.
 void check_held_out(const TrainOptions& options, const Rows& rows) {
   if (!rows.held_out.empty()) return;
@@ -204,19 +166,10 @@ void check_held_out(const TrainOptions& options, const Rows& rows) {
 std::unique_ptr<soma::CheckpointStore> open_checkpoints(const TrainOptions& options, int rank,
                                                         bool shard_optimizer) {
   if (options.checkpoint.empty()) return nullptr;
-  if (rank != 0) {  // the others read what rank 0 reads
-    if (!shard_optimizer) return nullptr;
-    return std::make_unique<soma::CheckpointPartFolder>(options.checkpoint);
-  }
-  auto folder = std::make_unique<soma::CheckpointFolder>(
-      options.checkpoint, soma::CheckpointFolderOptions{.keep = options.keep_checkpoints});
-  // Two runs would mix: known before this one has cost anything.
-  if (const auto steps = folder->steps(); !options.resume && !steps.empty())
-    soma::fail(soma::error_id::checkpoint_step, "train", "--checkpoint",
-               soma::quoted(options.checkpoint) + ", which has a checkpoint of step " +
-                   std::to_string(steps.back()),
-               "--resume to go on from it, or another folder");
-  return folder;
+  if (rank == 0) return open_checkpoints(options);
+  // The others read what rank 0 reads.
+  if (!shard_optimizer) return nullptr;
+  return std::make_unique<soma::CheckpointPartFolder>(options.checkpoint);
 }
 
 }  // namespace
@@ -225,7 +178,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   launch.join(given.ranks, given.shards, command);
   const TrainOptions options = launch.rank() == 0 ? given : without_outputs(given);
   soma::train::TrainerOptions settings = trainer_options(options, launch);
-  try_outputs(options);  // before anything is read
+  try_outputs(options, launch.rank() == 0);  // before anything is read
   ComputeOptions computing = options.compute;
   if (computing.threads == 0) computing.threads = launch.threads();
   Compute compute(computing);

@@ -178,6 +178,33 @@ case("events in a file", [*TRAIN, *GOOD, "--tensorboard=file"], 1, "file.write",
 case("confusion in no folder", [*LONG, "--output=out", "--confusion=nowhere/a.csv"], 1,
      "file.write")
 
+NOWHERE = ["--data=nowhere.tsv"]  # what comes before it is known before rows are read
+for option, path in [("log-json", "nowhere/log.jsonl"), ("log-json", "file/log.jsonl"),
+                     ("log-json", "folder"), ("tensorboard", "file"), ("tensorboard", "/proc/a/b"),
+                     ("checkpoint", "file/a/b"), ("checkpoint", "/proc/a")]:
+    case(f"{option} at {path} before rows", [*TRAIN, *NOWHERE, f"--{option}={path}"], 1,
+         "file.write", {"file": b"earlier", "folder": None})
+case("checkpoint of an earlier run before rows",
+     [*TRAIN, *NOWHERE, "--checkpoint=../base/longer"], 1, "checkpoint.step", says="9999")
+case("good places before rows",
+     [*TRAIN, *NOWHERE, "--log-json=log.jsonl", "--tensorboard=events/a", "--checkpoint=steps/a",
+      "--confusion=a.csv", "--profile=folder/a.json"], 1, "file.read",
+     {"log.jsonl": b"earlier", "folder": None}, says="nowhere.tsv")
+case("evaluate confusion before rows",
+     [*EVALUATE, "--model=../base/model", *NOWHERE, "--confusion=nowhere/a.csv"], 1, "file.write")
+
+SAME = {"rows.tsv": ROWS, "folder": None}
+for name, options in [
+        ("two outputs", ["--data=rows.tsv", "--confusion=same", "--profile=folder/../same"]),
+        ("log and events", ["--data=rows.tsv", "--log-json=same", "--tensorboard=same/"]),
+        ("log and rows", ["--data=rows.tsv", "--log-json=rows.tsv"]),
+        ("log and linked rows", ["--data=out/../rows.tsv", "--log-json=link/../rows.tsv"]),
+        ("confusion and dev", [*GOOD, "--dev=rows.tsv", "--confusion=./rows.tsv"])]:
+    case(f"same {name}", [*TRAIN, *options], 2, "cli.usage", SAME, says="is the same file as")
+case("same evaluated rows",
+     [*EVALUATE, "--model=../base/model", "--data=rows.tsv", "--confusion=rows.tsv"], 2,
+     "cli.usage", SAME, says="is the same file as")
+
 for option, path in [("checkpoint", "out/steps"), ("log-json", "out/log.jsonl"),
                      ("tensorboard", "./out/"), ("confusion", "out/../out/a.csv"),
                      ("profile", "out/later/trace.json"), ("checkpoint", "link/steps")]:
