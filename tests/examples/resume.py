@@ -119,8 +119,21 @@ def check_killed(program, work, count, wanted, seconds, draw, checks):
     checks.that(tool.weights_hash(folder / "log.jsonl") == wanted,
                 f"after {killed} kills it ends with other weights, {error}")
     left = [path.name for path in folder.rglob("*.partial")]
-    left = [name for name in left if "model" not in name]  # nobody else cleans up beside a model
     checks.that(not left, f"left over: {left}")
+
+
+def check_events(program, work, checks):
+    """A resumed run's events say from which step on those of earlier files do not count."""
+    folder = tool.fresh_folder(work / "events")
+    arguments = train(folder, f"--checkpoint={folder}/checkpoint", "--checkpoint-every=10",
+                      "--resume", f"--tensorboard={folder}/events")
+    for first in [1, 11]:
+        tool.must_run(program, arguments)
+        newest = sorted((folder / "events").iterdir())[-1].read_bytes()
+        start = bytes([0x10, first, 0x3a, 2, 0x08, 1])  # step, session_log {status: START}
+        checks.that(start in newest, f"events do not begin at step {first}")
+        for step in [20, 30]:
+            shutil.rmtree(folder / "checkpoint" / f"step-{step:010d}")
 
 
 def main():
@@ -138,6 +151,7 @@ def main():
     steps = range(1, STEPS, given.stride)
     wanted, seconds = every_step(program, work, "fp32", steps, checks)
     every_step(program, work, "bf16_sr", [1, 13, 29], checks)
+    check_events(program, work, checks)
     check_terminated(program, work, given.stops, wanted, draw, checks)
     check_killed(program, work, given.kills, wanted, seconds, draw, checks)
     return checks.finish(f"resume, seed {given.seed}")

@@ -97,3 +97,64 @@ TEST_CASE("a mount point keeps its place, files take theirs in it", "[unit][io]"
   if (code == mounting_not_allowed) SOMA_TEST_SKIP("no file system may be mounted here");
   CHECK(code == 0);
 }
+
+TEST_CASE("the folder that the process works in keeps its place", "[unit][io]") {
+  const TemporaryFolder folder;
+  for (const std::string name : {".", "./", "../model/.", "sub/.."}) {
+    CAPTURE(name);
+    fs::remove_all(folder / "model");
+    fs::create_directories(folder / "model/sub");
+    const int code = in_child([&] {
+      fs::current_path(folder / "model");
+      AtomicFolder written("test", name);
+      write_text(written / "a", "new");
+      const std::size_t others = written.replaced().size();
+      written.commit();
+      return others == 1 && read_text("a") == "new" && fs::equivalent(".", folder / "model") ? 0
+                                                                                             : 1;
+    });
+    CHECK(code == 0);
+    CHECK(fs::exists(folder / "model/sub"));
+    const auto entries = fs::directory_iterator(folder / "model");
+    CHECK(std::distance(begin(entries), end(entries)) == 2);
+    CHECK(folder.files() == 1);
+  }
+}
+
+TEST_CASE("a folder may be named by a path that ends in a point", "[unit][io]") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "model");
+  AtomicFolder written("test", folder / "model/.");
+  CHECK(written.replaced().empty());
+  write_text(written / "a", "1");
+  written.commit();
+  CHECK(read_text(folder / "model/a") == "1");
+  CHECK(folder.files() == 1);
+}
+
+TEST_CASE("what a killed process has left goes with the next, what is being written stays",
+          "[unit][io]") {
+  const TemporaryFolder folder;
+  const auto leave_one = [&](const std::string& path) {
+    const int code = in_child([&]() -> int {
+      const AtomicFolder left("test", path);
+      write_text(left / "a", "half");
+      _exit(7);
+    });
+    CHECK(code == 7);
+  };
+  leave_one(folder / "model");
+  leave_one(folder / "model2");
+  fs::create_directory(folder / "model.1.partial");    // not such a name
+  write_text(folder / "model.1.2.partial", "a file");  // not such a folder
+  const AtomicFolder other("test", folder / "model");
+  REQUIRE(folder.files() == 5);
+  {
+    AtomicFolder whole("test", folder / "model");
+    CHECK(folder.files() == 6);
+    whole.commit();
+  }
+  CHECK(folder.files() == 5);
+  CHECK(fs::exists(other.partial()));
+  CHECK(fs::exists(folder / "model.1.2.partial"));
+}

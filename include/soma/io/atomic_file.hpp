@@ -50,6 +50,21 @@ inline std::string partial_name(const std::string& path) {
          ".partial";
 }
 
+// The name that `name` is partial_name() of; empty: it is none.
+inline std::string_view whole_name(std::string_view name) {
+  constexpr std::string_view ending = ".partial";
+  if (!name.ends_with(ending)) return {};
+  name.remove_suffix(ending.size());
+  for (int numbers = 0; numbers < 2; ++numbers) {
+    const std::size_t dot = name.rfind('.');
+    if (dot == name.npos || dot + 1 == name.size() ||
+        name.find_first_not_of("0123456789", dot + 1) != name.npos)
+      return {};
+    name = name.substr(0, dot);
+  }
+  return name;
+}
+
 }  // namespace detail
 
 // A file of that name is replaced; a symbolic link is too, not what it points to. Errors

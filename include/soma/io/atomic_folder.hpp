@@ -1,7 +1,9 @@
 #pragma once
 // AtomicFolder: a folder of files that appears under its name when it is complete, or not at all.
 // It is written beside its place and renamed in whole. A mount point cannot be renamed, nor can a
-// folder whose parent cannot be written: there, files take their places one after another. POSIX.
+// folder whose parent cannot be written, and the one that the process works in should not be:
+// there, files take their places one after another. Who writes holds a lock, which ends with the
+// process: what one that was killed has left is taken away by the next of that name. POSIX.
 
 #include <soma/base/file_error.hpp>
 #include <soma/io/atomic_file.hpp>
@@ -17,11 +19,33 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace soma {
 
-// Replaces a folder of that name, whatever is in it (of a mount point: files of the same names).
+namespace detail {
+
+// The descriptor of a folder that nobody else holds a lock of; -1, with errno: there is no lock
+// (EWOULDBLOCK: somebody has it).
+inline int lock_folder(const std::string& path) {
+  const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder < 0) return -1;
+  int result = 0;
+  do result = ::flock(folder, LOCK_EX | LOCK_NB);
+  while (result != 0 && errno == EINTR);
+  if (result == 0) return folder;
+  const int number = errno;
+  ::close(folder);
+  errno = number;
+  return -1;
+}
+
+}  // namespace detail
+
+// Replaces a folder of that name, whatever is in it (of one that keeps its place: files of the same
+// names).
 // Errors file.write.
 class AtomicFolder {
  public:
@@ -30,17 +54,27 @@ class AtomicFolder {
   AtomicFolder(std::string_view operation, std::string_view path)
       : operation_(operation), path_(path) {
     while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
+    std::error_code problem;
+    // Nothing can be put beside ".".
+    if (const std::filesystem::path last = std::filesystem::path(path_).filename();
+        last == "." || last == "..")
+      if (const std::filesystem::path found = std::filesystem::canonical(path_, problem); !problem)
+        path_ = found.string();
     struct stat known {};
     if (path_.empty() || path_.find('\0') != std::string::npos) failed("no path", 0);
     const bool exists = ::lstat(path_.c_str(), &known) == 0;
     if (exists && !S_ISDIR(known.st_mode)) failed("not a folder", 0);
-    if (!(exists && is_mount_point()) && make_partial(path_)) return;
+    works_here_ = exists && std::filesystem::equivalent(path_, ".", problem);
+    if (!(exists && (works_here_ || is_mount_point())) && make_partial(path_)) return;
     const int number = errno;
-    inside_ = exists && make_partial(path_ + "/new");
+    inside_ = exists && make_partial(path_ + "/" + std::string(inside_name));
     if (!inside_) failed("cannot create a folder beside it", exists ? errno : number);
   }
   // Without commit(): nothing is left behind.
-  ~AtomicFolder() { abandon(); }
+  ~AtomicFolder() {
+    abandon();
+    unlock();
+  }
   AtomicFolder(const AtomicFolder&) = delete;
   AtomicFolder& operator=(const AtomicFolder&) = delete;
 
@@ -53,14 +87,16 @@ class AtomicFolder {
   const std::string& partial() const { return partial_; }
 
   // What commit() would take away: all that the folder of that name holds. Of a mount point, where
-  // files of other names stay, nothing. Error file.read.
+  // files of other names stay, nothing. (They stay in the folder that the process works in as well,
+  // but it has other files more often than it is meant.) Error file.read.
   std::vector<std::filesystem::directory_entry> replaced() const {
     std::vector<std::filesystem::directory_entry> entries;
     std::error_code problem;
-    if (inside_ || !std::filesystem::exists(path_, problem)) return entries;
+    if ((inside_ && !works_here_) || !std::filesystem::exists(path_, problem)) return entries;
     for (std::filesystem::directory_iterator entry(path_, problem), end; !problem && entry != end;
          entry.increment(problem))
-      entries.push_back(*entry);
+      if (!inside_ || detail::whole_name(entry->path().filename().string()) != inside_name)
+        entries.push_back(*entry);
     if (problem)
       detail::file_failed(error_id::file_read, operation_, path_, "cannot list it", problem.value(),
                           "a folder that can be read");
@@ -80,19 +116,53 @@ class AtomicFolder {
     }
     detail::synchronise_folder_of(path_);
     abandon();  // the folder that was replaced
+    remove_left(path_);
   }
 
  private:
+  static constexpr std::string_view inside_name = "new";
+
   bool make_partial(const std::string& path) {
     std::string partial;
     do {
       partial = detail::partial_name(path);
-      if (::mkdir(partial.c_str(), 0777) == 0) {
+      if (::mkdir(partial.c_str(), 0777) == 0 && lock(partial)) {
         partial_.swap(partial);
         return true;
       }
     } while (errno == EEXIST);
     return false;
+  }
+  // False, with EEXIST: somebody took it for one that was left before it was locked, and takes it
+  // away. Where the system has no locks of folders, there are none, and nothing is ever taken away.
+  bool lock(const std::string& partial) {
+    lock_ = detail::lock_folder(partial);
+    struct stat known {};
+    const bool gone = lock_ < 0 ? errno == ENOENT || errno == EWOULDBLOCK
+                                : ::fstat(lock_, &known) == 0 && known.st_nlink == 0;
+    if (!gone) return true;
+    unlock();
+    errno = EEXIST;
+    return false;
+  }
+  void unlock() noexcept {
+    if (lock_ >= 0) ::close(std::exchange(lock_, -1));
+  }
+  // Only now, as one of them may have been the only model of that name.
+  static void remove_left(const std::string& path) {
+    const std::filesystem::path whole = path;
+    const std::filesystem::path parent = whole.has_parent_path() ? whole.parent_path() : ".";
+    std::error_code problem;
+    for (std::filesystem::directory_iterator entry(parent, problem), end; !problem && entry != end;
+         entry.increment(problem)) {
+      if (detail::whole_name(entry->path().filename().string()) != whole.filename().string())
+        continue;
+      const int lock = detail::lock_folder(entry->path().string());
+      if (lock < 0) continue;
+      std::error_code ignored;
+      std::filesystem::remove_all(entry->path(), ignored);
+      ::close(lock);
+    }
   }
   bool is_mount_point() const {
 #if defined(STATX_ATTR_MOUNT_ROOT)
@@ -110,8 +180,10 @@ class AtomicFolder {
       if (::rename(entry.path().c_str(), place.c_str()) != 0) failed("cannot rename", errno);
     }
     if (problem) failed("cannot be listed", problem.value());
-    detail::synchronise_folder_of(path_ + "/new");
+    const std::string inside = path_ + "/" + std::string(inside_name);
+    detail::synchronise_folder_of(inside);
     abandon();
+    remove_left(inside);
   }
   void exchange() {
 #if defined(RENAME_EXCHANGE)
@@ -141,7 +213,9 @@ class AtomicFolder {
 
   std::string_view operation_;
   std::string path_, partial_;  // empty: no such folder
+  int lock_ = -1;               // of partial_; -1: the system has none
   bool inside_ = false;         // partial_ is in the folder, not beside it
+  bool works_here_ = false;     // the process, in the folder
 };
 
 }  // namespace soma

@@ -209,15 +209,7 @@ class CheckpointFolder final : public CheckpointStore {
   }
   // Whether it is partial_name() of a checkpoint: whatever else has that ending is not ours.
   static bool is_partial(std::string_view name) {
-    if (!name.ends_with(".partial")) return false;
-    name.remove_suffix(std::string_view(".partial").size());
-    for (int numbers = 0; numbers < 2; ++numbers) {
-      const std::size_t dot = name.rfind('.');
-      if (dot == name.npos || dot + 1 == name.size() ||
-          name.find_first_not_of("0123456789", dot + 1) != name.npos)
-        return false;
-      name = name.substr(0, dot);
-    }
+    name = detail::whole_name(name);
     return name == "best" || step_of(name);
   }
   // What a process that was killed has left. Nobody else is at work: the lock is ours.
