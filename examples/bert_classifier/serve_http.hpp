@@ -6,6 +6,7 @@
 
 #include <soma/base/error.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -21,6 +22,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <sys/resource.h>
 
 // Error executor.thread_start.
 template <class Work>
@@ -125,10 +128,16 @@ class HttpServer final : public httplib::Server {
     }
 
    private:
+    // How many connections this process may have files for, with as many left for itself.
+    static std::size_t descriptors() {
+      rlimit limit{};
+      if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return max_connections;
+      return static_cast<std::size_t>((std::min)(rlim_t{max_connections}, limit.rlim_cur / 2));
+    }
     void grow() {
       try {
         threads_.push_back(std::thread([this] { work(); }));
-        most_ = max_connections;
+        most_ = descriptors();
       } catch (const std::exception&) {
         most_ = threads_.size();
       }
@@ -154,7 +163,7 @@ class HttpServer final : public httplib::Server {
     std::condition_variable some_, room_;
     std::array<std::function<void()>, backlog> waiting_;  // a ring
     std::size_t first_ = 0, count_ = 0;
-    std::size_t connections_ = 0, most_ = max_connections;  // that have threads, or could have
+    std::size_t connections_ = 0, most_ = descriptors();  // that have threads, or could have
     bool ended_ = false;
     std::vector<std::thread> threads_;
   };

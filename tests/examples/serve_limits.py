@@ -22,8 +22,11 @@ HEAD = b"POST /invocations HTTP/1.1\r\nContent-Type: text/plain\r\n"
 
 
 class Server:
-    def __init__(self, model, *options, memory=None, **environment):
-        limit = memory and (lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, resource.RLIM_INFINITY)))
+    def __init__(self, model, *options, memory=None, files=None, **environment):
+        def limit():
+            for kind, number in [(resource.RLIMIT_AS, memory), (resource.RLIMIT_NOFILE, files)]:
+                if number is not None:
+                    resource.setrlimit(kind, (number, resource.getrlimit(kind)[1]))
         self.process = subprocess.Popen([PROGRAM, "serve", "--model", model, "--port=0", "--threads=1", *options],
                                         stdout=subprocess.PIPE, text=True, preexec_fn=limit,
                                         env=tool.environment(environment))
@@ -181,6 +184,17 @@ def check_few_threads(model):
             client.close()
 
 
+def check_few_files(model):
+    """Connections that wait make way where the process may have no more of them."""
+    with serving(model, files=40) as server:
+        idle = [server.connect() for _ in range(60)]
+        begin = time.monotonic()
+        expect(server.post(b"good"), 200)
+        assert time.monotonic() - begin < 10, "they were kept for as long as where there is room"
+        for client in idle:
+            client.close()
+
+
 def main(folder):
     tool.fresh_folder(folder)
     labels = [b"a" * 1500, b"b" * 1500]
@@ -197,6 +211,8 @@ def main(folder):
     with serving(str(folder / "long"), "--read-timeout=1") as server:
         check_slow_reader(server)
         print("check_slow_reader passed", flush=True)
+    check_few_files(model)
+    print("check_few_files passed", flush=True)
     program = Path(PROGRAM).read_bytes()
     if b"libasan." in program or b"libtsan." in program:
         return  # they take more address space than any machine has
