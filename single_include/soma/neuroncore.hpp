@@ -2369,16 +2369,19 @@ constexpr std::string_view to_string(Alu op) {
 // Integers keep their 32 bits, which operators on bits want; arithmetic refuses those that are not
 // exact in fp32.
 struct ScalarOperand {
-  double value = 0;  // exact: a float or an integer of 32 bits
+  float value = 0;
+  std::optional<std::int64_t> integer{};  // the constant, where it was given as one
   Tile tile{};
 
   ScalarOperand() = default;
   // NOLINTBEGIN: each of these is an operand
   ScalarOperand(const Tile& column) : tile(column) {}
-  ScalarOperand(float constant) : value(static_cast<double>(constant)) {}
+  ScalarOperand(float constant) : value(constant) {}
   template <std::integral Integer>
-  ScalarOperand(Integer constant) : value(static_cast<double>(constant)) {
-    if (value < -0x1p31 || value >= 0x1p32)
+  ScalarOperand(Integer constant)
+      : value(static_cast<float>(constant)), integer(static_cast<std::int64_t>(constant)) {
+    const auto wide = static_cast<double>(constant);
+    if (wide < -0x1p31 || wide >= 0x1p32)
       rule_broken("ScalarOperand", "constant", std::to_string(constant), "an integer of 32 bits");
   }
   // NOLINTEND
@@ -2438,11 +2441,13 @@ inline std::uint32_t bits(std::string_view instruction, Alu op, std::uint32_t a,
 
 // A constant as the bits that it stands for: an integer of 32 bits.
 inline std::uint32_t bits_of_constant(std::string_view instruction, std::string_view operand,
-                                      double constant) {
-  if (!(constant >= -0x1p31 && constant < 0x1p32) ||
-      static_cast<double>(static_cast<std::int64_t>(constant)) != constant)
-    rule_broken(instruction, operand, text_of(constant), "an integer of 32 bits");
-  return static_cast<std::uint32_t>(static_cast<std::int64_t>(constant));
+                                      const ScalarOperand& constant) {
+  if (constant.integer) return static_cast<std::uint32_t>(*constant.integer);
+  const float value = constant.value;
+  if (!(value >= -0x1p31f && value < 0x1p32f) ||
+      static_cast<float>(static_cast<std::int64_t>(value)) != value)
+    rule_broken(instruction, operand, text_of(value), "an integer of 32 bits");
+  return static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
 }
 
 }  // namespace soma::neuroncore::detail
@@ -2537,9 +2542,9 @@ class LaneEngine : public Sequencer<Self, engine> {
   // A constant of arithmetic, which is in fp32.
   static void check_constant(std::string_view name, std::string_view operand,
                              const ScalarOperand& constant) {
-    if (static_cast<double>(static_cast<float>(constant.value)) != constant.value &&
-        constant.value == constant.value)
-      rule_broken(name, operand, text_of(constant.value), "a number that is exact in fp32");
+    if (constant.integer && static_cast<std::int64_t>(constant.value) != *constant.integer)
+      rule_broken(name, operand, std::to_string(*constant.integer),
+                  "a number that is exact in fp32");
   }
 
   // ---- elements
@@ -2579,8 +2584,7 @@ class LaneEngine : public Sequencer<Self, engine> {
   }
   // One float a partition.
   std::vector<float> column(const ScalarOperand& operand, const Tile& data) {
-    if (!operand.tile.defined())
-      return std::vector<float>(data.partitions(), static_cast<float>(operand.value));
+    if (!operand.tile.defined()) return std::vector<float>(data.partitions(), operand.value);
     return column(operand.tile);
   }
   std::vector<float> column(const Tile& tile) {
@@ -3613,8 +3617,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     check_scalar(name, dst, data, op0, s0, op1, s1, options);
     std::uint32_t bits0 = 0, bits1 = 0;
     if (is_bitwise(op0)) {
-      bits0 = detail::bits_of_constant(name, "s0", s0.value);
-      bits1 = detail::bits_of_constant(name, "s1", s1.value);
+      bits0 = detail::bits_of_constant(name, "s0", s0);
+      bits1 = detail::bits_of_constant(name, "s1", s1);
     }
     const Running running =
         core_.begin(Opcode::tensor_scalar, lane, {{"data", data}, {"s0", s0.tile}, {"s1", s1.tile}},
@@ -3800,7 +3804,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
                     "the width of " + first.describe());
     }
   }
-  static void check_unary(std::string_view name, Alu op, const Operand& named, double value,
+  static void check_unary(std::string_view name, Alu op, const Operand& named, float value,
                           bool reverse) {
     if (!is_unary(op)) return;
     const std::string reason = ", as " + std::string(to_string(op)) + " has one operand";

@@ -289,6 +289,8 @@ std::vector<std::byte> beside_the_loops() {
     core.scalar.activation_reduce(out, data, nc::Function::copy, result);
     keep(test.codes(result));
   }
+  core.vector.tensor_scalar(out, data, nc::Alu::minimum, 1e-40f, nc::Alu::multiply, 2);
+  keep(test.codes(out));
   const Tile odd = test.integers(1, std::vector<std::int32_t>{16777217});
   core.scalar.activation(out.columns(0, 1), data.columns(0, 1), nc::Function::copy, {.bias = &odd});
   keep(test.codes(out));

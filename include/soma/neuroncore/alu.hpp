@@ -9,6 +9,8 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -50,16 +52,19 @@ constexpr std::string_view to_string(Alu op) {
 // Integers keep their 32 bits, which operators on bits want; arithmetic refuses those that are not
 // exact in fp32.
 struct ScalarOperand {
-  double value = 0;  // exact: a float or an integer of 32 bits
+  float value = 0;
+  std::optional<std::int64_t> integer{};  // the constant, where it was given as one
   Tile tile{};
 
   ScalarOperand() = default;
   // NOLINTBEGIN: each of these is an operand
   ScalarOperand(const Tile& column) : tile(column) {}
-  ScalarOperand(float constant) : value(static_cast<double>(constant)) {}
+  ScalarOperand(float constant) : value(constant) {}
   template <std::integral Integer>
-  ScalarOperand(Integer constant) : value(static_cast<double>(constant)) {
-    if (value < -0x1p31 || value >= 0x1p32)
+  ScalarOperand(Integer constant)
+      : value(static_cast<float>(constant)), integer(static_cast<std::int64_t>(constant)) {
+    const auto wide = static_cast<double>(constant);
+    if (wide < -0x1p31 || wide >= 0x1p32)
       rule_broken("ScalarOperand", "constant", std::to_string(constant), "an integer of 32 bits");
   }
   // NOLINTEND

@@ -58,11 +58,13 @@ inline std::uint32_t bits(std::string_view instruction, Alu op, std::uint32_t a,
 
 // A constant as the bits that it stands for: an integer of 32 bits.
 inline std::uint32_t bits_of_constant(std::string_view instruction, std::string_view operand,
-                                      double constant) {
-  if (!(constant >= -0x1p31 && constant < 0x1p32) ||
-      static_cast<double>(static_cast<std::int64_t>(constant)) != constant)
-    rule_broken(instruction, operand, text_of(constant), "an integer of 32 bits");
-  return static_cast<std::uint32_t>(static_cast<std::int64_t>(constant));
+                                      const ScalarOperand& constant) {
+  if (constant.integer) return static_cast<std::uint32_t>(*constant.integer);
+  const float value = constant.value;
+  if (!(value >= -0x1p31f && value < 0x1p32f) ||
+      static_cast<float>(static_cast<std::int64_t>(value)) != value)
+    rule_broken(instruction, operand, text_of(value), "an integer of 32 bits");
+  return static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
 }
 
 }  // namespace soma::neuroncore::detail

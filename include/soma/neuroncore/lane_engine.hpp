@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -66,9 +68,9 @@ class LaneEngine : public Sequencer<Self, engine> {
   // A constant of arithmetic, which is in fp32.
   static void check_constant(std::string_view name, std::string_view operand,
                              const ScalarOperand& constant) {
-    if (static_cast<double>(static_cast<float>(constant.value)) != constant.value &&
-        constant.value == constant.value)
-      rule_broken(name, operand, text_of(constant.value), "a number that is exact in fp32");
+    if (constant.integer && static_cast<std::int64_t>(constant.value) != *constant.integer)
+      rule_broken(name, operand, std::to_string(*constant.integer),
+                  "a number that is exact in fp32");
   }
 
   // ---- elements
@@ -108,8 +110,7 @@ class LaneEngine : public Sequencer<Self, engine> {
   }
   // One float a partition.
   std::vector<float> column(const ScalarOperand& operand, const Tile& data) {
-    if (!operand.tile.defined())
-      return std::vector<float>(data.partitions(), static_cast<float>(operand.value));
+    if (!operand.tile.defined()) return std::vector<float>(data.partitions(), operand.value);
     return column(operand.tile);
   }
   std::vector<float> column(const Tile& tile) {

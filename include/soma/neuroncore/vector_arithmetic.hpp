@@ -59,8 +59,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     check_scalar(name, dst, data, op0, s0, op1, s1, options);
     std::uint32_t bits0 = 0, bits1 = 0;
     if (is_bitwise(op0)) {
-      bits0 = detail::bits_of_constant(name, "s0", s0.value);
-      bits1 = detail::bits_of_constant(name, "s1", s1.value);
+      bits0 = detail::bits_of_constant(name, "s0", s0);
+      bits1 = detail::bits_of_constant(name, "s1", s1);
     }
     const Running running =
         core_.begin(Opcode::tensor_scalar, lane, {{"data", data}, {"s0", s0.tile}, {"s1", s1.tile}},
@@ -246,7 +246,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
                     "the width of " + first.describe());
     }
   }
-  static void check_unary(std::string_view name, Alu op, const Operand& named, double value,
+  static void check_unary(std::string_view name, Alu op, const Operand& named, float value,
                           bool reverse) {
     if (!is_unary(op)) return;
     const std::string reason = ", as " + std::string(to_string(op)) + " has one operand";
