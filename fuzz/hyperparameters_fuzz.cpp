@@ -27,8 +27,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     app.parse(options);
     soma_fuzz::check(train.dropout < 1, "dropout is a share");
     soma_fuzz::check(train.batch_size > 0 && train.shards > 0, "batches hold something");
-    soma_fuzz::check(train.data.held_out_share > 0 && train.data.held_out_share <= 0.9,
-                     "the held-out share leaves some");
+    const double share = train.data.held_out_share.value_or(0.1);
+    soma_fuzz::check(share > 0 && share <= 0.9, "the held-out share leaves some");
     soma_fuzz::check(train.max_length >= 3 && train.max_length <= 512, "texts have a length");
     soma_fuzz::check(!(train.learning_rate != train.learning_rate), "the rate is a number");
   } catch (const UsageError&) {
