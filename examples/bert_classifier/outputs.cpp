@@ -54,8 +54,10 @@ void refuse_same(const std::vector<Place>& places, std::size_t written) {
       const auto& [name, path] = places[i];
       const auto& [other_name, other] = places[j];
       if (path.empty() || other.empty()) continue;
+      const std::filesystem::path place = resolved(path);
       std::error_code problem;  // as of files that are not there
-      if (resolved(path) == resolved(other) || std::filesystem::equivalent(path, other, problem))
+      if ((!place.empty() && place == resolved(other)) ||
+          std::filesystem::equivalent(path, other, problem))
         throw UsageError(std::string(name) + " " + soma::quoted(path) + " is the same file as " +
                          other_name + " " + soma::quoted(other));
     }
@@ -80,7 +82,7 @@ void try_folder(const char* operation, const std::string& path) {
   std::filesystem::path there = path;
   std::error_code problem;
   while (!there.empty() && !std::filesystem::exists(there, problem)) there = there.parent_path();
-  try_whole_file(operation, (there / "new").string());
+  try_whole_file(operation, soma::detail::partial_name((there / "try").string()));
 }
 
 }  // namespace

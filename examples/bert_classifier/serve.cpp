@@ -155,11 +155,11 @@ class Body {
 
 std::vector<std::string> read_texts(const Service& service, bodies::Type type,
                                     std::string_view body) {
-  std::vector<std::string> texts = bodies::texts(type, body);
   const std::size_t most = (std::max)(always_texts, service.max_body / text_bytes);
+  std::vector<std::string> texts = bodies::texts(type, body, most + 1);
   if (texts.size() > most)
     soma::fail(ErrorId{"serve.body_size"}, post, "the body",
-               std::to_string(texts.size()) + " texts",
+               "more than " + std::to_string(most) + " texts",
                "at most " + std::to_string(most) + ": one for each " + std::to_string(text_bytes) +
                    " bytes of --max-body");
   return texts;
@@ -236,7 +236,7 @@ class Listening {
         while (!stop_requested.requested() && !leave_ && !ended_) pause();
         server_.finish();
       });
-    } catch (const soma::Error&) {
+    } catch (...) {
       server_.finish();
       listener_.join();
       throw;

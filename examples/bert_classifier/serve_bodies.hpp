@@ -43,9 +43,9 @@ inline std::optional<Type> find_type(std::string_view header) {
 }
 
 // A text a line, also an empty one; the end of the last line may be left out.
-inline std::vector<std::string> plain_texts(std::string_view body) {
+inline std::vector<std::string> plain_texts(std::string_view body, std::size_t most) {
   std::vector<std::string> texts;
-  while (!body.empty()) {
+  while (!body.empty() && texts.size() < most) {
     const std::size_t end = body.find('\n');
     std::string& text = texts.emplace_back(body.substr(0, end));
     if (text.ends_with('\r')) text.pop_back();
@@ -60,10 +60,11 @@ class JsonTexts {
  public:
   using Json = nlohmann::json;
 
-  static std::vector<std::string> read(std::string_view body) {
-    JsonTexts reader;
-    if (!Json::sax_parse(body.begin(), body.end(), &reader) && reader.problem_.empty())
-      reader.refuse("no JSON");
+  static std::vector<std::string> read(std::string_view body, std::size_t most) {
+    JsonTexts reader(most);
+    const bool whole = Json::sax_parse(body.begin(), body.end(), &reader);
+    if (reader.texts_.size() == most) return std::move(reader.texts_);
+    if (!whole && reader.problem_.empty()) reader.refuse("no JSON");
     if (reader.problem_.empty() && reader.found_ != 1)
       reader.refuse("an object with " + std::to_string(reader.found_) + " of them");
     if (!reader.problem_.empty())
@@ -92,7 +93,7 @@ class JsonTexts {
     const std::size_t depth = key_ == "text" ? 1 : 2;
     if (depth_ != depth || key_.empty()) return other_value();
     texts_.push_back(std::move(value));
-    return true;
+    return texts_.size() < most_;
   }
   bool number_unsigned(std::uint64_t) { return other_value(); }
   bool number_integer(std::int64_t) { return other_value(); }
@@ -105,6 +106,8 @@ class JsonTexts {
   }
 
  private:
+  explicit JsonTexts(std::size_t most) : most_(most) {}
+
   bool refuse(std::string problem) {
     problem_ = std::move(problem);
     return false;
@@ -126,6 +129,7 @@ class JsonTexts {
     return refuse("an object whose \"" + key_ + "\" is no " + (key_ == "text" ? "string" : "list"));
   }
 
+  std::size_t most_;
   std::vector<std::string> texts_;
   std::string problem_;  // of the first event that was refused
   std::string key_;      // of the object, where it is one of the three
@@ -134,12 +138,12 @@ class JsonTexts {
 };
 
 // RFC 4180 without a header: the first column. Blank lines are no rows.
-inline std::vector<std::string> csv_texts(std::string_view body) {
+inline std::vector<std::string> csv_texts(std::string_view body, std::size_t most) {
   std::vector<std::string> texts;
   soma::text::RecordReader rows(soma::text::ByteSource::of_memory("serve", body), body.size());
   soma::text::Record row;
   try {
-    while (rows.next_csv(row)) {
+    while (texts.size() < most && rows.next_csv(row)) {
       if (row.problem) refuse(row.problem->given, row.problem->wanted);
       texts.push_back(std::move(row.fields.front()));
     }
@@ -151,13 +155,13 @@ inline std::vector<std::string> csv_texts(std::string_view body) {
 }
 
 // At least one. Error serve.body.
-inline std::vector<std::string> texts(Type type, std::string_view body) {
+inline std::vector<std::string> texts(Type type, std::string_view body, std::size_t most) {
   if (body.empty()) refuse("empty", "at least one text");
   if (const std::size_t at = soma::text::find_invalid_utf8(body); at != body.npos)
     refuse("not UTF-8 at byte " + std::to_string(at + 1), "UTF-8 without zero bytes");
-  std::vector<std::string> found = type == Type::plain  ? plain_texts(body)
-                                   : type == Type::json ? JsonTexts::read(body)
-                                                        : csv_texts(body);
+  std::vector<std::string> found = type == Type::plain  ? plain_texts(body, most)
+                                   : type == Type::json ? JsonTexts::read(body, most)
+                                                        : csv_texts(body, most);
   if (found.empty()) refuse("without a text", "at least one text");
   return found;
 }

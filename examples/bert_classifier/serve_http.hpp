@@ -18,7 +18,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -30,7 +29,7 @@ template <class Work>
 std::thread start_thread(Work work) {
   try {
     return std::thread(std::move(work));
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     soma::fail(soma::error_id::thread_start, "serve", "thread", error.what(),
                "one more: fewer of them elsewhere, or more memory");
   }
@@ -112,7 +111,8 @@ class HttpServer final : public httplib::Server {
       std::unique_lock lock(mutex_);
       room_.wait(lock, [&] { return count_ < waiting_.size(); });
       waiting_[(first_ + count_++) % waiting_.size()] = std::move(serve);
-      if (++connections_ > threads_.size() && threads_.size() < max_connections) grow();
+      ++connections_;
+      grow();
       server_.crowded_ = connections_ > most_;
       some_.notify_one();
       return static_cast<Enqueued>(true);
@@ -134,9 +134,11 @@ class HttpServer final : public httplib::Server {
       if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return max_connections;
       return static_cast<std::size_t>((std::min)(rlim_t{max_connections}, limit.rlim_cur / 2));
     }
+    // A thread for each connection, as far as the system gives them.
     void grow() {
       try {
-        threads_.push_back(std::thread([this] { work(); }));
+        while (threads_.size() < (std::min)(connections_, max_connections))
+          threads_.push_back(std::thread([this] { work(); }));
         most_ = descriptors();
       } catch (const std::exception&) {
         most_ = threads_.size();

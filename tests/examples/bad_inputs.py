@@ -187,9 +187,10 @@ for option, path in [("log-json", "nowhere/log.jsonl"), ("log-json", "file/log.j
 case("checkpoint of an earlier run before rows",
      [*TRAIN, *NOWHERE, "--checkpoint=../base/longer"], 1, "checkpoint.step", says="9999")
 case("good places before rows",
-     [*TRAIN, *NOWHERE, "--log-json=log.jsonl", "--tensorboard=events/a", "--checkpoint=steps/a",
+     [*TRAIN, *NOWHERE, "--log-json=log.jsonl", "--tensorboard=events", "--checkpoint=new/a",
       "--confusion=a.csv", "--profile=folder/a.json"], 1, "file.read",
-     {"log.jsonl": b"earlier", "folder": None}, says="nowhere.tsv")
+     {"log.jsonl": b"earlier", "folder": None, "new": None, "events": None, "events/new": None},
+     says="nowhere.tsv")
 case("evaluate confusion before rows",
      [*EVALUATE, "--model=../base/model", *NOWHERE, "--confusion=nowhere/a.csv"], 1, "file.write")
 

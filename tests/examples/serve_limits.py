@@ -99,6 +99,12 @@ def check_broken_bodies(server):
 def check_amounts(server):
     expect(server.post(b"\n" * 1250), 200)
     expect(server.post(b"\n" * 1251), 413, "serve.body_size")
+    for kind, body in [(b"application/json", lambda count: b'{"inputs":["' + b'","' * (count - 1) + b'"]}'),
+                       (b"text/csv", lambda count: b"a\n" * count)]:
+        for count, status, error in [(1250, 200, None), (1251, 413, "serve.body_size")]:
+            expect(server.exchange(b"POST /invocations HTTP/1.1\r\nContent-Type: " + kind +
+                                   b"\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body(count)) +
+                                   body(count)), status, error)
     # 64 of the largest bodies are held at once, and no more.
     held = [server.connect() for _ in range(65)]
     for client in held:
