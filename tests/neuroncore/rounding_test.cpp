@@ -274,7 +274,7 @@ namespace {
 // What is computed outside the loops over partitions, which have their own modes: columns, rows of
 // a scatter, transposes of a biased type; and a look at integers.
 std::vector<std::byte> beside_the_loops() {
-  TestCore test;
+  TestCore test({.record = true});
   nc::Core& core = test.core;
   std::vector<std::byte> all;
   const auto keep = [&](const std::vector<std::byte>& more) {
@@ -291,6 +291,15 @@ std::vector<std::byte> beside_the_loops() {
   }
   core.vector.tensor_scalar(out, data, nc::Alu::minimum, 1e-40f, nc::Alu::multiply, 2);
   keep(test.codes(out));
+  core.vector.memset(out, 1e-40f);
+  all.push_back(std::byte{core.recorded().back().cost.zero});
+  for (const nc::Alu op : {nc::Alu::absolute, nc::Alu::invert}) {
+    const Tile& tile =
+        op == nc::Alu::invert ? test.integers(1, std::vector<std::int32_t>{5}) : data;
+    const std::string message =
+        message_of([&] { core.vector.tensor_scalar(tile, tile, op, 1e-40f); });
+    all.push_back(std::byte{message == "no error"});
+  }
   const Tile odd = test.integers(1, std::vector<std::int32_t>{16777217});
   core.scalar.activation(out.columns(0, 1), data.columns(0, 1), nc::Function::copy, {.bias = &odd});
   keep(test.codes(out));

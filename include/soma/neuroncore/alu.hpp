@@ -6,6 +6,7 @@
 #include <soma/neuroncore/tile.hpp>
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -47,6 +48,9 @@ constexpr std::string_view to_string(Alu op) {
       "bitwise_or", "bitwise_xor", "invert",      "left_shift",    "right_shift"};
   return names[static_cast<std::size_t>(op)];
 }
+
+// By its bits: to a host that reads subnormal numbers as zeros they compare equal.
+inline bool is_zero(float value) { return std::bit_cast<std::uint32_t>(value) << 1 == 0; }
 
 // The operand of tensor_scalar and its like: a constant, or [P, 1] with one for each partition.
 // Integers keep their 32 bits, which operators on bits want; arithmetic refuses those that are not

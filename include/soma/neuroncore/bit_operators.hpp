@@ -62,7 +62,8 @@ inline std::uint32_t bits_of_constant(std::string_view instruction, std::string_
   if (constant.integer) return static_cast<std::uint32_t>(*constant.integer);
   const float value = constant.value;
   if (!(value >= -0x1p31f && value < 0x1p32f) ||
-      static_cast<float>(static_cast<std::int64_t>(value)) != value)
+      static_cast<float>(static_cast<std::int64_t>(value)) != value ||
+      (static_cast<std::int64_t>(value) == 0 && !is_zero(value)))
     rule_broken(instruction, operand, text_of(value), "an integer of 32 bits");
   return static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
 }

@@ -76,7 +76,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     core_.check_free("memset", {"dst", dst});
     check_reached("memset", {{"dst", dst}});
     const Running running =
-        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = value == 0});
+        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value)});
     fill(dst, value, rounded);
     core_.end(dst);
     return *this;

@@ -34,8 +34,10 @@ class TileView {
       offset += static_cast<std::ptrdiff_t>(indices[d]) * tile_.dimension(d).stride;
     std::byte* const at =
         memory_->at(tile_, partition) + offset * static_cast<std::ptrdiff_t>(sizeof(T));
+    // As read_codes(): C++ knows no other booleans. Written only where it has to be, since several
+    // threads may look.
     if constexpr (std::is_same_v<std::remove_const_t<T>, bool>)
-      *at = std::byte{*at != std::byte{0}};  // as read_codes(): C++ knows no other booleans
+      if (*at > std::byte{1}) *at = std::byte{1};
     return *reinterpret_cast<T*>(at);
   }
 

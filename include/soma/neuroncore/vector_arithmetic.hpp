@@ -188,7 +188,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   Self& memset(const Tile& dst, float value, const Rounded& rounded = {}) {
     core_.check_free("memset", {"dst", dst});
     const Running running =
-        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = value == 0});
+        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value)});
     fill(dst, value, rounded);
     core_.end(dst);
     return self();
@@ -250,7 +250,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
                           bool reverse) {
     if (!is_unary(op)) return;
     const std::string reason = ", as " + std::string(to_string(op)) + " has one operand";
-    if (named.tile.defined() || value != 0)
+    if (named.tile.defined() || !is_zero(value))
       rule_broken(name, named.name, named.tile.defined() ? named.tile.describe() : text_of(value),
                   "0" + reason);
     if (reverse) rule_broken(name, named.name, "the first operand", "no reverse order" + reason);
