@@ -42,6 +42,12 @@ inline int lock_folder(const std::string& path) {
   return -1;
 }
 
+// Whether that errno of lock_folder() is of a system without locks of folders.
+inline bool has_no_locks(int number) {
+  return number == EOPNOTSUPP || number == ENOSYS || number == EINVAL || number == EBADF ||
+         number == ENOLCK;
+}
+
 }  // namespace detail
 
 // Replaces a folder of that name, whatever is in it (of one that keeps its place: files of the same
@@ -133,16 +139,20 @@ class AtomicFolder {
     } while (errno == EEXIST);
     return false;
   }
-  // False, with EEXIST: somebody took it for one that was left before it was locked, and takes it
-  // away. Where the system has no locks of folders, there are none, and nothing is ever taken away.
+  // False, with errno: it cannot be locked. EEXIST: somebody took it for one left before it was
+  // locked, and takes it away. Where the system has no locks of folders, there are none, and
+  // nothing is ever taken away; where hosts that share a file system have locks each for itself,
+  // two of them should not save to one name at a time.
   bool lock(const std::string& partial) {
     lock_ = detail::lock_folder(partial);
+    const int number = errno;
     struct stat known {};
-    const bool gone = lock_ < 0 ? errno == ENOENT || errno == EWOULDBLOCK
-                                : ::fstat(lock_, &known) == 0 && known.st_nlink == 0;
-    if (!gone) return true;
+    if (lock_ >= 0 && (::fstat(lock_, &known) != 0 || known.st_nlink != 0)) return true;
+    if (lock_ < 0 && detail::has_no_locks(number)) return true;
+    const bool gone = lock_ >= 0 || number == ENOENT || number == EWOULDBLOCK;
     unlock();
-    errno = EEXIST;
+    if (!gone) ::rmdir(partial.c_str());
+    errno = gone ? EEXIST : number;
     return false;
   }
   void unlock() noexcept {
