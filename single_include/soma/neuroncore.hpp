@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <concepts>
@@ -2365,6 +2366,9 @@ constexpr std::string_view to_string(Alu op) {
   return names[static_cast<std::size_t>(op)];
 }
 
+// By its bits: to a host that reads subnormal numbers as zeros they compare equal.
+inline bool is_zero(float value) { return std::bit_cast<std::uint32_t>(value) << 1 == 0; }
+
 // The operand of tensor_scalar and its like: a constant, or [P, 1] with one for each partition.
 // Integers keep their 32 bits, which operators on bits want; arithmetic refuses those that are not
 // exact in fp32.
@@ -2445,7 +2449,8 @@ inline std::uint32_t bits_of_constant(std::string_view instruction, std::string_
   if (constant.integer) return static_cast<std::uint32_t>(*constant.integer);
   const float value = constant.value;
   if (!(value >= -0x1p31f && value < 0x1p32f) ||
-      static_cast<float>(static_cast<std::int64_t>(value)) != value)
+      static_cast<float>(static_cast<std::int64_t>(value)) != value ||
+      (static_cast<std::int64_t>(value) == 0 && !is_zero(value)))
     rule_broken(instruction, operand, text_of(value), "an integer of 32 bits");
   return static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
 }
@@ -3022,7 +3027,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     core_.check_free("memset", {"dst", dst});
     check_reached("memset", {{"dst", dst}});
     const Running running =
-        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = value == 0});
+        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value)});
     fill(dst, value, rounded);
     core_.end(dst);
     return *this;
@@ -3549,8 +3554,10 @@ class TileView {
       offset += static_cast<std::ptrdiff_t>(indices[d]) * tile_.dimension(d).stride;
     std::byte* const at =
         memory_->at(tile_, partition) + offset * static_cast<std::ptrdiff_t>(sizeof(T));
+    // As read_codes(): C++ knows no other booleans. Written only where it has to be, since several
+    // threads may look.
     if constexpr (std::is_same_v<std::remove_const_t<T>, bool>)
-      *at = std::byte{*at != std::byte{0}};  // as read_codes(): C++ knows no other booleans
+      if (*at > std::byte{1}) *at = std::byte{1};
     return *reinterpret_cast<T*>(at);
   }
 
@@ -3746,7 +3753,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   Self& memset(const Tile& dst, float value, const Rounded& rounded = {}) {
     core_.check_free("memset", {"dst", dst});
     const Running running =
-        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = value == 0});
+        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value)});
     fill(dst, value, rounded);
     core_.end(dst);
     return self();
@@ -3808,7 +3815,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
                           bool reverse) {
     if (!is_unary(op)) return;
     const std::string reason = ", as " + std::string(to_string(op)) + " has one operand";
-    if (named.tile.defined() || value != 0)
+    if (named.tile.defined() || !is_zero(value))
       rule_broken(name, named.name, named.tile.defined() ? named.tile.describe() : text_of(value),
                   "0" + reason);
     if (reverse) rule_broken(name, named.name, "the first operand", "no reverse order" + reason);

@@ -6192,7 +6192,8 @@ class OperatorRegistry {
 
   // Takes a record over; the one that is returned lives as long as the contexts that have it. The
   // name is "namespace::name": letters, digits and underscores. What the record's state points to
-  // is given as NewOperator::state, or outlives them. Errors operator.incomplete, operator.name,
+  // is given as NewOperator::state, or outlives them; it holds no tensors or other memory of a
+  // context, which may end before the others. Errors operator.incomplete, operator.name,
   // operator.duplicate_name (which says where both were registered).
   const Operator& add(const Operator& record, Place place = Place::here()) {
     NewOperator one{record, {}};
@@ -9824,7 +9825,8 @@ inline void agree(Communicator& communicator, const Record& record) {
   if (rank < 0) return;
   const std::vector<std::string> words = detail::split(
       detail::broadcast_text(communicator, detail::join({own.item, own.given, own.wanted}), rank));
-  // Who ends first may end the others. All that come here have the words, whatever else they miss.
+  // Who ends first may end the others. All that come here have the words, whatever else they miss
+  // (without exceptions, the transport's own error ends a rank whose neighbour has ended).
 #if SOMA_HAS_EXCEPTIONS
   try {
     communicator.barrier();

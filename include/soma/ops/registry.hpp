@@ -55,7 +55,8 @@ class OperatorRegistry {
 
   // Takes a record over; the one that is returned lives as long as the contexts that have it. The
   // name is "namespace::name": letters, digits and underscores. What the record's state points to
-  // is given as NewOperator::state, or outlives them. Errors operator.incomplete, operator.name,
+  // is given as NewOperator::state, or outlives them; it holds no tensors or other memory of a
+  // context, which may end before the others. Errors operator.incomplete, operator.name,
   // operator.duplicate_name (which says where both were registered).
   const Operator& add(const Operator& record, Place place = Place::here()) {
     NewOperator one{record, {}};

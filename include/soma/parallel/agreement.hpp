@@ -111,7 +111,8 @@ inline void agree(Communicator& communicator, const Record& record) {
   if (rank < 0) return;
   const std::vector<std::string> words = detail::split(
       detail::broadcast_text(communicator, detail::join({own.item, own.given, own.wanted}), rank));
-  // Who ends first may end the others. All that come here have the words, whatever else they miss.
+  // Who ends first may end the others. All that come here have the words, whatever else they miss
+  // (without exceptions, the transport's own error ends a rank whose neighbour has ended).
 #if SOMA_HAS_EXCEPTIONS
   try {
     communicator.barrier();
