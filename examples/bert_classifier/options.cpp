@@ -260,7 +260,8 @@ void add_options(CLI::App& command, TrainOptions& options) {
   command.add_flag("--resume", options.resume, "go on from the newest checkpoint, if there is one")
       ->needs("--checkpoint")
       ->group(output_group);
-  path("--tensorboard", options.tensorboard, "event files", "DIR");
+  path("--tensorboard", options.tensorboard,
+       "event files; a folder for each run, which --resume goes on in", "DIR");
   path("--log-json", options.log_json, "an object a step, one at the end", "FILE");
   path("--confusion", options.confusion, "held-out rows by class and prediction, as CSV", "FILE");
   path("--profile", options.profile,
