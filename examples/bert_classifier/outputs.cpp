@@ -46,8 +46,8 @@ void refuse_inside_output(const TrainOptions& options) {
   }
 }
 
-// A file that is written may not be what another option writes or reads. Of those, the first so
-// many are written.
+// A file that is written may not be what another option writes, nor have the rows. Of the places,
+// the first so many are written files.
 void refuse_same(const std::vector<Place>& places, std::size_t written) {
   for (std::size_t i = 0; i < written; ++i)
     for (std::size_t j = i + 1; j < places.size(); ++j) {
