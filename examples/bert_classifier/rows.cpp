@@ -115,7 +115,7 @@ Rows training_rows(const TrainOptions& options) {
   }
   soma::text::DataFiles files = soma::text::find_data_files(options.data.data);
   if (!options.data.dev.empty()) files.held_out = {options.data.dev};
-  need_share(options.stream == 0, "rows of --stream are read once, in order");
+  need_share(options.stream == 0, "with --stream held-out rows come from --dev");
   need_share(files.held_out.empty(), "held-out rows have a file of their own");
   return options.stream != 0 ? stream_rows(options, files) : read_rows(options, files);
 }
