@@ -2369,26 +2369,32 @@ constexpr std::string_view to_string(Alu op) {
 // By its bits: to a host that reads subnormal numbers as zeros they compare equal.
 inline bool is_zero(float value) { return std::bit_cast<std::uint32_t>(value) << 1 == 0; }
 
-// The operand of tensor_scalar and its like: a constant, or [P, 1] with one for each partition.
-// Integers keep their 32 bits, which operators on bits want; arithmetic refuses those that are not
-// exact in fp32.
-struct ScalarOperand {
+// A number in an instruction. Integers keep their 32 bits, which operators on bits want; all others
+// compute in fp32 and refuse those that are not exact there.
+struct Constant {
   float value = 0;
-  std::optional<std::int64_t> integer{};  // the constant, where it was given as one
-  Tile tile{};
+  std::optional<std::int64_t> integer{};  // where it was given as one
 
-  ScalarOperand() = default;
-  // NOLINTBEGIN: each of these is an operand
-  ScalarOperand(const Tile& column) : tile(column) {}
-  ScalarOperand(float constant) : value(constant) {}
+  Constant() = default;
+  // NOLINTBEGIN: each of these is a constant
+  Constant(float number) : value(number) {}
   template <std::integral Integer>
-  ScalarOperand(Integer constant)
-      : value(static_cast<float>(constant)), integer(static_cast<std::int64_t>(constant)) {
-    const auto wide = static_cast<double>(constant);
+  Constant(Integer number)
+      : value(static_cast<float>(number)), integer(static_cast<std::int64_t>(number)) {
+    const auto wide = static_cast<double>(number);
     if (wide < -0x1p31 || wide >= 0x1p32)
-      rule_broken("ScalarOperand", "constant", std::to_string(constant), "an integer of 32 bits");
+      rule_broken("Constant", "number", std::to_string(number), "an integer of 32 bits");
   }
   // NOLINTEND
+};
+
+// The operand of tensor_scalar and its like: a constant, or [P, 1] with one for each partition.
+struct ScalarOperand : Constant {
+  using Constant::Constant;
+  ScalarOperand() = default;
+  ScalarOperand(const Tile& column) : tile(column) {}  // NOLINT: an operand, too
+
+  Tile tile{};
 };
 
 struct ScalarOptions {
@@ -2544,9 +2550,9 @@ class LaneEngine : public Sequencer<Self, engine> {
       rule_broken(name, "dst", dst.describe(), "the type of src, " + src.describe());
   }
 
-  // A constant of arithmetic, which is in fp32.
+  // A constant of what computes in fp32.
   static void check_constant(std::string_view name, std::string_view operand,
-                             const ScalarOperand& constant) {
+                             const Constant& constant) {
     if (constant.integer && static_cast<std::int64_t>(constant.value) != *constant.integer)
       rule_broken(name, operand, std::to_string(*constant.integer),
                   "a number that is exact in fp32");
@@ -2665,12 +2671,14 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
 
   // dst = value compare 0 ? data : on_false, with the values of a pattern. Elements of data keep
   // their bits where dst has its type, else they go through fp32.
-  Self& affine_select(const Tile& dst, const Tile& data, const Affine& affine, float on_false,
-                      Alu compare = Alu::equal, const Rounded& rounded = {}) {
+  Self& affine_select(const Tile& dst, const Tile& data, const Affine& affine,
+                      const Constant& on_false, Alu compare = Alu::equal,
+                      const Rounded& rounded = {}) {
     constexpr std::string_view name = "affine_select";
     check_same(name, dst, data);
     check_reached(name, {{"data", data}, {"dst", dst}});
     check_affine(name, affine, dst);
+    Base::check_constant(name, "on_false", on_false);
     if (compare < Alu::equal || compare > Alu::less)
       rule_broken(name, "compare", std::string(to_string(compare)), "a comparison");
     const Running running =
@@ -2689,7 +2697,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
       reader.copy(p, x.data());
       if (same) read_codes(core_.sbuf, data, p, from.data());
       for (std::size_t i = 0; i < count; ++i)
-        if (!chosen(i)) x[i] = on_false;
+        if (!chosen(i)) x[i] = on_false.value;
       writer.write(p, x.data(), scratch.data());
       if (!same) continue;
       read_codes(core_.sbuf, dst, p, to.data());
@@ -3023,12 +3031,13 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     core_.end(dst);
     return *this;
   }
-  GpsimdEngine& memset(const Tile& dst, float value, const Rounded& rounded = {}) {
+  GpsimdEngine& memset(const Tile& dst, const Constant& value, const Rounded& rounded = {}) {
     core_.check_free("memset", {"dst", dst});
+    check_constant("memset", "value", value);
     check_reached("memset", {{"dst", dst}});
     const Running running =
-        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value)});
-    fill(dst, value, rounded);
+        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value.value)});
+    fill(dst, value.value, rounded);
     core_.end(dst);
     return *this;
   }
@@ -3750,11 +3759,12 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     core_.end(dst);
     return self();
   }
-  Self& memset(const Tile& dst, float value, const Rounded& rounded = {}) {
+  Self& memset(const Tile& dst, const Constant& value, const Rounded& rounded = {}) {
     core_.check_free("memset", {"dst", dst});
+    Base::check_constant("memset", "value", value);
     const Running running =
-        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value)});
-    fill(dst, value, rounded);
+        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value.value)});
+    fill(dst, value.value, rounded);
     core_.end(dst);
     return self();
   }
@@ -3958,7 +3968,8 @@ class VectorSearch : public VectorArithmetic<Self> {
   // maximum and minimum; dst = r. r[-1] is `start`, or where there is none 0, 0, 1, -infinity and
   // infinity. Not for int32.
   Self& tensor_scalar_cumulative(const Tile& dst, const Tile& data, Alu op0,
-                                 const ScalarOperand& s0, Alu op1, std::optional<float> start = {},
+                                 const ScalarOperand& s0, Alu op1,
+                                 std::optional<Constant> start = {},
                                  const ScalarOptions& options = {}) {
     constexpr std::string_view name = "tensor_scalar_cumulative";
     check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
@@ -3969,13 +3980,14 @@ class VectorSearch : public VectorArithmetic<Self> {
     for (const Operand& operand : {Operand{"data", data}, Operand{"dst", dst}})
       if (operand.tile.dtype() == DType::int32)
         rule_broken(name, operand.name, operand.tile.describe(), "a type other than int32");
+    if (start) Base::check_constant(name, "start", *start);
     const Running running =
         core_.begin(Opcode::tensor_scalar_cumulative, lane, {{"data", data}, {"s0", s0.tile}},
                     {{"dst", dst}}, {.operators = {op0, op1}});
     const std::size_t lanes = data.partitions();
     const std::vector<float> x = turned(data), scalars = column(s0, data);
     std::vector<float> step(lanes);
-    scan(dst, std::vector<float>(lanes, start.value_or(identity_of(op1))), options.rounded,
+    scan(dst, std::vector<float>(lanes, start ? start->value : identity_of(op1)), options.rounded,
          [&](std::size_t i, float* state) {
            options.reverse0
                ? core_.kernels.alu(op0, scalars.data(), &x[i * lanes], step.data(), lanes)
@@ -4045,13 +4057,15 @@ class VectorSearch : public VectorArithmetic<Self> {
   // dst = data with the first occurrence of each of `values` [P, 8] replaced, compared in fp32; for
   // equal values the last slot takes the first occurrence. `indices` [P, 8] of int32, where given:
   // what each slot replaced, -1 where nothing. An element is replaced once, and compared as it was.
-  Self& match_replace8(const Tile& dst, const Tile& data, const Tile& values, float replacement,
-                       const Tile* indices = nullptr, const Rounded& rounded = {}) {
+  Self& match_replace8(const Tile& dst, const Tile& data, const Tile& values,
+                       const Constant& replacement, const Tile* indices = nullptr,
+                       const Rounded& rounded = {}) {
     constexpr std::string_view name = "match_replace8";
     core_.check_free(name, {"data", data});
     core_.check_free(name, {"dst", dst});
     CoreState::check_same_size(name, {"data", data}, {"dst", dst});
     check_eight(name, {"values", values}, data);
+    Base::check_constant(name, "replacement", replacement);
     if (indices != nullptr) {
       check_eight(name, {"indices", *indices}, data);
       Base::check_type(name, {"indices", *indices}, DType::int32);
@@ -4069,7 +4083,7 @@ class VectorSearch : public VectorArithmetic<Self> {
         found[slot] = find(x, count, wanted[slot], &found[0] + slot + 1, &found[0] + found.size());
       std::copy_n(x, count, out.begin());
       for (const std::int32_t index : found)
-        if (index >= 0) out[static_cast<std::size_t>(index)] = replacement;
+        if (index >= 0) out[static_cast<std::size_t>(index)] = replacement.value;
       writer.write(p, out.data(), scratch.data());
       if (indices != nullptr) write_codes(core_.memory_of(*indices), *indices, p, found.data());
     });

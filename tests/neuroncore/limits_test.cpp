@@ -189,7 +189,7 @@ TEST_CASE("limits of the Vector engine's arithmetic", "[unit][neuroncore]") {
        }},
       {"tensor_scalar: s0", "an integer of 32 bits",
        [](Tiles& t) { t.core.vector.tensor_scalar(t.ints, t.ints, Alu::bitwise_or, 0.5f); }},
-      {"ScalarOperand: constant", "an integer of 32 bits",
+      {"Constant: number", "an integer of 32 bits",
        [](Tiles& t) {
          t.core.vector.tensor_scalar(t.ints, t.ints, Alu::bitwise_or, std::int64_t{1} << 32);
        }},
@@ -256,6 +256,13 @@ TEST_CASE("limits of the Vector engine's other instructions", "[unit][neuroncore
       {"tensor_tensor_scan: initial", "exact in fp32",
        [](Tiles& t) {
          t.core.vector.tensor_tensor_scan(t.f, t.f, t.g, 16777217, Alu::add, Alu::add);
+       }},
+      {"memset: value", "exact in fp32", [](Tiles& t) { t.core.vector.memset(t.ints, 16777217); }},
+      {"match_replace8: replacement", "exact in fp32",
+       [](Tiles& t) { t.core.vector.match_replace8(t.ints, t.ints, t.eight, 16777217); }},
+      {"tensor_scalar_cumulative: start", "exact in fp32",
+       [](Tiles& t) {
+         t.core.vector.tensor_scalar_cumulative(t.f, t.f, Alu::add, 0, Alu::add, 16777217);
        }},
       {"select: on_false", "exact in fp32",
        [](Tiles& t) { t.core.vector.select(t.f, t.bytes, t.f, 16777217); }},
@@ -358,6 +365,11 @@ TEST_CASE("limits of the GpSimd engine", "[unit][neuroncore]") {
       {"iota: affine", "1 to 4 loops",
        [](Tiles& t) {
          t.core.gpsimd.iota(t.ints, {.loops = {{1, 2}, {1, 2}, {1, 2}, {1, 2}, {1, 32}}});
+       }},
+      {"memset: value", "exact in fp32", [](Tiles& t) { t.core.gpsimd.memset(t.ints, 16777217); }},
+      {"affine_select: on_false", "exact in fp32",
+       [](Tiles& t) {
+         t.core.gpsimd.affine_select(t.ints, t.ints, {.loops = {{1, 512}}}, 16777217);
        }},
       {"affine_select: compare", "a comparison",
        [](Tiles& t) {

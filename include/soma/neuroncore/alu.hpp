@@ -52,26 +52,32 @@ constexpr std::string_view to_string(Alu op) {
 // By its bits: to a host that reads subnormal numbers as zeros they compare equal.
 inline bool is_zero(float value) { return std::bit_cast<std::uint32_t>(value) << 1 == 0; }
 
-// The operand of tensor_scalar and its like: a constant, or [P, 1] with one for each partition.
-// Integers keep their 32 bits, which operators on bits want; arithmetic refuses those that are not
-// exact in fp32.
-struct ScalarOperand {
+// A number in an instruction. Integers keep their 32 bits, which operators on bits want; all others
+// compute in fp32 and refuse those that are not exact there.
+struct Constant {
   float value = 0;
-  std::optional<std::int64_t> integer{};  // the constant, where it was given as one
-  Tile tile{};
+  std::optional<std::int64_t> integer{};  // where it was given as one
 
-  ScalarOperand() = default;
-  // NOLINTBEGIN: each of these is an operand
-  ScalarOperand(const Tile& column) : tile(column) {}
-  ScalarOperand(float constant) : value(constant) {}
+  Constant() = default;
+  // NOLINTBEGIN: each of these is a constant
+  Constant(float number) : value(number) {}
   template <std::integral Integer>
-  ScalarOperand(Integer constant)
-      : value(static_cast<float>(constant)), integer(static_cast<std::int64_t>(constant)) {
-    const auto wide = static_cast<double>(constant);
+  Constant(Integer number)
+      : value(static_cast<float>(number)), integer(static_cast<std::int64_t>(number)) {
+    const auto wide = static_cast<double>(number);
     if (wide < -0x1p31 || wide >= 0x1p32)
-      rule_broken("ScalarOperand", "constant", std::to_string(constant), "an integer of 32 bits");
+      rule_broken("Constant", "number", std::to_string(number), "an integer of 32 bits");
   }
   // NOLINTEND
+};
+
+// The operand of tensor_scalar and its like: a constant, or [P, 1] with one for each partition.
+struct ScalarOperand : Constant {
+  using Constant::Constant;
+  ScalarOperand() = default;
+  ScalarOperand(const Tile& column) : tile(column) {}  // NOLINT: an operand, too
+
+  Tile tile{};
 };
 
 struct ScalarOptions {

@@ -72,12 +72,13 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     core_.end(dst);
     return *this;
   }
-  GpsimdEngine& memset(const Tile& dst, float value, const Rounded& rounded = {}) {
+  GpsimdEngine& memset(const Tile& dst, const Constant& value, const Rounded& rounded = {}) {
     core_.check_free("memset", {"dst", dst});
+    check_constant("memset", "value", value);
     check_reached("memset", {{"dst", dst}});
     const Running running =
-        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value)});
-    fill(dst, value, rounded);
+        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value.value)});
+    fill(dst, value.value, rounded);
     core_.end(dst);
     return *this;
   }

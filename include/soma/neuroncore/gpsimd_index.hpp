@@ -68,12 +68,14 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
 
   // dst = value compare 0 ? data : on_false, with the values of a pattern. Elements of data keep
   // their bits where dst has its type, else they go through fp32.
-  Self& affine_select(const Tile& dst, const Tile& data, const Affine& affine, float on_false,
-                      Alu compare = Alu::equal, const Rounded& rounded = {}) {
+  Self& affine_select(const Tile& dst, const Tile& data, const Affine& affine,
+                      const Constant& on_false, Alu compare = Alu::equal,
+                      const Rounded& rounded = {}) {
     constexpr std::string_view name = "affine_select";
     check_same(name, dst, data);
     check_reached(name, {{"data", data}, {"dst", dst}});
     check_affine(name, affine, dst);
+    Base::check_constant(name, "on_false", on_false);
     if (compare < Alu::equal || compare > Alu::less)
       rule_broken(name, "compare", std::string(to_string(compare)), "a comparison");
     const Running running =
@@ -92,7 +94,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
       reader.copy(p, x.data());
       if (same) read_codes(core_.sbuf, data, p, from.data());
       for (std::size_t i = 0; i < count; ++i)
-        if (!chosen(i)) x[i] = on_false;
+        if (!chosen(i)) x[i] = on_false.value;
       writer.write(p, x.data(), scratch.data());
       if (!same) continue;
       read_codes(core_.sbuf, dst, p, to.data());

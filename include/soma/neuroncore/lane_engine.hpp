@@ -65,9 +65,9 @@ class LaneEngine : public Sequencer<Self, engine> {
       rule_broken(name, "dst", dst.describe(), "the type of src, " + src.describe());
   }
 
-  // A constant of arithmetic, which is in fp32.
+  // A constant of what computes in fp32.
   static void check_constant(std::string_view name, std::string_view operand,
-                             const ScalarOperand& constant) {
+                             const Constant& constant) {
     if (constant.integer && static_cast<std::int64_t>(constant.value) != *constant.integer)
       rule_broken(name, operand, std::to_string(*constant.integer),
                   "a number that is exact in fp32");

@@ -185,11 +185,12 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     core_.end(dst);
     return self();
   }
-  Self& memset(const Tile& dst, float value, const Rounded& rounded = {}) {
+  Self& memset(const Tile& dst, const Constant& value, const Rounded& rounded = {}) {
     core_.check_free("memset", {"dst", dst});
+    Base::check_constant("memset", "value", value);
     const Running running =
-        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value)});
-    fill(dst, value, rounded);
+        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value.value)});
+    fill(dst, value.value, rounded);
     core_.end(dst);
     return self();
   }

@@ -62,7 +62,8 @@ class VectorSearch : public VectorArithmetic<Self> {
   // maximum and minimum; dst = r. r[-1] is `start`, or where there is none 0, 0, 1, -infinity and
   // infinity. Not for int32.
   Self& tensor_scalar_cumulative(const Tile& dst, const Tile& data, Alu op0,
-                                 const ScalarOperand& s0, Alu op1, std::optional<float> start = {},
+                                 const ScalarOperand& s0, Alu op1,
+                                 std::optional<Constant> start = {},
                                  const ScalarOptions& options = {}) {
     constexpr std::string_view name = "tensor_scalar_cumulative";
     check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
@@ -73,13 +74,14 @@ class VectorSearch : public VectorArithmetic<Self> {
     for (const Operand& operand : {Operand{"data", data}, Operand{"dst", dst}})
       if (operand.tile.dtype() == DType::int32)
         rule_broken(name, operand.name, operand.tile.describe(), "a type other than int32");
+    if (start) Base::check_constant(name, "start", *start);
     const Running running =
         core_.begin(Opcode::tensor_scalar_cumulative, lane, {{"data", data}, {"s0", s0.tile}},
                     {{"dst", dst}}, {.operators = {op0, op1}});
     const std::size_t lanes = data.partitions();
     const std::vector<float> x = turned(data), scalars = column(s0, data);
     std::vector<float> step(lanes);
-    scan(dst, std::vector<float>(lanes, start.value_or(identity_of(op1))), options.rounded,
+    scan(dst, std::vector<float>(lanes, start ? start->value : identity_of(op1)), options.rounded,
          [&](std::size_t i, float* state) {
            options.reverse0
                ? core_.kernels.alu(op0, scalars.data(), &x[i * lanes], step.data(), lanes)
@@ -149,13 +151,15 @@ class VectorSearch : public VectorArithmetic<Self> {
   // dst = data with the first occurrence of each of `values` [P, 8] replaced, compared in fp32; for
   // equal values the last slot takes the first occurrence. `indices` [P, 8] of int32, where given:
   // what each slot replaced, -1 where nothing. An element is replaced once, and compared as it was.
-  Self& match_replace8(const Tile& dst, const Tile& data, const Tile& values, float replacement,
-                       const Tile* indices = nullptr, const Rounded& rounded = {}) {
+  Self& match_replace8(const Tile& dst, const Tile& data, const Tile& values,
+                       const Constant& replacement, const Tile* indices = nullptr,
+                       const Rounded& rounded = {}) {
     constexpr std::string_view name = "match_replace8";
     core_.check_free(name, {"data", data});
     core_.check_free(name, {"dst", dst});
     CoreState::check_same_size(name, {"data", data}, {"dst", dst});
     check_eight(name, {"values", values}, data);
+    Base::check_constant(name, "replacement", replacement);
     if (indices != nullptr) {
       check_eight(name, {"indices", *indices}, data);
       Base::check_type(name, {"indices", *indices}, DType::int32);
@@ -173,7 +177,7 @@ class VectorSearch : public VectorArithmetic<Self> {
         found[slot] = find(x, count, wanted[slot], &found[0] + slot + 1, &found[0] + found.size());
       std::copy_n(x, count, out.begin());
       for (const std::int32_t index : found)
-        if (index >= 0) out[static_cast<std::size_t>(index)] = replacement;
+        if (index >= 0) out[static_cast<std::size_t>(index)] = replacement.value;
       writer.write(p, out.data(), scratch.data());
       if (indices != nullptr) write_codes(core_.memory_of(*indices), *indices, p, found.data());
     });
