@@ -3,6 +3,7 @@
 # Usage: bash bench/compare_ml_dtypes.sh        Needs build/release/bin/soma_bench, python3-venv and the package index.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+case " $* " in *" --help "* | *" -h "*) sed -n '2,/^set /s/^# //p' bench/compare_ml_dtypes.sh && exit 0 ;; esac
 venv=build/ml_dtypes-venv
 bench=build/release/bin/soma_bench
 [ -x "$bench" ] || { echo "build it first: cmake --preset release-portable && cmake --build build/release" >&2; exit 2; }

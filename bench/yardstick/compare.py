@@ -1,7 +1,7 @@
 """soma beside PyTorch, or beside itself, on the same work, alternated: medians of the ratios.
 
-    compare.py SOMA_YARDSTICK LENGTHS_FOLDER [--cases REGEX] [--rounds 7]
-    compare.py SOMA_YARDSTICK --epoch BERT_CLASSIFIER MODEL_FOLDER TRAIN.tsv HELD_OUT.tsv [--rounds 7]
+    compare.py SOMA_YARDSTICK [LENGTHS_FOLDER] [--cases REGEX] [--rounds 7] [--threads 2]
+    compare.py SOMA_YARDSTICK --epoch BERT_CLASSIFIER MODEL_FOLDER TRAIN.tsv HELD_OUT.tsv [--rounds 7] [--threads 2]
 
 LENGTHS_FOLDER holds lengths_sst2.txt and lengths_amazon_polarity.txt (word pieces of a text, one a line); without it only the
 cases of full length are run.
@@ -51,7 +51,7 @@ def linear_layers(dtype, threads):
     """(name, words) of each pass through a layer."""
     for m, k, n in ((1024, 768, 768), (1024, 768, 3072), (1024, 3072, 768), (4096, 384, 1536), (737, 384, 1536)):
         for direction in ("forward", "dx", "dw"):
-            for count in (1, threads):
+            for count in sorted({1, threads}):
                 yield f"linear/{m}x{k}x{n}/{dtype}/{direction}/{count}", ["linear", m, n, k, dtype, count, direction]
 
 
@@ -162,17 +162,22 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--epoch", nargs=4, metavar=("BERT_CLASSIFIER", "MODEL", "TRAIN", "HELD_OUT"))
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
+    if min(options.rounds, options.threads) < 1:
+        parser.error("--rounds and --threads are at least 1")
     if options.epoch:
         compare_epochs(options)
         return
-    folder = options.lengths if options.lengths and options.lengths.is_dir() else None
+    folder = options.lengths
+    if folder is not None and not folder.is_dir():
+        parser.error(f"no folder {folder}")
+    chosen = [case for case in cases(options, folder) if re.search(options.cases, case[0])]
+    if not chosen:
+        parser.error(f"no case matches {options.cases}{'' if folder else ' (without LENGTHS_FOLDER there are fewer)'}")
     if folder is None:
         print("no folder of lengths: cases of full length only")
     print(f"{'case':52s} {'ratio':>6s} {'soma':>9s} {'beside':>9s} {'of peak':>8s} {'memory':>7s} {'GiB':>6s}")
-    for case in cases(options, folder):
-        if not re.search(options.cases, case[0]):
-            continue
+    for case in chosen:
         row, what = compare(options, case)
         unit = 1e3 if what == "seconds" else 1
         share = f"{row['share']:8.2f}" if what == "gflops" else " " * 8
