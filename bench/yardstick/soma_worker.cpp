@@ -1,11 +1,4 @@
-// One case of the comparison with PyTorch (compare.py), measured again and again: each line on
-// standard input makes one measurement, each answer is one line of JSON.
-//
-//   soma_yardstick step   MODEL[+recompute] PRECISION BATCH MAX_LENGTH THREADS LENGTHS|full
-//   soma_yardstick linear M N K DTYPE THREADS forward|dx|dw
-//   soma_yardstick infer  MODEL TOKENS THREADS
-//
-// and `soma_yardstick profile` with the words of a step prints where the time of ten of them goes.
+// One case of the comparison with PyTorch (compare.py), measured again and again, as `usage` says.
 
 #include <soma/data/token_source.hpp>
 #include <soma/models/bert.hpp>
@@ -29,6 +22,17 @@
 #include <vector>
 
 namespace {
+
+constexpr const char* usage =
+    R"(usage: soma_yardstick step    MODEL[+recompute] PRECISION BATCH MAX_LENGTH THREADS LENGTHS|full
+       soma_yardstick linear  M N K DTYPE THREADS forward|dx|dw
+       soma_yardstick infer   MODEL TOKENS THREADS
+       soma_yardstick profile and the words of a step
+
+MODEL is base, minilm or tiny, LENGTHS a file with a number of tokens a line. Each line on standard
+input makes one measurement, answered by a line of JSON: of a step, of as many steps as the line
+says; of the others, of 0.2 seconds. profile prints where the time of ten steps goes, and ends.
+)";
 
 using soma::models::BertConfig;
 
@@ -206,12 +210,16 @@ int step(char** arguments, bool profile) {
 // ---- one linear layer
 
 int linear(char** arguments) {
+  const std::string_view pass = arguments[5];
+  if (pass != "forward" && pass != "dx" && pass != "dw") {
+    std::cerr << "pass " << pass << ": forward, dx or dw\n";
+    return 2;
+  }
   const std::size_t m = std::strtoul(arguments[0], nullptr, 10),
                     n = std::strtoul(arguments[1], nullptr, 10),
                     k = std::strtoul(arguments[2], nullptr, 10);
   const soma::DType dtype = soma::find_dtype(arguments[3]);
   auto context = soma::make_context({.threads = std::atoi(arguments[4])});
-  const std::string_view pass = arguments[5];
   const auto make = [&](std::size_t rows, std::size_t columns, std::uint64_t seed) {
     const auto values = soma::Tensor::empty(context, {rows, columns});
     soma::fill_normal(context, values.mutable_span<float>(), {.seed = seed});
@@ -259,10 +267,14 @@ int infer(char** arguments) {
 
 int main(int count, char** arguments) {
   const std::string_view kind = count > 1 ? arguments[1] : "";
+  if (kind == "--help" || kind == "-h") {
+    std::cout << usage;
+    return 0;
+  }
   if (kind == "step" && count == 8) return step(arguments + 2, false);
   if (kind == "profile" && count == 8) return step(arguments + 2, true);
   if (kind == "linear" && count == 8) return linear(arguments + 2);
   if (kind == "infer" && count == 5) return infer(arguments + 2);
-  std::cerr << "usage: see the first lines of soma_worker.cpp\n";
+  std::cerr << usage;
   return 2;
 }
