@@ -31,9 +31,9 @@ Plain plain(Context& context, const Tensor& tensor) {
   return {tensor.shape().rows(), tensor.shape().columns(), {all.begin(), all.end()}};
 }
 
-// Converts by the definition, element by element: granules of `length` along the rows (along_rows:
-// along the columns, from the beginning of each shard on), 0: the whole row, column or tensor.
-Plain converted(const Plain& x, const Quantizer& q, bool along_rows,
+// Converts by the definition, element by element. Granules that are longer than high lie within a
+// row, or, with `in_columns`, within a column, and begin anew at each of `bounds`, as blocks do.
+Plain converted(const Plain& x, const Quantizer& q, bool in_columns,
                 const std::vector<std::size_t>& bounds) {
   Plain y = x;
   const Scaling& scaling = q.scaling;
@@ -73,7 +73,7 @@ Plain converted(const Plain& x, const Quantizer& q, bool along_rows,
     const std::size_t length = granularity == Granularity::row        ? ~std::size_t{0}
                                : granularity == Granularity::group_32 ? 32
                                                                       : 128;
-    if (!along_rows) {
+    if (!in_columns) {
       for (std::size_t i = 0; i < x.rows; ++i) {
         for (std::size_t j = 0; j < x.columns; ++j) {
           cells.push_back(i * x.columns + j);
@@ -94,11 +94,6 @@ Plain converted(const Plain& x, const Quantizer& q, bool along_rows,
   }
   return y;
 }
-
-struct Case {
-  const char* name;
-  Precision precision;
-};
 
 const std::vector<std::size_t> lengths{5, 40, 0, 61, 133, 7, 1, 90, 12, 35};
 

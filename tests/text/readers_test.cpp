@@ -50,11 +50,12 @@ TEST_CASE("rows of tsv", "[unit][text]") {
 }
 
 TEST_CASE("rows of csv", "[unit][text]") {
-  CHECK(
-      rows_of("\"a \"\"quoted\"\", word\",1\nplain,2\r\n\"two\nlines\r\n\",1\r\n\n\"\",\"3\"", [] {
-        return RowOptions{
-            .format = Format::csv, .text_column = "1", .label_column = "2", .skip_bad_rows = true};
-      }()) == "1: a \"quoted\", word @1|2: plain @2|1: two\nlines\r\n @3|");
+  CHECK(rows_of("\"a \"\"quoted\"\", word\",1\nplain,2\r\n\"two\nlines\r\n\",1\r\n\n\"\",\"3\"",
+                {.format = Format::csv,
+                 .text_column = "1",
+                 .label_column = "2",
+                 .skip_bad_rows = true}) ==
+        "1: a \"quoted\", word @1|2: plain @2|1: two\nlines\r\n @3|");
   CHECK(rows_of("a,b\n\"x\ny\",1\nz,2\n", Format::csv) == "1: x\ny @2|2: z @4|");
   CHECK(rows_of("a,1\nb,\"2\"", Format::csv) == "1: a @1|2: b @2|");
 }

@@ -298,8 +298,8 @@ TEST_CASE("statistics count what products read", "[unit]") {
 
 namespace {
 
-// Weights of AdamW steps of size `rate` from zero gradients' noise: mean move and share that
-// stayed.
+// What AdamW steps of size `rate` do to weights of 0.75 in bf16: how far down they go on average,
+// and the share that stays where it was.
 struct Moved {
   double mean = 0, stayed = 0;
 };
