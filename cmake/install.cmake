@@ -1,7 +1,6 @@
 # Installed layout: headers in include/soma, package files in share/cmake/soma (they do not depend on the
 # architecture), the compiled library in lib. Each component has an export file of its own, so that a
-# package without soma::dispatch, soma::xtensor, soma::io, soma::text, soma::tensorboard or soma::mpi is
-# complete.
+# package without one of them is complete.
 include(CMakePackageConfigHelpers)
 
 set(soma_package_dir "${CMAKE_INSTALL_DATADIR}/cmake/soma")

@@ -19,8 +19,7 @@ struct BasicCodeSpan {
   FloatFormat format;
   Byte* data = nullptr;
   std::size_t rows = 1, columns = 0;
-  std::size_t row_stride =
-      0;  // bytes; at least columns * format.bytes() where there are several rows
+  std::size_t row_stride = 0;  // bytes; at least row_bytes() where there are several rows
 
   constexpr std::size_t size() const { return rows * columns; }
   constexpr std::size_t row_bytes() const {

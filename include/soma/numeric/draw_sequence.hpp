@@ -35,7 +35,7 @@ class DrawSequence {
     return static_cast<std::uint32_t>(product >> 32);
   }
 
-  // From 0 to 1, in steps of 2^-32.
+  // From 0 to below 1, in steps of 2^-32.
   double unit() { return static_cast<double>(word()) * 0x1p-32; }
 
   // The word that comes next.

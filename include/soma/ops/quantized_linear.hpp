@@ -1,5 +1,5 @@
 #pragma once
-// QuantizedLinear: a linear layer whose three products (y = x W^T, dx = dy W, dW = dy^T x) read
+// quantized_linear: a linear layer whose three products (y = x W^T, dx = dy W, dW = dy^T x) read
 // converted operands. Composed of quantize, linear and matmul; gradients pass conversions
 // unchanged ("straight through", arXiv 1308.3432).
 
