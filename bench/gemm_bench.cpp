@@ -1,8 +1,9 @@
 // Matrix products and attention on one thread, through the kernel table: GFLOP/s, and their share
-// of what the target's multiply-adds reach in registers. That is measured anew before every
-// product, because clock rates wander; `of_peak` is the median share.
+// of what multiply-adds reach in registers, or the bf16 instruction where products of bf16 or 8-bit
+// numbers use one. That is measured anew before every product, because clock rates wander;
+// `of_peak` is the median share.
 //
-//   build/release/bin/soma_bench --benchmark_filter='gemm|attention' --benchmark_repetitions=7
+//   build/release/bin/soma_bench --benchmark_filter='^(gemm|attention)/' --benchmark_repetitions=7
 
 #include <soma/kernels/table.hpp>
 #include <soma/runtime/float_environment.hpp>
@@ -56,7 +57,7 @@ double seconds(const Work& work) {
   return now() - start;
 }
 
-// Times work() of that many operations against the multiply-add rate.
+// Times work() of that many operations against the rate of Context::rate(products).
 template <class Work>
 void race(benchmark::State& state, const soma::Context& context, soma::Bf16Products products,
           double operations, const Work& work) {
