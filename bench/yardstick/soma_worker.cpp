@@ -24,9 +24,9 @@
 namespace {
 
 constexpr const char* usage =
-    R"(usage: soma_yardstick step    MODEL[+recompute] PRECISION BATCH MAX_LENGTH THREADS LENGTHS|full
-       soma_yardstick linear  M N K DTYPE THREADS forward|dx|dw
-       soma_yardstick infer   MODEL TOKENS THREADS
+    R"(usage: soma_yardstick step MODEL[+recompute] PRECISION BATCH MAX_LENGTH THREADS LENGTHS|full
+       soma_yardstick linear M N K DTYPE THREADS forward|dx|dw
+       soma_yardstick infer MODEL TOKENS THREADS
        soma_yardstick profile and the words of a step
 
 MODEL is base, minilm or tiny, LENGTHS a file with a number of tokens a line. Each line on standard
