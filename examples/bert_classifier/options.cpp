@@ -174,6 +174,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
       "word pieces, learnt from the training text, of a model from nothing; default: 8000, 1000 of "
       "made-up reviews",
       model_group, CLI::Range(std::size_t{100}, std::size_t{1'000'000}))
+      ->default_str("")
       ->excludes(pretrained);
   number("--max-length", options.max_length, "tokens that a text is cut to", model_group,
          CLI::Range(std::size_t{3}, std::size_t{512}));
