@@ -83,7 +83,7 @@ TEST_CASE("the bf16 loop is chosen by identity", "[unit]") {
     CHECK(bf16_choice({"AuthenticAMD", "", 25, model, true}, true).products ==
           Bf16Products::dot_instruction);
   CHECK(bf16_choice(zen3, true).products == Bf16Products::widened);
-  CHECK(bf16_choice(zen3, true).reason.find("hides") == std::string_view::npos);
+  CHECK(bf16_choice(zen3, true).reason == "this CPU has no bf16 dot instruction");
   CHECK(bf16_choice(zen5, false).products == Bf16Products::widened);
   CHECK(bf16_choice(hidden, true).products == Bf16Products::widened);
   CHECK(bf16_choice(other, true).products == Bf16Products::widened);

@@ -47,6 +47,7 @@ inline Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
       return {Bf16Products::widened, "this target has no bf16 dot instruction"};
     return {entry.products, entry.reason};
   }
+  if (!cpu.bf16_dot) return {Bf16Products::widened, "this CPU has no bf16 dot instruction"};
   return {Bf16Products::widened,
           "this CPU is not in the list of parts where the dot instruction was measured"};
 }
