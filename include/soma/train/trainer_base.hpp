@@ -128,6 +128,9 @@ class TrainerBase {
   void resume(data::BatchSource& batches);
   void load(const Checkpoint& checkpoint, data::BatchSource& batches);
   Report train(data::BatchSource& batches, data::BatchSource* held_out, const StopFlag* stop);
+  optim::Schedule begin(data::BatchSource& batches, const data::BatchSource* held_out);
+  RunInfo run_info(std::uint64_t steps) const;
+  void finish(const data::BatchSource& batches, Report& report) const;
   void join_ranks();
   void begin_ranks(const data::BatchSource& batches, const data::BatchSource* held_out,
                    std::uint64_t steps);

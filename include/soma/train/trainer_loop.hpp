@@ -8,8 +8,8 @@
 #include <soma/train/trainer_base.hpp>
 #include <soma/train/trainer_parallel.hpp>
 
-#include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace soma::train {
 
@@ -310,9 +310,9 @@ inline void TrainerBase::evaluate_now(data::BatchSource& held_out, Report& repor
   }
 }
 
-inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* held_out,
-                                 const StopFlag* stop) {
-  const std::int64_t start = monotonic_nanoseconds();
+// Checks what can be wrong before the first step, and puts the run where it begins or goes on.
+inline optim::Schedule TrainerBase::begin(data::BatchSource& batches,
+                                          const data::BatchSource* held_out) {
   progress_ = {};
   best_ = StateDict();
   const std::uint64_t steps = count_steps(batches);
@@ -328,6 +328,51 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   if (!ranks_.alone()) begin_ranks(batches, held_out, steps);
   batches.seek({});
   if (options_.resume) resume(batches);
+  return schedule;
+}
+
+inline RunInfo TrainerBase::run_info(std::uint64_t steps) const {
+  RunInfo info{.first_step = progress_.step,
+               .steps = steps,
+               .epochs = options_.epochs,
+               .threads = context_.executor().width,
+               .ranks = ranks_.count()};
+  for (const Parameter& parameter : task_.parameters())
+    info.parameters += parameter.value().elements();
+  return info;
+}
+
+// What a report says of the run's end, but for metrics and times.
+inline void TrainerBase::finish(const data::BatchSource& batches, Report& report) const {
+  report.steps = progress_.step;
+  const data::Position end = batches.position();  // behind the last batch, or in the next epoch
+  const bool at_end = end.batch != 0 && end.batch == batches.batches(end.epoch);
+  report.epochs = end.epoch + (at_end ? 1 : 0);
+  report.loss = progress_.last_loss;
+  report.skipped_steps = progress_.skipped;
+  report.price_per_hour = options_.price_per_hour;
+  report.peak_resident_bytes = peak_resident_bytes();
+}
+
+namespace detail {
+
+inline void add_step(Report& report, const StepInfo& step) {
+  report.tokens += step.tokens;
+  report.sequences += step.sequences;
+  report.train_seconds += step.seconds;
+  report.wait_seconds += step.wait_seconds;
+  report.useful_flops += step.useful_flops;
+  report.reduction_seconds += step.reduction_seconds;
+  report.reduction_wait_seconds += step.reduction_wait_seconds;
+}
+
+}  // namespace detail
+
+inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* held_out,
+                                 const StopFlag* stop) {
+  const std::int64_t start = monotonic_nanoseconds();
+  const optim::Schedule schedule = begin(batches, held_out);
+  const std::uint64_t steps = schedule.steps;
 
   const auto out_of_patience = [&] {
     return options_.patience != 0 && progress_.stale >= options_.patience;
@@ -335,15 +380,8 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   Report report;
   report.stopped_early = out_of_patience();  // one that is resumed may have ended
   report.first_step = progress_.step;
-  report.price_per_hour = options_.price_per_hour;
-  RunInfo run_info{.first_step = progress_.step,
-                   .steps = steps,
-                   .epochs = options_.epochs,
-                   .threads = context_.executor().width,
-                   .ranks = ranks_.count()};
-  for (const Parameter& parameter : task_.parameters())
-    run_info.parameters += parameter.value().elements();
-  for (Callback* callback : callbacks_) callback->on_start(run_info);
+  const RunInfo run = run_info(steps);
+  for (Callback* callback : callbacks_) callback->on_start(run);
 
   Tape tape(context_, {.seed = options_.seed,
                        .activations = precision_.activations(),
@@ -366,13 +404,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
       info.epoch = epoch;
       finish_step(sums, info, schedule);
       info.seconds = static_cast<double>(monotonic_nanoseconds() - step_start) * 1e-9;
-      report.tokens += info.tokens;
-      report.sequences += info.sequences;
-      report.train_seconds += info.seconds;
-      report.wait_seconds += info.wait_seconds;
-      report.useful_flops += info.useful_flops;
-      report.reduction_seconds += info.reduction_seconds;
-      report.reduction_wait_seconds += info.reduction_wait_seconds;
+      detail::add_step(report, info);
       for (Callback* callback : callbacks_) callback->on_step(info);
     } else if (++empty_epochs > 1) {
       fail(error_id::train_options, "Trainer::fit", "batches", "a source without any",
@@ -403,14 +435,8 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
     report.evaluated = true;
   }
 
-  report.steps = progress_.step;
-  const data::Position end = batches.position();  // behind the last batch, or in the next epoch
-  const bool at_end = end.batch != 0 && end.batch == batches.batches(end.epoch);
-  report.epochs = end.epoch + (at_end ? 1 : 0);
-  report.loss = progress_.last_loss;
-  report.skipped_steps = progress_.skipped;
+  finish(batches, report);
   report.total_seconds = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
-  report.peak_resident_bytes = peak_resident_bytes();
   for (Callback* callback : callbacks_) callback->on_end(report);
   return report;
 }
