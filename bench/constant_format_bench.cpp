@@ -13,7 +13,6 @@
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 namespace {

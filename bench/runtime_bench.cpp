@@ -8,7 +8,6 @@
 
 #include <benchmark/benchmark.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>

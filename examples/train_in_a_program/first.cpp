@@ -3,7 +3,6 @@
 #include <soma/models.hpp>
 #include <soma/soma.hpp>
 
-#include <cstdio>
 #include <iostream>
 
 int main(int argc, char** argv) {

@@ -7,7 +7,6 @@
 #include "support/allocations.hpp"
 #include "support/tensors.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>

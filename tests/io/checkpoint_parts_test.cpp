@@ -11,7 +11,6 @@
 #include "io/samples.hpp"
 #include "support/errors.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>

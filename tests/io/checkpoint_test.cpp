@@ -10,7 +10,6 @@
 #include "io/samples.hpp"
 #include "support/errors.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

@@ -8,7 +8,6 @@
 #include "io/samples.hpp"
 #include "support/errors.hpp"
 
-#include <numeric>
 #include <random>
 #include <string>
 

@@ -4,7 +4,6 @@
 
 #include "catch.hpp"
 
-#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>

@@ -6,7 +6,6 @@
 
 #include "kernels/gemm_call.hpp"
 
-#include <cstdint>
 #include <limits>
 #include <utility>
 

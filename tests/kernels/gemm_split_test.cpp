@@ -4,12 +4,10 @@
 
 #include "kernels/gemm_call.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <utility>
 #include <vector>
 
 using namespace soma;

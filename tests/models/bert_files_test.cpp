@@ -10,7 +10,6 @@
 #include "support/errors.hpp"
 #include "support/tensors.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>

@@ -6,7 +6,6 @@
 #include "support/errors.hpp"
 #include "support/tensors.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>

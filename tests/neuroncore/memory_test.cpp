@@ -3,7 +3,6 @@
 #include "neuroncore/test_core.hpp"
 
 #include <array>
-#include <limits>
 #include <vector>
 
 using namespace soma_test;

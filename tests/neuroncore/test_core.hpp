@@ -7,8 +7,6 @@
 #include "support/errors.hpp"
 #include "support/stored_run.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -2,7 +2,6 @@
 
 #include "neuroncore/test_core.hpp"
 
-#include <algorithm>
 #include <iterator>
 #include <set>
 #include <vector>

@@ -5,9 +5,7 @@
 
 #include "support/samples.hpp"
 
-#include <bit>
 #include <cmath>
-#include <limits>
 #include <string>
 #include <vector>
 

@@ -8,7 +8,6 @@
 #include <soma/numeric/formats.hpp>
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>

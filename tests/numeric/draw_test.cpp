@@ -6,10 +6,8 @@
 #include <soma/numeric/draw.hpp>
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
 using soma::Draw;

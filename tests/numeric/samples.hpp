@@ -7,7 +7,6 @@
 #include <soma/numeric/float_format.hpp>
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <vector>
 

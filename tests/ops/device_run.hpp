@@ -9,8 +9,6 @@
 #include "support/on_device.hpp"
 #include "support/tensors.hpp"
 
-#include <cstddef>
-#include <cstdint>
 #include <string_view>
 #include <vector>
 

@@ -12,8 +12,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <numbers>
-#include <numeric>
 #include <string>
 #include <vector>
 

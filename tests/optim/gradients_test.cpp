@@ -7,7 +7,6 @@
 #include "catch.hpp"
 #include "support/tensors.hpp"
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>

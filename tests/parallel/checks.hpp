@@ -6,7 +6,6 @@
 #include <soma/parallel.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -10,7 +10,6 @@
 #include "support/tensors.hpp"
 
 #include <chrono>
-#include <cstring>
 #include <functional>
 #include <string>
 #include <thread>

@@ -13,7 +13,6 @@
 #include <streambuf>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 soma::train::StopFlag stop_requested;

@@ -9,7 +9,6 @@
 #include <array>
 #include <cinttypes>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>

@@ -7,7 +7,6 @@
 #include "support/errors.hpp"
 
 #include <string>
-#include <type_traits>
 
 using namespace soma;
 using soma_test::message_of;

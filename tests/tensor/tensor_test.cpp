@@ -7,7 +7,6 @@
 #include "support/errors.hpp"
 #include "support/limited_memory.hpp"
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>

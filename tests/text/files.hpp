@@ -1,7 +1,6 @@
 // Compressed files to read.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 

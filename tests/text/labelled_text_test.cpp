@@ -7,9 +7,7 @@
 #include "support/errors.hpp"
 #include "text/files.hpp"
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>

@@ -8,10 +8,8 @@
 
 #include <soma/text.hpp>
 
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 
 namespace {

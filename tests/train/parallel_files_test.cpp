@@ -10,7 +10,6 @@
 #include "catch.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>

@@ -3,7 +3,6 @@
 
 #include <soma/base/error.hpp>
 
-#include <cerrno>
 #include <string>
 #include <string_view>
 #include <system_error>

@@ -41,7 +41,6 @@ struct TargetFamily<HWY_TARGET> {
 #include <soma/runtime/thread_pool.hpp>
 
 #include <array>
-#include <bit>
 
 namespace soma::dispatch {
 

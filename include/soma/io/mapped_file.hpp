@@ -6,8 +6,6 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>

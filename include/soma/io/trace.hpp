@@ -5,6 +5,7 @@
 #include <soma/ops/profiler.hpp>
 
 #include <string_view>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 

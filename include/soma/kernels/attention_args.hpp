@@ -13,7 +13,6 @@
 #include <soma/runtime/math.hpp>
 
 #include <cstddef>
-#include <cstdint>
 
 namespace soma {
 

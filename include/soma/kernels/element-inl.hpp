@@ -16,11 +16,9 @@
 
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 HWY_BEFORE_NAMESPACE();

@@ -16,7 +16,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 namespace soma {
 

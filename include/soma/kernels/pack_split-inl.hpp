@@ -23,7 +23,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 
 #if SOMA_HAS_BF16_TILES
 HWY_BEFORE_NAMESPACE();

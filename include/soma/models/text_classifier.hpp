@@ -7,7 +7,7 @@
 #include <soma/nn/task.hpp>
 #include <soma/text/tokenizer_json.hpp>
 
-#include <cmath>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>

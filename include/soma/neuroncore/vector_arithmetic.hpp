@@ -7,7 +7,6 @@
 #include <soma/neuroncore/bit_operators.hpp>
 #include <soma/neuroncore/lane_engine.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

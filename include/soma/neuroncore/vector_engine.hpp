@@ -5,7 +5,6 @@
 #include <soma/neuroncore/vector_search.hpp>
 #include <soma/numeric/portable_math.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -10,6 +10,7 @@
 #include <soma/numeric/codec.hpp>
 #include <soma/numeric/formats.hpp>
 
+#include <bit>
 #include <compare>
 #include <concepts>
 #include <cstdint>

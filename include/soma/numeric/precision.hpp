@@ -7,7 +7,6 @@
 #include <soma/numeric/quantizer.hpp>
 
 #include <array>
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -13,7 +13,6 @@
 #include <soma/numeric/formats.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -196,9 +195,8 @@ class AmaxHistory {
   // What is remembered, oldest first: pushed into an empty history it gives the same one.
   std::vector<float> values() const {
     std::vector<float> result;
-    const std::size_t first = values_.size() < static_cast<std::size_t>(scaling_.history)
-                                  ? 0
-                                  : next_ % values_.size();
+    const std::size_t first =
+        values_.size() < static_cast<std::size_t>(scaling_.history) ? 0 : next_ % values_.size();
     for (std::size_t i = 0; i < values_.size(); ++i)
       result.push_back(values_[(first + i) % values_.size()]);
     return result;

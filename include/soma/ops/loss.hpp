@@ -8,7 +8,6 @@
 #include <soma/ops/support.hpp>
 
 #include <cstddef>
-#include <cstdint>
 
 namespace soma {
 

@@ -9,8 +9,8 @@
 #include <soma/ops/support.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace soma {

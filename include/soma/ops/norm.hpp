@@ -7,8 +7,10 @@
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace soma {

@@ -7,8 +7,10 @@
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace soma {

@@ -5,7 +5,6 @@
 #include <soma/ops/operator.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -6,7 +6,6 @@
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <vector>

@@ -8,13 +8,12 @@
 #include <soma/ops/ranges.hpp>
 #include <soma/runtime/parallel.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace soma::detail {
 

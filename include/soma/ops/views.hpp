@@ -9,11 +9,11 @@
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace soma {

@@ -5,9 +5,7 @@
 #include <soma/optim/optimizer.hpp>
 
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 namespace soma::optim {

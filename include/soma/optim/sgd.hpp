@@ -3,7 +3,6 @@
 
 #include <soma/optim/optimizer.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>

@@ -13,8 +13,6 @@
 
 #include <hwy/highway.h>
 
-#include <cstdint>
-
 HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {

@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cmath>
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>

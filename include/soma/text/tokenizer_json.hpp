@@ -7,6 +7,7 @@
 #include <soma/text/tokenizer.hpp>
 #include <soma/text/tokenizer_settings.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>

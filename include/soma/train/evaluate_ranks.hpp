@@ -5,7 +5,6 @@
 #include <soma/train/evaluate.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <vector>
 

@@ -6,6 +6,7 @@
 #include <soma/ops/binary.hpp>
 #include <soma/ops/programs/pieces.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 

@@ -5,6 +5,7 @@
 #include <soma/ops/embedding.hpp>
 #include <soma/ops/programs/rows_of_numbers.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 

@@ -6,6 +6,7 @@
 #include <soma/ops/programs/matmul.hpp>
 #include <soma/ops/programs/product.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 

@@ -4,6 +4,7 @@
 #include <soma/ops/matmul.hpp>
 #include <soma/ops/programs/product.hpp>
 
+#include <algorithm>
 #include <cstddef>
 
 namespace soma::programs {

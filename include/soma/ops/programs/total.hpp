@@ -3,8 +3,6 @@
 
 #include <soma/ops/programs/pieces.hpp>
 
-#include <cstddef>
-
 namespace soma::programs {
 
 class Total {
