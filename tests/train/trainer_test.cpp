@@ -131,6 +131,26 @@ TEST_CASE("a run learns, evaluates after each epoch and reports", "[unit]") {
   }
 }
 
+TEST_CASE("an epoch that ends within a step is evaluated like any other", "[unit]") {
+  auto context = make_context();
+  for (const std::size_t accumulate : {1u, 3u, 4u, 5u, 20u}) {  // of ten batches
+    SmallModel small(context);
+    data::TokenSource source(context, token_lists(160), batching());
+    data::TokenSource held_out(context, token_lists(16), {.batch_sequences = 16});
+    TrainerOptions options = options_of();
+    options.epochs = 3;
+    options.warmup_steps = 0;
+    options.accumulate = accumulate;
+    TrainerBase trainer(context, small.task, options);
+    Follower follower;
+    trainer.add(follower);
+    const std::uint64_t steps = trainer.fit(source, &held_out).steps / 3;
+    INFO(accumulate << " batches a step");
+    CHECK(steps == (10 + accumulate - 1) / accumulate);
+    CHECK(follower.evaluated_at == std::vector<std::uint64_t>{steps, 2 * steps, 3 * steps});
+  }
+}
+
 TEST_CASE("the same weights from any number of threads", "[unit]") {
   for (const Precision& precision : {Precision::fp32(), Precision::bf16(), Precision::bf16_sr()}) {
     std::uint64_t first = 0;

@@ -410,8 +410,10 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
       fail(error_id::train_options, "Trainer::fit", "batches", "a source without any",
            "at least one batch in an epoch");
     }
+    // The step may have found the end itself, with fewer batches than it was to accumulate.
+    const bool epoch_ended = batches.position().epoch != epoch;
     const bool due = options_.evaluate_every == 0
-                         ? !any && progress_.step != progress_.evaluated_at
+                         ? epoch_ended && progress_.step != progress_.evaluated_at
                          : any && progress_.step % options_.evaluate_every == 0;
     if (held_out != nullptr && due) evaluate_now(*held_out, report, epoch);
     report.stopped_early = out_of_patience();
