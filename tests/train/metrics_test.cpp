@@ -38,6 +38,19 @@ TEST_CASE("accuracy, precision, recall and F1 of a small table", "[unit]") {
   CHECK(metrics.macro_f1() == (10.0 / 13 + 6.0 / 9) / 3);
 }
 
+TEST_CASE("macro F1 is over the classes that occur", "[unit]") {
+  // Data that lack one of the model's classes, all of them recognised.
+  ClassificationMetrics metrics(3);
+  metrics.add(std::array<float, 3>{2, 1, 0}, 0);
+  metrics.add(std::array<float, 3>{0, 1, 2}, 2);
+  CHECK(metrics.f1(1) == 0);
+  CHECK(metrics.macro_f1() == 1);
+  // One that is predicted only is one that occurs.
+  metrics.add(std::array<float, 3>{0, 2, 1}, 2);
+  CHECK(metrics.macro_f1() == (1 + 0 + 2.0 / 3) / 3);
+  CHECK(ClassificationMetrics(3).macro_f1() == 0);
+}
+
 TEST_CASE("the area under the curve counts pairs, ties for half", "[unit]") {
   CHECK(area_under_curve({1, 2, 3}, {4, 5}) == 1);
   CHECK(area_under_curve({4, 5}, {1, 2, 3}) == 0);

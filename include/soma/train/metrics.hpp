@@ -80,11 +80,14 @@ class ClassificationMetrics {
   double f1(std::size_t label) const {
     return ratio(2 * at(label, label), row(label) + column(label));
   }
-  // The mean over the classes.
+  // The mean over the classes that are some case's label or prediction: of others nothing is known.
   double macro_f1() const {
-    double sum = 0;
-    for (std::size_t i = 0; i < classes_; ++i) sum += f1(i);
-    return ratio(sum, static_cast<double>(classes_));
+    double sum = 0, met = 0;
+    for (std::size_t i = 0; i < classes_; ++i) {
+      sum += f1(i);
+      met += row(i) + column(i) != 0 ? 1 : 0;
+    }
+    return ratio(sum, met);
   }
   // Of two classes; else 0.5.
   double area_under_curve() const { return train::area_under_curve(negatives_, positives_); }
