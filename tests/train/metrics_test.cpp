@@ -6,6 +6,7 @@
 #include "support/errors.hpp"
 
 #include <array>
+#include <cmath>
 #include <vector>
 
 using namespace soma::train;
@@ -56,6 +57,11 @@ TEST_CASE("the area under the curve counts pairs, ties for half", "[unit]") {
   CHECK(area_under_curve({4, 5}, {1, 2, 3}) == 0);
   CHECK(area_under_curve({1, 2, 2, 3}, {2, 3}) == (1 + 2 * 0.5 + 3 + 0.5) / 8);
   CHECK(area_under_curve({}, {1}) == 0.5);
+  // Scores without a place in the order, wherever they stand.
+  const float nan = std::nanf("");
+  CHECK(area_under_curve({1, nan, 2}, {3, nan}) == (2 + 4 * 0.5) / 6);
+  CHECK(area_under_curve({nan, 2, 1}, {nan, 3}) == (2 + 4 * 0.5) / 6);
+  CHECK(area_under_curve({nan, nan}, {1}) == 0.5);
   // Against the definition, on numbers that repeat.
   std::vector<float> negatives, positives;
   for (int i = 0; i < 40; ++i) {

@@ -31,17 +31,25 @@ inline Interval wilson_interval(std::uint64_t successes, std::uint64_t cases) {
 }
 
 // The area under the ROC curve of scores of negatives and positives: the probability that a
-// positive scores higher than a negative, ties counting half. 0.5 where one kind is absent.
+// positive scores higher than a negative, ties counting half, and so does a score that is NaN,
+// which has no place in the order. 0.5 where one kind is absent.
 inline double area_under_curve(std::vector<float> negatives, std::vector<float> positives) {
   if (negatives.empty() || positives.empty()) return 0.5;
+  const auto pairs = [&] {
+    return static_cast<double>(negatives.size()) * static_cast<double>(positives.size());
+  };
+  const auto is_nan = [](float score) { return std::isnan(score); };
+  const double all = pairs();
+  std::erase_if(negatives, is_nan);
+  std::erase_if(positives, is_nan);
   std::sort(negatives.begin(), negatives.end());
-  double below = 0;
+  double below = 0.5 * (all - pairs());
   for (const float score : positives) {
     const auto [first, last] = std::equal_range(negatives.begin(), negatives.end(), score);
     below +=
         static_cast<double>(first - negatives.begin()) + 0.5 * static_cast<double>(last - first);
   }
-  return below / (static_cast<double>(negatives.size()) * static_cast<double>(positives.size()));
+  return below / all;
 }
 
 class ClassificationMetrics {
