@@ -6,7 +6,9 @@
 #include <soma/runtime/usage.hpp>
 #include <soma/train/report.hpp>
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <ostream>
 #include <string>
 
@@ -37,7 +39,11 @@ class ConsoleProgress final : public Callback {
   }
 
   void on_step(const StepInfo& step) override {
-    loss_ = seen_ == 0 ? step.loss : loss_ + 0.05 * (step.loss - loss_);
+    // The mean goes on over steps that were skipped because their loss is not finite.
+    if (!std::isfinite(loss_))
+      loss_ = step.loss;
+    else if (std::isfinite(step.loss))
+      loss_ += 0.05 * (step.loss - loss_);
     ++seen_;
     correct_ += step.correct;
     classified_ += step.classified;
@@ -113,7 +119,8 @@ class ConsoleProgress final : public Callback {
   RunInfo run_{};
   std::int64_t window_start_ = 0, last_line_ = 0;
   std::uint64_t seen_ = 0, classified_ = 0, correct_ = 0, tokens_ = 0;
-  double loss_ = 0, flops_ = 0, seconds_ = 0;
+  double loss_ = std::numeric_limits<double>::quiet_NaN();  // before the first
+  double flops_ = 0, seconds_ = 0;
   bool open_line_ = false;
 };
 
