@@ -107,6 +107,14 @@ TEST_CASE("what BERT refuses", "[unit][bert]") {
         "BertModel: input is [2] int32 without sequences, wanted rows that form sequences "
         "(Tape::constant of a Ragged) [operator.sequences]");
   CHECK(id_of([&] { model(tape, Var()); }) == "operator.inputs");
+  // A column of ids would meet its positions as a row.
+  const Var column = tape.constant(soma_test::ints(context, {1, 2}).reshape(Shape{2, 1}),
+                                   tokens(tape, {{1, 2}}).sequences());
+  CHECK(message_of([&] { model(tape, column); }) ==
+        "BertModel: ids is [2, 1] int32, wanted rank 1 [tensor.rank]");
+  CHECK(message_of([&] {
+          model(tape, tokens(tape, {{1, 2}}), tape.constant(soma_test::ints(context, {1})));
+        }) == "BertModel: token types is [1] int32, wanted [2] [tensor.shape]");
   const Var gaps = model(tape, tokens(tape, {{1}, {}, {2, 3}}));
   CHECK(gaps.shape() == Shape{3, 8});  // no trouble, until one asks for first tokens
   CHECK(message_of([&] {

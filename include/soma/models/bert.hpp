@@ -80,8 +80,8 @@ class BertModel {
 
   // Hidden states [rows, width] of token ids whose rows form sequences. Token types [rows] say
   // which text of a pair each token belongs to; left out, all are 0.
-  // Errors operator.inputs, operator.sequences, models.sequence_length, operator.value (an id
-  // outside the vocabulary).
+  // Errors operator.inputs, tensor.rank, operator.sequences, tensor.shape (not a type for each id),
+  // models.sequence_length, operator.value (an id outside the vocabulary).
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
     return encoder(tape, embed(tape, ids, token_types), {.recompute = config.recompute});
   }
@@ -146,7 +146,11 @@ class BertModel {
     if (!ids.defined())
       fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
     const Sequences& sequences = ids.sequences();
+    detail::check_rank("BertModel", "ids", ids.value(), 1);
     detail::check_sequences("BertModel", ids.value(), sequences);
+    // Any other shape might still broadcast.
+    if (token_types.defined())
+      detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
     if (sequences.longest() > config.positions)
       fail(error_id::sequence_length, "BertModel", "ids",
            "a sequence of " + std::to_string(sequences.longest()) + " tokens",
