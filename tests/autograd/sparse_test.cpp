@@ -5,6 +5,8 @@
 #include "catch.hpp"
 #include "support/tensors.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -38,6 +40,20 @@ struct Fixture {
 using Floats = std::vector<float>;
 using Rows = std::vector<std::int64_t>;
 
+// An operator of this test's own: one row of a tensor of any rank, whose gradient is that row.
+void row_host(const OperatorCall& call) {
+  const auto row = call.attributes.as<std::size_t>();
+  call.outputs[0] = clone(call.context, call.inputs[0].select(0, row));
+}
+void row_gradient(const GradientCall& call) {
+  const auto row = static_cast<std::int64_t>(call.attributes.as<std::size_t>());
+  const Shape shape = call.inputs[0].shape().with(0, 1);
+  call.input_gradients[0] = {contiguous(call.context, call.output_gradients[0]).reshape(shape),
+                             Tensor::full(call.context, Shape{1}, row)};
+}
+constexpr Operator one_row{
+    .name = "one row", .allocates_outputs = true, .host = &row_host, .gradient = &row_gradient};
+
 }  // namespace
 
 TEST_CASE("a lookup gives a gradient of the rows that were used", "[unit][tape]") {
@@ -61,6 +77,25 @@ TEST_CASE("a table that is used twice gets the union of the rows", "[unit][tape]
   CHECK(f.rows() == Rows{0, 1, 2, 3});
   CHECK(values(f.context, f.table.gradient().values) == Floats{2, 2, 16, 16, 41, 41, 4, 4});
   CHECK(values(f.context, held) == Floats{2, 2, 9, 9, 4, 4});
+}
+
+TEST_CASE("sparse gradients of any rank add up", "[unit][tape]") {
+  auto context = make_context({.threads = 1});
+  for (const Shape& shape : {Shape{5}, Shape{5, 3}, Shape{5, 2, 3}}) {
+    const Var x = Var::parameter(context, Tensor::zeros(context, shape));
+    Tape tape(context);
+    Var total = tape.constant(Tensor::scalar(context, 0.0f));
+    for (const std::size_t row : {3u, 1u, 3u})
+      total = add(tape, total, sum(tape, tape.apply(one_row, row, {x})));
+    tape.backward(total);
+    REQUIRE(x.gradient().sparse());
+    CHECK(x.gradient().values.shape() == shape.with(0, 2));
+    const std::size_t width = shape.elements() / 5;
+    Floats wanted(shape.elements(), 0);
+    std::fill_n(wanted.begin() + static_cast<std::ptrdiff_t>(width), width, 1.0f);
+    std::fill_n(wanted.begin() + static_cast<std::ptrdiff_t>(3 * width), width, 2.0f);
+    CHECK(gradient_values(context, x) == wanted);
+  }
 }
 
 TEST_CASE("sparse and dense gradients meet in a dense one", "[unit][tape]") {

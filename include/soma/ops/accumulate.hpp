@@ -126,7 +126,7 @@ inline Gradient merge_sparse(Context& context, const Gradient& a, const Gradient
   rows.reserve(x.size() + y.size());
   std::set_union(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(rows));
   const Gradient result{
-      Tensor::zeros(context, Shape{rows.size(), a.values.size(1)}),
+      Tensor::zeros(context, a.values.shape().with(0, rows.size())),
       Tensor::from(context, std::span<const std::int64_t>(rows), Shape{rows.size()})};
   for (const Gradient* source : {&a, &b})
     run(context, ops::accumulate_rows, {},
