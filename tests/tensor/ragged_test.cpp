@@ -102,6 +102,19 @@ TEST_CASE("no sequences, or none with rows", "[unit][ragged]") {
   }
 }
 
+TEST_CASE("sequences that are none are refused", "[unit][ragged]") {
+  auto context = make_context();
+  const Sequences none;
+  const std::string message =
+      "Sequences: sequences is not defined, wanted those of a batch (Sequences::from_lengths, "
+      "Sequences::uniform) [tensor.undefined]";
+  CHECK(message_of([&] { none.count(); }) == message);
+  CHECK(message_of([&] { none.row_indices(); }) == message);
+  CHECK(message_of([&] { none.length(0); }) == message);
+  CHECK(message_of([&] { none.summary(context); }) == message);
+  CHECK(message_of([&] { none.part(context, 0, 1); }) == message);
+}
+
 TEST_CASE("shards end at the nearest borders", "[unit][ragged]") {
   auto context = make_context();
   // Halves of 5 rows: 2.5 is nearer to 4 than to 0.

@@ -104,8 +104,8 @@ class Sequences {
     }
     data->rows = sequences;
     data->longest = sequences == 0 ? 0 : 1;
-    data->row_bounds.assign(data_->sequence_bounds);
-    data->sequence_bounds.assign(data_->sequence_bounds);
+    data->row_bounds.assign(known().sequence_bounds);
+    data->sequence_bounds.assign(known().sequence_bounds);
     return Sequences(std::move(data));
   }
 
@@ -141,22 +141,23 @@ class Sequences {
   }
 
   bool defined() const { return data_ != nullptr; }
-  std::size_t count() const { return data_->ordinals.size(); }
-  std::size_t rows() const { return data_->rows; }
-  std::size_t longest() const { return data_->longest; }
-  std::size_t begin(std::size_t sequence) const { return data_->offsets[sequence]; }
-  std::size_t end(std::size_t sequence) const { return data_->offsets[sequence + 1]; }
+  // Of sequences that are defined(), as all that follows. Error tensor.undefined.
+  std::size_t count() const { return known().ordinals.size(); }
+  std::size_t rows() const { return known().rows; }
+  std::size_t longest() const { return known().longest; }
+  std::size_t begin(std::size_t sequence) const { return known().offsets[sequence]; }
+  std::size_t end(std::size_t sequence) const { return known().offsets[sequence + 1]; }
   std::size_t length(std::size_t sequence) const { return end(sequence) - begin(sequence); }
-  std::uint64_t ordinal(std::size_t sequence) const { return data_->ordinals[sequence]; }
+  std::uint64_t ordinal(std::size_t sequence) const { return known().ordinals[sequence]; }
   // count() + 1 of them.
-  std::span<const std::size_t> offsets() const { return data_->offsets; }
+  std::span<const std::size_t> offsets() const { return known().offsets; }
   // token_index(ordinal, position, 0) of each row.
-  std::span<const std::uint64_t> row_indices() const { return data_->row_indices; }
+  std::span<const std::uint64_t> row_indices() const { return known().row_indices; }
 
-  std::size_t shards() const { return data_->row_bounds.size() - 1; }
+  std::size_t shards() const { return known().row_bounds.size() - 1; }
   // Where shards begin and end, in rows and in sequences: shards() + 1 of them.
-  std::span<const std::size_t> row_bounds() const { return data_->row_bounds; }
-  std::span<const std::size_t> sequence_bounds() const { return data_->sequence_bounds; }
+  std::span<const std::size_t> row_bounds() const { return known().row_bounds; }
+  std::span<const std::size_t> sequence_bounds() const { return known().sequence_bounds; }
 
  private:
   struct Data : Counted {
@@ -202,6 +203,16 @@ class Sequences {
   }
   static Shared<Data> make(Context& context) { return Shared<Data>::make(context.heap()); }
   explicit Sequences(Shared<Data> data) : data_(std::move(data)) {}
+
+  const Data& known() const {
+    if (data_ == nullptr) refuse();
+    return *data_;
+  }
+  [[noreturn]] static void refuse() {
+    fail(error_id::tensor_undefined, "Sequences", "sequences", "not defined",
+         "those of a batch (Sequences::from_lengths, Sequences::uniform)");
+  }
+
   Shared<Data> data_;  // never written after it was made
 };
 
