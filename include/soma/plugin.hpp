@@ -298,7 +298,7 @@ inline std::vector<const Operator*> load_operators(Context& context, std::string
   constexpr std::string_view operation = "load_operators";
   const std::string file(path);
   const auto refuse = [&](ErrorId id, std::string_view problem, std::string_view wanted) {
-    fail(id, operation, "library", quoted(file).append(", ").append(problem), wanted);
+    fail(id, operation, "library", soma::quoted(file).append(", ").append(problem), wanted);
   };
   if (file.find('/') == std::string::npos || file.find('\0') != std::string::npos)
     refuse(error_id::plugin_path, "a bare name", "a path with a slash, such as \"./libmine.so\"");

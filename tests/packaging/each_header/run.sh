@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every public header stands alone, may be included twice, and is silent under strict warnings.
+# Every public header stands alone, may be included twice, and is silent under strict warnings; all of them together
+# follow all of the standard library, whose functions must not be found for ours by their arguments.
 # The -inl files are compiled through soma.hpp, the header that they exist for (include_path compiles it whole).
 # Usage: run.sh [DEPTH]; depth 1 has the headers that programs include, without it there are three hundred.
 # shellcheck source=tests/packaging/common.sh
@@ -31,6 +32,7 @@ check() {
 
 count=0
 failed=0
+headers=()
 while read -r header; do
   case $header in
     soma/xtensor.hpp) [ "$has_xtensor" = yes ] || { echo "SKIPPED: $header (no xtensor)"; continue; } ;;
@@ -47,9 +49,15 @@ while read -r header; do
       ;;
   esac
   check "$header" || failed=$((failed + 1))
+  headers+=("$header")
   count=$((count + 1))
 done < <(cd "$include" && find soma -maxdepth "${1:-9}" -name '*.hpp' ! -name '*-inl.hpp' | LC_ALL=C sort)
 
 [ "$count" -gt 0 ] || fail "no headers found"
 [ "$failed" -eq 0 ] || fail "$failed of $count headers"
+{
+  printf '#if __has_include(<bits/stdc++.h>)\n#include <bits/stdc++.h>\n#endif\n'
+  printf '#include <%s>\n' "${headers[@]}"
+} >together.cpp
+run "$CXX" -std=c++20 "${strict[@]}" -I "$include" -fsyntax-only together.cpp
 echo "$count headers"
