@@ -35,3 +35,22 @@ if [ -f moved/share/cmake/soma/soma-models-targets.cmake ]; then at models -DCOM
 configure=("$CMAKE" -S "$here" "-DCMAKE_CXX_COMPILER=$CXX" "-DCMAKE_PREFIX_PATH=$SOMA_WORK/moved")
 must_fail "version" "${configure[@]}" -B newer "-DWANTED_VERSION=${minor%.*}.$((${minor#*.} + 1))"
 must_fail "nonsense" "${configure[@]}" -B unknown -DCOMPONENTS=nonsense
+
+# A component that lacks its library: the others are there for who can do without it, who cannot is told what it needs.
+if [ -f moved/share/cmake/soma/soma-models-targets.cmake ]; then
+  mkdir choosy
+  cat >choosy/CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.22)
+project(choosy LANGUAGES CXX)
+find_package(soma CONFIG REQUIRED COMPONENTS ${COMPONENTS} OPTIONAL_COMPONENTS ${OPTIONAL})
+find_package(soma CONFIG REQUIRED COMPONENTS io)  # by another part of the program
+if(soma_models_FOUND OR soma_nonsense_FOUND OR TARGET soma::models OR NOT TARGET soma::io)
+  message(FATAL_ERROR "components are not as found: ${soma_models_FOUND} ${soma_nonsense_FOUND}")
+endif()
+CMAKE
+  configure[2]=choosy
+  configure+=(-DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=ON)
+  run "${configure[@]}" -B choosy_optional "-DOPTIONAL=models;dispatch;nonsense"
+  must_fail zlib1g-dev "${configure[@]}" -B choosy_models -DCOMPONENTS=models
+  must_fail zlib1g-dev "${configure[@]}" -B choosy_text "-DCOMPONENTS=io;text"
+fi
