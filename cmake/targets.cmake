@@ -43,7 +43,8 @@ add_library(soma_dispatch STATIC ${soma_dispatch_sources})
 add_library(soma::dispatch ALIAS soma_dispatch)
 set_target_properties(soma_dispatch PROPERTIES
   EXPORT_NAME dispatch
-  POSITION_INDEPENDENT_CODE ON)
+  POSITION_INDEPENDENT_CODE ON
+  UNITY_BUILD OFF)  # each unit goes through the targets on its own
 if(NOT SOMA_BUILD_DISPATCH)
   set_target_properties(soma_dispatch PROPERTIES EXCLUDE_FROM_ALL ON)  # built when something links it
 endif()
