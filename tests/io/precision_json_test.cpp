@@ -79,6 +79,10 @@ TEST_CASE("what is wrong in a file is named", "[unit]") {
         R"({"weights": {"format": "fp4_e2m1"}})"})
     CHECK(id_of([&] { precision_from_json(text); }) == "train.precision");
   CHECK(id_of([] { precision_from_json(std::string_view("{}\0", 3)); }) == "train.precision");
+  const std::string deep(1'000'000, '[');
+  CHECK(id_of([&] {
+          precision_from_json("{\"weights\": " + deep + std::string(deep.size(), ']') + "}");
+        }) == "train.precision");
   CHECK(id_of([] { find_precision("/nowhere/mine.json"); }) == "file.read");
   CHECK(find_precision("bf16_sr") == Precision::bf16_sr());
 }

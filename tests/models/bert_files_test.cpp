@@ -351,6 +351,9 @@ TEST_CASE("a model in several files is read through its index", "[unit][bert]") 
   }
   write_text(index, std::string("{\"weight_map\": {\"a\": \"part-0\"}}\0", 32));
   CHECK(id_of([&] { load_bert(context, target, folder.path()); }) == "models.shard_index");
+  write_text(index, "{\"weight_map\": {\"a\": " + std::string(1'000'000, '[') +
+                        std::string(1'000'000, ']') + "}}");
+  CHECK(id_of([&] { load_bert(context, target, folder.path()); }) == "models.shard_index");
   write_text(index, "{\"weight_map\": {\"a\": \"part-0\"}}");
   CHECK_THAT(message_of([&] { load_bert(context, target, folder.path()); }),
              contains("is \"a\", which part-0 lacks, wanted"));

@@ -161,6 +161,9 @@ TEST_CASE("other kinds of tokenizers are named", "[unit][text][tokenizer_json]")
   CHECK(refused_for("{", "which is no JSON object"));
   CHECK(refused_for("", "which is no JSON object"));
   CHECK(refused_for(written_by_the_package + std::string("\0x", 2), "which is no JSON object"));
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  CHECK(refused_for(with(R"("single": [)", "\"single\": [" + deep + ", "), "no JSON object"));
+  CHECK(refused_for(with(R"("[UNK]": 1, "[P)", "\"[UNK]\": " + deep + ", \"[P"), "no JSON object"));
   CHECK(refused_for("{}", "which has no model"));
   CHECK(refused_for(R"({"model": 3})", "whose \"model\" is number and not an object"));
 }

@@ -11,7 +11,7 @@
 // Everything may be left out: what is not said is the preset's (fp32 where none is named), a role
 // that is said is said whole. docs/precision.md lists the words.
 
-#include <soma/base/zero_byte.hpp>
+#include <soma/base/json_limits.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/numeric/precision_text.hpp>
 
@@ -188,7 +188,7 @@ inline void read_quantizer(PrecisionReader& from, std::string_view name, Quantiz
 inline Precision precision_from_json(std::string_view text) {
   using Json = detail::PrecisionReader::Json;
   Json root(Json::value_t::discarded);
-  if (!detail::has_zero_byte(text)) root = Json::parse(text.begin(), text.end(), nullptr, false);
+  if (detail::may_be_tree(text)) root = Json::parse(text.begin(), text.end(), nullptr, false);
   if (root.is_discarded())
     fail(error_id::train_precision, "precision_from_json", "text",
          std::to_string(text.size()) + " bytes that are no JSON", "a JSON object");

@@ -1,7 +1,7 @@
 #pragma once
 // A Record as a line of JSON, and back: one object without anything nested in it.
 
-#include <soma/base/zero_byte.hpp>
+#include <soma/base/json_limits.hpp>
 #include <soma/io/json_text.hpp>
 #include <soma/state/record.hpp>
 

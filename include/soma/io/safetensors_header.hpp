@@ -3,8 +3,8 @@
 // writes it.
 
 #include <soma/base/error.hpp>
+#include <soma/base/json_limits.hpp>
 #include <soma/base/sizes.hpp>
-#include <soma/base/zero_byte.hpp>
 #include <soma/io/json_text.hpp>
 
 #include <algorithm>

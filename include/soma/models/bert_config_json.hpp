@@ -1,7 +1,7 @@
 #pragma once
 // BERT's config.json, as the usual hubs and libraries have it, both ways.
 
-#include <soma/base/zero_byte.hpp>
+#include <soma/base/json_limits.hpp>
 #include <soma/io/json_text.hpp>
 #include <soma/models/bert.hpp>
 
@@ -77,7 +77,7 @@ class BertConfigReader {
 
   // `name` is that of the file, for messages.
   BertConfigReader(std::string_view text, std::string_view name) : name_(name) {
-    if (!soma::detail::has_zero_byte(text))
+    if (soma::detail::may_be_tree(text))
       root_ = Json::parse(text.begin(), text.end(), nullptr, false);
     if (!root_.is_object())
       fail(error_id::config_json, operation, "text of " + soma::quoted(name_),

@@ -3,7 +3,7 @@
 // model.safetensors (or several files and an index), read and written.
 
 #include <soma/autograd/parameter.hpp>
-#include <soma/base/zero_byte.hpp>
+#include <soma/base/json_limits.hpp>
 #include <soma/io/atomic_folder.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/safetensors.hpp>
@@ -79,7 +79,7 @@ inline ShardNames shard_names(std::string_view operation, const std::string& ind
   using Json = nlohmann::json;
   const auto failed = [&](std::string_view given) { index_failed(operation, index, given); };
   const std::string text = text_of(*MappedFile::open(operation, index));
-  if (soma::detail::has_zero_byte(text)) failed("a zero byte");
+  if (!soma::detail::may_be_tree(text)) failed("a zero byte, or lists in lists without end");
   const Json root = Json::parse(text, nullptr, false);
   if (!root.is_object()) failed("no JSON object");
   const auto map = root.find("weight_map");

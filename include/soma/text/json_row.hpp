@@ -2,7 +2,7 @@
 // A row of JSON lines: an object with a text and a label among its fields. The only reader that
 // uses the JSON library.
 
-#include <soma/base/zero_byte.hpp>
+#include <soma/base/json_limits.hpp>
 #include <soma/text/record_reader.hpp>
 
 #include <cstddef>

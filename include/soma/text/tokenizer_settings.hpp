@@ -3,7 +3,7 @@
 // in text/ that includes the JSON library.
 
 #include <soma/base/error.hpp>
-#include <soma/base/zero_byte.hpp>
+#include <soma/base/json_limits.hpp>
 #include <soma/text/tokenizer.hpp>
 
 #include <cmath>
@@ -33,7 +33,7 @@ class SettingsReader {
 
   Json parse(std::string_view content) const {
     Json root(Json::value_t::discarded);
-    if (!soma::detail::has_zero_byte(content))
+    if (soma::detail::may_be_tree(content))
       root = Json::parse(content.begin(), content.end(), nullptr, false);
     if (!root.is_object()) refuse("which is no JSON object");
     return root;
