@@ -7,6 +7,7 @@
 #include "rows.hpp"
 #include "trained_model.hpp"
 
+#include <soma/base/fixed.hpp>
 #include <soma/io/confusion_csv.hpp>
 #include <soma/io/precision_json.hpp>
 #include <soma/io/record_json.hpp>
@@ -14,7 +15,6 @@
 #include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
 #include <soma/train/evaluate.hpp>
-#include <soma/train/report.hpp>
 
 #include <cstdint>
 #include <iostream>
@@ -81,7 +81,7 @@ int evaluate(const EvaluateOptions& options) {
     std::cout << soma::to_json(record) << '\n';
     return 0;
   }
-  using soma::train::detail::fixed;
+  using soma::detail::fixed;
   std::cout << "accuracy " << fixed(metrics.accuracy(), 4) << " (95 %: " << fixed(interval.low, 4)
             << " to " << fixed(interval.high, 4) << "), macro F1 " << fixed(metrics.macro_f1(), 4);
   if (metrics.classes() == 2) std::cout << ", AUC " << fixed(metrics.area_under_curve(), 4);

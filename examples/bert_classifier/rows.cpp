@@ -4,7 +4,7 @@
 #include "baselines.hpp"
 #include "reviews.hpp"
 
-#include <soma/train/report.hpp>
+#include <soma/base/fixed.hpp>
 
 #include <algorithm>
 #include <iostream>
@@ -94,9 +94,9 @@ Rows make_up_rows(const TrainOptions& options) {
   std::cout << "The reviews are generated, not written by people; the held-out ones are made of\n"
                "combinations and names that training never shows. What ignores the order of words\n"
                "reaches, on the held-out reviews:\n"
-            << "  length only       " << soma::train::detail::fixed(reached.length, 4) << '\n'
-            << "  single words      " << soma::train::detail::fixed(reached.words, 4) << '\n'
-            << "  pairs of words    " << soma::train::detail::fixed(reached.pairs, 4) << '\n'
+            << "  length only       " << soma::detail::fixed(reached.length, 4) << '\n'
+            << "  single words      " << soma::detail::fixed(reached.words, 4) << '\n'
+            << "  pairs of words    " << soma::detail::fixed(reached.pairs, 4) << '\n'
             << std::flush;
   return rows;
 }

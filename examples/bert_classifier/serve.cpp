@@ -9,11 +9,11 @@
 #include "serve_statistics.hpp"
 #include "trained_model.hpp"
 
+#include <soma/base/fixed.hpp>
 #include <soma/models/text_classifier.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/soma.hpp>
 #include <soma/text/columns.hpp>
-#include <soma/train/report.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -259,7 +259,7 @@ class Listening {
 };
 
 void print(const Service& service) {
-  using soma::train::detail::fixed;
+  using soma::detail::fixed;
   const Batcher& batcher = service.batcher;
   const Statistics& statistics = service.statistics;
   const auto milliseconds = [&](double share) {

@@ -8,11 +8,11 @@
 #include "study.hpp"
 #include "summary.hpp"
 
+#include <soma/base/fixed.hpp>
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/folders.hpp>
 #include <soma/io/json_lines.hpp>
 #include <soma/io/precision_json.hpp>
-#include <soma/train/report.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -145,7 +145,7 @@ int study(const StudyOptions& options) {
       results.push_back(run_once(options, data, policy, seed));
       const RunResult& result = results.back();
       log.write(to_record(result));
-      using soma::train::detail::fixed;
+      using soma::detail::fixed;
       std::cerr << policy.name << ", seed " << seed << ": accuracy " << fixed(result.accuracy, 4)
                 << ", loss " << fixed(result.train_loss, 4) << ", "
                 << fixed(result.tokens_per_second, 0) << " tokens/s\n";

@@ -2,7 +2,7 @@
 
 #include "summary.hpp"
 
-#include <soma/train/report.hpp>
+#include <soma/base/fixed.hpp>
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace {
 
-using soma::train::detail::fixed;
+using soma::detail::fixed;
 
 // Okabe and Ito's colours, which people tell apart whatever colours they see.
 constexpr std::array<std::string_view, 8> colours{"#000000", "#E69F00", "#56B4E9", "#009E73",

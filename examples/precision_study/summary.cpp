@@ -1,11 +1,11 @@
 #include "summary.hpp"
 
-#include <soma/train/report.hpp>
+#include <soma/base/fixed.hpp>
 
 #include <algorithm>
 #include <cmath>
 
-using soma::train::detail::fixed;
+using soma::detail::fixed;
 
 Spread spread(const std::vector<double>& values) {
   Spread result;

@@ -9,6 +9,8 @@
 #include "support/errors.hpp"
 #include "support/tensors.hpp"
 
+#include <clocale>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -116,6 +118,22 @@ TEST_CASE("the first program: train on rows, save, load, predict", "[unit]") {
   // Together with others or alone: the same number.
   const std::vector<std::string_view> texts{"a bright chair", "", "the film was weak and cold"};
   CHECK(loaded.predict(texts)[0].probabilities == here.probabilities);
+}
+
+TEST_CASE("a program's locale changes no number", "[unit]") {
+  // One with a comma for the point: the system's, or made here where it has what they are made of.
+  const Folder folder;
+  const std::string made = folder / "de_DE.UTF-8";
+  static_cast<void>(
+      !std::system(("localedef -i de_DE -f UTF-8 " + made + " >" + made + ".log 2>&1").c_str()));
+  setenv("LOCPATH", std::filesystem::path(made).parent_path().c_str(), 1);
+  bool commas = std::setlocale(LC_NUMERIC, "de_DE.UTF-8") != nullptr;
+  unsetenv("LOCPATH");
+  commas = commas || std::setlocale(LC_NUMERIC, "de_DE.UTF-8") != nullptr;
+  if (!commas) WARN("there is no locale with commas");
+  const std::string text = to_string(models::Prediction{"good", 0.98765, {}});
+  std::setlocale(LC_NUMERIC, "C");
+  CHECK(text == "good\t0.9877");
 }
 
 TEST_CASE("bf16 weights are saved as they are and read into fp32", "[unit]") {

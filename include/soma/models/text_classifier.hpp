@@ -2,6 +2,7 @@
 // TextClassifier: BERT with its tokenizer and the names of its classes: from text to a label, from
 // a folder of the usual files and back. A task that trainers train.
 
+#include <soma/base/fixed.hpp>
 #include <soma/data/token_source.hpp>
 #include <soma/models/pretrained.hpp>
 #include <soma/nn/task.hpp>
@@ -28,9 +29,7 @@ struct Prediction {
 
 // "positive	0.9876"
 inline std::string to_string(const Prediction& prediction) {
-  char text[32];
-  std::snprintf(text, sizeof text, "\t%.4f", prediction.probability);
-  return prediction.label + text;
+  return prediction.label + "\t" + soma::detail::fixed(prediction.probability, 4);
 }
 template <class Stream>
 requires requires(Stream& stream, const std::string& text) { stream << text; }

@@ -12,6 +12,7 @@
 // Gradients of operators are operators. What a program does between them, as looking at gradient
 // norms, is in no row. Opt-in: <soma/io/trace.hpp> writes what was kept for a viewer.
 
+#include <soma/base/fixed.hpp>
 #include <soma/ops/device.hpp>
 #include <soma/runtime/clock.hpp>
 
@@ -118,14 +119,15 @@ class Profiler final : public Device {
     double known = 0;
     for (const ProfileRow& row : sorted(rows)) {
       known += row.seconds;
-      text += line(row.name, std::to_string(row.calls), number(row.seconds * 1e3, 2),
-                   number(100 * row.seconds / all, 1),
-                   row.operations == 0 ? "-" : number(row.operations / row.seconds * 1e-9, 0),
-                   number(row.bytes / row.seconds * 1e-9, 1));
+      text +=
+          line(row.name, std::to_string(row.calls), detail::fixed(row.seconds * 1e3, 2),
+               detail::fixed(100 * row.seconds / all, 1),
+               row.operations == 0 ? "-" : detail::fixed(row.operations / row.seconds * 1e-9, 0),
+               detail::fixed(row.bytes / row.seconds * 1e-9, 1));
     }
-    text += line("between operators", "", number((all - known) * 1e3, 2),
-                 number(100 * (all - known) / all, 1), "", "");
-    return text + line("all", "", number(all * 1e3, 2), "100.0", "", "");
+    text += line("between operators", "", detail::fixed((all - known) * 1e3, 2),
+                 detail::fixed(100 * (all - known) / all, 1), "", "");
+    return text + line("all", "", detail::fixed(all * 1e3, 2), "100.0", "", "");
   }
 
  private:
@@ -150,11 +152,6 @@ class Profiler final : public Device {
     return sum;
   }
 
-  static std::string number(double value, int digits) {
-    char text[40];
-    std::snprintf(text, sizeof text, "%.*f", digits, value);
-    return text;
-  }
   static std::string line(std::string_view name, const std::string& calls, const std::string& time,
                           const std::string& share, const std::string& gflops,
                           const std::string& rate) {

@@ -2,6 +2,7 @@
 // describe_host(): what this program runs on and how well it is set up for it. For people and logs:
 // nothing in soma is decided from a measured rate.
 
+#include <soma/base/fixed.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/cpu.hpp>
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <span>
 #include <string>
@@ -129,16 +129,11 @@ inline std::string to_string(const HostDescription& host) {
     padded.resize((std::max)(padded.size() + 1, std::size_t{16}), ' ');
     text.append(padded).append(value).append("\n");
   };
-  const auto number = [](double value, int digits) {
-    char buffer[32];
-    std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
-    return std::string(buffer);
-  };
   line("cpu", (host.cpu.name.empty() ? "unknown" : host.cpu.name) + " (" + host.cpu.vendor +
                   ", family " + std::to_string(host.cpu.family) + ", model " +
                   std::to_string(host.cpu.model) + ")");
   line("cores", std::to_string(host.share.cores) + " in the affinity mask, " +
-                    (host.share.quota > 0 ? "quota " + number(host.share.quota, 2)
+                    (host.share.quota > 0 ? "quota " + detail::fixed(host.share.quota, 2)
                                           : std::string("no quota")) +
                     "; " + std::to_string(host.threads) + " threads in use");
   line("caches", "L1 " + std::to_string(host.caches.l1_data >> 10) + " KiB, L2 " +
@@ -157,13 +152,14 @@ inline std::string to_string(const HostDescription& host) {
        std::string(to_string(host.bf16.products)) + " (" + std::string(host.bf16.reason) + ")");
   line("fp32 products", std::string(to_string(host.fp32_products)));
   if (host.gflops_per_core > 0)
-    line("measured",
-         number(host.gflops_per_core, 0) + " GFLOP/s fp32 multiply-add a core, " +
-             (host.bf16_gflops_per_core > 0 ? number(host.bf16_gflops_per_core, 0) + " bf16 " +
-                                                  std::string(to_string(host.bf16.products)) + ", "
-                                            : std::string()) +
-             "copy " + number(host.copy_gb_per_second, 1) +
-             " GB/s read and written (for information)");
+    line("measured", detail::fixed(host.gflops_per_core, 0) +
+                         " GFLOP/s fp32 multiply-add a core, " +
+                         (host.bf16_gflops_per_core > 0
+                              ? detail::fixed(host.bf16_gflops_per_core, 0) + " bf16 " +
+                                    std::string(to_string(host.bf16.products)) + ", "
+                              : std::string()) +
+                         "copy " + detail::fixed(host.copy_gb_per_second, 1) +
+                         " GB/s read and written (for information)");
   for (const std::string& remedy : host.remedies) line("remedy", remedy);
   return text;
 }

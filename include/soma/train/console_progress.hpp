@@ -66,10 +66,11 @@ class ConsoleProgress final : public Callback {
 
   void on_evaluation(const EvaluationInfo& info) override {
     end_line();
-    stream_ << "held out after step " << info.step << ": loss " << detail::fixed(info.loss, 4);
+    stream_ << "held out after step " << info.step << ": loss "
+            << soma::detail::fixed(info.loss, 4);
     if (info.metrics != nullptr && info.metrics->cases() != 0)
-      stream_ << ", accuracy " << detail::fixed(info.metrics->accuracy(), 4) << ", macro F1 "
-              << detail::fixed(info.metrics->macro_f1(), 4);
+      stream_ << ", accuracy " << soma::detail::fixed(info.metrics->accuracy(), 4) << ", macro F1 "
+              << soma::detail::fixed(info.metrics->macro_f1(), 4);
     stream_ << (info.best ? " (best)\n" : "\n") << std::flush;
   }
   void on_checkpoint(std::uint64_t step) override {
@@ -83,7 +84,7 @@ class ConsoleProgress final : public Callback {
 
  private:
   std::string line(const StepInfo& step) const {
-    using detail::fixed, detail::short_number;
+    using detail::short_number, soma::detail::fixed;
     std::string text = "step " + std::to_string(step.step);
     if (run_.steps != 0) text += "/" + std::to_string(run_.steps);
     text += "  loss " + fixed(loss_, 4);

@@ -1,24 +1,15 @@
 #pragma once
 // A report and progress in words.
 
+#include <soma/base/fixed.hpp>
 #include <soma/train/events.hpp>
 
 #include <cstdint>
-#include <cstdio>
 #include <string>
 
 namespace soma::train {
 
 namespace detail {
-
-// With that many digits after the point; what is printed never depends on a locale.
-inline std::string fixed(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  for (char& letter : text)
-    if (letter == ',') letter = '.';
-  return text;
-}
 
 // "1.23k", "45.6M": three digits.
 inline std::string short_number(double value) {
@@ -31,7 +22,7 @@ inline std::string short_number(double value) {
   const int digits = value >= 99.95 || (unit == 0 && value == static_cast<int>(value)) ? 0
                      : value >= 9.995                                                  ? 1
                                                                                        : 2;
-  return fixed(value, digits) + units[unit];
+  return soma::detail::fixed(value, digits) + units[unit];
 }
 
 // "1h 02m", "3m 07s", "12s".
@@ -44,14 +35,14 @@ inline std::string duration(double seconds) {
 }
 
 inline std::string bytes(std::uint64_t count) {
-  return fixed(static_cast<double>(count) / (1 << 20), 0) + " MiB";
+  return soma::detail::fixed(static_cast<double>(count) / (1 << 20), 0) + " MiB";
 }
 
 }  // namespace detail
 
 // A table of what a run reached and what it took, ending with a newline.
 inline std::string to_string(const Report& report) {
-  using detail::fixed, detail::short_number;
+  using detail::short_number, soma::detail::fixed;
   std::string text;
   const auto line = [&text](std::string_view name, const std::string& value) {
     text.append("  ").append(name).append(name.size() < 18 ? 18 - name.size() : 1, ' ');

@@ -1,0 +1,19 @@
+#pragma once
+// Numbers in decimal for people and for files of columns.
+
+#include <array>
+#include <charconv>
+#include <string>
+
+namespace soma::detail {
+
+// With that many digits after the point, up to 16; the program's locale may have a comma there.
+inline std::string fixed(double value, int digits) {
+  std::array<char, 336> text;  // 309 digits before the point
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, digits)
+          .ptr;
+  return {text.data(), end};
+}
+
+}  // namespace soma::detail
