@@ -77,6 +77,12 @@ Tensor some_ignored(Context& context, const Tensor& labels) {
     if (i % 3 == 1 || (values[0] == 1 && i > 5)) values[i] = -100;
   return some;
 }
+Tensor ones_ignored(Context& context, const Tensor& labels) {
+  const Tensor some = clone(context, labels);
+  for (std::int64_t& label : some.mutable_span<std::int64_t>())
+    if (label == 1) label = -100;
+  return some;
+}
 
 // A task without classes, whose first evaluation is NaN.
 class LateTask final : public nn::Task {
@@ -451,6 +457,33 @@ TEST_CASE("labels to be ignored count nowhere", "[unit]") {
   CHECK(follower.steps[0].sequences == 48);
   CHECK(follower.steps[0].classified == static_cast<std::uint64_t>(counted));
   CHECK(std::abs(follower.steps[0].loss - total / counted) < 1e-5);
+}
+
+TEST_CASE("a step in which no label counts has nothing to learn from", "[unit]") {
+  auto context = make_context();
+  for (const std::size_t accumulate : {1u, 2u}) {
+    INFO(accumulate << " batches a step");
+    SmallModel small(context);
+    data::TokenSource source(context, token_lists(24), {.batch_sequences = 1, .shuffle = false});
+    Relabelled relabelled(context, source, ones_ignored);
+    TrainerOptions options = options_of();
+    options.epochs = 1;
+    options.accumulate = accumulate;
+    TrainerBase trainer(context, small.task, options);
+    Follower follower;
+    trainer.add(follower);
+    trainer.fit(relabelled);
+    CHECK(follower.steps.size() == 24 / accumulate);
+    std::size_t empty = 0;
+    for (const train::StepInfo& step : follower.steps) {
+      CHECK_FALSE(step.skipped);
+      CHECK((step.loss == 0) == (step.classified == 0));
+      CHECK((step.gradient_norm == 0) == (step.classified == 0));
+      empty += step.classified == 0 ? 1 : 0;
+    }
+    CHECK(empty > 0);
+    CHECK(empty < follower.steps.size());
+  }
 }
 
 TEST_CASE("numbers that are not finite stop a run before a weight changes, or are skipped",

@@ -216,9 +216,11 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
   constexpr std::uint64_t most_skips = 25;
   const FloatEnvironment environment;
   const bool scaled = options_.precision.loss_scaling;
-  const double share = (options_.accumulate == 1 ? 1.0 : 1.0 / sums.losses) *
-                       (scaled ? double{scaler_.inverse()} : 1.0);
-  info.loss = sums.loss / sums.losses;
+  // Where none counts, as where all labels are ignored, loss and gradients are zero.
+  const double losses = sums.losses == 0 ? 1 : sums.losses;
+  const double share =
+      (options_.accumulate == 1 ? 1.0 : 1.0 / losses) * (scaled ? double{scaler_.inverse()} : 1.0);
+  info.loss = sums.loss / losses;
   info.gradient_norm = gradient_norm() * share;
   info.learning_rate = schedule(progress_.step);
   const bool finite = std::isfinite(info.gradient_norm);
