@@ -21,9 +21,15 @@ class SomaConan(ConanFile):
     topics = ("header-only", "machine-learning", "simd", "floating-point", "training")
     package_type = "header-library"
     settings = "os", "arch", "compiler", "build_type"
-    # with_io: nlohmann-json and xxHash come along, for <soma/io.hpp>.
-    options = {"with_io": [True, False]}
-    default_options = {"with_io": False}
+    # The parts with libraries behind them, which come along: <soma/xtensor.hpp>, <soma/io.hpp>, <soma/text.hpp>,
+    # <soma/tensorboard.hpp>; <soma/models.hpp> needs io and text.
+    options = {
+        "with_xtensor": [True, False],
+        "with_io": [True, False],
+        "with_text": [True, False],
+        "with_tensorboard": [True, False],
+    }
+    default_options = {option: False for option in options}
     no_copy_source = True
 
     def set_version(self):
@@ -48,12 +54,19 @@ class SomaConan(ConanFile):
 
     def requirements(self):
         # Ranges, not versions, so that [platform_requires] of a profile can stand in for them.
-        self.requires("xtensor/[>=0.24.3 <0.28]", transitive_headers=True)
         self.requires("highway/[>=1.0.3 <2]", transitive_headers=True, transitive_libs=True)
         self.requires("ms-gsl/[>=4.0.0 <6]", transitive_headers=True)
-        if self.options.with_io:
+        if self.options.with_xtensor:
+            self.requires("xtensor/[>=0.24.3 <0.28]", transitive_headers=True)
+        if self.options.with_io or self.options.with_text:
             self.requires("nlohmann_json/[>=3.10 <4]", transitive_headers=True)
+        if self.options.with_io:
             self.requires("xxhash/[>=0.8.0 <1]", transitive_headers=True)
+        if self.options.with_text:
+            self.requires("utf8proc/[>=2.6 <3]", transitive_headers=True, transitive_libs=True)
+            self.requires("zlib/[>=1.2.11 <2]", transitive_headers=True, transitive_libs=True)
+        if self.options.with_tensorboard:
+            self.requires("protozero/[>=1.7 <2]", transitive_headers=True)
 
     def validate(self):
         check_min_cppstd(self, 20)
