@@ -21,15 +21,15 @@ class SomaConan(ConanFile):
     topics = ("header-only", "machine-learning", "simd", "floating-point", "training")
     package_type = "header-library"
     settings = "os", "arch", "compiler", "build_type"
-    # The parts with libraries behind them, which come along: <soma/xtensor.hpp>, <soma/io.hpp>, <soma/text.hpp>,
-    # <soma/tensorboard.hpp>; <soma/models.hpp> needs io and text.
+    # The parts with libraries behind them, which come along: <soma/xtensor.hpp>, as everywhere unless it is not wanted,
+    # <soma/io.hpp>, <soma/text.hpp>, <soma/tensorboard.hpp>; <soma/models.hpp> needs io and text.
     options = {
         "with_xtensor": [True, False],
         "with_io": [True, False],
         "with_text": [True, False],
         "with_tensorboard": [True, False],
     }
-    default_options = {option: False for option in options}
+    default_options = {"with_xtensor": True, "with_io": False, "with_text": False, "with_tensorboard": False}
     no_copy_source = True
 
     def set_version(self):
