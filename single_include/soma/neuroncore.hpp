@@ -379,8 +379,8 @@ constexpr Machine trn1() {
 
 // ---- soma/neuroncore/tile.hpp
 // Tile: elements of SBUF or PSUM as an instruction sees them: consecutive partitions, and in each
-// the same pattern of up to four free dimensions. Made by SbufMemory and PsumMemory; slices,
-// reshapes and broadcasts are made here and share the memory.
+// the same pattern of up to four free dimensions. Made by core.sbuf.tile() and core.psum.tile();
+// slices, reshapes and broadcasts are made here and share the memory.
 //
 // A tile is a plain value: copying it copies no element. What a pattern may look like is checked
 // here (its shape) and when an instruction uses it (the limits of that instruction).

@@ -2474,8 +2474,8 @@ class Sequences {
     }
     data->rows = sequences;
     data->longest = sequences == 0 ? 0 : 1;
-    data->row_bounds.assign(data_->sequence_bounds);
-    data->sequence_bounds.assign(data_->sequence_bounds);
+    data->row_bounds.assign(known().sequence_bounds);
+    data->sequence_bounds.assign(known().sequence_bounds);
     return Sequences(std::move(data));
   }
 
@@ -2511,22 +2511,23 @@ class Sequences {
   }
 
   bool defined() const { return data_ != nullptr; }
-  std::size_t count() const { return data_->ordinals.size(); }
-  std::size_t rows() const { return data_->rows; }
-  std::size_t longest() const { return data_->longest; }
-  std::size_t begin(std::size_t sequence) const { return data_->offsets[sequence]; }
-  std::size_t end(std::size_t sequence) const { return data_->offsets[sequence + 1]; }
+  // Of sequences that are defined(), as all that follows. Error tensor.undefined.
+  std::size_t count() const { return known().ordinals.size(); }
+  std::size_t rows() const { return known().rows; }
+  std::size_t longest() const { return known().longest; }
+  std::size_t begin(std::size_t sequence) const { return known().offsets[sequence]; }
+  std::size_t end(std::size_t sequence) const { return known().offsets[sequence + 1]; }
   std::size_t length(std::size_t sequence) const { return end(sequence) - begin(sequence); }
-  std::uint64_t ordinal(std::size_t sequence) const { return data_->ordinals[sequence]; }
+  std::uint64_t ordinal(std::size_t sequence) const { return known().ordinals[sequence]; }
   // count() + 1 of them.
-  std::span<const std::size_t> offsets() const { return data_->offsets; }
+  std::span<const std::size_t> offsets() const { return known().offsets; }
   // token_index(ordinal, position, 0) of each row.
-  std::span<const std::uint64_t> row_indices() const { return data_->row_indices; }
+  std::span<const std::uint64_t> row_indices() const { return known().row_indices; }
 
-  std::size_t shards() const { return data_->row_bounds.size() - 1; }
+  std::size_t shards() const { return known().row_bounds.size() - 1; }
   // Where shards begin and end, in rows and in sequences: shards() + 1 of them.
-  std::span<const std::size_t> row_bounds() const { return data_->row_bounds; }
-  std::span<const std::size_t> sequence_bounds() const { return data_->sequence_bounds; }
+  std::span<const std::size_t> row_bounds() const { return known().row_bounds; }
+  std::span<const std::size_t> sequence_bounds() const { return known().sequence_bounds; }
 
  private:
   struct Data : Counted {
@@ -2572,6 +2573,16 @@ class Sequences {
   }
   static Shared<Data> make(Context& context) { return Shared<Data>::make(context.heap()); }
   explicit Sequences(Shared<Data> data) : data_(std::move(data)) {}
+
+  const Data& known() const {
+    if (data_ == nullptr) refuse();
+    return *data_;
+  }
+  [[noreturn]] static void refuse() {
+    fail(error_id::tensor_undefined, "Sequences", "sequences", "not defined",
+         "those of a batch (Sequences::from_lengths, Sequences::uniform)");
+  }
+
   Shared<Data> data_;  // never written after it was made
 };
 
@@ -2892,7 +2903,7 @@ class DrawSequence {
     return static_cast<std::uint32_t>(product >> 32);
   }
 
-  // From 0 to 1, in steps of 2^-32.
+  // From 0 to below 1, in steps of 2^-32.
   double unit() { return static_cast<double>(word()) * 0x1p-32; }
 
   // The word that comes next.
@@ -3886,6 +3897,21 @@ inline void check_identity(const Record& saved, const Record& current) {
 // ---- soma/train/report.hpp
 // A report and progress in words.
 
+// ---- soma/base/fixed.hpp
+// Numbers in decimal for people and for files of columns.
+
+namespace soma::detail {
+
+// With that many digits after the point, up to 16; the program's locale may have a comma there.
+inline std::string fixed(double value, int digits) {
+  std::array<char, 336> text;  // 309 digits before the point
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, digits)
+          .ptr;
+  return {text.data(), end};
+}
+
+}  // namespace soma::detail
 // ---- soma/train/events.hpp
 // What a trainer tells its callbacks, and what it returns.
 
@@ -3958,17 +3984,25 @@ inline Interval wilson_interval(std::uint64_t successes, std::uint64_t cases) {
 }
 
 // The area under the ROC curve of scores of negatives and positives: the probability that a
-// positive scores higher than a negative, ties counting half. 0.5 where one kind is absent.
+// positive scores higher than a negative, ties counting half, and so does a score that is NaN,
+// which has no place in the order. 0.5 where one kind is absent.
 inline double area_under_curve(std::vector<float> negatives, std::vector<float> positives) {
   if (negatives.empty() || positives.empty()) return 0.5;
+  const auto pairs = [&] {
+    return static_cast<double>(negatives.size()) * static_cast<double>(positives.size());
+  };
+  const auto is_nan = [](float score) { return std::isnan(score); };
+  const double all = pairs();
+  std::erase_if(negatives, is_nan);
+  std::erase_if(positives, is_nan);
   std::sort(negatives.begin(), negatives.end());
-  double below = 0;
+  double below = 0.5 * (all - pairs());
   for (const float score : positives) {
     const auto [first, last] = std::equal_range(negatives.begin(), negatives.end(), score);
     below +=
         static_cast<double>(first - negatives.begin()) + 0.5 * static_cast<double>(last - first);
   }
-  return below / (static_cast<double>(negatives.size()) * static_cast<double>(positives.size()));
+  return below / all;
 }
 
 class ClassificationMetrics {
@@ -4007,11 +4041,14 @@ class ClassificationMetrics {
   double f1(std::size_t label) const {
     return ratio(2 * at(label, label), row(label) + column(label));
   }
-  // The mean over the classes.
+  // The mean over the classes that are some case's label or prediction: of others nothing is known.
   double macro_f1() const {
-    double sum = 0;
-    for (std::size_t i = 0; i < classes_; ++i) sum += f1(i);
-    return ratio(sum, static_cast<double>(classes_));
+    double sum = 0, met = 0;
+    for (std::size_t i = 0; i < classes_; ++i) {
+      sum += f1(i);
+      met += row(i) + column(i) != 0 ? 1 : 0;
+    }
+    return ratio(sum, met);
   }
   // Of two classes; else 0.5.
   double area_under_curve() const { return train::area_under_curve(negatives_, positives_); }
@@ -4128,15 +4165,6 @@ namespace soma::train {
 
 namespace detail {
 
-// With that many digits after the point; what is printed never depends on a locale.
-inline std::string fixed(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  for (char& letter : text)
-    if (letter == ',') letter = '.';
-  return text;
-}
-
 // "1.23k", "45.6M": three digits.
 inline std::string short_number(double value) {
   const char* const units[] = {"", "k", "M", "G", "T"};
@@ -4148,7 +4176,7 @@ inline std::string short_number(double value) {
   const int digits = value >= 99.95 || (unit == 0 && value == static_cast<int>(value)) ? 0
                      : value >= 9.995                                                  ? 1
                                                                                        : 2;
-  return fixed(value, digits) + units[unit];
+  return soma::detail::fixed(value, digits) + units[unit];
 }
 
 // "1h 02m", "3m 07s", "12s".
@@ -4161,14 +4189,14 @@ inline std::string duration(double seconds) {
 }
 
 inline std::string bytes(std::uint64_t count) {
-  return fixed(static_cast<double>(count) / (1 << 20), 0) + " MiB";
+  return soma::detail::fixed(static_cast<double>(count) / (1 << 20), 0) + " MiB";
 }
 
 }  // namespace detail
 
 // A table of what a run reached and what it took, ending with a newline.
 inline std::string to_string(const Report& report) {
-  using detail::fixed, detail::short_number;
+  using detail::short_number, soma::detail::fixed;
   std::string text;
   const auto line = [&text](std::string_view name, const std::string& value) {
     text.append("  ").append(name).append(name.size() < 18 ? 18 - name.size() : 1, ' ');
@@ -5242,9 +5270,8 @@ class AmaxHistory {
   // What is remembered, oldest first: pushed into an empty history it gives the same one.
   std::vector<float> values() const {
     std::vector<float> result;
-    const std::size_t first = values_.size() < static_cast<std::size_t>(scaling_.history)
-                                  ? 0
-                                  : next_ % values_.size();
+    const std::size_t first =
+        values_.size() < static_cast<std::size_t>(scaling_.history) ? 0 : next_ % values_.size();
     for (std::size_t i = 0; i < values_.size(); ++i)
       result.push_back(values_[(first + i) % values_.size()]);
     return result;
@@ -10005,8 +10032,7 @@ struct BasicCodeSpan {
   FloatFormat format;
   Byte* data = nullptr;
   std::size_t rows = 1, columns = 0;
-  std::size_t row_stride =
-      0;  // bytes; at least columns * format.bytes() where there are several rows
+  std::size_t row_stride = 0;  // bytes; at least row_bytes() where there are several rows
 
   constexpr std::size_t size() const { return rows * columns; }
   constexpr std::size_t row_bytes() const {
@@ -11393,6 +11419,9 @@ class TrainerBase {
   void resume(data::BatchSource& batches);
   void load(const Checkpoint& checkpoint, data::BatchSource& batches);
   Report train(data::BatchSource& batches, data::BatchSource* held_out, const StopFlag* stop);
+  optim::Schedule begin(data::BatchSource& batches, const data::BatchSource* held_out);
+  RunInfo run_info(std::uint64_t steps) const;
+  void finish(const data::BatchSource& batches, Report& report) const;
   void join_ranks();
   void begin_ranks(const data::BatchSource& batches, const data::BatchSource* held_out,
                    std::uint64_t steps);
@@ -11814,9 +11843,11 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
   constexpr std::uint64_t most_skips = 25;
   const FloatEnvironment environment;
   const bool scaled = options_.precision.loss_scaling;
-  const double share = (options_.accumulate == 1 ? 1.0 : 1.0 / sums.losses) *
-                       (scaled ? double{scaler_.inverse()} : 1.0);
-  info.loss = sums.loss / sums.losses;
+  // Where none counts, as where all labels are ignored, loss and gradients are zero.
+  const double losses = sums.losses == 0 ? 1 : sums.losses;
+  const double share =
+      (options_.accumulate == 1 ? 1.0 : 1.0 / losses) * (scaled ? double{scaler_.inverse()} : 1.0);
+  info.loss = sums.loss / losses;
   info.gradient_norm = gradient_norm() * share;
   info.learning_rate = schedule(progress_.step);
   const bool finite = std::isfinite(info.gradient_norm);
@@ -11908,9 +11939,9 @@ inline void TrainerBase::evaluate_now(data::BatchSource& held_out, Report& repor
   }
 }
 
-inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* held_out,
-                                 const StopFlag* stop) {
-  const std::int64_t start = monotonic_nanoseconds();
+// Checks what can be wrong before the first step, and puts the run where it begins or goes on.
+inline optim::Schedule TrainerBase::begin(data::BatchSource& batches,
+                                          const data::BatchSource* held_out) {
   progress_ = {};
   best_ = StateDict();
   const std::uint64_t steps = count_steps(batches);
@@ -11926,6 +11957,51 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   if (!ranks_.alone()) begin_ranks(batches, held_out, steps);
   batches.seek({});
   if (options_.resume) resume(batches);
+  return schedule;
+}
+
+inline RunInfo TrainerBase::run_info(std::uint64_t steps) const {
+  RunInfo info{.first_step = progress_.step,
+               .steps = steps,
+               .epochs = options_.epochs,
+               .threads = context_.executor().width,
+               .ranks = ranks_.count()};
+  for (const Parameter& parameter : task_.parameters())
+    info.parameters += parameter.value().elements();
+  return info;
+}
+
+// What a report says of the run's end, but for metrics and times.
+inline void TrainerBase::finish(const data::BatchSource& batches, Report& report) const {
+  report.steps = progress_.step;
+  const data::Position end = batches.position();  // behind the last batch, or in the next epoch
+  const bool at_end = end.batch != 0 && end.batch == batches.batches(end.epoch);
+  report.epochs = end.epoch + (at_end ? 1 : 0);
+  report.loss = progress_.last_loss;
+  report.skipped_steps = progress_.skipped;
+  report.price_per_hour = options_.price_per_hour;
+  report.peak_resident_bytes = peak_resident_bytes();
+}
+
+namespace detail {
+
+inline void add_step(Report& report, const StepInfo& step) {
+  report.tokens += step.tokens;
+  report.sequences += step.sequences;
+  report.train_seconds += step.seconds;
+  report.wait_seconds += step.wait_seconds;
+  report.useful_flops += step.useful_flops;
+  report.reduction_seconds += step.reduction_seconds;
+  report.reduction_wait_seconds += step.reduction_wait_seconds;
+}
+
+}  // namespace detail
+
+inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* held_out,
+                                 const StopFlag* stop) {
+  const std::int64_t start = monotonic_nanoseconds();
+  const optim::Schedule schedule = begin(batches, held_out);
+  const std::uint64_t steps = schedule.steps;
 
   const auto out_of_patience = [&] {
     return options_.patience != 0 && progress_.stale >= options_.patience;
@@ -11933,15 +12009,8 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   Report report;
   report.stopped_early = out_of_patience();  // one that is resumed may have ended
   report.first_step = progress_.step;
-  report.price_per_hour = options_.price_per_hour;
-  RunInfo run_info{.first_step = progress_.step,
-                   .steps = steps,
-                   .epochs = options_.epochs,
-                   .threads = context_.executor().width,
-                   .ranks = ranks_.count()};
-  for (const Parameter& parameter : task_.parameters())
-    run_info.parameters += parameter.value().elements();
-  for (Callback* callback : callbacks_) callback->on_start(run_info);
+  const RunInfo run = run_info(steps);
+  for (Callback* callback : callbacks_) callback->on_start(run);
 
   Tape tape(context_, {.seed = options_.seed,
                        .activations = precision_.activations(),
@@ -11964,20 +12033,16 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
       info.epoch = epoch;
       finish_step(sums, info, schedule);
       info.seconds = static_cast<double>(monotonic_nanoseconds() - step_start) * 1e-9;
-      report.tokens += info.tokens;
-      report.sequences += info.sequences;
-      report.train_seconds += info.seconds;
-      report.wait_seconds += info.wait_seconds;
-      report.useful_flops += info.useful_flops;
-      report.reduction_seconds += info.reduction_seconds;
-      report.reduction_wait_seconds += info.reduction_wait_seconds;
+      detail::add_step(report, info);
       for (Callback* callback : callbacks_) callback->on_step(info);
     } else if (++empty_epochs > 1) {
       fail(error_id::train_options, "Trainer::fit", "batches", "a source without any",
            "at least one batch in an epoch");
     }
+    // The step may have found the end itself, with fewer batches than it was to accumulate.
+    const bool epoch_ended = batches.position().epoch != epoch;
     const bool due = options_.evaluate_every == 0
-                         ? !any && progress_.step != progress_.evaluated_at
+                         ? epoch_ended && progress_.step != progress_.evaluated_at
                          : any && progress_.step % options_.evaluate_every == 0;
     if (held_out != nullptr && due) evaluate_now(*held_out, report, epoch);
     report.stopped_early = out_of_patience();
@@ -12001,14 +12066,8 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
     report.evaluated = true;
   }
 
-  report.steps = progress_.step;
-  const data::Position end = batches.position();  // behind the last batch, or in the next epoch
-  const bool at_end = end.batch != 0 && end.batch == batches.batches(end.epoch);
-  report.epochs = end.epoch + (at_end ? 1 : 0);
-  report.loss = progress_.last_loss;
-  report.skipped_steps = progress_.skipped;
+  finish(batches, report);
   report.total_seconds = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
-  report.peak_resident_bytes = peak_resident_bytes();
   for (Callback* callback : callbacks_) callback->on_end(report);
   return report;
 }
@@ -12073,7 +12132,11 @@ class ConsoleProgress final : public Callback {
   }
 
   void on_step(const StepInfo& step) override {
-    loss_ = seen_ == 0 ? step.loss : loss_ + 0.05 * (step.loss - loss_);
+    // The mean goes on over steps that were skipped because their loss is not finite.
+    if (!std::isfinite(loss_))
+      loss_ = step.loss;
+    else if (std::isfinite(step.loss))
+      loss_ += 0.05 * (step.loss - loss_);
     ++seen_;
     correct_ += step.correct;
     classified_ += step.classified;
@@ -12096,10 +12159,11 @@ class ConsoleProgress final : public Callback {
 
   void on_evaluation(const EvaluationInfo& info) override {
     end_line();
-    stream_ << "held out after step " << info.step << ": loss " << detail::fixed(info.loss, 4);
+    stream_ << "held out after step " << info.step << ": loss "
+            << soma::detail::fixed(info.loss, 4);
     if (info.metrics != nullptr && info.metrics->cases() != 0)
-      stream_ << ", accuracy " << detail::fixed(info.metrics->accuracy(), 4) << ", macro F1 "
-              << detail::fixed(info.metrics->macro_f1(), 4);
+      stream_ << ", accuracy " << soma::detail::fixed(info.metrics->accuracy(), 4) << ", macro F1 "
+              << soma::detail::fixed(info.metrics->macro_f1(), 4);
     stream_ << (info.best ? " (best)\n" : "\n") << std::flush;
   }
   void on_checkpoint(std::uint64_t step) override {
@@ -12113,7 +12177,7 @@ class ConsoleProgress final : public Callback {
 
  private:
   std::string line(const StepInfo& step) const {
-    using detail::fixed, detail::short_number;
+    using detail::short_number, soma::detail::fixed;
     std::string text = "step " + std::to_string(step.step);
     if (run_.steps != 0) text += "/" + std::to_string(run_.steps);
     text += "  loss " + fixed(loss_, 4);
@@ -12149,7 +12213,8 @@ class ConsoleProgress final : public Callback {
   RunInfo run_{};
   std::int64_t window_start_ = 0, last_line_ = 0;
   std::uint64_t seen_ = 0, classified_ = 0, correct_ = 0, tokens_ = 0;
-  double loss_ = 0, flops_ = 0, seconds_ = 0;
+  double loss_ = std::numeric_limits<double>::quiet_NaN();  // before the first
+  double flops_ = 0, seconds_ = 0;
   bool open_line_ = false;
 };
 
@@ -13594,8 +13659,8 @@ class BertModel {
 
   // Hidden states [rows, width] of token ids whose rows form sequences. Token types [rows] say
   // which text of a pair each token belongs to; left out, all are 0.
-  // Errors operator.inputs, operator.sequences, models.sequence_length, operator.value (an id
-  // outside the vocabulary).
+  // Errors operator.inputs, tensor.rank, operator.sequences, tensor.shape (not a type for each id),
+  // models.sequence_length, operator.value (an id outside the vocabulary).
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
     return encoder(tape, embed(tape, ids, token_types), {.recompute = config.recompute});
   }
@@ -13660,7 +13725,11 @@ class BertModel {
     if (!ids.defined())
       fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
     const Sequences& sequences = ids.sequences();
+    detail::check_rank("BertModel", "ids", ids.value(), 1);
     detail::check_sequences("BertModel", ids.value(), sequences);
+    // Any other shape might still broadcast.
+    if (token_types.defined())
+      detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
     if (sequences.longest() > config.positions)
       fail(error_id::sequence_length, "BertModel", "ids",
            "a sequence of " + std::to_string(sequences.longest()) + " tokens",
@@ -25226,6 +25295,7 @@ inline Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
       return {Bf16Products::widened, "this target has no bf16 dot instruction"};
     return {entry.products, entry.reason};
   }
+  if (!cpu.bf16_dot) return {Bf16Products::widened, "this CPU has no bf16 dot instruction"};
   return {Bf16Products::widened,
           "this CPU is not in the list of parts where the dot instruction was measured"};
 }
@@ -25972,7 +26042,7 @@ inline Gradient merge_sparse(Context& context, const Gradient& a, const Gradient
   rows.reserve(x.size() + y.size());
   std::set_union(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(rows));
   const Gradient result{
-      Tensor::zeros(context, Shape{rows.size(), a.values.size(1)}),
+      Tensor::zeros(context, a.values.shape().with(0, rows.size())),
       Tensor::from(context, std::span<const std::int64_t>(rows), Shape{rows.size()})};
   for (const Gradient* source : {&a, &b})
     run(context, ops::accumulate_rows, {},
@@ -29091,7 +29161,7 @@ inline constexpr Operator quantize{.name = "quantize",
 }  // namespace ops
 }  // namespace soma
 // ---- soma/ops/quantized_linear.hpp
-// QuantizedLinear: a linear layer whose three products (y = x W^T, dx = dy W, dW = dy^T x) read
+// quantized_linear: a linear layer whose three products (y = x W^T, dx = dy W, dW = dy^T x) read
 // converted operands. Composed of quantize, linear and matmul; gradients pass conversions
 // unchanged ("straight through", arXiv 1308.3432).
 
