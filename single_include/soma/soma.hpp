@@ -3342,7 +3342,7 @@ class Attributes {
   // Error operator.attributes where they were made of another type.
   template <class T>
   const T& as() const {
-    if (tag_ != &tag<T>)
+    if (tag_ != &tag<T> && (tag_ == nullptr || *tag_ != tag<T>))
       fail(error_id::operator_attributes, "Attributes::as", "attributes", "of another type",
            "those of this operator");
     return *reinterpret_cast<const T*>(bytes_);
@@ -3351,11 +3351,18 @@ class Attributes {
   std::span<const std::byte> bytes() const { return {bytes_, size_}; }
 
  private:
+  // A type is known by its name too: of shared libraries that each have soma, one may run a record
+  // of another's, and have tags of its own. ("... [with T = Name]" or "... [T = Name]" is cut.)
   template <class T>
-  static constexpr char tag = 0;
+  static constexpr const char* name_of() {
+    constexpr std::string_view name = __PRETTY_FUNCTION__;
+    return name.data() + name.find("T = ");
+  }
+  template <class T>
+  static constexpr std::string_view tag = name_of<T>();
   alignas(std::max_align_t) std::byte bytes_[max_bytes] = {};
   std::size_t size_ = 0;
-  const char* tag_ = nullptr;
+  const std::string_view* tag_ = nullptr;
 };
 
 inline constexpr std::size_t most_inputs = 32;  // one bit each in Operator::keeps_inputs
