@@ -19,7 +19,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <exception>
 #include <gsl/assert>
 #include <initializer_list>
@@ -3342,7 +3341,7 @@ class Attributes {
   // Error operator.attributes where they were made of another type.
   template <class T>
   const T& as() const {
-    if (tag_ != &tag<T> && (tag_ == nullptr || *tag_ != tag<T>))
+    if (tag_ != &tag<T> && !same_name(tag<T>, sizeof(T)))
       fail(error_id::operator_attributes, "Attributes::as", "attributes", "of another type",
            "those of this operator");
     return *reinterpret_cast<const T*>(bytes_);
@@ -3352,14 +3351,18 @@ class Attributes {
 
  private:
   // A type is known by its name too: of shared libraries that each have soma, one may run a record
-  // of another's, and have tags of its own. ("... [with T = Name]" or "... [T = Name]" is cut.)
+  // of another's, and have tags of its own. ("... [with T = Name]" or "... [T = Name]" is cut.) In
+  // unnamed namespaces several may have one name, which then tells nothing.
   template <class T>
-  static constexpr const char* name_of() {
+  static constexpr std::string_view name_of() {
     constexpr std::string_view name = __PRETTY_FUNCTION__;
-    return name.data() + name.find("T = ");
+    return name.find("anonymous") == name.npos ? name.substr(name.find("T = ")) : "";
   }
   template <class T>
   static constexpr std::string_view tag = name_of<T>();
+  bool same_name(std::string_view name, std::size_t size) const {
+    return tag_ != nullptr && !name.empty() && *tag_ == name && size_ == size;
+  }
   alignas(std::max_align_t) std::byte bytes_[max_bytes] = {};
   std::size_t size_ = 0;
   const std::string_view* tag_ = nullptr;
@@ -12240,7 +12243,7 @@ class Prefetch final : public BatchSource {
  public:
   // Up to `ahead` batches (at least 1) wait. Error executor.thread_start.
   explicit Prefetch(BatchSource& source, std::size_t ahead = 2)
-      : source_(source), ahead_((std::max)(ahead, std::size_t{1})), position_(source.position()) {
+      : source_(source), places_((std::max)(ahead, std::size_t{1})), position_(source.position()) {
 #if SOMA_HAS_EXCEPTIONS
     try {
       thread_ = std::thread([this] { work(); });
@@ -12264,13 +12267,14 @@ class Prefetch final : public BatchSource {
 
   bool next(Batch& batch) override {
     std::unique_lock lock(mutex_);
-    if (ready_.empty()) {
+    if (ready_ == 0) {
       const std::int64_t start = monotonic_nanoseconds();
-      filled_.wait(lock, [this] { return !ready_.empty(); });
+      filled_.wait(lock, [this] { return ready_ != 0; });
       waited_ += monotonic_nanoseconds() - start;
     }
-    Made made = std::move(ready_.front());
-    ready_.pop_front();
+    Made made = std::move(places_[first_]);
+    first_ = (first_ + 1) % places_.size();
+    --ready_;
     position_ = made.next;
     lock.unlock();
     room_.notify_one();
@@ -12297,7 +12301,8 @@ class Prefetch final : public BatchSource {
       }
     } const resume{*this};
     source_.seek(position);
-    ready_.clear();
+    std::fill(places_.begin(), places_.end(), Made());
+    ready_ = 0;
     position_ = position;
   }
 
@@ -12346,25 +12351,26 @@ class Prefetch final : public BatchSource {
   void work() {
     std::unique_lock lock(mutex_);
     while (true) {
-      room_.wait(lock, [this] { return stopping_ || (!paused_ && ready_.size() < ahead_); });
+      room_.wait(lock, [this] { return stopping_ || (!paused_ && ready_ < places_.size()); });
       if (stopping_) return;
       working_ = true;
       lock.unlock();
       Made made = make();
       lock.lock();
       working_ = false;
-      ready_.push_back(std::move(made));
+      places_[(first_ + ready_++) % places_.size()] = std::move(made);
       filled_.notify_one();
       idle_.notify_one();
     }
   }
 
   BatchSource& source_;
-  std::size_t ahead_;
   mutable std::mutex mutex_;         // of everything below
   mutable std::mutex source_mutex_;  // held while the source is at work
   std::condition_variable filled_, room_, idle_;
-  std::deque<Made> ready_;
+  // A ring: the thread, which could tell nobody, needs no memory to put a batch there.
+  std::vector<Made> places_;
+  std::size_t first_ = 0, ready_ = 0;
   Position position_;
   std::int64_t waited_ = 0;
   bool working_ = false, paused_ = false, stopping_ = false;

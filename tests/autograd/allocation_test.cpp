@@ -1,6 +1,7 @@
 // A training step that is no larger than those before asks for no memory: not from operator new,
 // and not from the context's memory.
 
+#include <soma/data/prefetch.hpp>
 #include <soma/soma.hpp>
 
 #include "catch.hpp"
@@ -106,6 +107,41 @@ TEST_CASE("a training step no larger than those before asks for no memory", "[un
       // And keeps none.
       CHECK(training.context().heap().bytes_in_use() == in_use);
     }
+}
+
+namespace {
+
+// The same batch again and again, for which nothing is asked.
+class OneBatch final : public data::BatchSource {
+ public:
+  bool next(data::Batch& batch) override {
+    batch = data::Batch();
+    ++position_.batch;
+    return true;
+  }
+  data::Position position() const override { return position_; }
+  void seek(data::Position position) override { position_ = position; }
+  std::uint64_t batches(std::uint64_t) const override { return 0; }
+  std::uint64_t hash() const override { return 1; }
+  std::size_t largest_rows() const override { return 1; }
+  std::size_t largest_sequences() const override { return 1; }
+
+ private:
+  data::Position position_{};
+};
+
+}  // namespace
+
+TEST_CASE("batches made in the background wait in places that are there", "[unit][allocation]") {
+  OneBatch source;
+  data::Prefetch prefetched(source, 3);
+  data::Batch batch;
+  CHECK(prefetched.next(batch));
+  const std::uint64_t before = soma_test::new_calls();
+  bool all = true;
+  for (int i = 0; i < 1000; ++i) all = prefetched.next(batch) && all;
+  CHECK(soma_test::new_calls() == before);
+  CHECK(all);
 }
 
 TEST_CASE("images, other optimizers and watched numbers ask for no memory either",

@@ -9,13 +9,13 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace soma::data {
 
@@ -27,7 +27,7 @@ class Prefetch final : public BatchSource {
  public:
   // Up to `ahead` batches (at least 1) wait. Error executor.thread_start.
   explicit Prefetch(BatchSource& source, std::size_t ahead = 2)
-      : source_(source), ahead_((std::max)(ahead, std::size_t{1})), position_(source.position()) {
+      : source_(source), places_((std::max)(ahead, std::size_t{1})), position_(source.position()) {
 #if SOMA_HAS_EXCEPTIONS
     try {
       thread_ = std::thread([this] { work(); });
@@ -51,13 +51,14 @@ class Prefetch final : public BatchSource {
 
   bool next(Batch& batch) override {
     std::unique_lock lock(mutex_);
-    if (ready_.empty()) {
+    if (ready_ == 0) {
       const std::int64_t start = monotonic_nanoseconds();
-      filled_.wait(lock, [this] { return !ready_.empty(); });
+      filled_.wait(lock, [this] { return ready_ != 0; });
       waited_ += monotonic_nanoseconds() - start;
     }
-    Made made = std::move(ready_.front());
-    ready_.pop_front();
+    Made made = std::move(places_[first_]);
+    first_ = (first_ + 1) % places_.size();
+    --ready_;
     position_ = made.next;
     lock.unlock();
     room_.notify_one();
@@ -84,7 +85,8 @@ class Prefetch final : public BatchSource {
       }
     } const resume{*this};
     source_.seek(position);
-    ready_.clear();
+    std::fill(places_.begin(), places_.end(), Made());
+    ready_ = 0;
     position_ = position;
   }
 
@@ -133,25 +135,26 @@ class Prefetch final : public BatchSource {
   void work() {
     std::unique_lock lock(mutex_);
     while (true) {
-      room_.wait(lock, [this] { return stopping_ || (!paused_ && ready_.size() < ahead_); });
+      room_.wait(lock, [this] { return stopping_ || (!paused_ && ready_ < places_.size()); });
       if (stopping_) return;
       working_ = true;
       lock.unlock();
       Made made = make();
       lock.lock();
       working_ = false;
-      ready_.push_back(std::move(made));
+      places_[(first_ + ready_++) % places_.size()] = std::move(made);
       filled_.notify_one();
       idle_.notify_one();
     }
   }
 
   BatchSource& source_;
-  std::size_t ahead_;
   mutable std::mutex mutex_;         // of everything below
   mutable std::mutex source_mutex_;  // held while the source is at work
   std::condition_variable filled_, room_, idle_;
-  std::deque<Made> ready_;
+  // A ring: the thread, which could tell nobody, needs no memory to put a batch there.
+  std::vector<Made> places_;
+  std::size_t first_ = 0, ready_ = 0;
   Position position_;
   std::int64_t waited_ = 0;
   bool working_ = false, paused_ = false, stopping_ = false;

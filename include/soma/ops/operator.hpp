@@ -43,7 +43,7 @@ class Attributes {
   // Error operator.attributes where they were made of another type.
   template <class T>
   const T& as() const {
-    if (tag_ != &tag<T> && (tag_ == nullptr || *tag_ != tag<T>))
+    if (tag_ != &tag<T> && !same_name(tag<T>, sizeof(T)))
       fail(error_id::operator_attributes, "Attributes::as", "attributes", "of another type",
            "those of this operator");
     return *reinterpret_cast<const T*>(bytes_);
@@ -53,14 +53,18 @@ class Attributes {
 
  private:
   // A type is known by its name too: of shared libraries that each have soma, one may run a record
-  // of another's, and have tags of its own. ("... [with T = Name]" or "... [T = Name]" is cut.)
+  // of another's, and have tags of its own. ("... [with T = Name]" or "... [T = Name]" is cut.) In
+  // unnamed namespaces several may have one name, which then tells nothing.
   template <class T>
-  static constexpr const char* name_of() {
+  static constexpr std::string_view name_of() {
     constexpr std::string_view name = __PRETTY_FUNCTION__;
-    return name.data() + name.find("T = ");
+    return name.find("anonymous") == name.npos ? name.substr(name.find("T = ")) : "";
   }
   template <class T>
   static constexpr std::string_view tag = name_of<T>();
+  bool same_name(std::string_view name, std::size_t size) const {
+    return tag_ != nullptr && !name.empty() && *tag_ == name && size_ == size;
+  }
   alignas(std::max_align_t) std::byte bytes_[max_bytes] = {};
   std::size_t size_ = 0;
   const std::string_view* tag_ = nullptr;
