@@ -1,6 +1,6 @@
 # Installed layout: headers in include/soma, package files in share/cmake/soma (they do not depend on the
 # architecture), the compiled library in lib. Each component has an export file of its own, so that a
-# package without one of them is complete.
+# package may lack any of them.
 include(CMakePackageConfigHelpers)
 
 set(soma_package_dir "${CMAKE_INSTALL_DATADIR}/cmake/soma")

@@ -1,5 +1,6 @@
 #include "arguments.hpp"
 
+#include <soma/base/json_limits.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/state/state_dict.hpp>
 
@@ -34,10 +35,9 @@ std::string channel_data(const std::string& folder) {
 }  // namespace
 
 nlohmann::json json_object(std::string_view text, const std::string& what) {
-  // The parser takes a zero byte for the end and does not look behind it.
-  const bool whole = text.find('\0') == text.npos;
-  nlohmann::json root = nlohmann::json::parse(text, nullptr, false);
-  if (!whole || !root.is_object())
+  nlohmann::json root;
+  if (soma::detail::may_be_tree(text)) root = nlohmann::json::parse(text, nullptr, false);
+  if (!root.is_object())
     throw UsageError(what + " holds no JSON object, wanted {\"option\": value}");
   return root;
 }

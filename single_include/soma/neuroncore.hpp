@@ -2377,9 +2377,10 @@ struct Constant {
 
   Constant() = default;
   // NOLINTBEGIN: each of these is a constant
-  Constant(float number) : value(number) {}
+  template <std::convertible_to<float> Number>
+  Constant(Number number) : value(static_cast<float>(number)) {}
   template <std::integral Integer>
-  Constant(Integer number)
+  requires std::convertible_to<Integer, float> Constant(Integer number)
       : value(static_cast<float>(number)), integer(static_cast<std::int64_t>(number)) {
     const auto wide = static_cast<double>(number);
     if (wide < -0x1p31 || wide >= 0x1p32)

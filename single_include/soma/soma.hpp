@@ -3350,13 +3350,18 @@ class Attributes {
   std::span<const std::byte> bytes() const { return {bytes_, size_}; }
 
  private:
-  // A type is known by its name too: of shared libraries that each have soma, one may run a record
-  // of another's, and have tags of its own. ("... [with T = Name]" or "... [T = Name]" is cut.) In
-  // unnamed namespaces several may have one name, which then tells nothing.
+  // A type of a named namespace is known by its name too: of shared libraries that each have soma,
+  // one may run a record of another's, and have tags of its own. Other names tell nothing: of
+  // unnamed namespaces, functions and lambdas several types may have the same.
   template <class T>
   static constexpr std::string_view name_of() {
-    constexpr std::string_view name = __PRETTY_FUNCTION__;
-    return name.find("anonymous") == name.npos ? name.substr(name.find("T = ")) : "";
+    // "... [with T = Name; ...]" or "... [T = Name]"
+    constexpr std::string_view all = __PRETTY_FUNCTION__;
+    constexpr std::string_view rest = all.substr(all.find("T = ") + 4);
+    constexpr std::string_view name = rest.substr(0, rest.find_first_of(";]"));
+    constexpr bool named = name.find("::") != name.npos && name.find_first_of("({") == name.npos &&
+                           name.find("<unnamed") == name.npos;
+    return named ? name : std::string_view();
   }
   template <class T>
   static constexpr std::string_view tag = name_of<T>();
@@ -4105,7 +4110,7 @@ struct RunInfo {
 struct StepInfo {
   std::uint64_t step = 0;   // from 1: how many are done
   std::uint64_t epoch = 0;  // from 0
-  double loss = 0;          // mean, as the task counts (Task::loss_count)
+  double loss = 0;          // mean, as the task counts (Task::loss_count); 0 where nothing counts
   double gradient_norm = 0;
   double learning_rate = 0;
   std::uint64_t tokens = 0, sequences = 0;
@@ -11853,7 +11858,8 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
   constexpr std::uint64_t most_skips = 25;
   const FloatEnvironment environment;
   const bool scaled = options_.precision.loss_scaling;
-  // Where none counts, as where all labels are ignored, loss and gradients are zero.
+  // Where none counts, as where all labels are ignored, loss and gradients are zero; decay and
+  // moments of the optimizer go on.
   const double losses = sums.losses == 0 ? 1 : sums.losses;
   const double share =
       (options_.accumulate == 1 ? 1.0 : 1.0 / losses) * (scaled ? double{scaler_.inverse()} : 1.0);
@@ -12241,9 +12247,13 @@ namespace soma::data {
 // two at once. The source outlives this object, and nobody else uses it meanwhile.
 class Prefetch final : public BatchSource {
  public:
-  // Up to `ahead` batches (at least 1) wait. Error executor.thread_start.
+  // Up to `ahead` batches (1 to most_ahead) wait, in places that are made here. Error
+  // executor.thread_start.
+  static constexpr std::size_t most_ahead = 1024;
   explicit Prefetch(BatchSource& source, std::size_t ahead = 2)
-      : source_(source), places_((std::max)(ahead, std::size_t{1})), position_(source.position()) {
+      : source_(source),
+        places_(std::clamp(ahead, std::size_t{1}, most_ahead)),
+        position_(source.position()) {
 #if SOMA_HAS_EXCEPTIONS
     try {
       thread_ = std::thread([this] { work(); });

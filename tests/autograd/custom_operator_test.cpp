@@ -141,6 +141,32 @@ TEST_CASE("a scalar function and its derivative are an operator", "[unit][grad]"
   expect_passed(testing::check_operator(f.context, "test::leaky"));
 }
 
+namespace one {
+inline Attributes made() {
+  struct Setting {
+    int value;
+  };
+  return Setting{1};
+}
+}  // namespace one
+namespace two {
+inline float read(const Attributes& attributes) {
+  struct Setting {
+    float value;
+  };
+  return attributes.as<Setting>().value;
+}
+}  // namespace two
+
+TEST_CASE("settings of another type of the same name are refused", "[unit][custom]") {
+  // Of the first two clang, of the others g++ prints the same name.
+  CHECK(id_of([] { two::read(one::made()); }) == "operator.attributes");
+  auto first = [value = 1] { return value; };
+  auto second = [value = 1.0f] { return static_cast<int>(value); };
+  CHECK(id_of([&] { Attributes(first).as<decltype(second)>(); }) == "operator.attributes");
+  CHECK(Attributes(first).as<decltype(first)>()() == 1);
+}
+
 TEST_CASE("element-wise functions see any layout and any number of elements", "[unit]") {
   Fixture f;
   const auto op = register_elementwise(

@@ -5,6 +5,7 @@ Usage: comparisons.py --root CHECKOUT
 """
 
 import argparse
+import os
 import pathlib
 import subprocess
 import sys
@@ -65,7 +66,7 @@ class Scripts(unittest.TestCase):
         for name in ("compare_pytorch.sh", "compare_ml_dtypes.sh"):
             for word in ("--help", "-h"):
                 result = subprocess.run(["bash", BENCH / name, word], capture_output=True, text=True, check=False,
-                                        timeout=60)
+                                        timeout=60, env={**os.environ, "LC_ALL": "C"})
                 self.assertEqual((result.returncode, result.stderr), (0, ""))
                 self.assertIn(f"Usage: bash bench/{name}", result.stdout)
                 self.assertNotIn("set -euo", result.stdout)

@@ -1,6 +1,8 @@
 // From text to labels, into a folder and back.
 
 #include <soma/models.hpp>
+#include <soma/ops/profiler.hpp>
+#include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
 #include <soma/train.hpp>
 
@@ -19,6 +21,7 @@
 
 using namespace soma;
 using soma_test::bits;
+using soma_test::contains;
 using soma_test::id_of;
 using soma_test::read_text;
 using soma_test::write_text;
@@ -124,16 +127,24 @@ TEST_CASE("a program's locale changes no number", "[unit]") {
   // One with a comma for the point: the system's, or made here where it has what they are made of.
   const Folder folder;
   const std::string made = folder / "de_DE.UTF-8";
-  static_cast<void>(
-      !std::system(("localedef -i de_DE -f UTF-8 " + made + " >" + made + ".log 2>&1").c_str()));
+  static_cast<void>(!std::system(
+      ("localedef -i de_DE -f UTF-8 '" + made + "' >'" + made + ".log' 2>&1").c_str()));
   setenv("LOCPATH", std::filesystem::path(made).parent_path().c_str(), 1);
   bool commas = std::setlocale(LC_NUMERIC, "de_DE.UTF-8") != nullptr;
   unsetenv("LOCPATH");
   commas = commas || std::setlocale(LC_NUMERIC, "de_DE.UTF-8") != nullptr;
-  if (!commas) WARN("there is no locale with commas");
-  const std::string text = to_string(models::Prediction{"good", 0.98765, {}});
+  if (!commas) SOMA_TEST_SKIP("there is no locale with commas");
+  HostDescription host;
+  host.share.quota = 1.5;
+  auto context = make_context({.threads = 1});
+  const Profiler profiler(context);
+  const std::string texts[] = {to_string(models::Prediction{"good", 0.98765, {}}), to_string(host),
+                               profiler.table()};
   std::setlocale(LC_NUMERIC, "C");
-  CHECK(text == "good\t0.9877");
+  CHECK(texts[0] == "good\t0.9877");
+  CHECK_THAT(texts[1], contains("quota 1.50"));
+  CHECK_THAT(texts[2], contains("100.0"));
+  CHECK(texts[2].find(',') == std::string::npos);
 }
 
 TEST_CASE("bf16 weights are saved as they are and read into fp32", "[unit]") {

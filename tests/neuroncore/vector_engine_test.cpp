@@ -181,6 +181,22 @@ TEST_CASE("operators on bits take integers as they are", "[unit][neuroncore]") {
   CHECK(test.values(bytes) == std::vector<float>{-16, -9});
 }
 
+TEST_CASE("a constant may be of any type of number", "[unit][neuroncore]") {
+  TestCore test;
+  const Tile dst = test.core.sbuf.tile(DType::fp32, 1, 1);
+  const auto written = [&](const nc::Constant& value) {
+    test.core.vector.memset(dst, value);
+    return test.values(dst)[0];
+  };
+  CHECK(written(2) == 2);
+  CHECK(written(std::size_t{3}) == 3);
+  CHECK(written(0.5f) == 0.5f);
+  CHECK(written(0.25) == 0.25f);
+  CHECK(written(soma::bf16(1.5f)) == 1.5f);
+  test.core.vector.tensor_scalar(dst, dst, Alu::add, soma::fp8_e4m3(2.0f));
+  CHECK(test.values(dst)[0] == 3.5f);
+}
+
 TEST_CASE("constants of operators on bits keep their 32 bits", "[unit][neuroncore]") {
   TestCore test;
   const Tile a = test.integers(1, std::vector<std::int32_t>{-1, 0x12345678});

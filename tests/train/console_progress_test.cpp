@@ -5,6 +5,7 @@
 #include "catch.hpp"
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <sstream>
 #include <string>

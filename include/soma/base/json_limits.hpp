@@ -1,5 +1,5 @@
 #pragma once
-// Texts from outside that the JSON parser has to be spared: whoever calls it asks this first.
+// What is asked of a text from outside before the JSON parser gets it.
 
 #include <cstddef>
 #include <string_view>

@@ -25,9 +25,13 @@ namespace soma::data {
 // two at once. The source outlives this object, and nobody else uses it meanwhile.
 class Prefetch final : public BatchSource {
  public:
-  // Up to `ahead` batches (at least 1) wait. Error executor.thread_start.
+  // Up to `ahead` batches (1 to most_ahead) wait, in places that are made here. Error
+  // executor.thread_start.
+  static constexpr std::size_t most_ahead = 1024;
   explicit Prefetch(BatchSource& source, std::size_t ahead = 2)
-      : source_(source), places_((std::max)(ahead, std::size_t{1})), position_(source.position()) {
+      : source_(source),
+        places_(std::clamp(ahead, std::size_t{1}, most_ahead)),
+        position_(source.position()) {
 #if SOMA_HAS_EXCEPTIONS
     try {
       thread_ = std::thread([this] { work(); });

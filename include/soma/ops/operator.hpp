@@ -52,13 +52,18 @@ class Attributes {
   std::span<const std::byte> bytes() const { return {bytes_, size_}; }
 
  private:
-  // A type is known by its name too: of shared libraries that each have soma, one may run a record
-  // of another's, and have tags of its own. ("... [with T = Name]" or "... [T = Name]" is cut.) In
-  // unnamed namespaces several may have one name, which then tells nothing.
+  // A type of a named namespace is known by its name too: of shared libraries that each have soma,
+  // one may run a record of another's, and have tags of its own. Other names tell nothing: of
+  // unnamed namespaces, functions and lambdas several types may have the same.
   template <class T>
   static constexpr std::string_view name_of() {
-    constexpr std::string_view name = __PRETTY_FUNCTION__;
-    return name.find("anonymous") == name.npos ? name.substr(name.find("T = ")) : "";
+    // "... [with T = Name; ...]" or "... [T = Name]"
+    constexpr std::string_view all = __PRETTY_FUNCTION__;
+    constexpr std::string_view rest = all.substr(all.find("T = ") + 4);
+    constexpr std::string_view name = rest.substr(0, rest.find_first_of(";]"));
+    constexpr bool named = name.find("::") != name.npos && name.find_first_of("({") == name.npos &&
+                           name.find("<unnamed") == name.npos;
+    return named ? name : std::string_view();
   }
   template <class T>
   static constexpr std::string_view tag = name_of<T>();

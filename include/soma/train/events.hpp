@@ -21,7 +21,7 @@ struct RunInfo {
 struct StepInfo {
   std::uint64_t step = 0;   // from 1: how many are done
   std::uint64_t epoch = 0;  // from 0
-  double loss = 0;          // mean, as the task counts (Task::loss_count)
+  double loss = 0;          // mean, as the task counts (Task::loss_count); 0 where nothing counts
   double gradient_norm = 0;
   double learning_rate = 0;
   std::uint64_t tokens = 0, sequences = 0;

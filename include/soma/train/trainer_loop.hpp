@@ -216,7 +216,8 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
   constexpr std::uint64_t most_skips = 25;
   const FloatEnvironment environment;
   const bool scaled = options_.precision.loss_scaling;
-  // Where none counts, as where all labels are ignored, loss and gradients are zero.
+  // Where none counts, as where all labels are ignored, loss and gradients are zero; decay and
+  // moments of the optimizer go on.
   const double losses = sums.losses == 0 ? 1 : sums.losses;
   const double share =
       (options_.accumulate == 1 ? 1.0 : 1.0 / losses) * (scaled ? double{scaler_.inverse()} : 1.0);

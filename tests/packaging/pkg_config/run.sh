@@ -15,11 +15,13 @@ if pkg-config --exists soma-dispatch; then
   run ./consumer
 fi
 
-# Headers elsewhere than the rest, as some distributions have them.
-run "$CMAKE" -S "$SOMA_SOURCE" -B elsewhere "-DCMAKE_CXX_COMPILER=$CXX" "-DCMAKE_INSTALL_PREFIX=$SOMA_WORK/rest" \
-  "-DCMAKE_INSTALL_INCLUDEDIR=$SOMA_WORK/headers" -DSOMA_BUILD_TESTS=OFF -DSOMA_BUILD_EXAMPLES=OFF \
+# Headers elsewhere than the rest, as some distributions have them. (CMake wants neither in the checkout.)
+outside=$(mktemp -d)
+trap 'rm -rf "$outside"' EXIT
+run "$CMAKE" -S "$SOMA_SOURCE" -B elsewhere "-DCMAKE_CXX_COMPILER=$CXX" "-DCMAKE_INSTALL_PREFIX=$outside/rest" \
+  "-DCMAKE_INSTALL_INCLUDEDIR=$outside/headers" -DSOMA_BUILD_TESTS=OFF -DSOMA_BUILD_EXAMPLES=OFF \
   -DSOMA_BUILD_BENCHMARKS=OFF -DSOMA_BUILD_DISPATCH=OFF >configure.log
 run "$CMAKE" --install elsewhere >install.log
-PKG_CONFIG_PATH=$SOMA_WORK/rest/share/pkgconfig
+PKG_CONFIG_PATH=$outside/rest/share/pkgconfig
 # shellcheck disable=SC2046
 run "$CXX" -std=c++20 "$consumer/main.cpp" $(pkg-config --cflags --libs soma) -fsyntax-only

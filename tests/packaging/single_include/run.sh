@@ -6,7 +6,7 @@ mkdir -p copy/soma renamed
 cp "$SOMA_SOURCE/single_include/soma/soma.hpp" copy/soma/soma.hpp
 cp "$SOMA_SOURCE/single_include/soma/soma.hpp" renamed/one_file.hpp
 sed 's|<soma/soma.hpp>|"one_file.hpp"|' "$consumer/main.cpp" >renamed/main.cpp
-# (That it has the same text as the headers, which other tests optimise, is house/single_header's to show.)
+# Without optimisation: house/single_header shows that its text is that of the headers, which other tests optimise.
 run "$CXX" -std=c++20 -O0 "${strict[@]}" -I copy "$consumer/main.cpp" -pthread -o consumer
 run ./consumer
 run "$CXX" -std=c++20 -O0 renamed/main.cpp -pthread -o consumer

@@ -1,6 +1,9 @@
 // A module that trains. SOMA_NAME is its only function: the loss after some steps.
 #include <soma/soma.hpp>
 
+#include <cstddef>
+#include <cstdint>
+
 extern "C" __attribute__((visibility("default"))) float SOMA_NAME(int steps);
 float SOMA_NAME(int steps) {
   auto context = soma::make_context({.threads = 2});
