@@ -2376,17 +2376,15 @@ struct Constant {
   std::optional<std::int64_t> integer{};  // where it was given as one
 
   Constant() = default;
-  // NOLINTBEGIN: each of these is a constant
   template <std::convertible_to<float> Number>
-  Constant(Number number) : value(static_cast<float>(number)) {}
-  template <std::integral Integer>
-  requires std::convertible_to<Integer, float> Constant(Integer number)
-      : value(static_cast<float>(number)), integer(static_cast<std::int64_t>(number)) {
-    const auto wide = static_cast<double>(number);
-    if (wide < -0x1p31 || wide >= 0x1p32)
-      rule_broken("Constant", "number", std::to_string(number), "an integer of 32 bits");
+  Constant(Number number) : value(static_cast<float>(number)) {  // NOLINT: each is a constant
+    if constexpr (std::integral<Number>) {
+      const auto wide = static_cast<double>(number);
+      if (wide < -0x1p31 || wide >= 0x1p32)
+        rule_broken("Constant", "number", std::to_string(number), "an integer of 32 bits");
+      integer = static_cast<std::int64_t>(number);
+    }
   }
-  // NOLINTEND
 };
 
 // The operand of tensor_scalar and its like: a constant, or [P, 1] with one for each partition.

@@ -12247,9 +12247,9 @@ namespace soma::data {
 // two at once. The source outlives this object, and nobody else uses it meanwhile.
 class Prefetch final : public BatchSource {
  public:
+  static constexpr std::size_t most_ahead = 1024;
   // Up to `ahead` batches (1 to most_ahead) wait, in places that are made here. Error
   // executor.thread_start.
-  static constexpr std::size_t most_ahead = 1024;
   explicit Prefetch(BatchSource& source, std::size_t ahead = 2)
       : source_(source),
         places_(std::clamp(ahead, std::size_t{1}, most_ahead)),
