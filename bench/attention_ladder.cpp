@@ -6,8 +6,8 @@
 //
 // This file is compiled for this machine alone (-march=native).
 
-#include <soma/kernels/gemm.hpp>
-#include <soma/ops/operators.hpp>
+#include <soma/kernels/gemm/multiply.hpp>
+#include <soma/ops/all.hpp>
 #include <soma/soma.hpp>
 
 #include <benchmark/benchmark.h>

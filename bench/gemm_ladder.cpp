@@ -7,7 +7,7 @@
 //
 // This file is compiled for this machine alone (-march=native).
 
-#include <soma/kernels/gemm.hpp>
+#include <soma/kernels/gemm/multiply.hpp>
 #include <soma/soma.hpp>
 
 #include <benchmark/benchmark.h>
@@ -182,7 +182,7 @@ constexpr Rung rungs[] = {{"1_definition", definition},
                           {"6_library", library},
                           {"7_tiles", tiles}};
 
-// Whether the results differ by no more than errors of both may be (kernels/gemm_args.hpp).
+// Whether the results differ by no more than errors of both may be (kernels/gemm/args.hpp).
 bool within_bounds(const Matrices& x, const std::vector<float>& chain) {
   std::vector<float> a(x.a, x.a + rows * depth), b(x.b, x.b + depth * columns), sums(chain.size());
   for (float& value : a) value = std::fabs(value);

@@ -53,16 +53,17 @@ void adamw(benchmark::State& state, bool narrow, int threads, std::size_t used, 
 }
 
 const int registered = [] {
-  struct Rows {
+  struct RowPattern {
     const char* name;
     std::size_t used;
     bool faded;
   };
   for (const bool narrow : {false, true})
     for (const int threads : {1, 2})
-      for (const Rows& kind :
-           {Rows{"dense", 0, false}, Rows{"sparse, all rows used", 1, false},
-            Rows{"sparse, all rows faded", 1, true}, Rows{"sparse, a tenth used", 10, false}}) {
+      for (const RowPattern& kind :
+           {RowPattern{"dense", 0, false}, RowPattern{"sparse, all rows used", 1, false},
+            RowPattern{"sparse, all rows faded", 1, true},
+            RowPattern{"sparse, a tenth used", 10, false}}) {
         const std::string name = std::string("adamw/") + (narrow ? "bf16_sr" : "fp32") + "/" +
                                  kind.name + "/threads:" + std::to_string(threads);
         benchmark::RegisterBenchmark(name.c_str(), adamw, narrow, threads, kind.used, kind.faded)

@@ -1,7 +1,7 @@
 // Any bytes as the hyperparameters of a training job: refused, or options in their ranges.
 
-#include "../examples/bert_classifier/arguments.hpp"
-#include "../examples/bert_classifier/options.hpp"
+#include "bert_classifier/arguments.hpp"
+#include "bert_classifier/train/options.hpp"
 #include "check.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Any bytes as the body of a request, the first choosing its type: refused, or texts, which come
 // back from a body that is made of them.
 
-#include "../examples/bert_classifier/serve_bodies.hpp"
+#include "bert_classifier/serve/bodies.hpp"
 #include "check.hpp"
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // The commands. Each returns the program's exit code; what goes wrong is thrown.
 #pragma once
 
-#include "launch.hpp"
-#include "options.hpp"
+#include "bert_classifier/launch/launch.hpp"
+#include "bert_classifier/train/options.hpp"
 
 #include <soma/train/stop_flag.hpp>
 

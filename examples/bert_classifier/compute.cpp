@@ -1,4 +1,4 @@
-#include "compute.hpp"
+#include "bert_classifier/compute.hpp"
 
 #include <cstdint>
 #include <iostream>

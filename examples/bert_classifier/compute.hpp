@@ -2,7 +2,7 @@
 // operators.
 #pragma once
 
-#include "options.hpp"
+#include "bert_classifier/train/options.hpp"
 
 #include <soma/neuroncore.hpp>
 

@@ -1,11 +1,11 @@
 // evaluate, predict and describe.
 
-#include "commands.hpp"
-#include "compute.hpp"
-#include "outputs.hpp"
-#include "predict_lines.hpp"
-#include "rows.hpp"
-#include "trained_model.hpp"
+#include "bert_classifier/commands.hpp"
+#include "bert_classifier/compute.hpp"
+#include "bert_classifier/predict_lines.hpp"
+#include "bert_classifier/train/outputs.hpp"
+#include "bert_classifier/train/rows.hpp"
+#include "bert_classifier/trained_model.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/io/confusion_csv.hpp>

@@ -1,10 +1,10 @@
 // bert_classifier: trains, evaluates and serves a BERT text classifier.
 //   0 done, 1 the run failed, 2 it was called wrongly. Errors are one line that ends with an id.
 
-#include "arguments.hpp"
-#include "commands.hpp"
-#include "launch.hpp"
-#include "options.hpp"
+#include "bert_classifier/arguments.hpp"
+#include "bert_classifier/commands.hpp"
+#include "bert_classifier/launch/launch.hpp"
+#include "bert_classifier/train/options.hpp"
 
 #include <soma/base/error.hpp>
 #include <soma/base/error_ids.hpp>

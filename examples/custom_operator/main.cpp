@@ -5,7 +5,7 @@
 #include "bent_line.hpp"
 #include "standard_rows.hpp"
 
-#include "../digits/digits.hpp"
+#include "digits/digits.hpp"
 
 #include <soma/plugin.hpp>
 #include <soma/soma.hpp>

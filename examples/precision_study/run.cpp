@@ -1,6 +1,6 @@
 // One run of a study, and what is measured beside the loss.
 
-#include "../bert_classifier/reviews.hpp"
+#include "bert_classifier/train/reviews.hpp"
 #include "study.hpp"
 
 #include <soma/data/content_hash.hpp>

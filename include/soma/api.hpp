@@ -3,16 +3,16 @@
 // Highway, no xtensor. A context comes from make_context(), which soma.hpp has; the trainer, which
 // runs whole trainings, is in train.hpp.
 
-#include <soma/autograd/checkpoint.hpp>
 #include <soma/autograd/custom.hpp>
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/parameter.hpp>
+#include <soma/autograd/recompute.hpp>
 #include <soma/autograd/tape.hpp>
 #include <soma/base/config.hpp>
 #include <soma/base/error.hpp>
 #include <soma/base/version.hpp>
-#include <soma/kernels/convert.hpp>
-#include <soma/kernels/random.hpp>
+#include <soma/kernels/convert/convert.hpp>
+#include <soma/kernels/random/random.hpp>
 #include <soma/models/bert.hpp>
 #include <soma/models/conv_net.hpp>
 #include <soma/models/mlp.hpp>

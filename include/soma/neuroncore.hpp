@@ -4,7 +4,7 @@
 // soma::dispatch its inner loops come from there.
 
 #include <soma/neuroncore/core.hpp>
-#include <soma/ops/neuroncore_device.hpp>
+#include <soma/programs/neuroncore_device.hpp>
 #include <soma/soma.hpp>
 
 #ifdef SOMA_DISPATCH

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <soma/kernels/static_table-inl.hpp>
-#include <soma/ops/operators.hpp>
+#include <soma/ops/all.hpp>
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/thread_pool.hpp>
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <soma/neuroncore/core.hpp>
-#include <soma/neuroncore/engine-inl.hpp>
-#include <soma/ops/neuroncore_device.hpp>
-#include <soma/ops/programs/built_in.hpp>
+#include <soma/neuroncore/engines/engine-inl.hpp>
+#include <soma/programs/all.hpp>
+#include <soma/programs/neuroncore_device.hpp>
 
 #include <hwy/highway.h>
 

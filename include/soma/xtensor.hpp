@@ -8,7 +8,7 @@
 // span's memory, or a tensor of that storage, is held as long as it is used.
 
 #include <soma/autograd/custom.hpp>
-#include <soma/kernels/convert.hpp>
+#include <soma/kernels/convert/convert.hpp>
 #include <soma/tensor/tensor.hpp>
 
 #include <array>

@@ -46,10 +46,10 @@
 // CoreState: what the engines of one core share, and the one way an instruction goes: its operands
 // are checked, it is put in order with the others, it runs, and what it wrote is noted.
 
-// ---- soma/neuroncore/engine_kernels.hpp
+// ---- soma/neuroncore/engines/engine_kernels.hpp
 // EngineKernels: the inner loops of the engines, compiled for an instruction set, behind plain
-// functions (engine-inl.hpp). They share nothing with kernels/ but the vector maths and conversions
-// of simd/: a program and a host kernel check each other.
+// functions (engines/engine-inl.hpp). They share nothing with kernels/ but the vector maths and
+// conversions of simd/: a program and a host kernel check each other.
 
 namespace soma::neuroncore {
 
@@ -143,147 +143,6 @@ struct EngineKernels {
 };
 
 }  // namespace soma::neuroncore
-// ---- soma/neuroncore/instruction.hpp
-// What an instruction is to everybody but the engine that runs it: its opcode, where it ran, what
-// it touched, what its cost depends on, and which earlier instructions it had to wait for.
-
-namespace soma::neuroncore {
-
-enum class Engine : std::uint8_t { tensor, vector, scalar, gpsimd, dma };
-inline constexpr std::size_t engine_count = 5;
-
-constexpr std::string_view to_string(Engine engine) {
-  constexpr std::string_view names[] = {"tensor", "vector", "scalar", "gpsimd", "dma"};
-  return names[static_cast<std::size_t>(engine)];
-}
-
-enum class Opcode : std::uint8_t {
-  matmul,
-  transpose,
-  activation,
-  tensor_tensor,
-  tensor_scalar,
-  tensor_scalar_reduce,
-  tensor_scalar_cumulative,
-  scalar_tensor_tensor,
-  tensor_reduce,
-  tensor_tensor_scan,
-  select,
-  copy_predicated,
-  copy,
-  memset,
-  bn_stats,
-  bn_aggr,
-  reciprocal,
-  dropout,
-  rng,
-  max8,
-  find_index8,
-  match_replace8,
-  stream_shuffle,
-  iota,
-  affine_select,
-  local_gather,
-  n_gather,
-  partition_reduce,
-  partition_broadcast,
-  sequence_bounds,
-  dma_copy,
-  dma_transpose,
-  dma_gather,
-  dma_scatter,
-  dma_sum,
-};
-inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::dma_sum) + 1;
-
-constexpr std::string_view to_string(Opcode opcode) {
-  constexpr std::array<std::string_view, opcode_count> names{
-      "matmul",
-      "transpose",
-      "activation",
-      "tensor_tensor",
-      "tensor_scalar",
-      "tensor_scalar_reduce",
-      "tensor_scalar_cumulative",
-      "scalar_tensor_tensor",
-      "tensor_reduce",
-      "tensor_tensor_scan",
-      "select",
-      "copy_predicated",
-      "copy",
-      "memset",
-      "bn_stats",
-      "bn_aggr",
-      "reciprocal",
-      "dropout",
-      "rng",
-      "max8",
-      "find_index8",
-      "match_replace8",
-      "stream_shuffle",
-      "iota",
-      "affine_select",
-      "local_gather",
-      "n_gather",
-      "partition_reduce",
-      "partition_broadcast",
-      "sequence_bounds",
-      "dma_copy",
-      "dma_transpose",
-      "dma_gather",
-      "dma_scatter",
-      "dma_sum",
-  };
-  return names[static_cast<std::size_t>(opcode)];
-}
-
-// An instruction stream that runs in program order: an engine, or one DMA queue.
-using Lane = std::uint8_t;
-inline constexpr std::size_t dma_lanes = 16;
-inline constexpr std::size_t lane_count = 4 + dma_lanes;
-
-constexpr Lane lane_of(Engine engine, std::size_t queue = 0) {
-  return static_cast<Lane>(static_cast<std::size_t>(engine) + queue);
-}
-constexpr Engine engine_of(Lane lane) { return lane < 4 ? static_cast<Engine>(lane) : Engine::dma; }
-
-// Instruction `number` (from 1) of a lane.
-struct Position {
-  Lane lane = 0;
-  std::uint32_t number = 0;
-};
-
-// What the cost of an instruction is a function of (the formulas are those of the vendor's
-// instruction reference of SDK 2.26).
-struct CostFields {
-  std::uint32_t partitions = 0;
-  // Elements a partition: of the result, of the moving tile, of what is reduced or searched.
-  std::uint32_t free_size = 0;
-  std::uint32_t stationary = 0;   // free size of the stationary tile of a matmul
-  std::uint8_t tensors = 0;       // tiles that are read
-  std::uint8_t psum_tensors = 0;  // of those, how many lie in PSUM
-  // The types of the tiles that are read, in the order of the instruction's operands (of more than
-  // three, those), and of the result.
-  std::array<DType, 3> inputs{};
-  DType result = DType::fp32;
-  std::array<Alu, 2> operators{};  // op0 and op1, or the only one
-  bool zero = false;               // a memset to 0
-  bool unit_stride = true;    // neighbours of the innermost dimensions are neighbours in memory
-  bool narrow_stride = true;  // innermost strides of at most 16 bytes
-  std::uint32_t piece = 0;    // elements side by side of a local_gather
-  std::uint64_t bytes = 0;    // moved between memories
-  std::uint32_t buffers = 0;  // of a transfer: pieces side by side
-};
-
-struct Instruction {
-  Opcode opcode = Opcode::copy;
-  Position position;
-  CostFields cost;
-  // The last one of each lane that had to end before it began; 0: none.
-  std::array<std::uint32_t, lane_count> after{};
-};
-
-}  // namespace soma::neuroncore
 // ---- soma/neuroncore/machine.hpp
 // Machine: the numbers of one core, as data. trn1() is the NeuronCore-v2 of AWS Trainium; describe
 // another by changing fields of a copy.
@@ -371,13 +230,13 @@ constexpr Machine trn1() {
 }
 
 }  // namespace soma::neuroncore
-// ---- soma/neuroncore/on_chip_memory.hpp
+// ---- soma/neuroncore/memory/on_chip_memory.hpp
 // SBUF and PSUM: the bytes, who holds them, and which of them were ever written.
 //
 // Tiles are allocated like a stack: Scope (core.hpp) gives back everything that was allocated since
 // it began. A tile takes the same bytes of every partition, as the hardware's compiler lays out.
 
-// ---- soma/neuroncore/tile.hpp
+// ---- soma/neuroncore/memory/tile.hpp
 // Tile: elements of SBUF or PSUM as an instruction sees them: consecutive partitions, and in each
 // the same pattern of up to four free dimensions. Made by core.sbuf.tile() and core.psum.tile();
 // slices, reshapes and broadcasts are made here and share the memory.
@@ -848,11 +707,242 @@ class OnChipMemory {
 };
 
 }  // namespace soma::neuroncore
+// ---- soma/neuroncore/memory/partition_io.hpp
+// Rows: the elements of one partition as floats, and back. All engines compute in fp32: what is
+// read is widened, what is written is rounded once (guide: "inputs are cast to FP32 on read, FP32
+// math, cast to the destination's type on write").
+
+namespace soma::neuroncore {
+
+// The logical place of a tile's elements in the tensor that it is a part of: what a random draw is
+// keyed by, so that it depends neither on tiling nor on the order of execution. Element f of
+// partition p draws at
+//     draw.index + (partition_indices ? partition_indices[p] : p * partition_step) + f.
+struct Place {
+  Draw draw{};
+  std::uint64_t partition_step = 0;
+  const std::uint64_t* partition_indices = nullptr;
+
+  Draw of_partition(std::size_t p) const {
+    Draw result = draw;
+    result.index += partition_indices != nullptr ? partition_indices[p] : p * partition_step;
+    return result;
+  }
+};
+
+// How what is written is rounded, and, where that is stochastic, the place of what is written.
+struct Rounded {
+  Rounding rounding{};
+  Place place{};
+};
+
+namespace detail {
+
+// The offset in elements of each element of a partition, in order.
+template <class Each>
+void for_each_element(const Tile& tile, const Each& each) {
+  std::size_t at[Tile::max_dimensions] = {};
+  const std::size_t inner = tile.rank() - 1;
+  const FreeDimension& last = tile.dimension(inner);
+  std::size_t element = 0;
+  for (std::size_t left = tile.free_size() / (std::max)(last.size, std::size_t{1}); left != 0;
+       --left) {
+    std::ptrdiff_t offset = 0;
+    for (std::size_t d = 0; d < inner; ++d)
+      offset += static_cast<std::ptrdiff_t>(at[d]) * tile.dimension(d).stride;
+    for (std::size_t i = 0; i < last.size; ++i, offset += last.stride) each(element++, offset);
+    for (std::size_t d = inner; d-- > 0;) {
+      if (++at[d] != tile.dimension(d).size) break;
+      at[d] = 0;
+    }
+  }
+}
+
+template <class T>
+void collect(const Tile& tile, const std::byte* from, T* to) {
+  for_each_element(tile, [&](std::size_t element, std::ptrdiff_t offset) {
+    std::memcpy(to + element, from + offset * static_cast<std::ptrdiff_t>(sizeof(T)), sizeof(T));
+  });
+}
+template <class T>
+void spread(const Tile& tile, const T* from, std::byte* to) {
+  for_each_element(tile, [&](std::size_t element, std::ptrdiff_t offset) {
+    std::memcpy(to + offset * static_cast<std::ptrdiff_t>(sizeof(T)), from + element, sizeof(T));
+  });
+}
+
+// What the exponent bias of a cFP8 tile does to numbers that are held as fp32.
+inline void scale_by_bias(float* values, std::size_t count, int bias_offset) {
+  if (bias_offset == 0) return;
+  const float factor = std::ldexp(1.0f, bias_offset);
+  for (std::size_t i = 0; i < count; ++i) values[i] *= factor;
+}
+
+// Nearest even, saturated; NaN gives 0, which the documents leave open.
+template <class Integer>
+Integer to_integer(float value) {
+  if (value != value) return 0;
+  const double rounded = std::nearbyint(static_cast<double>(value));
+  constexpr double low = static_cast<double>(std::numeric_limits<Integer>::min());
+  constexpr double high = static_cast<double>(std::numeric_limits<Integer>::max());
+  return static_cast<Integer>((std::min)((std::max)(rounded, low), high));
+}
+
+}  // namespace detail
+
+// The stored bytes of a partition, side by side. A boolean is read as 0 or 1 whatever its byte,
+// which arithmetic and Tile::as() leave open.
+inline void read_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p, void* to) {
+  const std::byte* from = memory.at(tile, p);
+  const std::size_t width = tile.width();
+  if (tile.adjacent())
+    std::memcpy(to, from, tile.free_size() * width);
+  else if (width == 1)
+    detail::collect(tile, from, static_cast<std::uint8_t*>(to));
+  else if (width == 2)
+    detail::collect(tile, from, static_cast<std::uint16_t*>(to));
+  else
+    detail::collect(tile, from, static_cast<std::uint32_t*>(to));
+  if (tile.dtype() == DType::boolean)
+    for (auto *code = static_cast<std::uint8_t*>(to), *end = code + tile.free_size(); code != end;
+         ++code)
+      *code = *code != 0;
+}
+inline void write_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p,
+                        const void* from) {
+  std::byte* to = memory.at(tile, p);
+  const std::size_t width = tile.width();
+  if (tile.adjacent())
+    std::memcpy(to, from, tile.free_size() * width);
+  else if (width == 1)
+    detail::spread(tile, static_cast<const std::uint8_t*>(from), to);
+  else if (width == 2)
+    detail::spread(tile, static_cast<const std::uint16_t*>(from), to);
+  else
+    detail::spread(tile, static_cast<const std::uint32_t*>(from), to);
+}
+
+// A tile that is read, partition by partition.
+class PartitionReader {
+ public:
+  PartitionReader(const EngineKernels& kernels, const OnChipMemory& memory, const Tile& tile)
+      : kernels_(kernels), memory_(memory), tile_(tile), count_(tile.free_size()) {
+    if (is_floating(tile.dtype())) codec_ = make_codec_params(tile.format());
+    direct_ = tile.held() == DType::fp32 && tile.adjacent() && tile.bias_offset() == 0;
+  }
+  // Elements of partition p: where they lie, or in the buffer, which holds free_size() floats.
+  const float* read(std::size_t p, float* buffer) const {
+    const std::byte* at = memory_.at(tile_, p);
+    if (direct_) return reinterpret_cast<const float*>(at);
+    copy(p, buffer);
+    return buffer;
+  }
+  // The same, always into the buffer.
+  void copy(std::size_t p, float* buffer) const {
+    const std::byte* at = memory_.at(tile_, p);
+    if (tile_.held() == DType::fp32) {
+      read_codes(memory_, tile_, p, buffer);
+      detail::scale_by_bias(buffer, count_, -tile_.bias_offset());
+      return;
+    }
+    if (is_floating(tile_.dtype()) && tile_.adjacent())
+      return kernels_.decode(codec_, at, count_, buffer);
+    detail::for_each_element(tile_, [&](std::size_t element, std::ptrdiff_t offset) {
+      buffer[element] = one(at + offset * static_cast<std::ptrdiff_t>(size_of(tile_.dtype())));
+    });
+  }
+
+ private:
+  float one(const std::byte* at) const {
+    switch (tile_.dtype()) {
+      case DType::int8:
+        return static_cast<float>(static_cast<std::int8_t>(*at));
+      case DType::uint8:
+        return static_cast<float>(static_cast<std::uint8_t>(*at));
+      case DType::boolean:
+        return *at == std::byte{0} ? 0.0f : 1.0f;
+      case DType::int32: {
+        std::int32_t value;
+        std::memcpy(&value, at, sizeof value);
+        return static_cast<float>(value);
+      }
+      default:
+        break;
+    }
+    float value;
+    kernels_.decode(codec_, at, 1, &value);
+    return value;
+  }
+
+  const EngineKernels& kernels_;
+  const OnChipMemory& memory_;
+  const Tile& tile_;
+  CodecParams codec_{};
+  std::size_t count_;
+  bool direct_;
+};
+
+// A tile that is written, partition by partition.
+class PartitionWriter {
+ public:
+  PartitionWriter(const EngineKernels& kernels, const OnChipMemory& memory, const Tile& tile,
+                  const Rounded& rounded, Overflow overflow)
+      : kernels_(kernels), memory_(memory), tile_(tile), rounded_(rounded) {
+    if (is_floating(tile.dtype())) {
+      FloatFormat format = tile.format();
+      if (format.bytes() == 1) format.overflow = overflow;
+      codec_ = make_codec_params(format, rounded.rounding);
+    }
+  }
+  // `values` may be read a few floats beyond its end where they are padding of a buffer; `scratch`
+  // holds free_size() elements of 4 bytes and is not `values`.
+  void write(std::size_t p, const float* values, void* scratch) const {
+    const std::size_t count = tile_.free_size();
+    if (tile_.held() == DType::fp32 && tile_.bias_offset() == 0)
+      return write_codes(memory_, tile_, p, values);
+    if (tile_.held() == DType::fp32) {
+      auto* scaled = static_cast<float*>(scratch);
+      std::copy_n(values, count, scaled);
+      detail::scale_by_bias(scaled, count, tile_.bias_offset());
+      return write_codes(memory_, tile_, p, scaled);
+    }
+    if (is_floating(tile_.dtype())) {
+      auto* codes = tile_.adjacent() ? memory_.at(tile_, p) : static_cast<std::byte*>(scratch);
+      kernels_.encode(codec_, values, count, codes, rounded_.place.of_partition(p));
+      if (!tile_.adjacent()) write_codes(memory_, tile_, p, codes);
+      return;
+    }
+    switch (tile_.dtype()) {
+      case DType::int8:
+        return integers<std::int8_t>(p, values, count, scratch);
+      case DType::int32:
+        return integers<std::int32_t>(p, values, count, scratch);
+      default:
+        return integers<std::uint8_t>(p, values, count, scratch);
+    }
+  }
+
+ private:
+  template <class Integer>
+  void integers(std::size_t p, const float* values, std::size_t count, void* scratch) const {
+    auto* out = static_cast<Integer*>(scratch);
+    for (std::size_t i = 0; i < count; ++i) out[i] = detail::to_integer<Integer>(values[i]);
+    write_codes(memory_, tile_, p, out);
+  }
+
+  const EngineKernels& kernels_;
+  const OnChipMemory& memory_;
+  const Tile& tile_;
+  const Rounded& rounded_;
+  CodecParams codec_{};
+};
+
+}  // namespace soma::neuroncore
 // ---- soma/neuroncore/options.hpp
 // CoreOptions: what a core checks, and which way it goes where the hardware's documents are silent.
 // Such a choice is a named policy of this model and never a claim about the hardware.
 
-// ---- soma/neuroncore/order.hpp
+// ---- soma/neuroncore/order/order.hpp
 // Order: which instructions are ordered, and what goes wrong where two that touch the same bytes
 // are not.
 //
@@ -866,7 +956,7 @@ class OnChipMemory {
 // systems", 1988): clock[a][b] is the last instruction of lane b that is known to have ended before
 // the next one of lane a begins.
 
-// ---- soma/neuroncore/region.hpp
+// ---- soma/neuroncore/memory/region.hpp
 // Region: the bytes that an instruction touches, exactly: which partitions, and in each the bytes
 // of a strided pattern.
 
@@ -1001,6 +1091,147 @@ inline Region region_of(const Tile& tile) {
 }
 
 }  // namespace soma::neuroncore
+// ---- soma/neuroncore/order/instruction.hpp
+// What an instruction is to everybody but the engine that runs it: its opcode, where it ran, what
+// it touched, what its cost depends on, and which earlier instructions it had to wait for.
+
+namespace soma::neuroncore {
+
+enum class Engine : std::uint8_t { tensor, vector, scalar, gpsimd, dma };
+inline constexpr std::size_t engine_count = 5;
+
+constexpr std::string_view to_string(Engine engine) {
+  constexpr std::string_view names[] = {"tensor", "vector", "scalar", "gpsimd", "dma"};
+  return names[static_cast<std::size_t>(engine)];
+}
+
+enum class Opcode : std::uint8_t {
+  matmul,
+  transpose,
+  activation,
+  tensor_tensor,
+  tensor_scalar,
+  tensor_scalar_reduce,
+  tensor_scalar_cumulative,
+  scalar_tensor_tensor,
+  tensor_reduce,
+  tensor_tensor_scan,
+  select,
+  copy_predicated,
+  copy,
+  memset,
+  bn_stats,
+  bn_aggr,
+  reciprocal,
+  dropout,
+  rng,
+  max8,
+  find_index8,
+  match_replace8,
+  stream_shuffle,
+  iota,
+  affine_select,
+  local_gather,
+  n_gather,
+  partition_reduce,
+  partition_broadcast,
+  sequence_bounds,
+  dma_copy,
+  dma_transpose,
+  dma_gather,
+  dma_scatter,
+  dma_sum,
+};
+inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::dma_sum) + 1;
+
+constexpr std::string_view to_string(Opcode opcode) {
+  constexpr std::array<std::string_view, opcode_count> names{
+      "matmul",
+      "transpose",
+      "activation",
+      "tensor_tensor",
+      "tensor_scalar",
+      "tensor_scalar_reduce",
+      "tensor_scalar_cumulative",
+      "scalar_tensor_tensor",
+      "tensor_reduce",
+      "tensor_tensor_scan",
+      "select",
+      "copy_predicated",
+      "copy",
+      "memset",
+      "bn_stats",
+      "bn_aggr",
+      "reciprocal",
+      "dropout",
+      "rng",
+      "max8",
+      "find_index8",
+      "match_replace8",
+      "stream_shuffle",
+      "iota",
+      "affine_select",
+      "local_gather",
+      "n_gather",
+      "partition_reduce",
+      "partition_broadcast",
+      "sequence_bounds",
+      "dma_copy",
+      "dma_transpose",
+      "dma_gather",
+      "dma_scatter",
+      "dma_sum",
+  };
+  return names[static_cast<std::size_t>(opcode)];
+}
+
+// An instruction stream that runs in program order: an engine, or one DMA queue.
+using Lane = std::uint8_t;
+inline constexpr std::size_t dma_lanes = 16;
+inline constexpr std::size_t lane_count = 4 + dma_lanes;
+
+constexpr Lane lane_of(Engine engine, std::size_t queue = 0) {
+  return static_cast<Lane>(static_cast<std::size_t>(engine) + queue);
+}
+constexpr Engine engine_of(Lane lane) { return lane < 4 ? static_cast<Engine>(lane) : Engine::dma; }
+
+// Instruction `number` (from 1) of a lane.
+struct Position {
+  Lane lane = 0;
+  std::uint32_t number = 0;
+};
+
+// What the cost of an instruction is a function of (the formulas are those of the vendor's
+// instruction reference of SDK 2.26).
+struct CostFields {
+  std::uint32_t partitions = 0;
+  // Elements a partition: of the result, of the moving tile, of what is reduced or searched.
+  std::uint32_t free_size = 0;
+  std::uint32_t stationary = 0;   // free size of the stationary tile of a matmul
+  std::uint8_t tensors = 0;       // tiles that are read
+  std::uint8_t psum_tensors = 0;  // of those, how many lie in PSUM
+  // The types of the tiles that are read, in the order of the instruction's operands (of more than
+  // three, those), and of the result.
+  std::array<DType, 3> inputs{};
+  DType result = DType::fp32;
+  std::array<Alu, 2> operators{};  // op0 and op1, or the only one
+  bool zero = false;               // a memset to 0
+  bool unit_stride = true;    // neighbours of the innermost dimensions are neighbours in memory
+  bool narrow_stride = true;  // innermost strides of at most 16 bytes
+  std::uint32_t piece = 0;    // elements side by side of a local_gather
+  std::uint64_t bytes = 0;    // moved between memories
+  std::uint32_t buffers = 0;  // of a transfer: pieces side by side
+};
+
+struct Instruction {
+  Opcode opcode = Opcode::copy;
+  Position position;
+  CostFields cost;
+  // The last one of each lane that had to end before it began; 0: none.
+  std::array<std::uint32_t, lane_count> after{};
+};
+
+}  // namespace soma::neuroncore
 
 namespace soma::neuroncore {
 
@@ -1133,237 +1364,6 @@ struct CoreOptions {
   ReduceOrder reduce_order = ReduceOrder::lanes;
   OutOfRange out_of_range = OutOfRange::value;
   Overflow overflow = Overflow::infinity;  // of what is too large for a cFP8 tile
-};
-
-}  // namespace soma::neuroncore
-// ---- soma/neuroncore/rows.hpp
-// Rows: the elements of one partition as floats, and back. All engines compute in fp32: what is
-// read is widened, what is written is rounded once (guide: "inputs are cast to FP32 on read, FP32
-// math, cast to the destination's type on write").
-
-namespace soma::neuroncore {
-
-// The logical place of a tile's elements in the tensor that it is a part of: what a random draw is
-// keyed by, so that it depends neither on tiling nor on the order of execution. Element f of
-// partition p draws at
-//     draw.index + (partition_indices ? partition_indices[p] : p * partition_step) + f.
-struct Place {
-  Draw draw{};
-  std::uint64_t partition_step = 0;
-  const std::uint64_t* partition_indices = nullptr;
-
-  Draw of_partition(std::size_t p) const {
-    Draw result = draw;
-    result.index += partition_indices != nullptr ? partition_indices[p] : p * partition_step;
-    return result;
-  }
-};
-
-// How what is written is rounded, and, where that is stochastic, the place of what is written.
-struct Rounded {
-  Rounding rounding{};
-  Place place{};
-};
-
-namespace detail {
-
-// The offset in elements of each element of a partition, in order.
-template <class Each>
-void for_each_element(const Tile& tile, const Each& each) {
-  std::size_t at[Tile::max_dimensions] = {};
-  const std::size_t inner = tile.rank() - 1;
-  const FreeDimension& last = tile.dimension(inner);
-  std::size_t element = 0;
-  for (std::size_t left = tile.free_size() / (std::max)(last.size, std::size_t{1}); left != 0;
-       --left) {
-    std::ptrdiff_t offset = 0;
-    for (std::size_t d = 0; d < inner; ++d)
-      offset += static_cast<std::ptrdiff_t>(at[d]) * tile.dimension(d).stride;
-    for (std::size_t i = 0; i < last.size; ++i, offset += last.stride) each(element++, offset);
-    for (std::size_t d = inner; d-- > 0;) {
-      if (++at[d] != tile.dimension(d).size) break;
-      at[d] = 0;
-    }
-  }
-}
-
-template <class T>
-void collect(const Tile& tile, const std::byte* from, T* to) {
-  for_each_element(tile, [&](std::size_t element, std::ptrdiff_t offset) {
-    std::memcpy(to + element, from + offset * static_cast<std::ptrdiff_t>(sizeof(T)), sizeof(T));
-  });
-}
-template <class T>
-void spread(const Tile& tile, const T* from, std::byte* to) {
-  for_each_element(tile, [&](std::size_t element, std::ptrdiff_t offset) {
-    std::memcpy(to + offset * static_cast<std::ptrdiff_t>(sizeof(T)), from + element, sizeof(T));
-  });
-}
-
-// What the exponent bias of a cFP8 tile does to numbers that are held as fp32.
-inline void scale_by_bias(float* values, std::size_t count, int bias_offset) {
-  if (bias_offset == 0) return;
-  const float factor = std::ldexp(1.0f, bias_offset);
-  for (std::size_t i = 0; i < count; ++i) values[i] *= factor;
-}
-
-// Nearest even, saturated; NaN gives 0, which the documents leave open.
-template <class Integer>
-Integer to_integer(float value) {
-  if (value != value) return 0;
-  const double rounded = std::nearbyint(static_cast<double>(value));
-  constexpr double low = static_cast<double>(std::numeric_limits<Integer>::min());
-  constexpr double high = static_cast<double>(std::numeric_limits<Integer>::max());
-  return static_cast<Integer>((std::min)((std::max)(rounded, low), high));
-}
-
-}  // namespace detail
-
-// The stored bytes of a partition, side by side. A boolean is read as 0 or 1 whatever its byte,
-// which arithmetic and Tile::as() leave open.
-inline void read_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p, void* to) {
-  const std::byte* from = memory.at(tile, p);
-  const std::size_t width = tile.width();
-  if (tile.adjacent())
-    std::memcpy(to, from, tile.free_size() * width);
-  else if (width == 1)
-    detail::collect(tile, from, static_cast<std::uint8_t*>(to));
-  else if (width == 2)
-    detail::collect(tile, from, static_cast<std::uint16_t*>(to));
-  else
-    detail::collect(tile, from, static_cast<std::uint32_t*>(to));
-  if (tile.dtype() == DType::boolean)
-    for (auto *code = static_cast<std::uint8_t*>(to), *end = code + tile.free_size(); code != end;
-         ++code)
-      *code = *code != 0;
-}
-inline void write_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p,
-                        const void* from) {
-  std::byte* to = memory.at(tile, p);
-  const std::size_t width = tile.width();
-  if (tile.adjacent())
-    std::memcpy(to, from, tile.free_size() * width);
-  else if (width == 1)
-    detail::spread(tile, static_cast<const std::uint8_t*>(from), to);
-  else if (width == 2)
-    detail::spread(tile, static_cast<const std::uint16_t*>(from), to);
-  else
-    detail::spread(tile, static_cast<const std::uint32_t*>(from), to);
-}
-
-// A tile that is read, partition by partition.
-class RowReader {
- public:
-  RowReader(const EngineKernels& kernels, const OnChipMemory& memory, const Tile& tile)
-      : kernels_(kernels), memory_(memory), tile_(tile), count_(tile.free_size()) {
-    if (is_floating(tile.dtype())) codec_ = make_codec_params(tile.format());
-    direct_ = tile.held() == DType::fp32 && tile.adjacent() && tile.bias_offset() == 0;
-  }
-  // Elements of partition p: where they lie, or in the buffer, which holds free_size() floats.
-  const float* read(std::size_t p, float* buffer) const {
-    const std::byte* at = memory_.at(tile_, p);
-    if (direct_) return reinterpret_cast<const float*>(at);
-    copy(p, buffer);
-    return buffer;
-  }
-  // The same, always into the buffer.
-  void copy(std::size_t p, float* buffer) const {
-    const std::byte* at = memory_.at(tile_, p);
-    if (tile_.held() == DType::fp32) {
-      read_codes(memory_, tile_, p, buffer);
-      detail::scale_by_bias(buffer, count_, -tile_.bias_offset());
-      return;
-    }
-    if (is_floating(tile_.dtype()) && tile_.adjacent())
-      return kernels_.decode(codec_, at, count_, buffer);
-    detail::for_each_element(tile_, [&](std::size_t element, std::ptrdiff_t offset) {
-      buffer[element] = one(at + offset * static_cast<std::ptrdiff_t>(size_of(tile_.dtype())));
-    });
-  }
-
- private:
-  float one(const std::byte* at) const {
-    switch (tile_.dtype()) {
-      case DType::int8:
-        return static_cast<float>(static_cast<std::int8_t>(*at));
-      case DType::uint8:
-        return static_cast<float>(static_cast<std::uint8_t>(*at));
-      case DType::boolean:
-        return *at == std::byte{0} ? 0.0f : 1.0f;
-      case DType::int32: {
-        std::int32_t value;
-        std::memcpy(&value, at, sizeof value);
-        return static_cast<float>(value);
-      }
-      default:
-        break;
-    }
-    float value;
-    kernels_.decode(codec_, at, 1, &value);
-    return value;
-  }
-
-  const EngineKernels& kernels_;
-  const OnChipMemory& memory_;
-  const Tile& tile_;
-  CodecParams codec_{};
-  std::size_t count_;
-  bool direct_;
-};
-
-// A tile that is written, partition by partition.
-class RowWriter {
- public:
-  RowWriter(const EngineKernels& kernels, const OnChipMemory& memory, const Tile& tile,
-            const Rounded& rounded, Overflow overflow)
-      : kernels_(kernels), memory_(memory), tile_(tile), rounded_(rounded) {
-    if (is_floating(tile.dtype())) {
-      FloatFormat format = tile.format();
-      if (format.bytes() == 1) format.overflow = overflow;
-      codec_ = make_codec_params(format, rounded.rounding);
-    }
-  }
-  // `values` may be read a few floats beyond its end where they are padding of a buffer; `scratch`
-  // holds free_size() elements of 4 bytes and is not `values`.
-  void write(std::size_t p, const float* values, void* scratch) const {
-    const std::size_t count = tile_.free_size();
-    if (tile_.held() == DType::fp32 && tile_.bias_offset() == 0)
-      return write_codes(memory_, tile_, p, values);
-    if (tile_.held() == DType::fp32) {
-      auto* scaled = static_cast<float*>(scratch);
-      std::copy_n(values, count, scaled);
-      detail::scale_by_bias(scaled, count, tile_.bias_offset());
-      return write_codes(memory_, tile_, p, scaled);
-    }
-    if (is_floating(tile_.dtype())) {
-      auto* codes = tile_.adjacent() ? memory_.at(tile_, p) : static_cast<std::byte*>(scratch);
-      kernels_.encode(codec_, values, count, codes, rounded_.place.of_partition(p));
-      if (!tile_.adjacent()) write_codes(memory_, tile_, p, codes);
-      return;
-    }
-    switch (tile_.dtype()) {
-      case DType::int8:
-        return integers<std::int8_t>(p, values, count, scratch);
-      case DType::int32:
-        return integers<std::int32_t>(p, values, count, scratch);
-      default:
-        return integers<std::uint8_t>(p, values, count, scratch);
-    }
-  }
-
- private:
-  template <class Integer>
-  void integers(std::size_t p, const float* values, std::size_t count, void* scratch) const {
-    auto* out = static_cast<Integer*>(scratch);
-    for (std::size_t i = 0; i < count; ++i) out[i] = detail::to_integer<Integer>(values[i]);
-    write_codes(memory_, tile_, p, out);
-  }
-
-  const EngineKernels& kernels_;
-  const OnChipMemory& memory_;
-  const Tile& tile_;
-  const Rounded& rounded_;
-  CodecParams codec_{};
 };
 
 }  // namespace soma::neuroncore
@@ -1701,635 +1701,20 @@ class CoreState {
 };
 
 }  // namespace soma::neuroncore
-// ---- soma/neuroncore/dma.hpp
-// Dma: transfers between HBM and SBUF. A transfer copies, and converts where the types differ:
-// source to fp32 to destination (guide: DMA casts in two steps).
-//
-// Queues run their own transfers in order and each other's in any: core.dma is queue 0,
-// core.dma.queue(i) another.
-
-// ---- soma/neuroncore/hbm.hpp
-// HbmView: a tensor in the accelerator's device memory as a transfer sees it. In this model device
-// memory is where the host's tensors lie; nothing is copied to make a view.
-
-namespace soma::neuroncore {
-
-// The first dimension goes to partitions, the others (up to three) are the free ones.
-class HbmView {
- public:
-  static constexpr std::size_t max_rank = 4;
-
-  // Of a tensor of rank 0 to 4. A vector is one row.
-  HbmView(const Tensor& tensor, bool writable)  // NOLINT: see hbm()
-      : dtype_(tensor.dtype()), writable_(writable) {
-    if (!tensor.defined()) rule_broken("hbm", "tensor", "no tensor", "a tensor with elements");
-    data_ = writable ? tensor.mutable_raw() : const_cast<std::byte*>(tensor.raw());
-    if (tensor.rank() > max_rank)
-      rule_broken("hbm", "tensor", tensor.describe(), "rank 4 or less; reshape it");
-    const std::size_t skipped = tensor.rank() < 2 ? 1 : 0;
-    rank_ = tensor.rank() == 0 ? 2 : tensor.rank() + skipped;
-    for (std::size_t i = 0; i < tensor.rank(); ++i) {
-      sizes_[i + skipped] = tensor.size(i);
-      strides_[i + skipped] = tensor.strides()[i];
-    }
-  }
-
-  const std::byte* data() const { return data_; }
-  std::byte* mutable_data() const { return data_; }
-  DType dtype() const { return dtype_; }
-  bool writable() const { return writable_; }
-  std::size_t rank() const { return rank_; }
-  std::size_t size(std::size_t i) const { return sizes_[i]; }
-  std::size_t stride(std::size_t i) const { return strides_[i]; }
-  std::size_t rows() const { return sizes_[0]; }
-  std::size_t row_elements() const {
-    std::size_t elements = 1;
-    for (std::size_t i = 1; i < rank_; ++i) elements *= sizes_[i];
-    return elements;
-  }
-  // Whether the elements of a row lie side by side.
-  bool adjacent() const {
-    std::size_t step = 1;
-    for (std::size_t i = rank_; i-- > 1;) {
-      if (sizes_[i] != 1 && strides_[i] != step) return false;
-      step *= sizes_[i];
-    }
-    return true;
-  }
-
-  HbmView slice(std::size_t dimension, std::size_t begin, std::size_t end) const {
-    if (dimension >= rank_ || begin > end || end > sizes_[dimension])
-      rule_broken("HbmView::slice", "range",
-                  std::to_string(begin) + " to " + std::to_string(end) + " of dimension " +
-                      std::to_string(dimension),
-                  "within " + describe());
-    HbmView part = *this;
-    part.data_ += begin * strides_[dimension] * size_of(dtype_);
-    part.sizes_[dimension] = end - begin;
-    return part;
-  }
-  HbmView rows(std::size_t begin, std::size_t end) const { return slice(0, begin, end); }
-  HbmView columns(std::size_t begin, std::size_t end) const { return slice(rank_ - 1, begin, end); }
-  // Two dimensions change places.
-  HbmView swap(std::size_t a, std::size_t b) const {
-    if (a >= rank_ || b >= rank_)
-      rule_broken("HbmView::swap", "dimensions", std::to_string(a) + " and " + std::to_string(b),
-                  "dimensions of " + describe());
-    HbmView result = *this;
-    std::swap(result.sizes_[a], result.sizes_[b]);
-    std::swap(result.strides_[a], result.strides_[b]);
-    return result;
-  }
-  // One row, read by every partition.
-  HbmView broadcast_rows(std::size_t rows) const {
-    if (sizes_[0] != 1) rule_broken("HbmView::broadcast_rows", "view", describe(), "one row");
-    HbmView result = *this;
-    result.sizes_[0] = rows;
-    result.strides_[0] = 0;
-    return result;
-  }
-  // The same row pattern, `rows` of them `stride` elements apart.
-  HbmView with_rows(std::size_t rows, std::size_t stride) const {
-    HbmView result = *this;
-    result.sizes_[0] = rows;
-    result.strides_[0] = stride;
-    return result;
-  }
-  // The elements of adjacent memory as one row.
-  HbmView flat() const {
-    std::size_t elements = 1;
-    for (std::size_t i = 0; i < rank_; ++i) elements *= sizes_[i];
-    return as_rows(elements);
-  }
-  // The elements of adjacent memory as rows of `columns` each.
-  HbmView as_rows(std::size_t columns) const {
-    std::size_t elements = 1;
-    bool dense = true;
-    for (std::size_t i = rank_; i-- > 0;) {
-      dense = dense && (sizes_[i] == 1 || strides_[i] == elements);
-      elements *= sizes_[i];
-    }
-    if (!dense || columns == 0 || elements % columns != 0)
-      rule_broken("HbmView::as_rows", "columns", std::to_string(columns),
-                  "a divisor of the elements of a contiguous view, " + describe());
-    HbmView result = *this;
-    result.rank_ = 2;
-    result.sizes_ = {elements / columns, columns};
-    result.strides_ = {columns, 1};
-    return result;
-  }
-
-  Region region() const {
-    const std::size_t width = size_of(dtype_);
-    std::array<Step, max_rank> steps;
-    for (std::size_t i = 0; i < rank_; ++i)
-      steps[i] = {sizes_[i], static_cast<std::ptrdiff_t>(strides_[i] * width)};
-    return {Region::Space::hbm, 0,    1, reinterpret_cast<std::uintptr_t>(data_), width,
-            steps.data(),       rank_};
-  }
-  std::string describe() const {
-    std::string text(to_string(dtype_));
-    text.append(" HBM [");
-    for (std::size_t i = 0; i < rank_; ++i)
-      text.append(i == 0 ? "" : ", ").append(std::to_string(sizes_[i]));
-    return text.append("]");
-  }
-
- private:
-  std::byte* data_ = nullptr;
-  DType dtype_;
-  bool writable_;
-  std::size_t rank_ = 2;
-  std::array<std::size_t, max_rank> sizes_{1, 1, 1, 1}, strides_{0, 1, 1, 1};
-};
-
-// A tensor to read from, and one to write. Error tensor.read_only. (A view holds no reference:
-// the tensor lives until the core has finished with it.)
-inline HbmView hbm(const Tensor& tensor) { return HbmView(tensor, false); }
-inline HbmView hbm_target(const Tensor& tensor) { return HbmView(tensor, true); }
-
-}  // namespace soma::neuroncore
-// ---- soma/neuroncore/hbm_rows.hpp
-// A row of device memory to a partition and back: what transfers are made of.
-
-namespace soma::neuroncore::detail {
-
-// each(element, offset): offsets in elements of a row's elements, in order.
-template <class Each>
-void for_each_in_row(const HbmView& view, std::size_t row, const Each& each) {
-  const std::size_t rank = view.rank();
-  std::size_t at[HbmView::max_rank] = {};
-  const std::size_t inner = view.size(rank - 1), step = view.stride(rank - 1);
-  const std::size_t count = view.row_elements();
-  for (std::size_t element = 0; element < count;) {
-    std::size_t offset = row * view.stride(0);
-    for (std::size_t d = 1; d + 1 < rank; ++d) offset += at[d] * view.stride(d);
-    for (std::size_t i = 0; i < inner; ++i, offset += step) each(element++, offset);
-    for (std::size_t d = rank - 1; d-- > 1;) {
-      if (++at[d] != view.size(d)) break;
-      at[d] = 0;
-    }
-  }
-}
-
-// Stored bytes of a row, side by side, to and from `codes`.
-template <std::size_t width>
-void collect_row(const HbmView& view, std::size_t row, std::byte* codes) {
-  for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
-    std::memcpy(codes + element * width, view.data() + offset * width, width);
-  });
-}
-template <std::size_t width>
-void spread_row(const HbmView& view, std::size_t row, const std::byte* codes) {
-  for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
-    std::memcpy(view.mutable_data() + offset * width, codes + element * width, width);
-  });
-}
-inline void read_codes(const HbmView& view, std::size_t row, void* codes) {
-  const std::size_t width = size_of(view.dtype());
-  auto* to = static_cast<std::byte*>(codes);
-  if (view.adjacent())
-    std::memcpy(to, view.data() + row * view.stride(0) * width, view.row_elements() * width);
-  else if (width == 1)
-    collect_row<1>(view, row, to);
-  else if (width == 2)
-    collect_row<2>(view, row, to);
-  else if (width == 4)
-    collect_row<4>(view, row, to);
-  else
-    collect_row<8>(view, row, to);
-}
-inline void write_codes(const HbmView& view, std::size_t row, const void* codes) {
-  const std::size_t width = size_of(view.dtype());
-  const auto* from = static_cast<const std::byte*>(codes);
-  if (view.adjacent())
-    std::memcpy(view.mutable_data() + row * view.stride(0) * width, from,
-                view.row_elements() * width);
-  else if (width == 1)
-    spread_row<1>(view, row, from);
-  else if (width == 2)
-    spread_row<2>(view, row, from);
-  else if (width == 4)
-    spread_row<4>(view, row, from);
-  else
-    spread_row<8>(view, row, from);
-}
-
-inline std::int64_t integer_at(DType dtype, const std::byte* at) {
-  const auto get = [at]<class T>(T number) {
-    std::memcpy(&number, at, sizeof number);
-    return static_cast<std::int64_t>(number);
-  };
-  switch (dtype) {
-    case DType::int64:
-      return get(std::int64_t{});
-    case DType::int32:
-      return get(std::int32_t{});
-    case DType::int8:
-      return get(std::int8_t{});
-    default:
-      return get(std::uint8_t{});
-  }
-}
-inline void put_integer(DType dtype, std::byte* at, float value) {
-  const auto put = [at](auto number) { std::memcpy(at, &number, sizeof number); };
-  switch (dtype) {
-    case DType::int64:
-      return put(std::int64_t{to_integer<std::int32_t>(value)});
-    case DType::int32:
-      return put(to_integer<std::int32_t>(value));
-    case DType::int8:
-      return put(to_integer<std::int8_t>(value));
-    case DType::boolean:
-      return put(to_integer<std::uint8_t>(value) != 0);
-    default:
-      return put(to_integer<std::uint8_t>(value));
-  }
-}
-
-// A row as floats.
-inline void read_floats(CoreState& core, const HbmView& view, std::size_t row, float* to) {
-  const std::size_t count = view.row_elements(), width = size_of(view.dtype());
-  if (!is_floating(view.dtype())) {
-    for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
-      to[element] = static_cast<float>(integer_at(view.dtype(), view.data() + offset * width));
-    });
-  } else if (view.dtype() == DType::fp32) {
-    read_codes(view, row, to);
-  } else {
-    const CodecParams codec = make_codec_params(format_of(view.dtype()));
-    if (view.adjacent())
-      return core.kernels.decode(codec, view.data() + row * view.stride(0) * width, count, to);
-    std::vector<std::byte> codes(count * width);
-    read_codes(view, row, codes.data());
-    core.kernels.decode(codec, codes.data(), count, to);
-  }
-}
-// `codes`: room for the row's bytes.
-inline void write_floats(CoreState& core, const HbmView& view, std::size_t row, const float* values,
-                         void* codes) {
-  if (!is_floating(view.dtype())) {
-    for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
-      put_integer(view.dtype(), view.mutable_data() + offset * size_of(view.dtype()),
-                  values[element]);
-    });
-    return;
-  }
-  FloatFormat format = format_of(view.dtype());
-  if (format.bytes() == 1) format.overflow = core.options.overflow;  // as in tiles
-  core.kernels.encode(make_codec_params(format), values, view.row_elements(),
-                      static_cast<std::byte*>(codes), Draw{});
-  write_codes(view, row, codes);
-}
-
-inline RowWriter writer_of(CoreState& core, const Tile& tile) {
-  static constexpr Rounded nearest{};
-  return RowWriter(core.kernels, core.sbuf, tile, nearest, core.options.overflow);
-}
-
-// Row `row` of a view to partition p. `buffer` holds twice the elements.
-inline void load_row(CoreState& core, const RowWriter& writer, const Tile& tile, std::size_t p,
-                     const HbmView& view, std::size_t row, float* buffer) {
-  if (view.dtype() == tile.held() && tile.bias_offset() == 0) {
-    read_codes(view, row, buffer);
-    neuroncore::write_codes(core.sbuf, tile, p, buffer);
-  } else if (view.dtype() == DType::int64 && tile.dtype() == DType::int32) {
-    // The vendor's compiler narrows 64-bit integers; here those are ids and labels.
-    auto* narrow = reinterpret_cast<std::int32_t*>(buffer);
-    for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
-      const std::int64_t value = integer_at(DType::int64, view.data() + 8 * offset);
-      if (value > INT32_MAX || value < INT32_MIN)
-        undefined("dma.load", "view", std::to_string(value), "a value that fits 32 bits");
-      narrow[element] = static_cast<std::int32_t>(value);
-    });
-    neuroncore::write_codes(core.sbuf, tile, p, narrow);
-  } else {
-    read_floats(core, view, row, buffer);
-    writer.write(p, buffer, buffer + tile.free_size());
-  }
-}
-// And back.
-inline void store_row(CoreState& core, const Tile& tile, std::size_t p, const HbmView& view,
-                      std::size_t row, float* buffer) {
-  if (view.dtype() == tile.held() && tile.bias_offset() == 0) {
-    neuroncore::read_codes(core.sbuf, tile, p, buffer);
-    write_codes(view, row, buffer);
-  } else if (view.dtype() == DType::int64 && tile.dtype() == DType::int32) {
-    auto* narrow = reinterpret_cast<std::int32_t*>(buffer);
-    neuroncore::read_codes(core.sbuf, tile, p, narrow);
-    for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
-      const std::int64_t value = narrow[element];
-      std::memcpy(view.mutable_data() + 8 * offset, &value, sizeof value);
-    });
-  } else {
-    RowReader(core.kernels, core.sbuf, tile).copy(p, buffer);
-    write_floats(core, view, row, buffer, buffer + tile.free_size());
-  }
-}
-
-}  // namespace soma::neuroncore::detail
-// ---- soma/neuroncore/semaphore.hpp
-// Semaphore: how engines wait for each other. An engine adds to it when its last instruction has
-// ended; another waits until it has reached a value.
-
-namespace soma::neuroncore {
-
-// Made by Core::semaphore().
-class Semaphore {
- public:
-  std::uint32_t value() const { return value_; }
-
-  // Used by the engines.
-  void signal(CoreState& core, Lane lane, std::uint32_t amount) {
-    const Order::Clock clock = core.order.clock(lane);
-    value_ += amount;
-    signals_.push_back({lane, amount, clock});
-  }
-  // Error neuroncore.undefined where the value can never be reached: nothing that was issued before
-  // adds that much.
-  void wait(CoreState& core, Lane lane, std::uint32_t value) {
-    if (value > value_)
-      undefined("wait", "value", std::to_string(value),
-                "at most " + std::to_string(value_) +
-                    ", what has been signalled: the engine would wait for ever");
-    // Signals of one lane come in order, those of several in any: a signal has certainly happened
-    // if without it, and what its lane signals after it, the value would not be reached.
-    for (std::size_t i = 0; i < signals_.size(); ++i) {
-      std::uint32_t without = value_;
-      for (std::size_t j = i; j < signals_.size(); ++j)
-        if (signals_[j].lane == signals_[i].lane) without -= signals_[j].amount;
-      if (without >= value) continue;
-      core.order.join(lane, signals_[i].clock);
-      const Lane from = signals_[i].lane;
-      core.end_transfers(from, signals_[i].clock[from]);
-    }
-  }
-
- private:
-  struct Signal {
-    Lane lane;
-    std::uint32_t amount;
-    Order::Clock clock;
-  };
-  std::vector<Signal> signals_;
-  std::uint32_t value_ = 0;
-};
-
-}  // namespace soma::neuroncore
-
-namespace soma::neuroncore {
-
-// What an index beyond the table does.
-enum class OutOfBounds : std::uint8_t { error, skip };
-// What happens to the rows that a scatter meets.
-enum class Scatter : std::uint8_t { overwrite, add };
-
-class Dma {
- public:
-  explicit Dma(CoreState& core, std::size_t queue = 0) : core_(&core), queue_(queue) {}
-
-  // Error neuroncore.rule_broken.
-  Dma queue(std::size_t index) const {
-    if (index >= dma_lanes)
-      rule_broken("dma.queue", "index", std::to_string(index),
-                  "below " + std::to_string(dma_lanes));
-    return Dma(*core_, index);
-  }
-  Lane lane() const { return lane_of(Engine::dma, queue_); }
-
-  // tile = view: row r to partition r.
-  Dma& load(const Tile& tile, const HbmView& view) { return load(Opcode::dma_copy, tile, view); }
-  // The same for a view whose rows are not adjacent in memory because it was transposed: slow on
-  // this hardware, and counted apart.
-  Dma& load_transposed(const Tile& tile, const HbmView& view) {
-    return load(Opcode::dma_transpose, tile, view);
-  }
-  // view = tile.
-  Dma& store(const HbmView& view, const Tile& tile) {
-    constexpr std::string_view name = "dma.store";
-    check(name, {"tile", tile}, view);
-    check_writable(name, view);
-    check_sizes(name, tile, view);
-    const Position at = begin(Opcode::dma_copy, {{"tile", tile}}, {}, nullptr, &view, tile);
-    CoreState* core = core_;
-    core->statistics.hbm_bytes_written += view.rows() * view.row_elements() * size_of(view.dtype());
-    core->transfer(at, [core, tile, view] {
-      core->for_partitions(tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
-                           [&](std::size_t p, float* buffer) {
-                             detail::store_row(*core, tile, p, view, p, buffer);
-                           });
-    });
-    return *this;
-  }
-  // Partition p = row indices[p] of a matrix; indices is [P, 1] of int32 in SBUF.
-  Dma& gather(const Tile& tile, const HbmView& table, const Tile& indices,
-              OutOfBounds out_of_bounds = OutOfBounds::error) {
-    static constexpr std::string_view name = "dma.gather";  // read by a lambda that outlives this
-    check(name, {"tile", tile}, table);
-    check_indices(name, tile, table, indices);
-    const Position at =
-        begin(Opcode::dma_gather, {{"indices", indices}}, {{"tile", tile}}, &table, nullptr, tile);
-    CoreState* core = core_;
-    core->statistics.hbm_bytes_read +=
-        tile.partitions() * tile.free_size() * size_of(table.dtype());
-    core->transfer(at, [core, tile, table, indices, out_of_bounds] {
-      std::vector<float> buffer(2 * tile.free_size() + 64);
-      const RowWriter writer = detail::writer_of(*core, tile);
-      bool all = true;
-      for (std::size_t p = 0; p < tile.partitions(); ++p) {
-        const std::int64_t row = index_of(*core, name, indices, p, table, out_of_bounds);
-        all = all && row >= 0;
-        if (row < 0) continue;
-        const HbmView one =
-            table.rows(static_cast<std::size_t>(row), static_cast<std::size_t>(row) + 1);
-        detail::load_row(*core, writer, tile, p, one, 0, buffer.data());
-        core->sbuf.mark_written(tile.rows(p, p + 1), Written::somebody);
-      }
-      all ? core->end(tile) : core->show(tile);
-    });
-    return *this;
-  }
-  // Row indices[p] of a matrix = partition p, or += it (in fp32, partitions in ascending order, so
-  // that equal indices add up).
-  Dma& scatter(const HbmView& table, const Tile& tile, const Tile& indices,
-               Scatter how = Scatter::overwrite, OutOfBounds out_of_bounds = OutOfBounds::error) {
-    static constexpr std::string_view name = "dma.scatter";  // read by a lambda that outlives this
-    check(name, {"tile", tile}, table);
-    check_writable(name, table);
-    check_indices(name, tile, table, indices);
-    const Position at = begin(Opcode::dma_scatter, {{"tile", tile}, {"indices", indices}}, {},
-                              nullptr, &table, tile);
-    CoreState* core = core_;
-    core->statistics.hbm_bytes_written +=
-        tile.partitions() * tile.free_size() * size_of(table.dtype());
-    core->transfer(at, [core, tile, table, indices, how, out_of_bounds] {
-      const std::size_t count = tile.free_size();
-      std::vector<float> buffer(4 * count + 64);
-      for (std::size_t p = 0; p < tile.partitions(); ++p) {
-        const std::int64_t row = index_of(*core, name, indices, p, table, out_of_bounds);
-        if (row < 0) continue;
-        const HbmView one =
-            table.rows(static_cast<std::size_t>(row), static_cast<std::size_t>(row) + 1);
-        if (how == Scatter::add) {
-          float *more = buffer.data(), *old = more + 2 * count;
-          RowReader(core->kernels, core->sbuf, tile).copy(p, more);
-          detail::read_floats(*core, one, 0, old);
-          core->kernels.alu(Alu::add, old, more, old, count);
-          detail::write_floats(*core, one, 0, old, more);
-        } else {
-          detail::store_row(*core, tile, p, one, 0, buffer.data());
-        }
-      }
-    });
-    return *this;
-  }
-  // tile = the sum of up to 16 views, in fp32, in their order.
-  Dma& sum(const Tile& tile, std::initializer_list<HbmView> views) {
-    constexpr std::string_view name = "dma.sum";
-    at_most(name, "views", views.size(), 16, "sources");
-    if (views.size() == 0) rule_broken(name, "views", "none", "1 to 16");
-    for (const HbmView& view : views) {
-      check(name, {"tile", tile}, view);
-      check_sizes(name, tile, view);
-    }
-    HeapVector<HbmView> sources(core_->context.heap());
-    for (const HbmView& view : views) sources.push_back(view);
-    const Position at =
-        begin(Opcode::dma_sum, {}, {{"tile", tile}}, &sources[0], nullptr, tile, sources.size());
-    for (std::size_t i = 1; i < sources.size(); ++i) touch(at, Opcode::dma_sum, sources[i], false);
-    CoreState* core = core_;
-    for (const HbmView& view : sources)
-      core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
-    core->transfer(at, [core, tile, sources = std::move(sources)] {
-      const std::size_t count = tile.free_size();
-      const RowWriter writer = detail::writer_of(*core, tile);
-      core->for_partitions(tile.partitions(), 3 * count, count * 2 * sources.size(),
-                           [&](std::size_t p, float* buffer) {
-                             float* total = buffer + count;
-                             detail::read_floats(*core, sources[0], p, total);
-                             for (std::size_t i = 1; i < sources.size(); ++i) {
-                               detail::read_floats(*core, sources[i], p, buffer);
-                               core->kernels.alu(Alu::add, total, buffer, total, count);
-                             }
-                             writer.write(p, total, buffer);
-                           });
-      core->end(tile);
-    });
-    return *this;
-  }
-
-  // The queue waits, and signals when its last transfer has ended: every DMA engine adds one.
-  Dma& wait(Semaphore& semaphore, std::uint32_t value) {
-    semaphore.wait(*core_, lane(), value);
-    return *this;
-  }
-  Dma& signal(Semaphore& semaphore) {
-    semaphore.signal(*core_, lane(), static_cast<std::uint32_t>(core_->machine.dma_semaphore_step));
-    return *this;
-  }
-
- private:
-  Dma& load(Opcode opcode, const Tile& tile, const HbmView& view) {
-    constexpr std::string_view name = "dma.load";
-    check(name, {"tile", tile}, view);
-    check_sizes(name, tile, view);
-    const Position at = begin(opcode, {}, {{"tile", tile}}, &view, nullptr, tile);
-    CoreState* core = core_;
-    core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
-    core->transfer(at, [core, tile, view] {
-      const RowWriter writer = detail::writer_of(*core, tile);
-      core->for_partitions(tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
-                           [&](std::size_t p, float* buffer) {
-                             detail::load_row(*core, writer, tile, p, view, p, buffer);
-                           });
-      core->end(tile);
-    });
-    return *this;
-  }
-
-  // ---- checks and order
-
-  void check(std::string_view name, const Operand& operand, const HbmView& view) {
-    core_->check(name, operand);
-    CoreState::check_memory(name, operand, Memory::sbuf, "DMA");
-    if (!core_->machine.has(view.dtype()) && view.dtype() != DType::int64)
-      rule_broken(name, "view", view.describe(),
-                  "a type that " + std::string(core_->machine.name) + " has");
-  }
-  static void check_writable(std::string_view name, const HbmView& view) {
-    if (!view.writable()) rule_broken(name, "view", view.describe(), "one from hbm_target()");
-  }
-  static void check_sizes(std::string_view name, const Tile& tile, const HbmView& view) {
-    if (tile.partitions() != view.rows() || tile.free_size() != view.row_elements())
-      rule_broken(name, "view", view.describe(),
-                  "as many rows and elements a row as " + tile.describe());
-  }
-  void check_indices(std::string_view name, const Tile& tile, const HbmView& table,
-                     const Tile& indices) {
-    core_->check(name, {"indices", indices});
-    CoreState::check_memory(name, {"indices", indices}, Memory::sbuf, "DMA");
-    if (indices.dtype() != DType::int32 || indices.free_size() != 1 ||
-        indices.partitions() != tile.partitions())
-      rule_broken(name, "indices", indices.describe(),
-                  "int32, [" + std::to_string(tile.partitions()) + ", 1]");
-    if (table.row_elements() != tile.free_size())
-      rule_broken(name, "table", table.describe(),
-                  std::to_string(tile.free_size()) + " elements a row, as " + tile.describe());
-  }
-  void touch(Position at, Opcode opcode, const HbmView& view, bool writes) {
-    Instruction unused;
-    CoreState* core = core_;
-    core->order.touch(opcode, at, view.region(), writes, [&](Position earlier) {
-      core->wait_for(core->options.record ? core->recorded.back() : unused, earlier);
-    });
-  }
-  // The rows of `tile` move, from or to as many rows of a view, `views` times.
-  Position begin(Opcode opcode, std::initializer_list<Operand> reads,
-                 std::initializer_list<Operand> writes, const HbmView* from, const HbmView* to,
-                 const Tile& tile, std::size_t views = 1) {
-    const HbmView& view = from != nullptr ? *from : *to;
-    const std::size_t elements = tile.free_size(), rows = tile.partitions() * views;
-    CostFields cost = CoreState::cost_of(tile);
-    cost.bytes = rows * elements * size_of(view.dtype());
-    const std::size_t last = view.rank() - 1;
-    const std::size_t side_by_side = view.adjacent()          ? elements
-                                     : view.stride(last) == 1 ? view.size(last)
-                                                              : 1;
-    cost.buffers = static_cast<std::uint32_t>(rows * elements / side_by_side);
-    const Position at = core_->begin(opcode, lane(), reads, writes, cost).at;
-    if (from != nullptr) touch(at, opcode, *from, false);
-    if (to != nullptr) touch(at, opcode, *to, true);
-    return at;
-  }
-
-  static std::int64_t index_of(CoreState& core, std::string_view name, const Tile& indices,
-                               std::size_t p, const HbmView& table, OutOfBounds out_of_bounds) {
-    std::int32_t index = 0;
-    std::memcpy(&index, core.sbuf.at(indices, p), sizeof index);
-    if (index >= 0 && static_cast<std::size_t>(index) < table.rows()) return index;
-    if (out_of_bounds == OutOfBounds::error)
-      undefined(name, "indices", std::to_string(index) + " in partition " + std::to_string(p),
-                "a row of " + table.describe());
-    return -1;
-  }
-  CoreState* core_;
-  std::size_t queue_;
-};
-
-}  // namespace soma::neuroncore
-// ---- soma/neuroncore/gpsimd_engine.hpp
+// ---- soma/neuroncore/engines/gpsimd_engine.hpp
 // GpsimdEngine: eight general-purpose processors with 16 partitions each. It reaches SBUF only.
-// Element-wise instructions are here; those that compute with positions in gpsimd_index.hpp.
+// Element-wise instructions are here; those that compute with positions in
+// engines/gpsimd_index.hpp.
 
-// ---- soma/neuroncore/gpsimd_index.hpp
+// ---- soma/neuroncore/engines/gpsimd_index.hpp
 // The GpSimd engine's instructions that compute with positions: index patterns, gathers, and moves
 // between partitions. Indices are int32: this model has no 16-bit and no unsigned 32-bit integers,
 // which the hardware uses here.
 
-// ---- soma/neuroncore/bit_operators.hpp
+// ---- soma/neuroncore/engines/bit_operators.hpp
 // Operators on the bits of integers, as they are stored: no value is converted.
 
-// ---- soma/neuroncore/alu.hpp
+// ---- soma/neuroncore/engines/alu.hpp
 // What is known of an operator before it runs, and the operands that stand beside a tile.
 
 namespace soma::neuroncore {
@@ -2461,13 +1846,62 @@ inline std::uint32_t bits_of_constant(std::string_view instruction, std::string_
 }
 
 }  // namespace soma::neuroncore::detail
-// ---- soma/neuroncore/lane_engine.hpp
+// ---- soma/neuroncore/engines/lane_engine.hpp
 // LaneEngine: what the Vector, Scalar and GpSimd engines share: operands that are checked alike,
 // and a partition at a time that is widened to fp32, computed and rounded into dst.
 
-// ---- soma/neuroncore/sequencer.hpp
+// ---- soma/neuroncore/engines/sequencer.hpp
 // Sequencer: what every engine has beside its instructions: it waits for semaphores and signals
 // them.
+
+// ---- soma/neuroncore/order/semaphore.hpp
+// Semaphore: how engines wait for each other. An engine adds to it when its last instruction has
+// ended; another waits until it has reached a value.
+
+namespace soma::neuroncore {
+
+// Made by Core::semaphore().
+class Semaphore {
+ public:
+  std::uint32_t value() const { return value_; }
+
+  // Used by the engines.
+  void signal(CoreState& core, Lane lane, std::uint32_t amount) {
+    const Order::Clock clock = core.order.clock(lane);
+    value_ += amount;
+    signals_.push_back({lane, amount, clock});
+  }
+  // Error neuroncore.undefined where the value can never be reached: nothing that was issued before
+  // adds that much.
+  void wait(CoreState& core, Lane lane, std::uint32_t value) {
+    if (value > value_)
+      undefined("wait", "value", std::to_string(value),
+                "at most " + std::to_string(value_) +
+                    ", what has been signalled: the engine would wait for ever");
+    // Signals of one lane come in order, those of several in any: a signal has certainly happened
+    // if without it, and what its lane signals after it, the value would not be reached.
+    for (std::size_t i = 0; i < signals_.size(); ++i) {
+      std::uint32_t without = value_;
+      for (std::size_t j = i; j < signals_.size(); ++j)
+        if (signals_[j].lane == signals_[i].lane) without -= signals_[j].amount;
+      if (without >= value) continue;
+      core.order.join(lane, signals_[i].clock);
+      const Lane from = signals_[i].lane;
+      core.end_transfers(from, signals_[i].clock[from]);
+    }
+  }
+
+ private:
+  struct Signal {
+    Lane lane;
+    std::uint32_t amount;
+    Order::Clock clock;
+  };
+  std::vector<Signal> signals_;
+  std::uint32_t value_ = 0;
+};
+
+}  // namespace soma::neuroncore
 
 namespace soma::neuroncore {
 
@@ -2564,8 +1998,8 @@ class LaneEngine : public Sequencer<Self, engine> {
   template <class Run>
   void map(const Tile& dst, const Rounded& rounded, std::size_t rows, const Run& run) {
     const std::size_t count = dst.free_size();
-    const RowWriter writer(core_.kernels, core_.memory_of(dst), dst, rounded,
-                           core_.options.overflow);
+    const PartitionWriter writer(core_.kernels, core_.memory_of(dst), dst, rounded,
+                                 core_.options.overflow);
     core_.for_partitions(dst.partitions(), (rows + 1) * padded(count), count * 4,
                          [&](std::size_t p, float* buffer) {
                            const float* out = run(p, buffer, count);
@@ -2588,7 +2022,7 @@ class LaneEngine : public Sequencer<Self, engine> {
                            });
       return;
     }
-    const RowReader reader(core_.kernels, core_.memory_of(src), src);
+    const PartitionReader reader(core_.kernels, core_.memory_of(src), src);
     map(dst, rounded, 1,
         [&](std::size_t p, float* buffer, std::size_t) { return reader.read(p, buffer); });
   }
@@ -2599,14 +2033,14 @@ class LaneEngine : public Sequencer<Self, engine> {
   }
   std::vector<float> column(const Tile& tile) {
     std::vector<float> values(tile.partitions());
-    const RowReader reader(core_.kernels, core_.memory_of(tile), tile);
+    const PartitionReader reader(core_.kernels, core_.memory_of(tile), tile);
     for (std::size_t p = 0; p < values.size(); ++p) reader.copy(p, &values[p]);
     return values;
   }
   void write_column(const Tile& tile, const std::vector<float>& values) {
     static constexpr Rounded nearest{};
-    const RowWriter writer(core_.kernels, core_.memory_of(tile), tile, nearest,
-                           core_.options.overflow);
+    const PartitionWriter writer(core_.kernels, core_.memory_of(tile), tile, nearest,
+                                 core_.options.overflow);
     for (std::size_t p = 0; p < values.size(); ++p) {
       float value[32] = {values[p]};
       writer.write(p, value, value + 16);
@@ -2683,8 +2117,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     const Running running =
         core_.begin(Opcode::affine_select, lane, {{"data", data}}, {{"dst", dst}});
     const std::vector<std::int32_t> first = pattern(affine);
-    const RowReader reader(core_.kernels, core_.sbuf, data);
-    const RowWriter writer(core_.kernels, core_.sbuf, dst, rounded, core_.options.overflow);
+    const PartitionReader reader(core_.kernels, core_.sbuf, data);
+    const PartitionWriter writer(core_.kernels, core_.sbuf, dst, rounded, core_.options.overflow);
     const bool same = dst.dtype() == data.dtype() && dst.bias_offset() == data.bias_offset();
     const std::size_t count = dst.free_size(), width = dst.width();
     std::vector<float> x(padded(count)), scratch(padded(count));
@@ -2822,7 +2256,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     const Running running = core_.begin(Opcode::sequence_bounds, lane, {{"ids", ids}},
                                         {{"dst", dst}}, CoreState::cost_of(ids));
     std::vector<float> id(count), bounds(padded(2 * count)), scratch(padded(2 * count));
-    RowReader(core_.kernels, core_.sbuf, ids).copy(0, id.data());
+    PartitionReader(core_.kernels, core_.sbuf, ids).copy(0, id.data());
     for (std::size_t first = 0, end = 0; first < count; first = end) {
       while (end < count && id[end] == id[first]) ++end;
       end = (std::max)(end, first + 1);  // NaN equals nothing
@@ -2832,7 +2266,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
                 padding ? -1.0f : static_cast<float>(end));
     }
     static constexpr Rounded nearest{};
-    RowWriter(core_.kernels, core_.sbuf, dst, nearest, core_.options.overflow)
+    PartitionWriter(core_.kernels, core_.sbuf, dst, nearest, core_.options.overflow)
         .write(0, bounds.data(), scratch.data());
     core_.end(dst);
     return self();
@@ -2957,7 +2391,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     detail::write_bits(core_.sbuf, dst, 0, total);
   }
   void reduce_floats(const Tile& dst, const Tile& data, Alu op, const Rounded& rounded) {
-    const RowReader reader(core_.kernels, core_.sbuf, data);
+    const PartitionReader reader(core_.kernels, core_.sbuf, data);
     map(dst, rounded, 2, [&, this](std::size_t, float* total, std::size_t count) {
       float* row = total + padded(count);
       reader.copy(0, total);
@@ -3010,7 +2444,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
       rule_broken(name, "op", std::string(to_string(op)), "rsqrt on the GpSimd engine");
     const Running running = core_.begin(Opcode::tensor_scalar, lane, {{"data", data}},
                                         {{"dst", dst}}, {.operators = {op}});
-    const RowReader reader(core_.kernels, core_.sbuf, data);
+    const PartitionReader reader(core_.kernels, core_.sbuf, data);
     map(dst, rounded, 1, [&](std::size_t p, float* buffer, std::size_t count) {
       const float* x = reader.read(p, buffer);
       for (std::size_t i = 0; i < count; ++i)
@@ -3054,7 +2488,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     }
   }
   void on_floats(const Tile& dst, const Tile& a, const Tile& b, Alu op, const Rounded& rounded) {
-    const RowReader left(core_.kernels, core_.sbuf, a), right(core_.kernels, core_.sbuf, b);
+    const PartitionReader left(core_.kernels, core_.sbuf, a), right(core_.kernels, core_.sbuf, b);
     map(dst, rounded, 3, [&, this](std::size_t p, float* buffer, std::size_t count) {
       float* out = buffer + 2 * padded(count);
       const float *x = left.read(p, buffer), *y = right.read(p, buffer + padded(count));
@@ -3079,7 +2513,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
 };
 
 }  // namespace soma::neuroncore
-// ---- soma/neuroncore/scalar_engine.hpp
+// ---- soma/neuroncore/engines/scalar_engine.hpp
 // ScalarEngine: one function of one tensor at a time, out = f(data * scale + bias), everything in
 // fp32.
 
@@ -3214,9 +2648,9 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
   void compute(const Tile& dst, const Tile& data, Function function,
                const ActivationOptions& options) {
     const std::size_t count = data.free_size();
-    const RowReader reader(core_.kernels, core_.memory_of(data), data);
-    const RowWriter writer(core_.kernels, core_.memory_of(dst), dst, options.rounded,
-                           core_.options.overflow);
+    const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
+    const PartitionWriter writer(core_.kernels, core_.memory_of(dst), dst, options.rounded,
+                                 core_.options.overflow);
     const std::vector<float> scales = column_or_none(options.scale_tile);
     const std::vector<float> biases = column_or_none(options.bias);
     float* const accumulators = accumulators_.data() + data.first_partition();
@@ -3281,7 +2715,7 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
 };
 
 }  // namespace soma::neuroncore
-// ---- soma/neuroncore/tensor_engine.hpp
+// ---- soma/neuroncore/engines/tensor_engine.hpp
 // TensorEngine: the 128 x 128 systolic array. It reads SBUF, writes PSUM, multiplies in the type of
 // its inputs and adds in fp32.
 
@@ -3392,7 +2826,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
 
   // Rows as floats, `padded` of them to a row, zeros behind the last.
   void widen(const Tile& tile, float* to, std::size_t padded) {
-    const RowReader reader(core_.kernels, core_.sbuf, tile);
+    const PartitionReader reader(core_.kernels, core_.sbuf, tile);
     const std::size_t count = tile.free_size();
     for (std::size_t p = 0; p < tile.partitions(); ++p, to += padded) {
       reader.copy(p, to);
@@ -3513,7 +2947,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   void turn_numbers(const Tile& dst, const Tile& src) {
     const std::size_t k = src.partitions(), n = src.free_size();
     std::vector<float> from(k * n), to(n * k);
-    const RowReader reader(core_.kernels, core_.sbuf, src);
+    const PartitionReader reader(core_.kernels, core_.sbuf, src);
     for (std::size_t p = 0; p < k; ++p) reader.copy(p, &from[p * n]);
     for (std::size_t j = 0; j < n; ++j) {
       std::size_t special = 0;
@@ -3526,64 +2960,23 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
       }
     }
     static constexpr Rounded nearest{};
-    const RowWriter writer(core_.kernels, core_.psum, dst, nearest, core_.options.overflow);
+    const PartitionWriter writer(core_.kernels, core_.psum, dst, nearest, core_.options.overflow);
     std::vector<float> scratch(k + 16);
     for (std::size_t j = 0; j < n; ++j) writer.write(j, &to[j * k], scratch.data());
   }
 };
 
 }  // namespace soma::neuroncore
-// ---- soma/neuroncore/tile_view.hpp
-// TileView: the elements of a tile as C++ objects, for looking at them and setting them from tests.
-// Instructions go by the run-time description (Tile); this is its typed counterpart.
+// ---- soma/neuroncore/engines/vector_engine.hpp
+// VectorEngine: 128 lanes of element-wise arithmetic (engines/vector_arithmetic.hpp), scans,
+// searches and shuffles (engines/vector_search.hpp), selection, batch statistics, dropout and small
+// transposes.
 
-namespace soma::neuroncore {
-
-// T is the C++ type that the tile is held as, const or not.
-template <class T>
-class TileView {
- public:
-  // Used by Core::view(). Error tensor.dtype.
-  TileView(OnChipMemory& memory, const Tile& tile) : memory_(&memory), tile_(tile) {
-    if (dtype_of<std::remove_const_t<T>> != tile.held())
-      fail(error_id::tensor_dtype, "TileView", "tile",
-           tile.describe().append(" held as ").append(to_string(tile.held())),
-           std::string(to_string(dtype_of<std::remove_const_t<T>>)));
-  }
-  std::size_t partitions() const { return tile_.partitions(); }
-  std::size_t free_size() const { return tile_.free_size(); }
-
-  // Element (i, j ...) of the free dimensions of a partition; one index for each dimension.
-  template <class... Index>
-  T& operator()(std::size_t partition, Index... index) const {
-    const std::size_t indices[] = {static_cast<std::size_t>(index)...};
-    std::ptrdiff_t offset = 0;
-    for (std::size_t d = 0; d < sizeof...(Index); ++d)
-      offset += static_cast<std::ptrdiff_t>(indices[d]) * tile_.dimension(d).stride;
-    std::byte* const at =
-        memory_->at(tile_, partition) + offset * static_cast<std::ptrdiff_t>(sizeof(T));
-    // As read_codes(): C++ knows no other booleans. Written only where it has to be, since several
-    // threads may look.
-    if constexpr (std::is_same_v<std::remove_const_t<T>, bool>)
-      if (*at > std::byte{1}) *at = std::byte{1};
-    return *reinterpret_cast<T*>(at);
-  }
-
- private:
-  OnChipMemory* memory_;
-  Tile tile_;
-};
-
-}  // namespace soma::neuroncore
-// ---- soma/neuroncore/vector_engine.hpp
-// VectorEngine: 128 lanes of element-wise arithmetic (vector_arithmetic.hpp), scans, searches and
-// shuffles (vector_search.hpp), selection, batch statistics, dropout and small transposes.
-
-// ---- soma/neuroncore/vector_search.hpp
+// ---- soma/neuroncore/engines/vector_search.hpp
 // The Vector engine's instructions that walk along a partition or across a quadrant: scans, the
 // eight largest and where they are, shuffles, and random numbers.
 
-// ---- soma/neuroncore/vector_arithmetic.hpp
+// ---- soma/neuroncore/engines/vector_arithmetic.hpp
 // The arithmetic of the Vector engine: inputs are widened to fp32, every operator rounds once to
 // fp32, the result is rounded once more to the type of dst. Bit operators work on integers as they
 // are stored.
@@ -3610,8 +3003,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     if (is_bitwise(op)) {
       on_bits(name, dst, a, &b, 0, op, false);
     } else {
-      const RowReader left(core_.kernels, core_.memory_of(a), a);
-      const RowReader right(core_.kernels, core_.memory_of(b), b);
+      const PartitionReader left(core_.kernels, core_.memory_of(a), a);
+      const PartitionReader right(core_.kernels, core_.memory_of(b), b);
       map(dst, rounded, 3, [&, this](std::size_t p, float* buffer, std::size_t count) {
         float* out = buffer + 2 * padded(count);
         core_.kernels.alu(op, left.read(p, buffer), right.read(p, buffer + padded(count)), out,
@@ -3642,7 +3035,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
       on_bits(name, dst, data, nullptr, bits0, op0, options.reverse0);
       if (op1 != Alu::none) on_bits(name, dst, dst, nullptr, bits1, op1, options.reverse1);
     } else {
-      const RowReader reader(core_.kernels, core_.memory_of(data), data);
+      const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
       const std::vector<float> first = column(s0, data), second = column(s1, data);
       map(dst, options.rounded, 1, [&, this](std::size_t p, float* buffer, std::size_t count) {
         const float* x = reader.read(p, buffer);
@@ -3666,7 +3059,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     const Running running =
         core_.begin(Opcode::tensor_scalar_reduce, lane, {{"data", data}, {"s0", s0.tile}},
                     {{"dst", dst}, {"result", result}}, {.operators = {op0, reduction}});
-    const RowReader reader(core_.kernels, core_.memory_of(data), data);
+    const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
     const std::vector<float> first = column(s0, data);
     std::vector<float> totals(data.partitions());
     map(dst, options.rounded, 1, [&, this](std::size_t p, float* buffer, std::size_t count) {
@@ -3692,8 +3085,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     const Running running = core_.begin(Opcode::scalar_tensor_tensor, lane,
                                         {{"data", data}, {"operand1", operand1}, {"s0", s0.tile}},
                                         {{"dst", dst}}, {.operators = {op0, op1}});
-    const RowReader reader(core_.kernels, core_.memory_of(data), data);
-    const RowReader other(core_.kernels, core_.memory_of(operand1), operand1);
+    const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
+    const PartitionReader other(core_.kernels, core_.memory_of(operand1), operand1);
     const std::vector<float> first = column(s0, data);
     map(dst, options.rounded, 2, [&, this](std::size_t p, float* buffer, std::size_t count) {
       float* right = buffer + padded(count);
@@ -3740,7 +3133,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   Self& reciprocal(const Tile& dst, const Tile& src, const Rounded& rounded = {}) {
     check_same("reciprocal", dst, src);
     const Running running = core_.begin(Opcode::reciprocal, lane, {{"src", src}}, {{"dst", dst}});
-    const RowReader reader(core_.kernels, core_.memory_of(src), src);
+    const PartitionReader reader(core_.kernels, core_.memory_of(src), src);
     map(dst, rounded, 2, [&, this](std::size_t p, float* buffer, std::size_t count) {
       const float* x = reader.read(p, buffer);
       core_.kernels.activate(Function::reciprocal, x, buffer, count);
@@ -3901,9 +3294,9 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   }
   void fold_floats(const Tile& dst, const Tile& data, Alu op, std::size_t folded, bool negate,
                    const Rounded& rounded) {
-    const RowReader reader(core_.kernels, core_.memory_of(data), data);
-    const RowWriter writer(core_.kernels, core_.memory_of(dst), dst, rounded,
-                           core_.options.overflow);
+    const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
+    const PartitionWriter writer(core_.kernels, core_.memory_of(dst), dst, rounded,
+                                 core_.options.overflow);
     const std::size_t count = data.free_size(), kept = dst.free_size();
     core_.for_partitions(data.partitions(), padded(count) + 2 * padded(kept), count * 4,
                          [&](std::size_t p, float* buffer) {
@@ -4011,7 +3404,7 @@ class VectorSearch : public VectorArithmetic<Self> {
                   "8 to 16384 elements a partition in one or two free dimensions");
     const Running running =
         core_.begin(Opcode::max8, lane, {{"src", src}}, {{"dst", dst}}, CoreState::cost_of(src));
-    const RowReader reader(core_.kernels, core_.memory_of(src), src);
+    const PartitionReader reader(core_.kernels, core_.memory_of(src), src);
     map(dst, {}, 1 + count / 16, [&](std::size_t p, float* buffer, std::size_t) {
       const float* x = reader.read(p, buffer);
       std::array<float, 8> best;
@@ -4073,8 +3466,8 @@ class VectorSearch : public VectorArithmetic<Self> {
         core_.begin(Opcode::match_replace8, lane, {{"data", data}, {"values", values}},
                     {{"dst", dst}, {"indices", indices != nullptr ? *indices : Tile()}});
     const std::size_t count = data.free_size();
-    const RowWriter writer(core_.kernels, core_.memory_of(dst), dst, rounded,
-                           core_.options.overflow);
+    const PartitionWriter writer(core_.kernels, core_.memory_of(dst), dst, rounded,
+                                 core_.options.overflow);
     std::vector<float> out(padded(count)), scratch(padded(count));
     search(data, values, [&](std::size_t p, const float* x, const float* wanted) {
       std::array<std::int32_t, 8> found;
@@ -4166,7 +3559,7 @@ class VectorSearch : public VectorArithmetic<Self> {
   // Element i of all partitions, then element i + 1.
   std::vector<float> turned(const Tile& tile) {
     const std::size_t lanes = tile.partitions(), count = tile.free_size();
-    const RowReader reader(core_.kernels, core_.memory_of(tile), tile);
+    const PartitionReader reader(core_.kernels, core_.memory_of(tile), tile);
     std::vector<float> row(count), result(count * lanes);
     for (std::size_t p = 0; p < lanes; ++p) {
       const float* x = reader.read(p, row.data());
@@ -4192,8 +3585,8 @@ class VectorSearch : public VectorArithmetic<Self> {
   // run(p, elements, eight values) for each partition.
   template <class Run>
   void search(const Tile& data, const Tile& values, const Run& run) {
-    const RowReader elements(core_.kernels, core_.memory_of(data), data);
-    const RowReader eight(core_.kernels, core_.memory_of(values), values);
+    const PartitionReader elements(core_.kernels, core_.memory_of(data), data);
+    const PartitionReader eight(core_.kernels, core_.memory_of(values), values);
     std::vector<float> row(data.free_size()), wanted(8);
     for (std::size_t p = 0; p < data.partitions(); ++p) {
       elements.copy(p, row.data());
@@ -4237,8 +3630,8 @@ class VectorEngine : public VectorSearch<VectorEngine> {
         core_.begin(Opcode::select, lane,
                     {{"predicate", predicate}, {"on_true", on_true}, {"on_false", on_false.tile}},
                     {{"dst", dst}});
-    const RowReader reader(core_.kernels, core_.memory_of(on_true), on_true);
-    const RowReader chooser(core_.kernels, core_.memory_of(predicate), predicate);
+    const PartitionReader reader(core_.kernels, core_.memory_of(on_true), on_true);
+    const PartitionReader chooser(core_.kernels, core_.memory_of(predicate), predicate);
     const std::vector<float> other = column(on_false, on_true);
     map(dst, rounded, 2, [&](std::size_t p, float* buffer, std::size_t count) {
       float* chosen = buffer + padded(count);
@@ -4291,11 +3684,11 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     if (dst.free_size() != 6) rule_broken(name, "dst", dst.describe(), "6 elements a partition");
     const Running running = core_.begin(Opcode::bn_stats, lane, {{"data", data}}, {{"dst", dst}},
                                         CoreState::cost_of(data));
-    const RowReader reader(core_.kernels, core_.memory_of(data), data);
+    const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
     const std::size_t count = data.free_size();
     static constexpr Rounded nearest{};
-    const RowWriter writer(core_.kernels, core_.memory_of(dst), dst, nearest,
-                           core_.options.overflow);
+    const PartitionWriter writer(core_.kernels, core_.memory_of(dst), dst, nearest,
+                                 core_.options.overflow);
     core_.for_partitions(data.partitions(), 2 * padded(count) + 64, count * 8,
                          [&](std::size_t p, float* buffer) {
                            const float* x = reader.read(p, buffer);
@@ -4323,7 +3716,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     if (dst.free_size() != 2) rule_broken(name, "dst", dst.describe(), "2 elements a partition");
     const Running running = core_.begin(Opcode::bn_aggr, lane, {{"data", data}}, {{"dst", dst}},
                                         CoreState::cost_of(data));
-    const RowReader reader(core_.kernels, core_.memory_of(data), data);
+    const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
     map(dst, {}, 1 + (data.free_size() + 1) / 2, [&](std::size_t p, float* buffer, std::size_t) {
       const float* x = reader.read(p, buffer);
       double count = 0, total = 0, spread = 0;
@@ -4356,7 +3749,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     if (threshold == 0) {
       copy_elements(dst, src, {});
     } else {
-      const RowReader reader(core_.kernels, core_.memory_of(src), src);
+      const PartitionReader reader(core_.kernels, core_.memory_of(src), src);
       map(dst, {}, 2, [&, this](std::size_t p, float* buffer, std::size_t count) {
         reader.copy(p, buffer);
         auto* words = reinterpret_cast<std::uint32_t*>(buffer + padded(count));
@@ -4406,6 +3799,616 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     out[1] = mean;
     out[2] = n == 0 ? 0 : reduce(Alu::add, x, n);
   }
+};
+
+}  // namespace soma::neuroncore
+// ---- soma/neuroncore/memory/dma.hpp
+// Dma: transfers between HBM and SBUF. A transfer copies, and converts where the types differ:
+// source to fp32 to destination (guide: DMA casts in two steps).
+//
+// Queues run their own transfers in order and each other's in any: core.dma is queue 0,
+// core.dma.queue(i) another.
+
+// ---- soma/neuroncore/memory/hbm.hpp
+// HbmView: a tensor in the accelerator's device memory as a transfer sees it. In this model device
+// memory is where the host's tensors lie; nothing is copied to make a view.
+
+namespace soma::neuroncore {
+
+// The first dimension goes to partitions, the others (up to three) are the free ones.
+class HbmView {
+ public:
+  static constexpr std::size_t max_rank = 4;
+
+  // Of a tensor of rank 0 to 4. A vector is one row.
+  HbmView(const Tensor& tensor, bool writable)  // NOLINT: see hbm()
+      : dtype_(tensor.dtype()), writable_(writable) {
+    if (!tensor.defined()) rule_broken("hbm", "tensor", "no tensor", "a tensor with elements");
+    data_ = writable ? tensor.mutable_raw() : const_cast<std::byte*>(tensor.raw());
+    if (tensor.rank() > max_rank)
+      rule_broken("hbm", "tensor", tensor.describe(), "rank 4 or less; reshape it");
+    const std::size_t skipped = tensor.rank() < 2 ? 1 : 0;
+    rank_ = tensor.rank() == 0 ? 2 : tensor.rank() + skipped;
+    for (std::size_t i = 0; i < tensor.rank(); ++i) {
+      sizes_[i + skipped] = tensor.size(i);
+      strides_[i + skipped] = tensor.strides()[i];
+    }
+  }
+
+  const std::byte* data() const { return data_; }
+  std::byte* mutable_data() const { return data_; }
+  DType dtype() const { return dtype_; }
+  bool writable() const { return writable_; }
+  std::size_t rank() const { return rank_; }
+  std::size_t size(std::size_t i) const { return sizes_[i]; }
+  std::size_t stride(std::size_t i) const { return strides_[i]; }
+  std::size_t rows() const { return sizes_[0]; }
+  std::size_t row_elements() const {
+    std::size_t elements = 1;
+    for (std::size_t i = 1; i < rank_; ++i) elements *= sizes_[i];
+    return elements;
+  }
+  // Whether the elements of a row lie side by side.
+  bool adjacent() const {
+    std::size_t step = 1;
+    for (std::size_t i = rank_; i-- > 1;) {
+      if (sizes_[i] != 1 && strides_[i] != step) return false;
+      step *= sizes_[i];
+    }
+    return true;
+  }
+
+  HbmView slice(std::size_t dimension, std::size_t begin, std::size_t end) const {
+    if (dimension >= rank_ || begin > end || end > sizes_[dimension])
+      rule_broken("HbmView::slice", "range",
+                  std::to_string(begin) + " to " + std::to_string(end) + " of dimension " +
+                      std::to_string(dimension),
+                  "within " + describe());
+    HbmView part = *this;
+    part.data_ += begin * strides_[dimension] * size_of(dtype_);
+    part.sizes_[dimension] = end - begin;
+    return part;
+  }
+  HbmView rows(std::size_t begin, std::size_t end) const { return slice(0, begin, end); }
+  HbmView columns(std::size_t begin, std::size_t end) const { return slice(rank_ - 1, begin, end); }
+  // Two dimensions change places.
+  HbmView swap(std::size_t a, std::size_t b) const {
+    if (a >= rank_ || b >= rank_)
+      rule_broken("HbmView::swap", "dimensions", std::to_string(a) + " and " + std::to_string(b),
+                  "dimensions of " + describe());
+    HbmView result = *this;
+    std::swap(result.sizes_[a], result.sizes_[b]);
+    std::swap(result.strides_[a], result.strides_[b]);
+    return result;
+  }
+  // One row, read by every partition.
+  HbmView broadcast_rows(std::size_t rows) const {
+    if (sizes_[0] != 1) rule_broken("HbmView::broadcast_rows", "view", describe(), "one row");
+    HbmView result = *this;
+    result.sizes_[0] = rows;
+    result.strides_[0] = 0;
+    return result;
+  }
+  // The same row pattern, `rows` of them `stride` elements apart.
+  HbmView with_rows(std::size_t rows, std::size_t stride) const {
+    HbmView result = *this;
+    result.sizes_[0] = rows;
+    result.strides_[0] = stride;
+    return result;
+  }
+  // The elements of adjacent memory as one row.
+  HbmView flat() const {
+    std::size_t elements = 1;
+    for (std::size_t i = 0; i < rank_; ++i) elements *= sizes_[i];
+    return as_rows(elements);
+  }
+  // The elements of adjacent memory as rows of `columns` each.
+  HbmView as_rows(std::size_t columns) const {
+    std::size_t elements = 1;
+    bool dense = true;
+    for (std::size_t i = rank_; i-- > 0;) {
+      dense = dense && (sizes_[i] == 1 || strides_[i] == elements);
+      elements *= sizes_[i];
+    }
+    if (!dense || columns == 0 || elements % columns != 0)
+      rule_broken("HbmView::as_rows", "columns", std::to_string(columns),
+                  "a divisor of the elements of a contiguous view, " + describe());
+    HbmView result = *this;
+    result.rank_ = 2;
+    result.sizes_ = {elements / columns, columns};
+    result.strides_ = {columns, 1};
+    return result;
+  }
+
+  Region region() const {
+    const std::size_t width = size_of(dtype_);
+    std::array<Step, max_rank> steps;
+    for (std::size_t i = 0; i < rank_; ++i)
+      steps[i] = {sizes_[i], static_cast<std::ptrdiff_t>(strides_[i] * width)};
+    return {Region::Space::hbm, 0,    1, reinterpret_cast<std::uintptr_t>(data_), width,
+            steps.data(),       rank_};
+  }
+  std::string describe() const {
+    std::string text(to_string(dtype_));
+    text.append(" HBM [");
+    for (std::size_t i = 0; i < rank_; ++i)
+      text.append(i == 0 ? "" : ", ").append(std::to_string(sizes_[i]));
+    return text.append("]");
+  }
+
+ private:
+  std::byte* data_ = nullptr;
+  DType dtype_;
+  bool writable_;
+  std::size_t rank_ = 2;
+  std::array<std::size_t, max_rank> sizes_{1, 1, 1, 1}, strides_{0, 1, 1, 1};
+};
+
+// A tensor to read from, and one to write. Error tensor.read_only. (A view holds no reference:
+// the tensor lives until the core has finished with it.)
+inline HbmView hbm(const Tensor& tensor) { return HbmView(tensor, false); }
+inline HbmView hbm_target(const Tensor& tensor) { return HbmView(tensor, true); }
+
+}  // namespace soma::neuroncore
+// ---- soma/neuroncore/memory/hbm_rows.hpp
+// A row of device memory to a partition and back: what transfers are made of.
+
+namespace soma::neuroncore::detail {
+
+// each(element, offset): offsets in elements of a row's elements, in order.
+template <class Each>
+void for_each_in_row(const HbmView& view, std::size_t row, const Each& each) {
+  const std::size_t rank = view.rank();
+  std::size_t at[HbmView::max_rank] = {};
+  const std::size_t inner = view.size(rank - 1), step = view.stride(rank - 1);
+  const std::size_t count = view.row_elements();
+  for (std::size_t element = 0; element < count;) {
+    std::size_t offset = row * view.stride(0);
+    for (std::size_t d = 1; d + 1 < rank; ++d) offset += at[d] * view.stride(d);
+    for (std::size_t i = 0; i < inner; ++i, offset += step) each(element++, offset);
+    for (std::size_t d = rank - 1; d-- > 1;) {
+      if (++at[d] != view.size(d)) break;
+      at[d] = 0;
+    }
+  }
+}
+
+// Stored bytes of a row, side by side, to and from `codes`.
+template <std::size_t width>
+void collect_row(const HbmView& view, std::size_t row, std::byte* codes) {
+  for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
+    std::memcpy(codes + element * width, view.data() + offset * width, width);
+  });
+}
+template <std::size_t width>
+void spread_row(const HbmView& view, std::size_t row, const std::byte* codes) {
+  for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
+    std::memcpy(view.mutable_data() + offset * width, codes + element * width, width);
+  });
+}
+inline void read_codes(const HbmView& view, std::size_t row, void* codes) {
+  const std::size_t width = size_of(view.dtype());
+  auto* to = static_cast<std::byte*>(codes);
+  if (view.adjacent())
+    std::memcpy(to, view.data() + row * view.stride(0) * width, view.row_elements() * width);
+  else if (width == 1)
+    collect_row<1>(view, row, to);
+  else if (width == 2)
+    collect_row<2>(view, row, to);
+  else if (width == 4)
+    collect_row<4>(view, row, to);
+  else
+    collect_row<8>(view, row, to);
+}
+inline void write_codes(const HbmView& view, std::size_t row, const void* codes) {
+  const std::size_t width = size_of(view.dtype());
+  const auto* from = static_cast<const std::byte*>(codes);
+  if (view.adjacent())
+    std::memcpy(view.mutable_data() + row * view.stride(0) * width, from,
+                view.row_elements() * width);
+  else if (width == 1)
+    spread_row<1>(view, row, from);
+  else if (width == 2)
+    spread_row<2>(view, row, from);
+  else if (width == 4)
+    spread_row<4>(view, row, from);
+  else
+    spread_row<8>(view, row, from);
+}
+
+inline std::int64_t integer_at(DType dtype, const std::byte* at) {
+  const auto get = [at]<class T>(T number) {
+    std::memcpy(&number, at, sizeof number);
+    return static_cast<std::int64_t>(number);
+  };
+  switch (dtype) {
+    case DType::int64:
+      return get(std::int64_t{});
+    case DType::int32:
+      return get(std::int32_t{});
+    case DType::int8:
+      return get(std::int8_t{});
+    default:
+      return get(std::uint8_t{});
+  }
+}
+inline void put_integer(DType dtype, std::byte* at, float value) {
+  const auto put = [at](auto number) { std::memcpy(at, &number, sizeof number); };
+  switch (dtype) {
+    case DType::int64:
+      return put(std::int64_t{to_integer<std::int32_t>(value)});
+    case DType::int32:
+      return put(to_integer<std::int32_t>(value));
+    case DType::int8:
+      return put(to_integer<std::int8_t>(value));
+    case DType::boolean:
+      return put(to_integer<std::uint8_t>(value) != 0);
+    default:
+      return put(to_integer<std::uint8_t>(value));
+  }
+}
+
+// A row as floats.
+inline void read_floats(CoreState& core, const HbmView& view, std::size_t row, float* to) {
+  const std::size_t count = view.row_elements(), width = size_of(view.dtype());
+  if (!is_floating(view.dtype())) {
+    for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
+      to[element] = static_cast<float>(integer_at(view.dtype(), view.data() + offset * width));
+    });
+  } else if (view.dtype() == DType::fp32) {
+    read_codes(view, row, to);
+  } else {
+    const CodecParams codec = make_codec_params(format_of(view.dtype()));
+    if (view.adjacent())
+      return core.kernels.decode(codec, view.data() + row * view.stride(0) * width, count, to);
+    std::vector<std::byte> codes(count * width);
+    read_codes(view, row, codes.data());
+    core.kernels.decode(codec, codes.data(), count, to);
+  }
+}
+// `codes`: room for the row's bytes.
+inline void write_floats(CoreState& core, const HbmView& view, std::size_t row, const float* values,
+                         void* codes) {
+  if (!is_floating(view.dtype())) {
+    for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
+      put_integer(view.dtype(), view.mutable_data() + offset * size_of(view.dtype()),
+                  values[element]);
+    });
+    return;
+  }
+  FloatFormat format = format_of(view.dtype());
+  if (format.bytes() == 1) format.overflow = core.options.overflow;  // as in tiles
+  core.kernels.encode(make_codec_params(format), values, view.row_elements(),
+                      static_cast<std::byte*>(codes), Draw{});
+  write_codes(view, row, codes);
+}
+
+inline PartitionWriter writer_of(CoreState& core, const Tile& tile) {
+  static constexpr Rounded nearest{};
+  return PartitionWriter(core.kernels, core.sbuf, tile, nearest, core.options.overflow);
+}
+
+// Row `row` of a view to partition p. `buffer` holds twice the elements.
+inline void load_row(CoreState& core, const PartitionWriter& writer, const Tile& tile,
+                     std::size_t p, const HbmView& view, std::size_t row, float* buffer) {
+  if (view.dtype() == tile.held() && tile.bias_offset() == 0) {
+    read_codes(view, row, buffer);
+    neuroncore::write_codes(core.sbuf, tile, p, buffer);
+  } else if (view.dtype() == DType::int64 && tile.dtype() == DType::int32) {
+    // The vendor's compiler narrows 64-bit integers; here those are ids and labels.
+    auto* narrow = reinterpret_cast<std::int32_t*>(buffer);
+    for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
+      const std::int64_t value = integer_at(DType::int64, view.data() + 8 * offset);
+      if (value > INT32_MAX || value < INT32_MIN)
+        undefined("dma.load", "view", std::to_string(value), "a value that fits 32 bits");
+      narrow[element] = static_cast<std::int32_t>(value);
+    });
+    neuroncore::write_codes(core.sbuf, tile, p, narrow);
+  } else {
+    read_floats(core, view, row, buffer);
+    writer.write(p, buffer, buffer + tile.free_size());
+  }
+}
+// And back.
+inline void store_row(CoreState& core, const Tile& tile, std::size_t p, const HbmView& view,
+                      std::size_t row, float* buffer) {
+  if (view.dtype() == tile.held() && tile.bias_offset() == 0) {
+    neuroncore::read_codes(core.sbuf, tile, p, buffer);
+    write_codes(view, row, buffer);
+  } else if (view.dtype() == DType::int64 && tile.dtype() == DType::int32) {
+    auto* narrow = reinterpret_cast<std::int32_t*>(buffer);
+    neuroncore::read_codes(core.sbuf, tile, p, narrow);
+    for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
+      const std::int64_t value = narrow[element];
+      std::memcpy(view.mutable_data() + 8 * offset, &value, sizeof value);
+    });
+  } else {
+    PartitionReader(core.kernels, core.sbuf, tile).copy(p, buffer);
+    write_floats(core, view, row, buffer, buffer + tile.free_size());
+  }
+}
+
+}  // namespace soma::neuroncore::detail
+
+namespace soma::neuroncore {
+
+// What an index beyond the table does.
+enum class OutOfBounds : std::uint8_t { error, skip };
+// What happens to the rows that a scatter meets.
+enum class Scatter : std::uint8_t { overwrite, add };
+
+class Dma {
+ public:
+  explicit Dma(CoreState& core, std::size_t queue = 0) : core_(&core), queue_(queue) {}
+
+  // Error neuroncore.rule_broken.
+  Dma queue(std::size_t index) const {
+    if (index >= dma_lanes)
+      rule_broken("dma.queue", "index", std::to_string(index),
+                  "below " + std::to_string(dma_lanes));
+    return Dma(*core_, index);
+  }
+  Lane lane() const { return lane_of(Engine::dma, queue_); }
+
+  // tile = view: row r to partition r.
+  Dma& load(const Tile& tile, const HbmView& view) { return load(Opcode::dma_copy, tile, view); }
+  // The same for a view whose rows are not adjacent in memory because it was transposed: slow on
+  // this hardware, and counted apart.
+  Dma& load_transposed(const Tile& tile, const HbmView& view) {
+    return load(Opcode::dma_transpose, tile, view);
+  }
+  // view = tile.
+  Dma& store(const HbmView& view, const Tile& tile) {
+    constexpr std::string_view name = "dma.store";
+    check(name, {"tile", tile}, view);
+    check_writable(name, view);
+    check_sizes(name, tile, view);
+    const Position at = begin(Opcode::dma_copy, {{"tile", tile}}, {}, nullptr, &view, tile);
+    CoreState* core = core_;
+    core->statistics.hbm_bytes_written += view.rows() * view.row_elements() * size_of(view.dtype());
+    core->transfer(at, [core, tile, view] {
+      core->for_partitions(tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
+                           [&](std::size_t p, float* buffer) {
+                             detail::store_row(*core, tile, p, view, p, buffer);
+                           });
+    });
+    return *this;
+  }
+  // Partition p = row indices[p] of a matrix; indices is [P, 1] of int32 in SBUF.
+  Dma& gather(const Tile& tile, const HbmView& table, const Tile& indices,
+              OutOfBounds out_of_bounds = OutOfBounds::error) {
+    static constexpr std::string_view name = "dma.gather";  // read by a lambda that outlives this
+    check(name, {"tile", tile}, table);
+    check_indices(name, tile, table, indices);
+    const Position at =
+        begin(Opcode::dma_gather, {{"indices", indices}}, {{"tile", tile}}, &table, nullptr, tile);
+    CoreState* core = core_;
+    core->statistics.hbm_bytes_read +=
+        tile.partitions() * tile.free_size() * size_of(table.dtype());
+    core->transfer(at, [core, tile, table, indices, out_of_bounds] {
+      std::vector<float> buffer(2 * tile.free_size() + 64);
+      const PartitionWriter writer = detail::writer_of(*core, tile);
+      bool all = true;
+      for (std::size_t p = 0; p < tile.partitions(); ++p) {
+        const std::int64_t row = index_of(*core, name, indices, p, table, out_of_bounds);
+        all = all && row >= 0;
+        if (row < 0) continue;
+        const HbmView one =
+            table.rows(static_cast<std::size_t>(row), static_cast<std::size_t>(row) + 1);
+        detail::load_row(*core, writer, tile, p, one, 0, buffer.data());
+        core->sbuf.mark_written(tile.rows(p, p + 1), Written::somebody);
+      }
+      all ? core->end(tile) : core->show(tile);
+    });
+    return *this;
+  }
+  // Row indices[p] of a matrix = partition p, or += it (in fp32, partitions in ascending order, so
+  // that equal indices add up).
+  Dma& scatter(const HbmView& table, const Tile& tile, const Tile& indices,
+               Scatter how = Scatter::overwrite, OutOfBounds out_of_bounds = OutOfBounds::error) {
+    static constexpr std::string_view name = "dma.scatter";  // read by a lambda that outlives this
+    check(name, {"tile", tile}, table);
+    check_writable(name, table);
+    check_indices(name, tile, table, indices);
+    const Position at = begin(Opcode::dma_scatter, {{"tile", tile}, {"indices", indices}}, {},
+                              nullptr, &table, tile);
+    CoreState* core = core_;
+    core->statistics.hbm_bytes_written +=
+        tile.partitions() * tile.free_size() * size_of(table.dtype());
+    core->transfer(at, [core, tile, table, indices, how, out_of_bounds] {
+      const std::size_t count = tile.free_size();
+      std::vector<float> buffer(4 * count + 64);
+      for (std::size_t p = 0; p < tile.partitions(); ++p) {
+        const std::int64_t row = index_of(*core, name, indices, p, table, out_of_bounds);
+        if (row < 0) continue;
+        const HbmView one =
+            table.rows(static_cast<std::size_t>(row), static_cast<std::size_t>(row) + 1);
+        if (how == Scatter::add) {
+          float *more = buffer.data(), *old = more + 2 * count;
+          PartitionReader(core->kernels, core->sbuf, tile).copy(p, more);
+          detail::read_floats(*core, one, 0, old);
+          core->kernels.alu(Alu::add, old, more, old, count);
+          detail::write_floats(*core, one, 0, old, more);
+        } else {
+          detail::store_row(*core, tile, p, one, 0, buffer.data());
+        }
+      }
+    });
+    return *this;
+  }
+  // tile = the sum of up to 16 views, in fp32, in their order.
+  Dma& sum(const Tile& tile, std::initializer_list<HbmView> views) {
+    constexpr std::string_view name = "dma.sum";
+    at_most(name, "views", views.size(), 16, "sources");
+    if (views.size() == 0) rule_broken(name, "views", "none", "1 to 16");
+    for (const HbmView& view : views) {
+      check(name, {"tile", tile}, view);
+      check_sizes(name, tile, view);
+    }
+    HeapVector<HbmView> sources(core_->context.heap());
+    for (const HbmView& view : views) sources.push_back(view);
+    const Position at =
+        begin(Opcode::dma_sum, {}, {{"tile", tile}}, &sources[0], nullptr, tile, sources.size());
+    for (std::size_t i = 1; i < sources.size(); ++i) touch(at, Opcode::dma_sum, sources[i], false);
+    CoreState* core = core_;
+    for (const HbmView& view : sources)
+      core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
+    core->transfer(at, [core, tile, sources = std::move(sources)] {
+      const std::size_t count = tile.free_size();
+      const PartitionWriter writer = detail::writer_of(*core, tile);
+      core->for_partitions(tile.partitions(), 3 * count, count * 2 * sources.size(),
+                           [&](std::size_t p, float* buffer) {
+                             float* total = buffer + count;
+                             detail::read_floats(*core, sources[0], p, total);
+                             for (std::size_t i = 1; i < sources.size(); ++i) {
+                               detail::read_floats(*core, sources[i], p, buffer);
+                               core->kernels.alu(Alu::add, total, buffer, total, count);
+                             }
+                             writer.write(p, total, buffer);
+                           });
+      core->end(tile);
+    });
+    return *this;
+  }
+
+  // The queue waits, and signals when its last transfer has ended: every DMA engine adds one.
+  Dma& wait(Semaphore& semaphore, std::uint32_t value) {
+    semaphore.wait(*core_, lane(), value);
+    return *this;
+  }
+  Dma& signal(Semaphore& semaphore) {
+    semaphore.signal(*core_, lane(), static_cast<std::uint32_t>(core_->machine.dma_semaphore_step));
+    return *this;
+  }
+
+ private:
+  Dma& load(Opcode opcode, const Tile& tile, const HbmView& view) {
+    constexpr std::string_view name = "dma.load";
+    check(name, {"tile", tile}, view);
+    check_sizes(name, tile, view);
+    const Position at = begin(opcode, {}, {{"tile", tile}}, &view, nullptr, tile);
+    CoreState* core = core_;
+    core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
+    core->transfer(at, [core, tile, view] {
+      const PartitionWriter writer = detail::writer_of(*core, tile);
+      core->for_partitions(tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
+                           [&](std::size_t p, float* buffer) {
+                             detail::load_row(*core, writer, tile, p, view, p, buffer);
+                           });
+      core->end(tile);
+    });
+    return *this;
+  }
+
+  // ---- checks and order
+
+  void check(std::string_view name, const Operand& operand, const HbmView& view) {
+    core_->check(name, operand);
+    CoreState::check_memory(name, operand, Memory::sbuf, "DMA");
+    if (!core_->machine.has(view.dtype()) && view.dtype() != DType::int64)
+      rule_broken(name, "view", view.describe(),
+                  "a type that " + std::string(core_->machine.name) + " has");
+  }
+  static void check_writable(std::string_view name, const HbmView& view) {
+    if (!view.writable()) rule_broken(name, "view", view.describe(), "one from hbm_target()");
+  }
+  static void check_sizes(std::string_view name, const Tile& tile, const HbmView& view) {
+    if (tile.partitions() != view.rows() || tile.free_size() != view.row_elements())
+      rule_broken(name, "view", view.describe(),
+                  "as many rows and elements a row as " + tile.describe());
+  }
+  void check_indices(std::string_view name, const Tile& tile, const HbmView& table,
+                     const Tile& indices) {
+    core_->check(name, {"indices", indices});
+    CoreState::check_memory(name, {"indices", indices}, Memory::sbuf, "DMA");
+    if (indices.dtype() != DType::int32 || indices.free_size() != 1 ||
+        indices.partitions() != tile.partitions())
+      rule_broken(name, "indices", indices.describe(),
+                  "int32, [" + std::to_string(tile.partitions()) + ", 1]");
+    if (table.row_elements() != tile.free_size())
+      rule_broken(name, "table", table.describe(),
+                  std::to_string(tile.free_size()) + " elements a row, as " + tile.describe());
+  }
+  void touch(Position at, Opcode opcode, const HbmView& view, bool writes) {
+    Instruction unused;
+    CoreState* core = core_;
+    core->order.touch(opcode, at, view.region(), writes, [&](Position earlier) {
+      core->wait_for(core->options.record ? core->recorded.back() : unused, earlier);
+    });
+  }
+  // The rows of `tile` move, from or to as many rows of a view, `views` times.
+  Position begin(Opcode opcode, std::initializer_list<Operand> reads,
+                 std::initializer_list<Operand> writes, const HbmView* from, const HbmView* to,
+                 const Tile& tile, std::size_t views = 1) {
+    const HbmView& view = from != nullptr ? *from : *to;
+    const std::size_t elements = tile.free_size(), rows = tile.partitions() * views;
+    CostFields cost = CoreState::cost_of(tile);
+    cost.bytes = rows * elements * size_of(view.dtype());
+    const std::size_t last = view.rank() - 1;
+    const std::size_t side_by_side = view.adjacent()          ? elements
+                                     : view.stride(last) == 1 ? view.size(last)
+                                                              : 1;
+    cost.buffers = static_cast<std::uint32_t>(rows * elements / side_by_side);
+    const Position at = core_->begin(opcode, lane(), reads, writes, cost).at;
+    if (from != nullptr) touch(at, opcode, *from, false);
+    if (to != nullptr) touch(at, opcode, *to, true);
+    return at;
+  }
+
+  static std::int64_t index_of(CoreState& core, std::string_view name, const Tile& indices,
+                               std::size_t p, const HbmView& table, OutOfBounds out_of_bounds) {
+    std::int32_t index = 0;
+    std::memcpy(&index, core.sbuf.at(indices, p), sizeof index);
+    if (index >= 0 && static_cast<std::size_t>(index) < table.rows()) return index;
+    if (out_of_bounds == OutOfBounds::error)
+      undefined(name, "indices", std::to_string(index) + " in partition " + std::to_string(p),
+                "a row of " + table.describe());
+    return -1;
+  }
+  CoreState* core_;
+  std::size_t queue_;
+};
+
+}  // namespace soma::neuroncore
+// ---- soma/neuroncore/memory/tile_view.hpp
+// TileView: the elements of a tile as C++ objects, for looking at them and setting them from tests.
+// Instructions go by the run-time description (Tile); this is its typed counterpart.
+
+namespace soma::neuroncore {
+
+// T is the C++ type that the tile is held as, const or not.
+template <class T>
+class TileView {
+ public:
+  // Used by Core::view(). Error tensor.dtype.
+  TileView(OnChipMemory& memory, const Tile& tile) : memory_(&memory), tile_(tile) {
+    if (dtype_of<std::remove_const_t<T>> != tile.held())
+      fail(error_id::tensor_dtype, "TileView", "tile",
+           tile.describe().append(" held as ").append(to_string(tile.held())),
+           std::string(to_string(dtype_of<std::remove_const_t<T>>)));
+  }
+  std::size_t partitions() const { return tile_.partitions(); }
+  std::size_t free_size() const { return tile_.free_size(); }
+
+  // Element (i, j ...) of the free dimensions of a partition; one index for each dimension.
+  template <class... Index>
+  T& operator()(std::size_t partition, Index... index) const {
+    const std::size_t indices[] = {static_cast<std::size_t>(index)...};
+    std::ptrdiff_t offset = 0;
+    for (std::size_t d = 0; d < sizeof...(Index); ++d)
+      offset += static_cast<std::ptrdiff_t>(indices[d]) * tile_.dimension(d).stride;
+    std::byte* const at =
+        memory_->at(tile_, partition) + offset * static_cast<std::ptrdiff_t>(sizeof(T));
+    // As read_codes(): C++ knows no other booleans. Written only where it has to be, since several
+    // threads may look.
+    if constexpr (std::is_same_v<std::remove_const_t<T>, bool>)
+      if (*at > std::byte{1}) *at = std::byte{1};
+    return *reinterpret_cast<T*>(at);
+  }
+
+ private:
+  OnChipMemory* memory_;
+  Tile tile_;
 };
 
 }  // namespace soma::neuroncore
@@ -4539,7 +4542,7 @@ class Core {
     look("values", tile);
     const FloatEnvironment environment;
     std::vector<float> result(tile.partitions() * tile.free_size());
-    const RowReader reader(state_.kernels, state_.memory_of(tile), tile);
+    const PartitionReader reader(state_.kernels, state_.memory_of(tile), tile);
     for (std::size_t p = 0; p < tile.partitions(); ++p)
       reader.copy(p, result.data() + p * tile.free_size());
     return result;
@@ -4554,7 +4557,7 @@ class Core {
 };
 
 }  // namespace soma::neuroncore
-// ---- soma/ops/neuroncore_device.hpp
+// ---- soma/programs/neuroncore_device.hpp
 // NeuronCoreDevice: runs every operator of a context as its program on a core, one after the other
 // (eagerly). An operator without a program runs on the host in between; which ones did is counted
 // and logged once.
@@ -4734,25 +4737,25 @@ inline NeuronCoreDevice make_device(Core& core) {
 // ---- soma/static_engine-inl.hpp
 // Include and go: make_core() with the engine kernels of this unit's flags, and the programs.
 
-// ---- soma/neuroncore/engine-inl.hpp
+// ---- soma/neuroncore/engines/engine-inl.hpp
 // EngineKernels in Highway. Every operator is a loop of its own over memory: the product of one
 // instruction never meets the sum of another in a register, where compilers contract the two.
 
-#if defined(SOMA_NEURONCORE_ENGINE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_NEURONCORE_ENGINE_INL_HPP
-#undef SOMA_NEURONCORE_ENGINE_INL_HPP
+#if defined(SOMA_NEURONCORE_ENGINES_ENGINE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_NEURONCORE_ENGINES_ENGINE_INL_HPP
+#undef SOMA_NEURONCORE_ENGINES_ENGINE_INL_HPP
 #else
-#define SOMA_NEURONCORE_ENGINE_INL_HPP
+#define SOMA_NEURONCORE_ENGINES_ENGINE_INL_HPP
 #endif
 
-// ---- soma/neuroncore/multiply-inl.hpp
+// ---- soma/neuroncore/engines/multiply-inl.hpp
 // The 128 x 128 array as a CPU does it: a block of sums in registers while k passes by.
 
-#if defined(SOMA_NEURONCORE_MULTIPLY_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_NEURONCORE_MULTIPLY_INL_HPP
-#undef SOMA_NEURONCORE_MULTIPLY_INL_HPP
+#if defined(SOMA_NEURONCORE_ENGINES_MULTIPLY_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_NEURONCORE_ENGINES_MULTIPLY_INL_HPP
+#undef SOMA_NEURONCORE_ENGINES_MULTIPLY_INL_HPP
 #else
-#define SOMA_NEURONCORE_MULTIPLY_INL_HPP
+#define SOMA_NEURONCORE_ENGINES_MULTIPLY_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -5123,17 +5126,24 @@ static constexpr neuroncore::EngineKernels engine_kernels{
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/ops/programs/built_in.hpp
+// ---- soma/programs/all.hpp
 // The programs of the built-in operators. Included by whoever makes a device, and by nobody else.
 
-// ---- soma/ops/programs/accumulate.hpp
-// Adding gradients up, in place in device memory.
+// ---- soma/programs/attention/attention.hpp
+// Attention of a sequence and head, 128 queries at a time: scores of up to 2048 keys in PSUM, their
+// largest, exp() with the sums it adds up on the way, and the product with the values, divided at
+// the end. Longer sequences take a first pass over the scores that only looks for the largest.
 
-// ---- soma/ops/programs/pieces.hpp
-// How programs cut what they read: elements of a contiguous tensor as full tiles, and rows that
-// stay in SBUF where they fit and are loaded piece by piece where they do not.
+// ---- soma/programs/attention/heads.hpp
+// What attention's programs share: the heads of a batch, and blocks of its matrices that stay in
+// SBUF while others pass by.
 
-// ---- soma/ops/programs/support.hpp
+// ---- soma/programs/product/operand.hpp
+// Operands of products as the Tensor engine wants them: the dimension that is summed over lies on
+// the partitions. Matrices whose rows run along it are turned on the way in, 128 x 128 elements at
+// a time, by the Tensor engine itself.
+
+// ---- soma/programs/support.hpp
 // What programs share: tensors as rows in device memory, how rows and columns are cut into tiles,
 // and buffers that take turns, so that a transfer can fill one while the engines work on another.
 
@@ -5156,9 +5166,9 @@ inline constexpr std::size_t piece = 2048;
 // copied first, as the compiler would lay it out anew.
 
 // All dimensions but the last are rows.
-class Rows {
+class DeviceRows {
  public:
-  Rows(Context& context, const Tensor& tensor)
+  DeviceRows(Context& context, const Tensor& tensor)
       : tensor_(detail::regular(context, tensor)), view_(rows_of(tensor_, false)) {}
   const HbmView& view() const { return view_; }
   std::size_t rows() const { return view_.rows(); }
@@ -5239,237 +5249,6 @@ class Pair {
 inline constexpr std::size_t store_queue = 1;
 
 }  // namespace soma::programs
-
-namespace soma::programs {
-
-// Elements side by side as rows of equal length that fill the partitions, then what is left as one
-// shorter row.
-class ElementTiles {
- public:
-  explicit ElementTiles(std::size_t count)
-      : count_(count),
-        width_(count <= one_row ? (std::max)(count, std::size_t{1})
-                                : std::clamp((count + lanes - 1) / lanes, shortest, piece)) {}
-
-  // call(first, partitions, elements a partition)
-  template <class Call>
-  void for_each(const Call& call) const {
-    const std::size_t rows = count_ / width_;
-    for_pieces(rows, lanes,
-               [&](std::size_t row, std::size_t size) { call(row * width_, size, width_); });
-    if (count_ % width_ != 0) call(rows * width_, std::size_t{1}, count_ % width_);
-  }
-  std::size_t partitions() const { return std::clamp(count_ / width_, std::size_t{1}, lanes); }
-  std::size_t width() const { return width_; }
-  Pair pair(Core& core, DType dtype) const { return Pair(core, dtype, partitions(), width_); }
-
- private:
-  // A transfer of less than 256 bytes a partition costs as much as one of 256.
-  static constexpr std::size_t one_row = 512, shortest = 64;
-  std::size_t count_, width_;
-};
-
-// fp32 tiles for what lies between instructions; each is allocated when it is first used.
-class Scratch {
- public:
-  Scratch(Core& core, std::size_t partitions, std::size_t elements)
-      : core_(core), partitions_(partitions), elements_(elements) {}
-  Tile tile(std::size_t number, std::size_t partitions, std::size_t elements) {
-    Tile& whole = tiles_[number];
-    if (!whole.defined()) whole = core_.sbuf.tile(DType::fp32, partitions_, elements_);
-    return whole.rows(0, partitions).columns(0, elements);
-  }
-  // As large as another tile.
-  Tile like(std::size_t number, const Tile& other) {
-    return tile(number, other.partitions(), other.free_size());
-  }
-
- private:
-  Core& core_;
-  std::size_t partitions_, elements_;
-  std::array<Tile, 5> tiles_{};
-};
-
-// Every element of an output = value.
-inline void fill(Core& core, const Tensor& output, float value) {
-  const HbmView to = flat_target(output);
-  const ElementTiles tiles(output.elements());
-  const Tile tile = core.sbuf.tile(DType::fp32, tiles.partitions(), tiles.width());
-  core.vector.memset(tile, value);
-  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
-    core.dma.queue(store_queue)
-        .store(element_block(to, first, rows, columns), tile.rows(0, rows).columns(0, columns));
-  });
-}
-
-// ---- rows
-
-inline constexpr std::size_t longest_whole_row = 2 * piece;
-
-// Columns of a piece: all where a row fits.
-inline std::size_t piece_columns(std::size_t columns) {
-  return columns <= longest_whole_row ? columns : piece;
-}
-inline std::size_t row_partitions(std::size_t rows) { return (std::min)(rows, lanes); }
-
-// Up to 128 rows of a matrix at a time. What was read last is not loaded again: a row that is one
-// piece is loaded once however many passes go over it.
-class RowPieces {
- public:
-  RowPieces(Core& core, const Rows& rows)
-      : core_(core),
-        rows_(rows),
-        tiles_(core, rows.dtype(), row_partitions(rows.rows()), piece_columns(rows.columns())) {}
-  void start(std::size_t row, std::size_t count) {
-    row_ = row;
-    count_ = count;
-    tile_ = {};
-  }
-  Tile read(std::size_t column, std::size_t columns) {
-    if (tile_.defined() && column == column_) return tile_;
-    column_ = column;
-    tile_ = tiles_.next(count_, columns);
-    core_.dma.load(tile_, rows_.block(row_, count_, column, columns));
-    return tile_;
-  }
-
- private:
-  Core& core_;
-  const Rows& rows_;
-  Pair tiles_;
-  Tile tile_{};
-  std::size_t row_ = 0, count_ = 0, column_ = 0;
-};
-
-// A vector (gamma, beta ...) in every partition as fp32, in the same pieces.
-class RepeatedRow {
- public:
-  RepeatedRow(Core& core, const Tensor& vector, std::size_t partitions)
-      : core_(core), vector_(vector), partitions_(partitions) {
-    if (!vector.defined()) return;
-    const std::size_t columns = piece_columns(vector.elements());
-    for (std::size_t i = 0; i < (columns == vector.elements() ? 1u : 2u); ++i)
-      tiles_[i] = core.sbuf.tile(DType::fp32, partitions, columns);
-  }
-  bool defined() const { return vector_.defined(); }
-  Tile read(std::size_t partitions, std::size_t column, std::size_t columns) {
-    if (!loaded_ || column != column_) {
-      turn_ = tiles_[1].defined() ? turn_ ^ 1 : 0;
-      core_.dma.load(tiles_[turn_].columns(0, columns),
-                     hbm(vector_).columns(column, column + columns).broadcast_rows(partitions_));
-      column_ = column;
-      loaded_ = true;
-    }
-    return tiles_[turn_].rows(0, partitions).columns(0, columns);
-  }
-
- private:
-  Core& core_;
-  Tensor vector_;
-  std::size_t partitions_;
-  Tile tiles_[2]{};
-  std::size_t turn_ = 0, column_ = 0;
-  bool loaded_ = false;
-};
-
-// ---- one number for each row
-
-// Elements row and following of a contiguous vector, one to a partition.
-inline HbmView column_of(const HbmView& vector, std::size_t row, std::size_t count) {
-  return vector.as_rows(1).rows(row, row + count);
-}
-inline Tile column_tile(Core& core, std::size_t partitions) {
-  return core.sbuf.tile(DType::fp32, partitions, 1);
-}
-
-}  // namespace soma::programs
-// ---- soma/ops/programs/rows_of_numbers.hpp
-// Numbers of rows, in device memory, as gathers and scatters take them.
-
-namespace soma::programs {
-
-// Up to 128 elements of a contiguous int32 or int64 tensor, one a partition.
-class NumberColumns {
- public:
-  NumberColumns(Core& core, const Tensor& numbers)
-      : core_(core),
-        view_(hbm(numbers).flat().swap(0, 1)),
-        tiles_(core, DType::int32,
-               (std::min)((std::max)(numbers.elements(), std::size_t{1}), lanes), 1) {}
-  Tile next(std::size_t first, std::size_t count) {
-    const Tile tile = tiles_.next(count, 1);
-    core_.dma.load(tile, view_.rows(first, first + count));
-    return tile;
-  }
-
- private:
-  Core& core_;
-  HbmView view_;
-  Pair tiles_;
-};
-
-}  // namespace soma::programs
-
-namespace soma::programs {
-
-inline void accumulate(Core& core, const OperatorCall& call) {
-  const Tensor& total = call.inputs[0];
-  const Tensor more = contiguous(call.context, call.inputs[1]);
-  const HbmView old = hbm(total), from = hbm(more), to = hbm_target(total);
-  const ElementTiles elements(total.elements());
-  Pair totals = elements.pair(core, total.dtype()), others = elements.pair(core, more.dtype());
-  Pair sums = elements.pair(core, total.dtype());
-  elements.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
-    const Tile a = totals.next(rows, columns), b = others.next(rows, columns);
-    const Tile sum = sums.next(rows, columns);
-    core.dma.load(a, element_block(old, first, rows, columns))
-        .load(b, element_block(from, first, rows, columns));
-    core.vector.tensor_tensor(sum, a, b, Alu::add);
-    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), sum);
-  });
-}
-
-// Rows are distinct: a scatter adds each to its own.
-inline void accumulate_rows(Core& core, const OperatorCall& call) {
-  const Tensor &total = call.inputs[0], &numbers = call.inputs[2];
-  const std::size_t count = numbers.elements();
-  const Tensor places = Tensor::empty(call.context, Shape{count}, DType::int32);
-  soma::detail::for_each_row_pair(
-      total, numbers, call.inputs.size() > 3 ? call.inputs[3] : Tensor(),
-      [&](std::size_t i, std::size_t row) {
-        places.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(row);
-      });
-  const std::size_t columns = count == 0 ? 0 : total.elements() / total.size(0);
-  if (columns == 0) return;
-  const Tensor values = contiguous(call.context, call.inputs[1]);
-  const HbmView from = hbm(values).as_rows(columns), to = hbm_target(total).as_rows(columns);
-  NumberColumns rows(core, places);
-  Pair tiles(core, values.dtype(), (std::min)(count, lanes), (std::min)(columns, piece));
-  for_pieces(count, lanes, [&](std::size_t row, std::size_t height) {
-    const Tile place = rows.next(row, height);
-    for_pieces(columns, piece, [&](std::size_t column, std::size_t width) {
-      const Tile tile = tiles.next(height, width);
-      core.dma.load(tile, from.rows(row, row + height).columns(column, column + width));
-      core.dma.queue(store_queue)
-          .scatter(to.columns(column, column + width), tile, place, neuroncore::Scatter::add);
-    });
-  });
-}
-
-}  // namespace soma::programs
-// ---- soma/ops/programs/attention.hpp
-// Attention of a sequence and head, 128 queries at a time: scores of up to 2048 keys in PSUM, their
-// largest, exp() with the sums it adds up on the way, and the product with the values, divided at
-// the end. Longer sequences take a first pass over the scores that only looks for the largest.
-
-// ---- soma/ops/programs/heads.hpp
-// What attention's programs share: the heads of a batch, and blocks of its matrices that stay in
-// SBUF while others pass by.
-
-// ---- soma/ops/programs/operand.hpp
-// Operands of products as the Tensor engine wants them: the dimension that is summed over lies on
-// the partitions. Matrices whose rows run along it are turned on the way in, 128 x 128 elements at
-// a time, by the Tensor engine itself.
 
 namespace soma::programs {
 
@@ -5863,7 +5642,7 @@ class AttentionForward {
         weights_(is_wide(all_.dtype()) || all_.dtype() == DType::fp16
                      ? operand_type(all_.dtype(), all_.dtype())
                      : DType::bf16),
-        out_(Rows::target(call.outputs[0])),
+        out_(DeviceRows::target(call.outputs[0])),
         log_sums_(hbm_target(call.outputs[1]).swap(0, 1)),
         loader_(core, {.view = all_.view(), .inner_rows = false, .tile_type = all_.dtype()},
                 (std::min)(longest_, bank_columns)),
@@ -5974,7 +5753,7 @@ class AttentionForward {
   const AttentionSetting& setting_;
   std::uint32_t threshold_;
   soma::detail::AttentionInputs inputs_;
-  Rows all_, query_rows_;
+  DeviceRows all_, query_rows_;
   std::size_t width_, longest_, most_queries_, most_keys_;
   DType weights_;
   HbmView out_, log_sums_;
@@ -5999,7 +5778,7 @@ inline void attention(Core& core, const OperatorCall& call) {
 }
 
 }  // namespace soma::programs
-// ---- soma/ops/programs/attention_backward.hpp
+// ---- soma/programs/attention/attention_backward.hpp
 // The gradient of attention: probabilities P are computed again from the saved log-sum-exp, 128
 // queries by up to 512 keys at a time. With dP = dout v^T and delta = the row sums of dout * out,
 //     dS = P (dP - delta),  dv = P^T dout,  dk = scale dS^T q,  dq = scale dS k.
@@ -6035,8 +5814,8 @@ class AttentionBackward {
         dout_type_(tile_type(dout_.dtype(), all_.dtype())),
         weights_type_(input_type_ == DType::fp32 ? DType::fp32 : DType::bf16),
         log_sums_(hbm(call.inputs[2]).swap(0, 1)),
-        target_(Rows::target(call.outputs[0])),
-        query_target_(inputs_.apart ? Rows::target(call.outputs[1]) : target_),
+        target_(DeviceRows::target(call.outputs[0])),
+        query_target_(inputs_.apart ? DeviceRows::target(call.outputs[1]) : target_),
         load_inputs_(core, {.view = all_.view(), .inner_rows = false, .tile_type = input_type_},
                      keys_most_, 1),
         load_dout_(core, {.view = dout_.view(), .inner_rows = false, .tile_type = dout_type_},
@@ -6219,7 +5998,7 @@ class AttentionBackward {
   const AttentionSetting& setting_;
   std::uint32_t threshold_;
   soma::detail::AttentionInputs inputs_;
-  Rows all_, query_rows_, out_, dout_;
+  DeviceRows all_, query_rows_, out_, dout_;
   std::size_t width_, columns_, strip_, longest_, queries_most_, keys_most_;
   DType input_type_, dout_type_, weights_type_;
   HbmView log_sums_, target_, query_target_;
@@ -6243,10 +6022,158 @@ inline void attention_backward(Core& core, const OperatorCall& call) {
 }
 
 }  // namespace soma::programs
-// ---- soma/ops/programs/binary.hpp
+// ---- soma/programs/element/binary.hpp
 // Element-wise functions of two tensors. Broadcasting is in the addresses: dimensions that both
 // inputs walk alike become one, the last two are rows and columns of tiles, and what an input
 // repeats is loaded once.
+
+// ---- soma/programs/pieces.hpp
+// How programs cut what they read: elements of a contiguous tensor as full tiles, and rows that
+// stay in SBUF where they fit and are loaded piece by piece where they do not.
+
+namespace soma::programs {
+
+// Elements side by side as rows of equal length that fill the partitions, then what is left as one
+// shorter row.
+class ElementTiles {
+ public:
+  explicit ElementTiles(std::size_t count)
+      : count_(count),
+        width_(count <= one_row ? (std::max)(count, std::size_t{1})
+                                : std::clamp((count + lanes - 1) / lanes, shortest, piece)) {}
+
+  // call(first, partitions, elements a partition)
+  template <class Call>
+  void for_each(const Call& call) const {
+    const std::size_t rows = count_ / width_;
+    for_pieces(rows, lanes,
+               [&](std::size_t row, std::size_t size) { call(row * width_, size, width_); });
+    if (count_ % width_ != 0) call(rows * width_, std::size_t{1}, count_ % width_);
+  }
+  std::size_t partitions() const { return std::clamp(count_ / width_, std::size_t{1}, lanes); }
+  std::size_t width() const { return width_; }
+  Pair pair(Core& core, DType dtype) const { return Pair(core, dtype, partitions(), width_); }
+
+ private:
+  // A transfer of less than 256 bytes a partition costs as much as one of 256.
+  static constexpr std::size_t one_row = 512, shortest = 64;
+  std::size_t count_, width_;
+};
+
+// fp32 tiles for what lies between instructions; each is allocated when it is first used.
+class Scratch {
+ public:
+  Scratch(Core& core, std::size_t partitions, std::size_t elements)
+      : core_(core), partitions_(partitions), elements_(elements) {}
+  Tile tile(std::size_t number, std::size_t partitions, std::size_t elements) {
+    Tile& whole = tiles_[number];
+    if (!whole.defined()) whole = core_.sbuf.tile(DType::fp32, partitions_, elements_);
+    return whole.rows(0, partitions).columns(0, elements);
+  }
+  // As large as another tile.
+  Tile like(std::size_t number, const Tile& other) {
+    return tile(number, other.partitions(), other.free_size());
+  }
+
+ private:
+  Core& core_;
+  std::size_t partitions_, elements_;
+  std::array<Tile, 5> tiles_{};
+};
+
+// Every element of an output = value.
+inline void fill(Core& core, const Tensor& output, float value) {
+  const HbmView to = flat_target(output);
+  const ElementTiles tiles(output.elements());
+  const Tile tile = core.sbuf.tile(DType::fp32, tiles.partitions(), tiles.width());
+  core.vector.memset(tile, value);
+  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    core.dma.queue(store_queue)
+        .store(element_block(to, first, rows, columns), tile.rows(0, rows).columns(0, columns));
+  });
+}
+
+// ---- rows
+
+inline constexpr std::size_t longest_whole_row = 2 * piece;
+
+// Columns of a piece: all where a row fits.
+inline std::size_t piece_columns(std::size_t columns) {
+  return columns <= longest_whole_row ? columns : piece;
+}
+inline std::size_t row_partitions(std::size_t rows) { return (std::min)(rows, lanes); }
+
+// Up to 128 rows of a matrix at a time. What was read last is not loaded again: a row that is one
+// piece is loaded once however many passes go over it.
+class RowPieces {
+ public:
+  RowPieces(Core& core, const DeviceRows& rows)
+      : core_(core),
+        rows_(rows),
+        tiles_(core, rows.dtype(), row_partitions(rows.rows()), piece_columns(rows.columns())) {}
+  void start(std::size_t row, std::size_t count) {
+    row_ = row;
+    count_ = count;
+    tile_ = {};
+  }
+  Tile read(std::size_t column, std::size_t columns) {
+    if (tile_.defined() && column == column_) return tile_;
+    column_ = column;
+    tile_ = tiles_.next(count_, columns);
+    core_.dma.load(tile_, rows_.block(row_, count_, column, columns));
+    return tile_;
+  }
+
+ private:
+  Core& core_;
+  const DeviceRows& rows_;
+  Pair tiles_;
+  Tile tile_{};
+  std::size_t row_ = 0, count_ = 0, column_ = 0;
+};
+
+// A vector (gamma, beta ...) in every partition as fp32, in the same pieces.
+class RepeatedRow {
+ public:
+  RepeatedRow(Core& core, const Tensor& vector, std::size_t partitions)
+      : core_(core), vector_(vector), partitions_(partitions) {
+    if (!vector.defined()) return;
+    const std::size_t columns = piece_columns(vector.elements());
+    for (std::size_t i = 0; i < (columns == vector.elements() ? 1u : 2u); ++i)
+      tiles_[i] = core.sbuf.tile(DType::fp32, partitions, columns);
+  }
+  bool defined() const { return vector_.defined(); }
+  Tile read(std::size_t partitions, std::size_t column, std::size_t columns) {
+    if (!loaded_ || column != column_) {
+      turn_ = tiles_[1].defined() ? turn_ ^ 1 : 0;
+      core_.dma.load(tiles_[turn_].columns(0, columns),
+                     hbm(vector_).columns(column, column + columns).broadcast_rows(partitions_));
+      column_ = column;
+      loaded_ = true;
+    }
+    return tiles_[turn_].rows(0, partitions).columns(0, columns);
+  }
+
+ private:
+  Core& core_;
+  Tensor vector_;
+  std::size_t partitions_;
+  Tile tiles_[2]{};
+  std::size_t turn_ = 0, column_ = 0;
+  bool loaded_ = false;
+};
+
+// ---- one number for each row
+
+// Elements row and following of a contiguous vector, one to a partition.
+inline HbmView column_of(const HbmView& vector, std::size_t row, std::size_t count) {
+  return vector.as_rows(1).rows(row, row + count);
+}
+inline Tile column_tile(Core& core, std::size_t partitions) {
+  return core.sbuf.tile(DType::fp32, partitions, 1);
+}
+
+}  // namespace soma::programs
 
 namespace soma::programs {
 
@@ -6432,38 +6359,311 @@ void binary(Core& core, const OperatorCall& call) {
 }
 
 }  // namespace soma::programs
-// ---- soma/ops/programs/cast.hpp
-// Cast: a copy by the Scalar engine that rounds as asked. Stochastic rounding draws at the
-// element's number in the tensor.
+// ---- soma/programs/element/dropout.hpp
+// Dropout: the Vector engine zeroes, the Scalar engine scales. What is dropped is keyed by the
+// element's logical place, not by its tile.
 
 namespace soma::programs {
 
-inline void cast(Core& core, const OperatorCall& call) {
-  const auto& setting = call.attributes.as<CastSetting>();
-  const Tensor x = contiguous(call.context, call.inputs[0]);
-  const HbmView from = flat_view(x);
-  const HbmView to = flat_target(call.outputs[0]);
-  const ElementTiles tiles(x.elements());
-  Pair in = tiles.pair(core, x.dtype()), out = tiles.pair(core, setting.dtype);
-  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
-    const Tile source = in.next(rows, columns), result = out.next(rows, columns);
-    core.dma.load(source, element_block(from, first, rows, columns));
-    neuroncore::Rounded rounded{.rounding = setting.rounding,
-                                .place = {.draw = setting.draw, .partition_step = columns}};
-    rounded.place.draw.index += first;
-    core.scalar.copy(result, source, rounded);
-    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
+inline void dropout(Core& core, const OperatorCall& call) {
+  const DeviceRows x(call.context, call.inputs[0]);
+  const HbmView y = DeviceRows::target(call.outputs[0]);
+  const DropoutArgs args = soma::detail::dropout_args(call.attributes.as<DropoutSetting>(),
+                                                      call.sequences, x.rows(), x.columns());
+  const std::size_t width = piece_columns(x.columns()), partitions = row_partitions(x.rows());
+  Pair in(core, x.dtype(), partitions, width), out(core, y.dtype(), partitions, width);
+  for_pieces(x.rows(), lanes, [&](std::size_t row, std::size_t rows) {
+    for_pieces(x.columns(), width, [&](std::size_t column, std::size_t columns) {
+      const Tile source = in.next(rows, columns), result = out.next(rows, columns);
+      core.dma.load(source, x.block(row, rows, column, columns));
+      if (args.threshold == 0) {
+        core.scalar.copy(result, source);
+      } else {
+        core.vector.dropout(source, source, args.threshold, place_of(args, row, column));
+        core.scalar.activation(result, source, Function::copy, {.scale = args.keep_scale});
+      }
+      core.dma.queue(store_queue)
+          .store(y.rows(row, row + rows).columns(column, column + columns), result);
+    });
   });
 }
 
 }  // namespace soma::programs
-// ---- soma/ops/programs/convolution.hpp
+// ---- soma/programs/element/unary.hpp
+// Element-wise functions of one tensor: one activation of the Scalar engine where it has the
+// function, a few instructions of it and the Vector engine where not.
+
+namespace soma::programs {
+
+inline constexpr float largest_float = (std::numeric_limits<float>::max)();
+inline constexpr float half_pi = 1.57079637f, half_pi_rest = -4.37113883e-8f;  // their sum is pi/2
+
+// What the Scalar engine has for it; Function::copy: nothing (or copy itself).
+constexpr Function function_of(Unary unary) {
+  switch (unary) {
+    case Unary::absolute:
+      return Function::absolute;
+    case Unary::square:
+      return Function::square;
+    case Unary::exponential:
+      return Function::exp;
+    case Unary::relu:
+      return Function::relu;
+    case Unary::gelu:
+      return Function::gelu;
+    case Unary::gelu_tanh:
+      return Function::gelu_apprx_tanh;
+    case Unary::tanh:
+      return Function::tanh;
+    case Unary::sigmoid:
+      return Function::sigmoid;
+    case Unary::silu:
+      return Function::silu;
+    case Unary::softplus:
+      return Function::softplus;
+    default:
+      return Function::copy;
+  }
+}
+
+// to = minimum <= x <= maximum; NaN stays.
+inline void clamp(Core& core, const Tile& to, const Tile& x, float minimum, float maximum) {
+  core.vector.tensor_scalar(to, x, Alu::maximum, minimum, Alu::minimum, maximum,
+                            {.reverse0 = true, .reverse1 = true});
+}
+
+// y = NaN where x < 0 (infinity - infinity), else value, which is finite there.
+inline void spoil_negative(Core& core, const Tile& y, const Tile& value, const Tile& x,
+                           const Tile& flags) {
+  core.vector.tensor_scalar(flags, x, Alu::less, 0, Alu::multiply, largest_float)
+      .scalar_tensor_tensor(value, flags, Alu::multiply, largest_float, Alu::add, value)
+      .scalar_tensor_tensor(y, flags, Alu::multiply, -largest_float, Alu::add, value);
+}
+
+// The engine's root begins at 2^-116: below, zero is exact and the rest is 2^-58.
+inline void square_root_tile(Core& core, const Tile& y, const Tile& x, Scratch& scratch) {
+  const Tile root = scratch.like(3, x), flags = scratch.like(4, x);
+  core.vector.tensor_scalar(root, x, Alu::maximum, 0x1p-116f, Alu::none, {}, {.reverse0 = true});
+  core.scalar.activation(root, root, Function::sqrt);
+  core.vector.scalar_tensor_tensor(root, x, Alu::greater, 0, Alu::multiply, root);
+  spoil_negative(core, y, root, x, flags);
+}
+
+// The engine's logarithm begins at 2^-64: smaller numbers are multiplied by 2^86 first. Good up to
+// 2^64.
+inline void logarithm_tile(Core& core, const Tile& y, const Tile& x, Scratch& scratch) {
+  const Tile factor = scratch.like(0, x), value = scratch.like(1, x), flags = scratch.like(2, x);
+  constexpr float shift = 0x1p86f, shift_logarithm = 59.6106575f;
+  core.vector.tensor_scalar(factor, x, Alu::less, 0x1p-64f, Alu::multiply, shift)
+      .scalar_tensor_tensor(value, factor, Alu::maximum, 1, Alu::multiply, x)
+      .tensor_scalar(value, value, Alu::maximum, 0x1p-64f, Alu::none, {}, {.reverse0 = true});
+  core.scalar.activation(value, value, Function::log);
+  core.vector
+      .scalar_tensor_tensor(value, factor, Alu::multiply, -shift_logarithm / shift, Alu::add, value)
+      .tensor_scalar(flags, x, Alu::equal, 0, Alu::multiply, largest_float)
+      .scalar_tensor_tensor(value, flags, Alu::multiply, -largest_float, Alu::add, value);
+  spoil_negative(core, y, value, x, flags);
+}
+
+// angle = x less whole turns, from -pi to pi. The turn is subtracted in three parts, so that the
+// products with up to 2^13 turns are exact; beyond |x| = 50000 digits are lost.
+inline void reduce_angle(Core& core, const Tile& angle, const Tile& x, Scratch& scratch) {
+  constexpr float pi = 3.14159274f;
+  constexpr float parts[] = {6.28125f, 0x7EDp-20f, 3.01991598e-7f};
+  const Tile turns = scratch.like(1, x), whole = turns.as(DType::int32);
+  core.vector.tensor_scalar(whole, x, Alu::multiply, 0.159154943f)
+      .copy(turns, whole)
+      .scalar_tensor_tensor(angle, turns, Alu::multiply, -parts[0], Alu::add, x)
+      .scalar_tensor_tensor(angle, turns, Alu::multiply, -parts[1], Alu::add, angle)
+      .scalar_tensor_tensor(angle, turns, Alu::multiply, -parts[2], Alu::add, angle);
+  clamp(core, angle, angle, -pi, pi);
+}
+inline void sine_tile(Core& core, const Tile& y, const Tile& x, Scratch& scratch) {
+  const Tile angle = scratch.like(0, x);
+  reduce_angle(core, angle, x, scratch);
+  core.scalar.activation(angle, angle, Function::sin);
+  // + 0 x: NaN for infinity.
+  core.vector.scalar_tensor_tensor(y, x, Alu::multiply, 0, Alu::add, angle);
+}
+// The sine of pi/2 - |angle|.
+inline void cosine_tile(Core& core, const Tile& y, const Tile& x, Scratch& scratch) {
+  const Tile angle = scratch.like(0, x);
+  reduce_angle(core, angle, x, scratch);
+  core.vector
+      .tensor_scalar(angle, angle, Alu::absolute, 0, Alu::subtract, half_pi, {.reverse1 = true})
+      .tensor_scalar(angle, angle, Alu::add, half_pi_rest);
+  core.scalar.activation(angle, angle, Function::sin);
+  core.vector.scalar_tensor_tensor(y, x, Alu::multiply, 0, Alu::add, angle);
+}
+
+// y = f(x), for a tile.
+inline void unary_tile(Core& core, Unary function, const Tile& y, const Tile& x, Scratch& scratch) {
+  switch (function) {
+    case Unary::negate:
+      core.scalar.activation(y, x, Function::copy, {.scale = -1});
+      return;
+    case Unary::reciprocal:
+      core.vector.reciprocal(y, x);
+      return;
+    case Unary::square_root:
+      return square_root_tile(core, y, x, scratch);
+    case Unary::logarithm:
+      return logarithm_tile(core, y, x, scratch);
+    case Unary::sine:
+      return sine_tile(core, y, x, scratch);
+    case Unary::cosine:
+      return cosine_tile(core, y, x, scratch);
+    default:
+      core.scalar.activation(y, x, function_of(function));
+  }
+}
+
+// ---- backward: dx = dy f'(x), for a tile
+
+// x sigmoid(v) with v = x (a + b x^2): s + s (1 - s) x (a + 3 b x^2). Beyond 12 the derivative is 0
+// or 1, and so is that at 12.
+inline void gelu_tanh_derivative(Core& core, const Tile& slope, const Tile& x, Scratch& scratch) {
+  constexpr float a = 1.59576912f, b = 7.13548163e-2f;
+  const Tile near = scratch.like(1, x), square = scratch.like(2, x), other = scratch.like(3, x);
+  clamp(core, near, x, -12, 12);
+  core.scalar.activation(square, near, Function::square);
+  core.vector.tensor_scalar(slope, square, Alu::multiply, b, Alu::add, a)
+      .tensor_tensor(slope, slope, near, Alu::multiply)
+      .tensor_scalar(square, square, Alu::multiply, 3 * b, Alu::add, a)
+      .tensor_tensor(near, near, square, Alu::multiply);
+  core.scalar.activation(other, slope, Function::sigmoid, {.scale = -1});
+  core.scalar.activation(slope, slope, Function::sigmoid);
+  core.vector.tensor_tensor(near, near, other, Alu::multiply)
+      .scalar_tensor_tensor(slope, near, Alu::add, 1, Alu::multiply, slope);
+}
+
+// dx = factor sigmoid(scale x) sigmoid(-scale x) dy.
+inline void logistic_backward(Core& core, const Tile& dx, const Tile& x, const Tile& dy,
+                              float scale, float factor, Scratch& scratch) {
+  const Tile upper = scratch.like(0, x), lower = scratch.like(1, x);
+  core.scalar.activation(upper, x, Function::sigmoid, {.scale = scale})
+      .activation(lower, x, Function::sigmoid, {.scale = -scale});
+  core.vector.scalar_tensor_tensor(upper, upper, Alu::multiply, factor, Alu::multiply, lower)
+      .tensor_tensor(dx, upper, dy, Alu::multiply);
+}
+
+inline void unary_backward_tile(Core& core, Unary function, const Tile& dx, const Tile& x,
+                                const Tile& dy, Scratch& scratch) {
+  const Tile slope = scratch.like(0, x);
+  const auto activated = [&](Function derivative) {
+    core.scalar.activation(slope, x, derivative);
+    core.vector.tensor_tensor(dx, slope, dy, Alu::multiply);
+  };
+  // dx = (slope op constant) dy
+  const auto scaled = [&](const Tile& value, Alu op, float constant, bool reverse = false) {
+    core.vector.scalar_tensor_tensor(dx, value, op, constant, Alu::multiply, dy,
+                                     {.reverse0 = reverse});
+  };
+  switch (function) {
+    case Unary::copy:
+      core.scalar.copy(dx, dy);
+      return;
+    case Unary::negate:
+      core.scalar.activation(dx, dy, Function::copy, {.scale = -1});
+      return;
+    case Unary::absolute:
+      return activated(Function::sign);
+    case Unary::square:
+      return scaled(x, Alu::multiply, 2);
+    case Unary::square_root:
+      square_root_tile(core, slope, x, scratch);
+      core.vector.reciprocal(slope, slope);
+      return scaled(slope, Alu::multiply, 0.5f);
+    case Unary::reciprocal: {  // (dy / x) / -x: the square may be above or below all numbers
+      const Tile quotient = scratch.like(1, x);
+      core.vector.reciprocal(slope, x)
+          .tensor_tensor(quotient, slope, dy, Alu::multiply)
+          .scalar_tensor_tensor(dx, slope, Alu::multiply, -1, Alu::multiply, quotient);
+      return;
+    }
+    case Unary::exponential:
+      return activated(Function::exp);
+    case Unary::logarithm:
+      core.vector.reciprocal(slope, x).tensor_tensor(dx, slope, dy, Alu::multiply);
+      return;
+    case Unary::sine:
+      cosine_tile(core, slope, x, scratch);
+      core.vector.tensor_tensor(dx, slope, dy, Alu::multiply);
+      return;
+    case Unary::cosine:
+      sine_tile(core, slope, x, scratch);
+      return scaled(slope, Alu::multiply, -1);
+    case Unary::relu:
+      core.scalar.activation(slope, x, Function::sign);
+      return scaled(slope, Alu::maximum, 0, true);  // reversed: NaN stays
+    case Unary::gelu:
+      return activated(Function::gelu_dx);
+    case Unary::gelu_tanh:
+      gelu_tanh_derivative(core, slope, x, scratch);
+      core.vector.tensor_tensor(dx, slope, dy, Alu::multiply);
+      return;
+    case Unary::tanh:
+      return logistic_backward(core, dx, x, dy, 2, 4, scratch);
+    case Unary::sigmoid:
+      return logistic_backward(core, dx, x, dy, 1, 1, scratch);
+    case Unary::silu:
+      return activated(Function::silu_dx);
+    case Unary::softplus:
+      return activated(Function::sigmoid);
+  }
+}
+
+// ---- programs
+
+inline void run_unary(Core& core, const OperatorCall& call, Unary function) {
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const HbmView from = flat_view(x), to = flat_target(call.outputs[0]);
+  const ElementTiles tiles(x.elements());
+  Pair in = tiles.pair(core, x.dtype()), out = tiles.pair(core, to.dtype());
+  Scratch scratch(core, tiles.partitions(), tiles.width());
+  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    const Tile source = in.next(rows, columns), result = out.next(rows, columns);
+    core.dma.load(source, element_block(from, first, rows, columns));
+    unary_tile(core, function, result, source, scratch);
+    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
+  });
+}
+
+inline void run_unary_backward(Core& core, const OperatorCall& call, Unary function) {
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const Tensor dy = contiguous(call.context, call.inputs[1]);
+  const HbmView from = flat_view(x), gradients = flat_view(dy), to = flat_target(call.outputs[0]);
+  const ElementTiles tiles(x.elements());
+  Pair in = tiles.pair(core, x.dtype()), gradient_in = tiles.pair(core, dy.dtype());
+  Pair out = tiles.pair(core, to.dtype());
+  Scratch scratch(core, tiles.partitions(), tiles.width());
+  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    const Tile source = in.next(rows, columns), gradient = gradient_in.next(rows, columns);
+    const Tile result = out.next(rows, columns);
+    core.dma.load(source, element_block(from, first, rows, columns))
+        .load(gradient, element_block(gradients, first, rows, columns));
+    unary_backward_tile(core, function, result, source, gradient, scratch);
+    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
+  });
+}
+
+template <Unary function>
+void unary(Core& core, const OperatorCall& call) {
+  run_unary(core, call, function);
+}
+template <Unary function>
+void unary_backward(Core& core, const OperatorCall& call) {
+  run_unary_backward(core, call, function);
+}
+
+}  // namespace soma::programs
+// ---- soma/programs/image/convolution.hpp
 // 2-D convolution without unfolded columns in memory: a patch of the image lies in SBUF, channels
 // on partitions, zeros around it, and each position of the kernel reads its pixels through an
 // access pattern. The Tensor engine contracts over channels; positions and blocks of channels add
 // up in PSUM.
 
-// ---- soma/ops/programs/image_tiles.hpp
+// ---- soma/programs/image/image_tiles.hpp
 // How programs of images cut them: tiles of output pixels, pieces of the kernel, and the patch of
 // the image that both together read.
 
@@ -6800,7 +7000,7 @@ inline void convolution(Core& core, const OperatorCall& call) {
 }
 
 }  // namespace soma::programs
-// ---- soma/ops/programs/convolution_backward.hpp
+// ---- soma/programs/image/convolution_backward.hpp
 // The gradients of a convolution. That of the image is a convolution too: of dy, over the output
 // channels; with a stride, the pixels that meet the same positions of the kernel are computed
 // together. That of the weight contracts over pixels.
@@ -6980,832 +7180,7 @@ inline void convolution_backward(Core& core, const OperatorCall& call) {
 }
 
 }  // namespace soma::programs
-// ---- soma/ops/programs/cross_entropy.hpp
-// Cross entropy. The logit of the label is gathered by its address; the gradient finds the label's
-// column by comparison with a row of column numbers.
-//
-// Labels are read by the host, as ids are: it checks them and plans addresses.
-
-// ---- soma/ops/programs/element_loss.hpp
-// Losses of single elements: what they are by both engines, their sum in the accumulators of the
-// Scalar engine.
-
-// ---- soma/ops/programs/total.hpp
-// Total: the sum of columns of partial sums as one number: partitions meet in a product with ones.
-
-namespace soma::programs {
-
-class Total {
- public:
-  explicit Total(Core& core)
-      : core_(core), sums_(column_tile(core, lanes)), ones_(column_tile(core, lanes)) {
-    core.vector.memset(sums_, 0).memset(ones_, 1);
-  }
-  // A column of up to 128 numbers.
-  void add(const Tile& column) {
-    const Tile sums = sums_.rows(0, column.partitions());
-    core_.vector.tensor_tensor(sums, sums, column, Alu::add);
-  }
-  // output, one number, = factor * the sum.
-  void store(const Tensor& output, float factor = 1) {
-    const Tile sum = core_.psum.tile(1, 1), result = column_tile(core_, 1);
-    core_.tensor.matmul(sum, sums_, ones_);
-    core_.scalar.activation(result, sum, Function::copy, {.scale = factor});
-    core_.dma.queue(store_queue).store(hbm_target(output.reshape(Shape{1})), result);
-  }
-
- private:
-  Core& core_;
-  Tile sums_, ones_;
-};
-
-}  // namespace soma::programs
-
-namespace soma::programs {
-
-// loss (fp32) of x and target; sum [P, 1] = its sum.
-inline void element_loss_tile(Core& core, ElementLoss loss, const Tile& result, const Tile& x,
-                              const Tile& target, const Tile& sum, Scratch& scratch) {
-  const Tile wide = scratch.like(0, x);
-  if (loss == ElementLoss::squared_error) {
-    core.vector.tensor_tensor(wide, x, target, Alu::subtract);
-    core.scalar.activation_reduce(result, wide, Function::square, sum);
-    return;
-  }
-  // max(x, 0) - x t + log(1 + exp(-|x|))
-  const Tile product = scratch.like(1, x);
-  core.scalar.activation(wide, x, Function::absolute)
-      .activation(wide, wide, Function::softplus, {.scale = -1});
-  core.vector.tensor_tensor(product, x, target, Alu::multiply)
-      .scalar_tensor_tensor(product, x, Alu::maximum, 0, Alu::subtract, product, {.reverse0 = true})
-      .tensor_tensor(wide, wide, product, Alu::add);
-  core.scalar.activation_reduce(result, wide, Function::copy, sum);
-}
-
-inline void element_loss(Core& core, const OperatorCall& call) {
-  const auto& setting = call.attributes.as<ElementLossSetting>();
-  const Tensor x = contiguous(call.context, call.inputs[0]);
-  const Tensor t = contiguous(call.context, call.inputs[1]);
-  const bool each = setting.reduction == LossReduction::none;
-  const HbmView values = flat_view(x), targets = flat_view(t), to = flat_target(call.outputs[0]);
-  const ElementTiles tiles(x.elements());
-  Pair in = tiles.pair(core, x.dtype()), target_in = tiles.pair(core, t.dtype());
-  Pair out = tiles.pair(core, DType::fp32), sums(core, DType::fp32, tiles.partitions(), 1);
-  Scratch scratch(core, tiles.partitions(), tiles.width());
-  Total total(core);
-  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
-    const Tile source = in.next(rows, columns), target = target_in.next(rows, columns);
-    const Tile result = out.next(rows, columns), sum = sums.next(rows, 1);
-    core.dma.load(source, element_block(values, first, rows, columns))
-        .load(target, element_block(targets, first, rows, columns));
-    element_loss_tile(core, setting.loss, result, source, target, sum, scratch);
-    if (each)
-      core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
-    else
-      total.add(sum);
-  });
-  if (!each)
-    total.store(call.outputs[0], 1 / soma::detail::loss_denominator(
-                                         setting.reduction, setting.denominator, x.elements()));
-}
-
-// One number of device memory in every partition, times a constant: [P, 1].
-inline Tile repeated_number(Core& core, const Tensor& number, std::size_t partitions,
-                            float factor) {
-  const Tile tile = column_tile(core, partitions);
-  core.dma.load(tile, hbm(number.reshape(Shape{1})).broadcast_rows(partitions));
-  core.vector.tensor_scalar(tile, tile, Alu::multiply, factor);
-  return tile;
-}
-
-// (x - t) 2 factor, or (sigmoid(x) - t) factor.
-inline void element_loss_backward(Core& core, const OperatorCall& call) {
-  const auto& setting = call.attributes.as<ElementLossSetting>();
-  const bool squared = setting.loss == ElementLoss::squared_error;
-  const Tensor x = contiguous(call.context, call.inputs[0]);
-  const Tensor t = contiguous(call.context, call.inputs[1]);
-  const Tensor dloss = contiguous(call.context, call.inputs[2]);
-  const bool each = setting.reduction == LossReduction::none;
-  const HbmView values = flat_view(x), targets = flat_view(t), factors = flat_view(dloss);
-  const HbmView to = flat_target(call.outputs[0]);
-  const ElementTiles tiles(x.elements());
-  Pair in = tiles.pair(core, x.dtype()), target_in = tiles.pair(core, t.dtype());
-  Pair out = tiles.pair(core, to.dtype());
-  Scratch scratch(core, tiles.partitions(), tiles.width());
-  const float constant = squared ? 2 : 1;
-  std::optional<Pair> factor_in;
-  Tile factor;
-  if (each)
-    factor_in = tiles.pair(core, dloss.dtype());
-  else
-    factor = repeated_number(core, dloss, tiles.partitions(),
-                             constant / soma::detail::loss_denominator(
-                                            setting.reduction, setting.denominator, x.elements()));
-  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
-    const Tile source = in.next(rows, columns), target = target_in.next(rows, columns);
-    const Tile result = out.next(rows, columns), wide = scratch.like(0, source);
-    core.dma.load(source, element_block(values, first, rows, columns))
-        .load(target, element_block(targets, first, rows, columns));
-    if (!squared) core.scalar.activation(wide, source, Function::sigmoid);
-    core.vector.tensor_tensor(wide, squared ? source : wide, target, Alu::subtract);
-    if (each) {
-      const Tile own = factor_in->next(rows, columns);
-      core.dma.load(own, element_block(factors, first, rows, columns));
-      core.vector.scalar_tensor_tensor(result, wide, Alu::multiply, constant, Alu::multiply, own);
-    } else {
-      const Tile scale = factor.rows(0, rows);
-      core.scalar.activation(result, wide, Function::copy, {.scale_tile = &scale});
-    }
-    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
-  });
-}
-
-}  // namespace soma::programs
-// ---- soma/ops/programs/softmax.hpp
-// Softmax over rows: the row's largest by the Vector engine, exponentials and their sum in one pass
-// of the Scalar engine.
-
-namespace soma::programs {
-
-// largest [P, 1] = minus the largest of each row.
-inline void negated_largest(Core& core, RowPieces& x, std::size_t columns, const Tile& largest) {
-  const std::size_t width = piece_columns(columns);
-  for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
-    const Tile source = x.read(column, size);
-    if (column == 0) {
-      core.vector.tensor_reduce(largest, source, Alu::maximum, 1, true);
-      return;
-    }
-    const Core::Scope scope(core);
-    const Tile part = column_tile(core, largest.partitions());
-    core.vector.tensor_reduce(part, source, Alu::maximum, 1, true)
-        .tensor_tensor(largest, largest, part, Alu::minimum);
-  });
-}
-
-// exponentials = exp(x + shift); total gets their sum with the last piece.
-inline void exponentials_of(Core& core, const Tile& exponentials, const Tile& x, const Tile& shift,
-                            const Tile& total, bool first) {
-  core.scalar.activation(
-      exponentials, x, Function::exp,
-      {.bias = &shift,
-       .reduce = first ? neuroncore::Reduce::reset_reduce : neuroncore::Reduce::reduce,
-       .reduce_result = &total});
-}
-
-inline void softmax(Core& core, const OperatorCall& call) {
-  const bool logarithm = call.attributes.as<SoftmaxSetting>().logarithm;
-  const Rows x(call.context, call.inputs[0]);
-  const HbmView y = Rows::target(call.outputs[0]);
-  const std::size_t columns = x.columns(), width = piece_columns(columns);
-  const std::size_t partitions = row_partitions(x.rows());
-  RowPieces pieces(core, x);
-  Pair out(core, y.dtype(), partitions, width), stats(core, DType::fp32, partitions, 2);
-  Scratch scratch(core, partitions, width);
-  for_pieces(x.rows(), lanes, [&](std::size_t row, std::size_t rows) {
-    pieces.start(row, rows);
-    const Tile both = stats.next(rows, 2);
-    const Tile largest = both.columns(0, 1), total = both.columns(1, 2);
-    const Tile wide = scratch.tile(0, rows, width);
-    negated_largest(core, pieces, columns, largest);
-    for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
-      exponentials_of(core, wide.columns(0, size), pieces.read(column, size), largest, total,
-                      column == 0);
-    });
-    if (logarithm)
-      core.scalar.activation(total, total, Function::log);
-    else
-      core.vector.reciprocal(total, total);
-    for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
-      const Tile result = out.next(rows, size), values = wide.columns(0, size);
-      if (logarithm) {
-        core.vector.tensor_scalar(result, pieces.read(column, size), Alu::add, largest,
-                                  Alu::subtract, total);
-      } else {
-        if (width != columns)
-          core.scalar.activation(values, pieces.read(column, size), Function::exp,
-                                 {.bias = &largest});
-        core.vector.tensor_scalar(result, values, Alu::multiply, total);
-      }
-      core.dma.queue(store_queue)
-          .store(y.rows(row, row + rows).columns(column, column + size), result);
-    });
-  });
-}
-
-// Softmax: y (dy - sum of y dy); its logarithm: dy - exp(y) sum of dy.
-inline void softmax_backward(Core& core, const OperatorCall& call) {
-  const bool logarithm = call.attributes.as<SoftmaxSetting>().logarithm;
-  const Rows y(call.context, call.inputs[0]), dy(call.context, call.inputs[1]);
-  const HbmView dx = Rows::target(call.outputs[0]);
-  const std::size_t columns = y.columns(), width = piece_columns(columns);
-  const std::size_t partitions = row_partitions(y.rows());
-  RowPieces values(core, y), gradients(core, dy);
-  Pair out(core, dx.dtype(), partitions, width), sums(core, DType::fp32, partitions, 1);
-  Scratch scratch(core, partitions, width);
-  for_pieces(y.rows(), lanes, [&](std::size_t row, std::size_t rows) {
-    values.start(row, rows);
-    gradients.start(row, rows);
-    const Tile sum = sums.next(rows, 1);  // minus the sum of the row
-    for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
-      const Tile gradient = gradients.read(column, size), wide = scratch.tile(0, rows, size);
-      if (!logarithm)
-        core.vector.tensor_tensor(wide, values.read(column, size), gradient, Alu::multiply);
-      core.scalar.activation(
-          wide, logarithm ? gradient : wide, Function::copy,
-          {.scale = -1,
-           .reduce = column == 0 ? neuroncore::Reduce::reset_reduce : neuroncore::Reduce::reduce,
-           .reduce_result = &sum});
-    });
-    for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
-      const Tile gradient = gradients.read(column, size), value = values.read(column, size);
-      const Tile result = out.next(rows, size), wide = scratch.tile(0, rows, size);
-      if (logarithm) {
-        core.scalar.activation(wide, value, Function::exp);
-        core.vector.scalar_tensor_tensor(result, wide, Alu::multiply, sum, Alu::add, gradient);
-      } else {
-        core.vector.scalar_tensor_tensor(result, gradient, Alu::add, sum, Alu::multiply, value);
-      }
-      core.dma.queue(store_queue)
-          .store(dx.rows(row, row + rows).columns(column, column + size), result);
-    });
-  });
-}
-
-}  // namespace soma::programs
-
-namespace soma::programs {
-
-// The plan of a call: labels as int32, -1 for rows that do not count, and where in its block of 128
-// rows the logit of each lies.
-class LabelPlan {
- public:
-  LabelPlan(Context& context, const CrossEntropySetting& setting, const Tensor& given,
-            const Rows& logits)
-      : logits_(logits.view()),
-        labels_(Tensor::empty(context, Shape{given.elements()}, DType::int32)),
-        places_(Tensor::empty(context, Shape{given.elements()}, DType::int32)) {
-    const Tensor labels = contiguous(context, given);
-    counted_ = soma::detail::counted_labels(setting, labels, logits.columns());
-    const std::size_t row_step = logits_.stride(0), column_step = logits_.stride(1);
-    // Numbers of columns are compared as fp32; places are 32 bits.
-    constexpr std::size_t most_classes = std::size_t{1} << 24, most_reach = std::size_t{1} << 31;
-    if (logits.columns() > most_classes ||
-        row_partitions(logits.rows()) * row_step + logits.columns() * column_step > most_reach)
-      fail(error_id::operator_value, "cross_entropy", "logits", logits_.describe(),
-           "at most 2^24 classes on the accelerator, and 128 rows within 2^31 elements");
-    const std::span<std::int32_t> to = labels_.mutable_span<std::int32_t>();
-    const std::span<std::int32_t> places = places_.mutable_span<std::int32_t>();
-    for (std::size_t row = 0; row < to.size(); ++row) {
-      const std::int64_t label = soma::detail::index_at(labels, row);
-      const bool counts = label != setting.ignore_index;
-      to[row] = counts ? static_cast<std::int32_t>(label) : -1;
-      const std::size_t column = counts ? static_cast<std::size_t>(label) : 0;
-      places[row] = static_cast<std::int32_t>(row % lanes * row_step + column * column_step);
-    }
-  }
-  std::size_t counted() const { return counted_; }
-  bool all_count(std::size_t row, std::size_t rows) const {
-    const std::span<const std::int32_t> labels = labels_.span<std::int32_t>();
-    return std::all_of(labels.begin() + static_cast<std::ptrdiff_t>(row),
-                       labels.begin() + static_cast<std::ptrdiff_t>(row + rows),
-                       [](std::int32_t label) { return label >= 0; });
-  }
-  HbmView labels(std::size_t row, std::size_t rows) const {
-    return column_of(hbm(labels_), row, rows);
-  }
-  HbmView places(std::size_t row, std::size_t rows) const {
-    return column_of(hbm(places_), row, rows);
-  }
-  // The logits of a block of rows, one to a row.
-  HbmView table(std::size_t row, std::size_t rows) const {
-    const std::size_t last =
-        (rows - 1) * logits_.stride(0) + (logits_.row_elements() - 1) * logits_.stride(1);
-    return logits_.rows(row, row + 1).with_rows(last + 1, 1).columns(0, 1);
-  }
-
- private:
-  HbmView logits_;
-  Tensor labels_, places_;
-  std::size_t counted_ = 0;
-};
-
-// Labels of up to 128 rows in SBUF: as floats, and 1 where the row counts.
-struct LabelTiles {
-  Tile whole, floats, counts;
-  LabelTiles(Core& core, std::size_t partitions)
-      : whole(core.sbuf.tile(DType::int32, partitions, 1)),
-        floats(column_tile(core, partitions)),
-        counts(core.sbuf.tile(DType::uint8, partitions, 1)) {}
-  void load(Core& core, const HbmView& labels) {
-    const std::size_t rows = labels.rows();
-    core.dma.load(whole.rows(0, rows), labels);
-    core.vector.copy(floats.rows(0, rows), whole.rows(0, rows))
-        .tensor_scalar(counts.rows(0, rows), floats.rows(0, rows), Alu::greater_equal, 0);
-  }
-};
-
-// With everything measured from the row's largest m and s = log sum exp(x - m):
-//     loss = (1 - smoothing) (s - (x[label] - m)) + smoothing (s - mean of (x - m)).
-inline void cross_entropy(Core& core, const OperatorCall& call) {
-  const auto& setting = call.attributes.as<CrossEntropySetting>();
-  const Rows logits(call.context, call.inputs[0]);
-  const LabelPlan plan(call.context, setting, call.inputs[1], logits);
-  const bool each = setting.reduction == LossReduction::none;
-  const HbmView lse_out = Rows::target(call.outputs[1]);
-  const HbmView loss_out = flat_target(call.outputs[0]);
-  const std::size_t columns = logits.columns(), width = piece_columns(columns);
-  const float smoothing = setting.label_smoothing;
-  Total total(core);
-  if (columns == 0 && each) fill(core, call.outputs[0], 0);  // no row counts
-  if (columns == 0) fill(core, call.outputs[1], 0);
-  if (logits.rows() != 0 && columns != 0) {
-    const std::size_t partitions = row_partitions(logits.rows());
-    RowPieces pieces(core, logits);
-    Pair results(core, DType::fp32, partitions, 3), stats(core, DType::fp32, partitions, 3);
-    Scratch scratch(core, partitions, width);
-    LabelTiles labels(core, partitions);
-    const Tile places = core.sbuf.tile(DType::int32, partitions, 1);
-    const Tile own_logits = core.sbuf.tile(logits.dtype(), partitions, 1);
-    for_pieces(logits.rows(), lanes, [&](std::size_t row, std::size_t rows) {
-      pieces.start(row, rows);
-      labels.load(core, plan.labels(row, rows));
-      const Tile own = own_logits.rows(0, rows), place = places.rows(0, rows);
-      core.dma.load(place, plan.places(row, rows));
-      core.dma.gather(own, plan.table(row, rows), place);
-      const Tile result = results.next(rows, 3), three = stats.next(rows, 3);
-      const Tile loss = result.columns(0, 1), lse = result.columns(1, 3);   // in its two terms
-      const Tile largest = three.columns(0, 1), sum = three.columns(1, 2);  // the first negated
-      const Tile differences = three.columns(2, 3);
-      negated_largest(core, pieces, columns, largest);
-      for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
-        exponentials_of(core, scratch.tile(0, rows, size), pieces.read(column, size), largest, sum,
-                        column == 0);
-      });
-      core.scalar.activation(sum, sum, Function::log);
-      core.scalar.activation(lse.columns(0, 1), largest, Function::copy, {.scale = -1})
-          .activation(lse.columns(1, 2), sum, Function::copy);
-      core.vector.tensor_tensor(loss, own, largest, Alu::add)
-          .tensor_tensor(loss, sum, loss, Alu::subtract);
-      if (smoothing != 0) {
-        for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
-          core.scalar.activation(scratch.tile(0, rows, size), pieces.read(column, size),
-                                 Function::copy,
-                                 {.bias = &largest,
-                                  .reduce = column == 0 ? neuroncore::Reduce::reset_reduce
-                                                        : neuroncore::Reduce::reduce,
-                                  .reduce_result = &differences});
-        });
-        core.vector
-            .scalar_tensor_tensor(sum, differences, Alu::multiply, -1 / static_cast<float>(columns),
-                                  Alu::add, sum)
-            .tensor_scalar(loss, loss, Alu::multiply, 1 - smoothing)
-            .scalar_tensor_tensor(loss, sum, Alu::multiply, smoothing, Alu::add, loss);
-      }
-      if (!plan.all_count(row, rows)) {
-        const Tile counts = labels.counts.rows(0, rows);
-        core.vector.select(loss, counts, loss, 0).select(lse, counts.broadcast(0, 2), lse, 0);
-      }
-      core.dma.queue(store_queue).store(lse_out.rows(row, row + rows), lse);
-      if (each)
-        core.dma.queue(store_queue).store(column_of(loss_out, row, rows), loss);
-      else
-        total.add(loss);
-    });
-  }
-  if (!each)
-    total.store(call.outputs[0], 1 / soma::detail::loss_denominator(
-                                         setting.reduction, setting.denominator, plan.counted()));
-}
-
-// factor (softmax - target), where the target is 1 - smoothing at the label and smoothing / columns
-// everywhere.
-inline void cross_entropy_backward(Core& core, const OperatorCall& call) {
-  const auto& setting = call.attributes.as<CrossEntropySetting>();
-  Context& context = call.context;
-  const Rows logits(context, call.inputs[0]);
-  const LabelPlan plan(context, setting, call.inputs[1], logits);
-  const Tensor dloss = contiguous(context, call.inputs[3]);
-  const bool each = setting.reduction == LossReduction::none;
-  const HbmView dlogits = Rows::target(call.outputs[0]),
-                lse_in = Rows(context, call.inputs[2]).view();
-  const HbmView factors = flat_view(dloss);
-  const std::size_t columns = logits.columns(), width = piece_columns(columns);
-  const std::size_t partitions = row_partitions(logits.rows());
-  const float smoothing = setting.label_smoothing, others = smoothing / static_cast<float>(columns);
-  Pair in(core, logits.dtype(), partitions, width), out(core, dlogits.dtype(), partitions, width);
-  Pair stats(core, DType::fp32, partitions, 5);
-  Scratch scratch(core, partitions, width);
-  LabelTiles labels(core, partitions);
-  // 0, 1, 2 ... in every partition.
-  const Tile numbers = core.sbuf.tile(DType::fp32, partitions, width);
-  core.gpsimd.iota(numbers, {.loops = {{1, width}}});
-  Tile factor;
-  if (!each)
-    factor = repeated_number(
-        core, dloss, partitions,
-        1 / soma::detail::loss_denominator(setting.reduction, setting.denominator, plan.counted()));
-  for_pieces(logits.rows(), lanes, [&](std::size_t row, std::size_t rows) {
-    labels.load(core, plan.labels(row, rows));
-    const bool all_count = plan.all_count(row, rows);
-    const Tile five = stats.next(rows, 5), label = labels.floats.rows(0, rows);
-    const Tile lse = five.columns(0, 2), bias = five.columns(2, 3);
-    const Tile largest = lse.columns(0, 1), log_sum = lse.columns(1, 2);  // negated
-    const Tile in_piece = five.columns(3, 4);  // the label less the first column
-    core.dma.load(lse, lse_in.rows(row, row + rows));
-    core.scalar.activation(lse, lse, Function::copy, {.scale = -1});
-    const Tile scale = each ? five.columns(4, 5) : factor.rows(0, rows);
-    if (each) core.dma.load(scale, column_of(factors, row, rows));
-    core.vector.tensor_scalar(bias, scale, Alu::multiply, -others);
-    for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
-      const Tile source = in.next(rows, size), result = out.next(rows, size);
-      const Tile wide = scratch.tile(0, rows, size), target = scratch.tile(1, rows, size);
-      core.dma.load(source, logits.block(row, rows, column, size));
-      core.scalar.activation(wide, source, Function::copy, {.bias = &largest})
-          .activation(wide, wide, Function::exp, {.bias = &log_sum});
-      core.vector.tensor_scalar(in_piece, label, Alu::subtract, static_cast<float>(column))
-          .tensor_scalar(target, numbers.rows(0, rows).columns(0, size), Alu::equal, in_piece)
-          .scalar_tensor_tensor(wide, target, Alu::multiply, smoothing - 1, Alu::add, wide);
-      core.scalar.activation(all_count ? result : wide, wide, Function::copy,
-                             {.scale_tile = &scale, .bias = smoothing == 0 ? nullptr : &bias});
-      if (!all_count)
-        core.vector.select(result, labels.counts.rows(0, rows).broadcast(0, size), wide, 0);
-      core.dma.queue(store_queue)
-          .store(dlogits.rows(row, row + rows).columns(column, column + size), result);
-    });
-  });
-}
-
-}  // namespace soma::programs
-// ---- soma/ops/programs/dropout.hpp
-// Dropout: the Vector engine zeroes, the Scalar engine scales. What is dropped is keyed by the
-// element's logical place, not by its tile.
-
-namespace soma::programs {
-
-inline void dropout(Core& core, const OperatorCall& call) {
-  const Rows x(call.context, call.inputs[0]);
-  const HbmView y = Rows::target(call.outputs[0]);
-  const DropoutArgs args = soma::detail::dropout_args(call.attributes.as<DropoutSetting>(),
-                                                      call.sequences, x.rows(), x.columns());
-  const std::size_t width = piece_columns(x.columns()), partitions = row_partitions(x.rows());
-  Pair in(core, x.dtype(), partitions, width), out(core, y.dtype(), partitions, width);
-  for_pieces(x.rows(), lanes, [&](std::size_t row, std::size_t rows) {
-    for_pieces(x.columns(), width, [&](std::size_t column, std::size_t columns) {
-      const Tile source = in.next(rows, columns), result = out.next(rows, columns);
-      core.dma.load(source, x.block(row, rows, column, columns));
-      if (args.threshold == 0) {
-        core.scalar.copy(result, source);
-      } else {
-        core.vector.dropout(source, source, args.threshold, place_of(args, row, column));
-        core.scalar.activation(result, source, Function::copy, {.scale = args.keep_scale});
-      }
-      core.dma.queue(store_queue)
-          .store(y.rows(row, row + rows).columns(column, column + columns), result);
-    });
-  });
-}
-
-}  // namespace soma::programs
-// ---- soma/ops/programs/embedding.hpp
-// Rows of a table that ids choose: gathered by DMA, 128 at a time; for the gradient gathered from
-// dy and added to the rows of the result where they belong.
-
-namespace soma::programs {
-
-inline void embedding(Core& core, const OperatorCall& call) {
-  const Tensor ids = contiguous(call.context, call.inputs[1]);
-  soma::detail::check_ids(call.inputs[0], ids);
-  const Rows table(call.context, call.inputs[0]);
-  const HbmView y = Rows::target(call.outputs[0]);
-  const std::size_t rows = (std::min)(ids.elements(), lanes),
-                    columns = (std::min)(table.columns(), piece);
-  NumberColumns numbers(core, ids);
-  Pair tiles(core, table.dtype(), rows, columns);
-  for_pieces(ids.elements(), lanes, [&](std::size_t row, std::size_t count) {
-    const Tile number = numbers.next(row, count);
-    for_pieces(table.columns(), piece, [&](std::size_t column, std::size_t width) {
-      const Tile tile = tiles.next(count, width);
-      core.dma.gather(tile, table.view().columns(column, column + width), number);
-      core.dma.queue(store_queue)
-          .store(y.rows(row, row + count).columns(column, column + width), tile);
-    });
-  });
-}
-
-// Rows of one id add up in fp32, in ascending order: the scatter's own.
-inline void embedding_backward(Core& core, const OperatorCall& call) {
-  const Tensor &list = call.inputs[1], &starts = call.inputs[2];
-  soma::detail::check_occurrences(list, starts);
-  const Rows dy(call.context, call.inputs[0]);
-  const HbmView sums = Rows::target(call.outputs[0]);
-  const std::size_t ids = sums.rows(), columns = sums.row_elements();
-  // Which id an entry of the list belongs to; what comes before the first belongs to none.
-  const std::int64_t* bounds = starts.data<std::int64_t>();
-  const auto first = static_cast<std::size_t>(bounds[0]),
-             last = static_cast<std::size_t>(bounds[ids]);
-  const Tensor owners = Tensor::empty(call.context, Shape{list.elements()}, DType::int32);
-  for (std::size_t id = 0; id < ids; ++id)
-    std::fill(owners.mutable_data<std::int32_t>() + bounds[id],
-              owners.mutable_data<std::int32_t>() + bounds[id + 1], static_cast<std::int32_t>(id));
-  const std::size_t width_most = (std::min)(columns, piece);
-  {
-    const Tile zeros = core.sbuf.tile(DType::fp32, (std::min)(ids, lanes), width_most);
-    core.vector.memset(zeros, 0);
-    for_pieces(ids, lanes, [&](std::size_t row, std::size_t count) {
-      for_pieces(columns, piece, [&](std::size_t column, std::size_t width) {
-        core.dma.queue(store_queue)
-            .store(sums.rows(row, row + count).columns(column, column + width),
-                   zeros.rows(0, count).columns(0, width));
-      });
-    });
-  }
-  if (first == last) return;
-  NumberColumns from(core, list), to(core, owners);
-  Pair tiles(core, DType::fp32, (std::min)(last - first, lanes), width_most);
-  for_pieces(last - first, lanes, [&](std::size_t begin, std::size_t count) {
-    const Tile source = from.next(first + begin, count), target = to.next(first + begin, count);
-    for_pieces(columns, piece, [&](std::size_t column, std::size_t width) {
-      const Tile tile = tiles.next(count, width);
-      core.dma.gather(tile, dy.view().columns(column, column + width), source);
-      core.dma.queue(store_queue)
-          .scatter(sums.columns(column, column + width), tile, target, neuroncore::Scatter::add);
-    });
-  });
-}
-
-}  // namespace soma::programs
-// ---- soma/ops/programs/linear.hpp
-// linear: a product whose bias, activation, dropout and residual are applied to each block on its
-// way out of PSUM.
-
-// ---- soma/ops/programs/matmul.hpp
-// Matrix products: whatever is transposed is a choice of how operands are loaded.
-
-// ---- soma/ops/programs/product.hpp
-// The product of two matrices of any size on the Tensor engine: blocks of 128 x 512 of the result,
-// each summed in PSUM over all of the inner dimension, then handed to whoever asked for them.
-
-namespace soma::programs {
-
-// Error neuroncore.rule_broken: PSUM adds in fp32, whatever the operands are.
-inline void check_accumulation(std::string_view operation, const Accumulation& accumulation) {
-  if (!accumulation.plain())
-    neuroncore::rule_broken(operation, "accumulation", to_string(accumulation.format),
-                            "fp32, which PSUM adds in");
-}
-
-// How a product is cut, so that it fits: `columns` of the right operand and `inner` of the inner
-// dimension stay in SBUF while rows pass by.
-struct ProductCut {
-  static constexpr std::size_t most_columns = 4096;  // a multiple of 512
-  std::size_t columns, inner;
-
-  ProductCut(std::size_t n, std::size_t k, DType right) {
-    constexpr std::size_t resident_bytes = 64 * 1024, banks = 4;
-    const std::size_t strip = (std::min)(n, bank_columns),
-                      blocks = (std::max)(blocks_of(k), std::size_t{1});
-    const std::size_t strips = resident_bytes / (blocks * strip * size_of(right));
-    if (strips != 0) {
-      columns = (std::min)(n, (std::min)(strips * bank_columns, most_columns));
-      inner = k;
-      return;
-    }
-    // Sums of all its columns wait in PSUM for the next piece of the inner dimension, of which two
-    // are in SBUF.
-    columns = (std::min)(n, banks * bank_columns);
-    inner = resident_bytes / (2 * columns * size_of(right)) * lanes;
-  }
-};
-
-// a [m, k] b [k, n], both summed over their inner dimension. Calls evict(sums, row, column) for
-// every block of the result; sums is [up to 128, up to 512] of fp32, in PSUM where k is not 0.
-template <class Evict>
-void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evict& evict) {
-  using neuroncore::Accumulate;
-  const std::size_t m = a.outer(), n = b.outer(), k = a.inner();
-  if (k == 0) {
-    const Tile zeros =
-        core.sbuf.tile(DType::fp32, (std::min)(m, lanes), (std::min)(n, bank_columns));
-    core.vector.memset(zeros, 0);
-    for_pieces(m, lanes, [&](std::size_t row, std::size_t rows) {
-      for_pieces(n, bank_columns, [&](std::size_t column, std::size_t columns) {
-        evict(zeros.rows(0, rows).columns(0, columns), row, column);
-      });
-    });
-    return;
-  }
-  const ProductCut cut(n, k, b.tile_type);
-  const bool whole = cut.inner >= k;
-  const std::size_t depth = blocks_of((std::min)(cut.inner, k));
-  const std::size_t height = (std::min)(k, lanes), most_rows = (std::min)(m, lanes);
-  const std::size_t strip = (std::min)(cut.columns, bank_columns);
-  OperandLoader load_a(core, a, lanes), load_b(core, b, bank_columns);
-  Pair left(core, a.tile_type, height, depth * most_rows);
-  const std::size_t strips = (cut.columns + bank_columns - 1) / bank_columns;
-  HeapVector<Tile> right(core.context().heap());
-  for (std::size_t i = 0; i < (whole ? strips : 2 * strips); ++i)
-    right.push_back(core.sbuf.tile(b.tile_type, height, depth * strip));
-  const Tile banks[] = {core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip),
-                        core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip)};
-  std::size_t turn = 0, bank = 0;
-  const auto load_strips = [&](std::size_t first, std::size_t columns, std::size_t begin,
-                               std::size_t inner) {
-    turn = whole ? 0 : turn ^ 1;
-    for_pieces(columns, bank_columns, [&](std::size_t column, std::size_t count) {
-      load_b.load(right[turn * strips + column / bank_columns], first + column, count, begin,
-                  inner);
-    });
-  };
-  for_pieces(n, cut.columns, [&](std::size_t first, std::size_t columns) {
-    if (whole) load_strips(first, columns, 0, k);
-    for_pieces(m, lanes, [&](std::size_t row, std::size_t rows) {
-      for_pieces(k, cut.inner, [&](std::size_t begin, std::size_t inner) {
-        if (!whole) load_strips(first, columns, begin, inner);
-        const Tile rows_of_a = left.next(height, depth * most_rows);
-        load_a.load(rows_of_a, row, rows, begin, inner);
-        for_pieces(columns, bank_columns, [&](std::size_t column, std::size_t count) {
-          bank = whole ? (bank + 1) % 4 : column / bank_columns;
-          const Tile sums = banks[bank].rows(0, rows).columns(0, count);
-          const Tile& strip_of_b = right[turn * strips + column / bank_columns];
-          for_pieces(inner, lanes, [&](std::size_t at, std::size_t part) {
-            const std::size_t block = at / lanes;
-            core.tensor.matmul(sums,
-                               rows_of_a.rows(0, part).columns(block * rows, (block + 1) * rows),
-                               strip_of_b.rows(0, part).columns(block * count, (block + 1) * count),
-                               begin + at == 0 ? Accumulate::no : Accumulate::yes);
-          });
-          if (begin + inner == k) evict(sums, row, first + column);
-        });
-      });
-    });
-  });
-}
-
-}  // namespace soma::programs
-
-namespace soma::programs {
-
-namespace detail {
-
-// An operand of matmul as the product sees it, in tiles that pair with the other's.
-inline InnerOperand matmul_operand(const HbmView& view, bool inner_rows,
-                                   const Quantization& quantization, DType other,
-                                   const Quantization& others) {
-  InnerOperand operand{.view = view, .inner_rows = inner_rows, .quantization = quantization};
-  // What is scaled has more digits than its storage.
-  const auto inner_type = [](DType dtype, const Quantization& how) {
-    return how.scale != 1 || how.zero_point != 0 ? DType::fp32 : dtype;
-  };
-  operand.tile_type =
-      operand_type(inner_type(view.dtype(), quantization), inner_type(other, others));
-  return operand;
-}
-
-}  // namespace detail
-
-inline void matmul(Core& core, const OperatorCall& call) {
-  const auto& setting = call.attributes.as<MatmulSetting>();
-  check_accumulation("matmul", setting.accumulation);
-  const auto sizes = soma::detail::matmul_sizes(call.inputs, setting);
-  const bool stacks = call.inputs[1].rank() > 2;
-  // A stack as matrices behind each other.
-  const auto stack = [&](const Tensor& tensor) {
-    if (!stacks) return tensor;
-    const std::size_t rank = tensor.rank();
-    return contiguous(call.context, tensor)
-        .reshape(Shape{sizes.batch, tensor.size(rank - 2), tensor.size(rank - 1)});
-  };
-  const Tensor all_a = stack(call.inputs[0]), all_b = stack(call.inputs[1]);
-  const Tensor y = call.outputs[0].reshape(Shape{sizes.batch * sizes.m, sizes.n});
-  const HbmView target = hbm_target(y);
-  for (std::size_t i = 0; i < sizes.batch; ++i) {
-    const Core::Scope scope(core);
-    const Rows a(call.context, stacks ? all_a.select(0, i) : all_a);
-    const Rows b(call.context, stacks ? all_b.select(0, i) : all_b);
-    Pair out(core, y.dtype(), (std::min)(sizes.m, lanes), (std::min)(sizes.n, bank_columns));
-    product(core,
-            detail::matmul_operand(a.view(), setting.transpose_a, setting.a, b.dtype(), setting.b),
-            detail::matmul_operand(b.view(), !setting.transpose_b, setting.b, a.dtype(), setting.a),
-            [&](const Tile& sums, std::size_t row, std::size_t column) {
-              const Tile rounded = out.next(sums.partitions(), sums.free_size());
-              core.scalar.copy(rounded, sums);
-              const std::size_t first = i * sizes.m + row;
-              core.dma.queue(store_queue)
-                  .store(target.rows(first, first + sums.partitions())
-                             .columns(column, column + sums.free_size()),
-                         rounded);
-            });
-  }
-}
-
-}  // namespace soma::programs
-
-namespace soma::programs {
-
-constexpr Function function_of(Activation activation) {
-  switch (activation) {
-    case Activation::relu:
-      return Function::relu;
-    case Activation::gelu:
-      return Function::gelu;
-    case Activation::gelu_tanh:
-      return Function::gelu_apprx_tanh;
-    case Activation::tanh:
-      return Function::tanh;
-    default:
-      return Function::copy;
-  }
-}
-
-inline void linear(Core& core, const OperatorCall& call) {
-  const auto& setting = call.attributes.as<LinearSetting>();
-  check_accumulation("linear", setting.accumulation);
-  Context& context = call.context;
-  const Rows x(context, call.inputs[0]), weight(context, call.inputs[1]);
-  const std::size_t m = x.rows(), n = weight.rows();
-  const Tensor bias = soma::detail::input_or_none(call.inputs, 2);
-  const Tensor residual = soma::detail::input_or_none(call.inputs, 3);
-  const bool activated = setting.activation != Activation::none;
-  const HbmView y = Rows::target(call.outputs[0]);
-  std::optional<HbmView> pre_activation;
-  if (activated) pre_activation = Rows::target(call.outputs[1]);
-  std::optional<Rows> more;
-  if (residual.defined()) more.emplace(context, residual);
-  const DropoutArgs dropout = soma::detail::dropout_args(setting.dropout, call.sequences, m, n);
-
-  const std::size_t rows = (std::min)(m, lanes), columns = (std::min)(n, bank_columns);
-  const DType type = call.outputs[0].dtype();
-  Pair work(core, DType::fp32, rows, columns), out(core, type, rows, columns);
-  std::optional<Pair> saved, residuals;
-  if (activated) saved.emplace(core, type, rows, columns);
-  if (more) residuals.emplace(core, more->dtype(), rows, columns);
-  Tile biases;  // in every partition, for the columns from bias_begin on
-  std::size_t bias_begin = n;
-  if (bias.defined())
-    biases = core.sbuf.tile(DType::fp32, rows, (std::min)(n, ProductCut::most_columns));
-
-  const Quantization x_scale{.scale = setting.x_scale}, weight_scale{.scale = setting.weight_scale};
-  const InnerOperand a =
-      detail::matmul_operand(x.view(), false, x_scale, weight.dtype(), weight_scale);
-  const InnerOperand b =
-      detail::matmul_operand(weight.view(), false, weight_scale, x.dtype(), x_scale);
-  product(core, a, b, [&](const Tile& sums, std::size_t row, std::size_t column) {
-    const std::size_t height = sums.partitions(), width = sums.free_size();
-    const auto block = [&](const HbmView& view) {
-      return view.rows(row, row + height).columns(column, column + width);
-    };
-    // Each step writes a tile of fp32, the last one the result.
-    const Tile result = out.next(height, width);
-    int steps = (bias.defined() ? 1 : 0) + (activated ? 1 : 0) + (dropout.threshold != 0 ? 2 : 0) +
-                (more && dropout.threshold == 0 ? 1 : 0);
-    Tile at = sums;
-    const auto next = [&] { return --steps == 0 ? result : work.next(height, width); };
-    if (steps == 0) core.scalar.copy(result, at);
-    if (bias.defined()) {
-      const std::size_t begin = column / ProductCut::most_columns * ProductCut::most_columns;
-      if (bias_begin != begin) {
-        const std::size_t count = (std::min)(ProductCut::most_columns, n - begin);
-        core.dma.load(biases.columns(0, count),
-                      hbm(bias).columns(begin, begin + count).broadcast_rows(rows));
-        bias_begin = begin;
-      }
-      const Tile to = next();
-      core.vector.tensor_tensor(
-          to, at, biases.rows(0, height).columns(column - begin, column - begin + width), Alu::add);
-      at = to;
-    }
-    if (activated) {
-      const Tile rounded = saved->next(height, width);
-      core.vector.copy(rounded, at);
-      core.dma.queue(store_queue).store(block(*pre_activation), rounded);
-      const Tile to = next();
-      core.scalar.activation(to, at, function_of(setting.activation));
-      at = to;
-    }
-    Tile residual_tile;
-    if (more) {
-      residual_tile = residuals->next(height, width);
-      core.dma.load(residual_tile, block(more->view()));
-    }
-    if (dropout.threshold != 0) {
-      const Tile kept = next();
-      core.vector.dropout(kept, at, dropout.threshold, place_of(dropout, row, column));
-      const Tile to = next();
-      if (more)
-        core.vector.scalar_tensor_tensor(to, kept, Alu::multiply, dropout.keep_scale, Alu::add,
-                                         residual_tile);
-      else
-        core.vector.tensor_scalar(to, kept, Alu::multiply, dropout.keep_scale);
-    } else if (more) {
-      core.vector.tensor_tensor(next(), at, residual_tile, Alu::add);
-    }
-    core.dma.queue(store_queue).store(block(y), result);
-  });
-}
-
-}  // namespace soma::programs
-// ---- soma/ops/programs/max_pool.hpp
+// ---- soma/programs/image/max_pool.hpp
 // Max pooling: planes (channels of images) on partitions, their pixels along the free dimensions.
 // Each position of the kernel reads its pixels of all windows through one access pattern; windows
 // at the border leave positions out, so that nothing needs padding.
@@ -8118,286 +7493,541 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
 }
 
 }  // namespace soma::programs
-// ---- soma/ops/programs/norm.hpp
-// Layer norm and RMS norm over rows. Statistics by the Vector engine's batch-norm instructions; the
-// gradients of gamma and beta are sums over rows, products with a row of ones that add up in PSUM.
+// ---- soma/programs/loss/cross_entropy.hpp
+// Cross entropy. The logit of the label is gathered by its address; the gradient finds the label's
+// column by comparison with a row of column numbers.
+//
+// Labels are read by the host, as ids are: it checks them and plans addresses.
+
+// ---- soma/programs/loss/element_loss.hpp
+// Losses of single elements: what they are by both engines, their sum in the accumulators of the
+// Scalar engine.
+
+// ---- soma/programs/loss/total.hpp
+// Total: the sum of columns of partial sums as one number: partitions meet in a product with ones.
 
 namespace soma::programs {
 
-// Mean and variance of rows that come in pieces.
-class RowStatistics {
+class Total {
  public:
-  RowStatistics(Core& core, std::size_t partitions)
-      : core_(core),
-        triples_(core.sbuf.tile(DType::fp32, partitions, 3 + 6 * most_chunks)),
-        result_(core.sbuf.tile(DType::fp32, partitions, 2)) {}
-  void add(const Tile& data, bool first) {
-    const std::size_t rows = data.partitions(), chunk = core_.machine().bn_stats_free;
-    // What came before is the first triple: count, mean, count * variance.
-    const Tile triples = triples_.rows(0, rows);
-    if (!first) {
-      const Tile before = triples.columns(0, 3), result = result_.rows(0, rows);
-      const auto seen = static_cast<float>(count_);
-      core_.vector.memset(before.columns(0, 1), seen)
-          .copy(before.columns(1, 2), result.columns(0, 1))
-          .tensor_scalar(before.columns(2, 3), result.columns(1, 2), Alu::multiply, seen);
-    } else {
-      count_ = 0;
-    }
-    std::size_t end = 3;
-    for_pieces(data.free_size(), chunk, [&](std::size_t column, std::size_t size) {
-      core_.vector.bn_stats(triples.columns(end, end + 6), data.columns(column, column + size));
-      end += 6;
-    });
-    count_ += data.free_size();
-    core_.vector.bn_aggr(result_.rows(0, rows), triples.columns(first ? 3 : 0, end));
+  explicit Total(Core& core)
+      : core_(core), sums_(column_tile(core, lanes)), ones_(column_tile(core, lanes)) {
+    core.vector.memset(sums_, 0).memset(ones_, 1);
   }
-  // [P, 1]; valid until the next rows.
-  Tile mean(std::size_t rows) const { return result_.rows(0, rows).columns(0, 1); }
-  Tile variance(std::size_t rows) const { return result_.rows(0, rows).columns(1, 2); }
+  // A column of up to 128 numbers.
+  void add(const Tile& column) {
+    const Tile sums = sums_.rows(0, column.partitions());
+    core_.vector.tensor_tensor(sums, sums, column, Alu::add);
+  }
+  // output, one number, = factor * the sum.
+  void store(const Tensor& output, float factor = 1) {
+    const Tile sum = core_.psum.tile(1, 1), result = column_tile(core_, 1);
+    core_.tensor.matmul(sum, sums_, ones_);
+    core_.scalar.activation(result, sum, Function::copy, {.scale = factor});
+    core_.dma.queue(store_queue).store(hbm_target(output.reshape(Shape{1})), result);
+  }
 
  private:
-  static constexpr std::size_t most_chunks = longest_whole_row / 512;
   Core& core_;
-  Tile triples_, result_;
-  std::size_t count_ = 0;
+  Tile sums_, ones_;
 };
 
-inline void norm(Core& core, const OperatorCall& call) {
-  const auto& setting = call.attributes.as<NormSetting>();
-  const Rows x(call.context, call.inputs[0]);
-  const HbmView y = Rows::target(call.outputs[0]);
+}  // namespace soma::programs
+
+namespace soma::programs {
+
+// loss (fp32) of x and target; sum [P, 1] = its sum.
+inline void element_loss_tile(Core& core, ElementLoss loss, const Tile& result, const Tile& x,
+                              const Tile& target, const Tile& sum, Scratch& scratch) {
+  const Tile wide = scratch.like(0, x);
+  if (loss == ElementLoss::squared_error) {
+    core.vector.tensor_tensor(wide, x, target, Alu::subtract);
+    core.scalar.activation_reduce(result, wide, Function::square, sum);
+    return;
+  }
+  // max(x, 0) - x t + log(1 + exp(-|x|))
+  const Tile product = scratch.like(1, x);
+  core.scalar.activation(wide, x, Function::absolute)
+      .activation(wide, wide, Function::softplus, {.scale = -1});
+  core.vector.tensor_tensor(product, x, target, Alu::multiply)
+      .scalar_tensor_tensor(product, x, Alu::maximum, 0, Alu::subtract, product, {.reverse0 = true})
+      .tensor_tensor(wide, wide, product, Alu::add);
+  core.scalar.activation_reduce(result, wide, Function::copy, sum);
+}
+
+inline void element_loss(Core& core, const OperatorCall& call) {
+  const auto& setting = call.attributes.as<ElementLossSetting>();
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const Tensor t = contiguous(call.context, call.inputs[1]);
+  const bool each = setting.reduction == LossReduction::none;
+  const HbmView values = flat_view(x), targets = flat_view(t), to = flat_target(call.outputs[0]);
+  const ElementTiles tiles(x.elements());
+  Pair in = tiles.pair(core, x.dtype()), target_in = tiles.pair(core, t.dtype());
+  Pair out = tiles.pair(core, DType::fp32), sums(core, DType::fp32, tiles.partitions(), 1);
+  Scratch scratch(core, tiles.partitions(), tiles.width());
+  Total total(core);
+  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    const Tile source = in.next(rows, columns), target = target_in.next(rows, columns);
+    const Tile result = out.next(rows, columns), sum = sums.next(rows, 1);
+    core.dma.load(source, element_block(values, first, rows, columns))
+        .load(target, element_block(targets, first, rows, columns));
+    element_loss_tile(core, setting.loss, result, source, target, sum, scratch);
+    if (each)
+      core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
+    else
+      total.add(sum);
+  });
+  if (!each)
+    total.store(call.outputs[0], 1 / soma::detail::loss_denominator(
+                                         setting.reduction, setting.denominator, x.elements()));
+}
+
+// One number of device memory in every partition, times a constant: [P, 1].
+inline Tile repeated_number(Core& core, const Tensor& number, std::size_t partitions,
+                            float factor) {
+  const Tile tile = column_tile(core, partitions);
+  core.dma.load(tile, hbm(number.reshape(Shape{1})).broadcast_rows(partitions));
+  core.vector.tensor_scalar(tile, tile, Alu::multiply, factor);
+  return tile;
+}
+
+// (x - t) 2 factor, or (sigmoid(x) - t) factor.
+inline void element_loss_backward(Core& core, const OperatorCall& call) {
+  const auto& setting = call.attributes.as<ElementLossSetting>();
+  const bool squared = setting.loss == ElementLoss::squared_error;
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const Tensor t = contiguous(call.context, call.inputs[1]);
+  const Tensor dloss = contiguous(call.context, call.inputs[2]);
+  const bool each = setting.reduction == LossReduction::none;
+  const HbmView values = flat_view(x), targets = flat_view(t), factors = flat_view(dloss);
+  const HbmView to = flat_target(call.outputs[0]);
+  const ElementTiles tiles(x.elements());
+  Pair in = tiles.pair(core, x.dtype()), target_in = tiles.pair(core, t.dtype());
+  Pair out = tiles.pair(core, to.dtype());
+  Scratch scratch(core, tiles.partitions(), tiles.width());
+  const float constant = squared ? 2 : 1;
+  std::optional<Pair> factor_in;
+  Tile factor;
+  if (each)
+    factor_in = tiles.pair(core, dloss.dtype());
+  else
+    factor = repeated_number(core, dloss, tiles.partitions(),
+                             constant / soma::detail::loss_denominator(
+                                            setting.reduction, setting.denominator, x.elements()));
+  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    const Tile source = in.next(rows, columns), target = target_in.next(rows, columns);
+    const Tile result = out.next(rows, columns), wide = scratch.like(0, source);
+    core.dma.load(source, element_block(values, first, rows, columns))
+        .load(target, element_block(targets, first, rows, columns));
+    if (!squared) core.scalar.activation(wide, source, Function::sigmoid);
+    core.vector.tensor_tensor(wide, squared ? source : wide, target, Alu::subtract);
+    if (each) {
+      const Tile own = factor_in->next(rows, columns);
+      core.dma.load(own, element_block(factors, first, rows, columns));
+      core.vector.scalar_tensor_tensor(result, wide, Alu::multiply, constant, Alu::multiply, own);
+    } else {
+      const Tile scale = factor.rows(0, rows);
+      core.scalar.activation(result, wide, Function::copy, {.scale_tile = &scale});
+    }
+    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
+  });
+}
+
+}  // namespace soma::programs
+// ---- soma/programs/rows/softmax.hpp
+// Softmax over rows: the row's largest by the Vector engine, exponentials and their sum in one pass
+// of the Scalar engine.
+
+namespace soma::programs {
+
+// largest [P, 1] = minus the largest of each row.
+inline void negated_largest(Core& core, RowPieces& x, std::size_t columns, const Tile& largest) {
+  const std::size_t width = piece_columns(columns);
+  for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
+    const Tile source = x.read(column, size);
+    if (column == 0) {
+      core.vector.tensor_reduce(largest, source, Alu::maximum, 1, true);
+      return;
+    }
+    const Core::Scope scope(core);
+    const Tile part = column_tile(core, largest.partitions());
+    core.vector.tensor_reduce(part, source, Alu::maximum, 1, true)
+        .tensor_tensor(largest, largest, part, Alu::minimum);
+  });
+}
+
+// exponentials = exp(x + shift); total gets their sum with the last piece.
+inline void exponentials_of(Core& core, const Tile& exponentials, const Tile& x, const Tile& shift,
+                            const Tile& total, bool first) {
+  core.scalar.activation(
+      exponentials, x, Function::exp,
+      {.bias = &shift,
+       .reduce = first ? neuroncore::Reduce::reset_reduce : neuroncore::Reduce::reduce,
+       .reduce_result = &total});
+}
+
+inline void softmax(Core& core, const OperatorCall& call) {
+  const bool logarithm = call.attributes.as<SoftmaxSetting>().logarithm;
+  const DeviceRows x(call.context, call.inputs[0]);
+  const HbmView y = DeviceRows::target(call.outputs[0]);
   const std::size_t columns = x.columns(), width = piece_columns(columns);
   const std::size_t partitions = row_partitions(x.rows());
-  if (columns == 0) {  // their mean is 0 / 0
-    constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-    if (!setting.rms) fill(core, call.outputs[1], nan);
-    return fill(core, call.outputs[2], nan);
-  }
   RowPieces pieces(core, x);
-  RepeatedRow gamma(core, call.inputs[1], partitions);
-  RepeatedRow beta(core, call.inputs.size() > 2 ? call.inputs[2] : Tensor(), partitions);
-  Pair out(core, y.dtype(), partitions, width), columns_out(core, DType::fp32, partitions, 2);
-  RowStatistics statistics(core, partitions);
+  Pair out(core, y.dtype(), partitions, width), stats(core, DType::fp32, partitions, 2);
   Scratch scratch(core, partitions, width);
   for_pieces(x.rows(), lanes, [&](std::size_t row, std::size_t rows) {
     pieces.start(row, rows);
-    const Tile both = columns_out.next(rows, 2);
-    const Tile mean = both.columns(0, 1), rstd = both.columns(1, 2);
+    const Tile both = stats.next(rows, 2);
+    const Tile largest = both.columns(0, 1), total = both.columns(1, 2);
+    const Tile wide = scratch.tile(0, rows, width);
+    negated_largest(core, pieces, columns, largest);
     for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
-      const Tile source = pieces.read(column, size);
-      if (setting.rms)
-        core.scalar.activation(
-            scratch.tile(0, rows, size), source, Function::square,
-            {.reduce = column == 0 ? neuroncore::Reduce::reset_reduce : neuroncore::Reduce::reduce,
-             .reduce_result = &rstd});
-      else
-        statistics.add(source, column == 0);
+      exponentials_of(core, wide.columns(0, size), pieces.read(column, size), largest, total,
+                      column == 0);
     });
-    if (setting.rms)
-      core.vector.tensor_scalar(rstd, rstd, Alu::multiply, 1 / static_cast<float>(columns),
-                                Alu::add, setting.epsilon);
+    if (logarithm)
+      core.scalar.activation(total, total, Function::log);
     else
-      core.vector.copy(mean, statistics.mean(rows))
-          .tensor_scalar(rstd, statistics.variance(rows), Alu::add, setting.epsilon);
-    // The root of the engine begins at 2^-116: rows of equal elements with epsilon 0.
-    core.vector.tensor_scalar(rstd, rstd, Alu::maximum, 0x1p-116f, Alu::none, {},
-                              {.reverse0 = true});
-    core.scalar.activation(rstd, rstd, Function::sqrt);
-    core.vector.reciprocal(rstd, rstd);
-    core.dma.queue(store_queue).store(column_of(hbm_target(call.outputs[2]), row, rows), rstd);
-    if (!setting.rms)
-      core.dma.queue(store_queue).store(column_of(hbm_target(call.outputs[1]), row, rows), mean);
+      core.vector.reciprocal(total, total);
     for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
-      const Tile source = pieces.read(column, size), result = out.next(rows, size);
-      const Tile scale = gamma.read(rows, column, size), wide = scratch.tile(0, rows, size);
-      if (setting.rms)
-        core.vector.scalar_tensor_tensor(beta.defined() ? wide : result, source, Alu::multiply,
-                                         rstd, Alu::multiply, scale);
-      else
-        core.vector.scalar_tensor_tensor(wide, source, Alu::subtract, mean, Alu::multiply, scale);
-      if (beta.defined())
-        core.vector.scalar_tensor_tensor(
-            result, wide, Alu::multiply,
-            setting.rms ? neuroncore::ScalarOperand(1) : neuroncore::ScalarOperand(rstd), Alu::add,
-            beta.read(rows, column, size));
-      else if (!setting.rms)
-        core.scalar.activation(result, wide, Function::copy, {.scale_tile = &rstd});
+      const Tile result = out.next(rows, size), values = wide.columns(0, size);
+      if (logarithm) {
+        core.vector.tensor_scalar(result, pieces.read(column, size), Alu::add, largest,
+                                  Alu::subtract, total);
+      } else {
+        if (width != columns)
+          core.scalar.activation(values, pieces.read(column, size), Function::exp,
+                                 {.bias = &largest});
+        core.vector.tensor_scalar(result, values, Alu::multiply, total);
+      }
       core.dma.queue(store_queue)
           .store(y.rows(row, row + rows).columns(column, column + size), result);
     });
   });
 }
 
-// With n = (x - mean) rstd and g = dy gamma:
-//     dx = rstd (g - mean of g - n (mean of g n)), dgamma = sum of dy n, dbeta = sum of dy.
-// RMS norm has no means of x and g. At least one row.
-class NormBackward {
- public:
-  NormBackward(Core& core, const OperatorCall& call)
-      : core_(core),
-        call_(call),
-        rms_(call.attributes.as<NormSetting>().rms),
-        x_rows_(call.context, call.inputs[0]),
-        dy_rows_(call.context, call.inputs[4]),
-        rows_(x_rows_.rows()),
-        columns_(x_rows_.columns()),
-        width_(piece_columns(columns_)),
-        dx_(Rows::target(call.outputs[0])),
-        x_(core, x_rows_),
-        dy_(core, dy_rows_),
-        gamma_(core, call.inputs[1], row_partitions(rows_)),
-        out_(core, dx_.dtype(), row_partitions(rows_), width_),
-        statistics_(core, DType::fp32, row_partitions(rows_), 4),
-        sums_out_(core, DType::fp32, 1, (std::min)(columns_, sums_columns)),
-        scratch_(core, row_partitions(rows_), width_),
-        ones_(column_tile(core, row_partitions(rows_))) {}
-
-  void run() {
-    core_.vector.memset(ones_, 1);
-    // Rows whose sums fit PSUM are read once, for dx and for the sums.
-    const bool once = columns_ <= sums_columns;
-    if (!once)
-      for_pieces(rows_, lanes, [&](std::size_t row, std::size_t rows) {
-        start(row, rows);
-        if (width_ == columns_) prepare(0, columns_);
-        backward_of_rows();
-      });
-    for_pieces(columns_, sums_columns, [&](std::size_t column, std::size_t columns) {
-      const Core::Scope scope(core_);
-      const Tile dgamma = core_.psum.tile(1, columns), dbeta = core_.psum.tile(1, columns);
-      for_pieces(rows_, lanes, [&](std::size_t row, std::size_t rows) {
-        start(row, rows);
-        if (once)
-          prepare(0, columns);
-        else
-          normalize(column, columns);
-        const Tile gradient = dy_.read(column, columns), product = scratch(products, columns);
-        core_.vector.tensor_tensor(product, scratch(normalized, columns), gradient, Alu::multiply);
-        add_rows(dgamma, product);
-        if (gradient.dtype() == DType::fp32) {
-          add_rows(dbeta, gradient);
-        } else {  // the ones are fp32, and so is the other input of a product
-          core_.scalar.copy(product, gradient);
-          add_rows(dbeta, product);
-        }
-        if (once) backward_of_rows();
-      });
-      store_sums(call_.outputs[1], column, dgamma);
-      store_sums(call_.outputs[2], column, dbeta);
+// Softmax: y (dy - sum of y dy); its logarithm: dy - exp(y) sum of dy.
+inline void softmax_backward(Core& core, const OperatorCall& call) {
+  const bool logarithm = call.attributes.as<SoftmaxSetting>().logarithm;
+  const DeviceRows y(call.context, call.inputs[0]), dy(call.context, call.inputs[1]);
+  const HbmView dx = DeviceRows::target(call.outputs[0]);
+  const std::size_t columns = y.columns(), width = piece_columns(columns);
+  const std::size_t partitions = row_partitions(y.rows());
+  RowPieces values(core, y), gradients(core, dy);
+  Pair out(core, dx.dtype(), partitions, width), sums(core, DType::fp32, partitions, 1);
+  Scratch scratch(core, partitions, width);
+  for_pieces(y.rows(), lanes, [&](std::size_t row, std::size_t rows) {
+    values.start(row, rows);
+    gradients.start(row, rows);
+    const Tile sum = sums.next(rows, 1);  // minus the sum of the row
+    for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
+      const Tile gradient = gradients.read(column, size), wide = scratch.tile(0, rows, size);
+      if (!logarithm)
+        core.vector.tensor_tensor(wide, values.read(column, size), gradient, Alu::multiply);
+      core.scalar.activation(
+          wide, logarithm ? gradient : wide, Function::copy,
+          {.scale = -1,
+           .reduce = column == 0 ? neuroncore::Reduce::reset_reduce : neuroncore::Reduce::reduce,
+           .reduce_result = &sum});
     });
-  }
-
- private:
-  static constexpr std::size_t bank = 512;               // fp32 elements of a product
-  static constexpr std::size_t sums_columns = 4 * bank;  // half of PSUM each for dgamma and dbeta
-  enum ScratchTile : std::size_t { normalized, scaled, products };
-
-  Tile scratch(ScratchTile number, std::size_t columns) {
-    return scratch_.tile(number, count_, columns);
-  }
-  void start(std::size_t row, std::size_t count) {
-    row_ = row;
-    count_ = count;
-    x_.start(row, count);
-    dy_.start(row, count);
-    const Tile all = statistics_.next(count, 4);
-    mean_ = all.columns(0, 1);
-    rstd_ = all.columns(1, 2);
-    mean_g_ = all.columns(2, 3);
-    mean_gn_ = all.columns(3, 4);
-    if (!rms_) core_.dma.load(mean_, column_of(hbm(call_.inputs[2]), row, count));
-    core_.dma.load(rstd_, column_of(hbm(call_.inputs[3]), row, count));
-  }
-  // n of the rows at hand.
-  void normalize(std::size_t column, std::size_t columns) {
-    const Tile x = x_.read(column, columns), n = scratch(normalized, columns);
-    if (rms_)
-      core_.scalar.activation(n, x, Function::copy, {.scale_tile = &rstd_});
-    else
-      core_.vector.tensor_scalar(n, x, Alu::subtract, mean_, Alu::multiply, rstd_);
-  }
-  // n and g.
-  void prepare(std::size_t column, std::size_t columns) {
-    normalize(column, columns);
-    core_.vector.tensor_tensor(scratch(scaled, columns), dy_.read(column, columns),
-                               gamma_.read(count_, column, columns), Alu::multiply);
-  }
-  void add_rows(const Tile& sums, const Tile& values) {
-    for_pieces(values.free_size(), bank, [&](std::size_t column, std::size_t columns) {
-      core_.tensor.matmul(sums.columns(column, column + columns), ones_.rows(0, count_),
-                          values.columns(column, column + columns),
-                          row_ == 0 ? neuroncore::Accumulate::no : neuroncore::Accumulate::yes);
+    for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
+      const Tile gradient = gradients.read(column, size), value = values.read(column, size);
+      const Tile result = out.next(rows, size), wide = scratch.tile(0, rows, size);
+      if (logarithm) {
+        core.scalar.activation(wide, value, Function::exp);
+        core.vector.scalar_tensor_tensor(result, wide, Alu::multiply, sum, Alu::add, gradient);
+      } else {
+        core.vector.scalar_tensor_tensor(result, gradient, Alu::add, sum, Alu::multiply, value);
+      }
+      core.dma.queue(store_queue)
+          .store(dx.rows(row, row + rows).columns(column, column + size), result);
     });
-  }
-  void store_sums(const Tensor& output, std::size_t column, const Tile& sums) {
-    const Tile result = sums_out_.next(1, sums.free_size());
-    core_.scalar.copy(result, sums);
-    core_.dma.queue(store_queue)
-        .store(hbm_target(output).columns(column, column + sums.free_size()), result);
-  }
-
-  // Of rows that are one piece n and g are prepared; of others they are computed in every pass.
-  template <class Call>
-  void for_columns(const Call& call) {
-    for_pieces(columns_, width_, [&](std::size_t column, std::size_t columns) {
-      if (width_ != columns_) prepare(column, columns);
-      call(column, scratch(normalized, columns), scratch(scaled, columns));
-    });
-  }
-  // result = minus the mean of `values`, whose first column is `column` of their rows.
-  void add_to_mean(const Tile& values, std::size_t column, const Tile& result) {
-    core_.scalar.activation(
-        scratch(products, values.free_size()), values, Function::copy,
-        {.scale = -1 / static_cast<float>(columns_),
-         .reduce = column == 0 ? neuroncore::Reduce::reset_reduce : neuroncore::Reduce::reduce,
-         .reduce_result = &result});
-  }
-  void backward_of_rows() {
-    if (!rms_)
-      for_columns(
-          [&](std::size_t column, const Tile&, const Tile& g) { add_to_mean(g, column, mean_g_); });
-    for_columns([&](std::size_t column, const Tile& n, const Tile& g) {
-      const Tile product = scratch(products, n.free_size());
-      core_.vector.tensor_tensor(product, g, n, Alu::multiply);
-      add_to_mean(product, column, mean_gn_);
-    });
-    for_columns([&](std::size_t column, const Tile& n, const Tile& g) {
-      const Tile result = out_.next(count_, n.free_size());
-      core_.vector.scalar_tensor_tensor(n, n, Alu::multiply, mean_gn_, Alu::add, g);
-      if (rms_)
-        core_.scalar.activation(result, n, Function::copy, {.scale_tile = &rstd_});
-      else
-        core_.vector.tensor_scalar(result, n, Alu::add, mean_g_, Alu::multiply, rstd_);
-      core_.dma.queue(store_queue)
-          .store(dx_.rows(row_, row_ + count_).columns(column, column + n.free_size()), result);
-    });
-  }
-
-  Core& core_;
-  const OperatorCall& call_;
-  bool rms_;
-  Rows x_rows_, dy_rows_;
-  std::size_t rows_, columns_, width_;
-  HbmView dx_;
-  RowPieces x_, dy_;
-  RepeatedRow gamma_;
-  Pair out_, statistics_, sums_out_;
-  Scratch scratch_;
-  Tile ones_;
-  // The rows at hand: where they are, mean, rstd, and the negated means of g and g n.
-  std::size_t row_ = 0, count_ = 0;
-  Tile mean_{}, rstd_{}, mean_g_{}, mean_gn_{};
-};
-
-inline void norm_backward(Core& core, const OperatorCall& call) {
-  if (call.inputs[0].elements() != 0) return NormBackward(core, call).run();
-  fill(core, call.outputs[1], 0);
-  fill(core, call.outputs[2], 0);
+  });
 }
 
 }  // namespace soma::programs
-// ---- soma/ops/programs/optimizer_steps.hpp
+
+namespace soma::programs {
+
+// The plan of a call: labels as int32, -1 for rows that do not count, and where in its block of 128
+// rows the logit of each lies.
+class LabelPlan {
+ public:
+  LabelPlan(Context& context, const CrossEntropySetting& setting, const Tensor& given,
+            const DeviceRows& logits)
+      : logits_(logits.view()),
+        labels_(Tensor::empty(context, Shape{given.elements()}, DType::int32)),
+        places_(Tensor::empty(context, Shape{given.elements()}, DType::int32)) {
+    const Tensor labels = contiguous(context, given);
+    counted_ = soma::detail::counted_labels(setting, labels, logits.columns());
+    const std::size_t row_step = logits_.stride(0), column_step = logits_.stride(1);
+    // Numbers of columns are compared as fp32; places are 32 bits.
+    constexpr std::size_t most_classes = std::size_t{1} << 24, most_reach = std::size_t{1} << 31;
+    if (logits.columns() > most_classes ||
+        row_partitions(logits.rows()) * row_step + logits.columns() * column_step > most_reach)
+      fail(error_id::operator_value, "cross_entropy", "logits", logits_.describe(),
+           "at most 2^24 classes on the accelerator, and 128 rows within 2^31 elements");
+    const std::span<std::int32_t> to = labels_.mutable_span<std::int32_t>();
+    const std::span<std::int32_t> places = places_.mutable_span<std::int32_t>();
+    for (std::size_t row = 0; row < to.size(); ++row) {
+      const std::int64_t label = soma::detail::index_at(labels, row);
+      const bool counts = label != setting.ignore_index;
+      to[row] = counts ? static_cast<std::int32_t>(label) : -1;
+      const std::size_t column = counts ? static_cast<std::size_t>(label) : 0;
+      places[row] = static_cast<std::int32_t>(row % lanes * row_step + column * column_step);
+    }
+  }
+  std::size_t counted() const { return counted_; }
+  bool all_count(std::size_t row, std::size_t rows) const {
+    const std::span<const std::int32_t> labels = labels_.span<std::int32_t>();
+    return std::all_of(labels.begin() + static_cast<std::ptrdiff_t>(row),
+                       labels.begin() + static_cast<std::ptrdiff_t>(row + rows),
+                       [](std::int32_t label) { return label >= 0; });
+  }
+  HbmView labels(std::size_t row, std::size_t rows) const {
+    return column_of(hbm(labels_), row, rows);
+  }
+  HbmView places(std::size_t row, std::size_t rows) const {
+    return column_of(hbm(places_), row, rows);
+  }
+  // The logits of a block of rows, one to a row.
+  HbmView table(std::size_t row, std::size_t rows) const {
+    const std::size_t last =
+        (rows - 1) * logits_.stride(0) + (logits_.row_elements() - 1) * logits_.stride(1);
+    return logits_.rows(row, row + 1).with_rows(last + 1, 1).columns(0, 1);
+  }
+
+ private:
+  HbmView logits_;
+  Tensor labels_, places_;
+  std::size_t counted_ = 0;
+};
+
+// Labels of up to 128 rows in SBUF: as floats, and 1 where the row counts.
+struct LabelTiles {
+  Tile whole, floats, counts;
+  LabelTiles(Core& core, std::size_t partitions)
+      : whole(core.sbuf.tile(DType::int32, partitions, 1)),
+        floats(column_tile(core, partitions)),
+        counts(core.sbuf.tile(DType::uint8, partitions, 1)) {}
+  void load(Core& core, const HbmView& labels) {
+    const std::size_t rows = labels.rows();
+    core.dma.load(whole.rows(0, rows), labels);
+    core.vector.copy(floats.rows(0, rows), whole.rows(0, rows))
+        .tensor_scalar(counts.rows(0, rows), floats.rows(0, rows), Alu::greater_equal, 0);
+  }
+};
+
+// With everything measured from the row's largest m and s = log sum exp(x - m):
+//     loss = (1 - smoothing) (s - (x[label] - m)) + smoothing (s - mean of (x - m)).
+inline void cross_entropy(Core& core, const OperatorCall& call) {
+  const auto& setting = call.attributes.as<CrossEntropySetting>();
+  const DeviceRows logits(call.context, call.inputs[0]);
+  const LabelPlan plan(call.context, setting, call.inputs[1], logits);
+  const bool each = setting.reduction == LossReduction::none;
+  const HbmView lse_out = DeviceRows::target(call.outputs[1]);
+  const HbmView loss_out = flat_target(call.outputs[0]);
+  const std::size_t columns = logits.columns(), width = piece_columns(columns);
+  const float smoothing = setting.label_smoothing;
+  Total total(core);
+  if (columns == 0 && each) fill(core, call.outputs[0], 0);  // no row counts
+  if (columns == 0) fill(core, call.outputs[1], 0);
+  if (logits.rows() != 0 && columns != 0) {
+    const std::size_t partitions = row_partitions(logits.rows());
+    RowPieces pieces(core, logits);
+    Pair results(core, DType::fp32, partitions, 3), stats(core, DType::fp32, partitions, 3);
+    Scratch scratch(core, partitions, width);
+    LabelTiles labels(core, partitions);
+    const Tile places = core.sbuf.tile(DType::int32, partitions, 1);
+    const Tile own_logits = core.sbuf.tile(logits.dtype(), partitions, 1);
+    for_pieces(logits.rows(), lanes, [&](std::size_t row, std::size_t rows) {
+      pieces.start(row, rows);
+      labels.load(core, plan.labels(row, rows));
+      const Tile own = own_logits.rows(0, rows), place = places.rows(0, rows);
+      core.dma.load(place, plan.places(row, rows));
+      core.dma.gather(own, plan.table(row, rows), place);
+      const Tile result = results.next(rows, 3), three = stats.next(rows, 3);
+      const Tile loss = result.columns(0, 1), lse = result.columns(1, 3);   // in its two terms
+      const Tile largest = three.columns(0, 1), sum = three.columns(1, 2);  // the first negated
+      const Tile differences = three.columns(2, 3);
+      negated_largest(core, pieces, columns, largest);
+      for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
+        exponentials_of(core, scratch.tile(0, rows, size), pieces.read(column, size), largest, sum,
+                        column == 0);
+      });
+      core.scalar.activation(sum, sum, Function::log);
+      core.scalar.activation(lse.columns(0, 1), largest, Function::copy, {.scale = -1})
+          .activation(lse.columns(1, 2), sum, Function::copy);
+      core.vector.tensor_tensor(loss, own, largest, Alu::add)
+          .tensor_tensor(loss, sum, loss, Alu::subtract);
+      if (smoothing != 0) {
+        for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
+          core.scalar.activation(scratch.tile(0, rows, size), pieces.read(column, size),
+                                 Function::copy,
+                                 {.bias = &largest,
+                                  .reduce = column == 0 ? neuroncore::Reduce::reset_reduce
+                                                        : neuroncore::Reduce::reduce,
+                                  .reduce_result = &differences});
+        });
+        core.vector
+            .scalar_tensor_tensor(sum, differences, Alu::multiply, -1 / static_cast<float>(columns),
+                                  Alu::add, sum)
+            .tensor_scalar(loss, loss, Alu::multiply, 1 - smoothing)
+            .scalar_tensor_tensor(loss, sum, Alu::multiply, smoothing, Alu::add, loss);
+      }
+      if (!plan.all_count(row, rows)) {
+        const Tile counts = labels.counts.rows(0, rows);
+        core.vector.select(loss, counts, loss, 0).select(lse, counts.broadcast(0, 2), lse, 0);
+      }
+      core.dma.queue(store_queue).store(lse_out.rows(row, row + rows), lse);
+      if (each)
+        core.dma.queue(store_queue).store(column_of(loss_out, row, rows), loss);
+      else
+        total.add(loss);
+    });
+  }
+  if (!each)
+    total.store(call.outputs[0], 1 / soma::detail::loss_denominator(
+                                         setting.reduction, setting.denominator, plan.counted()));
+}
+
+// factor (softmax - target), where the target is 1 - smoothing at the label and smoothing / columns
+// everywhere.
+inline void cross_entropy_backward(Core& core, const OperatorCall& call) {
+  const auto& setting = call.attributes.as<CrossEntropySetting>();
+  Context& context = call.context;
+  const DeviceRows logits(context, call.inputs[0]);
+  const LabelPlan plan(context, setting, call.inputs[1], logits);
+  const Tensor dloss = contiguous(context, call.inputs[3]);
+  const bool each = setting.reduction == LossReduction::none;
+  const HbmView dlogits = DeviceRows::target(call.outputs[0]),
+                lse_in = DeviceRows(context, call.inputs[2]).view();
+  const HbmView factors = flat_view(dloss);
+  const std::size_t columns = logits.columns(), width = piece_columns(columns);
+  const std::size_t partitions = row_partitions(logits.rows());
+  const float smoothing = setting.label_smoothing, others = smoothing / static_cast<float>(columns);
+  Pair in(core, logits.dtype(), partitions, width), out(core, dlogits.dtype(), partitions, width);
+  Pair stats(core, DType::fp32, partitions, 5);
+  Scratch scratch(core, partitions, width);
+  LabelTiles labels(core, partitions);
+  // 0, 1, 2 ... in every partition.
+  const Tile numbers = core.sbuf.tile(DType::fp32, partitions, width);
+  core.gpsimd.iota(numbers, {.loops = {{1, width}}});
+  Tile factor;
+  if (!each)
+    factor = repeated_number(
+        core, dloss, partitions,
+        1 / soma::detail::loss_denominator(setting.reduction, setting.denominator, plan.counted()));
+  for_pieces(logits.rows(), lanes, [&](std::size_t row, std::size_t rows) {
+    labels.load(core, plan.labels(row, rows));
+    const bool all_count = plan.all_count(row, rows);
+    const Tile five = stats.next(rows, 5), label = labels.floats.rows(0, rows);
+    const Tile lse = five.columns(0, 2), bias = five.columns(2, 3);
+    const Tile largest = lse.columns(0, 1), log_sum = lse.columns(1, 2);  // negated
+    const Tile in_piece = five.columns(3, 4);  // the label less the first column
+    core.dma.load(lse, lse_in.rows(row, row + rows));
+    core.scalar.activation(lse, lse, Function::copy, {.scale = -1});
+    const Tile scale = each ? five.columns(4, 5) : factor.rows(0, rows);
+    if (each) core.dma.load(scale, column_of(factors, row, rows));
+    core.vector.tensor_scalar(bias, scale, Alu::multiply, -others);
+    for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
+      const Tile source = in.next(rows, size), result = out.next(rows, size);
+      const Tile wide = scratch.tile(0, rows, size), target = scratch.tile(1, rows, size);
+      core.dma.load(source, logits.block(row, rows, column, size));
+      core.scalar.activation(wide, source, Function::copy, {.bias = &largest})
+          .activation(wide, wide, Function::exp, {.bias = &log_sum});
+      core.vector.tensor_scalar(in_piece, label, Alu::subtract, static_cast<float>(column))
+          .tensor_scalar(target, numbers.rows(0, rows).columns(0, size), Alu::equal, in_piece)
+          .scalar_tensor_tensor(wide, target, Alu::multiply, smoothing - 1, Alu::add, wide);
+      core.scalar.activation(all_count ? result : wide, wide, Function::copy,
+                             {.scale_tile = &scale, .bias = smoothing == 0 ? nullptr : &bias});
+      if (!all_count)
+        core.vector.select(result, labels.counts.rows(0, rows).broadcast(0, size), wide, 0);
+      core.dma.queue(store_queue)
+          .store(dlogits.rows(row, row + rows).columns(column, column + size), result);
+    });
+  });
+}
+
+}  // namespace soma::programs
+// ---- soma/programs/optimizer/accumulate.hpp
+// Adding gradients up, in place in device memory.
+
+// ---- soma/programs/rows/rows_of_numbers.hpp
+// Numbers of rows, in device memory, as gathers and scatters take them.
+
+namespace soma::programs {
+
+// Up to 128 elements of a contiguous int32 or int64 tensor, one a partition.
+class NumberColumns {
+ public:
+  NumberColumns(Core& core, const Tensor& numbers)
+      : core_(core),
+        view_(hbm(numbers).flat().swap(0, 1)),
+        tiles_(core, DType::int32,
+               (std::min)((std::max)(numbers.elements(), std::size_t{1}), lanes), 1) {}
+  Tile next(std::size_t first, std::size_t count) {
+    const Tile tile = tiles_.next(count, 1);
+    core_.dma.load(tile, view_.rows(first, first + count));
+    return tile;
+  }
+
+ private:
+  Core& core_;
+  HbmView view_;
+  Pair tiles_;
+};
+
+}  // namespace soma::programs
+
+namespace soma::programs {
+
+inline void accumulate(Core& core, const OperatorCall& call) {
+  const Tensor& total = call.inputs[0];
+  const Tensor more = contiguous(call.context, call.inputs[1]);
+  const HbmView old = hbm(total), from = hbm(more), to = hbm_target(total);
+  const ElementTiles elements(total.elements());
+  Pair totals = elements.pair(core, total.dtype()), others = elements.pair(core, more.dtype());
+  Pair sums = elements.pair(core, total.dtype());
+  elements.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    const Tile a = totals.next(rows, columns), b = others.next(rows, columns);
+    const Tile sum = sums.next(rows, columns);
+    core.dma.load(a, element_block(old, first, rows, columns))
+        .load(b, element_block(from, first, rows, columns));
+    core.vector.tensor_tensor(sum, a, b, Alu::add);
+    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), sum);
+  });
+}
+
+// Rows are distinct: a scatter adds each to its own.
+inline void accumulate_rows(Core& core, const OperatorCall& call) {
+  const Tensor &total = call.inputs[0], &numbers = call.inputs[2];
+  const std::size_t count = numbers.elements();
+  const Tensor places = Tensor::empty(call.context, Shape{count}, DType::int32);
+  soma::detail::for_each_row_pair(
+      total, numbers, call.inputs.size() > 3 ? call.inputs[3] : Tensor(),
+      [&](std::size_t i, std::size_t row) {
+        places.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(row);
+      });
+  const std::size_t columns = count == 0 ? 0 : total.elements() / total.size(0);
+  if (columns == 0) return;
+  const Tensor values = contiguous(call.context, call.inputs[1]);
+  const HbmView from = hbm(values).as_rows(columns), to = hbm_target(total).as_rows(columns);
+  NumberColumns rows(core, places);
+  Pair tiles(core, values.dtype(), (std::min)(count, lanes), (std::min)(columns, piece));
+  for_pieces(count, lanes, [&](std::size_t row, std::size_t height) {
+    const Tile place = rows.next(row, height);
+    for_pieces(columns, piece, [&](std::size_t column, std::size_t width) {
+      const Tile tile = tiles.next(height, width);
+      core.dma.load(tile, from.rows(row, row + height).columns(column, column + width));
+      core.dma.queue(store_queue)
+          .scatter(to.columns(column, column + width), tile, place, neuroncore::Scatter::add);
+    });
+  });
+}
+
+}  // namespace soma::programs
+// ---- soma/programs/optimizer/optimizer_steps.hpp
 // Optimizer steps. The parameter, its gradient and its states pass through SBUF once, tile by tile;
 // LAMB reads the parameter twice, since the step depends on two norms of the whole.
 //
@@ -8758,7 +8388,609 @@ inline void lamb_step(Core& core, const OperatorCall& call) {
 }
 
 }  // namespace soma::programs
-// ---- soma/ops/programs/reduce.hpp
+// ---- soma/programs/product/linear.hpp
+// linear: a product whose bias, activation, dropout and residual are applied to each block on its
+// way out of PSUM.
+
+// ---- soma/programs/product/matmul.hpp
+// Matrix products: whatever is transposed is a choice of how operands are loaded.
+
+// ---- soma/programs/product/product.hpp
+// The product of two matrices of any size on the Tensor engine: blocks of 128 x 512 of the result,
+// each summed in PSUM over all of the inner dimension, then handed to whoever asked for them.
+
+namespace soma::programs {
+
+// Error neuroncore.rule_broken: PSUM adds in fp32, whatever the operands are.
+inline void check_accumulation(std::string_view operation, const Accumulation& accumulation) {
+  if (!accumulation.plain())
+    neuroncore::rule_broken(operation, "accumulation", to_string(accumulation.format),
+                            "fp32, which PSUM adds in");
+}
+
+// How a product is cut, so that it fits: `columns` of the right operand and `inner` of the inner
+// dimension stay in SBUF while rows pass by.
+struct ProductCut {
+  static constexpr std::size_t most_columns = 4096;  // a multiple of 512
+  std::size_t columns, inner;
+
+  ProductCut(std::size_t n, std::size_t k, DType right) {
+    constexpr std::size_t resident_bytes = 64 * 1024, banks = 4;
+    const std::size_t strip = (std::min)(n, bank_columns),
+                      blocks = (std::max)(blocks_of(k), std::size_t{1});
+    const std::size_t strips = resident_bytes / (blocks * strip * size_of(right));
+    if (strips != 0) {
+      columns = (std::min)(n, (std::min)(strips * bank_columns, most_columns));
+      inner = k;
+      return;
+    }
+    // Sums of all its columns wait in PSUM for the next piece of the inner dimension, of which two
+    // are in SBUF.
+    columns = (std::min)(n, banks * bank_columns);
+    inner = resident_bytes / (2 * columns * size_of(right)) * lanes;
+  }
+};
+
+// a [m, k] b [k, n], both summed over their inner dimension. Calls evict(sums, row, column) for
+// every block of the result; sums is [up to 128, up to 512] of fp32, in PSUM where k is not 0.
+template <class Evict>
+void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evict& evict) {
+  using neuroncore::Accumulate;
+  const std::size_t m = a.outer(), n = b.outer(), k = a.inner();
+  if (k == 0) {
+    const Tile zeros =
+        core.sbuf.tile(DType::fp32, (std::min)(m, lanes), (std::min)(n, bank_columns));
+    core.vector.memset(zeros, 0);
+    for_pieces(m, lanes, [&](std::size_t row, std::size_t rows) {
+      for_pieces(n, bank_columns, [&](std::size_t column, std::size_t columns) {
+        evict(zeros.rows(0, rows).columns(0, columns), row, column);
+      });
+    });
+    return;
+  }
+  const ProductCut cut(n, k, b.tile_type);
+  const bool whole = cut.inner >= k;
+  const std::size_t depth = blocks_of((std::min)(cut.inner, k));
+  const std::size_t height = (std::min)(k, lanes), most_rows = (std::min)(m, lanes);
+  const std::size_t strip = (std::min)(cut.columns, bank_columns);
+  OperandLoader load_a(core, a, lanes), load_b(core, b, bank_columns);
+  Pair left(core, a.tile_type, height, depth * most_rows);
+  const std::size_t strips = (cut.columns + bank_columns - 1) / bank_columns;
+  HeapVector<Tile> right(core.context().heap());
+  for (std::size_t i = 0; i < (whole ? strips : 2 * strips); ++i)
+    right.push_back(core.sbuf.tile(b.tile_type, height, depth * strip));
+  const Tile banks[] = {core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip),
+                        core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip)};
+  std::size_t turn = 0, bank = 0;
+  const auto load_strips = [&](std::size_t first, std::size_t columns, std::size_t begin,
+                               std::size_t inner) {
+    turn = whole ? 0 : turn ^ 1;
+    for_pieces(columns, bank_columns, [&](std::size_t column, std::size_t count) {
+      load_b.load(right[turn * strips + column / bank_columns], first + column, count, begin,
+                  inner);
+    });
+  };
+  for_pieces(n, cut.columns, [&](std::size_t first, std::size_t columns) {
+    if (whole) load_strips(first, columns, 0, k);
+    for_pieces(m, lanes, [&](std::size_t row, std::size_t rows) {
+      for_pieces(k, cut.inner, [&](std::size_t begin, std::size_t inner) {
+        if (!whole) load_strips(first, columns, begin, inner);
+        const Tile rows_of_a = left.next(height, depth * most_rows);
+        load_a.load(rows_of_a, row, rows, begin, inner);
+        for_pieces(columns, bank_columns, [&](std::size_t column, std::size_t count) {
+          bank = whole ? (bank + 1) % 4 : column / bank_columns;
+          const Tile sums = banks[bank].rows(0, rows).columns(0, count);
+          const Tile& strip_of_b = right[turn * strips + column / bank_columns];
+          for_pieces(inner, lanes, [&](std::size_t at, std::size_t part) {
+            const std::size_t block = at / lanes;
+            core.tensor.matmul(sums,
+                               rows_of_a.rows(0, part).columns(block * rows, (block + 1) * rows),
+                               strip_of_b.rows(0, part).columns(block * count, (block + 1) * count),
+                               begin + at == 0 ? Accumulate::no : Accumulate::yes);
+          });
+          if (begin + inner == k) evict(sums, row, first + column);
+        });
+      });
+    });
+  });
+}
+
+}  // namespace soma::programs
+
+namespace soma::programs {
+
+namespace detail {
+
+// An operand of matmul as the product sees it, in tiles that pair with the other's.
+inline InnerOperand matmul_operand(const HbmView& view, bool inner_rows,
+                                   const Quantization& quantization, DType other,
+                                   const Quantization& others) {
+  InnerOperand operand{.view = view, .inner_rows = inner_rows, .quantization = quantization};
+  // What is scaled has more digits than its storage.
+  const auto inner_type = [](DType dtype, const Quantization& how) {
+    return how.scale != 1 || how.zero_point != 0 ? DType::fp32 : dtype;
+  };
+  operand.tile_type =
+      operand_type(inner_type(view.dtype(), quantization), inner_type(other, others));
+  return operand;
+}
+
+}  // namespace detail
+
+inline void matmul(Core& core, const OperatorCall& call) {
+  const auto& setting = call.attributes.as<MatmulSetting>();
+  check_accumulation("matmul", setting.accumulation);
+  const auto sizes = soma::detail::matmul_sizes(call.inputs, setting);
+  const bool stacks = call.inputs[1].rank() > 2;
+  // A stack as matrices behind each other.
+  const auto stack = [&](const Tensor& tensor) {
+    if (!stacks) return tensor;
+    const std::size_t rank = tensor.rank();
+    return contiguous(call.context, tensor)
+        .reshape(Shape{sizes.batch, tensor.size(rank - 2), tensor.size(rank - 1)});
+  };
+  const Tensor all_a = stack(call.inputs[0]), all_b = stack(call.inputs[1]);
+  const Tensor y = call.outputs[0].reshape(Shape{sizes.batch * sizes.m, sizes.n});
+  const HbmView target = hbm_target(y);
+  for (std::size_t i = 0; i < sizes.batch; ++i) {
+    const Core::Scope scope(core);
+    const DeviceRows a(call.context, stacks ? all_a.select(0, i) : all_a);
+    const DeviceRows b(call.context, stacks ? all_b.select(0, i) : all_b);
+    Pair out(core, y.dtype(), (std::min)(sizes.m, lanes), (std::min)(sizes.n, bank_columns));
+    product(core,
+            detail::matmul_operand(a.view(), setting.transpose_a, setting.a, b.dtype(), setting.b),
+            detail::matmul_operand(b.view(), !setting.transpose_b, setting.b, a.dtype(), setting.a),
+            [&](const Tile& sums, std::size_t row, std::size_t column) {
+              const Tile rounded = out.next(sums.partitions(), sums.free_size());
+              core.scalar.copy(rounded, sums);
+              const std::size_t first = i * sizes.m + row;
+              core.dma.queue(store_queue)
+                  .store(target.rows(first, first + sums.partitions())
+                             .columns(column, column + sums.free_size()),
+                         rounded);
+            });
+  }
+}
+
+}  // namespace soma::programs
+
+namespace soma::programs {
+
+inline void linear(Core& core, const OperatorCall& call) {
+  const auto& setting = call.attributes.as<LinearSetting>();
+  check_accumulation("linear", setting.accumulation);
+  Context& context = call.context;
+  const DeviceRows x(context, call.inputs[0]), weight(context, call.inputs[1]);
+  const std::size_t m = x.rows(), n = weight.rows();
+  const Tensor bias = soma::detail::input_or_none(call.inputs, 2);
+  const Tensor residual = soma::detail::input_or_none(call.inputs, 3);
+  const bool activated = setting.activation != Activation::none;
+  const HbmView y = DeviceRows::target(call.outputs[0]);
+  std::optional<HbmView> pre_activation;
+  if (activated) pre_activation = DeviceRows::target(call.outputs[1]);
+  std::optional<DeviceRows> more;
+  if (residual.defined()) more.emplace(context, residual);
+  const DropoutArgs dropout = soma::detail::dropout_args(setting.dropout, call.sequences, m, n);
+
+  const std::size_t rows = (std::min)(m, lanes), columns = (std::min)(n, bank_columns);
+  const DType type = call.outputs[0].dtype();
+  Pair work(core, DType::fp32, rows, columns), out(core, type, rows, columns);
+  std::optional<Pair> saved, residuals;
+  if (activated) saved.emplace(core, type, rows, columns);
+  if (more) residuals.emplace(core, more->dtype(), rows, columns);
+  Tile biases;  // in every partition, for the columns from bias_begin on
+  std::size_t bias_begin = n;
+  if (bias.defined())
+    biases = core.sbuf.tile(DType::fp32, rows, (std::min)(n, ProductCut::most_columns));
+
+  const Quantization x_scale{.scale = setting.x_scale}, weight_scale{.scale = setting.weight_scale};
+  const InnerOperand a =
+      detail::matmul_operand(x.view(), false, x_scale, weight.dtype(), weight_scale);
+  const InnerOperand b =
+      detail::matmul_operand(weight.view(), false, weight_scale, x.dtype(), x_scale);
+  product(core, a, b, [&](const Tile& sums, std::size_t row, std::size_t column) {
+    const std::size_t height = sums.partitions(), width = sums.free_size();
+    const auto block = [&](const HbmView& view) {
+      return view.rows(row, row + height).columns(column, column + width);
+    };
+    // Each step writes a tile of fp32, the last one the result.
+    const Tile result = out.next(height, width);
+    int steps = (bias.defined() ? 1 : 0) + (activated ? 1 : 0) + (dropout.threshold != 0 ? 2 : 0) +
+                (more && dropout.threshold == 0 ? 1 : 0);
+    Tile at = sums;
+    const auto next = [&] { return --steps == 0 ? result : work.next(height, width); };
+    if (steps == 0) core.scalar.copy(result, at);
+    if (bias.defined()) {
+      const std::size_t begin = column / ProductCut::most_columns * ProductCut::most_columns;
+      if (bias_begin != begin) {
+        const std::size_t count = (std::min)(ProductCut::most_columns, n - begin);
+        core.dma.load(biases.columns(0, count),
+                      hbm(bias).columns(begin, begin + count).broadcast_rows(rows));
+        bias_begin = begin;
+      }
+      const Tile to = next();
+      core.vector.tensor_tensor(
+          to, at, biases.rows(0, height).columns(column - begin, column - begin + width), Alu::add);
+      at = to;
+    }
+    if (activated) {
+      const Tile rounded = saved->next(height, width);
+      core.vector.copy(rounded, at);
+      core.dma.queue(store_queue).store(block(*pre_activation), rounded);
+      const Tile to = next();
+      core.scalar.activation(to, at, function_of(unary_of(setting.activation)));
+      at = to;
+    }
+    Tile residual_tile;
+    if (more) {
+      residual_tile = residuals->next(height, width);
+      core.dma.load(residual_tile, block(more->view()));
+    }
+    if (dropout.threshold != 0) {
+      const Tile kept = next();
+      core.vector.dropout(kept, at, dropout.threshold, place_of(dropout, row, column));
+      const Tile to = next();
+      if (more)
+        core.vector.scalar_tensor_tensor(to, kept, Alu::multiply, dropout.keep_scale, Alu::add,
+                                         residual_tile);
+      else
+        core.vector.tensor_scalar(to, kept, Alu::multiply, dropout.keep_scale);
+    } else if (more) {
+      core.vector.tensor_tensor(next(), at, residual_tile, Alu::add);
+    }
+    core.dma.queue(store_queue).store(block(y), result);
+  });
+}
+
+}  // namespace soma::programs
+// ---- soma/programs/rows/embedding.hpp
+// Rows of a table that ids choose: gathered by DMA, 128 at a time; for the gradient gathered from
+// dy and added to the rows of the result where they belong.
+
+namespace soma::programs {
+
+inline void embedding(Core& core, const OperatorCall& call) {
+  const Tensor ids = contiguous(call.context, call.inputs[1]);
+  soma::detail::check_ids(call.inputs[0], ids);
+  const DeviceRows table(call.context, call.inputs[0]);
+  const HbmView y = DeviceRows::target(call.outputs[0]);
+  const std::size_t rows = (std::min)(ids.elements(), lanes),
+                    columns = (std::min)(table.columns(), piece);
+  NumberColumns numbers(core, ids);
+  Pair tiles(core, table.dtype(), rows, columns);
+  for_pieces(ids.elements(), lanes, [&](std::size_t row, std::size_t count) {
+    const Tile number = numbers.next(row, count);
+    for_pieces(table.columns(), piece, [&](std::size_t column, std::size_t width) {
+      const Tile tile = tiles.next(count, width);
+      core.dma.gather(tile, table.view().columns(column, column + width), number);
+      core.dma.queue(store_queue)
+          .store(y.rows(row, row + count).columns(column, column + width), tile);
+    });
+  });
+}
+
+// Rows of one id add up in fp32, in ascending order: the scatter's own.
+inline void embedding_backward(Core& core, const OperatorCall& call) {
+  const Tensor &list = call.inputs[1], &starts = call.inputs[2];
+  soma::detail::check_occurrences(list, starts);
+  const DeviceRows dy(call.context, call.inputs[0]);
+  const HbmView sums = DeviceRows::target(call.outputs[0]);
+  const std::size_t ids = sums.rows(), columns = sums.row_elements();
+  // Which id an entry of the list belongs to; what comes before the first belongs to none.
+  const std::int64_t* bounds = starts.data<std::int64_t>();
+  const auto first = static_cast<std::size_t>(bounds[0]),
+             last = static_cast<std::size_t>(bounds[ids]);
+  const Tensor owners = Tensor::empty(call.context, Shape{list.elements()}, DType::int32);
+  for (std::size_t id = 0; id < ids; ++id)
+    std::fill(owners.mutable_data<std::int32_t>() + bounds[id],
+              owners.mutable_data<std::int32_t>() + bounds[id + 1], static_cast<std::int32_t>(id));
+  const std::size_t width_most = (std::min)(columns, piece);
+  {
+    const Tile zeros = core.sbuf.tile(DType::fp32, (std::min)(ids, lanes), width_most);
+    core.vector.memset(zeros, 0);
+    for_pieces(ids, lanes, [&](std::size_t row, std::size_t count) {
+      for_pieces(columns, piece, [&](std::size_t column, std::size_t width) {
+        core.dma.queue(store_queue)
+            .store(sums.rows(row, row + count).columns(column, column + width),
+                   zeros.rows(0, count).columns(0, width));
+      });
+    });
+  }
+  if (first == last) return;
+  NumberColumns from(core, list), to(core, owners);
+  Pair tiles(core, DType::fp32, (std::min)(last - first, lanes), width_most);
+  for_pieces(last - first, lanes, [&](std::size_t begin, std::size_t count) {
+    const Tile source = from.next(first + begin, count), target = to.next(first + begin, count);
+    for_pieces(columns, piece, [&](std::size_t column, std::size_t width) {
+      const Tile tile = tiles.next(count, width);
+      core.dma.gather(tile, dy.view().columns(column, column + width), source);
+      core.dma.queue(store_queue)
+          .scatter(sums.columns(column, column + width), tile, target, neuroncore::Scatter::add);
+    });
+  });
+}
+
+}  // namespace soma::programs
+// ---- soma/programs/rows/norm.hpp
+// Layer norm and RMS norm over rows. Statistics by the Vector engine's batch-norm instructions; the
+// gradients of gamma and beta are sums over rows, products with a row of ones that add up in PSUM.
+
+namespace soma::programs {
+
+// Mean and variance of rows that come in pieces.
+class RowStatistics {
+ public:
+  RowStatistics(Core& core, std::size_t partitions)
+      : core_(core),
+        triples_(core.sbuf.tile(DType::fp32, partitions, 3 + 6 * most_chunks)),
+        result_(core.sbuf.tile(DType::fp32, partitions, 2)) {}
+  void add(const Tile& data, bool first) {
+    const std::size_t rows = data.partitions(), chunk = core_.machine().bn_stats_free;
+    // What came before is the first triple: count, mean, count * variance.
+    const Tile triples = triples_.rows(0, rows);
+    if (!first) {
+      const Tile before = triples.columns(0, 3), result = result_.rows(0, rows);
+      const auto seen = static_cast<float>(count_);
+      core_.vector.memset(before.columns(0, 1), seen)
+          .copy(before.columns(1, 2), result.columns(0, 1))
+          .tensor_scalar(before.columns(2, 3), result.columns(1, 2), Alu::multiply, seen);
+    } else {
+      count_ = 0;
+    }
+    std::size_t end = 3;
+    for_pieces(data.free_size(), chunk, [&](std::size_t column, std::size_t size) {
+      core_.vector.bn_stats(triples.columns(end, end + 6), data.columns(column, column + size));
+      end += 6;
+    });
+    count_ += data.free_size();
+    core_.vector.bn_aggr(result_.rows(0, rows), triples.columns(first ? 3 : 0, end));
+  }
+  // [P, 1]; valid until the next rows.
+  Tile mean(std::size_t rows) const { return result_.rows(0, rows).columns(0, 1); }
+  Tile variance(std::size_t rows) const { return result_.rows(0, rows).columns(1, 2); }
+
+ private:
+  static constexpr std::size_t most_chunks = longest_whole_row / 512;
+  Core& core_;
+  Tile triples_, result_;
+  std::size_t count_ = 0;
+};
+
+inline void norm(Core& core, const OperatorCall& call) {
+  const auto& setting = call.attributes.as<NormSetting>();
+  const DeviceRows x(call.context, call.inputs[0]);
+  const HbmView y = DeviceRows::target(call.outputs[0]);
+  const std::size_t columns = x.columns(), width = piece_columns(columns);
+  const std::size_t partitions = row_partitions(x.rows());
+  if (columns == 0) {  // their mean is 0 / 0
+    constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+    if (!setting.rms) fill(core, call.outputs[1], nan);
+    return fill(core, call.outputs[2], nan);
+  }
+  RowPieces pieces(core, x);
+  RepeatedRow gamma(core, call.inputs[1], partitions);
+  RepeatedRow beta(core, call.inputs.size() > 2 ? call.inputs[2] : Tensor(), partitions);
+  Pair out(core, y.dtype(), partitions, width), columns_out(core, DType::fp32, partitions, 2);
+  RowStatistics statistics(core, partitions);
+  Scratch scratch(core, partitions, width);
+  for_pieces(x.rows(), lanes, [&](std::size_t row, std::size_t rows) {
+    pieces.start(row, rows);
+    const Tile both = columns_out.next(rows, 2);
+    const Tile mean = both.columns(0, 1), rstd = both.columns(1, 2);
+    for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
+      const Tile source = pieces.read(column, size);
+      if (setting.rms)
+        core.scalar.activation(
+            scratch.tile(0, rows, size), source, Function::square,
+            {.reduce = column == 0 ? neuroncore::Reduce::reset_reduce : neuroncore::Reduce::reduce,
+             .reduce_result = &rstd});
+      else
+        statistics.add(source, column == 0);
+    });
+    if (setting.rms)
+      core.vector.tensor_scalar(rstd, rstd, Alu::multiply, 1 / static_cast<float>(columns),
+                                Alu::add, setting.epsilon);
+    else
+      core.vector.copy(mean, statistics.mean(rows))
+          .tensor_scalar(rstd, statistics.variance(rows), Alu::add, setting.epsilon);
+    // The root of the engine begins at 2^-116: rows of equal elements with epsilon 0.
+    core.vector.tensor_scalar(rstd, rstd, Alu::maximum, 0x1p-116f, Alu::none, {},
+                              {.reverse0 = true});
+    core.scalar.activation(rstd, rstd, Function::sqrt);
+    core.vector.reciprocal(rstd, rstd);
+    core.dma.queue(store_queue).store(column_of(hbm_target(call.outputs[2]), row, rows), rstd);
+    if (!setting.rms)
+      core.dma.queue(store_queue).store(column_of(hbm_target(call.outputs[1]), row, rows), mean);
+    for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
+      const Tile source = pieces.read(column, size), result = out.next(rows, size);
+      const Tile scale = gamma.read(rows, column, size), wide = scratch.tile(0, rows, size);
+      if (setting.rms)
+        core.vector.scalar_tensor_tensor(beta.defined() ? wide : result, source, Alu::multiply,
+                                         rstd, Alu::multiply, scale);
+      else
+        core.vector.scalar_tensor_tensor(wide, source, Alu::subtract, mean, Alu::multiply, scale);
+      if (beta.defined())
+        core.vector.scalar_tensor_tensor(
+            result, wide, Alu::multiply,
+            setting.rms ? neuroncore::ScalarOperand(1) : neuroncore::ScalarOperand(rstd), Alu::add,
+            beta.read(rows, column, size));
+      else if (!setting.rms)
+        core.scalar.activation(result, wide, Function::copy, {.scale_tile = &rstd});
+      core.dma.queue(store_queue)
+          .store(y.rows(row, row + rows).columns(column, column + size), result);
+    });
+  });
+}
+
+// With n = (x - mean) rstd and g = dy gamma:
+//     dx = rstd (g - mean of g - n (mean of g n)), dgamma = sum of dy n, dbeta = sum of dy.
+// RMS norm has no means of x and g. At least one row.
+class NormBackward {
+ public:
+  NormBackward(Core& core, const OperatorCall& call)
+      : core_(core),
+        call_(call),
+        rms_(call.attributes.as<NormSetting>().rms),
+        x_rows_(call.context, call.inputs[0]),
+        dy_rows_(call.context, call.inputs[4]),
+        rows_(x_rows_.rows()),
+        columns_(x_rows_.columns()),
+        width_(piece_columns(columns_)),
+        dx_(DeviceRows::target(call.outputs[0])),
+        x_(core, x_rows_),
+        dy_(core, dy_rows_),
+        gamma_(core, call.inputs[1], row_partitions(rows_)),
+        out_(core, dx_.dtype(), row_partitions(rows_), width_),
+        statistics_(core, DType::fp32, row_partitions(rows_), 4),
+        sums_out_(core, DType::fp32, 1, (std::min)(columns_, sums_columns)),
+        scratch_(core, row_partitions(rows_), width_),
+        ones_(column_tile(core, row_partitions(rows_))) {}
+
+  void run() {
+    core_.vector.memset(ones_, 1);
+    // Rows whose sums fit PSUM are read once, for dx and for the sums.
+    const bool once = columns_ <= sums_columns;
+    if (!once)
+      for_pieces(rows_, lanes, [&](std::size_t row, std::size_t rows) {
+        start(row, rows);
+        if (width_ == columns_) prepare(0, columns_);
+        backward_of_rows();
+      });
+    for_pieces(columns_, sums_columns, [&](std::size_t column, std::size_t columns) {
+      const Core::Scope scope(core_);
+      const Tile dgamma = core_.psum.tile(1, columns), dbeta = core_.psum.tile(1, columns);
+      for_pieces(rows_, lanes, [&](std::size_t row, std::size_t rows) {
+        start(row, rows);
+        if (once)
+          prepare(0, columns);
+        else
+          normalize(column, columns);
+        const Tile gradient = dy_.read(column, columns), product = scratch(products, columns);
+        core_.vector.tensor_tensor(product, scratch(normalized, columns), gradient, Alu::multiply);
+        add_rows(dgamma, product);
+        if (gradient.dtype() == DType::fp32) {
+          add_rows(dbeta, gradient);
+        } else {  // the ones are fp32, and so is the other input of a product
+          core_.scalar.copy(product, gradient);
+          add_rows(dbeta, product);
+        }
+        if (once) backward_of_rows();
+      });
+      store_sums(call_.outputs[1], column, dgamma);
+      store_sums(call_.outputs[2], column, dbeta);
+    });
+  }
+
+ private:
+  static constexpr std::size_t bank = 512;               // fp32 elements of a product
+  static constexpr std::size_t sums_columns = 4 * bank;  // half of PSUM each for dgamma and dbeta
+  enum ScratchTile : std::size_t { normalized, scaled, products };
+
+  Tile scratch(ScratchTile number, std::size_t columns) {
+    return scratch_.tile(number, count_, columns);
+  }
+  void start(std::size_t row, std::size_t count) {
+    row_ = row;
+    count_ = count;
+    x_.start(row, count);
+    dy_.start(row, count);
+    const Tile all = statistics_.next(count, 4);
+    mean_ = all.columns(0, 1);
+    rstd_ = all.columns(1, 2);
+    mean_g_ = all.columns(2, 3);
+    mean_gn_ = all.columns(3, 4);
+    if (!rms_) core_.dma.load(mean_, column_of(hbm(call_.inputs[2]), row, count));
+    core_.dma.load(rstd_, column_of(hbm(call_.inputs[3]), row, count));
+  }
+  // n of the rows at hand.
+  void normalize(std::size_t column, std::size_t columns) {
+    const Tile x = x_.read(column, columns), n = scratch(normalized, columns);
+    if (rms_)
+      core_.scalar.activation(n, x, Function::copy, {.scale_tile = &rstd_});
+    else
+      core_.vector.tensor_scalar(n, x, Alu::subtract, mean_, Alu::multiply, rstd_);
+  }
+  // n and g.
+  void prepare(std::size_t column, std::size_t columns) {
+    normalize(column, columns);
+    core_.vector.tensor_tensor(scratch(scaled, columns), dy_.read(column, columns),
+                               gamma_.read(count_, column, columns), Alu::multiply);
+  }
+  void add_rows(const Tile& sums, const Tile& values) {
+    for_pieces(values.free_size(), bank, [&](std::size_t column, std::size_t columns) {
+      core_.tensor.matmul(sums.columns(column, column + columns), ones_.rows(0, count_),
+                          values.columns(column, column + columns),
+                          row_ == 0 ? neuroncore::Accumulate::no : neuroncore::Accumulate::yes);
+    });
+  }
+  void store_sums(const Tensor& output, std::size_t column, const Tile& sums) {
+    const Tile result = sums_out_.next(1, sums.free_size());
+    core_.scalar.copy(result, sums);
+    core_.dma.queue(store_queue)
+        .store(hbm_target(output).columns(column, column + sums.free_size()), result);
+  }
+
+  // Of rows that are one piece n and g are prepared; of others they are computed in every pass.
+  template <class Call>
+  void for_columns(const Call& call) {
+    for_pieces(columns_, width_, [&](std::size_t column, std::size_t columns) {
+      if (width_ != columns_) prepare(column, columns);
+      call(column, scratch(normalized, columns), scratch(scaled, columns));
+    });
+  }
+  // result = minus the mean of `values`, whose first column is `column` of their rows.
+  void add_to_mean(const Tile& values, std::size_t column, const Tile& result) {
+    core_.scalar.activation(
+        scratch(products, values.free_size()), values, Function::copy,
+        {.scale = -1 / static_cast<float>(columns_),
+         .reduce = column == 0 ? neuroncore::Reduce::reset_reduce : neuroncore::Reduce::reduce,
+         .reduce_result = &result});
+  }
+  void backward_of_rows() {
+    if (!rms_)
+      for_columns(
+          [&](std::size_t column, const Tile&, const Tile& g) { add_to_mean(g, column, mean_g_); });
+    for_columns([&](std::size_t column, const Tile& n, const Tile& g) {
+      const Tile product = scratch(products, n.free_size());
+      core_.vector.tensor_tensor(product, g, n, Alu::multiply);
+      add_to_mean(product, column, mean_gn_);
+    });
+    for_columns([&](std::size_t column, const Tile& n, const Tile& g) {
+      const Tile result = out_.next(count_, n.free_size());
+      core_.vector.scalar_tensor_tensor(n, n, Alu::multiply, mean_gn_, Alu::add, g);
+      if (rms_)
+        core_.scalar.activation(result, n, Function::copy, {.scale_tile = &rstd_});
+      else
+        core_.vector.tensor_scalar(result, n, Alu::add, mean_g_, Alu::multiply, rstd_);
+      core_.dma.queue(store_queue)
+          .store(dx_.rows(row_, row_ + count_).columns(column, column + n.free_size()), result);
+    });
+  }
+
+  Core& core_;
+  const OperatorCall& call_;
+  bool rms_;
+  DeviceRows x_rows_, dy_rows_;
+  std::size_t rows_, columns_, width_;
+  HbmView dx_;
+  RowPieces x_, dy_;
+  RepeatedRow gamma_;
+  Pair out_, statistics_, sums_out_;
+  Scratch scratch_;
+  Tile ones_;
+  // The rows at hand: where they are, mean, rstd, and the negated means of g and g n.
+  std::size_t row_ = 0, count_ = 0;
+  Tile mean_{}, rstd_{}, mean_g_{}, mean_gn_{};
+};
+
+inline void norm_backward(Core& core, const OperatorCall& call) {
+  if (call.inputs[0].elements() != 0) return NormBackward(core, call).run();
+  fill(core, call.outputs[1], 0);
+  fill(core, call.outputs[2], 0);
+}
+
+}  // namespace soma::programs
+// ---- soma/programs/rows/reduce.hpp
 // Sums and means: along the free dimensions by the Scalar engine's accumulators, over rows as a
 // product with ones that adds up in PSUM. Summed dimensions that lie among others are moved to the
 // front first, a copy.
@@ -8768,7 +9000,7 @@ namespace soma::programs {
 // output = factor * sums over the columns of a contiguous matrix.
 inline void sum_columns(Core& core, const Tensor& matrix, const Tensor& output, float factor,
                         Context& context) {
-  const Rows x(context, matrix);
+  const DeviceRows x(context, matrix);
   const HbmView to = flat_target(output);
   const std::size_t partitions = row_partitions(x.rows()), width = piece_columns(x.columns());
   RowPieces pieces(core, x);
@@ -8874,275 +9106,32 @@ inline void reduce(Core& core, const OperatorCall& call) {
 }
 
 }  // namespace soma::programs
-// ---- soma/ops/programs/unary.hpp
-// Element-wise functions of one tensor: one activation of the Scalar engine where it has the
-// function, a few instructions of it and the Vector engine where not.
+// ---- soma/programs/views/cast.hpp
+// Cast: a copy by the Scalar engine that rounds as asked. Stochastic rounding draws at the
+// element's number in the tensor.
 
 namespace soma::programs {
 
-inline constexpr float largest_float = (std::numeric_limits<float>::max)();
-inline constexpr float half_pi = 1.57079637f, half_pi_rest = -4.37113883e-8f;  // their sum is pi/2
-
-// What the Scalar engine has for it; Function::copy: nothing (or copy itself).
-constexpr Function function_of(Unary unary) {
-  switch (unary) {
-    case Unary::absolute:
-      return Function::absolute;
-    case Unary::square:
-      return Function::square;
-    case Unary::exponential:
-      return Function::exp;
-    case Unary::relu:
-      return Function::relu;
-    case Unary::gelu:
-      return Function::gelu;
-    case Unary::gelu_tanh:
-      return Function::gelu_apprx_tanh;
-    case Unary::tanh:
-      return Function::tanh;
-    case Unary::sigmoid:
-      return Function::sigmoid;
-    case Unary::silu:
-      return Function::silu;
-    case Unary::softplus:
-      return Function::softplus;
-    default:
-      return Function::copy;
-  }
-}
-
-// to = minimum <= x <= maximum; NaN stays.
-inline void clamp(Core& core, const Tile& to, const Tile& x, float minimum, float maximum) {
-  core.vector.tensor_scalar(to, x, Alu::maximum, minimum, Alu::minimum, maximum,
-                            {.reverse0 = true, .reverse1 = true});
-}
-
-// y = NaN where x < 0 (infinity - infinity), else value, which is finite there.
-inline void spoil_negative(Core& core, const Tile& y, const Tile& value, const Tile& x,
-                           const Tile& flags) {
-  core.vector.tensor_scalar(flags, x, Alu::less, 0, Alu::multiply, largest_float)
-      .scalar_tensor_tensor(value, flags, Alu::multiply, largest_float, Alu::add, value)
-      .scalar_tensor_tensor(y, flags, Alu::multiply, -largest_float, Alu::add, value);
-}
-
-// The engine's root begins at 2^-116: below, zero is exact and the rest is 2^-58.
-inline void square_root_tile(Core& core, const Tile& y, const Tile& x, Scratch& scratch) {
-  const Tile root = scratch.like(3, x), flags = scratch.like(4, x);
-  core.vector.tensor_scalar(root, x, Alu::maximum, 0x1p-116f, Alu::none, {}, {.reverse0 = true});
-  core.scalar.activation(root, root, Function::sqrt);
-  core.vector.scalar_tensor_tensor(root, x, Alu::greater, 0, Alu::multiply, root);
-  spoil_negative(core, y, root, x, flags);
-}
-
-// The engine's logarithm begins at 2^-64: smaller numbers are multiplied by 2^86 first. Good up to
-// 2^64.
-inline void logarithm_tile(Core& core, const Tile& y, const Tile& x, Scratch& scratch) {
-  const Tile factor = scratch.like(0, x), value = scratch.like(1, x), flags = scratch.like(2, x);
-  constexpr float shift = 0x1p86f, shift_logarithm = 59.6106575f;
-  core.vector.tensor_scalar(factor, x, Alu::less, 0x1p-64f, Alu::multiply, shift)
-      .scalar_tensor_tensor(value, factor, Alu::maximum, 1, Alu::multiply, x)
-      .tensor_scalar(value, value, Alu::maximum, 0x1p-64f, Alu::none, {}, {.reverse0 = true});
-  core.scalar.activation(value, value, Function::log);
-  core.vector
-      .scalar_tensor_tensor(value, factor, Alu::multiply, -shift_logarithm / shift, Alu::add, value)
-      .tensor_scalar(flags, x, Alu::equal, 0, Alu::multiply, largest_float)
-      .scalar_tensor_tensor(value, flags, Alu::multiply, -largest_float, Alu::add, value);
-  spoil_negative(core, y, value, x, flags);
-}
-
-// angle = x less whole turns, from -pi to pi. The turn is subtracted in three parts, so that the
-// products with up to 2^13 turns are exact; beyond |x| = 50000 digits are lost.
-inline void reduce_angle(Core& core, const Tile& angle, const Tile& x, Scratch& scratch) {
-  constexpr float pi = 3.14159274f;
-  constexpr float parts[] = {6.28125f, 0x7EDp-20f, 3.01991598e-7f};
-  const Tile turns = scratch.like(1, x), whole = turns.as(DType::int32);
-  core.vector.tensor_scalar(whole, x, Alu::multiply, 0.159154943f)
-      .copy(turns, whole)
-      .scalar_tensor_tensor(angle, turns, Alu::multiply, -parts[0], Alu::add, x)
-      .scalar_tensor_tensor(angle, turns, Alu::multiply, -parts[1], Alu::add, angle)
-      .scalar_tensor_tensor(angle, turns, Alu::multiply, -parts[2], Alu::add, angle);
-  clamp(core, angle, angle, -pi, pi);
-}
-inline void sine_tile(Core& core, const Tile& y, const Tile& x, Scratch& scratch) {
-  const Tile angle = scratch.like(0, x);
-  reduce_angle(core, angle, x, scratch);
-  core.scalar.activation(angle, angle, Function::sin);
-  // + 0 x: NaN for infinity.
-  core.vector.scalar_tensor_tensor(y, x, Alu::multiply, 0, Alu::add, angle);
-}
-// The sine of pi/2 - |angle|.
-inline void cosine_tile(Core& core, const Tile& y, const Tile& x, Scratch& scratch) {
-  const Tile angle = scratch.like(0, x);
-  reduce_angle(core, angle, x, scratch);
-  core.vector
-      .tensor_scalar(angle, angle, Alu::absolute, 0, Alu::subtract, half_pi, {.reverse1 = true})
-      .tensor_scalar(angle, angle, Alu::add, half_pi_rest);
-  core.scalar.activation(angle, angle, Function::sin);
-  core.vector.scalar_tensor_tensor(y, x, Alu::multiply, 0, Alu::add, angle);
-}
-
-// y = f(x), for a tile.
-inline void unary_tile(Core& core, Unary function, const Tile& y, const Tile& x, Scratch& scratch) {
-  switch (function) {
-    case Unary::negate:
-      core.scalar.activation(y, x, Function::copy, {.scale = -1});
-      return;
-    case Unary::reciprocal:
-      core.vector.reciprocal(y, x);
-      return;
-    case Unary::square_root:
-      return square_root_tile(core, y, x, scratch);
-    case Unary::logarithm:
-      return logarithm_tile(core, y, x, scratch);
-    case Unary::sine:
-      return sine_tile(core, y, x, scratch);
-    case Unary::cosine:
-      return cosine_tile(core, y, x, scratch);
-    default:
-      core.scalar.activation(y, x, function_of(function));
-  }
-}
-
-// ---- backward: dx = dy f'(x), for a tile
-
-// x sigmoid(v) with v = x (a + b x^2): s + s (1 - s) x (a + 3 b x^2). Beyond 12 the derivative is 0
-// or 1, and so is that at 12.
-inline void gelu_tanh_derivative(Core& core, const Tile& slope, const Tile& x, Scratch& scratch) {
-  constexpr float a = 1.59576912f, b = 7.13548163e-2f;
-  const Tile near = scratch.like(1, x), square = scratch.like(2, x), other = scratch.like(3, x);
-  clamp(core, near, x, -12, 12);
-  core.scalar.activation(square, near, Function::square);
-  core.vector.tensor_scalar(slope, square, Alu::multiply, b, Alu::add, a)
-      .tensor_tensor(slope, slope, near, Alu::multiply)
-      .tensor_scalar(square, square, Alu::multiply, 3 * b, Alu::add, a)
-      .tensor_tensor(near, near, square, Alu::multiply);
-  core.scalar.activation(other, slope, Function::sigmoid, {.scale = -1});
-  core.scalar.activation(slope, slope, Function::sigmoid);
-  core.vector.tensor_tensor(near, near, other, Alu::multiply)
-      .scalar_tensor_tensor(slope, near, Alu::add, 1, Alu::multiply, slope);
-}
-
-// dx = factor sigmoid(scale x) sigmoid(-scale x) dy.
-inline void logistic_backward(Core& core, const Tile& dx, const Tile& x, const Tile& dy,
-                              float scale, float factor, Scratch& scratch) {
-  const Tile upper = scratch.like(0, x), lower = scratch.like(1, x);
-  core.scalar.activation(upper, x, Function::sigmoid, {.scale = scale})
-      .activation(lower, x, Function::sigmoid, {.scale = -scale});
-  core.vector.scalar_tensor_tensor(upper, upper, Alu::multiply, factor, Alu::multiply, lower)
-      .tensor_tensor(dx, upper, dy, Alu::multiply);
-}
-
-inline void unary_backward_tile(Core& core, Unary function, const Tile& dx, const Tile& x,
-                                const Tile& dy, Scratch& scratch) {
-  const Tile slope = scratch.like(0, x);
-  const auto activated = [&](Function derivative) {
-    core.scalar.activation(slope, x, derivative);
-    core.vector.tensor_tensor(dx, slope, dy, Alu::multiply);
-  };
-  // dx = (slope op constant) dy
-  const auto scaled = [&](const Tile& value, Alu op, float constant, bool reverse = false) {
-    core.vector.scalar_tensor_tensor(dx, value, op, constant, Alu::multiply, dy,
-                                     {.reverse0 = reverse});
-  };
-  switch (function) {
-    case Unary::copy:
-      core.scalar.copy(dx, dy);
-      return;
-    case Unary::negate:
-      core.scalar.activation(dx, dy, Function::copy, {.scale = -1});
-      return;
-    case Unary::absolute:
-      return activated(Function::sign);
-    case Unary::square:
-      return scaled(x, Alu::multiply, 2);
-    case Unary::square_root:
-      square_root_tile(core, slope, x, scratch);
-      core.vector.reciprocal(slope, slope);
-      return scaled(slope, Alu::multiply, 0.5f);
-    case Unary::reciprocal: {  // (dy / x) / -x: the square may be above or below all numbers
-      const Tile quotient = scratch.like(1, x);
-      core.vector.reciprocal(slope, x)
-          .tensor_tensor(quotient, slope, dy, Alu::multiply)
-          .scalar_tensor_tensor(dx, slope, Alu::multiply, -1, Alu::multiply, quotient);
-      return;
-    }
-    case Unary::exponential:
-      return activated(Function::exp);
-    case Unary::logarithm:
-      core.vector.reciprocal(slope, x).tensor_tensor(dx, slope, dy, Alu::multiply);
-      return;
-    case Unary::sine:
-      cosine_tile(core, slope, x, scratch);
-      core.vector.tensor_tensor(dx, slope, dy, Alu::multiply);
-      return;
-    case Unary::cosine:
-      sine_tile(core, slope, x, scratch);
-      return scaled(slope, Alu::multiply, -1);
-    case Unary::relu:
-      core.scalar.activation(slope, x, Function::sign);
-      return scaled(slope, Alu::maximum, 0, true);  // reversed: NaN stays
-    case Unary::gelu:
-      return activated(Function::gelu_dx);
-    case Unary::gelu_tanh:
-      gelu_tanh_derivative(core, slope, x, scratch);
-      core.vector.tensor_tensor(dx, slope, dy, Alu::multiply);
-      return;
-    case Unary::tanh:
-      return logistic_backward(core, dx, x, dy, 2, 4, scratch);
-    case Unary::sigmoid:
-      return logistic_backward(core, dx, x, dy, 1, 1, scratch);
-    case Unary::silu:
-      return activated(Function::silu_dx);
-    case Unary::softplus:
-      return activated(Function::sigmoid);
-  }
-}
-
-// ---- programs
-
-inline void run_unary(Core& core, const OperatorCall& call, Unary function) {
+inline void cast(Core& core, const OperatorCall& call) {
+  const auto& setting = call.attributes.as<CastSetting>();
   const Tensor x = contiguous(call.context, call.inputs[0]);
-  const HbmView from = flat_view(x), to = flat_target(call.outputs[0]);
+  const HbmView from = flat_view(x);
+  const HbmView to = flat_target(call.outputs[0]);
   const ElementTiles tiles(x.elements());
-  Pair in = tiles.pair(core, x.dtype()), out = tiles.pair(core, to.dtype());
-  Scratch scratch(core, tiles.partitions(), tiles.width());
+  Pair in = tiles.pair(core, x.dtype()), out = tiles.pair(core, setting.dtype);
   tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
     const Tile source = in.next(rows, columns), result = out.next(rows, columns);
     core.dma.load(source, element_block(from, first, rows, columns));
-    unary_tile(core, function, result, source, scratch);
+    neuroncore::Rounded rounded{.rounding = setting.rounding,
+                                .place = {.draw = setting.draw, .partition_step = columns}};
+    rounded.place.draw.index += first;
+    core.scalar.copy(result, source, rounded);
     core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
   });
-}
-
-inline void run_unary_backward(Core& core, const OperatorCall& call, Unary function) {
-  const Tensor x = contiguous(call.context, call.inputs[0]);
-  const Tensor dy = contiguous(call.context, call.inputs[1]);
-  const HbmView from = flat_view(x), gradients = flat_view(dy), to = flat_target(call.outputs[0]);
-  const ElementTiles tiles(x.elements());
-  Pair in = tiles.pair(core, x.dtype()), gradient_in = tiles.pair(core, dy.dtype());
-  Pair out = tiles.pair(core, to.dtype());
-  Scratch scratch(core, tiles.partitions(), tiles.width());
-  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
-    const Tile source = in.next(rows, columns), gradient = gradient_in.next(rows, columns);
-    const Tile result = out.next(rows, columns);
-    core.dma.load(source, element_block(from, first, rows, columns))
-        .load(gradient, element_block(gradients, first, rows, columns));
-    unary_backward_tile(core, function, result, source, gradient, scratch);
-    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
-  });
-}
-
-template <Unary function>
-void unary(Core& core, const OperatorCall& call) {
-  run_unary(core, call, function);
-}
-template <Unary function>
-void unary_backward(Core& core, const OperatorCall& call) {
-  run_unary_backward(core, call, function);
 }
 
 }  // namespace soma::programs
-// ---- soma/ops/programs/views.hpp
+// ---- soma/programs/views/views.hpp
 // Operators that only move elements: transfers and nothing else.
 
 namespace soma::programs {
@@ -9223,9 +9212,9 @@ inline void gather_rows(Core& core, const HbmView& x, const Tensor& numbers, con
 }
 
 inline void sequence_first(Core& core, const OperatorCall& call) {
-  const Rows x(call.context, call.inputs[0]);
+  const DeviceRows x(call.context, call.inputs[0]);
   const Tensor first = soma::detail::first_rows(call.context, call.sequences);
-  gather_rows(core, x.view(), first, Rows::target(call.outputs[0]));
+  gather_rows(core, x.view(), first, DeviceRows::target(call.outputs[0]));
 }
 
 }  // namespace soma::programs

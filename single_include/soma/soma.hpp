@@ -4151,7 +4151,6 @@ struct Report {
 
   double steps_per_second() const { return per_second(static_cast<double>(steps - first_step)); }
   double tokens_per_second() const { return per_second(static_cast<double>(tokens)); }
-  double sequences_per_second() const { return per_second(static_cast<double>(sequences)); }
   double useful_gflops() const { return per_second(useful_flops * 1e-9); }
   // The share of the reduction that was hidden behind backward.
   double reduction_hidden() const {
@@ -4262,7 +4261,7 @@ Stream& operator<<(Stream& stream, const Report& report) {
 // Trainer: TrainerBase for a model that makes batches of its host's rows.
 
 // ---- soma/train/trainer_loop.hpp
-// The members of TrainerBase: the loop, and what it remembers.
+// The members of TrainerBase that make the loop: gradients, steps, evaluations.
 
 // ---- soma/optim/gradients.hpp
 // What is done to all gradients together: their norm, clipping, and whether they are finite.
@@ -4385,7 +4384,7 @@ class Var {
     Tensor value;
     Sequences sequences;
     bool requires_gradient = false;
-    bool stands_in = false;         // for a result, while a checkpoint runs again
+    bool stands_in = false;         // for a result, while recompute() runs its function again
     Gradient gradient;              // of a leaf
     const void* tape = nullptr;     // whose result this is; nullptr: a leaf's
     const Context* home = nullptr;  // that tape's context, which counts recordings
@@ -4514,7 +4513,7 @@ struct RowBlock {
 // thread and on memory that its caller has checked; whoever calls it holds a FloatEnvironment
 // (parallel() does). Entries never allocate or throw.
 
-// ---- soma/kernels/attention_args.hpp
+// ---- soma/kernels/attention/args.hpp
 // Scaled dot-product attention of one sequence and one head (arXiv 1706.03762), by blocks of keys
 // with an online softmax (arXiv 2205.14135), so that no T x T matrix is ever stored; backward
 // recomputes the probabilities from the saved log-sum-exp of each row.
@@ -4747,7 +4746,7 @@ struct AttentionArgs {
   MatrixOperand dout{};           // T x D
   MatrixTarget dq{}, dk{}, dv{};  // T x D, S x D, S x D
   // tiles, for tiled_keys or more: where stored numbers of all operands are exact in bf16
-  // (gemm_args.hpp) and unscaled, 32 steps after another join a product's sums, with probabilities
+  // (gemm/args.hpp) and unscaled, 32 steps after another join a product's sums, with probabilities
   // and their gradients in three parts that lose nothing. What is below 2^-126 counts as zero, and
   // an infinity may come out as NaN. Only where tiles are.
   Bf16Products bf16_products = Bf16Products::widened;
@@ -4763,12 +4762,16 @@ struct AttentionKernels {
 };
 
 }  // namespace soma
-// ---- soma/kernels/element_args.hpp
+// ---- soma/kernels/element/args.hpp
 // Element-wise functions, over a matrix of any strides on the way in (stride 0 broadcasts) and
 // adjacent columns on the way out. Computed in fp32, rounded once.
 
 namespace soma {
 
+// A new function takes five files: here its name; kernels/reference/element.hpp, its definition and
+// derivative; kernels/element/functions-inl.hpp, the same in vectors; programs/element/unary.hpp,
+// as instructions of the accelerator's core; autograd/functions.hpp, what models call. Operators,
+// gradients, samples and tests follow from these.
 enum class Unary : std::uint8_t {
   copy,
   negate,
@@ -4789,7 +4792,64 @@ enum class Unary : std::uint8_t {
   softplus,  // log(1 + exp x)
 };
 
+// Beside the formulas, which are in kernels/reference/element.hpp: the operator's name, and from
+// where on it is sampled by tests (up to 6).
+struct UnaryFunction {
+  Unary function;
+  std::string_view name;
+  float least_sample = -6;
+};
+inline constexpr UnaryFunction unary_functions[] = {
+    {Unary::copy, "copy"},
+    {Unary::negate, "negate"},
+    {Unary::absolute, "absolute"},
+    {Unary::square, "square"},
+    {Unary::square_root, "square_root", 0.1f},
+    {Unary::reciprocal, "reciprocal", 0.1f},
+    {Unary::exponential, "exponential"},
+    {Unary::logarithm, "logarithm", 0.1f},
+    {Unary::sine, "sine"},
+    {Unary::cosine, "cosine"},
+    {Unary::relu, "relu"},
+    {Unary::gelu, "gelu"},
+    {Unary::gelu_tanh, "gelu_tanh"},
+    {Unary::tanh, "tanh"},
+    {Unary::sigmoid, "sigmoid"},
+    {Unary::silu, "silu"},
+    {Unary::softplus, "softplus"},
+};
+inline constexpr std::size_t unary_count = std::size(unary_functions);
+
+constexpr const UnaryFunction& describe(Unary function) {
+  return unary_functions[static_cast<std::size_t>(function)];
+}
+static_assert(
+    [] {
+      for (std::size_t i = 0; i < unary_count; ++i)
+        if (unary_functions[i].function != static_cast<Unary>(i)) return false;
+      return true;
+    }(),
+    "the table has the functions in the order of the enumeration");
+
+// The function that a linear layer applies as an activation.
+constexpr Unary unary_of(Activation activation) {
+  switch (activation) {
+    case Activation::none:
+      return Unary::copy;
+    case Activation::relu:
+      return Unary::relu;
+    case Activation::gelu:
+      return Unary::gelu;
+    case Activation::gelu_tanh:
+      return Unary::gelu_tanh;
+    case Activation::tanh:
+      return Unary::tanh;
+  }
+  return Unary::copy;
+}
+
 enum class Binary : std::uint8_t { add, subtract, multiply, divide, maximum, minimum };
+inline constexpr std::size_t binary_count = static_cast<std::size_t>(Binary::minimum) + 1;
 
 struct UnaryArgs {
   Unary function = Unary::copy;
@@ -4825,7 +4885,7 @@ struct ElementKernels {
 };
 
 }  // namespace soma
-// ---- soma/kernels/embedding_args.hpp
+// ---- soma/kernels/embedding/args.hpp
 // Embedding: rows of a table chosen by ids, and the sums of rows that are its gradient. Ids are
 // checked by the caller.
 
@@ -4858,7 +4918,7 @@ struct EmbeddingKernels {
 };
 
 }  // namespace soma
-// ---- soma/kernels/gemm_args.hpp
+// ---- soma/kernels/gemm/args.hpp
 // Matrix product with a fused eviction: c = evict(a b), on one thread.
 //
 // Sums are fp32: for each element of c products are added along k in ascending order, one fused
@@ -5377,10 +5437,11 @@ struct GemmArgs {
   // the sum as the instruction has it, from the first of each segment on; scales are multiplied on
   // the way out. Only for a target and a CPU that has it.
   Bf16Products bf16_products = Bf16Products::widened;
-  // Of all other products. split_tiles: numbers are split as they are packed (pack_split-inl.hpp),
-  // and of 32 steps after another six products of parts join the sum, from the first of each
-  // segment on. Error bound of an element: (k / 5 + 27) 2^-24 sum |a| |b|; numbers, parts and sums
-  // below 2^-126 count as zero, and an infinity may come out as NaN. Only where tiles are.
+  // Of all other products. split_tiles: numbers are split as they are packed
+  // (gemm/pack/fp32_split-inl.hpp), and of 32 steps after another six products of parts join the
+  // sum, from the first of each segment on. Error bound of an element: (k / 5 + 27) 2^-24 sum |a|
+  // |b|; numbers, parts and sums below 2^-126 count as zero, and an infinity may come out as NaN.
+  // Only where tiles are.
   Fp32Products fp32_products = Fp32Products::multiply_add;
   // Where there is a place: scales that would be multiplied on the way out are stored there instead
   // (1: none), and c is the sum without them. For sums that go on elsewhere.
@@ -5426,7 +5487,7 @@ struct GemmKernels {
 };
 
 }  // namespace soma
-// ---- soma/kernels/image_args.hpp
+// ---- soma/kernels/image/args.hpp
 // What turns a 2-D convolution into a matrix product, and max pooling. Images are N x C x H x W,
 // fp32, row-major; `images` here is one image, C x H x W.
 
@@ -5473,7 +5534,7 @@ struct ImageKernels {
 };
 
 }  // namespace soma
-// ---- soma/kernels/loss_args.hpp
+// ---- soma/kernels/loss/args.hpp
 // Losses: a number for each row or element, and gradients. Their sum or mean is taken by the caller
 // in the fixed order of reductions.
 
@@ -5524,7 +5585,7 @@ struct LossKernels {
 };
 
 }  // namespace soma
-// ---- soma/kernels/norm_args.hpp
+// ---- soma/kernels/norm/args.hpp
 // Layer norm (arXiv 1607.06450), RMS norm (arXiv 1910.07467) and softmax over the rows of a matrix,
 // forward and backward. Rows are independent; sums over a row use 16 logical lanes.
 
@@ -5574,7 +5635,7 @@ struct NormKernels {
 };
 
 }  // namespace soma
-// ---- soma/kernels/optimizer_args.hpp
+// ---- soma/kernels/optimizer/args.hpp
 // Optimizer steps over a run of one parameter's elements, in one pass over memory. Everything is
 // computed in fp32; parameter and states are each stored in their own type with their own rounding.
 
@@ -5663,7 +5724,7 @@ struct OptimizerKernels {
 };
 
 }  // namespace soma
-// ---- soma/kernels/quantize_args.hpp
+// ---- soma/kernels/quantize/args.hpp
 // Numbers of a narrow format with a scale for each granule: what the products of low-precision
 // recipes read.
 
@@ -5694,7 +5755,7 @@ struct QuantizeArgs {
 };
 
 }  // namespace soma
-// ---- soma/kernels/reduce_args.hpp
+// ---- soma/kernels/reduce/args.hpp
 // Reductions, each in one fixed order.
 
 namespace soma {
@@ -5886,9 +5947,6 @@ struct Kernels {
 // this table; only the one that makes a context (or soma::dispatch) compiles what stands behind it.
 
 namespace soma {
-
-inline constexpr std::size_t unary_count = static_cast<std::size_t>(Unary::softplus) + 1;
-inline constexpr std::size_t binary_count = static_cast<std::size_t>(Binary::minimum) + 1;
 
 struct BuiltInOperators {
   const Operator* unary[unary_count];
@@ -6465,1065 +6523,6 @@ inline void check_operators(const Record& record, Context& context) {
 // operands, the amax history behind delayed scales, and statistics where they are wanted. A tape
 // that is given one (TapeOptions::precision) multiplies accordingly.
 
-// ---- soma/nn/product_site.hpp
-// ProductSite: where in a model a linear layer is, for what depends on the place: the formats of
-// its operands and what is remembered of them. Copies are the same place. ProductFormats: whoever
-// knows those formats.
-
-// ---- soma/autograd/functions.hpp
-// What a model is written with: each function applies one operator on a tape. Shapes, errors and
-// formulas are those of the operator's file in ops/.
-
-// ---- soma/autograd/checkpoint.hpp
-// checkpoint(): a part of the computation that keeps only its inputs and its result, and is run a
-// second time when backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv
-// 1604.06174). The operator that gave the result is not: of a layer that ends with a product, all
-// but that product.
-//
-// Gradients are the same, bit by bit, as without it: random draws depend on where they are, not on
-// when, and gradients are added up in the same order.
-
-// ---- soma/autograd/tape.hpp
-// Tape: reverse-mode differentiation, in the open.
-//
-// A tape writes down each operator that is applied through it: a node with the operator, its
-// settings, what its gradient will read, and where the gradients of its inputs go. backward() walks
-// the nodes from the last to the first, asks each operator for the gradients of its inputs and adds
-// them up. Nothing is hidden: several tapes may live at once, each used by one thread at a time.
-//
-// Memory: a node keeps only the tensors that its operator asks for, and backward gives them back as
-// soon as it is done with the node. A tape is used again for the next step. Forward, backward,
-// clipping and optimizer steps never use operator new: all comes from the context's heap, which
-// asks the host only when a step needs more than any before. (The second step needs more than an
-// equal first one, which begins without the optimizer's states.)
-
-// ---- soma/ops/run.hpp
-// run(): the one place where operators are dispatched, forward and backward, with a tape or
-// without.
-
-namespace soma {
-
-using Outputs = std::array<Tensor, max_outputs>;
-
-namespace detail {
-
-inline std::string input_name(std::size_t index) { return "input " + std::to_string(index); }
-inline std::string output_name(std::size_t index) { return "output " + std::to_string(index); }
-
-// What its shape rule says of the outputs, or nothing where it need not. Error operator.outputs: it
-// leaves one out.
-inline std::array<TensorSpec, max_outputs> output_specs(const Operator& op,
-                                                        const Attributes& attributes,
-                                                        std::span<const Tensor> inputs,
-                                                        const Sequences& sequences) {
-  constexpr auto left_out = static_cast<DType>(dtypes.size());
-  std::array<TensorSpec, max_outputs> specs;
-  for (TensorSpec& spec : specs) spec.dtype = left_out;
-  if (op.shape != nullptr)
-    op.shape({attributes, inputs, sequences, std::span(specs).first(op.outputs), op.state});
-  for (std::size_t i = 0; i < op.outputs && !op.makes_outputs(); ++i)
-    if (specs[i].dtype == left_out)
-      fail(error_id::operator_outputs, op.name, output_name(i), "left out by the shape rule",
-           "its sizes and its type");
-  return specs;
-}
-
-// Error operator.outputs: an output is not there, or not what the shape rule says: the host kernel
-// has put another tensor in its place.
-inline void check_outputs(const Operator& op, std::span<const Tensor> outputs,
-                          std::span<const TensorSpec> specs) {
-  for (std::size_t i = 0; i < op.outputs; ++i) {
-    if (!outputs[i].defined())
-      fail(error_id::operator_outputs, op.name, output_name(i), "not made",
-           "a tensor from the host kernel");
-    const TensorSpec& spec = specs[i];
-    if (!op.makes_outputs() &&
-        (outputs[i].dtype() != spec.dtype || outputs[i].shape() != spec.shape))
-      fail(error_id::operator_outputs, op.name, output_name(i), outputs[i].describe(),
-           to_string(spec.shape).append(" ").append(to_string(spec.dtype)) +
-               ", as the shape rule says");
-  }
-}
-
-}  // namespace detail
-
-// Runs an operator on the context's device, else by its host kernel. Errors operator.incomplete,
-// operator.inputs (their number), operator.outputs and the operator's own; nothing is written
-// before its shape rule has passed.
-inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
-                   std::span<const Tensor> inputs, const Sequences& sequences = {}) {
-  detail::check_complete("run", op);
-  if (inputs.size() < op.min_inputs || inputs.size() > op.max_inputs)
-    fail(error_id::operator_inputs, op.name, "inputs", std::to_string(inputs.size()),
-         op.min_inputs == op.max_inputs
-             ? std::to_string(op.min_inputs)
-             : std::to_string(op.min_inputs) + " to " + std::to_string(op.max_inputs));
-  for (std::size_t i = 0; i < op.min_inputs; ++i)
-    if (!inputs[i].defined())
-      fail(error_id::operator_inputs, op.name, detail::input_name(i), "not defined", "a tensor");
-
-  const FloatEnvironment environment;  // for what operators compute on the calling thread
-  const std::array<TensorSpec, max_outputs> specs =
-      detail::output_specs(op, attributes, inputs, sequences);
-  Outputs outputs{};
-  if (!op.makes_outputs())
-    for (std::size_t i = 0; i < op.outputs; ++i)
-      outputs[i] = Tensor::empty(context, specs[i].shape, specs[i].dtype);
-  const OperatorCall call{context,   attributes, inputs, std::span(outputs).first(op.outputs),
-                          sequences, op.state};
-  if (context.device() != nullptr && !op.composite)
-    context.device()->run(op, call);
-  else
-    op.host(call);
-  detail::check_outputs(op, outputs, specs);
-  if (op.registration != nullptr) op.registration->used.store(true, std::memory_order_relaxed);
-  return outputs;
-}
-
-inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
-                   std::initializer_list<Tensor> inputs, const Sequences& sequences = {}) {
-  return run(context, op, attributes, std::span<const Tensor>(inputs.begin(), inputs.size()),
-             sequences);
-}
-
-}  // namespace soma
-
-namespace soma {
-
-namespace nn {
-class ProductFormats;  // nn/product_site.hpp
-}
-
-struct TapeOptions {
-  bool record = true;      // false: values only; backward is an error
-  bool training = true;    // what dropout asks
-  std::uint64_t seed = 0;  // with the step, the key of what dropout draws
-  std::uint32_t step = 0;
-  // Looks at every result, forward and backward, and stops at the first that is not finite: error
-  // autograd.not_finite names the operator. Costs a pass over each result.
-  bool stop_at_non_finite = false;
-  // What models cast their hidden states to, once they are embedded; what follows keeps the type.
-  DType activations = DType::fp32;
-  // In which numbers linear layers multiply, where that is not what is stored.
-  nn::ProductFormats* precision = nullptr;
-  // Gets the gradients of parameters; without one they are added to the parameters.
-  GradientReceiver* receiver = nullptr;
-};
-
-using VarOutputs = std::array<Var, max_outputs>;
-
-class Tape {
- public:
-  explicit Tape(Context& context, const TapeOptions& options = {})
-      : context_(context),
-        options_(options),
-        nodes_(context.heap()),
-        slots_(context.heap()),
-        recording_(context.next_id()) {}
-  Tape(const Tape&) = delete;
-  Tape& operator=(const Tape&) = delete;
-
-  Context& context() const { return context_; }
-  const BuiltInOperators& operators() const { return context_.built_in(); }
-  const TapeOptions& options() const { return options_; }
-  bool recording() const { return options_.record && paused_ == 0; }
-  std::size_t size() const { return nodes_.size(); }  // nodes recorded so far
-
-  // Forgets what was recorded and begins anew. What was computed before keeps its value, and that
-  // is all.
-  void reset() {
-    while (!nodes_.empty()) nodes_.pop_back();  // the latest first, as they were made
-    slots_.clear();
-    recording_ = context_.next_id();
-  }
-  // The same for a new step: other random numbers.
-  void reset(std::uint32_t step) {
-    reset();
-    options_.step = step;
-  }
-
-  // A leaf that is no parameter: inputs, labels, masks.
-  Var constant(Tensor value, Sequences sequences = {}) {
-    return Var::constant(context_, std::move(value), std::move(sequences));
-  }
-  Var constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
-  // The value without its history.
-  Var detach(const Var& var) { return constant(var.value(), var.sequences()); }
-  // The same variable, with rows that form other sequences. For operators that change what a row
-  // is.
-  Var with_sequences(Var var, Sequences sequences) {
-    var.state().sequences = std::move(sequences);
-    return var;
-  }
-
-  // Nothing is recorded while one of these lives.
-  class [[nodiscard]] NoGradient {
-   public:
-    explicit NoGradient(Tape& tape) : tape_(tape) { ++tape.paused_; }
-    ~NoGradient() { --tape_.paused_; }
-    NoGradient(const NoGradient&) = delete;
-    NoGradient& operator=(const NoGradient&) = delete;
-
-   private:
-    Tape& tape_;
-  };
-  NoGradient no_gradient() { return NoGradient(*this); }
-
-  // Applies an operator, and records it if an input has a gradient. The rows' sequences come from
-  // the first input that has some. Errors autograd.foreign_tape (an input is the result of another
-  // tape), autograd.freed (of this one, before backward or reset), autograd.not_differentiable
-  // (before the operator has run), and the operator's.
-  VarOutputs apply_all(const Operator& op, const Attributes& attributes,
-                       std::span<const Var> inputs) {
-    Tensors values(context_.heap());
-    values.reserve(inputs.size());
-    bool differentiable = false;
-    Sequences sequences;
-    for (const Var& input : inputs) {
-      values.push_back(input.defined() ? input.value() : Tensor());
-      if (!input.defined()) continue;
-      check_origin(op.name, input);
-      differentiable |= input.requires_gradient();
-      if (!sequences.defined()) sequences = input.sequences();
-    }
-    ++applied_;
-    if (differentiable) ++differentiable_;
-    const bool record = differentiable && recording();
-    if (record && op.gradient == nullptr)
-      fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
-           "one that has it, or constant inputs (Tape::detach)");
-    const bool known = replay_ != nullptr && replay_->number == applied_ && replay_->unchanged();
-    const Outputs outputs =
-        known ? replay_->outputs : run(context_, op, attributes, values, sequences);
-    if (latest_ != nullptr) *latest_ = op.composite ? Replay() : Replay(applied_, outputs);
-    if (options_.stop_at_non_finite)
-      check_finite(op.name, "", std::span(outputs).first(op.outputs));
-    VarOutputs results;
-    for (std::size_t i = 0; i < op.outputs; ++i) {
-      const bool rows_stay =
-          sequences.defined() && outputs[i].rank() > 0 && outputs[i].size(0) == sequences.rows();
-      results[i] = make_result(outputs[i], rows_stay ? sequences : Sequences(), record, i);
-    }
-    if (record) append(op, attributes, sequences, inputs, outputs, nullptr);
-    return results;
-  }
-  // The first output.
-  Var apply(const Operator& op, const Attributes& attributes, std::initializer_list<Var> inputs) {
-    return apply_all(op, attributes, std::span<const Var>(inputs.begin(), inputs.size()))[0];
-  }
-
-  // Adds d(loss)/d(parameter) to the gradient of every parameter that the loss was computed from,
-  // and forgets what was recorded. All of them are multiplied by `scale` (loss scaling). Errors
-  // autograd.not_scalar, autograd.no_gradient (nothing to differentiate), autograd.foreign_tape,
-  // autograd.freed (a second backward), autograd.changed_in_place; tensor.shape, tensor.dtype (of
-  // what an operator gave). What is wrong with the arguments leaves all as it was; after any other
-  // error the recording is gone and gradients may be incomplete.
-  void backward(const Var& loss, float scale = 1) {
-    if (loss.defined() && loss.value().elements() != 1)
-      fail(error_id::not_scalar, "Tape::backward", "loss", loss.value().describe(),
-           "one element, or the gradient of the result beside it");
-    backward(loss, loss.defined() ? Tensor::full(context_, loss.shape(), scale) : Tensor());
-  }
-  // The same for any result and its gradient, of its shape.
-  void backward(const Var& result, const Tensor& gradient) {
-    if (!result.requires_gradient() || result.is_leaf()) {
-      if (result.defined()) check_origin("Tape::backward", result);
-      fail(error_id::no_gradient, "Tape::backward", "result",
-           "not computed from a parameter on this tape", "one that was, while recording");
-    }
-    check_origin("Tape::backward", result);
-    if (!gradient.defined())
-      fail(error_id::tensor_undefined, "Tape::backward", "gradient", "no tensor",
-           result.value().describe());
-    if (!is_floating(gradient.dtype()))
-      fail(error_id::tensor_dtype, "Tape::backward", "gradient", gradient.describe(),
-           "a floating type");
-    if (gradient.shape() != result.shape())
-      fail(error_id::tensor_shape, "Tape::backward", "gradient", gradient.describe(),
-           result.value().describe());
-    const FloatEnvironment environment;
-    const Finish finish{*this};
-    slots_[result.state_->slot].values = gradient;
-    while (!nodes_.empty()) {
-      differentiate(nodes_.back());
-      slots_.resize(nodes_.back().first_slot);
-      nodes_.pop_back();
-    }
-  }
-
- private:
-  template <class Function>
-  friend Var checkpoint(Tape& tape, std::span<const Var> inputs, Function function);
-
-  using Tensors = HeapVector<Tensor>;
-
-  // Where the gradient of an input goes: to a parameter, or to the slot of a result.
-  struct Target {
-    Shared<Var::State> leaf;
-    std::size_t slot = 0;
-    bool wanted = false;
-  };
-
-  // What an operator gave, the last one of a checkpoint, so that it need not run again.
-  struct Replay {
-    Replay() = default;
-    Replay(std::uint64_t applied, const Outputs& given) : number(applied), outputs(given) {
-      for (std::size_t i = 0; i < max_outputs; ++i)
-        if (outputs[i].defined()) versions[i] = outputs[i].version();
-    }
-    // Whether its first output is a function's result as it was given, and the others, which nobody
-    // else may keep, are smaller.
-    bool serves(const Tensor& result) const {
-      std::size_t others = 0;
-      for (std::size_t i = 1; i < max_outputs; ++i)
-        if (outputs[i].defined()) others += outputs[i].bytes();
-      return outputs[0].defined() && outputs[0].raw() == result.raw() && others < result.bytes() &&
-             unchanged();
-    }
-    bool unchanged() const {
-      for (std::size_t i = 0; i < max_outputs; ++i)
-        if (outputs[i].defined() && outputs[i].version() != versions[i]) return false;
-      return true;
-    }
-
-    std::uint64_t number = 0;  // of the operator, among those that the function applies; 0: none
-    Outputs outputs;
-    std::array<std::uint64_t, max_outputs> versions{};
-  };
-
-  // What a checkpoint runs again.
-  struct Recompute : Counted {
-    explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
-    virtual ~Recompute() = default;
-    virtual Var run(Tape& tape, std::span<const Var> inputs) = 0;
-    HeapVector<Sequences> sequences;  // of the inputs
-    Replay replay;
-  };
-
-  struct Node {
-    const Operator* op;
-    Attributes attributes;
-    Sequences sequences;
-    std::size_t first_slot;  // of its outputs' gradients
-    std::size_t inputs;
-    Tensors tensors;  // inputs, then outputs: whole where the operator keeps them, else outlines
-    HeapVector<std::uint64_t> versions;
-    HeapVector<Target> targets;
-    Shared<Recompute> recompute;
-  };
-
-  // What each operator gave goes to a place while one lives; behind it, where it is part of
-  // another checkpoint, to that one's.
-  class [[nodiscard]] Latest {
-   public:
-    Latest(Tape& tape, Replay& latest)
-        : tape_(tape), before_(std::exchange(tape.latest_, &latest)) {}
-    ~Latest() {
-      if (before_ != nullptr) *before_ = *tape_.latest_;
-      tape_.latest_ = before_;
-    }
-    Latest(const Latest&) = delete;
-    Latest& operator=(const Latest&) = delete;
-
-   private:
-    Tape& tape_;
-    Replay* before_;
-  };
-
-  struct Finish {  // whatever happens, a recording is differentiated once
-    Tape& tape;
-    ~Finish() { tape.reset(); }
-  };
-
-  void check_origin(std::string_view operation, const Var& var) const {
-    if (var.is_leaf()) return;
-    const bool own = var.state_->tape == this && var.state_->home == &context_;
-    if (own && var.state_->recording == recording_) return;
-    if (!own)
-      fail(error_id::foreign_tape, operation, "variable", "the result of another tape",
-           "one of this tape, or a constant (Tape::detach)");
-    fail(error_id::freed, operation, "variable", "of a recording that backward or reset has ended",
-         "one computed since, or a constant (Tape::detach)");
-  }
-
-  void check_finite(std::string_view name, std::string_view way, std::span<const Tensor> tensors) {
-    for (const Tensor& tensor : tensors)
-      if (tensor.defined() && !operators().all_finite(context_, tensor))
-        fail(error_id::not_finite, std::string(name).append(way), "result",
-             tensor.describe() + " with NaN or infinity", "finite numbers");
-  }
-
-  // Output `index` of the node that is about to be appended. What is not recorded is a constant.
-  Var make_result(Tensor value, Sequences sequences, bool record, std::size_t index) {
-    Var result(context_, std::move(value), record, std::move(sequences));
-    if (!record) return result;
-    result.state_->tape = this;
-    result.state_->home = &context_;
-    result.state_->recording = recording_;
-    result.state_->slot = slots_.size() + index;
-    return result;
-  }
-
-  void append(const Operator& op, const Attributes& attributes, const Sequences& sequences,
-              std::span<const Var> inputs, const Outputs& outputs, Shared<Recompute> recompute) {
-    Heap& heap = context_.heap();
-    Node node{&op,
-              attributes,
-              sequences,
-              slots_.size(),
-              inputs.size(),
-              Tensors(heap),
-              HeapVector<std::uint64_t>(heap),
-              HeapVector<Target>(heap),
-              std::move(recompute)};
-    node.tensors.reserve(inputs.size() + op.outputs);
-    node.versions.reserve(inputs.size() + op.outputs);
-    node.targets.reserve(inputs.size());
-    const auto keep = [&node](const Tensor& tensor, bool whole) {
-      const bool kept = whole && tensor.defined();
-      node.tensors.push_back(kept ? tensor : tensor.outline());
-      node.versions.push_back(kept ? tensor.version() : 0);
-    };
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const Tensor none;
-      keep(inputs[i].defined() ? inputs[i].value() : none, (op.keeps_inputs >> i & 1) != 0);
-      Target target;
-      target.wanted = inputs[i].requires_gradient();
-      if (target.wanted && inputs[i].is_leaf())
-        target.leaf = inputs[i].state_;
-      else if (target.wanted)
-        target.slot = inputs[i].state_->slot;
-      node.targets.push_back(std::move(target));
-    }
-    for (std::size_t i = 0; i < op.outputs; ++i) keep(outputs[i], (op.keeps_outputs >> i & 1) != 0);
-    slots_.resize(slots_.size() + op.outputs);
-    nodes_.push_back(std::move(node));
-  }
-
-  // Takes the gradients of a node's outputs and adds those of its inputs to where they belong.
-  void differentiate(Node& node) {
-    const std::size_t outputs = node.op->outputs;
-    std::array<Tensor, max_outputs> output_gradients;
-    bool any = false;
-    for (std::size_t i = 0; i < outputs; ++i) {
-      Gradient& slot = slots_[node.first_slot + i];
-      if (!slot.defined()) continue;
-      output_gradients[i] =
-          operators().to_dense(context_, slot, node.tensors[node.inputs + i].shape());
-      slot = {};
-      any = true;
-    }
-    if (!any) return;
-    for (std::size_t i = 0; i < node.tensors.size(); ++i)
-      if (node.tensors[i].defined() && node.tensors[i].version() != node.versions[i])
-        fail(error_id::changed_in_place, node.op->name,
-             i < node.inputs ? detail::input_name(i) : "output", "changed since",
-             "the value that backward needs (write to a copy)");
-
-    if (node.recompute != nullptr) return differentiate_checkpoint(node, output_gradients[0]);
-
-    HeapVector<Gradient> gradients(node.inputs, context_.heap());
-    std::array<bool, most_inputs> wanted{};
-    for (std::size_t i = 0; i < node.inputs; ++i) wanted[i] = node.targets[i].wanted;
-    const std::span<const Tensor> tensors(node.tensors);
-    const GradientCall call{context_,
-                            node.attributes,
-                            tensors.first(node.inputs),
-                            tensors.subspan(node.inputs),
-                            std::span<const Tensor>(output_gradients).first(outputs),
-                            node.sequences,
-                            std::span<const bool>(wanted).first(node.inputs),
-                            gradients,
-                            node.op->state};
-    node.op->gradient(call);
-    detail::check_gradients(node.op->name, call);
-    for (std::size_t i = 0; i < node.inputs; ++i) {
-      const Target& target = node.targets[i];
-      if (!target.wanted || !gradients[i].defined()) continue;
-      if (options_.stop_at_non_finite)
-        check_finite(node.op->name, " (backward)", {&gradients[i].values, 1});
-      const bool parameter = target.leaf != nullptr && !target.leaf->stands_in;
-      if (parameter && options_.receiver != nullptr) {
-        options_.receiver->receive(Var(target.leaf), std::move(gradients[i]));
-        continue;
-      }
-      if (gradients[i].stored)
-        fail(error_id::parallel_gradient, node.op->name, detail::input_name(i),
-             parameter ? "a parameter, without TapeOptions::receiver" : "the result of an operator",
-             "a parameter whose gradient ranks add up");
-      operators().accumulate(context_,
-                             target.leaf != nullptr ? target.leaf->gradient : slots_[target.slot],
-                             std::move(gradients[i]));
-    }
-  }
-
-  // Runs the function again on a tape of its own, from its inputs, and differentiates that.
-  // Gradients are added to what is there already, one by one: the same sums in the same order as
-  // without a checkpoint.
-  void differentiate_checkpoint(Node& node, const Tensor& gradient) {
-    Tape inner(context_, options_);
-    HeapVector<Var> leaves(context_.heap());
-    leaves.reserve(node.inputs);
-    for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
-    inner.replay_ = &node.recompute->replay;
-    const Var result = node.recompute->run(inner, leaves);
-    if (result.requires_gradient()) inner.backward(result, gradient);
-    for (std::size_t i = 0; i < node.inputs; ++i)
-      if (const Target& target = node.targets[i];
-          target.wanted && target.leaf == nullptr && leaves[i].gradient().defined())
-        slots_[target.slot] = std::move(leaves[i].state_->gradient);
-  }
-
-  // Input i of a checkpoint: the parameter itself, or a leaf that stands for a result and goes on
-  // with its gradient.
-  Var input_again(const Node& node, std::size_t i, std::span<const Var> before) {
-    const Target& target = node.targets[i];
-    if (target.leaf != nullptr) return Var(target.leaf);
-    if (!node.tensors[i].defined()) return {};
-    for (std::size_t j = 0; target.wanted && j < i; ++j)
-      if (const Target& other = node.targets[j];
-          other.wanted && other.leaf == nullptr && other.slot == target.slot)
-        return before[j];
-    Var leaf(context_, node.tensors[i], target.wanted, node.recompute->sequences[i]);
-    leaf.state_->stands_in = true;
-    if (target.wanted) leaf.state_->gradient = std::move(slots_[target.slot]);
-    return leaf;
-  }
-
-  Context& context_;
-  TapeOptions options_;
-  HeapVector<Node> nodes_;
-  HeapVector<Gradient> slots_;  // gradients of results, while backward runs
-  std::uint64_t recording_;
-  int paused_ = 0;
-  std::uint64_t applied_ = 0;         // how many operators
-  std::uint64_t differentiable_ = 0;  // how many of them had inputs with a gradient
-  Replay* latest_ = nullptr;          // where a checkpoint wants what operators gave
-  const Replay* replay_ = nullptr;    // while a checkpoint runs again
-};
-
-}  // namespace soma
-
-namespace soma {
-
-namespace detail {
-
-// Never run: the node's function stands in for it.
-inline constexpr Operator checkpoint_operator{.name = "checkpoint",
-                                              .min_inputs = 0,
-                                              .max_inputs = most_inputs,
-                                              .keeps_inputs = ~std::uint32_t{0},
-                                              .gradient = [](const GradientCall&) {}};
-
-}  // namespace detail
-
-// function(tape, inputs) -> Var, called now and again in backward. It may use parameters as it
-// likes (nobody writes them before backward: that goes unnoticed); whatever else it needs that has
-// a gradient comes in through `inputs` (at most 32), else backward ends in autograd.foreign_tape.
-// Errors operator.inputs, and the function's.
-template <class Function>
-Var checkpoint(Tape& tape, std::span<const Var> inputs, Function function) {
-  struct Again final : Tape::Recompute {
-    Again(Heap& heap, Function f) : Tape::Recompute(heap), function(std::move(f)) {}
-    Var run(Tape& inner, std::span<const Var> leaves) override { return function(inner, leaves); }
-    Function function;
-  };
-  if (inputs.size() > detail::checkpoint_operator.max_inputs)
-    fail(error_id::operator_inputs, "checkpoint", "inputs", std::to_string(inputs.size()),
-         "at most " + std::to_string(detail::checkpoint_operator.max_inputs));
-  const bool record = tape.recording();
-  const std::uint64_t before = tape.differentiable_, applied = tape.applied_;
-  Var value;
-  Tape::Replay latest;
-  {
-    const Tape::NoGradient pause(tape);
-    const Tape::Latest collect(tape, latest);
-    value = function(tape, inputs);
-  }
-  // Nothing to differentiate; or a variable from outside, which has a history of its own.
-  if (!record || value.requires_gradient() || tape.differentiable_ == before) return value;
-  for (const Var& input : inputs)
-    if (input.defined()) tape.check_origin("checkpoint", input);
-  Heap& heap = tape.context().heap();
-  const auto again = Shared<Again>::make(heap, std::move(function));
-  again->sequences.reserve(inputs.size());
-  for (const Var& input : inputs)
-    again->sequences.push_back(input.defined() ? input.sequences() : Sequences());
-  if (latest.serves(value.value())) {
-    latest.number -= applied;
-    again->replay = std::move(latest);
-  }
-  const Var result = tape.make_result(value.value(), value.sequences(), true, 0);
-  tape.append(detail::checkpoint_operator, {}, {}, inputs, {value.value()}, again);
-  return result;
-}
-
-}  // namespace soma
-// ---- soma/ops/settings.hpp
-// The settings of the built-in operators: what a call gives beside tensors.
-
-namespace soma {
-
-// Which elements of a site are dropped.
-struct DropoutSetting {
-  float probability = 0;  // 0 to below 1
-  Draw draw{};            // seed, stream and step; the index is the element's own
-};
-
-struct LinearSetting {
-  Activation activation = Activation::none;
-  DropoutSetting dropout{};
-  float x_scale = 1, weight_scale = 1;  // stored elements stand for so many times themselves
-  std::optional<DType> output{};        // of the result; none: x's
-  Accumulation accumulation{};          // of the products forward and backward
-};
-
-struct LinearFormats;  // ops/linear_formats.hpp
-
-// A linear layer whose operands are converted on their way in.
-struct QuantizedLinearSetting {
-  Activation activation = Activation::none;
-  DropoutSetting dropout{};
-  LinearFormats* formats = nullptr;  // of the layer, which outlives the tape's recording
-  std::uint32_t step = 0;            // of stochastic rounding
-  bool training = false;             // amax is remembered
-  bool record = false;               // and operands for the gradient
-};
-
-// A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale, one of a
-// floating type for q * scale.
-struct Quantization {
-  float scale = 1;
-  std::int32_t zero_point = 0;
-};
-
-struct MatmulSetting {
-  bool transpose_a = false, transpose_b = false;  // a is [..., K, M], b is [N, K]
-  // The sum runs over the rows of a batch: it follows their shards. Weight gradients.
-  bool over_rows = false;
-  Quantization a{}, b{};
-  std::optional<DType> output{};  // of the result; none: a's, or fp32 for integers
-  // Where there is a place: a factor that scales give the whole product (see GemmArgs) is stored
-  // there and not applied. It holds 1 before.
-  float* factor = nullptr;
-  Accumulation accumulation{};  // of the gradient's products too
-};
-
-struct AttentionSetting {
-  std::size_t heads = 1;
-  DropoutSetting dropout{};  // of the probabilities
-  // The first row of each sequence is its only query: queries, which are apart, and the result have
-  // a row for each sequence.
-  bool first_rows = false;
-};
-
-struct EmbeddingSetting {
-  bool dense_gradient = false;  // of all rows, mostly zeros
-};
-
-struct NormSetting {
-  float epsilon = 1e-5f;
-  bool rms = false;
-};
-
-struct SoftmaxSetting {
-  bool logarithm = false;
-};
-
-struct ReduceSetting {
-  std::uint32_t dimensions = ~std::uint32_t{0};  // bit i: dimension i is summed; all by default
-  bool mean = false;
-};
-
-enum class LossReduction : std::uint8_t { mean, sum, none };
-
-struct CrossEntropySetting {
-  LossReduction reduction = LossReduction::mean;  // mean: over the rows that count
-  float label_smoothing = 0;                      // 0 to 1
-  std::int64_t ignore_index = -100;               // rows with this label do not count
-  // What a mean divides by; 0: the rows of this call that count. Parts of a larger batch are given
-  // the whole batch's number.
-  double denominator = 0;
-};
-
-struct ElementLossSetting {
-  ElementLoss loss = ElementLoss::squared_error;
-  LossReduction reduction = LossReduction::mean;
-  // What a mean divides by; 0: the elements of this call.
-  double denominator = 0;
-};
-
-struct ConvolutionSetting {
-  std::size_t stride_height = 1, stride_width = 1;
-  std::size_t pad_height = 0, pad_width = 0;  // zeros on each side
-};
-
-struct MaxPoolSetting {
-  std::size_t kernel_height = 2, kernel_width = 2;
-  ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
-};
-
-struct ReshapeSetting {
-  Shape shape;
-};
-
-struct TransposeSetting {
-  std::size_t a = 0, b = 1;
-};
-
-struct SliceSetting {
-  std::size_t dimension = 0, begin = 0, end = to_end, step = 1;
-};
-
-struct CastSetting {
-  DType dtype = DType::fp32;
-  Rounding rounding{};
-  Draw draw{};  // of stochastic rounding: element i, row-major, draws at draw.index + i
-};
-
-// Numbers of a narrow format with their scales, as an operand of a matrix product
-// (ops/quantize.hpp).
-struct QuantizeSetting {
-  Quantizer quantizer{};
-  // The sum runs down the columns: groups of a scale lie along the rows, and begin anew at each
-  // shard.
-  bool along_rows = false;
-  // x is a parameter: stochastic rounding draws at parameter_index(row, column), else at the
-  // token_index of its sequences.
-  bool parameter = false;
-  float scale = 1;  // ScalePolicy::delayed
-  Draw draw{};      // of stochastic rounding; the index is the element's own
-};
-
-// Optimizer steps. Stochastic rounding of a stored number draws at parameter_index(row, column) of
-// the parameter as a matrix, on streams stream, + 1 and + 2 for the weight and its states.
-struct SgdSetting {
-  float rate = 0, momentum = 0, dampening = 0, weight_decay = 0, gradient_factor = 1;
-  bool nesterov = false, first_step = false;
-  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
-  Rounding weight{}, state{};
-  std::uint64_t seed = 0;
-  std::uint32_t stream = 0, step = 0;
-};
-
-struct AdamSetting {
-  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
-  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
-  float decay_factor = 1, step_size = 0, inverse_root_correction2 = 1, gradient_factor = 1;
-  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
-  Rounding weight{}, state{};
-  std::uint64_t seed = 0;
-  std::uint32_t stream = 0, step = 0;
-};
-
-struct LambSetting {
-  float rate = 0, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-6f, weight_decay = 0;
-  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
-  float inverse_correction1 = 1, inverse_root_correction2 = 1, gradient_factor = 1;
-  Rounding weight{}, state{};
-  std::uint64_t seed = 0;
-  std::uint32_t stream = 0, step = 0;
-};
-
-}  // namespace soma
-
-namespace soma {
-
-// ---- element by element
-
-inline Var neg(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::negate), {}, {x});
-}
-inline Var abs(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::absolute), {}, {x});
-}
-inline Var square(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::square), {}, {x});
-}
-inline Var sqrt(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::square_root), {}, {x});
-}
-inline Var reciprocal(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::reciprocal), {}, {x});
-}
-inline Var exp(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::exponential), {}, {x});
-}
-inline Var log(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::logarithm), {}, {x});
-}
-inline Var sin(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::sine), {}, {x});
-}
-inline Var cos(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::cosine), {}, {x});
-}
-inline Var relu(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::relu), {}, {x});
-}
-inline Var gelu(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::gelu), {}, {x});
-}
-inline Var gelu_tanh(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::gelu_tanh), {}, {x});
-}
-inline Var tanh(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::tanh), {}, {x});
-}
-inline Var sigmoid(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::sigmoid), {}, {x});
-}
-inline Var silu(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::silu), {}, {x});
-}
-inline Var softplus(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::softplus), {}, {x});
-}
-
-// With broadcasting.
-inline Var add(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::add), {}, {a, b});
-}
-inline Var sub(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::subtract), {}, {a, b});
-}
-inline Var mul(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::multiply), {}, {a, b});
-}
-inline Var div(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::divide), {}, {a, b});
-}
-inline Var maximum(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::maximum), {}, {a, b});
-}
-inline Var minimum(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::minimum), {}, {a, b});
-}
-
-// The setting of a dropout site on this tape: its seed and step, and none unless it is training.
-inline DropoutSetting dropout_setting(const Tape& tape, float probability, std::uint32_t stream) {
-  if (!tape.options().training) return {};
-  return {probability,
-          {.seed = tape.options().seed, .stream = stream, .step = tape.options().step}};
-}
-// Each site has a stream of its own: stream_id(module path, "dropout").
-inline Var dropout(Tape& tape, const Var& x, float probability, std::uint32_t stream) {
-  const DropoutSetting setting = dropout_setting(tape, probability, stream);
-  return setting.probability == 0 ? x : tape.apply(*tape.operators().dropout, setting, {x});
-}
-
-// ---- products
-
-inline Var matmul(Tape& tape, const Var& a, const Var& b, const MatmulSetting& setting = {}) {
-  return tape.apply(*tape.operators().matmul, setting, {a, b});
-}
-// dropout(activation(x weight^T + bias)) + residual; bias and residual may be left out.
-inline Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
-                  const LinearSetting& setting = {}, const Var& residual = {}) {
-  return tape.apply(*tape.operators().linear, setting, {x, weight, bias, residual});
-}
-inline Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
-                  const ConvolutionSetting& setting = {}) {
-  return tape.apply(*tape.operators().convolution, setting, {x, weight, bias});
-}
-inline Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting = {}) {
-  return tape.apply(*tape.operators().max_pool, setting, {x});
-}
-// `qkv` holds keys and values alone where `queries` are apart.
-inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting,
-                     const Var& queries = {}) {
-  const Var y = tape.apply(*tape.operators().attention, setting, {qkv, queries});
-  return setting.first_rows ? tape.with_sequences(y, qkv.sequences().summary(tape.context())) : y;
-}
-
-// ---- rows
-
-inline Var embedding(Tape& tape, const Var& table, const Var& ids,
-                     const EmbeddingSetting& setting = {}) {
-  return tape.apply(*tape.operators().embedding, setting, {table, ids});
-}
-inline Var layer_norm(Tape& tape, const Var& x, const Var& gamma, const Var& beta,
-                      float epsilon = 1e-5f) {
-  return tape.apply(*tape.operators().norm, NormSetting{epsilon, false}, {x, gamma, beta});
-}
-inline Var rms_norm(Tape& tape, const Var& x, const Var& gamma, float epsilon = 1e-5f) {
-  return tape.apply(*tape.operators().norm, NormSetting{epsilon, true}, {x, gamma});
-}
-inline Var softmax(Tape& tape, const Var& x) {
-  return tape.apply(*tape.operators().softmax, SoftmaxSetting{false}, {x});
-}
-inline Var log_softmax(Tape& tape, const Var& x) {
-  return tape.apply(*tape.operators().softmax, SoftmaxSetting{true}, {x});
-}
-
-// ---- losses and reductions
-
-inline Var cross_entropy(Tape& tape, const Var& logits, const Var& labels,
-                         const CrossEntropySetting& setting = {}) {
-  return tape.apply(*tape.operators().cross_entropy, setting, {logits, labels});
-}
-inline Var mse_loss(Tape& tape, const Var& x, const Var& target,
-                    LossReduction reduction = LossReduction::mean) {
-  return tape.apply(*tape.operators().element_loss,
-                    ElementLossSetting{ElementLoss::squared_error, reduction, 0}, {x, target});
-}
-inline Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
-                                            LossReduction reduction = LossReduction::mean) {
-  return tape.apply(*tape.operators().element_loss,
-                    ElementLossSetting{ElementLoss::binary_cross_entropy_logits, reduction, 0},
-                    {x, target});
-}
-// Over all dimensions, or those whose bits are set.
-inline Var sum(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0}) {
-  return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, false}, {x});
-}
-inline Var mean(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0}) {
-  return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, true}, {x});
-}
-
-// ---- choosing and arranging
-
-inline Var reshape(Tape& tape, const Var& x, const Shape& shape) {
-  return tape.apply(*tape.operators().reshape, ReshapeSetting{shape}, {x});
-}
-inline Var transpose(Tape& tape, const Var& x, std::size_t a, std::size_t b) {
-  return tape.apply(*tape.operators().transpose, TransposeSetting{a, b}, {x});
-}
-inline Var slice(Tape& tape, const Var& x, std::size_t dimension, std::size_t begin,
-                 std::size_t end = to_end, std::size_t step = 1) {
-  return tape.apply(*tape.operators().slice, SliceSetting{dimension, begin, end, step}, {x});
-}
-inline Var concatenate(Tape& tape, std::initializer_list<Var> parts, std::size_t dimension) {
-  return tape.apply(*tape.operators().concatenate, dimension, parts);
-}
-// The first row of each sequence: [rows, C] to [sequences, C].
-inline Var sequence_first(Tape& tape, const Var& x) {
-  const Var y = tape.apply(*tape.operators().sequence_first, {}, {x});
-  return tape.with_sequences(y, x.sequences().summary(tape.context()));
-}
-inline Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding = {},
-                const Draw& draw = {}) {
-  return tape.apply(*tape.operators().cast, CastSetting{dtype, rounding, draw}, {x});
-}
-
-}  // namespace soma
-// ---- soma/nn/scope.hpp
-// Scope: where in a model something is. Modules are made from one: its path names the streams of
-// random numbers that initialise their parameters and drive their dropout, so that neither depends
-// on the order in which modules are made.
-
-namespace soma::nn {
-
-struct Scope {
-  Context& context;
-  std::uint64_t seed = 0;  // of initial values
-  std::string path{};
-
-  // The scope of a part: "encoder" / "layer" is "encoder.layer".
-  Scope operator/(std::string_view part) const {
-    Scope child{context, seed, path};
-    if (!path.empty()) child.path += '.';
-    child.path += part;
-    return child;
-  }
-  std::uint32_t stream(std::string_view site) const { return stream_id(path, site); }
-  Draw draw(std::string_view site) const { return {.seed = seed, .stream = stream(site)}; }
-};
-
-// Gathers the parameters of a module: each module has a member
-//     void collect(Collector& collector) const;
-// that adds its own and passes parts on.
-class Collector {
- public:
-  explicit Collector(Parameters& parameters, std::string path = {})
-      : parameters_(parameters), path_(std::move(path)) {}
-
-  void add(std::string_view name, const Var& var) { add_rows(name, var, 0, to_end); }
-  // A parameter that is some rows of a variable.
-  void add_rows(std::string_view name, const Var& var, std::size_t first, std::size_t last) {
-    if (var.defined()) parameters_.push_back({joined(name), var, first, last});
-  }
-  template <class Module>
-  void part(std::string_view name, const Module& module) {
-    Collector collector(parameters_, joined(name));
-    module.collect(collector);
-  }
-
- private:
-  std::string joined(std::string_view name) const {
-    std::string result = path_;
-    if (!result.empty() && !name.empty()) result += '.';
-    return result.append(name);
-  }
-  Parameters& parameters_;
-  std::string path_;
-};
-
-// All parameters of a module, in the order in which it names them.
-template <class Module>
-Parameters parameters(const Module& module, std::string_view path = {}) {
-  Parameters result;
-  Collector collector(result, std::string(path));
-  module.collect(collector);
-  return result;
-}
-
-}  // namespace soma::nn
-
-namespace soma::nn {
-
-class ProductSite {
- public:
-  ProductSite() = default;  // nowhere: such a layer reads what is stored
-  // `edge`: the first or the last layer of a model, which recipes leave alone.
-  explicit ProductSite(const Scope& scope, bool edge = false)
-      : place_(Shared<Place>::make(scope.context.heap(), scope.path, edge)) {}
-
-  bool defined() const { return !(place_ == nullptr); }
-  const std::string& path() const { return place_->path; }
-  bool edge() const { return place_->edge; }
-
- private:
-  struct Place : Counted {
-    Place(Heap& heap, std::string where, bool at_edge)
-        : Counted(heap), path(std::move(where)), edge(at_edge) {}
-    std::string path;
-    bool edge;
-  };
-  Shared<Place> place_;
-};
-
-// TapeOptions::precision. PrecisionState (nn/precision_state.hpp) is one.
-class ProductFormats {
- public:
-  virtual ~ProductFormats() = default;
-  ProductFormats(const ProductFormats&) = delete;
-  ProductFormats& operator=(const ProductFormats&) = delete;
-  // Of the layer at that place; nullptr: it multiplies what is stored.
-  virtual LinearFormats* formats(const ProductSite& place) = 0;
-
- protected:
-  ProductFormats() = default;
-};
-
-// linear() at a place: in the formats that the tape's precision has for it.
-inline Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
-                     const Var& bias = {}, const LinearSetting& setting = {},
-                     const Var& residual = {}) {
-  ProductFormats* known = tape.options().precision;
-  LinearFormats* formats = known == nullptr || !place.defined() ? nullptr : known->formats(place);
-  if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
-  return tape.apply(*tape.operators().quantized_linear,
-                    QuantizedLinearSetting{.activation = setting.activation,
-                                           .dropout = setting.dropout,
-                                           .formats = formats,
-                                           .step = tape.options().step,
-                                           .training = tape.options().training,
-                                           .record = tape.recording()},
-                    {x, weight, bias, residual});
-}
-
-}  // namespace soma::nn
 // ---- soma/numeric/precision_text.hpp
 // A Precision in words, and what is wrong with one that came from outside.
 
@@ -7820,13 +6819,19 @@ inline const Precision& validate(const Precision& precision, std::string_view op
 }
 
 }  // namespace soma
-// ---- soma/ops/linear_formats.hpp
-// LinearFormats: in which numbers the products of one linear layer are computed, and what is
-// remembered of its operands from call to call. nn/precision_state.hpp keeps them for a model.
+// ---- soma/ops/product_formats.hpp
+// In which numbers the products of linear layers are computed. LinearFormats: those of one layer,
+// and what is remembered of its operands from call to call. ProductFormats: who has them for a
+// model.
+//
+// The way from an option to a product: TrainerOptions::precision, a Precision, becomes a
+// PrecisionState (nn/precision_state.hpp), which is the ProductFormats of a tape
+// (TapeOptions::precision); nn::linear_at() asks it for the layer's LinearFormats and hands them to
+// the operator quantized_linear (ops/product/quantized_linear.hpp).
 
 // ---- soma/numeric/inspect.hpp
 // inspect(): what a format does to numbers: how many are lost below it, cut off above it, and how
-// far the others move. For any tensor: ops/inspect.hpp.
+// far the others move. For any tensor: ops/product/inspect.hpp.
 
 namespace soma::numeric {
 
@@ -7964,11 +6969,24 @@ struct LinearFormats {
   Converted forward{}, backward{};  // with groups along the inputs, and along the outputs
 };
 
+class ProductFormats {
+ public:
+  virtual ~ProductFormats() = default;
+  ProductFormats(const ProductFormats&) = delete;
+  ProductFormats& operator=(const ProductFormats&) = delete;
+  // Formats of the layer at that path of the model; nullptr: the layer multiplies stored numbers.
+  // `edge`: the first or the last layer of a model, which recipes leave alone.
+  virtual LinearFormats* formats(std::string_view layer, bool edge) = 0;
+
+ protected:
+  ProductFormats() = default;
+};
+
 }  // namespace soma
 
 namespace soma {
 
-class PrecisionState final : public nn::ProductFormats {
+class PrecisionState final : public ProductFormats {
  public:
   // The roles of a product's operands, as precisions and states name them.
   static constexpr std::array<std::string_view, 3> roles{"gemm_activations", "gemm_weights",
@@ -8008,12 +7026,12 @@ class PrecisionState final : public nn::ProductFormats {
   // What hidden states are stored as: TapeOptions::activations.
   DType activations() const { return find_dtype(precision_.activations.format); }
 
-  // Of a layer; made when it is first asked for. nullptr: it multiplies what is stored.
-  LinearFormats* formats(const nn::ProductSite& place) override {
+  // A layer's formats are made when they are first asked for.
+  LinearFormats* formats(std::string_view path, bool edge) override {
     if (plain_) return nullptr;
-    const auto found = layers_.find(place.path());
-    Layer& layer = found != layers_.end() ? found->second : add(place.path());
-    if (!layer.known) set_formats(layer, place);
+    const auto found = layers_.find(path);
+    Layer& layer = found != layers_.end() ? found->second : add(path);
+    if (!layer.known) set_formats(layer, path, edge);
     return &layer.formats;
   }
 
@@ -8112,18 +7130,18 @@ class PrecisionState final : public nn::ProductFormats {
   static std::string name_of(std::string_view path, std::size_t role) {
     return std::string(path).append(".").append(roles[role]).append(".amax");
   }
-  Layer& add(const std::string& path) {
-    return layers_.try_emplace(path, precision_).first->second;
+  Layer& add(std::string_view path) {
+    return layers_.try_emplace(std::string(path), precision_).first->second;
   }
 
-  void set_formats(Layer& layer, const nn::ProductSite& place) {
+  void set_formats(Layer& layer, std::string_view path, bool edge) {
     layer.known = true;
     LinearFormats& formats = layer.formats;
-    if (!plain_everywhere_ && (!place.edge() || precision_.narrow_edges)) {
+    if (!plain_everywhere_ && (!edge || precision_.narrow_edges)) {
       for (std::size_t i = 0; i < roles.size(); ++i) {
         LinearOperand& operand = layer.operand(i);
         operand.quantizer = quantizer(i);
-        operand.draw = {.seed = seed_, .stream = stream_id(place.path(), roles[i])};
+        operand.draw = {.seed = seed_, .stream = stream_id(path, roles[i])};
         if (!layer.histories[i].values().empty()) operand.scale = layer.histories[i].scale();
       }
       formats.accumulation = precision_.accumulation;
@@ -8181,6 +7199,1019 @@ inline std::vector<std::string> load(const Parameters& parameters, const StateDi
 }  // namespace soma::nn
 // ---- soma/nn/task.hpp
 // Task: what a trainer trains: parameters, and a loss of a batch.
+
+// ---- soma/autograd/functions.hpp
+// What a model is written with: each function applies one operator on a tape. Shapes, errors and
+// formulas are those of the operator's file in ops/.
+
+// ---- soma/autograd/recompute.hpp
+// recompute(): a part of the computation that keeps only its inputs and its result, and is run a
+// second time when backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv
+// 1604.06174). The operator that gave the result is not: of a layer that ends with a product, all
+// but that product.
+//
+// Gradients are the same, bit by bit, as without it: random draws depend on where they are, not on
+// when, and gradients are added up in the same order.
+
+// ---- soma/autograd/tape.hpp
+// Tape: reverse-mode differentiation, in the open.
+//
+// A tape writes down each operator that is applied through it: a node with the operator, its
+// settings, what its gradient will read, and where the gradients of its inputs go. backward() walks
+// the nodes from the last to the first, asks each operator for the gradients of its inputs and adds
+// them up. Nothing is hidden: several tapes may live at once, each used by one thread at a time.
+//
+// Memory: a node keeps only the tensors that its operator asks for, and backward gives them back as
+// soon as it is done with the node. A tape is used again for the next step. Forward, backward,
+// clipping and optimizer steps never use operator new: all comes from the context's heap, which
+// asks the host only when a step needs more than any before. (The second step needs more than an
+// equal first one, which begins without the optimizer's states.)
+
+// ---- soma/autograd/replay.hpp
+// Replay: the outputs of the last operator that a recomputed function applied. Backward takes them
+// from here, so that this operator does not run a second time (autograd/recompute.hpp).
+
+// ---- soma/ops/run.hpp
+// run(): the one place where operators are dispatched, forward and backward, with a tape or
+// without.
+
+namespace soma {
+
+using Outputs = std::array<Tensor, max_outputs>;
+
+namespace detail {
+
+inline std::string input_name(std::size_t index) { return "input " + std::to_string(index); }
+inline std::string output_name(std::size_t index) { return "output " + std::to_string(index); }
+
+// What its shape rule says of the outputs, or nothing where it need not. Error operator.outputs: it
+// leaves one out.
+inline std::array<TensorSpec, max_outputs> output_specs(const Operator& op,
+                                                        const Attributes& attributes,
+                                                        std::span<const Tensor> inputs,
+                                                        const Sequences& sequences) {
+  constexpr auto left_out = static_cast<DType>(dtypes.size());
+  std::array<TensorSpec, max_outputs> specs;
+  for (TensorSpec& spec : specs) spec.dtype = left_out;
+  if (op.shape != nullptr)
+    op.shape({attributes, inputs, sequences, std::span(specs).first(op.outputs), op.state});
+  for (std::size_t i = 0; i < op.outputs && !op.makes_outputs(); ++i)
+    if (specs[i].dtype == left_out)
+      fail(error_id::operator_outputs, op.name, output_name(i), "left out by the shape rule",
+           "its sizes and its type");
+  return specs;
+}
+
+// Error operator.outputs: an output is not there, or not what the shape rule says: the host kernel
+// has put another tensor in its place.
+inline void check_outputs(const Operator& op, std::span<const Tensor> outputs,
+                          std::span<const TensorSpec> specs) {
+  for (std::size_t i = 0; i < op.outputs; ++i) {
+    if (!outputs[i].defined())
+      fail(error_id::operator_outputs, op.name, output_name(i), "not made",
+           "a tensor from the host kernel");
+    const TensorSpec& spec = specs[i];
+    if (!op.makes_outputs() &&
+        (outputs[i].dtype() != spec.dtype || outputs[i].shape() != spec.shape))
+      fail(error_id::operator_outputs, op.name, output_name(i), outputs[i].describe(),
+           to_string(spec.shape).append(" ").append(to_string(spec.dtype)) +
+               ", as the shape rule says");
+  }
+}
+
+}  // namespace detail
+
+// Runs an operator on the context's device, else by its host kernel. Errors operator.incomplete,
+// operator.inputs (their number), operator.outputs and the operator's own; nothing is written
+// before its shape rule has passed.
+inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
+                   std::span<const Tensor> inputs, const Sequences& sequences = {}) {
+  detail::check_complete("run", op);
+  if (inputs.size() < op.min_inputs || inputs.size() > op.max_inputs)
+    fail(error_id::operator_inputs, op.name, "inputs", std::to_string(inputs.size()),
+         op.min_inputs == op.max_inputs
+             ? std::to_string(op.min_inputs)
+             : std::to_string(op.min_inputs) + " to " + std::to_string(op.max_inputs));
+  for (std::size_t i = 0; i < op.min_inputs; ++i)
+    if (!inputs[i].defined())
+      fail(error_id::operator_inputs, op.name, detail::input_name(i), "not defined", "a tensor");
+
+  const FloatEnvironment environment;  // for what operators compute on the calling thread
+  const std::array<TensorSpec, max_outputs> specs =
+      detail::output_specs(op, attributes, inputs, sequences);
+  Outputs outputs{};
+  if (!op.makes_outputs())
+    for (std::size_t i = 0; i < op.outputs; ++i)
+      outputs[i] = Tensor::empty(context, specs[i].shape, specs[i].dtype);
+  const OperatorCall call{context,   attributes, inputs, std::span(outputs).first(op.outputs),
+                          sequences, op.state};
+  if (context.device() != nullptr && !op.composite)
+    context.device()->run(op, call);
+  else
+    op.host(call);
+  detail::check_outputs(op, outputs, specs);
+  if (op.registration != nullptr) op.registration->used.store(true, std::memory_order_relaxed);
+  return outputs;
+}
+
+inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
+                   std::initializer_list<Tensor> inputs, const Sequences& sequences = {}) {
+  return run(context, op, attributes, std::span<const Tensor>(inputs.begin(), inputs.size()),
+             sequences);
+}
+
+}  // namespace soma
+
+namespace soma::detail {
+
+struct Replay {
+  Replay() = default;
+  Replay(std::uint64_t applied, const Outputs& given) : number(applied), outputs(given) {
+    for (std::size_t i = 0; i < max_outputs; ++i)
+      if (outputs[i].defined()) versions[i] = outputs[i].version();
+  }
+  // True if the function returned this operator's first output unchanged, and keeping the other
+  // outputs costs less memory than the result.
+  bool serves(const Tensor& result) const {
+    std::size_t others = 0;
+    for (std::size_t i = 1; i < max_outputs; ++i)
+      if (outputs[i].defined()) others += outputs[i].bytes();
+    return outputs[0].defined() && outputs[0].raw() == result.raw() && others < result.bytes() &&
+           unchanged();
+  }
+  bool unchanged() const {
+    for (std::size_t i = 0; i < max_outputs; ++i)
+      if (outputs[i].defined() && outputs[i].version() != versions[i]) return false;
+    return true;
+  }
+
+  std::uint64_t number =
+      0;  // of the operator, in the order in which the function applies them; 0: none
+  Outputs outputs;
+  std::array<std::uint64_t, max_outputs> versions{};
+};
+
+}  // namespace soma::detail
+// ---- soma/autograd/tape_options.hpp
+// TapeOptions: what a tape records, and what operators and layers on it go by.
+
+namespace soma {
+
+class GradientReceiver;  // autograd/var.hpp
+class ProductFormats;    // ops/product_formats.hpp
+
+struct TapeOptions {
+  bool record = true;      // false: values only; backward is an error
+  bool training = true;    // what dropout asks
+  std::uint64_t seed = 0;  // with the step, the key of what dropout draws
+  std::uint32_t step = 0;
+  // Looks at every result, forward and backward, and stops at the first that is not finite: error
+  // autograd.not_finite names the operator. Costs a pass over each result.
+  bool stop_at_non_finite = false;
+  // What models cast their hidden states to, once they are embedded; what follows keeps the type.
+  DType activations = DType::fp32;
+  // In which numbers linear layers multiply, where that is not what is stored.
+  ProductFormats* precision = nullptr;
+  // Gets the gradients of parameters; without one they are added to the parameters.
+  GradientReceiver* receiver = nullptr;
+};
+
+}  // namespace soma
+
+namespace soma {
+
+using VarOutputs = std::array<Var, max_outputs>;
+
+class Tape {
+ public:
+  explicit Tape(Context& context, const TapeOptions& options = {})
+      : context_(context),
+        options_(options),
+        nodes_(context.heap()),
+        slots_(context.heap()),
+        recording_(context.next_id()) {}
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  Context& context() const { return context_; }
+  const BuiltInOperators& operators() const { return context_.built_in(); }
+  const TapeOptions& options() const { return options_; }
+  bool recording() const { return options_.record && paused_ == 0; }
+  std::size_t size() const { return nodes_.size(); }  // nodes recorded so far
+
+  // Forgets what was recorded and begins anew. What was computed before keeps its value only.
+  void reset() {
+    while (!nodes_.empty()) nodes_.pop_back();  // the latest first, as they were made
+    slots_.clear();
+    recording_ = context_.next_id();
+  }
+  // The same for a new step: other random numbers.
+  void reset(std::uint32_t step) {
+    reset();
+    options_.step = step;
+  }
+
+  // A leaf that is no parameter: inputs, labels, masks.
+  Var constant(Tensor value, Sequences sequences = {}) {
+    return Var::constant(context_, std::move(value), std::move(sequences));
+  }
+  Var constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
+  // The value without its history.
+  Var detach(const Var& var) { return constant(var.value(), var.sequences()); }
+  // The same variable, with rows that form other sequences: for operators that change rows.
+  Var with_sequences(Var var, Sequences sequences) {
+    var.state().sequences = std::move(sequences);
+    return var;
+  }
+
+  // Nothing is recorded while one of these lives.
+  class [[nodiscard]] NoGradient {
+   public:
+    explicit NoGradient(Tape& tape) : tape_(tape) { ++tape.paused_; }
+    ~NoGradient() { --tape_.paused_; }
+    NoGradient(const NoGradient&) = delete;
+    NoGradient& operator=(const NoGradient&) = delete;
+
+   private:
+    Tape& tape_;
+  };
+  NoGradient no_gradient() { return NoGradient(*this); }
+
+  // Applies an operator, and records it if an input has a gradient. The rows' sequences come from
+  // the first input that has some. Errors autograd.foreign_tape (an input is the result of another
+  // tape), autograd.freed (of this one, before backward or reset), autograd.not_differentiable
+  // (before the operator has run), and the operator's.
+  VarOutputs apply_all(const Operator& op, const Attributes& attributes,
+                       std::span<const Var> inputs) {
+    Tensors values(context_.heap());
+    values.reserve(inputs.size());
+    bool differentiable = false;
+    Sequences sequences;
+    for (const Var& input : inputs) {
+      values.push_back(input.defined() ? input.value() : Tensor());
+      if (!input.defined()) continue;
+      check_origin(op.name, input);
+      differentiable |= input.requires_gradient();
+      if (!sequences.defined()) sequences = input.sequences();
+    }
+    ++applied_;
+    if (differentiable) ++differentiable_;
+    const bool record = differentiable && recording();
+    if (record && op.gradient == nullptr)
+      fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
+           "one that has it, or constant inputs (Tape::detach)");
+    const bool known = replay_ != nullptr && replay_->number == applied_ && replay_->unchanged();
+    const Outputs outputs =
+        known ? replay_->outputs : run(context_, op, attributes, values, sequences);
+    if (latest_ != nullptr) *latest_ = op.composite ? Replay() : Replay(applied_, outputs);
+    if (options_.stop_at_non_finite)
+      check_finite(op.name, "", std::span(outputs).first(op.outputs));
+    VarOutputs results;
+    for (std::size_t i = 0; i < op.outputs; ++i) {
+      const bool rows_stay =
+          sequences.defined() && outputs[i].rank() > 0 && outputs[i].size(0) == sequences.rows();
+      results[i] = make_result(outputs[i], rows_stay ? sequences : Sequences(), record, i);
+    }
+    if (record) append(op, attributes, sequences, inputs, outputs, nullptr);
+    return results;
+  }
+  // The first output.
+  Var apply(const Operator& op, const Attributes& attributes, std::initializer_list<Var> inputs) {
+    return apply_all(op, attributes, std::span<const Var>(inputs.begin(), inputs.size()))[0];
+  }
+
+  // Adds d(loss)/d(parameter) to the gradient of every parameter that the loss was computed from,
+  // and forgets what was recorded. All of them are multiplied by `scale` (loss scaling). Errors
+  // autograd.not_scalar, autograd.no_gradient (nothing to differentiate), autograd.foreign_tape,
+  // autograd.freed (a second backward), autograd.changed_in_place; tensor.shape, tensor.dtype (of
+  // what an operator gave). What is wrong with the arguments leaves all as it was; after any other
+  // error the recording is gone and gradients may be incomplete.
+  void backward(const Var& loss, float scale = 1) {
+    if (loss.defined() && loss.value().elements() != 1)
+      fail(error_id::not_scalar, "Tape::backward", "loss", loss.value().describe(),
+           "one element, or the gradient of the result beside it");
+    backward(loss, loss.defined() ? Tensor::full(context_, loss.shape(), scale) : Tensor());
+  }
+  // The same for any result and its gradient, of its shape.
+  void backward(const Var& result, const Tensor& gradient) {
+    if (!result.requires_gradient() || result.is_leaf()) {
+      if (result.defined()) check_origin("Tape::backward", result);
+      fail(error_id::no_gradient, "Tape::backward", "result",
+           "not computed from a parameter on this tape", "one that was, while recording");
+    }
+    check_origin("Tape::backward", result);
+    if (!gradient.defined())
+      fail(error_id::tensor_undefined, "Tape::backward", "gradient", "no tensor",
+           result.value().describe());
+    if (!is_floating(gradient.dtype()))
+      fail(error_id::tensor_dtype, "Tape::backward", "gradient", gradient.describe(),
+           "a floating type");
+    if (gradient.shape() != result.shape())
+      fail(error_id::tensor_shape, "Tape::backward", "gradient", gradient.describe(),
+           result.value().describe());
+    const FloatEnvironment environment;
+    const Finish finish{*this};
+    slots_[result.state_->slot].values = gradient;
+    while (!nodes_.empty()) {
+      differentiate(nodes_.back());
+      slots_.resize(nodes_.back().first_slot);
+      nodes_.pop_back();
+    }
+  }
+
+ private:
+  template <class Function>
+  friend Var recompute(Tape& tape, std::span<const Var> inputs, Function function);
+
+  using Tensors = HeapVector<Tensor>;
+
+  // Where the gradient of an input goes: to a parameter, or to the slot of a result.
+  struct Target {
+    Shared<Var::State> leaf;
+    std::size_t slot = 0;
+    bool wanted = false;
+  };
+
+  using Replay = detail::Replay;
+
+  // A function that backward runs again, see recompute().
+  struct Recompute : Counted {
+    explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
+    virtual ~Recompute() = default;
+    virtual Var run(Tape& tape, std::span<const Var> inputs) = 0;
+    HeapVector<Sequences> sequences;  // of the inputs
+    Replay replay;
+  };
+
+  struct Node {
+    const Operator* op;
+    Attributes attributes;
+    Sequences sequences;
+    std::size_t first_slot;  // of its outputs' gradients
+    std::size_t inputs;
+    Tensors tensors;  // inputs, then outputs: whole where the operator keeps them, else outlines
+    HeapVector<std::uint64_t> versions;
+    HeapVector<Target> targets;
+    Shared<Recompute> recompute;
+  };
+
+  // While it lives, the outputs of each operator go to `latest`, and at its end to the place
+  // before.
+  class [[nodiscard]] Latest {
+   public:
+    Latest(Tape& tape, Replay& latest)
+        : tape_(tape), before_(std::exchange(tape.latest_, &latest)) {}
+    ~Latest() {
+      if (before_ != nullptr) *before_ = *tape_.latest_;
+      tape_.latest_ = before_;
+    }
+    Latest(const Latest&) = delete;
+    Latest& operator=(const Latest&) = delete;
+
+   private:
+    Tape& tape_;
+    Replay* before_;
+  };
+
+  struct Finish {  // whatever happens, a recording is differentiated once
+    Tape& tape;
+    ~Finish() { tape.reset(); }
+  };
+
+  void check_origin(std::string_view operation, const Var& var) const {
+    if (var.is_leaf()) return;
+    const bool own = var.state_->tape == this && var.state_->home == &context_;
+    if (own && var.state_->recording == recording_) return;
+    if (!own)
+      fail(error_id::foreign_tape, operation, "variable", "the result of another tape",
+           "one of this tape, or a constant (Tape::detach)");
+    fail(error_id::freed, operation, "variable", "of a recording that backward or reset has ended",
+         "one computed since, or a constant (Tape::detach)");
+  }
+
+  void check_finite(std::string_view name, std::string_view way, std::span<const Tensor> tensors) {
+    for (const Tensor& tensor : tensors)
+      if (tensor.defined() && !operators().all_finite(context_, tensor))
+        fail(error_id::not_finite, std::string(name).append(way), "result",
+             tensor.describe() + " with NaN or infinity", "finite numbers");
+  }
+
+  // Output `index` of the node that is about to be appended. What is not recorded is a constant.
+  Var make_result(Tensor value, Sequences sequences, bool record, std::size_t index) {
+    Var result(context_, std::move(value), record, std::move(sequences));
+    if (!record) return result;
+    result.state_->tape = this;
+    result.state_->home = &context_;
+    result.state_->recording = recording_;
+    result.state_->slot = slots_.size() + index;
+    return result;
+  }
+
+  void append(const Operator& op, const Attributes& attributes, const Sequences& sequences,
+              std::span<const Var> inputs, const Outputs& outputs, Shared<Recompute> recompute) {
+    Heap& heap = context_.heap();
+    Node node{&op,
+              attributes,
+              sequences,
+              slots_.size(),
+              inputs.size(),
+              Tensors(heap),
+              HeapVector<std::uint64_t>(heap),
+              HeapVector<Target>(heap),
+              std::move(recompute)};
+    node.tensors.reserve(inputs.size() + op.outputs);
+    node.versions.reserve(inputs.size() + op.outputs);
+    node.targets.reserve(inputs.size());
+    const auto keep = [&node](const Tensor& tensor, bool whole) {
+      const bool kept = whole && tensor.defined();
+      node.tensors.push_back(kept ? tensor : tensor.outline());
+      node.versions.push_back(kept ? tensor.version() : 0);
+    };
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor none;
+      keep(inputs[i].defined() ? inputs[i].value() : none, (op.keeps_inputs >> i & 1) != 0);
+      Target target;
+      target.wanted = inputs[i].requires_gradient();
+      if (target.wanted && inputs[i].is_leaf())
+        target.leaf = inputs[i].state_;
+      else if (target.wanted)
+        target.slot = inputs[i].state_->slot;
+      node.targets.push_back(std::move(target));
+    }
+    for (std::size_t i = 0; i < op.outputs; ++i) keep(outputs[i], (op.keeps_outputs >> i & 1) != 0);
+    slots_.resize(slots_.size() + op.outputs);
+    nodes_.push_back(std::move(node));
+  }
+
+  // Takes the gradients of a node's outputs and adds those of its inputs to where they belong.
+  void differentiate(Node& node) {
+    const std::size_t outputs = node.op->outputs;
+    std::array<Tensor, max_outputs> output_gradients;
+    bool any = false;
+    for (std::size_t i = 0; i < outputs; ++i) {
+      Gradient& slot = slots_[node.first_slot + i];
+      if (!slot.defined()) continue;
+      output_gradients[i] =
+          operators().to_dense(context_, slot, node.tensors[node.inputs + i].shape());
+      slot = {};
+      any = true;
+    }
+    if (!any) return;
+    for (std::size_t i = 0; i < node.tensors.size(); ++i)
+      if (node.tensors[i].defined() && node.tensors[i].version() != node.versions[i])
+        fail(error_id::changed_in_place, node.op->name,
+             i < node.inputs ? detail::input_name(i) : "output", "changed since",
+             "the value that backward needs (write to a copy)");
+
+    if (node.recompute != nullptr) return differentiate_again(node, output_gradients[0]);
+
+    HeapVector<Gradient> gradients(node.inputs, context_.heap());
+    std::array<bool, most_inputs> wanted{};
+    for (std::size_t i = 0; i < node.inputs; ++i) wanted[i] = node.targets[i].wanted;
+    const std::span<const Tensor> tensors(node.tensors);
+    const GradientCall call{context_,
+                            node.attributes,
+                            tensors.first(node.inputs),
+                            tensors.subspan(node.inputs),
+                            std::span<const Tensor>(output_gradients).first(outputs),
+                            node.sequences,
+                            std::span<const bool>(wanted).first(node.inputs),
+                            gradients,
+                            node.op->state};
+    node.op->gradient(call);
+    detail::check_gradients(node.op->name, call);
+    for (std::size_t i = 0; i < node.inputs; ++i) {
+      const Target& target = node.targets[i];
+      if (!target.wanted || !gradients[i].defined()) continue;
+      if (options_.stop_at_non_finite)
+        check_finite(node.op->name, " (backward)", {&gradients[i].values, 1});
+      const bool parameter = target.leaf != nullptr && !target.leaf->stands_in;
+      if (parameter && options_.receiver != nullptr) {
+        options_.receiver->receive(Var(target.leaf), std::move(gradients[i]));
+        continue;
+      }
+      if (gradients[i].stored)
+        fail(error_id::parallel_gradient, node.op->name, detail::input_name(i),
+             parameter ? "a parameter, without TapeOptions::receiver" : "the result of an operator",
+             "a parameter whose gradient ranks add up");
+      operators().accumulate(context_,
+                             target.leaf != nullptr ? target.leaf->gradient : slots_[target.slot],
+                             std::move(gradients[i]));
+    }
+  }
+
+  // Runs the function again on a tape of its own, from its inputs, and differentiates that.
+  // Gradients are added to what is there already, one by one: the same sums in the same order as
+  // without recompute().
+  void differentiate_again(Node& node, const Tensor& gradient) {
+    Tape inner(context_, options_);
+    HeapVector<Var> leaves(context_.heap());
+    leaves.reserve(node.inputs);
+    for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
+    inner.replay_ = &node.recompute->replay;
+    const Var result = node.recompute->run(inner, leaves);
+    if (result.requires_gradient()) inner.backward(result, gradient);
+    for (std::size_t i = 0; i < node.inputs; ++i)
+      if (const Target& target = node.targets[i];
+          target.wanted && target.leaf == nullptr && leaves[i].gradient().defined())
+        slots_[target.slot] = std::move(leaves[i].state_->gradient);
+  }
+
+  // Input i of a recomputed function: the parameter itself, or a leaf that stands for a result and
+  // goes on with its gradient.
+  Var input_again(const Node& node, std::size_t i, std::span<const Var> before) {
+    const Target& target = node.targets[i];
+    if (target.leaf != nullptr) return Var(target.leaf);
+    if (!node.tensors[i].defined()) return {};
+    for (std::size_t j = 0; target.wanted && j < i; ++j)
+      if (const Target& other = node.targets[j];
+          other.wanted && other.leaf == nullptr && other.slot == target.slot)
+        return before[j];
+    Var leaf(context_, node.tensors[i], target.wanted, node.recompute->sequences[i]);
+    leaf.state_->stands_in = true;
+    if (target.wanted) leaf.state_->gradient = std::move(slots_[target.slot]);
+    return leaf;
+  }
+
+  Context& context_;
+  TapeOptions options_;
+  HeapVector<Node> nodes_;
+  HeapVector<Gradient> slots_;  // gradients of results, while backward runs
+  std::uint64_t recording_;
+  int paused_ = 0;
+  std::uint64_t applied_ = 0;         // how many operators
+  std::uint64_t differentiable_ = 0;  // how many of them had inputs with a gradient
+  Replay* latest_ = nullptr;          // where recompute() wants operators' outputs
+  const Replay* replay_ = nullptr;    // while recompute() runs its function again
+};
+
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+// Never run: the node's function stands in for it.
+inline constexpr Operator recompute_operator{.name = "recompute",
+                                             .min_inputs = 0,
+                                             .max_inputs = most_inputs,
+                                             .keeps_inputs = ~std::uint32_t{0},
+                                             .gradient = [](const GradientCall&) {}};
+
+}  // namespace detail
+
+// function(tape, inputs) -> Var, called now and again in backward. It may use parameters as it
+// likes (nobody writes them before backward: that goes unnoticed); whatever else it needs that has
+// a gradient comes in through `inputs` (at most 32), else backward ends in autograd.foreign_tape.
+// Errors operator.inputs, and the function's.
+template <class Function>
+Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
+  struct Again final : Tape::Recompute {
+    Again(Heap& heap, Function f) : Tape::Recompute(heap), function(std::move(f)) {}
+    Var run(Tape& inner, std::span<const Var> leaves) override { return function(inner, leaves); }
+    Function function;
+  };
+  if (inputs.size() > detail::recompute_operator.max_inputs)
+    fail(error_id::operator_inputs, "recompute", "inputs", std::to_string(inputs.size()),
+         "at most " + std::to_string(detail::recompute_operator.max_inputs));
+  const bool record = tape.recording();
+  const std::uint64_t before = tape.differentiable_, applied = tape.applied_;
+  Var value;
+  Tape::Replay latest;
+  {
+    const Tape::NoGradient pause(tape);
+    const Tape::Latest collect(tape, latest);
+    value = function(tape, inputs);
+  }
+  // Nothing to differentiate; or a variable from outside, which has a history of its own.
+  if (!record || value.requires_gradient() || tape.differentiable_ == before) return value;
+  for (const Var& input : inputs)
+    if (input.defined()) tape.check_origin("recompute", input);
+  Heap& heap = tape.context().heap();
+  const auto again = Shared<Again>::make(heap, std::move(function));
+  again->sequences.reserve(inputs.size());
+  for (const Var& input : inputs)
+    again->sequences.push_back(input.defined() ? input.sequences() : Sequences());
+  if (latest.serves(value.value())) {
+    latest.number -= applied;
+    again->replay = std::move(latest);
+  }
+  const Var result = tape.make_result(value.value(), value.sequences(), true, 0);
+  tape.append(detail::recompute_operator, {}, {}, inputs, {value.value()}, again);
+  return result;
+}
+
+}  // namespace soma
+// ---- soma/ops/settings.hpp
+// The settings of the built-in operators: what a call gives beside tensors.
+
+namespace soma {
+
+// Which elements of a site are dropped.
+struct DropoutSetting {
+  float probability = 0;  // 0 to below 1
+  Draw draw{};            // seed, stream and step; the index is the element's own
+};
+
+struct LinearSetting {
+  Activation activation = Activation::none;
+  DropoutSetting dropout{};
+  float x_scale = 1, weight_scale = 1;  // stored elements stand for so many times themselves
+  std::optional<DType> output{};        // of the result; none: x's
+  Accumulation accumulation{};          // of the products forward and backward
+};
+
+struct LinearFormats;  // ops/product_formats.hpp
+
+// A linear layer whose operands are converted on their way in.
+struct QuantizedLinearSetting {
+  Activation activation = Activation::none;
+  DropoutSetting dropout{};
+  LinearFormats* formats = nullptr;  // of the layer, which outlives the tape's recording
+  std::uint32_t step = 0;            // of stochastic rounding
+  bool training = false;             // amax is remembered
+  bool record = false;               // and operands for the gradient
+};
+
+// A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale, one of a
+// floating type for q * scale.
+struct Quantization {
+  float scale = 1;
+  std::int32_t zero_point = 0;
+};
+
+struct MatmulSetting {
+  bool transpose_a = false, transpose_b = false;  // a is [..., K, M], b is [N, K]
+  // The sum runs over the rows of a batch: it follows their shards. Weight gradients.
+  bool over_rows = false;
+  Quantization a{}, b{};
+  std::optional<DType> output{};  // of the result; none: a's, or fp32 for integers
+  // Where there is a place: a factor that scales give the whole product (see GemmArgs) is stored
+  // there and not applied. It holds 1 before.
+  float* factor = nullptr;
+  Accumulation accumulation{};  // of the gradient's products too
+};
+
+struct AttentionSetting {
+  std::size_t heads = 1;
+  DropoutSetting dropout{};  // of the probabilities
+  // The first row of each sequence is its only query: queries, which are apart, and the result have
+  // a row for each sequence.
+  bool first_rows = false;
+};
+
+struct EmbeddingSetting {
+  bool dense_gradient = false;  // of all rows, mostly zeros
+};
+
+struct NormSetting {
+  float epsilon = 1e-5f;
+  bool rms = false;
+};
+
+struct SoftmaxSetting {
+  bool logarithm = false;
+};
+
+struct ReduceSetting {
+  std::uint32_t dimensions = ~std::uint32_t{0};  // bit i: dimension i is summed; all by default
+  bool mean = false;
+};
+
+enum class LossReduction : std::uint8_t { mean, sum, none };
+
+struct CrossEntropySetting {
+  LossReduction reduction = LossReduction::mean;  // mean: over the rows that count
+  float label_smoothing = 0;                      // 0 to 1
+  std::int64_t ignore_index = -100;               // rows with this label do not count
+  // What a mean divides by; 0: the rows of this call that count. Parts of a larger batch are given
+  // the whole batch's number.
+  double denominator = 0;
+};
+
+struct ElementLossSetting {
+  ElementLoss loss = ElementLoss::squared_error;
+  LossReduction reduction = LossReduction::mean;
+  // What a mean divides by; 0: the elements of this call.
+  double denominator = 0;
+};
+
+struct ConvolutionSetting {
+  std::size_t stride_height = 1, stride_width = 1;
+  std::size_t pad_height = 0, pad_width = 0;  // zeros on each side
+};
+
+struct MaxPoolSetting {
+  std::size_t kernel_height = 2, kernel_width = 2;
+  ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
+};
+
+struct ReshapeSetting {
+  Shape shape;
+};
+
+struct TransposeSetting {
+  std::size_t a = 0, b = 1;
+};
+
+struct SliceSetting {
+  std::size_t dimension = 0, begin = 0, end = to_end, step = 1;
+};
+
+struct CastSetting {
+  DType dtype = DType::fp32;
+  Rounding rounding{};
+  Draw draw{};  // of stochastic rounding: element i, row-major, draws at draw.index + i
+};
+
+// Numbers of a narrow format with their scales, as an operand of a matrix product
+// (ops/product/quantize.hpp).
+struct QuantizeSetting {
+  Quantizer quantizer{};
+  // The sum runs down the columns: groups of a scale lie along the rows, and begin anew at each
+  // shard.
+  bool along_rows = false;
+  // x is a parameter: stochastic rounding draws at parameter_index(row, column), else at the
+  // token_index of its sequences.
+  bool parameter = false;
+  float scale = 1;  // ScalePolicy::delayed
+  Draw draw{};      // of stochastic rounding; the index is the element's own
+};
+
+// Optimizer steps. Stochastic rounding of a stored number draws at parameter_index(row, column) of
+// the parameter as a matrix, on streams stream, + 1 and + 2 for the weight and its states.
+struct SgdSetting {
+  float rate = 0, momentum = 0, dampening = 0, weight_decay = 0, gradient_factor = 1;
+  bool nesterov = false, first_step = false;
+  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
+  Rounding weight{}, state{};
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0, step = 0;
+};
+
+struct AdamSetting {
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
+  float decay_factor = 1, step_size = 0, inverse_root_correction2 = 1, gradient_factor = 1;
+  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
+  Rounding weight{}, state{};
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0, step = 0;
+};
+
+struct LambSetting {
+  float rate = 0, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-6f, weight_decay = 0;
+  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
+  float inverse_correction1 = 1, inverse_root_correction2 = 1, gradient_factor = 1;
+  Rounding weight{}, state{};
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0, step = 0;
+};
+
+}  // namespace soma
+
+namespace soma {
+
+// ---- element by element
+
+inline Var neg(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::negate), {}, {x});
+}
+inline Var abs(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::absolute), {}, {x});
+}
+inline Var square(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::square), {}, {x});
+}
+inline Var sqrt(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::square_root), {}, {x});
+}
+inline Var reciprocal(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::reciprocal), {}, {x});
+}
+inline Var exp(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::exponential), {}, {x});
+}
+inline Var log(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::logarithm), {}, {x});
+}
+inline Var sin(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::sine), {}, {x});
+}
+inline Var cos(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::cosine), {}, {x});
+}
+inline Var relu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::relu), {}, {x});
+}
+inline Var gelu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu), {}, {x});
+}
+inline Var gelu_tanh(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu_tanh), {}, {x});
+}
+inline Var tanh(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::tanh), {}, {x});
+}
+inline Var sigmoid(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::sigmoid), {}, {x});
+}
+inline Var silu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::silu), {}, {x});
+}
+inline Var softplus(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::softplus), {}, {x});
+}
+
+// With broadcasting.
+inline Var add(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::add), {}, {a, b});
+}
+inline Var sub(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::subtract), {}, {a, b});
+}
+inline Var mul(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::multiply), {}, {a, b});
+}
+inline Var div(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::divide), {}, {a, b});
+}
+inline Var maximum(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::maximum), {}, {a, b});
+}
+inline Var minimum(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::minimum), {}, {a, b});
+}
+
+// The setting of a dropout site on this tape: its seed and step, and none unless it is training.
+inline DropoutSetting dropout_setting(const Tape& tape, float probability, std::uint32_t stream) {
+  if (!tape.options().training) return {};
+  return {probability,
+          {.seed = tape.options().seed, .stream = stream, .step = tape.options().step}};
+}
+// Each site has a stream of its own: stream_id(module path, "dropout").
+inline Var dropout(Tape& tape, const Var& x, float probability, std::uint32_t stream) {
+  const DropoutSetting setting = dropout_setting(tape, probability, stream);
+  return setting.probability == 0 ? x : tape.apply(*tape.operators().dropout, setting, {x});
+}
+
+// ---- products
+
+inline Var matmul(Tape& tape, const Var& a, const Var& b, const MatmulSetting& setting = {}) {
+  return tape.apply(*tape.operators().matmul, setting, {a, b});
+}
+// dropout(activation(x weight^T + bias)) + residual; bias and residual may be left out.
+inline Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
+                  const LinearSetting& setting = {}, const Var& residual = {}) {
+  return tape.apply(*tape.operators().linear, setting, {x, weight, bias, residual});
+}
+inline Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
+                  const ConvolutionSetting& setting = {}) {
+  return tape.apply(*tape.operators().convolution, setting, {x, weight, bias});
+}
+inline Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting = {}) {
+  return tape.apply(*tape.operators().max_pool, setting, {x});
+}
+// `qkv` holds keys and values alone where `queries` are apart.
+inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting,
+                     const Var& queries = {}) {
+  const Var y = tape.apply(*tape.operators().attention, setting, {qkv, queries});
+  return setting.first_rows ? tape.with_sequences(y, qkv.sequences().summary(tape.context())) : y;
+}
+
+// ---- rows
+
+inline Var embedding(Tape& tape, const Var& table, const Var& ids,
+                     const EmbeddingSetting& setting = {}) {
+  return tape.apply(*tape.operators().embedding, setting, {table, ids});
+}
+inline Var layer_norm(Tape& tape, const Var& x, const Var& gamma, const Var& beta,
+                      float epsilon = 1e-5f) {
+  return tape.apply(*tape.operators().norm, NormSetting{epsilon, false}, {x, gamma, beta});
+}
+inline Var rms_norm(Tape& tape, const Var& x, const Var& gamma, float epsilon = 1e-5f) {
+  return tape.apply(*tape.operators().norm, NormSetting{epsilon, true}, {x, gamma});
+}
+inline Var softmax(Tape& tape, const Var& x) {
+  return tape.apply(*tape.operators().softmax, SoftmaxSetting{false}, {x});
+}
+inline Var log_softmax(Tape& tape, const Var& x) {
+  return tape.apply(*tape.operators().softmax, SoftmaxSetting{true}, {x});
+}
+
+// ---- losses and reductions
+
+inline Var cross_entropy(Tape& tape, const Var& logits, const Var& labels,
+                         const CrossEntropySetting& setting = {}) {
+  return tape.apply(*tape.operators().cross_entropy, setting, {logits, labels});
+}
+inline Var mse_loss(Tape& tape, const Var& x, const Var& target,
+                    LossReduction reduction = LossReduction::mean) {
+  return tape.apply(*tape.operators().element_loss,
+                    ElementLossSetting{ElementLoss::squared_error, reduction, 0}, {x, target});
+}
+inline Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
+                                            LossReduction reduction = LossReduction::mean) {
+  return tape.apply(*tape.operators().element_loss,
+                    ElementLossSetting{ElementLoss::binary_cross_entropy_logits, reduction, 0},
+                    {x, target});
+}
+// Over all dimensions, or those whose bits are set.
+inline Var sum(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0}) {
+  return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, false}, {x});
+}
+inline Var mean(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0}) {
+  return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, true}, {x});
+}
+
+// ---- choosing and arranging
+
+inline Var reshape(Tape& tape, const Var& x, const Shape& shape) {
+  return tape.apply(*tape.operators().reshape, ReshapeSetting{shape}, {x});
+}
+inline Var transpose(Tape& tape, const Var& x, std::size_t a, std::size_t b) {
+  return tape.apply(*tape.operators().transpose, TransposeSetting{a, b}, {x});
+}
+inline Var slice(Tape& tape, const Var& x, std::size_t dimension, std::size_t begin,
+                 std::size_t end = to_end, std::size_t step = 1) {
+  return tape.apply(*tape.operators().slice, SliceSetting{dimension, begin, end, step}, {x});
+}
+inline Var concatenate(Tape& tape, std::initializer_list<Var> parts, std::size_t dimension) {
+  return tape.apply(*tape.operators().concatenate, dimension, parts);
+}
+// The first row of each sequence: [rows, C] to [sequences, C].
+inline Var sequence_first(Tape& tape, const Var& x) {
+  const Var y = tape.apply(*tape.operators().sequence_first, {}, {x});
+  return tape.with_sequences(y, x.sequences().summary(tape.context()));
+}
+inline Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding = {},
+                const Draw& draw = {}) {
+  return tape.apply(*tape.operators().cast, CastSetting{dtype, rounding, draw}, {x});
+}
+
+}  // namespace soma
+// ---- soma/nn/scope.hpp
+// Scope: where in a model something is. Modules are made from one: its path names the streams of
+// random numbers that initialise their parameters and drive their dropout, so that neither depends
+// on the order in which modules are made.
+
+namespace soma::nn {
+
+struct Scope {
+  Context& context;
+  std::uint64_t seed = 0;  // of initial values
+  std::string path{};
+
+  // The scope of a part: "encoder" / "layer" is "encoder.layer".
+  Scope operator/(std::string_view part) const {
+    Scope child{context, seed, path};
+    if (!path.empty()) child.path += '.';
+    child.path += part;
+    return child;
+  }
+  std::uint32_t stream(std::string_view site) const { return stream_id(path, site); }
+  Draw draw(std::string_view site) const { return {.seed = seed, .stream = stream(site)}; }
+};
+
+// Gathers the parameters of a module: each module has a member
+//     void collect(Collector& collector) const;
+// that adds its own and passes parts on.
+class Collector {
+ public:
+  explicit Collector(Parameters& parameters, std::string path = {})
+      : parameters_(parameters), path_(std::move(path)) {}
+
+  void add(std::string_view name, const Var& var) { add_rows(name, var, 0, to_end); }
+  // A parameter that is some rows of a variable.
+  void add_rows(std::string_view name, const Var& var, std::size_t first, std::size_t last) {
+    if (var.defined()) parameters_.push_back({joined(name), var, first, last});
+  }
+  template <class Module>
+  void part(std::string_view name, const Module& module) {
+    Collector collector(parameters_, joined(name));
+    module.collect(collector);
+  }
+
+ private:
+  std::string joined(std::string_view name) const {
+    std::string result = path_;
+    if (!result.empty() && !name.empty()) result += '.';
+    return result.append(name);
+  }
+  Parameters& parameters_;
+  std::string path_;
+};
+
+// All parameters of a module, in the order in which it names them.
+template <class Module>
+Parameters parameters(const Module& module, std::string_view path = {}) {
+  Parameters result;
+  Collector collector(result, std::string(path));
+  module.collect(collector);
+  return result;
+}
+
+}  // namespace soma::nn
 
 namespace soma::nn {
 
@@ -10023,7 +10054,7 @@ inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& cont
 // ---- soma/parallel/gradient_rounding.hpp
 // GradientRounding: sums of gradients that travel in a narrow format.
 
-// ---- soma/kernels/convert.hpp
+// ---- soma/kernels/convert/convert.hpp
 // convert(): many numbers from any format to any other, with rounding, scales and amax, over the
 // context's executor.
 //
@@ -10095,7 +10126,7 @@ inline ConstCodeSpan code_span(const FloatFormat& format, std::span<const std::b
 // result and rounds it once to the format, nearest-even: through float where double rounding is
 // provably harmless, through double elsewhere.
 // std::numeric_limits, hashing, text: numeric/minifloat_traits.hpp; std::format:
-// numeric/minifloat_format.hpp. Many numbers at a time: kernels/convert.hpp.
+// numeric/minifloat_format.hpp. Many numbers at a time: kernels/convert/convert.hpp.
 
 namespace soma {
 
@@ -10375,7 +10406,7 @@ void convert(Context& context, const From& from, To&& to, const ConvertOptions& 
 
 }  // namespace soma
 
-// ---- soma/kernels/convert_plan.hpp
+// ---- soma/kernels/convert/plan.hpp
 // How convert() checks its arguments, cuts a matrix into items of work and runs them.
 //
 // An item is a band of rows by a segment of columns; no granule but a whole tensor reaches over two
@@ -11652,6 +11683,8 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
 }
 
 }  // namespace soma::train
+// ---- soma/train/trainer_state.hpp
+// The members of TrainerBase that check its options, and that save and load the state of a run.
 
 namespace soma::train {
 
@@ -11803,6 +11836,10 @@ inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& b
   batches.seek(position);
   progress_ = loaded;
 }
+
+}  // namespace soma::train
+
+namespace soma::train {
 
 // Forward and backward of the batches of one step. False: the epoch had none left.
 inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered& sums) {
@@ -12101,9 +12138,9 @@ class Trainer : public TrainerBase {
       : TrainerBase(context, model, options), model_(model) {}
 
   using TrainerBase::fit;
-  template <class Rows>
-  requires(!std::is_base_of_v<data::BatchSource, Rows>) Report
-      fit(const Rows& rows, const Rows& held_out, const StopFlag* stop = nullptr) {
+  template <class HostRows>
+  requires(!std::is_base_of_v<data::BatchSource, HostRows>) Report
+      fit(const HostRows& rows, const HostRows& held_out, const StopFlag* stop = nullptr) {
     data::BatchOptions options{.batch_sequences = this->options().batch_size,
                                .seed = this->options().seed};
     const auto batches = model_.batches(rows, options);
@@ -13175,7 +13212,7 @@ OperatorFunction<A> find_operator(const OperatorRegistry& registry, std::string_
 }
 
 }  // namespace soma
-// ---- soma/kernels/random.hpp
+// ---- soma/kernels/random/random.hpp
 // Uniform, normal and Bernoulli draws, over the context's executor. Element i gets the number of
 // logical index draw.index + i of its stream (numeric/draw.hpp), whatever the threads, the target
 // and the cut.
@@ -13302,6 +13339,52 @@ inline Tensor he_uniform(Context& context, const Shape& weight, const Draw& draw
 inline Tensor lecun_uniform(Context& context, const Shape& shape, std::size_t in,
                             const Draw& draw) {
   return uniform(context, shape, detail::root_of_ratio(1, in), draw);
+}
+
+}  // namespace soma::nn
+// ---- soma/nn/product_site.hpp
+// ProductSite: where in a model a linear layer is, for what depends on the place: the formats of
+// its operands and what is remembered of them (ops/product_formats.hpp). Copies are the same place.
+
+namespace soma::nn {
+
+class ProductSite {
+ public:
+  ProductSite() = default;  // nowhere: such a layer reads what is stored
+  // `edge`: the first or the last layer of a model, which recipes leave alone.
+  explicit ProductSite(const Scope& scope, bool edge = false)
+      : place_(Shared<Place>::make(scope.context.heap(), scope.path, edge)) {}
+
+  bool defined() const { return !(place_ == nullptr); }
+  const std::string& path() const { return place_->path; }
+  bool edge() const { return place_->edge; }
+
+ private:
+  struct Place : Counted {
+    Place(Heap& heap, std::string where, bool at_edge)
+        : Counted(heap), path(std::move(where)), edge(at_edge) {}
+    std::string path;
+    bool edge;
+  };
+  Shared<Place> place_;
+};
+
+// linear() at a place: in the formats that the tape's precision has for it.
+inline Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
+                     const Var& bias = {}, const LinearSetting& setting = {},
+                     const Var& residual = {}) {
+  ProductFormats* known = tape.options().precision;
+  LinearFormats* formats =
+      known == nullptr || !place.defined() ? nullptr : known->formats(place.path(), place.edge());
+  if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
+  return tape.apply(*tape.operators().quantized_linear,
+                    QuantizedLinearSetting{.activation = setting.activation,
+                                           .dropout = setting.dropout,
+                                           .formats = formats,
+                                           .step = tape.options().step,
+                                           .training = tape.options().training,
+                                           .record = tape.recording()},
+                    {x, weight, bias, residual});
 }
 
 }  // namespace soma::nn
@@ -13536,10 +13619,10 @@ class TransformerEncoderLayer {
   }
   // The same, of which only x and the sum are kept: the rest is computed again in backward.
   Var recomputed(Tape& tape, const Var& x) const {
-    return last_norm(tape, checkpoint(tape, std::span<const Var>(&x, 1),
-                                      [layer = *this](Tape& again, std::span<const Var> inputs) {
-                                        return layer.sum(again, inputs[0], false);
-                                      }));
+    return last_norm(tape, recompute(tape, std::span<const Var>(&x, 1),
+                                     [layer = *this](Tape& again, std::span<const Var> inputs) {
+                                       return layer.sum(again, inputs[0], false);
+                                     }));
   }
   void collect(Collector& collector) const {
     collector.part("attention", attention);
@@ -14142,17 +14225,17 @@ Context make_context(const ContextOptions& options = {});
 // different flags each that makes a context compiles, and gets, kernels of its own; what is above
 // kernels, the linker keeps once (docs/design.md).
 
-// ---- soma/kernels/attention-inl.hpp
+// ---- soma/kernels/attention/attention-inl.hpp
 // The attention family of the kernel table.
 
-#if defined(SOMA_KERNELS_ATTENTION_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_ATTENTION_INL_HPP
-#undef SOMA_KERNELS_ATTENTION_INL_HPP
+#if defined(SOMA_KERNELS_ATTENTION_ATTENTION_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ATTENTION_ATTENTION_INL_HPP
+#undef SOMA_KERNELS_ATTENTION_ATTENTION_INL_HPP
 #else
-#define SOMA_KERNELS_ATTENTION_INL_HPP
+#define SOMA_KERNELS_ATTENTION_ATTENTION_INL_HPP
 #endif
 
-// ---- soma/kernels/attention_backward-inl.hpp
+// ---- soma/kernels/attention/backward-inl.hpp
 // Backward attention. With p recomputed from the saved log-sum-exp, dp = dout v^T and delta the row
 // sums of dout * out:
 //
@@ -14168,7 +14251,7 @@ Context make_context(const ContextOptions& options = {});
 #define SOMA_KERNELS_ATTENTION_BACKWARD_INL_HPP
 #endif
 
-// ---- soma/kernels/attention_panels-inl.hpp
+// ---- soma/kernels/attention/panels-inl.hpp
 // What forward and backward attention share, however products are formed. Matrices are kept as
 // panels of micro_columns columns, each [rows][micro_columns]. Scores are kept across, s^T, with
 // keys as rows and queries side by side: so softmax has no sums across a vector.
@@ -14180,7 +14263,7 @@ Context make_context(const ContextOptions& options = {});
 #define SOMA_KERNELS_ATTENTION_PANELS_INL_HPP
 #endif
 
-// ---- soma/kernels/evict-inl.hpp
+// ---- soma/kernels/gemm/evict-inl.hpp
 // The way out of a product: rows of finished sums pass through the steps of Eviction, one short
 // loop each, while they are in the first-level cache. A loop apiece costs a load and a store per
 // vector, nothing beside the k multiply-adds before it, and keeps two promises cheaply: every step
@@ -14189,45 +14272,45 @@ Context make_context(const ContextOptions& options = {});
 // bias, and c is bf16, a block of sums at a time leaves instead (Bf16Exit), from registers where
 // the CPU can round them.
 
-#if defined(SOMA_KERNELS_EVICT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_EVICT_INL_HPP
-#undef SOMA_KERNELS_EVICT_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_EVICT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_EVICT_INL_HPP
+#undef SOMA_KERNELS_GEMM_EVICT_INL_HPP
 #else
-#define SOMA_KERNELS_EVICT_INL_HPP
+#define SOMA_KERNELS_GEMM_EVICT_INL_HPP
 #endif
 
-// ---- soma/kernels/dropout_rows-inl.hpp
+// ---- soma/kernels/element/dropout-inl.hpp
 // Dropout of a run of floats, also as a step of larger kernels.
 
-#if defined(SOMA_KERNELS_DROPOUT_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_DROPOUT_ROWS_INL_HPP
-#undef SOMA_KERNELS_DROPOUT_ROWS_INL_HPP
+#if defined(SOMA_KERNELS_ELEMENT_DROPOUT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ELEMENT_DROPOUT_INL_HPP
+#undef SOMA_KERNELS_ELEMENT_DROPOUT_INL_HPP
 #else
-#define SOMA_KERNELS_DROPOUT_ROWS_INL_HPP
+#define SOMA_KERNELS_ELEMENT_DROPOUT_INL_HPP
 #endif
 
-// ---- soma/kernels/rows-inl.hpp
+// ---- soma/kernels/rows/matrix_io-inl.hpp
 // Rows of operands and targets as fp32: where they lie if they are plain, else through a chunk
 // buffer that stays in the first-level cache.
 
-#if defined(SOMA_KERNELS_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_ROWS_INL_HPP
-#undef SOMA_KERNELS_ROWS_INL_HPP
+#if defined(SOMA_KERNELS_ROWS_MATRIX_IO_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ROWS_MATRIX_IO_INL_HPP
+#undef SOMA_KERNELS_ROWS_MATRIX_IO_INL_HPP
 #else
-#define SOMA_KERNELS_ROWS_INL_HPP
+#define SOMA_KERNELS_ROWS_MATRIX_IO_INL_HPP
 #endif
 
-// ---- soma/kernels/convert-inl.hpp
+// ---- soma/kernels/convert/convert-inl.hpp
 // The convert entry of the kernel table. A run is cut into chunks that stay in the first-level
 // cache; each passes through up to four short loops (decode, source scale, amax and target scale,
 // encode), one vector at a time. Splitting the work so keeps the number of compiled loops at widths
 // plus roundings instead of their product with everything else.
 
-#if defined(SOMA_KERNELS_CONVERT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_CONVERT_INL_HPP
-#undef SOMA_KERNELS_CONVERT_INL_HPP
+#if defined(SOMA_KERNELS_CONVERT_CONVERT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_CONVERT_CONVERT_INL_HPP
+#undef SOMA_KERNELS_CONVERT_CONVERT_INL_HPP
 #else
-#define SOMA_KERNELS_CONVERT_INL_HPP
+#define SOMA_KERNELS_CONVERT_CONVERT_INL_HPP
 #endif
 
 // ---- soma/simd/code_runs-inl.hpp
@@ -15139,7 +15222,7 @@ static inline void convert_kernel(const ConvertArgs& args) noexcept {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/stored_codec.hpp
+// ---- soma/kernels/convert/stored_codec.hpp
 // CodecParams of the types that tensors have, looked up: kernels are called for a few rows at a
 // time, and working them out took 2 % of a step of a small model.
 
@@ -15171,17 +15254,17 @@ constexpr CodecParams stored_codec(DType dtype, const Rounding& rounding = {}) {
 }
 
 }  // namespace soma
-// ---- soma/kernels/vectors-inl.hpp
+// ---- soma/kernels/rows/vector_loops-inl.hpp
 // Loops over runs of floats that every kernel family shares: a function of each element, and sums
 // in 16 logical lanes. Runs may have any length; what is left behind the last whole vector passes
 // through the same vector code by way of a padded copy, so an element's bits do not depend on where
 // it stands.
 
-#if defined(SOMA_KERNELS_VECTORS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_VECTORS_INL_HPP
-#undef SOMA_KERNELS_VECTORS_INL_HPP
+#if defined(SOMA_KERNELS_ROWS_VECTOR_LOOPS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ROWS_VECTOR_LOOPS_INL_HPP
+#undef SOMA_KERNELS_ROWS_VECTOR_LOOPS_INL_HPP
 #else
-#define SOMA_KERNELS_VECTORS_INL_HPP
+#define SOMA_KERNELS_ROWS_VECTOR_LOOPS_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -15435,11 +15518,11 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void widen_integers(const std::byte* from, 
 namespace {
 
 // Reads an operand. Integers may be int8, uint8 and boolean (as uint8).
-class RowReader {
+class MatrixReader {
  public:
-  RowReader() = default;
+  MatrixReader() = default;
   // Values are multiplied by `factor` after the operand's own scale, rounded apart.
-  explicit RowReader(const MatrixOperand& operand, float factor = 1)
+  explicit MatrixReader(const MatrixOperand& operand, float factor = 1)
       : operand_(operand), factor_(factor), width_(size_of(operand.dtype)) {
     if (is_floating(operand.dtype)) {
       params_ = stored_codec(operand.dtype);
@@ -15509,11 +15592,11 @@ class RowReader {
 };
 
 // Writes a target: compute into place(), then finish(); or write() what lies somewhere else.
-class RowWriter {
+class MatrixWriter {
  public:
   // `stream`: what write() writes goes past the caches, and is there for others after
   // flush().
-  explicit RowWriter(const MatrixTarget& target, bool stream = false)
+  explicit MatrixWriter(const MatrixTarget& target, bool stream = false)
       : target_(target),
         stream_(stream),
         params_(stored_codec(target.dtype, target.rounding)),
@@ -15590,7 +15673,7 @@ class CachedRow {
  private:
   static constexpr std::size_t capacity = 2048;
 
-  RowReader reader_;
+  MatrixReader reader_;
   std::size_t columns_, row_ = 0;
   bool kept_;
   alignas(64) float values_[capacity + lane_padding];
@@ -15628,11 +15711,11 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void map_rows(std::size_t rows, std::size_t
                                                    const MatrixTarget& y, MapLoop loop) {
   constexpr std::size_t most = 3;
   ChunkBuffer buffers[most];
-  RowReader readers[most];
-  RowWriter writer(y);
+  MatrixReader readers[most];
+  MatrixWriter writer(y);
   bool direct = writer.direct(), one_row = is_one_row(rows, columns, y);
   for (std::size_t k = 0; k < input_count; ++k) {
-    readers[k] = RowReader(*inputs[k], k + 1 == input_count ? factor : 1);
+    readers[k] = MatrixReader(*inputs[k], k + 1 == input_count ? factor : 1);
     direct = direct && readers[k].direct();
     one_row = one_row && is_one_row(rows, columns, *inputs[k]);
   }
@@ -15706,456 +15789,24 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void drop_in_place(const DropoutArgs& args,
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/gemm_micro-inl.hpp
-// The innermost loop of every matrix product: a block of the result stays in registers while k
-// passes by. Operands come packed (pack-inl.hpp), so that both are read from front to back.
-//
-// Rows and vectors are chosen so that accumulators, one row of b and one element of a fill the
-// registers: enough independent chains to hide the latency of a multiply-add (4 cycles, two a
-// cycle: 8 chains), and few loads for each of them. g++ 12 and clang 14 keep all accumulators in
-// registers at these sizes.
+// ---- soma/kernels/element/functions-inl.hpp
+// Element-wise functions and their derivatives, a vector at a time. Their definitions are in
+// kernels/reference/element.hpp; the errors of those that are approximations in simd/math-inl.hpp.
 
-#if defined(SOMA_KERNELS_GEMM_MICRO_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_MICRO_INL_HPP
-#undef SOMA_KERNELS_GEMM_MICRO_INL_HPP
+#if defined(SOMA_KERNELS_ELEMENT_FUNCTIONS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ELEMENT_FUNCTIONS_INL_HPP
+#undef SOMA_KERNELS_ELEMENT_FUNCTIONS_INL_HPP
 #else
-#define SOMA_KERNELS_GEMM_MICRO_INL_HPP
+#define SOMA_KERNELS_ELEMENT_FUNCTIONS_INL_HPP
 #endif
 
-// ---- soma/simd/bf16_dot-inl.hpp
-// The bf16 instructions of x86 (AVX512_BF16): a dot product, in which two products of bf16 numbers
-// join an fp32 sum, and rounding from fp32. Subnormal inputs and results count as zero, whatever
-// the floating-point environment, and the two products need not be rounded one by one; so the bits
-// of a dot product are its own. Which CPUs are faster with it is in runtime/bf16_products.hpp.
-// And look-ups of bytes that all such CPUs have (AVX512_VBMI; runtime/cpu.hpp).
-
-#if defined(SOMA_SIMD_BF16_DOT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_SIMD_BF16_DOT_INL_HPP
-#undef SOMA_SIMD_BF16_DOT_INL_HPP
-#else
-#define SOMA_SIMD_BF16_DOT_INL_HPP
-#endif
-
-#include <hwy/highway.h>
-
-namespace soma {
-namespace HWY_NAMESPACE {
-
-// Whether the code of the target at hand may hold them. Who runs them asks the CPU first.
-#define SOMA_HAS_BF16_DOT (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
-inline constexpr bool has_bf16_dot = SOMA_HAS_BF16_DOT;
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-
-#if SOMA_HAS_BF16_DOT
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-
-// sum + a[2i] b[2i] + a[2i+1] b[2i+1] in lane i, of bf16 numbers in the places of floats, the even
-// one in the lower half. Highway 1.0.3 lacks it, and the compiler's intrinsic would want a target
-// of its own on every function that it is inlined into: the instruction itself needs neither.
-template <class V>
-HWY_INLINE V dot_pairs(V a, V b, V sum) {
-  asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
-  return sum;
-}
-
-// The codes of the bf16 numbers nearest to those of `first`, and behind them to those of `second`,
-// as bits of one vector.
-template <class V>
-HWY_INLINE V nearest_bf16(V first, V second) {
-  V codes;
-  asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(codes.raw) : "v"(first.raw), "v"(second.raw));
-  return codes;
-}
-
-// Of each byte the lowest seven bits choose one of 128: of those of `lower` and, behind them, of
-// `upper`.
-template <class V>
-HWY_INLINE V look_up_bytes(V indices, V lower, V upper) {
-  asm("vpermi2b %2, %1, %0" : "+v"(indices.raw) : "v"(lower.raw), "v"(upper.raw));
-  return indices;
-}
-
-// The bytes at these places, of which the lowest six bits count.
-template <class V>
-HWY_INLINE V permute_bytes(V bytes, V places) {
-  V at_places;
-  asm("vpermb %1, %2, %0" : "=v"(at_places.raw) : "v"(bytes.raw), "v"(places.raw));
-  return at_places;
-}
-
-// Whether a lane of any of them is subnormal.
-template <class... V>
-HWY_INLINE bool any_subnormal(V... vectors) {
-  constexpr int subnormal = 0x20;  // of vfpclassps
-  __mmask16 found = 0;
-  ((found = _kor_mask16(found, _mm512_fpclass_ps_mask(vectors.raw, subnormal))), ...);
-  return found != 0;
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-#endif
-
-#endif
-// ---- soma/simd/element_operand-inl.hpp
-// Multiply-adds with one number in memory for all lanes. On AVX-512 the instruction itself can
-// fetch it (an embedded broadcast), which saves the one that would load it into a register.
-// Compilers do so only where a number is used once, so the instructions are written out.
-
-#if defined(SOMA_SIMD_ELEMENT_OPERAND_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
-#undef SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
-#else
-#define SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
-#endif
-
-#include <hwy/highway.h>
-
-namespace soma {
-namespace HWY_NAMESPACE {
-
-// A float's place: an fp32 number, or two of bf16.
-using ElementPlace [[gnu::may_alias]] = const float;
-
-// Of AVX-512, as is the dot product of bf16, which can have its numbers so too.
-#define SOMA_HAS_ELEMENT_OPERANDS SOMA_HAS_BF16_DOT
-inline constexpr bool has_element_operands = SOMA_HAS_ELEMENT_OPERANDS;
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-
-#if SOMA_HAS_ELEMENT_OPERANDS
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-
-// *a b + sum in each of 16 lanes, rounded once.
-template <class V>
-HWY_INLINE V multiply_add_element(ElementPlace* a, V b, V sum) {
-  asm("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(b.raw), "m"(*a));
-  return sum;
-}
-// As dot_pairs().
-template <class V>
-HWY_INLINE V dot_element_pairs(ElementPlace* a, V b, V sum) {
-  asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(b.raw), "m"(*a));
-  return sum;
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-#endif
-
-#endif
-
-#include <hwy/cache_control.h>
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// 28 of 32 registers with AVX-512, 12 of 16 with 8 or 4 lanes on x86, 16 of 32 on AArch64.
-inline constexpr std::size_t micro_rows = float_lanes == 16  ? 14
-                                          : HWY_ARCH_ARM     ? 8
-                                          : float_lanes == 1 ? 4
-                                                             : 6;
-inline constexpr std::size_t micro_vectors = float_lanes == 1 ? 4 : 2;
-inline constexpr std::size_t micro_columns = micro_vectors * float_lanes;
-// Rows of a take whole blocks in a step of k, which is easier to pack.
-inline constexpr std::size_t micro_row_width =
-    (micro_rows + float_lanes - 1) / float_lanes * float_lanes;
-inline constexpr std::size_t line_floats = 16;  // a cache line
-
-// What joins a sum in one step through packed operands, which have one float's place for it: an
-// fp32 product, or two of bf16 numbers that are adjacent along k. a is in a register, or in memory
-// where instructions can have it there.
-struct FusedMultiplyAdd {
-  static constexpr std::size_t products = 1;
-  static constexpr bool splits = false;
-  static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
-#if HWY_TARGET == HWY_AVX2
-    // To the sum's own register. Where all 16 are in use g++ 12 takes others, too, and then reads
-    // operands again and again: a block of 4 rows and 3 vectors took 1.2 times as long.
-    asm("vfmadd231ps %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
-    return sum;
-#else
-    return hn::MulAdd(a, b, sum);
-#endif
-  }
-#if SOMA_HAS_ELEMENT_OPERANDS
-  static HWY_INLINE FloatVector add(ElementPlace* a, FloatVector b, FloatVector sum) {
-    return multiply_add_element(a, b, sum);
-  }
-#endif
-};
-#if SOMA_HAS_BF16_DOT
-struct Bf16Dot {
-  static constexpr std::size_t products = 2;
-  static constexpr bool splits = false;
-  static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
-    return dot_pairs(a, b, sum);
-  }
-  static HWY_INLINE FloatVector add(ElementPlace* a, FloatVector b, FloatVector sum) {
-    return dot_element_pairs(a, b, sum);
-  }
-};
-#endif
-
-namespace {  // internal linkage: units with other flags have their own
-
-// Steps of k that are packed together: neighbouring segments, whose number is a power of two, or a
-// part of one.
-struct PackedSteps {
-  static constexpr std::size_t most_segments = 16;
-  const std::size_t* bounds;  // segments + 1
-  std::size_t segments;
-
-  // Of the innermost loop, which takes `depth` of k at once. Each segment begins with a step of its
-  // own.
-  std::size_t count(std::size_t segment, std::size_t depth) const {
-    return (bounds[segment + 1] - bounds[segment] + depth - 1) / depth;
-  }
-  std::size_t count(std::size_t depth) const {
-    std::size_t all = 0;
-    for (std::size_t i = 0; i < segments; ++i) all += count(i, depth);
-    return all;
-  }
-};
-
-// Where sums lie, rows `stride` floats apart: on from what is there, or from zero where `fresh`.
-// Behind the last step `addends` tiles join them, one after another: the first lies
-// `addend_distance` floats before `sums`, the next that much before it, and the result goes to the
-// last of them, end().
-struct SumPath {
-  float* sums;
-  std::size_t stride;
-  bool fresh = true;
-  std::size_t addends = 0, addend_distance = 0;
-
-  float* end() const { return sums - addends * addend_distance; }
-  // Of a block of sums that lies so many floats from here.
-  SumPath behind(std::size_t floats) const {
-    return {sums + floats, stride, fresh, addends, addend_distance};
-  }
-};
-
-// The path of sums that begin at zero and leave from registers, through an Exit (Bf16Exit): so many
-// rows of a block, for a row and a column on.
-template <class Exit>
-struct ExitPath {
-  const Exit* exit;
-  std::size_t row, rows, column;
-};
-
-// The block of sums at `block` floats from their start is about to be used.
-template <std::size_t kRows>
-HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
-  const float* sums = path.sums - (path.addends != 0 ? path.addend_distance : 0) + block;
-  for (std::size_t i = 0; i < kRows; ++i)
-    for (std::size_t j = 0; j < micro_columns; j += line_floats)
-      hwy::Prefetch(sums + i * path.stride + j);
-}
-
-// Rows of a for one step after the other, [steps][micro_row_width] in a packed panel. What is used
-// next, as many floats, is fetched meanwhile.
-struct PackedRows {
-  const float *at, *ahead;
-
-  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row; }
-  HWY_INLINE void next() { at += micro_row_width, ahead += micro_row_width; }
-  HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
-};
-
-// Rows of a matrix where they lie, one float's place after the other. One address and three
-// distances in bytes reach seven of them, as x86 adds up to eight times a register to another,
-// which leaves registers free.
-template <std::size_t kRows = micro_rows>
-class MatrixRows {
- public:
-  MatrixRows(const float* first, std::size_t stride)
-      : stride_(stride * sizeof(float)), triple_(3 * stride_), quintuple_(5 * stride_) {
-    for (std::size_t i = 0; i < bases; ++i)
-      at_[i] = reinterpret_cast<const char*>(first + i * rows_each * stride);
-  }
-
-  HWY_INLINE ElementPlace* place(std::size_t row) const {
-    const std::size_t distances[] = {0,           stride_,    2 * stride_, triple_,
-                                     4 * stride_, quintuple_, 2 * triple_};
-    return reinterpret_cast<ElementPlace*>(at_[row / rows_each] + distances[row % rows_each]);
-  }
-  HWY_INLINE void next() {
-    for (std::size_t i = 0; i < bases; ++i) {
-      at_[i] += sizeof(float);
-      // Or the compiler keeps the sums of distances and steps in registers, which it has not got.
-      asm("" : "+r"(at_[i]));
-    }
-  }
-
- private:
-  static constexpr std::size_t rows_each = 7;
-  static constexpr std::size_t bases = (kRows + rows_each - 1) / rows_each;
-  const char* at_[bases];
-  std::size_t stride_, triple_, quintuple_;
-};
-
-// The same where a panel is used next, which is fetched as PackedRows do.
-struct RowsBeforePanel : MatrixRows<> {
-  RowsBeforePanel(const float* first, std::size_t stride, const float* panel)
-      : MatrixRows<>(first, stride), ahead(panel) {}
-  HWY_INLINE void next() { MatrixRows<>::next(), ahead += micro_row_width; }
-  HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
-
-  const float* ahead;
-};
-
-// kRows rows of a beside kVectors vectors of b, whose steps lie kWidth floats apart. The arrays of
-// vectors below never exist in memory: every index is a constant.
-template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
-          std::size_t kVectors = micro_vectors, std::size_t kWidth = micro_columns>
-class MicroKernel {
-  using Rows = std::make_index_sequence<kRows>;
-  using Vectors = std::make_index_sequence<kVectors>;
-  using All = std::make_index_sequence<kRows * kVectors>;
-
- public:
-  // A block of c: sums along k in ascending order, one step at a time, on their path. b is
-  // [steps][kWidth], aligned to a vector.
-  template <class Path = SumPath>
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
-                                                const float* HWY_RESTRICT b, const Path& path) {
-    FloatVector sums[kRows * kVectors];
-    begin(sums, path);
-    add_steps(sums, steps, a, b);
-    leave(sums, path, false);
-  }
-
-  // The same for segments of k, whose sums meet in a tree: as in a binary counter, each waits until
-  // its neighbour is there.
-  template <class Path>
-  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(const PackedSteps& steps, RowsOfA a,
-                                                const float* HWY_RESTRICT b, const Path& path) {
-    constexpr std::size_t block = kRows * micro_columns;
-    alignas(64) float waiting[std::bit_width(PackedSteps::most_segments) * block];
-    float* to = waiting;
-    FloatVector sums[kRows * kVectors];
-    begin(sums, path);
-    for (std::size_t i = 0;; to += block) {
-      add_steps(sums, steps.count(i, Products::products), a, b);
-      for (std::size_t bits = i; bits % 2 != 0; bits /= 2)
-        add(All(), sums, to -= block, micro_columns);
-      if (++i == steps.segments) break;
-      store(All(), sums, to, micro_columns);
-      clear(All(), sums);
-    }
-    leave(sums, path, steps.segments != 1);
-  }
-
- private:
-  template <std::size_t... i>
-  HWY_INLINE static void clear(std::index_sequence<i...>, FloatVector* sums) {
-    ((sums[i] = hn::Zero(Floats())), ...);
-  }
-  template <std::size_t... i>
-  HWY_INLINE static void load(std::index_sequence<i...>, FloatVector* sums, const float* c,
-                              std::size_t stride) {
-    ((sums[i] = hn::LoadU(Floats(), c + i / kVectors * stride + i % kVectors * float_lanes)), ...);
-  }
-  template <std::size_t... i>
-  HWY_INLINE static void add(std::index_sequence<i...>, FloatVector* sums, const float* c,
-                             std::size_t stride) {
-    ((sums[i] = hn::Add(hn::LoadU(Floats(), c + i / kVectors * stride + i % kVectors * float_lanes),
-                        sums[i])),
-     ...);
-  }
-  template <std::size_t... i>
-  HWY_INLINE static void store(std::index_sequence<i...>, const FloatVector* sums, float* c,
-                               std::size_t stride) {
-    (hn::StoreU(sums[i], Floats(), c + i / kVectors * stride + i % kVectors * float_lanes), ...);
-  }
-  HWY_INLINE static void begin(FloatVector* sums, const SumPath& path) {
-    if (path.fresh)
-      clear(All(), sums);
-    else
-      load(All(), sums, path.sums, path.stride);
-  }
-  HWY_INLINE static void leave(FloatVector* sums, const SumPath& path, bool) {
-    float* to = path.sums;
-    const std::size_t stride = path.stride;
-    for (std::size_t i = 0; i < path.addends; ++i)
-      add(All(), sums, to -= path.addend_distance, stride);
-    store(All(), sums, to, stride);
-  }
-  template <class Exit>
-  HWY_INLINE static void begin(FloatVector* sums, const ExitPath<Exit>&) {
-    clear(All(), sums);
-  }
-  // `added`: the sums are sums of sums.
-  template <class Exit>
-  HWY_INLINE static void leave(FloatVector* sums, const ExitPath<Exit>& path, bool added) {
-    path.exit->write(Rows(), sums, added, path.row, path.rows, path.column);
-  }
-  HWY_INLINE static void add_steps(FloatVector* sums, std::size_t steps, RowsOfA& a,
-                                   const float* HWY_RESTRICT& b) {
-    // Two in a round: what counts rounds takes the units of the multiply-adds.
-    std::size_t number = steps % 2;
-    if (number != 0) step(Rows(), sums, a, b, 0);
-    const float* const end = b + (steps - number) * kWidth;
-    if (b == end) return;
-    do {
-      step(Rows(), sums, a, b, number);
-      step(Rows(), sums, a, b, number + 1);
-      number += 2;
-    } while (b != end);
-  }
-  template <std::size_t... i>
-  HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, RowsOfA& a,
-                              const float* HWY_RESTRICT& b, std::size_t number) {
-    a.fetch(number);
-    FloatVector row[kVectors];
-    load(Vectors(), row, b, 0);
-    (multiply_add<i>(sums + i * kVectors, a.place(i), row), ...);
-    a.next();
-    b += kWidth;
-  }
-  // Elements of every other row stay in memory: with all in registers the loop has 44 instructions
-  // for 28 multiply-adds, and waits for their issue wherever threads share a core (1.08 to 1.12
-  // times the time on an Intel part); with none, it waits for 30 loads.
-  template <std::size_t i>
-  HWY_INLINE static void multiply_add(FloatVector* sums, ElementPlace* a, const FloatVector* row) {
-    if constexpr (has_element_operands && i % 2 == 0)
-      multiply_add(Vectors(), sums, a, row);
-    else
-      multiply_add(Vectors(), sums, hn::Set(Floats(), *a), row);
-  }
-  template <class A, std::size_t... j>
-  HWY_INLINE static void multiply_add(std::index_sequence<j...>, FloatVector* sums, A a,
-                                      const FloatVector* row) {
-    ((sums[j] = Products::add(a, row[j], sums[j])), ...);
-  }
-};
-
-}  // namespace
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-
-#endif
 // ---- soma/simd/math-inl.hpp
 // Elementary functions in fp32 lanes: the same bits on every target, because every step is an IEEE
 // operation or an explicit fused multiply-add (fused-inl.hpp), and no product meets a sum in any
 // other way (compilers contract those as they please, across intrinsics too).
 //
 // Errors are in units in the last place (ulp) of the exact result, measured against a double libm
-// over every seventh of all 2^32 floats and rounded up; tests/kernels/vector_math_test.cpp asserts
+// over every seventh of all 2^32 floats and rounded up; tests/simd/vector_math_test.cpp asserts
 // them over a coarser sweep. They hold where the result is at least 2^-126 in magnitude; below, it
 // is rounded to a subnormal number, never flushed, and the error stated in ulp becomes one of at
 // most that many times 2^-149 but where a comment says otherwise. Infinities give the limit, NaN
@@ -16580,6 +16231,537 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <Unary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE V unary_lanes(DF d, V x) {
+  if constexpr (kFunction == Unary::copy) return x;
+  if constexpr (kFunction == Unary::negate) return hn::Neg(x);
+  if constexpr (kFunction == Unary::absolute) return hn::Abs(x);
+  if constexpr (kFunction == Unary::square) return hn::Mul(x, x);
+  if constexpr (kFunction == Unary::square_root) return hn::Sqrt(x);
+  if constexpr (kFunction == Unary::reciprocal) return hn::Div(hn::Set(d, 1.0f), x);
+  if constexpr (kFunction == Unary::exponential) return exp_lanes(d, x);
+  if constexpr (kFunction == Unary::logarithm) return log_lanes(d, x);
+  if constexpr (kFunction == Unary::sine) return sin_lanes(d, x);
+  if constexpr (kFunction == Unary::cosine) return cos_lanes(d, x);
+  if constexpr (kFunction == Unary::relu) return at_least_lanes(d, x, 0.0f);
+  if constexpr (kFunction == Unary::gelu) return gelu_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_tanh) return gelu_tanh_lanes(d, x);
+  if constexpr (kFunction == Unary::tanh) return tanh_lanes(d, x);
+  if constexpr (kFunction == Unary::sigmoid) return sigmoid_lanes(d, x);
+  if constexpr (kFunction == Unary::silu) return silu_lanes(d, x);
+  if constexpr (kFunction == Unary::softplus) return softplus_lanes(d, x);
+}
+
+// 0 at zero, and NaN of NaN, as x itself there.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V sign_lanes(DF d, V x) {
+  const V zero = hn::Zero(d), one = hn::Set(d, 1.0f);
+  return hn::IfThenElse(hn::Gt(x, zero), one, hn::IfThenElse(hn::Lt(x, zero), hn::Neg(one), x));
+}
+
+template <Unary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE V unary_derivative_lanes(DF d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  if constexpr (kFunction == Unary::copy) return one;
+  if constexpr (kFunction == Unary::negate) return hn::Neg(one);
+  if constexpr (kFunction == Unary::absolute) return sign_lanes(d, x);
+  if constexpr (kFunction == Unary::square) return hn::Add(x, x);
+  if constexpr (kFunction == Unary::square_root) return hn::Div(hn::Set(d, 0.5f), hn::Sqrt(x));
+  if constexpr (kFunction == Unary::exponential) return exp_lanes(d, x);
+  if constexpr (kFunction == Unary::logarithm) return hn::Div(one, x);
+  if constexpr (kFunction == Unary::sine) return cos_lanes(d, x);
+  if constexpr (kFunction == Unary::cosine) return hn::Neg(sin_lanes(d, x));
+  if constexpr (kFunction == Unary::relu) return at_least_lanes(d, sign_lanes(d, x), 0.0f);
+  if constexpr (kFunction == Unary::gelu) return gelu_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_tanh) return gelu_tanh_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::tanh) return tanh_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::sigmoid) return sigmoid_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::silu) return silu_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::softplus) return sigmoid_lanes(d, x);
+}
+
+// NaN where either is NaN; of equal ones (zeros of both signs too) maximum and minimum give b.
+template <Binary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE V binary_lanes(DF, V a, V b) {
+  if constexpr (kFunction == Binary::add) return hn::Add(a, b);
+  if constexpr (kFunction == Binary::subtract) return hn::Sub(a, b);
+  if constexpr (kFunction == Binary::multiply) return hn::Mul(a, b);
+  if constexpr (kFunction == Binary::divide) return hn::Div(a, b);
+  if constexpr (kFunction == Binary::maximum)
+    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+  if constexpr (kFunction == Binary::minimum)
+    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+}
+
+// dy times the derivative. That of 1/x may be below or above all numbers where the result is not.
+template <Unary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE V unary_gradient_lanes(DF d, V x, V dy) {
+  if constexpr (kFunction == Unary::reciprocal) {
+    const V y = hn::Div(hn::Set(d, 1.0f), x);
+    return hn::Mul(hn::Mul(dy, y), hn::Neg(y));
+  } else {
+    return hn::Mul(dy, unary_derivative_lanes<kFunction>(d, x));
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/gemm/micro_kernel-inl.hpp
+// The innermost loop of every matrix product: a block of the result stays in registers while k
+// passes by. Operands come packed (gemm/pack/fp32-inl.hpp), so that both are read from front to
+// back.
+//
+// RowIndices and vectors are chosen so that accumulators, one row of b and one element of a fill
+// the registers: enough independent chains to hide the latency of a multiply-add (4 cycles, two a
+// cycle: 8 chains), and few loads for each of them. g++ 12 and clang 14 keep all accumulators in
+// registers at these sizes.
+
+#if defined(SOMA_KERNELS_GEMM_MICRO_KERNEL_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_MICRO_KERNEL_INL_HPP
+#undef SOMA_KERNELS_GEMM_MICRO_KERNEL_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_MICRO_KERNEL_INL_HPP
+#endif
+
+// ---- soma/simd/bf16_dot-inl.hpp
+// The bf16 instructions of x86 (AVX512_BF16): a dot product, in which two products of bf16 numbers
+// join an fp32 sum, and rounding from fp32. Subnormal inputs and results count as zero, whatever
+// the floating-point environment, and the two products need not be rounded one by one; so the bits
+// of a dot product are its own. Which CPUs are faster with it is in runtime/bf16_products.hpp.
+// And look-ups of bytes that all such CPUs have (AVX512_VBMI; runtime/cpu.hpp).
+
+#if defined(SOMA_SIMD_BF16_DOT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_BF16_DOT_INL_HPP
+#undef SOMA_SIMD_BF16_DOT_INL_HPP
+#else
+#define SOMA_SIMD_BF16_DOT_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// Whether the code of the target at hand may hold them. Who runs them asks the CPU first.
+#define SOMA_HAS_BF16_DOT (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
+inline constexpr bool has_bf16_dot = SOMA_HAS_BF16_DOT;
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+
+#if SOMA_HAS_BF16_DOT
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// sum + a[2i] b[2i] + a[2i+1] b[2i+1] in lane i, of bf16 numbers in the places of floats, the even
+// one in the lower half. Highway 1.0.3 lacks it, and the compiler's intrinsic would want a target
+// of its own on every function that it is inlined into: the instruction itself needs neither.
+template <class V>
+HWY_INLINE V dot_pairs(V a, V b, V sum) {
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+  return sum;
+}
+
+// The codes of the bf16 numbers nearest to those of `first`, and behind them to those of `second`,
+// as bits of one vector.
+template <class V>
+HWY_INLINE V nearest_bf16(V first, V second) {
+  V codes;
+  asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(codes.raw) : "v"(first.raw), "v"(second.raw));
+  return codes;
+}
+
+// Of each byte the lowest seven bits choose one of 128: of those of `lower` and, behind them, of
+// `upper`.
+template <class V>
+HWY_INLINE V look_up_bytes(V indices, V lower, V upper) {
+  asm("vpermi2b %2, %1, %0" : "+v"(indices.raw) : "v"(lower.raw), "v"(upper.raw));
+  return indices;
+}
+
+// The bytes at these places, of which the lowest six bits count.
+template <class V>
+HWY_INLINE V permute_bytes(V bytes, V places) {
+  V at_places;
+  asm("vpermb %1, %2, %0" : "=v"(at_places.raw) : "v"(bytes.raw), "v"(places.raw));
+  return at_places;
+}
+
+// Whether a lane of any of them is subnormal.
+template <class... V>
+HWY_INLINE bool any_subnormal(V... vectors) {
+  constexpr int subnormal = 0x20;  // of vfpclassps
+  __mmask16 found = 0;
+  ((found = _kor_mask16(found, _mm512_fpclass_ps_mask(vectors.raw, subnormal))), ...);
+  return found != 0;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
+// ---- soma/simd/element_operand-inl.hpp
+// Multiply-adds with one number in memory for all lanes. On AVX-512 the instruction itself can
+// fetch it (an embedded broadcast), which saves the one that would load it into a register.
+// Compilers do so only where a number is used once, so the instructions are written out.
+
+#if defined(SOMA_SIMD_ELEMENT_OPERAND_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
+#undef SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
+#else
+#define SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// A float's place: an fp32 number, or two of bf16.
+using ElementPlace [[gnu::may_alias]] = const float;
+
+// Of AVX-512, as is the dot product of bf16, which can have its numbers so too.
+#define SOMA_HAS_ELEMENT_OPERANDS SOMA_HAS_BF16_DOT
+inline constexpr bool has_element_operands = SOMA_HAS_ELEMENT_OPERANDS;
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+
+#if SOMA_HAS_ELEMENT_OPERANDS
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// *a b + sum in each of 16 lanes, rounded once.
+template <class V>
+HWY_INLINE V multiply_add_element(ElementPlace* a, V b, V sum) {
+  asm("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(b.raw), "m"(*a));
+  return sum;
+}
+// As dot_pairs().
+template <class V>
+HWY_INLINE V dot_element_pairs(ElementPlace* a, V b, V sum) {
+  asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(b.raw), "m"(*a));
+  return sum;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The register block: micro_rows x micro_columns sums stay in registers while k passes by. They
+// take 28 of 32 registers with AVX-512, 12 of 16 with 8 or 4 lanes on x86, 16 of 32 on AArch64.
+inline constexpr std::size_t micro_rows = float_lanes == 16  ? 14
+                                          : HWY_ARCH_ARM     ? 8
+                                          : float_lanes == 1 ? 4
+                                                             : 6;
+inline constexpr std::size_t micro_vectors = float_lanes == 1 ? 4 : 2;
+inline constexpr std::size_t micro_columns = micro_vectors * float_lanes;
+// Rows of a take whole blocks in a step of k, which is easier to pack.
+inline constexpr std::size_t micro_row_width =
+    (micro_rows + float_lanes - 1) / float_lanes * float_lanes;
+inline constexpr std::size_t line_floats = 16;  // a cache line
+
+// What joins a sum in one step through packed operands, which have one float's place for it: an
+// fp32 product, or two of bf16 numbers that are adjacent along k. a is in a register, or in memory
+// where instructions can have it there.
+struct FusedMultiplyAdd {
+  static constexpr std::size_t products = 1;
+  static constexpr bool splits = false;
+  static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
+#if HWY_TARGET == HWY_AVX2
+    // To the sum's own register. Where all 16 are in use g++ 12 takes others, too, and then reads
+    // operands again and again: a block of 4 rows and 3 vectors took 1.2 times as long.
+    asm("vfmadd231ps %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
+    return sum;
+#else
+    return hn::MulAdd(a, b, sum);
+#endif
+  }
+#if SOMA_HAS_ELEMENT_OPERANDS
+  static HWY_INLINE FloatVector add(ElementPlace* a, FloatVector b, FloatVector sum) {
+    return multiply_add_element(a, b, sum);
+  }
+#endif
+};
+#if SOMA_HAS_BF16_DOT
+struct Bf16Dot {
+  static constexpr std::size_t products = 2;
+  static constexpr bool splits = false;
+  static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
+    return dot_pairs(a, b, sum);
+  }
+  static HWY_INLINE FloatVector add(ElementPlace* a, FloatVector b, FloatVector sum) {
+    return dot_element_pairs(a, b, sum);
+  }
+};
+#endif
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Steps of k that are packed together: neighbouring segments, whose number is a power of two, or a
+// part of one.
+struct PackedSteps {
+  static constexpr std::size_t most_segments = 16;
+  const std::size_t* bounds;  // segments + 1
+  std::size_t segments;
+
+  // Of the innermost loop, which takes `depth` of k at once. Each segment begins with a step of its
+  // own.
+  std::size_t count(std::size_t segment, std::size_t depth) const {
+    return (bounds[segment + 1] - bounds[segment] + depth - 1) / depth;
+  }
+  std::size_t count(std::size_t depth) const {
+    std::size_t all = 0;
+    for (std::size_t i = 0; i < segments; ++i) all += count(i, depth);
+    return all;
+  }
+};
+
+// Where sums lie, rows `stride` floats apart: on from what is there, or from zero where `fresh`.
+// Behind the last step `addends` tiles join them, one after another: the first lies
+// `addend_distance` floats before `sums`, the next that much before it, and the result goes to the
+// last of them, end().
+struct SumPath {
+  float* sums;
+  std::size_t stride;
+  bool fresh = true;
+  std::size_t addends = 0, addend_distance = 0;
+
+  float* end() const { return sums - addends * addend_distance; }
+  // Of a block of sums that lies so many floats from here.
+  SumPath behind(std::size_t floats) const {
+    return {sums + floats, stride, fresh, addends, addend_distance};
+  }
+};
+
+// The path of sums that begin at zero and leave from registers, through an Exit (Bf16Exit): so many
+// rows of a block, for a row and a column on.
+template <class Exit>
+struct ExitPath {
+  const Exit* exit;
+  std::size_t row, rows, column;
+};
+
+// The block of sums at `block` floats from their start is about to be used.
+template <std::size_t kRows>
+HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
+  const float* sums = path.sums - (path.addends != 0 ? path.addend_distance : 0) + block;
+  for (std::size_t i = 0; i < kRows; ++i)
+    for (std::size_t j = 0; j < micro_columns; j += line_floats)
+      hwy::Prefetch(sums + i * path.stride + j);
+}
+
+// RowIndices of a for one step after the other, [steps][micro_row_width] in a packed panel. What is
+// used next, as many floats, is fetched meanwhile.
+struct PackedRows {
+  const float *at, *ahead;
+
+  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row; }
+  HWY_INLINE void next() { at += micro_row_width, ahead += micro_row_width; }
+  HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
+};
+
+// RowIndices of a matrix where they lie, one float's place after the other. One address and three
+// distances in bytes reach seven of them, as x86 adds up to eight times a register to another,
+// which leaves registers free.
+template <std::size_t kRows = micro_rows>
+class MatrixRows {
+ public:
+  MatrixRows(const float* first, std::size_t stride)
+      : stride_(stride * sizeof(float)), triple_(3 * stride_), quintuple_(5 * stride_) {
+    for (std::size_t i = 0; i < bases; ++i)
+      at_[i] = reinterpret_cast<const char*>(first + i * rows_each * stride);
+  }
+
+  HWY_INLINE ElementPlace* place(std::size_t row) const {
+    const std::size_t distances[] = {0,           stride_,    2 * stride_, triple_,
+                                     4 * stride_, quintuple_, 2 * triple_};
+    return reinterpret_cast<ElementPlace*>(at_[row / rows_each] + distances[row % rows_each]);
+  }
+  HWY_INLINE void next() {
+    for (std::size_t i = 0; i < bases; ++i) {
+      at_[i] += sizeof(float);
+      // Or the compiler keeps the sums of distances and steps in registers, which it has not got.
+      asm("" : "+r"(at_[i]));
+    }
+  }
+
+ private:
+  static constexpr std::size_t rows_each = 7;
+  static constexpr std::size_t bases = (kRows + rows_each - 1) / rows_each;
+  const char* at_[bases];
+  std::size_t stride_, triple_, quintuple_;
+};
+
+// The same where a panel is used next, which is fetched as PackedRows do.
+struct RowsBeforePanel : MatrixRows<> {
+  RowsBeforePanel(const float* first, std::size_t stride, const float* panel)
+      : MatrixRows<>(first, stride), ahead(panel) {}
+  HWY_INLINE void next() { MatrixRows<>::next(), ahead += micro_row_width; }
+  HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
+
+  const float* ahead;
+};
+
+// kRows rows of a beside kVectors vectors of b, whose steps lie kWidth floats apart. The arrays of
+// vectors below never exist in memory: every index is a constant.
+template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
+          std::size_t kVectors = micro_vectors, std::size_t kWidth = micro_columns>
+class MicroKernel {
+  using RowIndices = std::make_index_sequence<kRows>;
+  using Vectors = std::make_index_sequence<kVectors>;
+  using All = std::make_index_sequence<kRows * kVectors>;
+
+ public:
+  // A block of c: sums along k in ascending order, one step at a time, on their path. b is
+  // [steps][kWidth], aligned to a vector.
+  template <class Path = SumPath>
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
+                                                const float* HWY_RESTRICT b, const Path& path) {
+    FloatVector sums[kRows * kVectors];
+    begin(sums, path);
+    add_steps(sums, steps, a, b);
+    leave(sums, path, false);
+  }
+
+  // The same for segments of k, whose sums meet in a tree: as in a binary counter, each waits until
+  // its neighbour is there.
+  template <class Path>
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(const PackedSteps& steps, RowsOfA a,
+                                                const float* HWY_RESTRICT b, const Path& path) {
+    constexpr std::size_t block = kRows * micro_columns;
+    alignas(64) float waiting[std::bit_width(PackedSteps::most_segments) * block];
+    float* to = waiting;
+    FloatVector sums[kRows * kVectors];
+    begin(sums, path);
+    for (std::size_t i = 0;; to += block) {
+      add_steps(sums, steps.count(i, Products::products), a, b);
+      for (std::size_t bits = i; bits % 2 != 0; bits /= 2)
+        add(All(), sums, to -= block, micro_columns);
+      if (++i == steps.segments) break;
+      store(All(), sums, to, micro_columns);
+      clear(All(), sums);
+    }
+    leave(sums, path, steps.segments != 1);
+  }
+
+ private:
+  template <std::size_t... i>
+  HWY_INLINE static void clear(std::index_sequence<i...>, FloatVector* sums) {
+    ((sums[i] = hn::Zero(Floats())), ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void load(std::index_sequence<i...>, FloatVector* sums, const float* c,
+                              std::size_t stride) {
+    ((sums[i] = hn::LoadU(Floats(), c + i / kVectors * stride + i % kVectors * float_lanes)), ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void add(std::index_sequence<i...>, FloatVector* sums, const float* c,
+                             std::size_t stride) {
+    ((sums[i] = hn::Add(hn::LoadU(Floats(), c + i / kVectors * stride + i % kVectors * float_lanes),
+                        sums[i])),
+     ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void store(std::index_sequence<i...>, const FloatVector* sums, float* c,
+                               std::size_t stride) {
+    (hn::StoreU(sums[i], Floats(), c + i / kVectors * stride + i % kVectors * float_lanes), ...);
+  }
+  HWY_INLINE static void begin(FloatVector* sums, const SumPath& path) {
+    if (path.fresh)
+      clear(All(), sums);
+    else
+      load(All(), sums, path.sums, path.stride);
+  }
+  HWY_INLINE static void leave(FloatVector* sums, const SumPath& path, bool) {
+    float* to = path.sums;
+    const std::size_t stride = path.stride;
+    for (std::size_t i = 0; i < path.addends; ++i)
+      add(All(), sums, to -= path.addend_distance, stride);
+    store(All(), sums, to, stride);
+  }
+  template <class Exit>
+  HWY_INLINE static void begin(FloatVector* sums, const ExitPath<Exit>&) {
+    clear(All(), sums);
+  }
+  // `added`: the sums are sums of sums.
+  template <class Exit>
+  HWY_INLINE static void leave(FloatVector* sums, const ExitPath<Exit>& path, bool added) {
+    path.exit->write(RowIndices(), sums, added, path.row, path.rows, path.column);
+  }
+  HWY_INLINE static void add_steps(FloatVector* sums, std::size_t steps, RowsOfA& a,
+                                   const float* HWY_RESTRICT& b) {
+    // Two in a round: what counts rounds takes the units of the multiply-adds.
+    std::size_t number = steps % 2;
+    if (number != 0) step(RowIndices(), sums, a, b, 0);
+    const float* const end = b + (steps - number) * kWidth;
+    if (b == end) return;
+    do {
+      step(RowIndices(), sums, a, b, number);
+      step(RowIndices(), sums, a, b, number + 1);
+      number += 2;
+    } while (b != end);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, RowsOfA& a,
+                              const float* HWY_RESTRICT& b, std::size_t number) {
+    a.fetch(number);
+    FloatVector row[kVectors];
+    load(Vectors(), row, b, 0);
+    (multiply_add<i>(sums + i * kVectors, a.place(i), row), ...);
+    a.next();
+    b += kWidth;
+  }
+  // Elements of every other row stay in memory: with all in registers the loop has 44 instructions
+  // for 28 multiply-adds, and waits for their issue wherever threads share a core (1.08 to 1.12
+  // times the time on an Intel part); with none, it waits for 30 loads.
+  template <std::size_t i>
+  HWY_INLINE static void multiply_add(FloatVector* sums, ElementPlace* a, const FloatVector* row) {
+    if constexpr (has_element_operands && i % 2 == 0)
+      multiply_add(Vectors(), sums, a, row);
+    else
+      multiply_add(Vectors(), sums, hn::Set(Floats(), *a), row);
+  }
+  template <class A, std::size_t... j>
+  HWY_INLINE static void multiply_add(std::index_sequence<j...>, FloatVector* sums, A a,
+                                      const FloatVector* row) {
+    ((sums[j] = Products::add(a, row[j], sums[j])), ...);
+  }
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -16594,15 +16776,10 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_in_place(const float* addend, std:
                  [](FloatVector x, FloatVector y) HWY_ATTR { return hn::Add(x, y); });
 }
 
-template <Activation kFunction>
+template <Unary kFunction>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void activate_run(std::size_t count, float* values) {
-  map_vectors<1>({values}, values, count, [](FloatVector x) HWY_ATTR {
-    const Floats d;
-    if constexpr (kFunction == Activation::relu) return at_least_lanes(d, x, 0.0f);
-    if constexpr (kFunction == Activation::gelu) return gelu_lanes(d, x);
-    if constexpr (kFunction == Activation::gelu_tanh) return gelu_tanh_lanes(d, x);
-    if constexpr (kFunction == Activation::tanh) return tanh_lanes(d, x);
-  });
+  map_vectors<1>({values}, values, count,
+                 [](FloatVector x) HWY_ATTR { return unary_lanes<kFunction>(Floats(), x); });
 }
 
 static inline void activate_in_place(Activation function, std::size_t count, float* values) {
@@ -16610,13 +16787,13 @@ static inline void activate_in_place(Activation function, std::size_t count, flo
     case Activation::none:
       return;
     case Activation::relu:
-      return activate_run<Activation::relu>(count, values);
+      return activate_run<unary_of(Activation::relu)>(count, values);
     case Activation::gelu:
-      return activate_run<Activation::gelu>(count, values);
+      return activate_run<unary_of(Activation::gelu)>(count, values);
     case Activation::gelu_tanh:
-      return activate_run<Activation::gelu_tanh>(count, values);
+      return activate_run<unary_of(Activation::gelu_tanh)>(count, values);
     case Activation::tanh:
-      return activate_run<Activation::tanh>(count, values);
+      return activate_run<unary_of(Activation::tanh)>(count, values);
   }
 }
 
@@ -16761,8 +16938,8 @@ class Evictor {
   }
 
   Eviction eviction_;
-  RowReader old_c_, residual_;
-  RowWriter c_, pre_activation_;
+  MatrixReader old_c_, residual_;
+  MatrixWriter c_, pre_activation_;
   bool in_place_, by_blocks_;
   ChunkBuffer chunk_;
 };
@@ -16774,38 +16951,38 @@ class Evictor {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/pack-inl.hpp
+// ---- soma/kernels/gemm/pack/fp32-inl.hpp
 // Packing: a block of an operand becomes panels of fp32 in the order in which the innermost loop of
 // a product reads them, [k][width]. What a panel lacks at the edge of the matrix is zero; along k
 // nothing is added.
 
-#if defined(SOMA_KERNELS_PACK_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_PACK_INL_HPP
-#undef SOMA_KERNELS_PACK_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_PACK_FP32_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_PACK_FP32_INL_HPP
+#undef SOMA_KERNELS_GEMM_PACK_FP32_INL_HPP
 #else
-#define SOMA_KERNELS_PACK_INL_HPP
+#define SOMA_KERNELS_GEMM_PACK_FP32_INL_HPP
 #endif
 
-// ---- soma/kernels/byte_rows-inl.hpp
+// ---- soma/kernels/gemm/pack/rows_8bit-inl.hpp
 // Rows of an 8-bit type as bf16 numbers, for types of which bf16 holds all numbers exactly: looked
 // up by their codes, which takes an eighth of the time of decoding them to fp32.
 
-#if defined(SOMA_KERNELS_BYTE_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_BYTE_ROWS_INL_HPP
-#undef SOMA_KERNELS_BYTE_ROWS_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_PACK_ROWS_8BIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_PACK_ROWS_8BIT_INL_HPP
+#undef SOMA_KERNELS_GEMM_PACK_ROWS_8BIT_INL_HPP
 #else
-#define SOMA_KERNELS_BYTE_ROWS_INL_HPP
+#define SOMA_KERNELS_GEMM_PACK_ROWS_8BIT_INL_HPP
 #endif
 
-// ---- soma/kernels/byte_numbers-inl.hpp
+// ---- soma/kernels/gemm/pack/lookup_8bit-inl.hpp
 // Numbers of 8-bit types as bf16, a vector of codes at a time, for types of which bf16 holds all
 // numbers exactly.
 
-#if defined(SOMA_KERNELS_BYTE_NUMBERS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_BYTE_NUMBERS_INL_HPP
-#undef SOMA_KERNELS_BYTE_NUMBERS_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_PACK_LOOKUP_8BIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_PACK_LOOKUP_8BIT_INL_HPP
+#undef SOMA_KERNELS_GEMM_PACK_LOOKUP_8BIT_INL_HPP
 #else
-#define SOMA_KERNELS_BYTE_NUMBERS_INL_HPP
+#define SOMA_KERNELS_GEMM_PACK_LOOKUP_8BIT_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -16881,8 +17058,8 @@ namespace {  // internal linkage: units with other flags have their own
 
 #if SOMA_HAS_BF16_DOT
 // Looks up 64 numbers at a time, their lower and upper halves by themselves: half as many
-// instructions as by whole numbers (ByteRows), the most of which are shuffles. `kSign`: numbers of
-// the upper 128 codes are those of the lower ones with a sign.
+// instructions as by whole numbers (EightBitRows), the most of which are shuffles. `kSign`: numbers
+// of the upper 128 codes are those of the lower ones with a sign.
 template <bool kSign>
 class NumberTable {
   static constexpr hn::ScalableTag<std::uint8_t> d{};
@@ -16998,7 +17175,7 @@ struct RowsPart {
 
 namespace {  // internal linkage: units with other flags have their own
 
-class ByteRows {
+class EightBitRows {
  public:
   // Whether bf16 holds all numbers of this 8-bit type, but for the operand's scale.
   static bool are_exact(const MatrixOperand& operand) {
@@ -17014,10 +17191,10 @@ class ByteRows {
     return SOMA_HAS_BF16_DOT || (SOMA_HAS_BYTE_SHUFFLES && is_floating(type));
   }
 
-  ByteRows() = default;  // not present()
+  EightBitRows() = default;  // not present()
   // Of `rows` rows. `by_bytes`: for a CPU that has the instructions of bf16_dot-inl.hpp. With
   // byte shuffles alone not present(), where numbers are not as NumberHalves has them.
-  ByteRows(const MatrixOperand& operand, std::size_t rows, bool by_bytes)
+  EightBitRows(const MatrixOperand& operand, std::size_t rows, bool by_bytes)
       : present_(true),
         by_bytes_(by_bytes),
         first_(static_cast<const std::uint8_t*>(operand.data)),
@@ -17045,7 +17222,7 @@ class ByteRows {
 #endif
   }
 
-  // For those who look up themselves (byte_panels-inl.hpp); only by_bytes.
+  // For those who look up themselves (gemm/pack/panels_8bit-inl.hpp); only by_bytes.
   const std::uint8_t* at(std::size_t row, std::size_t column) const {
     return first_ + row * stride_ + column;
   }
@@ -17062,7 +17239,7 @@ class ByteRows {
     operand.data = all;
     operand.scale = 1;
     alignas(64) float values[byte_codes];
-    upper_halves(RowReader(operand).read(0, 0, byte_codes, values), byte_codes, table_);
+    upper_halves(MatrixReader(operand).read(0, 0, byte_codes, values), byte_codes, table_);
 #if SOMA_HAS_BYTE_SHUFFLES
     present_ = halves_.take(table_);
 #else
@@ -17359,8 +17536,8 @@ class PackSource {
         reader_(operand_),
         plain_bf16_(operand.dtype == DType::bf16 && operand_.column_stride == 1 &&
                     operand.scale == 1) {
-    if (ByteRows::quick(operand.dtype) && operand.scale == 1 && ByteRows::take(operand_))
-      bytes_ = ByteRows(operand_, along_depth_ ? lines : depth, false);
+    if (EightBitRows::quick(operand.dtype) && operand.scale == 1 && EightBitRows::take(operand_))
+      bytes_ = EightBitRows(operand_, along_depth_ ? lines : depth, false);
   }
 
   // What sums of these elements are multiplied by: nothing is left out.
@@ -17466,9 +17643,9 @@ class PackSource {
   std::size_t lines_, depth_;
   bool along_depth_;
   MatrixOperand operand_;
-  RowReader reader_;
+  MatrixReader reader_;
   bool plain_bf16_;
-  ByteRows bytes_;
+  EightBitRows bytes_;
 };
 
 }  // namespace
@@ -17592,7 +17769,7 @@ HWY_INLINE void copy_row(const float* row, std::size_t count, FloatVector factor
 HWY_NOINLINE HWY_MAYBE_UNUSED static void write_panels(const float* panels, std::size_t panel,
                                                        std::size_t width, std::size_t first,
                                                        std::size_t rows, const float* factors,
-                                                       RowWriter& writer) {
+                                                       MatrixWriter& writer) {
   static_assert(row_chunk % micro_columns == 0);
   for (std::size_t row = 0; row < rows; ++row) {
     const FloatVector factor = hn::Set(Floats(), factors != nullptr ? factors[row] : 1.0f);
@@ -17645,7 +17822,7 @@ static inline const std::uint32_t* draw_panel(const DropoutArgs& dropout, std::s
 }
 
 // Zeros, through the target's rounding as any value.
-static inline void write_zeros(RowWriter& writer, std::size_t rows, std::size_t columns,
+static inline void write_zeros(MatrixWriter& writer, std::size_t rows, std::size_t columns,
                                ChunkBuffer& buffer) {
   std::fill_n(buffer.values, row_chunk, 0.0f);
   for (std::size_t row = 0; row < rows; ++row)
@@ -17750,7 +17927,7 @@ class AttentionBackward {
 
   // delta, and what a panel needs to know of queries that are not there.
   void sum_rows() {
-    const RowReader dout(args_.dout), out(args_.forward_out);
+    const MatrixReader dout(args_.dout), out(args_.forward_out);
     ChunkBuffer buffers[2];
     const std::size_t places = query_panels(args_.queries) * query_panel;
     std::fill_n(space_.delta, places, 0.0f);
@@ -17794,7 +17971,7 @@ class AttentionBackward {
   Operands operands_;
   Space space_;
   [[no_unique_address]] typename Operands::Registers registers_;
-  RowWriter dq_, dk_, dv_;
+  MatrixWriter dq_, dk_, dv_;
 };
 
 }  // namespace
@@ -17804,7 +17981,7 @@ class AttentionBackward {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/attention_forward-inl.hpp
+// ---- soma/kernels/attention/forward-inl.hpp
 // Forward attention: keys pass in blocks; every panel of queries keeps its largest score, its sum
 // of exponentials and its sum of values so far (the online softmax of arXiv 2205.14135).
 
@@ -17903,8 +18080,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void finish_sums(std::size_t columns, const
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Operands are what products read, and sums, of a head (attention_vectors-inl.hpp,
-// attention_tiles-inl.hpp).
+// Operands are what products read, and sums, of a head (attention/vectors-inl.hpp,
+// attention/tiles-inl.hpp).
 template <class Operands>
 class AttentionForward {
  public:
@@ -17926,7 +18103,7 @@ class AttentionForward {
     std::fill_n(space_.correction, query_panel, 0.0f);  // of queries that are not there, too
     for (std::size_t key = 0; key < args_.keys; key += Operands::block)
       add_block(key, (std::min)(Operands::block, args_.keys - key));
-    RowWriter writer(args_.out);
+    MatrixWriter writer(args_.out);
     for (std::size_t panel = 0; panel < panels; ++panel) finish(panel, writer);
   }
 
@@ -17967,7 +18144,7 @@ class AttentionForward {
                  space_.sums + at, dropout, words);
   }
 
-  void finish(std::size_t panel, RowWriter& writer) {
+  void finish(std::size_t panel, MatrixWriter& writer) {
     const std::size_t first = panel * query_panel, queries = queries_of(args_, panel);
     alignas(64) float log_sum_exp[query_panel];
     finish_sums(columns_in_use(queries), space_.largest + first, space_.sums + first,
@@ -17991,7 +18168,7 @@ class AttentionForward {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/attention_one_query-inl.hpp
+// ---- soma/kernels/attention/one_query-inl.hpp
 // Attention of a single query, forward and backward: scores lie side by side in a row instead of
 // across a panel of which one column would be in use. The sums and their order are those of
 // panels, so are the bits.
@@ -18003,9 +18180,9 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_ATTENTION_ONE_QUERY_INL_HPP
 #endif
 
-// ---- soma/kernels/attention_vectors-inl.hpp
+// ---- soma/kernels/attention/vectors-inl.hpp
 // Attention by multiply-adds. Panels are read by products as they lie, on either side of them
-// (attention_panels-inl.hpp): nothing is packed a second time or turned but queries.
+// (attention/panels-inl.hpp): nothing is packed a second time or turned but queries.
 
 #if defined(SOMA_KERNELS_ATTENTION_VECTORS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ATTENTION_VECTORS_INL_HPP
@@ -18183,7 +18360,7 @@ class ForwardVectors {
                                   query_panel * micro_columns, correction == nullptr);
   }
   // Sums, times a factor of each query.
-  void write(std::size_t panel, const float* factors, RowWriter& writer) {
+  void write(std::size_t panel, const float* factors, MatrixWriter& writer) {
     write_panels(out_ + panel * floats_, query_panel * micro_columns, args_.width,
                  panel * query_panel, queries_of(args_, panel), factors, writer);
   }
@@ -18241,11 +18418,11 @@ class BackwardVectors {
     multiply_panels<PanelColumns>(queries, args_.width, keys, ds, k_, dq_ + at,
                                   query_panel * micro_columns, fresh);
   }
-  void write_keys(std::size_t first, std::size_t keys, RowWriter& dk, RowWriter& dv) {
+  void write_keys(std::size_t first, std::size_t keys, MatrixWriter& dk, MatrixWriter& dv) {
     write_panels(dk_, block_panel, args_.width, first, keys, nullptr, dk);
     write_panels(dv_, block_panel, args_.width, first, keys, nullptr, dv);
   }
-  void write_queries(std::size_t panel, RowWriter& dq) {
+  void write_queries(std::size_t panel, MatrixWriter& dq) {
     write_panels(dq_ + panel * floats_, query_panel * micro_columns, args_.width,
                  panel * query_panel, queries_of(args_, panel), nullptr, dq);
   }
@@ -18274,14 +18451,14 @@ class BackwardVectors {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/softmax-inl.hpp
+// ---- soma/kernels/norm/softmax-inl.hpp
 // Softmax over rows, forward and backward, and what cross-entropy shares with it.
 
-#if defined(SOMA_KERNELS_SOFTMAX_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_SOFTMAX_INL_HPP
-#undef SOMA_KERNELS_SOFTMAX_INL_HPP
+#if defined(SOMA_KERNELS_NORM_SOFTMAX_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_NORM_SOFTMAX_INL_HPP
+#undef SOMA_KERNELS_NORM_SOFTMAX_INL_HPP
 #else
-#define SOMA_KERNELS_SOFTMAX_INL_HPP
+#define SOMA_KERNELS_NORM_SOFTMAX_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -18350,7 +18527,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void log_softmax_run(const float* x, std::s
 
 static inline void softmax_kernel(const SoftmaxArgs& args) noexcept {
   CachedRow x(args.x, args.columns);
-  RowWriter writer(args.y);
+  MatrixWriter writer(args.y);
   // A plain target holds the exponentials until their sum is known; for another they are computed
   // twice.
   const bool keep = writer.direct() && !args.logarithm;
@@ -18411,7 +18588,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void log_softmax_gradient_run(const float* 
 
 static inline void softmax_backward_kernel(const SoftmaxArgs& args) noexcept {
   CachedRow y(args.y_in, args.columns), dy(args.dy, args.columns);
-  RowWriter writer(args.dx);
+  MatrixWriter writer(args.dx);
   for (std::size_t row = 0; row < args.rows; ++row) {
     y.start(row);
     dy.start(row);
@@ -18544,7 +18721,7 @@ class OneQuery {
     read(args_.dout, space_.dout);
     std::fill_n(space_.log_sum_exp, query_panel, *args_.log_sum_exp);
     std::fill_n(space_.delta, query_panel, sum_outputs());
-    RowWriter dk(args_.dk), dv(args_.dv);
+    MatrixWriter dk(args_.dk), dv(args_.dv);
     const DropoutArgs& dropout = args_.dropout;
     const auto differentiate =
         dropout.threshold != 0 ? differentiate_scores<true> : differentiate_scores<false>;
@@ -18569,7 +18746,7 @@ class OneQuery {
 
  private:
   void read(const MatrixOperand& operand, float* row) const {
-    const RowReader reader(operand);
+    const MatrixReader reader(operand);
     ChunkBuffer buffer;
     for_each_chunk(args_.width, [&](std::size_t column, std::size_t count) {
       std::memcpy(row + column, reader.read(0, column, count, buffer.values),
@@ -18598,7 +18775,7 @@ class OneQuery {
   }
 
   float sum_outputs() const {
-    const RowReader out(args_.forward_out);
+    const MatrixReader out(args_.forward_out);
     ChunkBuffer buffer;
     LaneSums<1> sums;
     for_each_chunk(args_.width, [&](std::size_t column, std::size_t count) {
@@ -18608,14 +18785,14 @@ class OneQuery {
     return sums.total();
   }
 
-  void write_product(const float* row, float factor, std::size_t key, RowWriter& writer) const {
+  void write_product(const float* row, float factor, std::size_t key, MatrixWriter& writer) const {
     for_each_chunk(args_.width, [&](std::size_t column, std::size_t count) {
       multiply_run(row + column, count, factor, writer.place(key, column));
       writer.finish(key, column, count);
     });
   }
   void write(const MatrixTarget& target) const {
-    RowWriter writer(target);
+    MatrixWriter writer(target);
     for_each_chunk(args_.width, [&](std::size_t column, std::size_t count) {
       writer.write(0, column, space_.sums + column, count);
     });
@@ -18633,11 +18810,11 @@ class OneQuery {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/attention_tiles-inl.hpp
+// ---- soma/kernels/attention/tiles-inl.hpp
 // Attention of queries, keys and values that bf16 holds exactly, by the tile instruction. Matrices
 // are cut into squares of 32 x 32, two tiles each way, with zeros where they end. Probabilities and
-// their gradients, which are fp32, are split into three parts (pack_split-inl.hpp): nothing of them
-// is lost.
+// their gradients, which are fp32, are split into three parts (gemm/pack/fp32_split-inl.hpp):
+// nothing of them is lost.
 //
 // Scores lie with keys as rows, and sums of values and of dq with queries as columns: so a square
 // of scores is split as it lies, for either side of a product, and only operands are turned, once.
@@ -18649,7 +18826,7 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_ATTENTION_TILES_INL_HPP
 #endif
 
-// ---- soma/kernels/pack_split-inl.hpp
+// ---- soma/kernels/gemm/pack/fp32_split-inl.hpp
 // Packing of fp32 numbers for the bf16 tile instruction. Each is the sum of three bf16 numbers, its
 // parts: the upper half of its bits; what is left, rounded to nearest, ties away from zero; and
 // what is left then, which bf16 has exactly ("Leveraging the bfloat16 Artificial Intelligence
@@ -18659,11 +18836,11 @@ HWY_AFTER_NAMESPACE();
 // A step of a panel is three tiles of 16 lines and 32 of k, one for each part. The two numbers of a
 // pair are 16 of k apart, not neighbours: so both come from whole vectors, wherever k lies.
 
-#if defined(SOMA_KERNELS_PACK_SPLIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_PACK_SPLIT_INL_HPP
-#undef SOMA_KERNELS_PACK_SPLIT_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_PACK_FP32_SPLIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_PACK_FP32_SPLIT_INL_HPP
+#undef SOMA_KERNELS_GEMM_PACK_FP32_SPLIT_INL_HPP
 #else
-#define SOMA_KERNELS_PACK_SPLIT_INL_HPP
+#define SOMA_KERNELS_GEMM_PACK_FP32_SPLIT_INL_HPP
 #endif
 
 // ---- soma/simd/bf16_tiles-inl.hpp
@@ -18864,7 +19041,7 @@ class SplitSource {
     MatrixOperand rows = operand;
     rows.row_stride = stride_;
     rows.column_stride = (std::min)(line_stride, depth_stride);
-    reader_ = RowReader(rows);
+    reader_ = MatrixReader(rows);
   }
 
   static constexpr float factor() { return 1; }
@@ -18972,7 +19149,7 @@ class SplitSource {
 
   bool along_depth_;
   std::size_t stride_;
-  RowReader reader_;
+  MatrixReader reader_;
 };
 
 }  // namespace
@@ -19155,7 +19332,7 @@ class TileOperands {
   }
   // Sums with queries as columns, one square behind the other, times a factor of each query.
   void write_columns(const float* sums, std::size_t panel, const float* factors,
-                     RowWriter& writer) {
+                     MatrixWriter& writer) {
     for (std::size_t i = 0; i < across_; ++i)
       turn_square(sums + i * square_floats, squares_ + i * square_floats);
     write_panels(squares_, square_floats, args_.width, panel * query_panel,
@@ -19218,7 +19395,7 @@ class ForwardTiles : public TileOperands {
     }
   }
   // Sums, times a factor of each query.
-  void write(std::size_t panel, const float* factors, RowWriter& writer) {
+  void write(std::size_t panel, const float* factors, MatrixWriter& writer) {
     write_columns(out_ + panel * across_ * square_floats, panel, factors, writer);
   }
 
@@ -19295,12 +19472,12 @@ class BackwardTiles : public TileOperands {
                                          k_turned_ + i * block_squares * input_floats, weights_,
                                          weight_floats, sums, fresh);
   }
-  void write_keys(std::size_t first, std::size_t keys, RowWriter& dk, RowWriter& dv) {
+  void write_keys(std::size_t first, std::size_t keys, MatrixWriter& dk, MatrixWriter& dv) {
     constexpr std::size_t panel = block_squares * square_floats;
     write_panels(dk_, panel, args_.width, first, keys, nullptr, dk);
     write_panels(dv_, panel, args_.width, first, keys, nullptr, dv);
   }
-  void write_queries(std::size_t panel, RowWriter& dq) {
+  void write_queries(std::size_t panel, MatrixWriter& dq) {
     write_columns(dq_ + panel * across_ * square_floats, panel, nullptr, dq);
   }
 
@@ -19334,27 +19511,28 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 #endif
-// ---- soma/kernels/pack_pairs-inl.hpp
-// Packing for the bf16 dot instruction: as in pack-inl.hpp, but a panel has two bf16 numbers that
-// are adjacent along k in each float's place, [k / 2][width]. An odd last one has a zero beside it.
+// ---- soma/kernels/gemm/pack/bf16_pairs-inl.hpp
+// Packing for the bf16 dot instruction: as in gemm/pack/fp32-inl.hpp, but a panel has two bf16
+// numbers that are adjacent along k in each float's place, [k / 2][width]. An odd last one has a
+// zero beside it.
 
-#if defined(SOMA_KERNELS_PACK_PAIRS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_PACK_PAIRS_INL_HPP
-#undef SOMA_KERNELS_PACK_PAIRS_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP
+#undef SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP
 #else
-#define SOMA_KERNELS_PACK_PAIRS_INL_HPP
+#define SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP
 #endif
 
-// ---- soma/kernels/byte_panels-inl.hpp
-// Panels of pairs (pack_pairs-inl.hpp) from an operand of bytes. Bytes are brought into the order
-// of a panel and looked up there: no numbers go through a buffer, and what is moved about is half
-// as much.
+// ---- soma/kernels/gemm/pack/panels_8bit-inl.hpp
+// Panels of pairs (gemm/pack/bf16_pairs-inl.hpp) from an operand of bytes. Bytes are brought into
+// the order of a panel and looked up there: no numbers go through a buffer, and what is moved about
+// is half as much.
 
-#if defined(SOMA_KERNELS_BYTE_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_BYTE_PANELS_INL_HPP
-#undef SOMA_KERNELS_BYTE_PANELS_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP
+#undef SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP
 #else
-#define SOMA_KERNELS_BYTE_PANELS_INL_HPP
+#define SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -19371,11 +19549,11 @@ namespace {  // internal linkage: units with other flags have their own
 // has a pair of numbers in each, neighbours along k, and sixteen lines a vector of them. Places
 // behind the last line are filled with anything.
 template <std::size_t kLines, std::size_t kWidth>
-class BytePanels {
+class EightBitPanels {
  public:
   static constexpr std::size_t turned = 32;  // columns that turn() takes together
 
-  BytePanels(const ByteRows& rows, float* out, std::size_t panel)
+  EightBitPanels(const EightBitRows& rows, float* out, std::size_t panel)
       : rows_(rows), out_(out), panel_(panel) {}
 
   // Lines are columns of the operand, and an even number of its rows become half as many steps.
@@ -19497,7 +19675,7 @@ class BytePanels {
     hn::Store(hn::BitCast(Floats(), numbers), Floats(), to);
   }
 
-  const ByteRows& rows_;
+  const EightBitRows& rows_;
   float* out_;
   std::size_t panel_;
 };
@@ -19587,7 +19765,7 @@ class PairSource {
 
   static bool takes(const MatrixOperand& operand) {
     if (operand.dtype == DType::bf16) return operand.scale == 1;
-    return ByteRows::are_exact(operand);
+    return EightBitRows::are_exact(operand);
   }
 
   PairSource(const MatrixOperand& operand, std::size_t lines, std::size_t depth,
@@ -19600,9 +19778,10 @@ class PairSource {
     operand_.row_stride = along_depth_ ? line_stride : depth_stride;
     operand_.column_stride = along_depth_ ? depth_stride : line_stride;
     operand_.scale = 1;
-    reader_ = RowReader(operand_);
+    reader_ = MatrixReader(operand_);
     direct_ = operand.dtype == DType::bf16 && operand_.column_stride == 1;
-    if (ByteRows::take(operand_)) bytes_ = ByteRows(operand_, along_depth_ ? lines : depth, true);
+    if (EightBitRows::take(operand_))
+      bytes_ = EightBitRows(operand_, along_depth_ ? lines : depth, true);
   }
 
   float factor() const { return factor_; }
@@ -19767,7 +19946,7 @@ class PairSource {
   void pack_along_depth(PackPart part, PairBuffer& buffer) const {
 #if SOMA_HAS_BF16_DOT
     if (bytes_.present()) {
-      const BytePanels<kLines, kWidth> panels(bytes_, part.out, part.panel);
+      const EightBitPanels<kLines, kWidth> panels(bytes_, part.out, part.panel);
       const std::size_t turned = part.depth / panels.turned * panels.turned;
       panels.turn({part.first_line, part.lines, part.first, turned}, kLines);
       part.first += turned, part.depth -= turned, part.out += turned / 2 * kWidth;
@@ -19794,7 +19973,7 @@ class PairSource {
 #if SOMA_HAS_BF16_DOT
     if (bytes_.present()) {
       k = depth / 2 * 2;
-      BytePanels<kLines, kWidth>(bytes_, out, panel)
+      EightBitPanels<kLines, kWidth>(bytes_, out, panel)
           .pair({first, k, first_line, lines}, PairBuffer::rows_ahead);
     }
 #endif
@@ -19822,8 +20001,8 @@ class PairSource {
   bool along_depth_, direct_;
   MatrixOperand operand_;
   float factor_;
-  RowReader reader_;
-  ByteRows bytes_;
+  MatrixReader reader_;
+  EightBitRows bytes_;
 };
 
 }  // namespace
@@ -19856,7 +20035,7 @@ static inline void attention_forward_kernel(const AttentionArgs& args) noexcept 
     return args.queries == 1 ? OneQuery(args).forward()
                              : AttentionForward<ForwardVectors>(args).run();
   }
-  RowWriter writer(args.out);
+  MatrixWriter writer(args.out);
   ChunkBuffer buffer;
   write_zeros(writer, args.queries, args.width, buffer);
   if (args.log_sum_exp != nullptr) std::fill_n(args.log_sum_exp, args.queries, minus_infinity);
@@ -19871,7 +20050,7 @@ static inline void attention_backward_kernel(const AttentionArgs& args) noexcept
     return args.queries == 1 ? OneQuery(args).backward()
                              : AttentionBackward<BackwardVectors>(args).run();
   }
-  RowWriter dq(args.dq), dk(args.dk), dv(args.dv);
+  MatrixWriter dq(args.dq), dk(args.dk), dv(args.dv);
   ChunkBuffer buffer;
   write_zeros(dq, args.queries, args.width, buffer);
   write_zeros(dk, args.keys, args.width, buffer);
@@ -19902,15 +20081,15 @@ static constexpr AttentionKernels attention_kernels{
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/element-inl.hpp
+// ---- soma/kernels/element/element-inl.hpp
 // The element family of the kernel table. One skeleton (map_rows) reads, writes and cuts; a
 // function is one short loop over a run of floats, found in a table before any row is touched.
 
-#if defined(SOMA_KERNELS_ELEMENT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_ELEMENT_INL_HPP
-#undef SOMA_KERNELS_ELEMENT_INL_HPP
+#if defined(SOMA_KERNELS_ELEMENT_ELEMENT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ELEMENT_ELEMENT_INL_HPP
+#undef SOMA_KERNELS_ELEMENT_ELEMENT_INL_HPP
 #else
-#define SOMA_KERNELS_ELEMENT_INL_HPP
+#define SOMA_KERNELS_ELEMENT_ELEMENT_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -19920,84 +20099,11 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <Unary kFunction, class DF, class V = hn::Vec<DF>>
-HWY_INLINE V unary_lanes(DF d, V x) {
-  if constexpr (kFunction == Unary::copy) return x;
-  if constexpr (kFunction == Unary::negate) return hn::Neg(x);
-  if constexpr (kFunction == Unary::absolute) return hn::Abs(x);
-  if constexpr (kFunction == Unary::square) return hn::Mul(x, x);
-  if constexpr (kFunction == Unary::square_root) return hn::Sqrt(x);
-  if constexpr (kFunction == Unary::reciprocal) return hn::Div(hn::Set(d, 1.0f), x);
-  if constexpr (kFunction == Unary::exponential) return exp_lanes(d, x);
-  if constexpr (kFunction == Unary::logarithm) return log_lanes(d, x);
-  if constexpr (kFunction == Unary::sine) return sin_lanes(d, x);
-  if constexpr (kFunction == Unary::cosine) return cos_lanes(d, x);
-  if constexpr (kFunction == Unary::relu) return at_least_lanes(d, x, 0.0f);
-  if constexpr (kFunction == Unary::gelu) return gelu_lanes(d, x);
-  if constexpr (kFunction == Unary::gelu_tanh) return gelu_tanh_lanes(d, x);
-  if constexpr (kFunction == Unary::tanh) return tanh_lanes(d, x);
-  if constexpr (kFunction == Unary::sigmoid) return sigmoid_lanes(d, x);
-  if constexpr (kFunction == Unary::silu) return silu_lanes(d, x);
-  if constexpr (kFunction == Unary::softplus) return softplus_lanes(d, x);
-}
-
-// 0 at zero, and NaN of NaN, as x itself there.
-template <class DF, class V = hn::Vec<DF>>
-HWY_INLINE V sign_lanes(DF d, V x) {
-  const V zero = hn::Zero(d), one = hn::Set(d, 1.0f);
-  return hn::IfThenElse(hn::Gt(x, zero), one, hn::IfThenElse(hn::Lt(x, zero), hn::Neg(one), x));
-}
-
-template <Unary kFunction, class DF, class V = hn::Vec<DF>>
-HWY_INLINE V unary_derivative_lanes(DF d, V x) {
-  const V one = hn::Set(d, 1.0f);
-  if constexpr (kFunction == Unary::copy) return one;
-  if constexpr (kFunction == Unary::negate) return hn::Neg(one);
-  if constexpr (kFunction == Unary::absolute) return sign_lanes(d, x);
-  if constexpr (kFunction == Unary::square) return hn::Add(x, x);
-  if constexpr (kFunction == Unary::square_root) return hn::Div(hn::Set(d, 0.5f), hn::Sqrt(x));
-  if constexpr (kFunction == Unary::exponential) return exp_lanes(d, x);
-  if constexpr (kFunction == Unary::logarithm) return hn::Div(one, x);
-  if constexpr (kFunction == Unary::sine) return cos_lanes(d, x);
-  if constexpr (kFunction == Unary::cosine) return hn::Neg(sin_lanes(d, x));
-  if constexpr (kFunction == Unary::relu) return at_least_lanes(d, sign_lanes(d, x), 0.0f);
-  if constexpr (kFunction == Unary::gelu) return gelu_derivative_lanes(d, x);
-  if constexpr (kFunction == Unary::gelu_tanh) return gelu_tanh_derivative_lanes(d, x);
-  if constexpr (kFunction == Unary::tanh) return tanh_derivative_lanes(d, x);
-  if constexpr (kFunction == Unary::sigmoid) return sigmoid_derivative_lanes(d, x);
-  if constexpr (kFunction == Unary::silu) return silu_derivative_lanes(d, x);
-  if constexpr (kFunction == Unary::softplus) return sigmoid_lanes(d, x);
-}
-
-// NaN where either is NaN; of equal ones (zeros of both signs too) maximum and minimum give b.
-template <Binary kFunction, class DF, class V = hn::Vec<DF>>
-HWY_INLINE V binary_lanes(DF, V a, V b) {
-  if constexpr (kFunction == Binary::add) return hn::Add(a, b);
-  if constexpr (kFunction == Binary::subtract) return hn::Sub(a, b);
-  if constexpr (kFunction == Binary::multiply) return hn::Mul(a, b);
-  if constexpr (kFunction == Binary::divide) return hn::Div(a, b);
-  if constexpr (kFunction == Binary::maximum)
-    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
-  if constexpr (kFunction == Binary::minimum)
-    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
-}
-
 template <Unary kFunction>
 HWY_NOINLINE static void unary_loop(const float* const* in, float* out, std::size_t count) {
   map_vectors<1, from_memory>({in[0]}, out, count, [](FloatVector x) HWY_ATTR {
     return unary_lanes<kFunction>(Floats(), x);
   });
-}
-
-// dy times the derivative. That of 1/x may be below or above all numbers where the result is not.
-template <Unary kFunction, class DF, class V = hn::Vec<DF>>
-HWY_INLINE V unary_gradient_lanes(DF d, V x, V dy) {
-  if constexpr (kFunction == Unary::reciprocal) {
-    const V y = hn::Div(hn::Set(d, 1.0f), x);
-    return hn::Mul(hn::Mul(dy, y), hn::Neg(y));
-  } else {
-    return hn::Mul(dy, unary_derivative_lanes<kFunction>(d, x));
-  }
 }
 
 template <Unary kFunction>
@@ -20016,9 +20122,6 @@ HWY_NOINLINE static void binary_loop(const float* const* in, float* out, std::si
                                   HWY_ATTR { return binary_lanes<kFunction>(Floats(), a, b); });
 }
 
-inline constexpr std::size_t unary_functions = static_cast<std::size_t>(Unary::softplus) + 1;
-inline constexpr std::size_t binary_functions = static_cast<std::size_t>(Binary::minimum) + 1;
-
 template <std::size_t... i>
 static constexpr std::array<MapLoop, sizeof...(i)> unary_loops(std::index_sequence<i...>) {
   return {unary_loop<static_cast<Unary>(i)>...};
@@ -20033,21 +20136,21 @@ static constexpr std::array<MapLoop, sizeof...(i)> binary_loops(std::index_seque
 }
 
 static inline void unary_kernel(const UnaryArgs& args) noexcept {
-  static constexpr auto loops = unary_loops(std::make_index_sequence<unary_functions>());
+  static constexpr auto loops = unary_loops(std::make_index_sequence<unary_count>());
   const MatrixOperand* inputs[] = {&args.x};
   map_rows(args.rows, args.columns, inputs, 1, 1, args.y,
            loops[static_cast<std::size_t>(args.function)]);
 }
 
 static inline void unary_backward_kernel(const UnaryArgs& args) noexcept {
-  static constexpr auto loops = unary_backward_loops(std::make_index_sequence<unary_functions>());
+  static constexpr auto loops = unary_backward_loops(std::make_index_sequence<unary_count>());
   const MatrixOperand* inputs[] = {&args.x, &args.dy};
   map_rows(args.rows, args.columns, inputs, 2, 1, args.y,
            loops[static_cast<std::size_t>(args.function)]);
 }
 
 static inline void binary_kernel(const BinaryArgs& args) noexcept {
-  static constexpr auto loops = binary_loops(std::make_index_sequence<binary_functions>());
+  static constexpr auto loops = binary_loops(std::make_index_sequence<binary_count>());
   const bool scales = args.function == Binary::add || args.function == Binary::subtract;
   const MatrixOperand* inputs[] = {&args.a, &args.b};
   map_rows(args.rows, args.columns, inputs, 2, scales ? args.b_scale : 1, args.y,
@@ -20060,8 +20163,8 @@ static inline void dropout_kernel(const DropArgs& args) noexcept {
   const DropoutArgs& drop = args.dropout;
   ChunkBuffer buffer;
   WordBuffer words;
-  const RowReader reader(args.x);
-  RowWriter writer(args.y);
+  const MatrixReader reader(args.x);
+  MatrixWriter writer(args.y);
   std::size_t rows = args.rows, columns = args.columns;
   if (is_one_row(rows, columns, args.x) && is_one_row(rows, columns, args.y) &&
       drop.row_indices == nullptr && drop.draw_row_stride == columns) {
@@ -20087,36 +20190,36 @@ static constexpr ElementKernels element_kernels{unary_kernel, unary_backward_ker
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/embedding-inl.hpp
+// ---- soma/kernels/embedding/embedding-inl.hpp
 // The embedding entries of the kernel table: rows by ids, and sums of rows.
 
-#if defined(SOMA_KERNELS_EMBEDDING_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_EMBEDDING_INL_HPP
-#undef SOMA_KERNELS_EMBEDDING_INL_HPP
+#if defined(SOMA_KERNELS_EMBEDDING_EMBEDDING_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_EMBEDDING_EMBEDDING_INL_HPP
+#undef SOMA_KERNELS_EMBEDDING_EMBEDDING_INL_HPP
 #else
-#define SOMA_KERNELS_EMBEDDING_INL_HPP
+#define SOMA_KERNELS_EMBEDDING_EMBEDDING_INL_HPP
 #endif
 
-// ---- soma/kernels/row_sums-inl.hpp
+// ---- soma/kernels/reduce/column_sums-inl.hpp
 // The sum of rows, element by element, in the fixed order of Segments: what gradients of biases,
 // scales and embeddings are.
 
-#if defined(SOMA_KERNELS_ROW_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_ROW_SUMS_INL_HPP
-#undef SOMA_KERNELS_ROW_SUMS_INL_HPP
+#if defined(SOMA_KERNELS_REDUCE_COLUMN_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_REDUCE_COLUMN_SUMS_INL_HPP
+#undef SOMA_KERNELS_REDUCE_COLUMN_SUMS_INL_HPP
 #else
-#define SOMA_KERNELS_ROW_SUMS_INL_HPP
+#define SOMA_KERNELS_REDUCE_COLUMN_SUMS_INL_HPP
 #endif
 
-// ---- soma/kernels/runs-inl.hpp
+// ---- soma/kernels/rows/run_io-inl.hpp
 // Runs: stored elements of any type as adjacent floats and back, a chunk at a time. fp32 is used
 // where it lies.
 
-#if defined(SOMA_KERNELS_RUNS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_RUNS_INL_HPP
-#undef SOMA_KERNELS_RUNS_INL_HPP
+#if defined(SOMA_KERNELS_ROWS_RUN_IO_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ROWS_RUN_IO_INL_HPP
+#undef SOMA_KERNELS_ROWS_RUN_IO_INL_HPP
 #else
-#define SOMA_KERNELS_RUNS_INL_HPP
+#define SOMA_KERNELS_ROWS_RUN_IO_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -20522,55 +20625,28 @@ static inline void gather_sum(const GatherSumArgs& args) noexcept {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/gemm-inl.hpp
-// The gemm family of the kernel table. Blocks of a and b are packed (gemm_panels-inl.hpp) for the
-// innermost loop (gemm_micro-inl.hpp, gemm_tiles-inl.hpp), and sums leave through the eviction
-// (evict-inl.hpp). One block holds all of k in most products. In the others c is cut into tiles,
-// in which sums wait between blocks of k, in fp32, so blocking never shows in a result.
+// ---- soma/kernels/gemm/gemm-inl.hpp
+// The gemm family of the kernel table: which kind of product (gemm/product-inl.hpp) the operands of
+// a call take, and the entries. gemm/README.md has that choice as a table.
 
-#if defined(SOMA_KERNELS_GEMM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_INL_HPP
-#undef SOMA_KERNELS_GEMM_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_GEMM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_GEMM_INL_HPP
+#undef SOMA_KERNELS_GEMM_GEMM_INL_HPP
 #else
-#define SOMA_KERNELS_GEMM_INL_HPP
+#define SOMA_KERNELS_GEMM_GEMM_INL_HPP
 #endif
 
-// ---- soma/kernels/gemm_narrow-inl.hpp
-// Products with few rows and columns of b that are adjacent along k, as y = x W^T of a sentence: b
-// is read once, so packing it would cost more than multiplying. Columns of b are read where they
-// lie, and all of a is packed. Threads that share a product pack the same a each, which costs less
-// than to wait for each other, and take columns as they come for them. Each sum is the same chain
-// as in gemm-inl.hpp.
+// ---- soma/kernels/gemm/few_rows/operands-inl.hpp
+// What products of few rows (gemm/few_rows/few_rows-inl.hpp) read of b, and their workspace.
 
-#if defined(SOMA_KERNELS_GEMM_NARROW_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_NARROW_INL_HPP
-#undef SOMA_KERNELS_GEMM_NARROW_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_FEW_ROWS_OPERANDS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_FEW_ROWS_OPERANDS_INL_HPP
+#undef SOMA_KERNELS_GEMM_FEW_ROWS_OPERANDS_INL_HPP
 #else
-#define SOMA_KERNELS_GEMM_NARROW_INL_HPP
+#define SOMA_KERNELS_GEMM_FEW_ROWS_OPERANDS_INL_HPP
 #endif
 
-// ---- soma/kernels/gemm_lines-inl.hpp
-// Few rows beside columns of b that are read where they lie (gemm_narrow-inl.hpp), by the innermost
-// loop of all products. Operands change sides: its rows are columns of b, its columns rows of a.
-
-#if defined(SOMA_KERNELS_GEMM_LINES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_LINES_INL_HPP
-#undef SOMA_KERNELS_GEMM_LINES_INL_HPP
-#else
-#define SOMA_KERNELS_GEMM_LINES_INL_HPP
-#endif
-
-// ---- soma/kernels/gemm_narrow_parts-inl.hpp
-// What products of few rows (gemm_narrow-inl.hpp) read of b, and their workspace.
-
-#if defined(SOMA_KERNELS_GEMM_NARROW_PARTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_NARROW_PARTS_INL_HPP
-#undef SOMA_KERNELS_GEMM_NARROW_PARTS_INL_HPP
-#else
-#define SOMA_KERNELS_GEMM_NARROW_PARTS_INL_HPP
-#endif
-
-// ---- soma/kernels/gemm_workspace-inl.hpp
+// ---- soma/kernels/gemm/workspace-inl.hpp
 // The workspace of a matrix product, and how much of the result is in it at a time.
 
 #if defined(SOMA_KERNELS_GEMM_WORKSPACE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
@@ -20743,16 +20819,16 @@ namespace HWY_NAMESPACE {
 // Above this a column of b serves enough rows to be worth packing. Products of 40, 64 and 128 rows
 // with 8 lanes are 1.25, 1.15 and 1.12 times as fast as with b packed, of 192 rows 1.03. With 16
 // lanes more than 64 were not measured.
-inline constexpr std::size_t narrow_rows = float_lanes == 16 ? 64 : 128;
+inline constexpr std::size_t few_rows_most = float_lanes == 16 ? 64 : 128;
 // Most vectors of rows that LineBlocks take together: three where they are short, so that 23 rows
 // fill 23 of 24 places instead of 23 of 32.
 inline constexpr std::size_t line_vectors =
     float_lanes == 8 || float_lanes == 4 ? 3 : micro_vectors;
 inline constexpr std::size_t line_rows = line_vectors * float_lanes;
 // Below this there is more around the columns than in them.
-inline constexpr std::size_t narrow_columns = 64;
+inline constexpr std::size_t few_rows_least_columns = 64;
 // Above this a, which is packed as a whole, would take more than 4 MiB.
-inline constexpr std::size_t narrow_depth = (std::size_t{1} << 20) / narrow_rows;
+inline constexpr std::size_t few_rows_most_depth = (std::size_t{1} << 20) / few_rows_most;
 
 namespace {  // internal linkage: units with other flags have their own
 
@@ -20773,12 +20849,12 @@ struct ColumnLines {
   }
 };
 
-struct NarrowWorkspace {
+struct FewRowsWorkspace {
   // Most columns that are taken at a time.
   static constexpr std::size_t tile_columns = gemm_tile_columns;
   static constexpr std::size_t tile_stride = tile_columns + 2 * gemm_tile_padding;
 
-  explicit NarrowWorkspace(std::byte* memory)
+  explicit FewRowsWorkspace(std::byte* memory)
       : buffer(memory),
         sums(reinterpret_cast<float*>(memory + buffer_bytes)),
         tile(sums + sums_floats + gemm_tile_padding),
@@ -20787,7 +20863,8 @@ struct NarrowWorkspace {
 
   // For products with k steps; never less for more.
   static constexpr std::size_t bytes(std::size_t k) {
-    const std::size_t a_floats = step_floats * round_up_to((std::min)(k, narrow_depth), tile_steps);
+    const std::size_t a_floats =
+        step_floats * round_up_to((std::min)(k, few_rows_most_depth), tile_steps);
     return buffer_bytes +
            round_up_to((sums_floats + tile_floats + panel_floats + a_floats) * sizeof(float), 64);
   }
@@ -20807,8 +20884,8 @@ struct NarrowWorkspace {
   // Rows of a as LineBlocks have them, and behind those two or three vectors of PairedBlocks; or
   // three bf16 numbers for each.
   static constexpr std::size_t step_floats =
-      SOMA_HAS_BF16_DOT ? (std::max)(narrow_rows * 3 / 2, micro_columns + 3 * float_lanes)
-                        : round_up_to(narrow_rows, float_lanes);
+      SOMA_HAS_BF16_DOT ? (std::max)(few_rows_most * 3 / 2, micro_columns + 3 * float_lanes)
+                        : round_up_to(few_rows_most, float_lanes);
 };
 
 }  // namespace
@@ -20818,122 +20895,44 @@ struct NarrowWorkspace {
 HWY_AFTER_NAMESPACE();
 
 #endif
+// ---- soma/kernels/gemm/product-inl.hpp
+// Gemm: one matrix product on one thread. Blocks of a and b are packed (gemm/panels-inl.hpp) for
+// the innermost loop, and sums leave through the eviction (gemm/evict-inl.hpp). One block holds all
+// of k in most products. In the others c is cut into tiles, in which sums wait between blocks of k,
+// in fp32, so blocking never shows in a result.
 
-#include <hwy/cache_control.h>
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-
-namespace {  // internal linkage: units with other flags have their own
-
-// kRows rows of a matrix of which others are used next, those at `ahead`.
-template <std::size_t kRows>
-struct RowsBeforeRows : MatrixRows<kRows> {
-  RowsBeforeRows(const float* first, std::size_t row_stride, const float* rows)
-      : MatrixRows<kRows>(first, row_stride), ahead(rows), stride(row_stride) {}
-  HWY_INLINE void fetch(std::size_t step) const {
-    if (step % line_floats != 0) return;
-    for (std::size_t row = 0; row < kRows; ++row) hwy::Prefetch(ahead + step + row * stride);
-  }
-
-  const float* ahead;
-  std::size_t stride;
-};
-
-// Sums of so many columns from `first` on, which are [column][kRows] in blocks of kColumns, to the
-// rows of a tile.
-template <std::size_t kColumns, std::size_t kRows = micro_columns>
-HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const float* sums,
-                                                    std::size_t first, std::size_t count,
-                                                    std::size_t tile_rows, float* tile) {
-  const auto line_of = [&](std::size_t column) {
-    const std::size_t block = first + column / kColumns * kColumns;
-    return sums + (column + block - b.start(block, kColumns)) * kRows;
-  };
-  // Whole groups of columns and four rows at a time: the tile has place for those too many.
-  static_assert(NarrowWorkspace::tile_columns % pack_group == 0 && kRows % 4 == 0);
-  for (std::size_t column = 0; column < count; column += pack_group) {
-    const float* lines[pack_group];
-    for (std::size_t i = 0; i < pack_group; ++i)
-      lines[i] = line_of((std::min)(column + i, count - 1));
-    for (std::size_t row = 0; row < tile_rows; row += 4)
-      turn_group(lines, row, tile + row * NarrowWorkspace::tile_stride + column,
-                 NarrowWorkspace::tile_stride);
-  }
-}
-
-// Blocks of columns of b beside kVectors vectors of rows of a. As many sums as in all products stay
-// in registers, so more rows meet fewer columns.
-template <class Products, std::size_t kVectors = micro_vectors>
-class LineBlocks {
- public:
-  static constexpr std::size_t rows = kVectors * float_lanes;
-  static constexpr std::size_t columns = micro_rows * micro_vectors / kVectors;  // of a block
-  static constexpr std::size_t step_floats = rows;                               // of packed a
-  // At most 24 KiB of a, which stay in the first-level cache while columns of b pass by.
-  static constexpr std::size_t most_steps = pack_depth;
-
-  LineBlocks(const ColumnLines& b, const NarrowWorkspace& workspace)
-      : b_(b), sums_(workspace.sums) {}
-
-  static constexpr std::size_t panel_floats(std::size_t) { return 0; }  // one for all rows
-
-  // At most pack_depth steps of k and so many rows of a.
-  template <class Source>
-  static void pack(const Source& a, const PackPart& part, typename Source::Buffer& buffer, float*) {
-    a.template pack<rows, rows>(part, buffer);
-  }
-
-  // The product of so many steps joins the sums of `count` columns, or begins them with step 0.
-  // The columns at `next` will be read next.
-  void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
-           const ColumnLines::Place& next, std::size_t) const {
-    using RowsOfB = RowsBeforeRows<columns>;
-    const SumPath path{sums_, rows, first.step == 0};
-    for (std::size_t at = 0; at < count; at += columns) {
-      const float* const ahead =
-          at + columns < count ? block({first.column + at + columns, first.step}) : block(next);
-      fetch_sums<columns>(path, (at + columns) * rows);
-      MicroKernel<Products, RowsOfB, columns, kVectors, rows>::run(
-          steps, {block({first.column + at, first.step}), b_.stride, ahead}, a,
-          path.behind(at * rows));
-    }
-  }
-
-  // Sums of so many columns from `first` on, which are [column][row], to the tile's rows.
-  void turn(std::size_t first, std::size_t count, std::size_t tile_rows, float* tile) const {
-    turn_sums<columns, rows>(b_, sums_, first, count, tile_rows, tile);
-  }
-
- private:
-  const float* block(const ColumnLines::Place& first) const {
-    return b_.at({b_.start(first.column, columns), first.step});
-  }
-
-  ColumnLines b_;
-  float* sums_;
-};
-
-}  // namespace
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-
-#endif
-// ---- soma/kernels/gemm_paired-inl.hpp
-// Few rows beside columns of b that are read where they lie (gemm_narrow-inl.hpp), where vectors
-// are wide. A vector of 16 rows would be half empty for 23 of them. Here it has 8 rows of a, each
-// in two lanes that are neighbours, for two columns of b, whose elements are laid side by side for
-// it: a line of them while the one before it is multiplied. Each sum is the same chain.
-
-#if defined(SOMA_KERNELS_GEMM_PAIRED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_PAIRED_INL_HPP
-#undef SOMA_KERNELS_GEMM_PAIRED_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_PRODUCT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_PRODUCT_INL_HPP
+#undef SOMA_KERNELS_GEMM_PRODUCT_INL_HPP
 #else
-#define SOMA_KERNELS_GEMM_PAIRED_INL_HPP
+#define SOMA_KERNELS_GEMM_PRODUCT_INL_HPP
+#endif
+
+// ---- soma/kernels/gemm/few_rows/few_rows-inl.hpp
+// Products with few rows and columns of b that are adjacent along k, as y = x W^T of a sentence: b
+// is read once, so packing it would cost more than multiplying. Columns of b are read where they
+// lie, and all of a is packed. Threads that share a product pack the same a each, which costs less
+// than to wait for each other, and take columns as they come for them. Each sum is the same chain
+// as in gemm/gemm-inl.hpp.
+
+#if defined(SOMA_KERNELS_GEMM_FEW_ROWS_FEW_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_FEW_ROWS_FEW_ROWS_INL_HPP
+#undef SOMA_KERNELS_GEMM_FEW_ROWS_FEW_ROWS_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_FEW_ROWS_FEW_ROWS_INL_HPP
+#endif
+
+// ---- soma/kernels/gemm/few_rows/paired-inl.hpp
+// Few rows beside columns of b that are read where they lie (gemm/few_rows/few_rows-inl.hpp), where
+// vectors are wide. A vector of 16 rows would be half empty for 23 of them. Here it has 8 rows of
+// a, each in two lanes that are neighbours, for two columns of b, whose elements are laid side by
+// side for it: a line of them while the one before it is multiplied. Each sum is the same chain.
+
+#if defined(SOMA_KERNELS_GEMM_FEW_ROWS_PAIRED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_FEW_ROWS_PAIRED_INL_HPP
+#undef SOMA_KERNELS_GEMM_FEW_ROWS_PAIRED_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_FEW_ROWS_PAIRED_INL_HPP
 #endif
 
 #include <hwy/cache_control.h>
@@ -20971,7 +20970,7 @@ class PairedBlocks {
   // columns of b best that are read on and on.
   static constexpr std::size_t most_steps = 1024;
 
-  PairedBlocks(const ColumnLines& b, const NarrowWorkspace& workspace)
+  PairedBlocks(const ColumnLines& b, const FewRowsWorkspace& workspace)
       : b_(b), sums_(workspace.sums), laid_(workspace.panel), other_(laid_ + laid_floats) {
     static_assert(2 * laid_floats <= pack_depth * micro_columns);
   }
@@ -21010,7 +21009,7 @@ class PairedBlocks {
   }
 
   void turn(std::size_t first, std::size_t count, std::size_t tile_rows, float* tile) const {
-    constexpr std::size_t stride = NarrowWorkspace::tile_stride;
+    constexpr std::size_t stride = FewRowsWorkspace::tile_stride;
     for (std::size_t at = 0; at < count; at += columns) {
       float* const to = tile + at - (first + at - b_.start(first + at, columns));
       for (std::size_t row = 0; row < tile_rows; row += paired_rows)
@@ -21204,33 +21203,149 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 #endif
-// ---- soma/kernels/gemm_split_lines-inl.hpp
-// Few rows beside columns of b that are read where they lie (gemm_narrow-inl.hpp), as split numbers
-// (pack_split-inl.hpp). Operands change sides: columns of b are rows of tiles, which are split as
-// they come, those of the next step while tiles multiply. Each sum has the products of all ways in
-// the same order.
+// ---- soma/kernels/gemm/few_rows/split_tiles-inl.hpp
+// Few rows beside columns of b that are read where they lie (gemm/few_rows/few_rows-inl.hpp), as
+// split numbers (gemm/pack/fp32_split-inl.hpp). Operands change sides: columns of b are rows of
+// tiles, which are split as they come, those of the next step while tiles multiply. Each sum has
+// the products of all ways in the same order.
 
-#if defined(SOMA_KERNELS_GEMM_SPLIT_LINES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_SPLIT_LINES_INL_HPP
-#undef SOMA_KERNELS_GEMM_SPLIT_LINES_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_FEW_ROWS_SPLIT_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_FEW_ROWS_SPLIT_TILES_INL_HPP
+#undef SOMA_KERNELS_GEMM_FEW_ROWS_SPLIT_TILES_INL_HPP
 #else
-#define SOMA_KERNELS_GEMM_SPLIT_LINES_INL_HPP
+#define SOMA_KERNELS_GEMM_FEW_ROWS_SPLIT_TILES_INL_HPP
 #endif
 
-// ---- soma/kernels/gemm_split-inl.hpp
-// A step of the innermost loop for split numbers (pack_split-inl.hpp): 32 of k for a block of c of
-// 2 x 2 tiles, or 1 x 2.
+// ---- soma/kernels/gemm/few_rows/swapped-inl.hpp
+// Few rows beside columns of b that are read where they lie (gemm/few_rows/few_rows-inl.hpp), by
+// the innermost loop of all products. Operands change sides: its rows are columns of b, its columns
+// rows of a.
+
+#if defined(SOMA_KERNELS_GEMM_FEW_ROWS_SWAPPED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_FEW_ROWS_SWAPPED_INL_HPP
+#undef SOMA_KERNELS_GEMM_FEW_ROWS_SWAPPED_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_FEW_ROWS_SWAPPED_INL_HPP
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+namespace {  // internal linkage: units with other flags have their own
+
+// kRows rows of a matrix of which others are used next, those at `ahead`.
+template <std::size_t kRows>
+struct RowsBeforeRows : MatrixRows<kRows> {
+  RowsBeforeRows(const float* first, std::size_t row_stride, const float* rows)
+      : MatrixRows<kRows>(first, row_stride), ahead(rows), stride(row_stride) {}
+  HWY_INLINE void fetch(std::size_t step) const {
+    if (step % line_floats != 0) return;
+    for (std::size_t row = 0; row < kRows; ++row) hwy::Prefetch(ahead + step + row * stride);
+  }
+
+  const float* ahead;
+  std::size_t stride;
+};
+
+// Sums of so many columns from `first` on, which are [column][kRows] in blocks of kColumns, to the
+// rows of a tile.
+template <std::size_t kColumns, std::size_t kRows = micro_columns>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const float* sums,
+                                                    std::size_t first, std::size_t count,
+                                                    std::size_t tile_rows, float* tile) {
+  const auto line_of = [&](std::size_t column) {
+    const std::size_t block = first + column / kColumns * kColumns;
+    return sums + (column + block - b.start(block, kColumns)) * kRows;
+  };
+  // Whole groups of columns and four rows at a time: the tile has place for those too many.
+  static_assert(FewRowsWorkspace::tile_columns % pack_group == 0 && kRows % 4 == 0);
+  for (std::size_t column = 0; column < count; column += pack_group) {
+    const float* lines[pack_group];
+    for (std::size_t i = 0; i < pack_group; ++i)
+      lines[i] = line_of((std::min)(column + i, count - 1));
+    for (std::size_t row = 0; row < tile_rows; row += 4)
+      turn_group(lines, row, tile + row * FewRowsWorkspace::tile_stride + column,
+                 FewRowsWorkspace::tile_stride);
+  }
+}
+
+// Blocks of columns of b beside kVectors vectors of rows of a. As many sums as in all products stay
+// in registers, so more rows meet fewer columns.
+template <class Products, std::size_t kVectors = micro_vectors>
+class LineBlocks {
+ public:
+  static constexpr std::size_t rows = kVectors * float_lanes;
+  static constexpr std::size_t columns = micro_rows * micro_vectors / kVectors;  // of a block
+  static constexpr std::size_t step_floats = rows;                               // of packed a
+  // At most 24 KiB of a, which stay in the first-level cache while columns of b pass by.
+  static constexpr std::size_t most_steps = pack_depth;
+
+  LineBlocks(const ColumnLines& b, const FewRowsWorkspace& workspace)
+      : b_(b), sums_(workspace.sums) {}
+
+  static constexpr std::size_t panel_floats(std::size_t) { return 0; }  // one for all rows
+
+  // At most pack_depth steps of k and so many rows of a.
+  template <class Source>
+  static void pack(const Source& a, const PackPart& part, typename Source::Buffer& buffer, float*) {
+    a.template pack<rows, rows>(part, buffer);
+  }
+
+  // The product of so many steps joins the sums of `count` columns, or begins them with step 0.
+  // The columns at `next` will be read next.
+  void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
+           const ColumnLines::Place& next, std::size_t) const {
+    using RowsOfB = RowsBeforeRows<columns>;
+    const SumPath path{sums_, rows, first.step == 0};
+    for (std::size_t at = 0; at < count; at += columns) {
+      const float* const ahead =
+          at + columns < count ? block({first.column + at + columns, first.step}) : block(next);
+      fetch_sums<columns>(path, (at + columns) * rows);
+      MicroKernel<Products, RowsOfB, columns, kVectors, rows>::run(
+          steps, {block({first.column + at, first.step}), b_.stride, ahead}, a,
+          path.behind(at * rows));
+    }
+  }
+
+  // Sums of so many columns from `first` on, which are [column][row], to the tile's rows.
+  void turn(std::size_t first, std::size_t count, std::size_t tile_rows, float* tile) const {
+    turn_sums<columns, rows>(b_, sums_, first, count, tile_rows, tile);
+  }
+
+ private:
+  const float* block(const ColumnLines::Place& first) const {
+    return b_.at({b_.start(first.column, columns), first.step});
+  }
+
+  ColumnLines b_;
+  float* sums_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/gemm/tiles/split_step-inl.hpp
+// A step of the innermost loop for split numbers (gemm/pack/fp32_split-inl.hpp): 32 of k for a
+// block of c of 2 x 2 tiles, or 1 x 2.
 //
 // Six of the nine products of parts join the sums, the smallest first; the others are below 2^-22
 // of the product. Parts of a and b take turns, so that 14 loads serve 24 products of 16 cycles,
 // which take longer than the loads even from the second-level cache. A register is loaded as soon
 // as the last product has read it.
 
-#if defined(SOMA_KERNELS_GEMM_SPLIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_SPLIT_INL_HPP
-#undef SOMA_KERNELS_GEMM_SPLIT_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_TILES_SPLIT_STEP_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_TILES_SPLIT_STEP_INL_HPP
+#undef SOMA_KERNELS_GEMM_TILES_SPLIT_STEP_INL_HPP
 #else
-#define SOMA_KERNELS_GEMM_SPLIT_INL_HPP
+#define SOMA_KERNELS_GEMM_TILES_SPLIT_STEP_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -21335,7 +21450,7 @@ class SplitBlocks {
     return (steps + tile_steps - 1) / tile_steps * split_step_floats;
   }
 
-  SplitBlocks(const ColumnLines& b, const NarrowWorkspace& workspace)
+  SplitBlocks(const ColumnLines& b, const FewRowsWorkspace& workspace)
       : b_(b), sums_(workspace.sums), split_(workspace.panel), other_(split_ + block_floats) {
     static_assert(2 * block_floats <= pack_depth * micro_columns);
     static_assert(rows == micro_columns && most_steps % tile_steps == 0);
@@ -21476,7 +21591,7 @@ namespace {  // internal linkage: units with other flags have their own
 
 // Blocks, which are LineBlocks or PairedBlocks, make sums of some columns.
 template <class Products, class Source>
-class NarrowProduct {
+class FewRowsProduct {
  public:
   // Whether a product can go this way.
   static bool takes(const GemmArgs& args) {
@@ -21484,12 +21599,12 @@ class NarrowProduct {
     const bool places = Products::products == 1
                             ? b.dtype == DType::fp32 && b.scale == 1
                             : b.dtype == DType::bf16 && args.k % 2 == 0 && b.column_stride % 2 == 0;
-    return places && b.row_stride == 1 && args.m <= narrow_rows && args.n >= narrow_columns &&
-           args.segments.count == 1 && args.k != 0 && args.k <= narrow_depth &&
-           args.packed_b.data == nullptr;
+    return places && b.row_stride == 1 && args.m <= few_rows_most &&
+           args.n >= few_rows_least_columns && args.segments.count == 1 && args.k != 0 &&
+           args.k <= few_rows_most_depth && args.packed_b.data == nullptr;
   }
 
-  NarrowProduct(const GemmArgs& args, const Source& a)
+  FewRowsProduct(const GemmArgs& args, const Source& a)
       : args_(args),
         a_(a),
         b_{static_cast<const float*>(args.b.data), args.b.column_stride / Products::products,
@@ -21500,18 +21615,18 @@ class NarrowProduct {
   template <class Finish>
   void run(const Finish& finish) const {
     auto& buffer = *new (workspace_.buffer) typename Source::Buffer;
-    for_panels([&]<class Blocks>(std::type_identity<Blocks>, const Rows& rows)
+    for_panels([&]<class Blocks>(std::type_identity<Blocks>, const RowBlock& rows)
                    HWY_ATTR { pack<Blocks>(rows, buffer); });
     ColumnQueue own;
     ColumnQueue& queue = args_.column_queue != nullptr ? *args_.column_queue : own;
     for (Columns next = take(queue); next.count != 0;) {
       const Columns columns = next;
       next = take(queue);
-      for_panels([&]<class Blocks>(std::type_identity<Blocks>, const Rows& rows) HWY_ATTR {
+      for_panels([&]<class Blocks>(std::type_identity<Blocks>, const RowBlock& rows) HWY_ATTR {
         const bool last = rows.first + rows.count == args_.m;
         multiply<Blocks>(rows, columns, last ? next.first : columns.first);
         finish(GemmTile{rows.first, columns.first, rows.count, columns.count,
-                        NarrowWorkspace::tile_stride},
+                        FewRowsWorkspace::tile_stride},
                workspace_.tile);
       });
     }
@@ -21525,7 +21640,7 @@ class NarrowProduct {
     std::size_t first, count;
   };
   // Of a, which lie packed from `panel` on.
-  struct Rows {
+  struct RowBlock {
     std::size_t first, count;
     float* panel;
   };
@@ -21538,7 +21653,7 @@ class NarrowProduct {
 #if SOMA_HAS_BF16_TILES
       for (std::size_t row = 0; row < args_.m; row += SplitBlocks::rows) {
         const std::size_t count = (std::min)(SplitBlocks::rows, args_.m - row);
-        each(std::type_identity<SplitBlocks>(), Rows{row, count, panel});
+        each(std::type_identity<SplitBlocks>(), RowBlock{row, count, panel});
         panel += 2 * SplitBlocks::panel_floats(b_.steps);
       }
 #endif
@@ -21546,7 +21661,7 @@ class NarrowProduct {
       for (std::size_t row = 0; row < args_.m;) {
         const std::size_t left = args_.m - row;
         const auto take = [&]<class Blocks>(std::type_identity<Blocks> blocks) HWY_ATTR {
-          each(blocks, Rows{row, (std::min)(Blocks::rows, left), panel});
+          each(blocks, RowBlock{row, (std::min)(Blocks::rows, left), panel});
           row += Blocks::rows;
           panel += b_.steps * Blocks::step_floats;
         };
@@ -21591,7 +21706,7 @@ class NarrowProduct {
   // waits long for another. None: those at 0, which can be read.
   Columns take(ColumnQueue& queue) const {
     const std::size_t unit = columns_together();
-    const std::size_t most = NarrowWorkspace::tile_columns / unit;
+    const std::size_t most = FewRowsWorkspace::tile_columns / unit;
     std::size_t first = queue.next.load(std::memory_order_relaxed), count;
     do {
       const std::size_t left = args_.n - first;
@@ -21603,7 +21718,7 @@ class NarrowProduct {
   }
 
   template <class Blocks>
-  void pack(const Rows& rows, typename Source::Buffer& buffer) const {
+  void pack(const RowBlock& rows, typename Source::Buffer& buffer) const {
     constexpr std::size_t most = pack_depth * Products::products;
     float* to = rows.panel;
     for (std::size_t k = 0; k < args_.k; k += most, to += pack_depth * Blocks::step_floats)
@@ -21615,7 +21730,7 @@ class NarrowProduct {
 
   // To the tile. Behind them, columns from `next` on will be multiplied.
   template <class Blocks>
-  void multiply(const Rows& rows, const Columns& columns, std::size_t next) const {
+  void multiply(const RowBlock& rows, const Columns& columns, std::size_t next) const {
     Blocks blocks(b_, workspace_);
     for (std::size_t step = 0; step < b_.steps; step += Blocks::most_steps) {
       const std::size_t end = (std::min)(step + Blocks::most_steps, b_.steps);
@@ -21630,7 +21745,7 @@ class NarrowProduct {
   const GemmArgs& args_;
   const Source& a_;
   ColumnLines b_;
-  NarrowWorkspace workspace_;
+  FewRowsWorkspace workspace_;
 };
 
 }  // namespace
@@ -21640,7 +21755,7 @@ class NarrowProduct {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/gemm_panels-inl.hpp
+// ---- soma/kernels/gemm/panels-inl.hpp
 // Packed operands of a product, and the sums of a block of its result. Neighbouring segments of k
 // that are short are packed together; their sums meet in a tree of their own while a block of c is
 // in the first-level cache.
@@ -21675,7 +21790,7 @@ class PackedPanels {
  public:
   using Source = typename Kernel::Source;
   using Buffer = typename Source::Buffer;
-  using Narrow = typename Kernel::Narrow;
+  using FewRows = typename Kernel::FewRows;
   static constexpr std::size_t panel_rows = Kernel::panel_rows, most_rows = Kernel::most_rows;
   static_assert(Kernel::packed_rows % most_rows == 0);
   static constexpr std::size_t packed_rows = Kernel::packed_rows, least_rows = Kernel::least_rows;
@@ -21719,7 +21834,7 @@ class PackedPanels {
 
   // Rows of a that meet the same columns. The first `lying`, whole blocks, are read one by one from
   // `place` on, `stride` floats apart; the others are packed.
-  struct Rows {
+  struct RowBlock {
     std::size_t count, lying;
     const float* place;
     float* packed;
@@ -21736,9 +21851,9 @@ class PackedPanels {
 
   // So many rows of a from `row` on; `out` has room for all of them packed. Whole blocks of rows
   // are read where they lie, or laid there, as the Kernel likes it.
-  static Rows take_a(const Source& a, std::size_t row, std::size_t count, const PackedSteps& steps,
-                     Buffer& buffer, float* out) {
-    Rows rows{count, 0, nullptr, out, 0};
+  static RowBlock take_a(const Source& a, std::size_t row, std::size_t count,
+                         const PackedSteps& steps, Buffer& buffer, float* out) {
+    RowBlock rows{count, 0, nullptr, out, 0};
     if constexpr (Kernel::reads_rows)
       if (are_whole(steps)) {
         const std::size_t all = steps.count(Kernel::depth);
@@ -21758,7 +21873,7 @@ class PackedPanels {
     return rows;
   }
   // Of them those that are multiplied together, from `first` on.
-  static Rows swept(const Rows& rows, std::size_t first, const PackedSteps& steps) {
+  static RowBlock swept(const RowBlock& rows, std::size_t first, const PackedSteps& steps) {
     const std::size_t count = (std::min)(swept_rows, rows.count - first);
     if (first < rows.lying)
       return {count, (std::min)(count, rows.lying - first), rows.place + first * rows.stride,
@@ -21776,8 +21891,8 @@ class PackedPanels {
   }
 
   // Sums on their path, block by block.
-  void multiply(const Rows& rows, const Lines& columns, const PackedSteps& steps, const float* b,
-                const SumPath& path) {
+  void multiply(const RowBlock& rows, const Lines& columns, const PackedSteps& steps,
+                const float* b, const SumPath& path) {
     for_blocks(rows.count, columns, [&](const Block& block) {
       const bool last = block.row + most_rows >= rows.count;
       fetch_sums<most_rows>(path, Kernel::keeps_rows ? block.at(path) + micro_columns
@@ -21791,7 +21906,7 @@ class PackedPanels {
   // Sums through an exit (Bf16Exit), block by block: they never leave the first-level cache, or the
   // registers.
   template <class Exit>
-  void multiply_out(const Rows& rows, const Lines& columns, const PackedSteps& steps,
+  void multiply_out(const RowBlock& rows, const Lines& columns, const PackedSteps& steps,
                     const float* b, const Exit& exit) {
     for_blocks(rows.count, columns, [&](const Block& block) {
       const std::size_t count = (std::min)(most_rows, rows.count - block.row);
@@ -21865,7 +21980,7 @@ class PackedPanels {
   // Meanwhile the next panel of b is fetched, a part by each run of the first rows, and behind it
   // the next rows of a.
   template <class Path>
-  void sum_block(const Block& block, const PackedSteps& steps, const Rows& rows, const float* b,
+  void sum_block(const Block& block, const PackedSteps& steps, const RowBlock& rows, const float* b,
                  const Path& path) {
     const std::size_t all = steps.count(Kernel::depth), panel = all * Kernel::row_floats;
     b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, all,
@@ -21897,26 +22012,345 @@ class PackedPanels {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/gemm_study-inl.hpp
-// Matrix products with a chosen accumulator, for study: the innermost loop of every other product
-// (gemm_micro-inl.hpp) runs for a chunk of products at a time, and a pass over the running sums
-// rounds them, while they are in the first-level cache.
 
-#if defined(SOMA_KERNELS_GEMM_STUDY_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_STUDY_INL_HPP
-#undef SOMA_KERNELS_GEMM_STUDY_INL_HPP
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace {  // internal linkage: units with other flags have their own
+
+template <class Panels>
+class Gemm {
+  using Source = typename Panels::Source;
+  using Buffer = typename Panels::Buffer;
+  using FewRows = typename Panels::FewRows;
+
+ public:
+  explicit Gemm(const GemmArgs& args)
+      : args_(args),
+        cut_(args),
+        a_(args.a, args.m, args.k, args.a.row_stride, args.a.column_stride),
+        b_(args.b, args.n, args.k, args.b.column_stride, args.b.row_stride),
+        workspace_(args),
+        buffer_(new (workspace_.pack) Buffer),
+        evictor_(args) {}
+
+  void run() {
+    sum();
+    evictor_.finish();
+  }
+
+  // As GemmKernels has them.
+  static std::size_t queue_workspace(const GemmArgs& args) {
+    if constexpr (!std::is_void_v<FewRows>)
+      if (FewRows::takes(args)) return FewRowsWorkspace::bytes(args.k);
+    return 0;
+  }
+  static SharedPacking shared_packing(const GemmArgs& args) {
+    const Cut cut(args);
+    if (cut.groups != 1 || args.k == 0) return {};
+    const std::size_t most = cut.in_one_block(args)
+                                 ? most_together(args, cut)
+                                 : Panels::most_columns(cut.steps(), Panels::shared_floats);
+    if (most < (std::min)(args.n, gemm_tile_columns)) return {};
+    const std::size_t columns = even_share(args.n, most, micro_columns);
+    GemmArgs call = args;
+    call.m = (std::min)(args.m, Panels::packed_rows), call.n = columns;
+    const GemmWorkspace::Sizes sizes(call, false);
+    return {columns,
+            Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
+            Panels::packed_rows,
+            Panels::least_rows,
+            Panels::most_rows,
+            sizes.all()};
+  }
+  void pack_b() {
+    const PackedB& to = args_.packed_b;
+    for_packed(cut_.steps(), [&](const PackedSteps& steps) {
+      Panels::pack_b(b_, 0, {to.first, args_.n, to.columns}, steps, *buffer_, shared_b(steps));
+    });
+  }
+
+ private:
+  static constexpr std::size_t whole_steps = 32;  // of k, in any kind of product
+  static_assert(Panels::packed_depth % whole_steps == 0);
+
+  void sum() {
+    if constexpr (!std::is_void_v<FewRows>)
+      if (FewRows::takes(args_)) return run_few_rows();
+    if (in_one_block()) return run_at_once();
+    const std::size_t columns = columns_together(waiting_columns());
+    const std::size_t stride = columns + gemm_tile_padding;
+    const std::size_t capacity = gemm_tile_capacity(gemm_levels(cut_.groups));
+    const std::size_t rows = even_share(
+        args_.m, capacity / stride / Panels::panel_rows * Panels::panel_rows, Panels::panel_rows);
+    tile_floats_ = rows * stride;
+    for_tiles(rows, columns, stride, [&](const GemmTile& tile) { sum_tile(tile); });
+  }
+
+  // Groups of neighbouring segments that are packed together.
+  struct Cut {
+    explicit Cut(const GemmArgs& args)
+        : whole{0, args.k}, bounds(args.segments.bounds != nullptr ? args.segments.bounds : whole) {
+      const std::size_t segments = args.segments.bounds != nullptr ? args.segments.count : 1;
+      group = Panels::group_of(bounds, segments);
+      groups = segments / group;
+    }
+    Cut(const Cut&) = delete;
+    Cut& operator=(const Cut&) = delete;
+
+    bool in_one_block(const GemmArgs& args) const {
+      return groups == 1 && args.k != 0 && (group != 1 || args.k <= Panels::packed_depth);
+    }
+    PackedSteps steps() const { return {bounds, group}; }
+
+    std::size_t whole[2];
+    const std::size_t* bounds;
+    std::size_t group = 1, groups = 1;  // segments in a group, and groups
+  };
+
+  bool in_one_block() const { return cut_.in_one_block(args_); }
+
+  // Columns of b that meet rows of a together, where at most so many are packed so. Where b is
+  // packed already, each element of a is packed once.
+  std::size_t columns_together(std::size_t most) const {
+    return args_.packed_b.data != nullptr ? round_up_to(args_.n, micro_columns)
+                                          : even_share(args_.n, most, micro_columns);
+  }
+
+  // Most columns of b that are packed together in one block.
+  static std::size_t most_together(const GemmArgs& args, const Cut& cut) {
+    const std::size_t all = Panels::most_columns(cut.steps(), Panels::whole_floats);
+    const std::size_t rows = size_of(args.a.dtype) == 1 ? tile_whole_byte_rows : tile_whole_rows;
+    return args.m >= rows && args.n <= all
+               ? all
+               : Panels::most_columns(cut.steps(), Panels::packed_floats);
+  }
+
+  template <class Each>
+  void for_tiles(std::size_t rows, std::size_t columns, std::size_t stride, const Each& each) {
+    for (std::size_t column = 0; column < args_.n; column += columns)
+      for (std::size_t row = 0; row < args_.m; row += rows)
+        each(GemmTile{row, column, (std::min)(rows, args_.m - row),
+                      (std::min)(columns, args_.n - column), stride});
+  }
+
+  // Columns of b that are packed together where sums wait between its parts.
+  std::size_t waiting_columns() const {
+    std::size_t most = gemm_tile_columns;
+    for (std::size_t group = 0; group < cut_.groups; ++group)
+      if (!is_empty(group))
+        for_packed({cut_.bounds + group * cut_.group, cut_.group}, [&](const PackedSteps& steps) {
+          most = (std::min)(most, Panels::most_columns(steps, Panels::packed_floats));
+        });
+    return most;
+  }
+
+  void run_few_rows() {
+    FewRows(args_, a_).run([&](const GemmTile& tile, float* sums) { finish(tile, sums); });
+  }
+
+  // Sums that are whole at once leave at once: they need no tile to wait in, and as many columns
+  // are packed together as have room.
+  void run_at_once() {
+    const PackedSteps steps = cut_.steps();
+    const std::size_t columns = columns_together(most_together(args_, cut_));
+    for_tiles(args_.m, columns, (std::min)(columns, gemm_tile_columns) + gemm_tile_padding,
+              [&](const GemmTile& tile) {
+                add_block(tile, steps, {workspace_.tiles, tile.stride}, true);
+              });
+  }
+
+  // The tree of groups of Segments as a binary counter: one tile waits at each level until its
+  // neighbour is there. The sum of all ends in the first. An empty group is a term of zeros, which
+  // needs no tile: all it can change is -0, once.
+  void sum_tile(const GemmTile& tile) {
+    bool full[gemm_most_levels] = {};    // what waits, level by level: tiles, or nothing
+    std::size_t waiting = 0, tiles = 0;  // levels, and tiles on them
+    const bool any_empty = has_empty_group();
+    for (std::size_t group = 0; group < cut_.groups; ++group) {
+      const bool empty = is_empty(group);
+      // Each trailing one of the group's number is a neighbour that waits, the nearest last.
+      std::size_t neighbours = 0;
+      for (auto i = static_cast<std::size_t>(std::countr_one(group)); i != 0; --i)
+        neighbours += full[--waiting] ? 1u : 0u;
+      if (!empty) {
+        // They are added while the group's own sums are in registers.
+        sum_group(tile, cut_.bounds + group * cut_.group, workspace_.tiles + tiles * tile_floats_,
+                  neighbours, !any_empty && group + 1 == cut_.groups);
+        tiles += 1 - neighbours;
+      } else {
+        for (; neighbours > 1; --neighbours) add_last(tile, --tiles);
+      }
+      full[waiting++] = !empty || neighbours != 0;
+    }
+    if (!any_empty) return;
+    add_zero(tile, tiles == 0);
+    finish(tile, workspace_.tiles);
+  }
+
+  bool is_empty(std::size_t group) const {
+    return cut_.bounds[group * cut_.group] == cut_.bounds[(group + 1) * cut_.group];
+  }
+  bool has_empty_group() const {
+    for (std::size_t group = 0; group < cut_.groups; ++group)
+      if (is_empty(group)) return true;
+    return false;
+  }
+
+  // `final`: the sums are those of the product then, and leave.
+  void sum_group(const GemmTile& tile, const std::size_t* bounds, float* sums,
+                 std::size_t neighbours, bool final) {
+    for_packed({bounds, cut_.group}, [&](const PackedSteps& steps) {
+      const bool last = steps.bounds[steps.segments] == bounds[cut_.group];
+      add_block(
+          tile, steps,
+          {sums, tile.stride, steps.bounds[0] == bounds[0], last ? neighbours : 0, tile_floats_},
+          final && last);
+    });
+  }
+
+  // Calls each(steps) for what is packed of a group at a time: all, or parts of a long segment.
+  template <class Each>
+  static void for_packed(const PackedSteps& group, const Each& each) {
+    if (group.segments != 1) return each(group);
+    const std::size_t end = group.bounds[1];
+    const std::size_t depth = even_share(end - group.bounds[0], Panels::packed_depth, whole_steps);
+    for (std::size_t k = group.bounds[0]; k < end; k += depth) {
+      const std::size_t part[] = {k, (std::min)(k + depth, end)};
+      each(PackedSteps{part, 1});
+    }
+  }
+
+  // Where b is packed for all calls: these steps, behind those before them.
+  float* shared_b(const PackedSteps& steps) const {
+    const std::size_t before[] = {cut_.bounds[0], steps.bounds[0]};
+    return args_.packed_b.data + Panels::packed_b_floats(args_.packed_b.columns, {before, 1});
+  }
+
+  // The tile behind `tiles` joins the one before it.
+  void add_last(const GemmTile& tile, std::size_t tiles) {
+    float* last = workspace_.tiles + tiles * tile_floats_;
+    for (std::size_t row = 0; row < tile.rows * tile.stride; row += tile.stride)
+      add_in_place(last + row, tile.columns, last - tile_floats_ + row);
+  }
+
+  void add_zero(const GemmTile& tile, bool nothing_else) {
+    alignas(64) static constexpr float zeros[gemm_tile_columns] = {};
+    for (std::size_t row = 0; row < tile.rows * tile.stride; row += tile.stride)
+      if (nothing_else)
+        std::fill_n(workspace_.tiles + row, tile.columns, 0.0f);
+      else
+        add_in_place(zeros, tile.columns, workspace_.tiles + row);
+  }
+
+  // Sums of (a part of) a tile leave for c.
+  void finish(const GemmTile& tile, float* sums) {
+    const float factor = a_.factor() * b_.factor();  // what packing left out
+    if (args_.factor != nullptr)
+      *args_.factor = factor;
+    else if (factor != 1)
+      for (std::size_t row = 0; row < tile.rows; ++row)
+        multiply(sums + row * tile.stride, tile.columns, factor);
+    evictor_.evict(tile.row, tile.column, tile.rows, tile.columns, sums, tile.stride);
+  }
+
+  // Whether the sums of some rows and columns grow in c itself, whose they are: a copy less. Whole
+  // blocks only, since the innermost loop writes no others.
+  bool sum_in_c(std::size_t rows, std::size_t columns) const {
+    return cut_.groups == 1 && evictor_.in_place() && rows % Panels::panel_rows == 0 &&
+           columns % micro_columns == 0;
+  }
+
+  // Whether sums leave as they are, block by block: whole columns of blocks, none of which waits.
+  bool leave_by_blocks(std::size_t columns) const {
+    return in_one_block() && evictor_.by_blocks() && (Panels::streams || !args_.stream_c) &&
+           columns % micro_columns == 0 && args_.factor == nullptr &&
+           a_.factor() * b_.factor() == 1;
+  }
+
+  // Where `final`, sums leave while they are still near, slab by slab or block by block.
+  void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
+    const PackedB& shared = args_.packed_b;
+    const float* b = shared.data != nullptr ? shared_b(steps) : workspace_.b;
+    const std::size_t packed = shared.data != nullptr ? shared.columns : tile.columns;
+    if (shared.data == nullptr)
+      Panels::pack_b(b_, tile.column, {0, packed, packed}, steps, *buffer_, workspace_.b);
+    const bool at_once = in_one_block();
+    const std::size_t slab = even_share(tile.columns, gemm_tile_columns, micro_columns);
+    const std::size_t together = Panels::rows_together(a_, steps);
+    for (std::size_t row = 0; row < tile.rows; row += together) {
+      const std::size_t rows = (std::min)(together, tile.rows - row);
+      const typename Panels::RowBlock a =
+          Panels::take_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
+      for (std::size_t column = 0; column < tile.columns; column += slab) {
+        const std::size_t columns = (std::min)(slab, tile.columns - column);
+        const typename Panels::Lines lines{shared.first + column, columns, packed};
+        if (leave_by_blocks(columns)) {
+          panels_.multiply_out(a, lines, steps, b,
+                               evictor_.exit(tile.row + row, tile.column + column));
+          continue;
+        }
+        SumPath part = path;
+        const bool in_c = sum_in_c(rows, columns);
+        if (in_c) {
+          part.sums = evictor_.place(tile.row + row, tile.column + column);
+          part.stride = args_.c.row_stride;
+        } else if (!at_once) {
+          part.sums += row * tile.stride + column;
+        }
+        for (std::size_t first = 0; first < rows; first += Panels::swept_rows) {
+          const typename Panels::RowBlock swept = Panels::swept(a, first, steps);
+          panels_.multiply(swept, lines, steps, b, part);
+          if (final)
+            finish(
+                {tile.row + row + first, tile.column + column, swept.count, columns, part.stride},
+                part.end());
+          // Sums that are whole leave their place to the next ones.
+          if (in_c || !at_once) part.sums += Panels::swept_rows * part.stride;
+        }
+      }
+    }
+  }
+
+  const GemmArgs& args_;
+  Cut cut_;
+  std::size_t tile_floats_ = 0;
+  Source a_, b_;
+  GemmWorkspace workspace_;
+  Buffer* buffer_;
+  Evictor evictor_;
+  [[no_unique_address]] Panels panels_;  // without braces, as its kernel
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/gemm/rounded_sums-inl.hpp
+// Matrix products with a chosen accumulator, for study: the innermost loop of every other product
+// (gemm/micro_kernel-inl.hpp) runs for a chunk of products at a time, and a pass over the running
+// sums rounds them, while they are in the first-level cache.
+
+#if defined(SOMA_KERNELS_GEMM_ROUNDED_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_ROUNDED_SUMS_INL_HPP
+#undef SOMA_KERNELS_GEMM_ROUNDED_SUMS_INL_HPP
 #else
-#define SOMA_KERNELS_GEMM_STUDY_INL_HPP
+#define SOMA_KERNELS_GEMM_ROUNDED_SUMS_INL_HPP
 #endif
 
-// ---- soma/kernels/segments-inl.hpp
+// ---- soma/kernels/reduce/segment_tree-inl.hpp
 // Sums over rows in the fixed tree of Segments (operand.hpp), for a piece of columns at a time.
 
-#if defined(SOMA_KERNELS_SEGMENTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_SEGMENTS_INL_HPP
-#undef SOMA_KERNELS_SEGMENTS_INL_HPP
+#if defined(SOMA_KERNELS_REDUCE_SEGMENT_TREE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_REDUCE_SEGMENT_TREE_INL_HPP
+#undef SOMA_KERNELS_REDUCE_SEGMENT_TREE_INL_HPP
 #else
-#define SOMA_KERNELS_SEGMENTS_INL_HPP
+#define SOMA_KERNELS_REDUCE_SEGMENT_TREE_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -22058,9 +22492,9 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void join_totals(const float* sums, bool fi
 
 namespace {  // internal linkage: units with other flags have their own
 
-class GemmStudy {
+class RoundedSumsProduct {
  public:
-  explicit GemmStudy(const GemmArgs& args)
+  explicit RoundedSumsProduct(const GemmArgs& args)
       : args_(args),
         whole_{0, args.k},
         bounds_(args.segments.bounds != nullptr ? args.segments.bounds : whole_),
@@ -22171,32 +22605,32 @@ class GemmStudy {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/gemm_tiles-inl.hpp
+// ---- soma/kernels/gemm/tiles/tiles-inl.hpp
 // Products by the bf16 tile instruction: the innermost loop, and the packing it wants. Of each
 // segment a lies in panels of 16 rows, [steps of 32 k][row][pair along k], and b in panels of 16
 // columns, [pair along k][column], so that each tile is 1 KiB in one piece. Zeros follow the end of
 // a segment, which change no sum. Rows of whole cache lines are not packed: they stay in the
 // first-level cache, from which tiles whose rows lie apart are loaded as fast. Numbers that are not
-// exact in bf16 are split (pack_split-inl.hpp), with three tiles in the place of each.
+// exact in bf16 are split (gemm/pack/fp32_split-inl.hpp), with three tiles in the place of each.
 
-#if defined(SOMA_KERNELS_GEMM_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_TILES_INL_HPP
-#undef SOMA_KERNELS_GEMM_TILES_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_TILES_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_TILES_TILES_INL_HPP
+#undef SOMA_KERNELS_GEMM_TILES_TILES_INL_HPP
 #else
-#define SOMA_KERNELS_GEMM_TILES_INL_HPP
+#define SOMA_KERNELS_GEMM_TILES_TILES_INL_HPP
 #endif
 
-// ---- soma/kernels/gemm_tile_sums-inl.hpp
+// ---- soma/kernels/gemm/tiles/sums-inl.hpp
 // The way of sums from tiles. Tile registers can neither add nor round, so sums of a block, or of a
 // segment of it, are stored in the first-level cache, from where they join those of segments that
 // wait for them and leave as bf16 or fp32. That is a row at a time, in the time of the products
 // behind them: a product takes 16 cycles in which nothing else is wanted of the core.
 
-#if defined(SOMA_KERNELS_GEMM_TILE_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_TILE_SUMS_INL_HPP
-#undef SOMA_KERNELS_GEMM_TILE_SUMS_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_TILES_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_TILES_SUMS_INL_HPP
+#undef SOMA_KERNELS_GEMM_TILES_SUMS_INL_HPP
 #else
-#define SOMA_KERNELS_GEMM_TILE_SUMS_INL_HPP
+#define SOMA_KERNELS_GEMM_TILES_SUMS_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -22343,7 +22777,7 @@ class TileKernel {
 
  public:
   using Source = std::conditional_t<splits, SplitSource, PairSource>;
-  using Narrow = std::conditional_t<splits, NarrowProduct<SplitProducts, SplitSource>, void>;
+  using FewRows = std::conditional_t<splits, FewRowsProduct<SplitProducts, SplitSource>, void>;
   static constexpr std::size_t panel_rows = tile_lines, panel_columns = tile_floats;
   static constexpr std::size_t most_rows = 2 * tile_lines;
   static constexpr std::size_t row_floats = kParts * tile_lines * tile_floats;
@@ -22617,21 +23051,30 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 #endif
+// ---- soma/kernels/gemm/vector_kernel-inl.hpp
+// VectorKernel: products whose sums stay in vector registers, as a Kernel of PackedPanels
+// (gemm/panels-inl.hpp). TileKernel (gemm/tiles/tiles-inl.hpp) is its counterpart for tile
+// registers.
+
+#if defined(SOMA_KERNELS_GEMM_VECTOR_KERNEL_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_VECTOR_KERNEL_INL_HPP
+#undef SOMA_KERNELS_GEMM_VECTOR_KERNEL_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_VECTOR_KERNEL_INL_HPP
+#endif
 
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
 namespace {  // internal linkage: units with other flags have their own
 
 // The Kernel of PackedPanels that keeps sums in vectors, with one step of Products at a time.
 template <class Products>
 struct VectorKernel {
   using Source = std::conditional_t<Products::products == 1, PackSource, PairSource>;
-  using Narrow = NarrowProduct<Products, Source>;
+  using FewRows = FewRowsProduct<Products, Source>;
   static constexpr std::size_t panel_rows = micro_rows, panel_columns = micro_columns;
   static constexpr std::size_t most_rows = micro_rows;
   static constexpr std::size_t row_floats = micro_row_width, column_floats = micro_columns;
@@ -22692,312 +23135,19 @@ struct VectorKernel {
   }
 };
 
-template <class Panels>
-class Gemm {
-  using Source = typename Panels::Source;
-  using Buffer = typename Panels::Buffer;
-  using Narrow = typename Panels::Narrow;
-
- public:
-  explicit Gemm(const GemmArgs& args)
-      : args_(args),
-        cut_(args),
-        a_(args.a, args.m, args.k, args.a.row_stride, args.a.column_stride),
-        b_(args.b, args.n, args.k, args.b.column_stride, args.b.row_stride),
-        workspace_(args),
-        buffer_(new (workspace_.pack) Buffer),
-        evictor_(args) {}
-
-  void run() {
-    sum();
-    evictor_.finish();
-  }
-
-  // As GemmKernels has them.
-  static std::size_t queue_workspace(const GemmArgs& args) {
-    if constexpr (!std::is_void_v<Narrow>)
-      if (Narrow::takes(args)) return NarrowWorkspace::bytes(args.k);
-    return 0;
-  }
-  static SharedPacking shared_packing(const GemmArgs& args) {
-    const Cut cut(args);
-    if (cut.groups != 1 || args.k == 0) return {};
-    const std::size_t most = cut.in_one_block(args)
-                                 ? most_together(args, cut)
-                                 : Panels::most_columns(cut.steps(), Panels::shared_floats);
-    if (most < (std::min)(args.n, gemm_tile_columns)) return {};
-    const std::size_t columns = even_share(args.n, most, micro_columns);
-    GemmArgs call = args;
-    call.m = (std::min)(args.m, Panels::packed_rows), call.n = columns;
-    const GemmWorkspace::Sizes sizes(call, false);
-    return {columns,
-            Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
-            Panels::packed_rows,
-            Panels::least_rows,
-            Panels::most_rows,
-            sizes.all()};
-  }
-  void pack_b() {
-    const PackedB& to = args_.packed_b;
-    for_packed(cut_.steps(), [&](const PackedSteps& steps) {
-      Panels::pack_b(b_, 0, {to.first, args_.n, to.columns}, steps, *buffer_, shared_b(steps));
-    });
-  }
-
- private:
-  static constexpr std::size_t whole_steps = 32;  // of k, in any kind of product
-  static_assert(Panels::packed_depth % whole_steps == 0);
-
-  void sum() {
-    if constexpr (!std::is_void_v<Narrow>)
-      if (Narrow::takes(args_)) return run_narrow();
-    if (in_one_block()) return run_at_once();
-    const std::size_t columns = columns_together(waiting_columns());
-    const std::size_t stride = columns + gemm_tile_padding;
-    const std::size_t capacity = gemm_tile_capacity(gemm_levels(cut_.groups));
-    const std::size_t rows = even_share(
-        args_.m, capacity / stride / Panels::panel_rows * Panels::panel_rows, Panels::panel_rows);
-    tile_floats_ = rows * stride;
-    for_tiles(rows, columns, stride, [&](const GemmTile& tile) { sum_tile(tile); });
-  }
-
-  // Groups of neighbouring segments that are packed together.
-  struct Cut {
-    explicit Cut(const GemmArgs& args)
-        : whole{0, args.k}, bounds(args.segments.bounds != nullptr ? args.segments.bounds : whole) {
-      const std::size_t segments = args.segments.bounds != nullptr ? args.segments.count : 1;
-      group = Panels::group_of(bounds, segments);
-      groups = segments / group;
-    }
-    Cut(const Cut&) = delete;
-    Cut& operator=(const Cut&) = delete;
-
-    bool in_one_block(const GemmArgs& args) const {
-      return groups == 1 && args.k != 0 && (group != 1 || args.k <= Panels::packed_depth);
-    }
-    PackedSteps steps() const { return {bounds, group}; }
-
-    std::size_t whole[2];
-    const std::size_t* bounds;
-    std::size_t group = 1, groups = 1;  // segments in a group, and groups
-  };
-
-  bool in_one_block() const { return cut_.in_one_block(args_); }
-
-  // Columns of b that meet rows of a together, where at most so many are packed so. Where b is
-  // packed already, each element of a is packed once.
-  std::size_t columns_together(std::size_t most) const {
-    return args_.packed_b.data != nullptr ? round_up_to(args_.n, micro_columns)
-                                          : even_share(args_.n, most, micro_columns);
-  }
-
-  // Most columns of b that are packed together in one block.
-  static std::size_t most_together(const GemmArgs& args, const Cut& cut) {
-    const std::size_t all = Panels::most_columns(cut.steps(), Panels::whole_floats);
-    const std::size_t rows = size_of(args.a.dtype) == 1 ? tile_whole_byte_rows : tile_whole_rows;
-    return args.m >= rows && args.n <= all
-               ? all
-               : Panels::most_columns(cut.steps(), Panels::packed_floats);
-  }
-
-  template <class Each>
-  void for_tiles(std::size_t rows, std::size_t columns, std::size_t stride, const Each& each) {
-    for (std::size_t column = 0; column < args_.n; column += columns)
-      for (std::size_t row = 0; row < args_.m; row += rows)
-        each(GemmTile{row, column, (std::min)(rows, args_.m - row),
-                      (std::min)(columns, args_.n - column), stride});
-  }
-
-  // Columns of b that are packed together where sums wait between its parts.
-  std::size_t waiting_columns() const {
-    std::size_t most = gemm_tile_columns;
-    for (std::size_t group = 0; group < cut_.groups; ++group)
-      if (!is_empty(group))
-        for_packed({cut_.bounds + group * cut_.group, cut_.group}, [&](const PackedSteps& steps) {
-          most = (std::min)(most, Panels::most_columns(steps, Panels::packed_floats));
-        });
-    return most;
-  }
-
-  void run_narrow() {
-    Narrow(args_, a_).run([&](const GemmTile& tile, float* sums) { finish(tile, sums); });
-  }
-
-  // Sums that are whole at once leave at once: they need no tile to wait in, and as many columns
-  // are packed together as have room.
-  void run_at_once() {
-    const PackedSteps steps = cut_.steps();
-    const std::size_t columns = columns_together(most_together(args_, cut_));
-    for_tiles(args_.m, columns, (std::min)(columns, gemm_tile_columns) + gemm_tile_padding,
-              [&](const GemmTile& tile) {
-                add_block(tile, steps, {workspace_.tiles, tile.stride}, true);
-              });
-  }
-
-  // The tree of groups of Segments as a binary counter: one tile waits at each level until its
-  // neighbour is there. The sum of all ends in the first. An empty group is a term of zeros, which
-  // needs no tile: all it can change is -0, once.
-  void sum_tile(const GemmTile& tile) {
-    bool full[gemm_most_levels] = {};    // what waits, level by level: tiles, or nothing
-    std::size_t waiting = 0, tiles = 0;  // levels, and tiles on them
-    const bool any_empty = has_empty_group();
-    for (std::size_t group = 0; group < cut_.groups; ++group) {
-      const bool empty = is_empty(group);
-      // Each trailing one of the group's number is a neighbour that waits, the nearest last.
-      std::size_t neighbours = 0;
-      for (auto i = static_cast<std::size_t>(std::countr_one(group)); i != 0; --i)
-        neighbours += full[--waiting] ? 1u : 0u;
-      if (!empty) {
-        // They are added while the group's own sums are in registers.
-        sum_group(tile, cut_.bounds + group * cut_.group, workspace_.tiles + tiles * tile_floats_,
-                  neighbours, !any_empty && group + 1 == cut_.groups);
-        tiles += 1 - neighbours;
-      } else {
-        for (; neighbours > 1; --neighbours) add_last(tile, --tiles);
-      }
-      full[waiting++] = !empty || neighbours != 0;
-    }
-    if (!any_empty) return;
-    add_zero(tile, tiles == 0);
-    finish(tile, workspace_.tiles);
-  }
-
-  bool is_empty(std::size_t group) const {
-    return cut_.bounds[group * cut_.group] == cut_.bounds[(group + 1) * cut_.group];
-  }
-  bool has_empty_group() const {
-    for (std::size_t group = 0; group < cut_.groups; ++group)
-      if (is_empty(group)) return true;
-    return false;
-  }
-
-  // `final`: the sums are those of the product then, and leave.
-  void sum_group(const GemmTile& tile, const std::size_t* bounds, float* sums,
-                 std::size_t neighbours, bool final) {
-    for_packed({bounds, cut_.group}, [&](const PackedSteps& steps) {
-      const bool last = steps.bounds[steps.segments] == bounds[cut_.group];
-      add_block(
-          tile, steps,
-          {sums, tile.stride, steps.bounds[0] == bounds[0], last ? neighbours : 0, tile_floats_},
-          final && last);
-    });
-  }
-
-  // Calls each(steps) for what is packed of a group at a time: all, or parts of a long segment.
-  template <class Each>
-  static void for_packed(const PackedSteps& group, const Each& each) {
-    if (group.segments != 1) return each(group);
-    const std::size_t end = group.bounds[1];
-    const std::size_t depth = even_share(end - group.bounds[0], Panels::packed_depth, whole_steps);
-    for (std::size_t k = group.bounds[0]; k < end; k += depth) {
-      const std::size_t part[] = {k, (std::min)(k + depth, end)};
-      each(PackedSteps{part, 1});
-    }
-  }
-
-  // Where b is packed for all calls: these steps, behind those before them.
-  float* shared_b(const PackedSteps& steps) const {
-    const std::size_t before[] = {cut_.bounds[0], steps.bounds[0]};
-    return args_.packed_b.data + Panels::packed_b_floats(args_.packed_b.columns, {before, 1});
-  }
-
-  // The tile behind `tiles` joins the one before it.
-  void add_last(const GemmTile& tile, std::size_t tiles) {
-    float* last = workspace_.tiles + tiles * tile_floats_;
-    for (std::size_t row = 0; row < tile.rows * tile.stride; row += tile.stride)
-      add_in_place(last + row, tile.columns, last - tile_floats_ + row);
-  }
-
-  void add_zero(const GemmTile& tile, bool nothing_else) {
-    alignas(64) static constexpr float zeros[gemm_tile_columns] = {};
-    for (std::size_t row = 0; row < tile.rows * tile.stride; row += tile.stride)
-      if (nothing_else)
-        std::fill_n(workspace_.tiles + row, tile.columns, 0.0f);
-      else
-        add_in_place(zeros, tile.columns, workspace_.tiles + row);
-  }
-
-  // Sums of (a part of) a tile leave for c.
-  void finish(const GemmTile& tile, float* sums) {
-    const float factor = a_.factor() * b_.factor();  // what packing left out
-    if (args_.factor != nullptr)
-      *args_.factor = factor;
-    else if (factor != 1)
-      for (std::size_t row = 0; row < tile.rows; ++row)
-        multiply(sums + row * tile.stride, tile.columns, factor);
-    evictor_.evict(tile.row, tile.column, tile.rows, tile.columns, sums, tile.stride);
-  }
-
-  // Whether the sums of some rows and columns grow in c itself, whose they are: a copy less. Whole
-  // blocks only, since the innermost loop writes no others.
-  bool sum_in_c(std::size_t rows, std::size_t columns) const {
-    return cut_.groups == 1 && evictor_.in_place() && rows % Panels::panel_rows == 0 &&
-           columns % micro_columns == 0;
-  }
-
-  // Whether sums leave as they are, block by block: whole columns of blocks, none of which waits.
-  bool leave_by_blocks(std::size_t columns) const {
-    return in_one_block() && evictor_.by_blocks() && (Panels::streams || !args_.stream_c) &&
-           columns % micro_columns == 0 && args_.factor == nullptr &&
-           a_.factor() * b_.factor() == 1;
-  }
-
-  // Where `final`, sums leave while they are still near, slab by slab or block by block.
-  void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
-    const PackedB& shared = args_.packed_b;
-    const float* b = shared.data != nullptr ? shared_b(steps) : workspace_.b;
-    const std::size_t packed = shared.data != nullptr ? shared.columns : tile.columns;
-    if (shared.data == nullptr)
-      Panels::pack_b(b_, tile.column, {0, packed, packed}, steps, *buffer_, workspace_.b);
-    const bool at_once = in_one_block();
-    const std::size_t slab = even_share(tile.columns, gemm_tile_columns, micro_columns);
-    const std::size_t together = Panels::rows_together(a_, steps);
-    for (std::size_t row = 0; row < tile.rows; row += together) {
-      const std::size_t rows = (std::min)(together, tile.rows - row);
-      const typename Panels::Rows a =
-          Panels::take_a(a_, tile.row + row, rows, steps, *buffer_, workspace_.a);
-      for (std::size_t column = 0; column < tile.columns; column += slab) {
-        const std::size_t columns = (std::min)(slab, tile.columns - column);
-        const typename Panels::Lines lines{shared.first + column, columns, packed};
-        if (leave_by_blocks(columns)) {
-          panels_.multiply_out(a, lines, steps, b,
-                               evictor_.exit(tile.row + row, tile.column + column));
-          continue;
-        }
-        SumPath part = path;
-        const bool in_c = sum_in_c(rows, columns);
-        if (in_c) {
-          part.sums = evictor_.place(tile.row + row, tile.column + column);
-          part.stride = args_.c.row_stride;
-        } else if (!at_once) {
-          part.sums += row * tile.stride + column;
-        }
-        for (std::size_t first = 0; first < rows; first += Panels::swept_rows) {
-          const typename Panels::Rows swept = Panels::swept(a, first, steps);
-          panels_.multiply(swept, lines, steps, b, part);
-          if (final)
-            finish(
-                {tile.row + row + first, tile.column + column, swept.count, columns, part.stride},
-                part.end());
-          // Sums that are whole leave their place to the next ones.
-          if (in_c || !at_once) part.sums += Panels::swept_rows * part.stride;
-        }
-      }
-    }
-  }
-
-  const GemmArgs& args_;
-  Cut cut_;
-  std::size_t tile_floats_ = 0;
-  Source a_, b_;
-  GemmWorkspace workspace_;
-  Buffer* buffer_;
-  Evictor evictor_;
-  [[no_unique_address]] Panels panels_;  // without braces, as its kernel
-};
-
 }  // namespace
 
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
 // Calls each(std::type_identity<Gemm<...>>) with the kind of product that these operands take.
 template <class Each>
 static auto with_gemm([[maybe_unused]] const GemmArgs& args, const Each& each) {
@@ -23017,7 +23167,7 @@ static auto with_gemm([[maybe_unused]] const GemmArgs& args, const Each& each) {
 
 static inline void gemm_kernel(const GemmArgs& args) noexcept {
   if (args.m == 0 || args.n == 0) return;
-  if (!args.accumulation.plain()) return GemmStudy(args).run();
+  if (!args.accumulation.plain()) return RoundedSumsProduct(args).run();
   with_gemm(args,
             [&]<class Product>(std::type_identity<Product>) HWY_ATTR { Product(args).run(); });
 }
@@ -23040,7 +23190,7 @@ static inline std::size_t gemm_queue_workspace(const GemmArgs& args) noexcept {
 }
 
 static inline std::size_t gemm_workspace_bytes(const GemmArgs& args) noexcept {
-  return (std::max)(GemmWorkspace::Sizes(args).all(), NarrowWorkspace::bytes(args.k));
+  return (std::max)(GemmWorkspace::Sizes(args).all(), FewRowsWorkspace::bytes(args.k));
 }
 
 static inline std::size_t gemm_tile_rows([[maybe_unused]] const GemmArgs& args) noexcept {
@@ -23053,21 +23203,20 @@ static inline std::size_t gemm_tile_rows([[maybe_unused]] const GemmArgs& args) 
 static constexpr GemmKernels gemm_kernels{
     gemm_kernel,          gemm_shared_packing, gemm_pack_b,  gemm_queue_workspace,
     gemm_workspace_bytes, gemm_tile_rows,      micro_columns};
-
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/image-inl.hpp
+// ---- soma/kernels/image/image-inl.hpp
 // The image entries of the kernel table: image to columns and back, max pooling. They move and
 // compare numbers; the one sum, fold's, is of plain floats.
 
-#if defined(SOMA_KERNELS_IMAGE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_IMAGE_INL_HPP
-#undef SOMA_KERNELS_IMAGE_INL_HPP
+#if defined(SOMA_KERNELS_IMAGE_IMAGE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_IMAGE_IMAGE_INL_HPP
+#undef SOMA_KERNELS_IMAGE_IMAGE_INL_HPP
 #else
-#define SOMA_KERNELS_IMAGE_INL_HPP
+#define SOMA_KERNELS_IMAGE_IMAGE_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -23221,14 +23370,14 @@ static inline void max_pool_backward(const MaxPoolArgs& args) noexcept {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/loss-inl.hpp
+// ---- soma/kernels/loss/loss-inl.hpp
 // The loss family of the kernel table.
 
-#if defined(SOMA_KERNELS_LOSS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_LOSS_INL_HPP
-#undef SOMA_KERNELS_LOSS_INL_HPP
+#if defined(SOMA_KERNELS_LOSS_LOSS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_LOSS_LOSS_INL_HPP
+#undef SOMA_KERNELS_LOSS_LOSS_INL_HPP
 #else
-#define SOMA_KERNELS_LOSS_INL_HPP
+#define SOMA_KERNELS_LOSS_LOSS_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -23308,8 +23457,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void cross_entropy_gradient_run(const float
 
 static inline void cross_entropy_backward_kernel(const CrossEntropyArgs& args) noexcept {
   ChunkBuffer buffer;
-  const RowReader reader(args.logits);
-  RowWriter writer(args.dlogits);
+  const MatrixReader reader(args.logits);
+  MatrixWriter writer(args.dlogits);
   const float others = args.smoothing / static_cast<float>(args.columns);
   for (std::size_t row = 0; row < args.rows; ++row) {
     const std::int64_t label = label_of(args, row);
@@ -23402,16 +23551,16 @@ static constexpr LossKernels loss_kernels{cross_entropy_kernel, cross_entropy_ba
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/norm-inl.hpp
+// ---- soma/kernels/norm/norm-inl.hpp
 // The norm family of the kernel table: layer norm, RMS norm and softmax, a row at a time in chunks.
 // A row of plain fp32 is passed over where it lies (it stays in the first-level cache), any other
 // is decoded once if it is short.
 
-#if defined(SOMA_KERNELS_NORM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_NORM_INL_HPP
-#undef SOMA_KERNELS_NORM_INL_HPP
+#if defined(SOMA_KERNELS_NORM_NORM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_NORM_NORM_INL_HPP
+#undef SOMA_KERNELS_NORM_NORM_INL_HPP
 #else
-#define SOMA_KERNELS_NORM_INL_HPP
+#define SOMA_KERNELS_NORM_NORM_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -23479,7 +23628,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void normalise_run(const std::array<const f
 static inline void norm_forward_kernel(const NormArgs& args) noexcept {
   const NormConstants constants;
   CachedRow x(args.x, args.columns);
-  RowWriter writer(args.y);
+  MatrixWriter writer(args.y);
   for (std::size_t row = 0; row < args.rows; ++row) {
     x.start(row);
     const RowMoments moments = row_moments(x, args);
@@ -23530,7 +23679,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void norm_gradient_run(const std::array<con
 static inline void norm_backward_kernel(const NormArgs& args) noexcept {
   const NormConstants constants;
   CachedRow x(args.x, args.columns), dy(args.dy, args.columns);
-  RowWriter writer(args.dx);
+  MatrixWriter writer(args.dx);
   const auto columns = static_cast<float>(args.columns);
   for (std::size_t row = 0; row < args.rows; ++row) {
     x.start(row);
@@ -23586,7 +23735,7 @@ static inline void norm_backward_parameters_kernel(const NormArgs& args) noexcep
   constexpr std::size_t piece = 128;  // columns; dgamma's sums, then dbeta's
   SegmentTree<2 * piece> tree;
   ChunkBuffer buffers[2];
-  const RowReader x(args.x), dy(args.dy);
+  const MatrixReader x(args.x), dy(args.dy);
   const std::size_t end = args.first_column + args.column_count;
   for (std::size_t column = args.first_column; column < end; column += piece) {
     const std::size_t count = (std::min)(piece, end - column);
@@ -23614,7 +23763,7 @@ static constexpr NormKernels norm_kernels{norm_forward_kernel, norm_backward_ker
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/optimizer-inl.hpp
+// ---- soma/kernels/optimizer/optimizer-inl.hpp
 // The optimizer entries of the kernel table.
 //
 // The order of rounding is part of the definition. In the formulas below fma() is one fused
@@ -23622,91 +23771,14 @@ HWY_AFTER_NAMESPACE();
 // of fma(), so nothing is left for a compiler to contract. Square roots and quotients are IEEE's.
 // Parameters are stepped with the new states as computed, before those are rounded to their types.
 
-#if defined(SOMA_KERNELS_OPTIMIZER_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_OPTIMIZER_INL_HPP
-#undef SOMA_KERNELS_OPTIMIZER_INL_HPP
+#if defined(SOMA_KERNELS_OPTIMIZER_OPTIMIZER_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_OPTIMIZER_OPTIMIZER_INL_HPP
+#undef SOMA_KERNELS_OPTIMIZER_OPTIMIZER_INL_HPP
 #else
-#define SOMA_KERNELS_OPTIMIZER_INL_HPP
+#define SOMA_KERNELS_OPTIMIZER_OPTIMIZER_INL_HPP
 #endif
 
-// ---- soma/kernels/lane_sums-inl.hpp
-// Sums in 16 logical lanes: lane i adds elements i, i + 16, ... in order, then lanes meet pairwise.
-// The lanes live in memory between chunks, so a sum depends neither on the width of the vectors nor
-// on how a run is cut into chunks (whose starts are multiples of 16).
-
-#if defined(SOMA_KERNELS_LANE_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_LANE_SUMS_INL_HPP
-#undef SOMA_KERNELS_LANE_SUMS_INL_HPP
-#else
-#define SOMA_KERNELS_LANE_SUMS_INL_HPP
-#endif
-
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-inline constexpr std::size_t logical_lanes = 16;
-
-template <class T>
-struct SixteenLanes {
-  alignas(128) T lane[logical_lanes] = {};
-};
-
-// i with i + 8, then + 4, + 2, + 1.
-template <class T>
-static inline T total(const SixteenLanes<T>& sums) {
-  T left[logical_lanes / 2];
-  for (std::size_t i = 0; i < 8; ++i) left[i] = sums.lane[i] + sums.lane[i + 8];
-  for (std::size_t half = 4; half != 0; half /= 2)
-    for (std::size_t i = 0; i < half; ++i) left[i] += left[i + half];
-  return left[0];
-}
-
-// `count` is a multiple of 16; zeros fill it up, which change no lane (a lane is never -0). Vectors
-// narrower than 16 lanes pass over the chunk once for each part of the lanes: it lies in the
-// first-level cache, and the passes, being independent, overlap.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void add_to_lanes(const float* values, std::size_t count,
-                                                       SixteenLanes<float>& sums) {
-  const hn::CappedTag<float, logical_lanes> d;
-  for (std::size_t part = 0; part < logical_lanes; part += hn::Lanes(d)) {
-    auto sum = hn::Load(d, sums.lane + part);
-    for (std::size_t i = part; i < count; i += logical_lanes)
-      sum = hn::Add(sum, load_bytes(d, values + i));
-    hn::Store(sum, d, sums.lane + part);
-  }
-}
-
-// As above, squares in double. The square of an fp32 number is exact in double (48 bits, exponents
-// from -298 to 255), so whether product and sum are fused changes no bit and every target, with or
-// without fused multiply-add, agrees.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void add_squares(const float* values, std::size_t count,
-                                                      SixteenLanes<double>& sums) {
-  const hn::CappedTag<double, logical_lanes / 2> d;
-  const hn::Rebind<float, decltype(d)> narrow;
-  const std::size_t lanes = hn::Lanes(d);
-  for (std::size_t part = 0; part < logical_lanes; part += 2 * lanes) {
-    auto sum_0 = hn::Load(d, sums.lane + part), sum_1 = hn::Load(d, sums.lane + part + lanes);
-    for (std::size_t i = part; i < count; i += logical_lanes) {
-      fetch_ahead(values + i);
-      const auto x_0 = hn::PromoteTo(d, load_bytes(narrow, values + i));
-      const auto x_1 = hn::PromoteTo(d, load_bytes(narrow, values + i + lanes));
-      sum_0 = hn::MulAdd(x_0, x_0, sum_0);
-      sum_1 = hn::MulAdd(x_1, x_1, sum_1);
-    }
-    hn::Store(sum_0, d, sums.lane + part);
-    hn::Store(sum_1, d, sums.lane + part + lanes);
-  }
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-
-#endif
-// ---- soma/kernels/optimizer_chunks-inl.hpp
+// ---- soma/kernels/optimizer/chunks-inl.hpp
 // A parameter, its gradient and its states, a chunk at a time: what optimizer steps are made of.
 // Each chunk of a run is loaded as fp32, stepped by a vector loop and stored with each state's own
 // rounding; plain fp32 is stepped where it lies.
@@ -23820,6 +23892,83 @@ static inline void load_chunk(StepRun& run, std::size_t first, std::size_t count
 static inline void store_chunk(const StepRun& run, std::size_t first, std::size_t count,
                                ConvertBuffers& scratch) {
   store_run(run.target, first, count, run.next, scratch);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/reduce/lane_sums-inl.hpp
+// Sums in 16 logical lanes: lane i adds elements i, i + 16, ... in order, then lanes meet pairwise.
+// The lanes live in memory between chunks, so a sum depends neither on the width of the vectors nor
+// on how a run is cut into chunks (whose starts are multiples of 16).
+
+#if defined(SOMA_KERNELS_REDUCE_LANE_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_REDUCE_LANE_SUMS_INL_HPP
+#undef SOMA_KERNELS_REDUCE_LANE_SUMS_INL_HPP
+#else
+#define SOMA_KERNELS_REDUCE_LANE_SUMS_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr std::size_t logical_lanes = 16;
+
+template <class T>
+struct SixteenLanes {
+  alignas(128) T lane[logical_lanes] = {};
+};
+
+// i with i + 8, then + 4, + 2, + 1.
+template <class T>
+static inline T total(const SixteenLanes<T>& sums) {
+  T left[logical_lanes / 2];
+  for (std::size_t i = 0; i < 8; ++i) left[i] = sums.lane[i] + sums.lane[i + 8];
+  for (std::size_t half = 4; half != 0; half /= 2)
+    for (std::size_t i = 0; i < half; ++i) left[i] += left[i + half];
+  return left[0];
+}
+
+// `count` is a multiple of 16; zeros fill it up, which change no lane (a lane is never -0). Vectors
+// narrower than 16 lanes pass over the chunk once for each part of the lanes: it lies in the
+// first-level cache, and the passes, being independent, overlap.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_to_lanes(const float* values, std::size_t count,
+                                                       SixteenLanes<float>& sums) {
+  const hn::CappedTag<float, logical_lanes> d;
+  for (std::size_t part = 0; part < logical_lanes; part += hn::Lanes(d)) {
+    auto sum = hn::Load(d, sums.lane + part);
+    for (std::size_t i = part; i < count; i += logical_lanes)
+      sum = hn::Add(sum, load_bytes(d, values + i));
+    hn::Store(sum, d, sums.lane + part);
+  }
+}
+
+// As above, squares in double. The square of an fp32 number is exact in double (48 bits, exponents
+// from -298 to 255), so whether product and sum are fused changes no bit and every target, with or
+// without fused multiply-add, agrees.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_squares(const float* values, std::size_t count,
+                                                      SixteenLanes<double>& sums) {
+  const hn::CappedTag<double, logical_lanes / 2> d;
+  const hn::Rebind<float, decltype(d)> narrow;
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t part = 0; part < logical_lanes; part += 2 * lanes) {
+    auto sum_0 = hn::Load(d, sums.lane + part), sum_1 = hn::Load(d, sums.lane + part + lanes);
+    for (std::size_t i = part; i < count; i += logical_lanes) {
+      fetch_ahead(values + i);
+      const auto x_0 = hn::PromoteTo(d, load_bytes(narrow, values + i));
+      const auto x_1 = hn::PromoteTo(d, load_bytes(narrow, values + i + lanes));
+      sum_0 = hn::MulAdd(x_0, x_0, sum_0);
+      sum_1 = hn::MulAdd(x_1, x_1, sum_1);
+    }
+    hn::Store(sum_0, d, sums.lane + part);
+    hn::Store(sum_1, d, sums.lane + part + lanes);
+  }
 }
 
 }  // namespace HWY_NAMESPACE
@@ -24226,18 +24375,104 @@ static inline void lamb_apply(const LambArgs& args) noexcept {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/quantize-inl.hpp
+// ---- soma/kernels/peak-inl.hpp
+// The yardsticks of describe_host() and of shares of the peak: multiply-adds that never leave the
+// registers.
+
+#if defined(SOMA_KERNELS_PEAK_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_PEAK_INL_HPP
+#undef SOMA_KERNELS_PEAK_INL_HPP
+#else
+#define SOMA_KERNELS_PEAK_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using RateFloats = hn::CappedTag<float, 16>;
+using RateVector = hn::Vec<RateFloats>;
+
+// Chains of steps, as many as registers hold beside the operands: a step takes 4 to 6 cycles and
+// two start in each, and a chain that has waited once never catches up, so twice as many as that
+// asks for (with 12, an AMD part does 0.92 of its bf16 dot instructions).
+inline constexpr std::size_t rate_chains = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3 ? 12 : 24;
+
+// Returns the operations done, of which there are `each` a lane and step.
+template <class Step, std::size_t... i>
+HWY_INLINE double rate_of(std::uint64_t rounds, double each, const Step& step,
+                          std::index_sequence<i...>) {
+  constexpr RateFloats d;
+  // All different: a compiler would compute equal chains once.
+  RateVector chains[] = {hn::Set(d, 0.1f * static_cast<float>(i))...};
+  for (std::uint64_t round = 0; round < rounds; ++round) ((chains[i] = step.of(chains[i])), ...);
+  RateVector sum = hn::Zero(d);
+  ((sum = hn::Add(sum, chains[i])), ...);
+  // The sums are finite; testing that keeps the loop from being dropped.
+  return hn::GetLane(sum) < 1e30f
+             ? static_cast<double>(sizeof...(i)) * each * static_cast<double>(hn::Lanes(d)) *
+                   static_cast<double>(rounds)
+             : 0.0;
+}
+
+struct MultiplyAddStep {
+  RateVector a, b;
+  HWY_INLINE RateVector of(RateVector c) const { return hn::MulAdd(c, a, b); }
+};
+HWY_NOINLINE HWY_MAYBE_UNUSED static double multiply_add_rate(std::uint64_t rounds) noexcept {
+  const RateFloats d;
+  return rate_of(rounds, 2, MultiplyAddStep{hn::Set(d, 0.999f), hn::Set(d, 0.001f)},
+                 std::make_index_sequence<rate_chains>());
+}
+
+#if SOMA_HAS_BF16_DOT
+struct Bf16DotStep {
+  RateVector pairs;
+  HWY_INLINE RateVector of(RateVector c) const { return dot_pairs(pairs, pairs, c); }
+};
+HWY_NOINLINE HWY_MAYBE_UNUSED static double bf16_dot_rate(std::uint64_t rounds) noexcept {
+  return rate_of(rounds, 4, Bf16DotStep{hn::Zero(RateFloats())},
+                 std::make_index_sequence<rate_chains>());
+}
+#else
+inline constexpr double (*bf16_dot_rate)(std::uint64_t) noexcept = nullptr;
+#endif
+
+#if SOMA_HAS_BF16_TILES
+// Four chains of tiles: a product takes 52 cycles and one starts every 16.
+HWY_NOINLINE HWY_MAYBE_UNUSED static double bf16_tile_rate(std::uint64_t rounds) noexcept {
+  const Tiles tiles;
+  Tiles::clear<4>(), Tiles::clear<5>(), Tiles::clear<6>(), Tiles::clear<7>();
+  for (std::uint64_t i = 0; i < rounds; ++i) {
+    Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
+    Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
+  }
+  return 4.0 * 2 * tile_lines * tile_floats * tile_steps * static_cast<double>(rounds);
+}
+#else
+inline constexpr double (*bf16_tile_rate)(std::uint64_t) noexcept = nullptr;
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/quantize/quantize-inl.hpp
 // The quantize entry of the kernel table. A block of granules is read twice while it is in a cache:
 // for its amax, and to be rounded.
 
-#if defined(SOMA_KERNELS_QUANTIZE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_QUANTIZE_INL_HPP
-#undef SOMA_KERNELS_QUANTIZE_INL_HPP
+#if defined(SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP
+#undef SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP
 #else
-#define SOMA_KERNELS_QUANTIZE_INL_HPP
+#define SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP
 #endif
 
-// ---- soma/kernels/quantize_quick-inl.hpp
+// ---- soma/kernels/quantize/round_fp32-inl.hpp
 // Rounding to a narrow format on fp32 numbers, without codes between: of finite values, to nearest
 // even, in a format with subnormals.
 //
@@ -24247,11 +24482,11 @@ HWY_AFTER_NAMESPACE();
 // contraction can change a bit: between the product with the inverse scale and the sum stands a
 // minimum.
 
-#if defined(SOMA_KERNELS_QUANTIZE_QUICK_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_QUANTIZE_QUICK_INL_HPP
-#undef SOMA_KERNELS_QUANTIZE_QUICK_INL_HPP
+#if defined(SOMA_KERNELS_QUANTIZE_ROUND_FP32_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_QUANTIZE_ROUND_FP32_INL_HPP
+#undef SOMA_KERNELS_QUANTIZE_ROUND_FP32_INL_HPP
 #else
-#define SOMA_KERNELS_QUANTIZE_QUICK_INL_HPP
+#define SOMA_KERNELS_QUANTIZE_ROUND_FP32_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -24685,7 +24920,7 @@ class QuantizePass {
 
   const QuantizeArgs& args_;
   ScaleRule rule_;
-  RowReader reader_;
+  MatrixReader reader_;
   CodecParams codec_, carrier_;
   std::size_t width_;
   bool scaled_, from_bf16_;
@@ -24713,15 +24948,15 @@ static inline void quantize_kernel(const QuantizeArgs& args) noexcept {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/random-inl.hpp
+// ---- soma/kernels/random/random-inl.hpp
 // The random entry of the kernel table: uniform, normal and Bernoulli draws, a chunk of blocks at a
 // time.
 
-#if defined(SOMA_KERNELS_RANDOM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_RANDOM_INL_HPP
-#undef SOMA_KERNELS_RANDOM_INL_HPP
+#if defined(SOMA_KERNELS_RANDOM_RANDOM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_RANDOM_RANDOM_INL_HPP
+#undef SOMA_KERNELS_RANDOM_RANDOM_INL_HPP
 #else
-#define SOMA_KERNELS_RANDOM_INL_HPP
+#define SOMA_KERNELS_RANDOM_RANDOM_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -24805,101 +25040,15 @@ static inline void random_kernel(const RandomArgs& args) noexcept {
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/rate-inl.hpp
-// The yardsticks of describe_host() and of shares of the peak: multiply-adds that never leave the
-// registers.
-
-#if defined(SOMA_KERNELS_RATE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_RATE_INL_HPP
-#undef SOMA_KERNELS_RATE_INL_HPP
-#else
-#define SOMA_KERNELS_RATE_INL_HPP
-#endif
-
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-using RateFloats = hn::CappedTag<float, 16>;
-using RateVector = hn::Vec<RateFloats>;
-
-// Chains of steps, as many as registers hold beside the operands: a step takes 4 to 6 cycles and
-// two start in each, and a chain that has waited once never catches up, so twice as many as that
-// asks for (with 12, an AMD part does 0.92 of its bf16 dot instructions).
-inline constexpr std::size_t rate_chains = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3 ? 12 : 24;
-
-// Returns the operations done, of which there are `each` a lane and step.
-template <class Step, std::size_t... i>
-HWY_INLINE double rate_of(std::uint64_t rounds, double each, const Step& step,
-                          std::index_sequence<i...>) {
-  constexpr RateFloats d;
-  // All different: a compiler would compute equal chains once.
-  RateVector chains[] = {hn::Set(d, 0.1f * static_cast<float>(i))...};
-  for (std::uint64_t round = 0; round < rounds; ++round) ((chains[i] = step.of(chains[i])), ...);
-  RateVector sum = hn::Zero(d);
-  ((sum = hn::Add(sum, chains[i])), ...);
-  // The sums are finite; testing that keeps the loop from being dropped.
-  return hn::GetLane(sum) < 1e30f
-             ? static_cast<double>(sizeof...(i)) * each * static_cast<double>(hn::Lanes(d)) *
-                   static_cast<double>(rounds)
-             : 0.0;
-}
-
-struct MultiplyAddStep {
-  RateVector a, b;
-  HWY_INLINE RateVector of(RateVector c) const { return hn::MulAdd(c, a, b); }
-};
-HWY_NOINLINE HWY_MAYBE_UNUSED static double multiply_add_rate(std::uint64_t rounds) noexcept {
-  const RateFloats d;
-  return rate_of(rounds, 2, MultiplyAddStep{hn::Set(d, 0.999f), hn::Set(d, 0.001f)},
-                 std::make_index_sequence<rate_chains>());
-}
-
-#if SOMA_HAS_BF16_DOT
-struct Bf16DotStep {
-  RateVector pairs;
-  HWY_INLINE RateVector of(RateVector c) const { return dot_pairs(pairs, pairs, c); }
-};
-HWY_NOINLINE HWY_MAYBE_UNUSED static double bf16_dot_rate(std::uint64_t rounds) noexcept {
-  return rate_of(rounds, 4, Bf16DotStep{hn::Zero(RateFloats())},
-                 std::make_index_sequence<rate_chains>());
-}
-#else
-inline constexpr double (*bf16_dot_rate)(std::uint64_t) noexcept = nullptr;
-#endif
-
-#if SOMA_HAS_BF16_TILES
-// Four chains of tiles: a product takes 52 cycles and one starts every 16.
-HWY_NOINLINE HWY_MAYBE_UNUSED static double bf16_tile_rate(std::uint64_t rounds) noexcept {
-  const Tiles tiles;
-  Tiles::clear<4>(), Tiles::clear<5>(), Tiles::clear<6>(), Tiles::clear<7>();
-  for (std::uint64_t i = 0; i < rounds; ++i) {
-    Tiles::multiply_add<0, 4, 6>(), Tiles::multiply_add<1, 4, 7>();
-    Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
-  }
-  return 4.0 * 2 * tile_lines * tile_floats * tile_steps * static_cast<double>(rounds);
-}
-#else
-inline constexpr double (*bf16_tile_rate)(std::uint64_t) noexcept = nullptr;
-#endif
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-
-#endif
-// ---- soma/kernels/reduce-inl.hpp
+// ---- soma/kernels/reduce/reduce-inl.hpp
 // The reduce entries of the kernel table: sums and extremes of rows, sums of columns, the sum of
 // squares, and whether a run is finite.
 
-#if defined(SOMA_KERNELS_REDUCE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_REDUCE_INL_HPP
-#undef SOMA_KERNELS_REDUCE_INL_HPP
+#if defined(SOMA_KERNELS_REDUCE_REDUCE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_REDUCE_REDUCE_INL_HPP
+#undef SOMA_KERNELS_REDUCE_REDUCE_INL_HPP
 #else
-#define SOMA_KERNELS_REDUCE_INL_HPP
+#define SOMA_KERNELS_REDUCE_REDUCE_INL_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -25370,739 +25519,17 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 
 }  // namespace )
 }  // namespace soma
-// ---- soma/ops/operators.hpp
+// ---- soma/ops/all.hpp
 // All built-in operators. Included by whoever makes contexts, and by nobody else.
 
-// ---- soma/ops/accumulate.hpp
-// Adding gradients up: dense and sparse, in the order in which they come. What is added is added by
-// operators that write their first input, as optimizer steps do.
-
-// ---- soma/ops/binary.hpp
-// Element-wise functions of two tensors with NumPy's broadcasting: y = f(a, b), of a's type.
-
-// ---- soma/ops/reduce.hpp
-// Sums and means over dimensions. Sums over the rows of a batch follow its shards, so their order
-// does not depend on the machine; every sum is fp32 in the fixed order of kernels/reduce_args.hpp.
-
-namespace soma {
-
-namespace detail {
-
-// The shape that is left; summed dimensions disappear.
-inline Shape reduced_shape(const Shape& shape, std::uint32_t dimensions) {
-  Shape result = shape;
-  for (std::size_t i = shape.rank(); i-- > 0;)
-    if ((dimensions >> i & 1) != 0) result = result.without(i);
-  return result;
-}
-
-inline void reduce_shape(const ShapeCall& call) {
-  check_floating("reduce", "x", call.inputs[0]);
-  call.outputs[0] = {
-      reduced_shape(call.inputs[0].shape(), call.attributes.as<ReduceSetting>().dimensions),
-      DType::fp32};
-}
-
-// out = sums over the rows of a matrix, columns shared out.
-inline void column_sums(Context& context, const Tensor& matrix, const Sequences& sequences,
-                        float* out) {
-  const Tensor x = regular(context, matrix);
-  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
-  const RowSegments segments(sequences, rows);
-  const MatrixOperand all = operand(x);
-  constexpr std::size_t group = 16;  // columns are cut at whole cache lines
-  for_ranges(context, (columns + group - 1) / group, rows * group,
-             [&](std::size_t begin, std::size_t end) {
-               const std::size_t first = begin * group, last = (std::min)(columns, end * group);
-               MatrixOperand part = all;
-               part.data = static_cast<const std::byte*>(all.data) +
-                           first * all.column_stride * size_of(all.dtype);
-               context.kernels().reduce.column_sums({.rows = rows,
-                                                     .columns = last - first,
-                                                     .x = part,
-                                                     .segments = segments.get(),
-                                                     .out = out + first});
-             });
-}
-
-// Sums over the last dimensions, row by row.
-inline Tensor row_sums(Context& context, const Tensor& tensor, std::size_t trailing) {
-  const Tensor x = contiguous(context, tensor);
-  Shape left = x.shape();
-  std::size_t columns = 1;
-  for (std::size_t i = 0; i < trailing; ++i) {
-    columns *= left.columns();
-    left = left.without(left.rank() - 1);
-  }
-  const Tensor result = Tensor::empty(context, left);
-  float* out = result.mutable_data<float>();
-  MatrixOperand rows = operand(x);
-  rows.row_stride = columns;
-  for_ranges(context, left.elements(), columns, [&](std::size_t begin, std::size_t end) {
-    context.kernels().reduce.rows({.reduction = Reduction::sum,
-                                   .rows = end - begin,
-                                   .columns = columns,
-                                   .x = part(rows, begin, 0),
-                                   .out = out + begin});
-  });
-  return result;
-}
-
-// Last dimensions first, each row by itself; then what is left, as sums over rows.
-inline void reduce_host(const OperatorCall& call) {
-  const auto& setting = call.attributes.as<ReduceSetting>();
-  const auto summed = [&](std::size_t i) { return (setting.dimensions >> i & 1) != 0; };
-  Tensor x = call.inputs[0];
-  const std::size_t all = x.elements(), kept = call.outputs[0].elements();
-  std::size_t trailing = 0;
-  while (trailing + 1 < x.rank() && summed(x.rank() - 1 - trailing)) ++trailing;
-  if (trailing > 0) x = row_sums(call.context, x, trailing);
-  std::size_t leading = 0;
-  for (std::size_t i = 0; i < x.rank(); ++i) {
-    if (!summed(i)) continue;
-    for (std::size_t j = i; j > leading; --j) x = x.transpose(j, j - 1);
-    ++leading;
-  }
-  float* out = call.outputs[0].mutable_data<float>();
-  if (leading == 0) {
-    copy(plain_fp32(call.context, x), call.outputs[0]);
-  } else {
-    std::size_t rows = 1;
-    for (std::size_t i = 0; i < leading; ++i) rows *= x.size(i);
-    column_sums(call.context, contiguous(call.context, x).reshape(Shape{rows, kept}),
-                call.sequences, out);
-  }
-  if (setting.mean) {
-    const float count = static_cast<float>(kept == 0 ? 0 : all / kept);
-    for (std::size_t i = 0; i < kept; ++i) out[i] /= count;
-  }
-}
-
-// The gradient: dy repeated over the summed dimensions, over the count for a mean.
-inline void reduce_gradient(const GradientCall& call) {
-  const auto& setting = call.attributes.as<ReduceSetting>();
-  const Shape shape = call.inputs[0].shape();
-  Tensor dy = contiguous(call.context, call.output_gradients[0]);
-  std::size_t summed = 1;
-  Shape with_ones = shape;
-  for (std::size_t i = 0; i < shape.rank(); ++i)
-    if ((setting.dimensions >> i & 1) != 0) {
-      summed *= shape[i];
-      with_ones = with_ones.with(i, 1);
-    }
-  if (setting.mean) {
-    dy = clone(call.context, dy);
-    for (float& value : dy.mutable_span<float>()) value /= static_cast<float>(summed);
-  }
-  call.input_gradients[0].values = clone(call.context, dy.reshape(with_ones).broadcast_to(shape));
-}
-
-inline OperatorSamples reduce_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& shape, std::uint32_t dimensions, bool mean,
-                       std::vector<std::size_t> lengths) {
-    result.samples.push_back(
-        {.name = to_string(shape) + (mean ? " mean " : " sum ") + std::to_string(dimensions),
-         .inputs = {{.shape = shape}},
-         .attributes = ReduceSetting{dimensions, mean},
-         .lengths = std::move(lengths),
-         .error = static_cast<double>(shape.elements() + 1) * 0x1p-24,
-         .gradient_error = 2 * 0x1p-24});
-  };
-  add({}, ~0u, false, {});
-  add({5}, ~0u, true, {});
-  add({13, 7}, 1, false, {5, 0, 8});
-  add({13, 7}, 2, false, {});
-  add({3, 5, 2, 4}, 0b0101, true, {});
-  add({0, 3}, 1, false, {});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<ReduceSetting>();
-    const ReferenceTensor& x = inputs[0];
-    ReferenceTensor y{reduced_shape(x.shape, setting.dimensions), {}};
-    y.values.assign(y.shape.elements(), 0.0);
-    for (std::size_t i = 0; i < x.values.size(); ++i) {
-      std::size_t rest = i, to = 0, step = 1;
-      for (std::size_t d = x.shape.rank(); d-- > 0; rest /= x.shape[d])
-        if ((setting.dimensions >> d & 1) == 0) {
-          to += rest % x.shape[d] * step;
-          step *= x.shape[d];
-        }
-      y.values[to] += x.values[i];
-    }
-    if (setting.mean)
-      for (double& value : y.values)
-        value *= static_cast<double>(y.values.size()) / static_cast<double>(x.values.size());
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator reduce{.name = "reduce",
-                                 .shape = &detail::reduce_shape,
-                                 .host = &detail::reduce_host,
-                                 .gradient = &detail::reduce_gradient,
-                                 .samples = &detail::reduce_samples};
-
-}  // namespace ops
-
-namespace detail {
-
-// The gradient of a broadcast: sums over the dimensions along which `shape` was repeated.
-inline Tensor sum_to(Context& context, const Tensor& tensor, const Shape& shape,
-                     const Sequences& sequences) {
-  if (tensor.shape() == shape) return tensor;
-  const std::size_t added = tensor.rank() - shape.rank();
-  std::uint32_t dimensions = 0;
-  for (std::size_t i = 0; i < tensor.rank(); ++i)
-    if (i < added || (shape[i - added] == 1 && tensor.size(i) != 1))
-      dimensions |= std::uint32_t{1} << i;
-  return run(context, ops::reduce, ReduceSetting{dimensions, false}, {tensor}, sequences)[0]
-      .reshape(shape);
-}
-
-}  // namespace detail
-}  // namespace soma
-// ---- soma/ops/unary.hpp
-// Element-wise functions of one tensor: y = f(x), of x's type. Computed in fp32, rounded once.
-
-namespace soma {
-namespace detail {
-
-struct UnaryNames {
-  std::string_view forward, backward;
-};
-inline constexpr UnaryNames unary_names[] = {
-    {"copy", "copy backward"},
-    {"negate", "negate backward"},
-    {"absolute", "absolute backward"},
-    {"square", "square backward"},
-    {"square_root", "square_root backward"},
-    {"reciprocal", "reciprocal backward"},
-    {"exponential", "exponential backward"},
-    {"logarithm", "logarithm backward"},
-    {"sine", "sine backward"},
-    {"cosine", "cosine backward"},
-    {"relu", "relu backward"},
-    {"gelu", "gelu backward"},
-    {"gelu_tanh", "gelu_tanh backward"},
-    {"tanh", "tanh backward"},
-    {"sigmoid", "sigmoid backward"},
-    {"silu", "silu backward"},
-    {"softplus", "softplus backward"},
-};
-
-// Which function is a parameter here, so that all is compiled once and not for each.
-inline void unary_shape(const ShapeCall& call, Unary function) {
-  check_floating(unary_names[static_cast<std::size_t>(function)].forward, "x", call.inputs[0]);
-  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
-}
-
-inline void unary_host(const OperatorCall& call, Unary function) {
-  const Tensor x = regular(call.context, call.inputs[0]);
-  const MatrixOperand from = operand(x);
-  const MatrixTarget to = target(call.outputs[0]);
-  for_elements(call.context, x.shape(), x.contiguous(), 8,
-               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
-                 call.context.kernels().element.unary({.function = function,
-                                                       .rows = rows,
-                                                       .columns = columns,
-                                                       .x = part(from, row, column),
-                                                       .y = part(to, row, column)});
-               });
-}
-
-inline void unary_backward_shape(const ShapeCall& call, Unary function) {
-  check_shape(unary_names[static_cast<std::size_t>(function)].backward, "dy", call.inputs[1],
-              call.inputs[0].shape());
-  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
-}
-
-inline void unary_backward_host(const OperatorCall& call, Unary function) {
-  const Tensor x = regular(call.context, call.inputs[0]);
-  const Tensor dy = regular(call.context, call.inputs[1]);
-  const MatrixOperand from = operand(x), gradient = operand(dy);
-  const MatrixTarget to = target(call.outputs[0]);
-  for_elements(call.context, x.shape(), x.contiguous() && dy.contiguous(), 8,
-               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
-                 call.context.kernels().element.unary_backward({.function = function,
-                                                                .rows = rows,
-                                                                .columns = columns,
-                                                                .x = part(from, row, column),
-                                                                .y = part(to, row, column),
-                                                                .dy = part(gradient, row, column)});
-               });
-}
-
-inline double unary_value(Unary function, double x) {
-  switch (function) {
-    case Unary::copy:
-      return x;
-    case Unary::negate:
-      return -x;
-    case Unary::absolute:
-      return std::fabs(x);
-    case Unary::square:
-      return x * x;
-    case Unary::square_root:
-      return std::sqrt(x);
-    case Unary::reciprocal:
-      return 1 / x;
-    case Unary::exponential:
-      return std::exp(x);
-    case Unary::logarithm:
-      return std::log(x);
-    case Unary::sine:
-      return std::sin(x);
-    case Unary::cosine:
-      return std::cos(x);
-    case Unary::relu:
-      return x > 0 ? x : x != x ? x : 0;
-    case Unary::gelu:
-      return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
-    case Unary::gelu_tanh:
-      return 0.5 * x *
-             (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
-    case Unary::tanh:
-      return std::tanh(x);
-    case Unary::sigmoid:
-      return 1 / (1 + std::exp(-x));
-    case Unary::silu:
-      return x / (1 + std::exp(-x));
-    case Unary::softplus:
-      return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
-  }
-  return x;
-}
-
-inline std::vector<Sample> unary_inputs(Unary function) {
-  // Where logarithm and roots live, or on both sides of zero but not at kinks.
-  const bool positive = function == Unary::square_root || function == Unary::logarithm ||
-                        function == Unary::reciprocal;
-  const double low = positive ? 0.1 : -6, high = 6;
-  std::vector<Sample> samples;
-  for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{1}, Shape{7, 31}, Shape{2, 3, 17}})
-    samples.push_back({.name = to_string(shape),
-                       .inputs = {{.shape = shape, .low = low, .high = high}},
-                       .attributes = {},
-                       .lengths = {},
-                       .error = 8 * 0x1p-24,
-                       .gradient_error = 16 * 0x1p-24});
-  return samples;
-}
-template <Unary function>
-OperatorSamples unary_samples() {
-  OperatorSamples result{.samples = unary_inputs(function), .reference = {}};
-  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
-    std::vector<ReferenceTensor> outputs{inputs[0]};
-    for (double& value : outputs[0].values) value = unary_value(function, value);
-    return outputs;
-  };
-  return result;
-}
-
-template <Unary function>
-void unary_gradient(const GradientCall& call);
-
-}  // namespace detail
-
-namespace ops {
-
-// Inputs x, dy; output dx = dy f'(x).
-template <Unary function>
-inline constexpr Operator unary_backward{
-    .name = detail::unary_names[static_cast<std::size_t>(function)].backward,
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .shape = [](const ShapeCall& call) { detail::unary_backward_shape(call, function); },
-    .host = [](const OperatorCall& call) { detail::unary_backward_host(call, function); }};
-
-template <Unary function>
-inline constexpr Operator unary{
-    .name = detail::unary_names[static_cast<std::size_t>(function)].forward,
-    .keeps_inputs = 1,
-    .shape = [](const ShapeCall& call) { detail::unary_shape(call, function); },
-    .host = [](const OperatorCall& call) { detail::unary_host(call, function); },
-    .gradient = &detail::unary_gradient<function>,
-    .samples = &detail::unary_samples<function>};
-
-}  // namespace ops
-
-template <Unary function>
-void detail::unary_gradient(const GradientCall& call) {
-  call.input_gradients[0].values = run(call.context, ops::unary_backward<function>, {},
-                                       {call.inputs[0], call.output_gradients[0]})[0];
-}
-
-}  // namespace soma
-
-namespace soma {
-namespace detail {
-
-inline constexpr std::string_view binary_names[] = {"add",    "subtract", "multiply",
-                                                    "divide", "maximum",  "minimum"};
-
-template <Binary function>
-void binary_shape(const ShapeCall& call) {
-  constexpr std::string_view name = binary_names[static_cast<std::size_t>(function)];
-  check_floating(name, "a", call.inputs[0]);
-  check_floating(name, "b", call.inputs[1]);
-  call.outputs[0] = {broadcast(call.inputs[0].shape(), call.inputs[1].shape(), name),
-                     call.inputs[0].dtype()};
-}
-
-// y = f(a, b_scale * b) for any strides of a and b.
-inline void binary_into(Context& context, Binary function, const Tensor& a, const Tensor& b,
-                        const Tensor& y, float b_scale = 1) {
-  const Shape& shape = y.shape();
-  const MatrixTarget to = target(y);
-  const auto run_part = [&](const MatrixOperand& x, const MatrixOperand& z, std::size_t offset,
-                            std::size_t row, std::size_t column, std::size_t rows,
-                            std::size_t columns) {
-    context.kernels().element.binary({.function = function,
-                                      .rows = rows,
-                                      .columns = columns,
-                                      .a = part(x, row, column),
-                                      .b = part(z, row, column),
-                                      .b_scale = b_scale,
-                                      .y = part(to, 0, offset + row * to.row_stride + column)});
-  };
-  if (a.shape() == shape && b.shape() == shape && a.contiguous() && b.contiguous()) {
-    for_ranges(context, shape.elements(), 4, [&](std::size_t begin, std::size_t end) {
-      run_part(operand(a), operand(b), 0, 0, begin, 1, end - begin);
-    });
-    return;
-  }
-  // Matrix by matrix: the last two dimensions have any strides, those before are walked here.
-  const Tensor wide_a = a.broadcast_to(shape), wide_b = b.broadcast_to(shape);
-  const std::size_t columns = shape.columns();
-  const std::size_t rows = shape.rank() < 2 ? 1 : shape[shape.rank() - 2];
-  const Shape outer(std::span(shape.begin(), shape.rank() < 2 ? 0 : shape.rank() - 2));
-  std::size_t matrix = 0;
-  const auto each = [&](std::size_t offset_a, std::size_t offset_b) {
-    MatrixOperand x = operand(wide_a), z = operand(wide_b);
-    x.data = static_cast<const std::byte*>(x.data) + offset_a * size_of(x.dtype);
-    z.data = static_cast<const std::byte*>(z.data) + offset_b * size_of(z.dtype);
-    const std::size_t offset = matrix++ * rows * columns;
-    for_ranges(context, rows, columns * 4, [&](std::size_t begin, std::size_t end) {
-      run_part(x, z, offset, begin, 0, end - begin, columns);
-    });
-  };
-  if (shape.elements() == 0) return;
-  if (outer.rank() == 0) return each(0, 0);
-  const std::size_t last = outer.rank() - 1;
-  for_each_row(
-      outer, wide_a.strides(), wide_b.strides(), [&](std::size_t offset_a, std::size_t offset_b) {
-        for (std::size_t i = 0; i < outer[last]; ++i)
-          each(offset_a + i * wide_a.strides()[last], offset_b + i * wide_b.strides()[last]);
-      });
-}
-
-template <Binary function>
-void binary_host(const OperatorCall& call) {
-  binary_into(call.context, function, call.inputs[0], call.inputs[1], call.outputs[0]);
-}
-
-template <Binary function>
-void binary_gradient(const GradientCall& call);
-
-template <Binary function>
-OperatorSamples binary_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& a, const Shape& b) {
-    // Divisors stay away from zero, and a from b where equal ones make a kink.
-    result.samples.push_back(
-        {.name = to_string(a) + " " + to_string(b),
-         .inputs = {{.shape = a, .low = -2, .high = 2}, {.shape = b, .low = 2.5, .high = 4}},
-         .attributes = {},
-         .lengths = {},
-         .error = 2 * 0x1p-24,
-         .gradient_error = static_cast<double>(a.elements() + b.elements() + 4) * 0x1p-24});
-  };
-  add({}, {});
-  add({7, 33}, {7, 33});
-  add({7, 33}, {33});
-  add({5, 1}, {3});
-  add({2, 1, 4, 3}, {3, 1, 3});
-  add({3, 2, 2, 5}, {2, 5});
-  add({0, 3}, {3});
-  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
-    const Shape shape = broadcast(inputs[0].shape, inputs[1].shape, "reference");
-    ReferenceTensor y{shape, {}};
-    const auto at = [&](const ReferenceTensor& x, std::size_t index) {
-      std::size_t offset = 0, step = 1;
-      for (std::size_t d = shape.rank(), e = x.shape.rank(); d-- > 0 && e > 0; index /= shape[d]) {
-        --e;
-        offset += (x.shape[e] == 1 ? 0 : index % shape[d]) * step;
-        step *= x.shape[e];
-      }
-      return x.values[offset];
-    };
-    for (std::size_t i = 0; i < shape.elements(); ++i) {
-      const double a = at(inputs[0], i), b = at(inputs[1], i);
-      switch (function) {
-        case Binary::add:
-          y.values.push_back(a + b);
-          break;
-        case Binary::subtract:
-          y.values.push_back(a - b);
-          break;
-        case Binary::multiply:
-          y.values.push_back(a * b);
-          break;
-        case Binary::divide:
-          y.values.push_back(a / b);
-          break;
-        case Binary::maximum:
-          y.values.push_back((std::max)(a, b));
-          break;
-        case Binary::minimum:
-          y.values.push_back((std::min)(a, b));
-          break;
-      }
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
-}  // namespace detail
-
-namespace ops {
-
-template <Binary function>
-inline constexpr Operator binary{
-    .name = detail::binary_names[static_cast<std::size_t>(function)],
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .keeps_inputs = function == Binary::add || function == Binary::subtract ? 0u : 3u,
-    .shape = &detail::binary_shape<function>,
-    .host = &detail::binary_host<function>,
-    .gradient = &detail::binary_gradient<function>,
-    .samples = &detail::binary_samples<function>};
-
-}  // namespace ops
-
-namespace detail {
-
-template <Binary function>
-Tensor apply_binary(Context& context, const Tensor& a, const Tensor& b) {
-  return run(context, ops::binary<function>, {}, {a, b})[0];
-}
-template <Unary function>
-Tensor apply_unary(Context& context, const Tensor& x) {
-  return run(context, ops::unary<function>, {}, {x})[0];
-}
-
-// dy where first >= second (or the other way round), else 0; equal elements share nothing: the
-// first input takes all. A NaN is chosen, as forward does it, the first one of two.
-inline Tensor where_chosen(Context& context, const Tensor& dy, const Tensor& a, const Tensor& b,
-                           bool larger, bool first) {
-  const Tensor x = plain_fp32(context, clone(context, a.broadcast_to(dy.shape())));
-  const Tensor z = plain_fp32(context, clone(context, b.broadcast_to(dy.shape())));
-  Tensor result = clone(context, plain_fp32(context, dy));
-  const std::span<const float> p = x.span<float>(), q = z.span<float>();
-  const std::span<float> out = result.mutable_span<float>();
-  for_ranges(context, out.size(), 4, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      const bool takes_first =
-          std::isnan(p[i]) || (!std::isnan(q[i]) && (larger ? p[i] >= q[i] : p[i] <= q[i]));
-      if (takes_first != first) out[i] = 0;
-    }
-  });
-  return result;
-}
-
-template <Binary function>
-void binary_gradient(const GradientCall& call) {
-  Context& context = call.context;
-  const Tensor &a = call.inputs[0], &b = call.inputs[1], &dy = call.output_gradients[0];
-  const auto give = [&](std::size_t input, const Tensor& gradient) {
-    call.input_gradients[input].values =
-        sum_to(context, gradient, call.inputs[input].shape(), call.sequences);
-  };
-  if constexpr (function == Binary::add || function == Binary::subtract) {
-    if (call.wanted[0]) give(0, dy);
-    if (call.wanted[1])
-      give(1, function == Binary::add ? dy : apply_unary<Unary::negate>(context, dy));
-  } else if constexpr (function == Binary::multiply) {
-    if (call.wanted[0]) give(0, apply_binary<Binary::multiply>(context, dy, b));
-    if (call.wanted[1]) give(1, apply_binary<Binary::multiply>(context, dy, a));
-  } else if constexpr (function == Binary::divide) {
-    if (call.wanted[0]) give(0, apply_binary<Binary::divide>(context, dy, b));
-    if (call.wanted[1]) {  // -dy ((a / b) / b): dy / b may be above all numbers
-      const Tensor slope =
-          apply_binary<Binary::divide>(context, apply_binary<Binary::divide>(context, a, b), b);
-      give(1,
-           apply_unary<Unary::negate>(context, apply_binary<Binary::multiply>(context, dy, slope)));
-    }
-  } else {
-    constexpr bool larger = function == Binary::maximum;
-    if (call.wanted[0]) give(0, where_chosen(context, dy, a, b, larger, true));
-    if (call.wanted[1]) give(1, where_chosen(context, dy, a, b, larger, false));
-  }
-}
-
-// total += more, both fp32 and of one shape, total contiguous.
-inline void add_into(Context& context, const Tensor& total, const Tensor& more) {
-  check_shape("add_into", "more", more, total.shape());
-  binary_into(context, Binary::add, total, more, total);
-}
-
-}  // namespace detail
-}  // namespace soma
-
-namespace soma {
-
-namespace detail {
-
-inline void check_total(std::string_view operation, const Tensor& total) {
-  check_floating(operation, "total", total);
-  if (!total.contiguous())
-    fail(error_id::tensor_not_contiguous, operation, "total", total.describe() + " with gaps",
-         "row-major elements");
-}
-
-// Inputs total and more, of one shape: total += more.
-inline void accumulate_shape(const ShapeCall& call) {
-  check_total("accumulate", call.inputs[0]);
-  check_floating("accumulate", "more", call.inputs[1]);
-  check_shape("accumulate", "more", call.inputs[1], call.inputs[0].shape());
-}
-inline void accumulate_host(const OperatorCall& call) {
-  add_into(call.context, call.inputs[0], call.inputs[1]);
-}
-
-// Inputs total [R, ...], values [r, ...], rows [r] and, where the total is itself of some rows,
-// total_rows [R]; numbers of rows are int64, ascending, each once. Row rows[i] of the total
-// += row i of values.
-inline void accumulate_rows_shape(const ShapeCall& call) {
-  constexpr std::string_view name = "accumulate rows";
-  const Tensor &total = call.inputs[0], &values = call.inputs[1], &rows = call.inputs[2];
-  check_total(name, total);
-  check_min_rank(name, "total", total, 1);
-  check_floating(name, "values", values);
-  const auto check_rows = [&](std::string_view argument, const Tensor& numbers) {
-    check_rank(name, argument, numbers, 1);
-    if (numbers.dtype() != DType::int64 || !numbers.contiguous())
-      fail(error_id::tensor_dtype, name, argument, numbers.describe(), "contiguous int64");
-  };
-  check_rows("rows", rows);
-  check_shape(name, "values", values, total.shape().with(0, rows.size(0)));
-  if (call.inputs.size() < 4 || !call.inputs[3].defined()) return;
-  check_rows("total_rows", call.inputs[3]);
-  check_shape(name, "total_rows", call.inputs[3], Shape{total.size(0)});
-}
-
-// Calls each(i, row): row i of values belongs to that row of the total. Error operator.value.
-template <class Each>
-void for_each_row_pair(const Tensor& total, const Tensor& rows, const Tensor& total_rows,
-                       const Each& each) {
-  const std::size_t count = total.size(0);
-  const std::span<const std::int64_t> wanted = rows.span<std::int64_t>();
-  std::size_t at = 0;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (total_rows.defined())
-      while (at < count && total_rows.data<std::int64_t>()[at] != wanted[i]) ++at;
-    else
-      at = wanted[i] < 0 ? count : static_cast<std::size_t>(wanted[i]);
-    if (at >= count)
-      fail(error_id::operator_value, "accumulate rows", "rows[" + std::to_string(i) + "]",
-           std::to_string(wanted[i]), "a row of total, " + total.describe());
-    each(i, at);
-  }
-}
-
-inline void add_rows(Context& context, const Tensor& total, const Gradient& more,
-                     const Tensor& total_rows = {}) {
-  for_each_row_pair(total, more.rows, total_rows, [&](std::size_t i, std::size_t row) {
-    add_into(context, total.select(0, row), more.values.select(0, i));
-  });
-}
-
-inline void accumulate_rows_host(const OperatorCall& call) {
-  add_rows(call.context, call.inputs[0], {call.inputs[1], call.inputs[2]},
-           call.inputs.size() > 3 ? call.inputs[3] : Tensor());
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator accumulate{.name = "accumulate",
-                                     .min_inputs = 2,
-                                     .max_inputs = 2,
-                                     .outputs = 0,
-                                     .shape = &detail::accumulate_shape,
-                                     .host = &detail::accumulate_host};
-
-inline constexpr Operator accumulate_rows{.name = "accumulate rows",
-                                          .min_inputs = 3,
-                                          .max_inputs = 4,
-                                          .outputs = 0,
-                                          .shape = &detail::accumulate_rows_shape,
-                                          .host = &detail::accumulate_rows_host};
-
-}  // namespace ops
-
-namespace detail {
-
-inline Tensor to_dense(Context& context, const Gradient& gradient, const Shape& shape) {
-  if (!gradient.sparse()) return gradient.values;
-  const Tensor result = Tensor::zeros(context, shape);
-  run(context, ops::accumulate_rows, {}, {result, gradient.values, gradient.rows});
-  return result;
-}
-
-// The union of the rows of two sparse gradients.
-inline Gradient merge_sparse(Context& context, const Gradient& a, const Gradient& b) {
-  const std::span<const std::int64_t> x = a.rows.span<std::int64_t>();
-  const std::span<const std::int64_t> y = b.rows.span<std::int64_t>();
-  HeapVector<std::int64_t> rows(context.heap());
-  rows.reserve(x.size() + y.size());
-  std::set_union(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(rows));
-  const Gradient result{
-      Tensor::zeros(context, a.values.shape().with(0, rows.size())),
-      Tensor::from(context, std::span<const std::int64_t>(rows), Shape{rows.size()})};
-  for (const Gradient* source : {&a, &b})
-    run(context, ops::accumulate_rows, {},
-        {result.values, source->values, source->rows, result.rows});
-  return result;
-}
-
-// total += more. Adds in place only where nobody else can see the total.
-inline void accumulate(Context& context, Gradient& total, Gradient more) {
-  if (!more.defined()) return;
-  if (!total.defined()) {
-    total = std::move(more);
-    return;
-  }
-  if (total.sparse() && more.sparse()) {
-    total = merge_sparse(context, total, more);
-    return;
-  }
-  if (total.sparse()) std::swap(total, more);  // a sum of two numbers has no order
-  if (!total.values.storage().unique() || !total.values.contiguous())
-    total.values = clone(context, total.values);
-  if (more.sparse())
-    run(context, ops::accumulate_rows, {}, {total.values, more.values, more.rows});
-  else
-    run(context, ops::accumulate, {}, {total.values, more.values});
-}
-
-}  // namespace detail
-}  // namespace soma
-// ---- soma/ops/attention.hpp
+// ---- soma/ops/attention/attention.hpp
 // Multi-head self-attention over the sequences of a batch (arXiv 1706.03762). The input holds
 // queries, keys and values side by side: [rows, 3 C]; or keys and values alone, [rows, 2 C], beside
 // a second one, queries [rows, C]. Heads are C / heads columns of each. Rows attend to the rows of
 // their own sequence, so there is nothing to pad and nothing to mask. The result is [rows, C].
 // Where only first rows are queries, queries and the result are [sequences, C]: the same rows.
 
-// ---- soma/ops/dropout.hpp
+// ---- soma/ops/element/dropout.hpp
 // Dropout ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting", Srivastava et al.,
 // 2014), inverted: y = x / (1 - p) where kept, else 0. What is dropped is a function of the draw
 // and the logical place of the element, so no mask is stored: the gradient is the same operator on
@@ -26531,7 +25958,691 @@ inline void detail::attention_gradient(const GradientCall& call) {
 }
 
 }  // namespace soma
-// ---- soma/ops/convolution.hpp
+// ---- soma/ops/element/binary.hpp
+// Element-wise functions of two tensors with NumPy's broadcasting: y = f(a, b), of a's type.
+
+// ---- soma/ops/element/unary.hpp
+// Element-wise functions of one tensor: y = f(x), of x's type. Computed in fp32, rounded once.
+
+// ---- soma/kernels/reference/element.hpp
+// The definition of each element-wise function, and of its derivative, as plain scalar code in any
+// floating type. Kernels, operators and the layers that apply an activation are compared with it.
+// At the infinities a function has its limit.
+
+namespace soma::reference {
+
+// sqrt(2/pi) (x + 0.044715 x^3)
+template <class T>
+T gelu_tanh_argument(T x) {
+  return std::sqrt(T(2) / std::numbers::pi_v<T>) * (x + T(0.044715) * x * x * x);
+}
+
+template <class T>
+T unary(Unary function, T x) {
+  const bool vanished = x == -std::numeric_limits<T>::infinity();
+  switch (function) {
+    case Unary::copy:
+      return x;
+    case Unary::negate:
+      return -x;
+    case Unary::absolute:
+      return std::fabs(x);
+    case Unary::square:
+      return x * x;
+    case Unary::square_root:
+      return std::sqrt(x);
+    case Unary::reciprocal:
+      return 1 / x;
+    case Unary::exponential:
+      return std::exp(x);
+    case Unary::logarithm:
+      return std::log(x);
+    case Unary::sine:
+      return std::sin(x);
+    case Unary::cosine:
+      return std::cos(x);
+    case Unary::relu:
+      return x < 0 ? 0 : x;
+    case Unary::gelu:  // (1 + erf(t)) / 2 = erfc(-t) / 2, without its cancellation
+      return vanished ? T(0) : x / 2 * std::erfc(-x / std::numbers::sqrt2_v<T>);
+    case Unary::gelu_tanh:  // (1 + tanh u) / 2 = 1 / (1 + exp(-2 u))
+      return vanished ? T(0) : x / (1 + std::exp(-2 * gelu_tanh_argument(x)));
+    case Unary::tanh:
+      return std::tanh(x);
+    case Unary::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Unary::silu:
+      return vanished ? T(0) : x / (1 + std::exp(-x));
+    case Unary::softplus:
+      return (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x)));
+  }
+  return x;
+}
+
+// Where a function has a corner the derivative there is 0, of x's sign.
+template <class T>
+T unary_derivative(Unary function, T x) {
+  const auto logistic = [](T v) { return 1 / (1 + std::exp(-v)); };
+  const auto logistic_slope = [](T v) { return 1 / (2 + 2 * std::cosh(v)); };
+  const bool infinite = std::isinf(x);
+  switch (function) {
+    case Unary::copy:
+      return 1;
+    case Unary::negate:
+      return -1;
+    case Unary::absolute:
+      return x > 0 ? T(1) : x < 0 ? T(-1) : x;
+    case Unary::square:
+      return 2 * x;
+    case Unary::square_root:
+      return T(0.5) / std::sqrt(x);
+    case Unary::reciprocal:
+      return -1 / (x * x);
+    case Unary::exponential:
+      return std::exp(x);
+    case Unary::logarithm:
+      return 1 / x;
+    case Unary::sine:
+      return std::cos(x);
+    case Unary::cosine:
+      return -std::sin(x);
+    case Unary::relu:
+      return x > 0 ? T(1) : x < 0 ? T(0) : x;
+    case Unary::gelu:  // Phi(x) + x phi(x)
+      if (infinite) return x > 0 ? 1 : 0;
+      return std::erfc(-x / std::numbers::sqrt2_v<T>) / 2 +
+             x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi_v<T>);
+    case Unary::gelu_tanh: {
+      if (std::fabs(x) > 100) return x > 0 ? 1 : 0;
+      const T u = gelu_tanh_argument(x);
+      const T slope = std::sqrt(T(2) / std::numbers::pi_v<T>) * (1 + 3 * T(0.044715) * x * x);
+      return logistic(2 * u) + x * logistic_slope(2 * u) * 2 * slope;
+    }
+    case Unary::tanh:
+      return 1 / (std::cosh(x) * std::cosh(x));
+    case Unary::sigmoid:
+      return logistic_slope(x);
+    case Unary::silu:
+      if (infinite) return x > 0 ? 1 : 0;
+      return logistic(x) + x * logistic_slope(x);
+    case Unary::softplus:
+      return logistic(x);
+  }
+  return x;
+}
+
+// In the order of the kernels.
+template <class T>
+T unary_gradient(Unary function, T x, T dy) {
+  if (function == Unary::reciprocal) return dy * (1 / x) * -(1 / x);
+  return dy * unary_derivative(function, x);
+}
+
+template <class T>
+T binary(Binary function, T a, T b, T b_scale = 1) {
+  switch (function) {
+    case Binary::add:
+      return a + b * b_scale;
+    case Binary::subtract:
+      return a - b * b_scale;
+    case Binary::multiply:
+      return a * b;
+    case Binary::divide:
+      return a / b;
+    case Binary::maximum:
+      return a > b || std::isnan(a) ? a : b;
+    case Binary::minimum:
+      return a < b || std::isnan(a) ? a : b;
+  }
+  return a;
+}
+
+template <class T>
+T dropout(T x, std::uint32_t word, const DropoutArgs& args) {
+  return word < args.threshold ? T(0) : x * static_cast<T>(args.keep_scale);
+}
+
+}  // namespace soma::reference
+
+namespace soma {
+namespace detail {
+
+// "relu backward", for as long as the program runs.
+template <Unary function>
+struct BackwardName {
+  static constexpr std::string_view forward = describe(function).name, suffix = " backward";
+  static constexpr auto text = [] {
+    std::array<char, forward.size() + suffix.size()> joined{};
+    std::copy(suffix.begin(), suffix.end(),
+              std::copy(forward.begin(), forward.end(), joined.begin()));
+    return joined;
+  }();
+  static constexpr std::string_view name{text.data(), text.size()};
+};
+template <std::size_t... i>
+constexpr std::array<std::string_view, sizeof...(i)> backward_names(std::index_sequence<i...>) {
+  return {BackwardName<static_cast<Unary>(i)>::name...};
+}
+constexpr std::string_view backward_name(Unary function) {
+  return backward_names(
+      std::make_index_sequence<unary_count>())[static_cast<std::size_t>(function)];
+}
+
+// Which function is a parameter here, so that all is compiled once and not for each.
+inline void unary_shape(const ShapeCall& call, Unary function) {
+  check_floating(describe(function).name, "x", call.inputs[0]);
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+
+inline void unary_host(const OperatorCall& call, Unary function) {
+  const Tensor x = regular(call.context, call.inputs[0]);
+  const MatrixOperand from = operand(x);
+  const MatrixTarget to = target(call.outputs[0]);
+  for_elements(call.context, x.shape(), x.contiguous(), 8,
+               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
+                 call.context.kernels().element.unary({.function = function,
+                                                       .rows = rows,
+                                                       .columns = columns,
+                                                       .x = part(from, row, column),
+                                                       .y = part(to, row, column)});
+               });
+}
+
+inline void unary_backward_shape(const ShapeCall& call, Unary function) {
+  check_shape(backward_name(function), "dy", call.inputs[1], call.inputs[0].shape());
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+
+inline void unary_backward_host(const OperatorCall& call, Unary function) {
+  const Tensor x = regular(call.context, call.inputs[0]);
+  const Tensor dy = regular(call.context, call.inputs[1]);
+  const MatrixOperand from = operand(x), gradient = operand(dy);
+  const MatrixTarget to = target(call.outputs[0]);
+  for_elements(call.context, x.shape(), x.contiguous() && dy.contiguous(), 8,
+               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
+                 call.context.kernels().element.unary_backward({.function = function,
+                                                                .rows = rows,
+                                                                .columns = columns,
+                                                                .x = part(from, row, column),
+                                                                .y = part(to, row, column),
+                                                                .dy = part(gradient, row, column)});
+               });
+}
+
+inline std::vector<Sample> unary_inputs(Unary function) {
+  const double low = describe(function).least_sample, high = 6;
+  std::vector<Sample> samples;
+  for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{1}, Shape{7, 31}, Shape{2, 3, 17}})
+    samples.push_back({.name = to_string(shape),
+                       .inputs = {{.shape = shape, .low = low, .high = high}},
+                       .attributes = {},
+                       .lengths = {},
+                       .error = 8 * 0x1p-24,
+                       .gradient_error = 16 * 0x1p-24});
+  return samples;
+}
+template <Unary function>
+OperatorSamples unary_samples() {
+  OperatorSamples result{.samples = unary_inputs(function), .reference = {}};
+  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
+    std::vector<ReferenceTensor> outputs{inputs[0]};
+    for (double& value : outputs[0].values) value = reference::unary(function, value);
+    return outputs;
+  };
+  return result;
+}
+
+template <Unary function>
+void unary_gradient(const GradientCall& call);
+
+}  // namespace detail
+
+namespace ops {
+
+// Inputs x, dy; output dx = dy f'(x).
+template <Unary function>
+inline constexpr Operator unary_backward{
+    .name = detail::BackwardName<function>::name,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .shape = [](const ShapeCall& call) { detail::unary_backward_shape(call, function); },
+    .host = [](const OperatorCall& call) { detail::unary_backward_host(call, function); }};
+
+template <Unary function>
+inline constexpr Operator unary{
+    .name = describe(function).name,
+    .keeps_inputs = 1,
+    .shape = [](const ShapeCall& call) { detail::unary_shape(call, function); },
+    .host = [](const OperatorCall& call) { detail::unary_host(call, function); },
+    .gradient = &detail::unary_gradient<function>,
+    .samples = &detail::unary_samples<function>};
+
+}  // namespace ops
+
+namespace detail {
+
+template <std::size_t... i>
+constexpr std::array<const Operator*, sizeof...(i)> unary_backwards(std::index_sequence<i...>) {
+  return {&ops::unary_backward<static_cast<Unary>(i)>...};
+}
+// The record of a function's gradient.
+inline const Operator& unary_backward_of(Unary function) {
+  static constexpr auto records = unary_backwards(std::make_index_sequence<unary_count>());
+  return *records[static_cast<std::size_t>(function)];
+}
+
+}  // namespace detail
+
+template <Unary function>
+void detail::unary_gradient(const GradientCall& call) {
+  call.input_gradients[0].values = run(call.context, ops::unary_backward<function>, {},
+                                       {call.inputs[0], call.output_gradients[0]})[0];
+}
+
+}  // namespace soma
+// ---- soma/ops/rows/reduce.hpp
+// Sums and means over dimensions. Sums over the rows of a batch follow its shards, so their order
+// does not depend on the machine; every sum is fp32 in the fixed order of kernels/reduce/args.hpp.
+
+namespace soma {
+
+namespace detail {
+
+// The shape that is left; summed dimensions disappear.
+inline Shape reduced_shape(const Shape& shape, std::uint32_t dimensions) {
+  Shape result = shape;
+  for (std::size_t i = shape.rank(); i-- > 0;)
+    if ((dimensions >> i & 1) != 0) result = result.without(i);
+  return result;
+}
+
+inline void reduce_shape(const ShapeCall& call) {
+  check_floating("reduce", "x", call.inputs[0]);
+  call.outputs[0] = {
+      reduced_shape(call.inputs[0].shape(), call.attributes.as<ReduceSetting>().dimensions),
+      DType::fp32};
+}
+
+// out = sums over the rows of a matrix, columns shared out.
+inline void column_sums(Context& context, const Tensor& matrix, const Sequences& sequences,
+                        float* out) {
+  const Tensor x = regular(context, matrix);
+  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
+  const RowSegments segments(sequences, rows);
+  const MatrixOperand all = operand(x);
+  constexpr std::size_t group = 16;  // columns are cut at whole cache lines
+  for_ranges(context, (columns + group - 1) / group, rows * group,
+             [&](std::size_t begin, std::size_t end) {
+               const std::size_t first = begin * group, last = (std::min)(columns, end * group);
+               MatrixOperand part = all;
+               part.data = static_cast<const std::byte*>(all.data) +
+                           first * all.column_stride * size_of(all.dtype);
+               context.kernels().reduce.column_sums({.rows = rows,
+                                                     .columns = last - first,
+                                                     .x = part,
+                                                     .segments = segments.get(),
+                                                     .out = out + first});
+             });
+}
+
+// Sums over the last dimensions, row by row.
+inline Tensor row_sums(Context& context, const Tensor& tensor, std::size_t trailing) {
+  const Tensor x = contiguous(context, tensor);
+  Shape left = x.shape();
+  std::size_t columns = 1;
+  for (std::size_t i = 0; i < trailing; ++i) {
+    columns *= left.columns();
+    left = left.without(left.rank() - 1);
+  }
+  const Tensor result = Tensor::empty(context, left);
+  float* out = result.mutable_data<float>();
+  MatrixOperand rows = operand(x);
+  rows.row_stride = columns;
+  for_ranges(context, left.elements(), columns, [&](std::size_t begin, std::size_t end) {
+    context.kernels().reduce.rows({.reduction = Reduction::sum,
+                                   .rows = end - begin,
+                                   .columns = columns,
+                                   .x = part(rows, begin, 0),
+                                   .out = out + begin});
+  });
+  return result;
+}
+
+// Last dimensions first, each row by itself; then what is left, as sums over rows.
+inline void reduce_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<ReduceSetting>();
+  const auto summed = [&](std::size_t i) { return (setting.dimensions >> i & 1) != 0; };
+  Tensor x = call.inputs[0];
+  const std::size_t all = x.elements(), kept = call.outputs[0].elements();
+  std::size_t trailing = 0;
+  while (trailing + 1 < x.rank() && summed(x.rank() - 1 - trailing)) ++trailing;
+  if (trailing > 0) x = row_sums(call.context, x, trailing);
+  std::size_t leading = 0;
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    if (!summed(i)) continue;
+    for (std::size_t j = i; j > leading; --j) x = x.transpose(j, j - 1);
+    ++leading;
+  }
+  float* out = call.outputs[0].mutable_data<float>();
+  if (leading == 0) {
+    copy(plain_fp32(call.context, x), call.outputs[0]);
+  } else {
+    std::size_t rows = 1;
+    for (std::size_t i = 0; i < leading; ++i) rows *= x.size(i);
+    column_sums(call.context, contiguous(call.context, x).reshape(Shape{rows, kept}),
+                call.sequences, out);
+  }
+  if (setting.mean) {
+    const float count = static_cast<float>(kept == 0 ? 0 : all / kept);
+    for (std::size_t i = 0; i < kept; ++i) out[i] /= count;
+  }
+}
+
+// The gradient: dy repeated over the summed dimensions, over the count for a mean.
+inline void reduce_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<ReduceSetting>();
+  const Shape shape = call.inputs[0].shape();
+  Tensor dy = contiguous(call.context, call.output_gradients[0]);
+  std::size_t summed = 1;
+  Shape with_ones = shape;
+  for (std::size_t i = 0; i < shape.rank(); ++i)
+    if ((setting.dimensions >> i & 1) != 0) {
+      summed *= shape[i];
+      with_ones = with_ones.with(i, 1);
+    }
+  if (setting.mean) {
+    dy = clone(call.context, dy);
+    for (float& value : dy.mutable_span<float>()) value /= static_cast<float>(summed);
+  }
+  call.input_gradients[0].values = clone(call.context, dy.reshape(with_ones).broadcast_to(shape));
+}
+
+inline OperatorSamples reduce_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& shape, std::uint32_t dimensions, bool mean,
+                       std::vector<std::size_t> lengths) {
+    result.samples.push_back(
+        {.name = to_string(shape) + (mean ? " mean " : " sum ") + std::to_string(dimensions),
+         .inputs = {{.shape = shape}},
+         .attributes = ReduceSetting{dimensions, mean},
+         .lengths = std::move(lengths),
+         .error = static_cast<double>(shape.elements() + 1) * 0x1p-24,
+         .gradient_error = 2 * 0x1p-24});
+  };
+  add({}, ~0u, false, {});
+  add({5}, ~0u, true, {});
+  add({13, 7}, 1, false, {5, 0, 8});
+  add({13, 7}, 2, false, {});
+  add({3, 5, 2, 4}, 0b0101, true, {});
+  add({0, 3}, 1, false, {});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<ReduceSetting>();
+    const ReferenceTensor& x = inputs[0];
+    ReferenceTensor y{reduced_shape(x.shape, setting.dimensions), {}};
+    y.values.assign(y.shape.elements(), 0.0);
+    for (std::size_t i = 0; i < x.values.size(); ++i) {
+      std::size_t rest = i, to = 0, step = 1;
+      for (std::size_t d = x.shape.rank(); d-- > 0; rest /= x.shape[d])
+        if ((setting.dimensions >> d & 1) == 0) {
+          to += rest % x.shape[d] * step;
+          step *= x.shape[d];
+        }
+      y.values[to] += x.values[i];
+    }
+    if (setting.mean)
+      for (double& value : y.values)
+        value *= static_cast<double>(y.values.size()) / static_cast<double>(x.values.size());
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator reduce{.name = "reduce",
+                                 .shape = &detail::reduce_shape,
+                                 .host = &detail::reduce_host,
+                                 .gradient = &detail::reduce_gradient,
+                                 .samples = &detail::reduce_samples};
+
+}  // namespace ops
+
+namespace detail {
+
+// The gradient of a broadcast: sums over the dimensions along which `shape` was repeated.
+inline Tensor sum_to(Context& context, const Tensor& tensor, const Shape& shape,
+                     const Sequences& sequences) {
+  if (tensor.shape() == shape) return tensor;
+  const std::size_t added = tensor.rank() - shape.rank();
+  std::uint32_t dimensions = 0;
+  for (std::size_t i = 0; i < tensor.rank(); ++i)
+    if (i < added || (shape[i - added] == 1 && tensor.size(i) != 1))
+      dimensions |= std::uint32_t{1} << i;
+  return run(context, ops::reduce, ReduceSetting{dimensions, false}, {tensor}, sequences)[0]
+      .reshape(shape);
+}
+
+}  // namespace detail
+}  // namespace soma
+
+namespace soma {
+namespace detail {
+
+inline constexpr std::string_view binary_names[] = {"add",    "subtract", "multiply",
+                                                    "divide", "maximum",  "minimum"};
+
+template <Binary function>
+void binary_shape(const ShapeCall& call) {
+  constexpr std::string_view name = binary_names[static_cast<std::size_t>(function)];
+  check_floating(name, "a", call.inputs[0]);
+  check_floating(name, "b", call.inputs[1]);
+  call.outputs[0] = {broadcast(call.inputs[0].shape(), call.inputs[1].shape(), name),
+                     call.inputs[0].dtype()};
+}
+
+// y = f(a, b_scale * b) for any strides of a and b.
+inline void binary_into(Context& context, Binary function, const Tensor& a, const Tensor& b,
+                        const Tensor& y, float b_scale = 1) {
+  const Shape& shape = y.shape();
+  const MatrixTarget to = target(y);
+  const auto run_part = [&](const MatrixOperand& x, const MatrixOperand& z, std::size_t offset,
+                            std::size_t row, std::size_t column, std::size_t rows,
+                            std::size_t columns) {
+    context.kernels().element.binary({.function = function,
+                                      .rows = rows,
+                                      .columns = columns,
+                                      .a = part(x, row, column),
+                                      .b = part(z, row, column),
+                                      .b_scale = b_scale,
+                                      .y = part(to, 0, offset + row * to.row_stride + column)});
+  };
+  if (a.shape() == shape && b.shape() == shape && a.contiguous() && b.contiguous()) {
+    for_ranges(context, shape.elements(), 4, [&](std::size_t begin, std::size_t end) {
+      run_part(operand(a), operand(b), 0, 0, begin, 1, end - begin);
+    });
+    return;
+  }
+  // Matrix by matrix: the last two dimensions have any strides, those before are walked here.
+  const Tensor wide_a = a.broadcast_to(shape), wide_b = b.broadcast_to(shape);
+  const std::size_t columns = shape.columns();
+  const std::size_t rows = shape.rank() < 2 ? 1 : shape[shape.rank() - 2];
+  const Shape outer(std::span(shape.begin(), shape.rank() < 2 ? 0 : shape.rank() - 2));
+  std::size_t matrix = 0;
+  const auto each = [&](std::size_t offset_a, std::size_t offset_b) {
+    MatrixOperand x = operand(wide_a), z = operand(wide_b);
+    x.data = static_cast<const std::byte*>(x.data) + offset_a * size_of(x.dtype);
+    z.data = static_cast<const std::byte*>(z.data) + offset_b * size_of(z.dtype);
+    const std::size_t offset = matrix++ * rows * columns;
+    for_ranges(context, rows, columns * 4, [&](std::size_t begin, std::size_t end) {
+      run_part(x, z, offset, begin, 0, end - begin, columns);
+    });
+  };
+  if (shape.elements() == 0) return;
+  if (outer.rank() == 0) return each(0, 0);
+  const std::size_t last = outer.rank() - 1;
+  for_each_row(
+      outer, wide_a.strides(), wide_b.strides(), [&](std::size_t offset_a, std::size_t offset_b) {
+        for (std::size_t i = 0; i < outer[last]; ++i)
+          each(offset_a + i * wide_a.strides()[last], offset_b + i * wide_b.strides()[last]);
+      });
+}
+
+template <Binary function>
+void binary_host(const OperatorCall& call) {
+  binary_into(call.context, function, call.inputs[0], call.inputs[1], call.outputs[0]);
+}
+
+template <Binary function>
+void binary_gradient(const GradientCall& call);
+
+template <Binary function>
+OperatorSamples binary_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& a, const Shape& b) {
+    // Divisors stay away from zero, and a from b where equal ones make a kink.
+    result.samples.push_back(
+        {.name = to_string(a) + " " + to_string(b),
+         .inputs = {{.shape = a, .low = -2, .high = 2}, {.shape = b, .low = 2.5, .high = 4}},
+         .attributes = {},
+         .lengths = {},
+         .error = 2 * 0x1p-24,
+         .gradient_error = static_cast<double>(a.elements() + b.elements() + 4) * 0x1p-24});
+  };
+  add({}, {});
+  add({7, 33}, {7, 33});
+  add({7, 33}, {33});
+  add({5, 1}, {3});
+  add({2, 1, 4, 3}, {3, 1, 3});
+  add({3, 2, 2, 5}, {2, 5});
+  add({0, 3}, {3});
+  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
+    const Shape shape = broadcast(inputs[0].shape, inputs[1].shape, "reference");
+    ReferenceTensor y{shape, {}};
+    const auto at = [&](const ReferenceTensor& x, std::size_t index) {
+      std::size_t offset = 0, step = 1;
+      for (std::size_t d = shape.rank(), e = x.shape.rank(); d-- > 0 && e > 0; index /= shape[d]) {
+        --e;
+        offset += (x.shape[e] == 1 ? 0 : index % shape[d]) * step;
+        step *= x.shape[e];
+      }
+      return x.values[offset];
+    };
+    for (std::size_t i = 0; i < shape.elements(); ++i) {
+      const double a = at(inputs[0], i), b = at(inputs[1], i);
+      switch (function) {
+        case Binary::add:
+          y.values.push_back(a + b);
+          break;
+        case Binary::subtract:
+          y.values.push_back(a - b);
+          break;
+        case Binary::multiply:
+          y.values.push_back(a * b);
+          break;
+        case Binary::divide:
+          y.values.push_back(a / b);
+          break;
+        case Binary::maximum:
+          y.values.push_back((std::max)(a, b));
+          break;
+        case Binary::minimum:
+          y.values.push_back((std::min)(a, b));
+          break;
+      }
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+template <Binary function>
+inline constexpr Operator binary{
+    .name = detail::binary_names[static_cast<std::size_t>(function)],
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .keeps_inputs = function == Binary::add || function == Binary::subtract ? 0u : 3u,
+    .shape = &detail::binary_shape<function>,
+    .host = &detail::binary_host<function>,
+    .gradient = &detail::binary_gradient<function>,
+    .samples = &detail::binary_samples<function>};
+
+}  // namespace ops
+
+namespace detail {
+
+template <Binary function>
+Tensor apply_binary(Context& context, const Tensor& a, const Tensor& b) {
+  return run(context, ops::binary<function>, {}, {a, b})[0];
+}
+template <Unary function>
+Tensor apply_unary(Context& context, const Tensor& x) {
+  return run(context, ops::unary<function>, {}, {x})[0];
+}
+
+// dy where first >= second (or the other way round), else 0; equal elements share nothing: the
+// first input takes all. A NaN is chosen, as forward does it, the first one of two.
+inline Tensor where_chosen(Context& context, const Tensor& dy, const Tensor& a, const Tensor& b,
+                           bool larger, bool first) {
+  const Tensor x = plain_fp32(context, clone(context, a.broadcast_to(dy.shape())));
+  const Tensor z = plain_fp32(context, clone(context, b.broadcast_to(dy.shape())));
+  Tensor result = clone(context, plain_fp32(context, dy));
+  const std::span<const float> p = x.span<float>(), q = z.span<float>();
+  const std::span<float> out = result.mutable_span<float>();
+  for_ranges(context, out.size(), 4, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const bool takes_first =
+          std::isnan(p[i]) || (!std::isnan(q[i]) && (larger ? p[i] >= q[i] : p[i] <= q[i]));
+      if (takes_first != first) out[i] = 0;
+    }
+  });
+  return result;
+}
+
+template <Binary function>
+void binary_gradient(const GradientCall& call) {
+  Context& context = call.context;
+  const Tensor &a = call.inputs[0], &b = call.inputs[1], &dy = call.output_gradients[0];
+  const auto give = [&](std::size_t input, const Tensor& gradient) {
+    call.input_gradients[input].values =
+        sum_to(context, gradient, call.inputs[input].shape(), call.sequences);
+  };
+  if constexpr (function == Binary::add || function == Binary::subtract) {
+    if (call.wanted[0]) give(0, dy);
+    if (call.wanted[1])
+      give(1, function == Binary::add ? dy : apply_unary<Unary::negate>(context, dy));
+  } else if constexpr (function == Binary::multiply) {
+    if (call.wanted[0]) give(0, apply_binary<Binary::multiply>(context, dy, b));
+    if (call.wanted[1]) give(1, apply_binary<Binary::multiply>(context, dy, a));
+  } else if constexpr (function == Binary::divide) {
+    if (call.wanted[0]) give(0, apply_binary<Binary::divide>(context, dy, b));
+    if (call.wanted[1]) {  // -dy ((a / b) / b): dy / b may be above all numbers
+      const Tensor slope =
+          apply_binary<Binary::divide>(context, apply_binary<Binary::divide>(context, a, b), b);
+      give(1,
+           apply_unary<Unary::negate>(context, apply_binary<Binary::multiply>(context, dy, slope)));
+    }
+  } else {
+    constexpr bool larger = function == Binary::maximum;
+    if (call.wanted[0]) give(0, where_chosen(context, dy, a, b, larger, true));
+    if (call.wanted[1]) give(1, where_chosen(context, dy, a, b, larger, false));
+  }
+}
+
+// total += more, both fp32 and of one shape, total contiguous.
+inline void add_into(Context& context, const Tensor& total, const Tensor& more) {
+  check_shape("add_into", "more", more, total.shape());
+  binary_into(context, Binary::add, total, more, total);
+}
+
+}  // namespace detail
+}  // namespace soma
+// ---- soma/ops/image/convolution.hpp
 // 2-D convolution (cross-correlation, as everywhere in the field) through the matrix product: x
 // [N, C, H, W], weight [O, C, kernel height, kernel width], bias [O]; y [N, O, H', W'] with
 // H' = (H + 2 pad - kernel) / stride + 1. Each image is unfolded into columns, fp32.
@@ -26828,13 +26939,322 @@ inline void detail::convolution_gradient(const GradientCall& call) {
 }
 
 }  // namespace soma
-// ---- soma/ops/cross_entropy.hpp
+// ---- soma/ops/image/max_pool.hpp
+// Max pooling of images [N, C, H, W], fp32: the largest of each window. The gradient goes to the
+// first of equals.
+
+namespace soma {
+
+namespace detail {
+
+inline Window pool_window(const Shape& x, const MaxPoolSetting& setting) {
+  return window_of("max_pool", x, setting.kernel_height, setting.kernel_width, setting.steps);
+}
+
+// Outputs y, and for each where it came from in its channel's plane.
+inline void max_pool_shape(const ShapeCall& call) {
+  const Tensor& x = call.inputs[0];
+  check_rank("max_pool", "x", x, 4);
+  check_fp32("max_pool", "x", x);
+  if (x.size(2) * x.size(3) > 0x7FFFFFFFu)
+    fail(error_id::tensor_shape, "max_pool", "x", x.describe(), "planes of fewer than 2^31 pixels");
+  const Window window = pool_window(x.shape(), call.attributes.as<MaxPoolSetting>());
+  const Shape shape{x.size(0), x.size(1), window.out_height, window.out_width};
+  call.outputs[0] = {shape, DType::fp32};
+  call.outputs[1] = {shape, DType::int32};
+}
+
+inline void max_pool_host(const OperatorCall& call) {
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const Window window = pool_window(x.shape(), call.attributes.as<MaxPoolSetting>());
+  const std::size_t image = window.channels * window.height * window.width;
+  const std::size_t result = window.channels * window.out_height * window.out_width;
+  float* y = call.outputs[0].mutable_data<float>();
+  auto* indices = call.outputs[1].mutable_data<std::int32_t>();
+  for_ranges(call.context, x.size(0), image, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      call.context.kernels().image.max_pool({.window = window,
+                                             .image = x.data<float>() + i * image,
+                                             .y = y + i * result,
+                                             .indices = indices + i * result});
+  });
+}
+
+// Inputs x (its shape), indices, dy; output dx.
+inline void max_pool_backward_shape(const ShapeCall& call) {
+  call.outputs[0] = {call.inputs[0].shape(), DType::fp32};
+}
+inline void max_pool_backward_host(const OperatorCall& call) {
+  const Shape& shape = call.inputs[0].shape();
+  const Tensor dy = contiguous(call.context, call.inputs[2]);
+  const Window window = pool_window(shape, call.attributes.as<MaxPoolSetting>());
+  const std::size_t image = window.channels * window.height * window.width;
+  const std::size_t result = window.channels * window.out_height * window.out_width;
+  // Backward only reads what forward wrote through the same pointer.
+  auto* indices = const_cast<std::int32_t*>(call.inputs[1].data<std::int32_t>());
+  float* dx = call.outputs[0].mutable_data<float>();
+  for_ranges(call.context, shape[0], image, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      call.context.kernels().image.max_pool_backward({.window = window,
+                                                      .indices = indices + i * result,
+                                                      .dy = dy.data<float>() + i * result,
+                                                      .dimage = dx + i * image});
+  });
+}
+
+inline void max_pool_gradient(const GradientCall& call);
+
+inline OperatorSamples max_pool_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& shape, const MaxPoolSetting& setting) {
+    // Values far enough apart that no step of a difference quotient changes which is largest.
+    std::vector<double> values;
+    for (std::size_t i = 0; i < shape.elements(); ++i)
+      values.push_back(static_cast<double>(i * 37 % 101) * 0.0625 - 3);
+    result.samples.push_back({.name = to_string(shape),
+                              .inputs = {{.shape = shape, .values = values}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = 0,
+                              .gradient_error = 8 * 0x1p-24});
+  };
+  add({2, 3, 4, 6}, {});
+  add({1, 2, 5, 5}, {3, 3, {1, 1, 1, 1}});
+  add({1, 1, 7, 4}, {3, 2, {2, 2, 0, 0}});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<MaxPoolSetting>();
+    const Shape& x = inputs[0].shape;
+    const Window w = pool_window(x, setting);
+    ReferenceTensor y{Shape{x[0], x[1], w.out_height, w.out_width}, {}};
+    for (std::size_t plane = 0; plane < x[0] * x[1]; ++plane)
+      for (std::size_t i = 0; i < w.out_height; ++i)
+        for (std::size_t j = 0; j < w.out_width; ++j) {
+          double largest = -std::numeric_limits<double>::infinity();
+          for (std::size_t a = 0; a < w.kernel_height; ++a)
+            for (std::size_t b = 0; b < w.kernel_width; ++b) {
+              const std::size_t row = i * w.stride_height + a, column = j * w.stride_width + b;
+              if (row < w.pad_height || row >= x[2] + w.pad_height || column < w.pad_width ||
+                  column >= x[3] + w.pad_width)
+                continue;
+              largest =
+                  (std::max)(largest, inputs[0].values[(plane * x[2] + row - w.pad_height) * x[3] +
+                                                       column - w.pad_width]);
+            }
+          y.values.push_back(largest);
+        }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator max_pool_backward{.name = "max_pool backward",
+                                            .min_inputs = 0,
+                                            .max_inputs = 3,
+                                            .shape = &detail::max_pool_backward_shape,
+                                            .host = &detail::max_pool_backward_host};
+
+inline constexpr Operator max_pool{.name = "max_pool",
+                                   .outputs = 2,
+                                   .keeps_outputs = 2,
+                                   .shape = &detail::max_pool_shape,
+                                   .host = &detail::max_pool_host,
+                                   .gradient = &detail::max_pool_gradient,
+                                   .samples = &detail::max_pool_samples};
+
+}  // namespace ops
+
+inline void detail::max_pool_gradient(const GradientCall& call) {
+  call.input_gradients[0].values =
+      run(call.context, ops::max_pool_backward, call.attributes,
+          {call.inputs[0], call.outputs[1], call.output_gradients[0]})[0];
+}
+
+}  // namespace soma
+// ---- soma/ops/loss/cross_entropy.hpp
 // Cross entropy of logits [..., classes] with class labels [...]: the negative log likelihood of
 // the label under softmax(logits), with label smoothing (arXiv 1512.00567).
 
-// ---- soma/ops/embedding.hpp
+// ---- soma/ops/loss/loss.hpp
+// What losses share: how the losses of rows or elements become one number. A total is a sum in the
+// order of the shards, then one division.
+
+namespace soma {
+
+namespace detail {
+
+// Sum of a vector in the order of the rows' shards.
+inline float ordered_sum(Context& context, const Tensor& values, const Sequences& sequences) {
+  float total = 0;
+  column_sums(context, values.reshape(Shape{values.elements(), 1}), sequences, &total);
+  return total;
+}
+
+// What a mean divides by: 0 / 0 for no rows at all is NaN, as in the formula.
+inline float loss_denominator(LossReduction reduction, double given, std::size_t counted) {
+  if (reduction != LossReduction::mean) return 1;
+  return static_cast<float>(given != 0 ? given : static_cast<double>(counted));
+}
+
+inline double reduced_loss(const ReferenceTensor& losses, LossReduction reduction, double count) {
+  double total = 0;
+  for (const double loss : losses.values) total += loss;
+  return reduction == LossReduction::mean ? total / count : total;
+}
+
+}  // namespace detail
+}  // namespace soma
+// ---- soma/ops/rows/embedding.hpp
 // Embedding: rows of a table [V, C] chosen by ids of any shape; [..., C] comes out. The gradient
 // has the rows that were touched and no others.
+
+// ---- soma/ops/optimizer/accumulate.hpp
+// Adding gradients up: dense and sparse, in the order in which they come. What is added is added by
+// operators that write their first input, as optimizer steps do.
+
+namespace soma {
+
+namespace detail {
+
+inline void check_total(std::string_view operation, const Tensor& total) {
+  check_floating(operation, "total", total);
+  if (!total.contiguous())
+    fail(error_id::tensor_not_contiguous, operation, "total", total.describe() + " with gaps",
+         "row-major elements");
+}
+
+// Inputs total and more, of one shape: total += more.
+inline void accumulate_shape(const ShapeCall& call) {
+  check_total("accumulate", call.inputs[0]);
+  check_floating("accumulate", "more", call.inputs[1]);
+  check_shape("accumulate", "more", call.inputs[1], call.inputs[0].shape());
+}
+inline void accumulate_host(const OperatorCall& call) {
+  add_into(call.context, call.inputs[0], call.inputs[1]);
+}
+
+// Inputs total [R, ...], values [r, ...], rows [r] and, where the total is itself of some rows,
+// total_rows [R]; numbers of rows are int64, ascending, each once. Row rows[i] of the total
+// += row i of values.
+inline void accumulate_rows_shape(const ShapeCall& call) {
+  constexpr std::string_view name = "accumulate rows";
+  const Tensor &total = call.inputs[0], &values = call.inputs[1], &rows = call.inputs[2];
+  check_total(name, total);
+  check_min_rank(name, "total", total, 1);
+  check_floating(name, "values", values);
+  const auto check_rows = [&](std::string_view argument, const Tensor& numbers) {
+    check_rank(name, argument, numbers, 1);
+    if (numbers.dtype() != DType::int64 || !numbers.contiguous())
+      fail(error_id::tensor_dtype, name, argument, numbers.describe(), "contiguous int64");
+  };
+  check_rows("rows", rows);
+  check_shape(name, "values", values, total.shape().with(0, rows.size(0)));
+  if (call.inputs.size() < 4 || !call.inputs[3].defined()) return;
+  check_rows("total_rows", call.inputs[3]);
+  check_shape(name, "total_rows", call.inputs[3], Shape{total.size(0)});
+}
+
+// Calls each(i, row): row i of values belongs to that row of the total. Error operator.value.
+template <class Each>
+void for_each_row_pair(const Tensor& total, const Tensor& rows, const Tensor& total_rows,
+                       const Each& each) {
+  const std::size_t count = total.size(0);
+  const std::span<const std::int64_t> wanted = rows.span<std::int64_t>();
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (total_rows.defined())
+      while (at < count && total_rows.data<std::int64_t>()[at] != wanted[i]) ++at;
+    else
+      at = wanted[i] < 0 ? count : static_cast<std::size_t>(wanted[i]);
+    if (at >= count)
+      fail(error_id::operator_value, "accumulate rows", "rows[" + std::to_string(i) + "]",
+           std::to_string(wanted[i]), "a row of total, " + total.describe());
+    each(i, at);
+  }
+}
+
+inline void add_rows(Context& context, const Tensor& total, const Gradient& more,
+                     const Tensor& total_rows = {}) {
+  for_each_row_pair(total, more.rows, total_rows, [&](std::size_t i, std::size_t row) {
+    add_into(context, total.select(0, row), more.values.select(0, i));
+  });
+}
+
+inline void accumulate_rows_host(const OperatorCall& call) {
+  add_rows(call.context, call.inputs[0], {call.inputs[1], call.inputs[2]},
+           call.inputs.size() > 3 ? call.inputs[3] : Tensor());
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator accumulate{.name = "accumulate",
+                                     .min_inputs = 2,
+                                     .max_inputs = 2,
+                                     .outputs = 0,
+                                     .shape = &detail::accumulate_shape,
+                                     .host = &detail::accumulate_host};
+
+inline constexpr Operator accumulate_rows{.name = "accumulate rows",
+                                          .min_inputs = 3,
+                                          .max_inputs = 4,
+                                          .outputs = 0,
+                                          .shape = &detail::accumulate_rows_shape,
+                                          .host = &detail::accumulate_rows_host};
+
+}  // namespace ops
+
+namespace detail {
+
+inline Tensor to_dense(Context& context, const Gradient& gradient, const Shape& shape) {
+  if (!gradient.sparse()) return gradient.values;
+  const Tensor result = Tensor::zeros(context, shape);
+  run(context, ops::accumulate_rows, {}, {result, gradient.values, gradient.rows});
+  return result;
+}
+
+// The union of the rows of two sparse gradients.
+inline Gradient merge_sparse(Context& context, const Gradient& a, const Gradient& b) {
+  const std::span<const std::int64_t> x = a.rows.span<std::int64_t>();
+  const std::span<const std::int64_t> y = b.rows.span<std::int64_t>();
+  HeapVector<std::int64_t> rows(context.heap());
+  rows.reserve(x.size() + y.size());
+  std::set_union(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(rows));
+  const Gradient result{
+      Tensor::zeros(context, a.values.shape().with(0, rows.size())),
+      Tensor::from(context, std::span<const std::int64_t>(rows), Shape{rows.size()})};
+  for (const Gradient* source : {&a, &b})
+    run(context, ops::accumulate_rows, {},
+        {result.values, source->values, source->rows, result.rows});
+  return result;
+}
+
+// total += more. Adds in place only where nobody else can see the total.
+inline void accumulate(Context& context, Gradient& total, Gradient more) {
+  if (!more.defined()) return;
+  if (!total.defined()) {
+    total = std::move(more);
+    return;
+  }
+  if (total.sparse() && more.sparse()) {
+    total = merge_sparse(context, total, more);
+    return;
+  }
+  if (total.sparse()) std::swap(total, more);  // a sum of two numbers has no order
+  if (!total.values.storage().unique() || !total.values.contiguous())
+    total.values = clone(context, total.values);
+  if (more.sparse())
+    run(context, ops::accumulate_rows, {}, {total.values, more.values, more.rows});
+  else
+    run(context, ops::accumulate, {}, {total.values, more.values});
+}
+
+}  // namespace detail
+}  // namespace soma
 
 namespace soma {
 
@@ -27059,35 +27479,6 @@ inline void detail::embedding_gradient(const GradientCall& call) {
 }
 
 }  // namespace soma
-// ---- soma/ops/loss.hpp
-// What losses share: how the losses of rows or elements become one number. A total is a sum in the
-// order of the shards, then one division.
-
-namespace soma {
-
-namespace detail {
-
-// Sum of a vector in the order of the rows' shards.
-inline float ordered_sum(Context& context, const Tensor& values, const Sequences& sequences) {
-  float total = 0;
-  column_sums(context, values.reshape(Shape{values.elements(), 1}), sequences, &total);
-  return total;
-}
-
-// What a mean divides by: 0 / 0 for no rows at all is NaN, as in the formula.
-inline float loss_denominator(LossReduction reduction, double given, std::size_t counted) {
-  if (reduction != LossReduction::mean) return 1;
-  return static_cast<float>(given != 0 ? given : static_cast<double>(counted));
-}
-
-inline double reduced_loss(const ReferenceTensor& losses, LossReduction reduction, double count) {
-  double total = 0;
-  for (const double loss : losses.values) total += loss;
-  return reduction == LossReduction::mean ? total / count : total;
-}
-
-}  // namespace detail
-}  // namespace soma
 
 namespace soma {
 
@@ -27269,7 +27660,7 @@ inline void detail::cross_entropy_gradient(const GradientCall& call) {
 }
 
 }  // namespace soma
-// ---- soma/ops/element_loss.hpp
+// ---- soma/ops/loss/element_loss.hpp
 // Element-wise losses: mean squared error, and binary cross entropy of logits with probabilities.
 
 namespace soma {
@@ -27404,7 +27795,7 @@ inline void detail::element_loss_gradient(const GradientCall& call) {
 }
 
 }  // namespace soma
-// ---- soma/ops/finite.hpp
+// ---- soma/ops/optimizer/finite.hpp
 // Whether a tensor holds NaN or infinity.
 
 namespace soma {
@@ -27424,1042 +27815,7 @@ inline bool all_finite(Context& context, const Tensor& tensor) {
 }
 
 }  // namespace soma
-// ---- soma/ops/linear.hpp
-// Linear: y = dropout(activation(x W^T + b)) + residual, one matrix product with everything else
-// fused into its eviction. x [..., K], W [N, K], b [N], residual [..., N].
-
-// ---- soma/kernels/gemm.hpp
-// How a matrix product is cut into tasks. Each writes its own tile of the result, so nothing is
-// added across threads, and no sum depends on the cut.
-
-namespace soma {
-
-namespace detail {
-
-// The product of some rows and columns of the result.
-inline GemmArgs part(GemmArgs args, std::size_t row, std::size_t rows, std::size_t column,
-                     std::size_t columns) {
-  args.m = rows;
-  args.n = columns;
-  args.a = part(args.a, row, 0);
-  args.b = part(args.b, 0, column);
-  args.c = part(args.c, row, column);
-  if (args.eviction.bias != nullptr) args.eviction.bias += column;
-  args.eviction.pre_activation = part(args.eviction.pre_activation, row, column);
-  args.eviction.residual = part(args.eviction.residual, row, column);
-  shift_draws(args.eviction.dropout, row, column);
-  return args;
-}
-
-// How many parts of at most that size a total has.
-constexpr std::size_t parts_of(std::size_t total, std::size_t part) {
-  return (total + part - 1) / part;
-}
-
-// Border `index` of `parts` nearly equal parts of `size`, at multiples of `tile`.
-inline std::size_t border(std::size_t size, std::size_t tile, std::size_t index,
-                          std::size_t parts) {
-  const std::size_t tiles = parts_of(size, tile);
-  return (std::min)(size, (tiles / parts * index + tiles % parts * index / parts) * tile);
-}
-
-}  // namespace detail
-
-// Into how many parts rows and columns of a result are cut.
-struct ProductGrid {
-  std::size_t row_parts, column_parts;
-};
-
-namespace detail {
-
-// The grid of at most `width` tasks whose largest is done first. A task multiplies all of its tile
-// and packs its own rows of a and columns of b.
-inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
-                                std::size_t tile_rows, std::size_t tile_columns,
-                                std::size_t width) {
-  // An element is packed in the time of about so many multiply-adds (a load, a turn and a store of
-  // what often comes from memory).
-  constexpr double packing = 24;
-  ProductGrid best{1, 1};
-  double best_cost = 0;
-  for (std::size_t row_parts = 1; row_parts <= (std::min)(width, row_tiles); ++row_parts) {
-    const std::size_t column_parts = (std::min)(width / row_parts, column_tiles);
-    const auto largest = [](std::size_t tiles, std::size_t parts, std::size_t tile) {
-      return static_cast<double>(parts_of(tiles, parts) * tile);
-    };
-    const double rows = largest(row_tiles, row_parts, tile_rows);
-    const double columns = largest(column_tiles, column_parts, tile_columns);
-    const double cost = rows * columns + packing * (rows + columns);
-    if (row_parts == 1 || cost < best_cost) {
-      best = {row_parts, column_parts};
-      best_cost = cost;
-    }
-  }
-  return best;
-}
-
-// Workers of a product that have rows of it each, and take those of others when they have done
-// their own: so nobody waits for a core that is slower for a while, and rows mostly stay with the
-// core that wrote them and will read the result. All of b is packed before: a part by each, or
-// everything by each for itself.
-class SharedProduct {
- public:
-  // `packing`: of args.
-  SharedProduct(Context& context, const GemmArgs& args, const SharedPacking& packing,
-                std::size_t workers)
-      : context_(context),
-        args_(args),
-        packing_(packing),
-        workers_(workers),
-        row_tiles_(parts_of(args.m, packing.tile_rows)),
-        panes_((std::min)(parts_of(args.n, packing.columns),
-                          (std::max)(most_bytes / packing.bytes, std::size_t{1}))),
-        each_packs_(workers < least_together && panes_ * packing.bytes <= most_bytes_of_one &&
-                    panes_ * packing.columns >= args.n),
-        stride_(counter_bytes + packing.workspace + (each_packs_ ? panes_ * packing.bytes : 0)),
-        memory_(Storage::allocate(
-            context.heap(),
-            checked_add(each_packs_ ? 0 : panes_ * packing.bytes,
-                        checked_multiply(stride_, workers, "multiply"), "multiply"))) {}
-
-  // Whether there are eight tiles of rows for each, which are no worse balanced than halves, and
-  // enough to do for two fork-joins.
-  static bool worthwhile(const GemmArgs& args, const SharedPacking& packing, std::size_t workers,
-                         double products) {
-    return packing.columns != 0 && args.m >= 8 * workers * packing.tile_rows &&
-           products >= 4e6 * static_cast<double>(workers);
-  }
-
-  void run() {
-    HeapVector<float> amax(args_.eviction.amax != nullptr ? workers_ : 0, context_.heap());
-    const std::size_t most = panes_ * packing_.columns;
-    for (std::size_t first = 0; first < args_.n; first += most) {
-      const std::size_t panes = parts_of((std::min)(most, args_.n - first), packing_.columns);
-      if (!each_packs_)
-        in_parallel([&](std::size_t worker) {
-          for (std::size_t pane = 0; pane < panes; ++pane) pack(first, pane, worker);
-        });
-      for (std::size_t worker = 0; worker < workers_; ++worker)
-        new (memory_.data() + worker * stride_) Counter(0);
-      in_parallel([&](std::size_t worker) {
-        // Each pane before it is used, while it is near, and by who comes late only if something is
-        // left.
-        std::size_t packed = each_packs_ ? 0 : panes;
-        for (std::size_t i = 0; i < workers_; ++i)
-          while (const Tiles tiles =
-                     take((worker + i) % workers_, i == 0 ? 2 : 2 * workers_, panes)) {
-            for (; packed <= tiles.pane; ++packed) pack(first, packed, worker);
-            multiply(tiles, first, worker, amax.empty() ? nullptr : &amax[worker]);
-          }
-      });
-    }
-    for (const float value : amax) *args_.eviction.amax = (std::max)(*args_.eviction.amax, value);
-  }
-
- private:
-  // Of b that is packed at a time.
-  static constexpr std::size_t most_bytes = std::size_t{16} << 20;
-  // Lines that other cores have read are written at a quarter of the rate: packing a part each only
-  // pays for so many workers, or for a b that comes from memory (AMD Zen 4: two workers take 0.82
-  // to 0.98 of the time where each packs up to 2.5 MiB, 1.04 of it with 9 MiB).
-  static constexpr std::size_t least_together = 4;
-  static constexpr std::size_t most_bytes_of_one = std::size_t{5} << 19;
-
-  // Of what has been taken of a worker's tiles, pane by pane, at the start of its memory: two cache
-  // lines, as processors fetch pairs.
-  using Counter = std::atomic<std::size_t>;
-  static constexpr std::size_t counter_bytes = 128;
-
-  template <class Task>
-  void in_parallel(const Task& task) {
-    parallel(context_, static_cast<int>(workers_),
-             [&](int worker) { task(static_cast<std::size_t>(worker)); });
-  }
-
-  // Tiles of rows in a pane.
-  struct Tiles {
-    std::size_t pane = 0, first = 0, count = 0;
-    explicit operator bool() const { return count != 0; }
-  };
-
-  // One of `parts` of what is left of the owner's, at most as many as are packed together: of one's
-  // own half, of another's less, since its owner goes on as well. At least so many that columns
-  // serve enough rows.
-  Tiles take(std::size_t owner, std::size_t parts, std::size_t panes) const {
-    const std::size_t first = border(row_tiles_, 1, owner, workers_);
-    const std::size_t tiles = border(row_tiles_, 1, owner + 1, workers_) - first;
-    const std::size_t all = panes * tiles;
-    Counter& taken = *std::launder(reinterpret_cast<Counter*>(memory_.data() + owner * stride_));
-    Tiles next;
-    std::size_t at = taken.load(std::memory_order_relaxed);
-    do {
-      if (at == all) return {};
-      next = {at / tiles, first + at % tiles,
-              (std::min)(
-                  {(std::max)(parts_of(all - at, parts), packing_.least_rows / packing_.tile_rows),
-                   packing_.rows / packing_.tile_rows, tiles - at % tiles})};
-    } while (!taken.compare_exchange_weak(at, at + next.count, std::memory_order_relaxed));
-    return next;
-  }
-
-  // The product of some rows and of columns of a pane, `before` columns behind its first.
-  GemmArgs own(std::size_t row, std::size_t rows, std::size_t first, std::size_t pane,
-               std::size_t before, std::size_t columns, std::size_t worker) const {
-    GemmArgs result = part(args_, row, rows, first + pane * packing_.columns + before, columns);
-    std::byte* const workspace = memory_.data() + worker * stride_ + counter_bytes;
-    std::byte* const packed =
-        each_packs_ ? workspace + packing_.workspace : memory_.data() + workers_ * stride_;
-    result.packed_b = {reinterpret_cast<float*>(packed + pane * packing_.bytes), before,
-                       packing_.columns};
-    result.workspace = workspace;
-    return result;
-  }
-  std::size_t columns_of(std::size_t first, std::size_t pane) const {
-    return (std::min)(packing_.columns, args_.n - first - pane * packing_.columns);
-  }
-
-  void pack(std::size_t first, std::size_t pane, std::size_t worker) const {
-    const GemmKernels& gemm = context_.kernels().gemm;
-    const std::size_t columns = columns_of(first, pane);
-    std::size_t from = 0, to = columns;
-    if (!each_packs_) {
-      from = border(columns, gemm.tile_columns, worker, workers_);
-      to = border(columns, gemm.tile_columns, worker + 1, workers_);
-    }
-    if (from != to) gemm.pack_b(own(0, packing_.rows, first, pane, from, to - from, worker));
-  }
-
-  void multiply(const Tiles& tiles, std::size_t first, std::size_t worker, float* amax) const {
-    const std::size_t row = tiles.first * packing_.tile_rows, pane = tiles.pane;
-    const std::size_t rows = (std::min)(tiles.count * packing_.tile_rows, args_.m - row);
-    GemmArgs args = own(row, rows, first, pane, 0, columns_of(first, pane), worker);
-    args.eviction.amax = amax;
-    float same_factor = 1;  // one task writes where the caller reads
-    if (args.factor != nullptr && row + first + pane != 0) args.factor = &same_factor;
-    context_.kernels().gemm.multiply(args);
-  }
-
-  Context& context_;
-  const GemmArgs& args_;
-  SharedPacking packing_;
-  std::size_t workers_;
-  std::size_t row_tiles_;
-  std::size_t panes_;   // columns of b that are packed together, so many times
-  bool each_packs_;     // all of b, for itself
-  std::size_t stride_;  // bytes of a worker
-  Storage memory_;
-};
-
-// Workers of a product that take its columns as they come for them, with so much memory each.
-inline void multiply_by_columns(Context& context, GemmArgs args, std::size_t workspace,
-                                std::size_t workers) {
-  const std::size_t stride = parts_of(workspace, memory_alignment) * memory_alignment;
-  const Storage memory =
-      Storage::allocate(context.heap(), checked_multiply(stride, workers, "multiply"));
-  HeapVector<float> amax(args.eviction.amax != nullptr ? workers : 0, context.heap());
-  ColumnQueue queue{.workers = workers};
-  args.column_queue = &queue;
-  parallel(context, static_cast<int>(workers), [&](int task) {
-    const auto worker = static_cast<std::size_t>(task);
-    GemmArgs own = args;
-    own.workspace = memory.data() + worker * stride;
-    float same_factor = 1;  // one worker writes where the caller reads
-    if (args.factor != nullptr && worker != 0) own.factor = &same_factor;
-    if (args.eviction.amax != nullptr) own.eviction.amax = &amax[worker];
-    context.kernels().gemm.multiply(own);
-  });
-  for (const float value : amax) *args.eviction.amax = (std::max)(*args.eviction.amax, value);
-}
-
-}  // namespace detail
-
-// Runs a product over the context's executor; args.workspace is not read.
-inline void multiply(Context& context, GemmArgs args) {
-  if (args.m == 0 || args.n == 0) return;
-  const GemmKernels& gemm = context.kernels().gemm;
-  args.bf16_products = context.bf16().products;
-  args.fp32_products = context.fp32_products();
-  const std::size_t tile_rows = gemm.tile_rows(args), tile_columns = gemm.tile_columns;
-  const std::size_t row_tiles = detail::parts_of(args.m, tile_rows);
-  const std::size_t column_tiles = detail::parts_of(args.n, tile_columns);
-  // Below about a hundred thousand multiply-adds a second thread costs more than it brings.
-  constexpr double worth_a_task = 1e5;
-  const double products = static_cast<double>(args.m) * static_cast<double>(args.n) *
-                          static_cast<double>((std::max)(args.k, std::size_t{1}));
-  const auto most = static_cast<std::size_t>((std::min)(products / worth_a_task + 1, 1e6));
-  const std::size_t width = (std::min)(
-      most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
-  if (width > 1) {
-    if (const std::size_t workspace = gemm.queue_workspace(args); workspace != 0)
-      return detail::multiply_by_columns(context, args, workspace, width);
-    const SharedPacking packing = gemm.shared_packing(args);
-    if (detail::SharedProduct::worthwhile(args, packing, width, products))
-      return detail::SharedProduct(context, args, packing, width).run();
-  }
-  const ProductGrid grid =
-      detail::product_grid(row_tiles, column_tiles, tile_rows, tile_columns, width);
-  const std::size_t row_parts = grid.row_parts, column_parts = grid.column_parts;
-  const std::size_t tasks = row_parts * column_parts;
-
-  GemmArgs largest = args;
-  largest.m = (std::min)(detail::parts_of(row_tiles, row_parts) * tile_rows, args.m);
-  largest.n = (std::min)(detail::parts_of(column_tiles, column_parts) * tile_columns, args.n);
-  const std::size_t workspace =
-      detail::parts_of(gemm.workspace_bytes(largest), memory_alignment) * memory_alignment;
-  const Storage memory =
-      Storage::allocate(context.heap(), checked_multiply(workspace, tasks, "multiply"));
-  HeapVector<float> amax(args.eviction.amax != nullptr ? tasks : 0, context.heap());
-  parallel(context, static_cast<int>(tasks), [&](int task) {
-    const auto index = static_cast<std::size_t>(task);
-    const std::size_t i = index / column_parts, j = index % column_parts;
-    const std::size_t row = detail::border(args.m, tile_rows, i, row_parts);
-    const std::size_t column = detail::border(args.n, tile_columns, j, column_parts);
-    GemmArgs own =
-        detail::part(args, row, detail::border(args.m, tile_rows, i + 1, row_parts) - row, column,
-                     detail::border(args.n, tile_columns, j + 1, column_parts) - column);
-    own.workspace = memory.data() + index * workspace;
-    float same_factor = 1;  // one task writes where the caller reads
-    if (args.factor != nullptr && index != 0) own.factor = &same_factor;
-    if (args.eviction.amax != nullptr) own.eviction.amax = &amax[index];
-    gemm.multiply(own);
-  });
-  for (const float value : amax) *args.eviction.amax = (std::max)(*args.eviction.amax, value);
-}
-
-}  // namespace soma
-// ---- soma/ops/matmul.hpp
-// Matrix products. Leading dimensions of a are rows: [..., K] times [K, N] is [..., N]. Two tensors
-// of the same rank above 2 are stacks of matrices.
-
-namespace soma {
-
-namespace detail {
-
-struct MatmulSizes {
-  std::size_t batch = 1, m = 0, n = 0, k = 0;
-  Shape shape;
-};
-
-inline MatmulSizes matmul_sizes(std::span<const Tensor> inputs, const MatmulSetting& setting) {
-  const Tensor &a = inputs[0], &b = inputs[1];
-  check_min_rank("matmul", "a", a, 2);
-  check_min_rank("matmul", "b", b, 2);
-  const std::size_t rank = b.rank();
-  MatmulSizes sizes;
-  if (rank > 2) {
-    bool stacks = a.rank() == rank;
-    for (std::size_t i = 0; stacks && i + 2 < rank; ++i) {
-      stacks = a.size(i) == b.size(i);
-      sizes.batch *= a.size(i);
-    }
-    if (!stacks)
-      fail(error_id::tensor_shape, "matmul", "b", b.describe(),
-           "one matrix, or as many as a, " + a.describe());
-  }
-  const std::size_t rows = rank > 2 ? a.size(a.rank() - 2) : a.shape().rows();
-  const std::size_t columns = a.shape().columns();
-  sizes.m = setting.transpose_a ? columns : rows;
-  sizes.k = setting.transpose_a ? rows : columns;
-  sizes.n = setting.transpose_b ? b.size(rank - 2) : b.size(rank - 1);
-  const std::size_t inner = setting.transpose_b ? b.size(rank - 1) : b.size(rank - 2);
-  if (inner != sizes.k)
-    fail(error_id::tensor_shape, "matmul", "b", b.describe(),
-         "inner size " + std::to_string(sizes.k) + ", that of a, " + a.describe());
-  if (rank > 2)
-    sizes.shape = a.shape().with(rank - 2, sizes.m).with(rank - 1, sizes.n);
-  else if (setting.transpose_a)
-    sizes.shape = Shape{sizes.m, sizes.n};
-  else
-    sizes.shape = a.shape().with(a.rank() - 1, sizes.n);
-  return sizes;
-}
-
-inline void matmul_shape(const ShapeCall& call) {
-  const auto& setting = call.attributes.as<MatmulSetting>();
-  check_accumulation("matmul", setting.accumulation);
-  const DType a = call.inputs[0].dtype();
-  const DType dtype = setting.output.value_or(is_floating(a) ? a : DType::fp32);
-  check_output("matmul", dtype);
-  call.outputs[0] = {matmul_sizes(call.inputs, setting).shape, dtype};
-}
-
-inline double matmul_operations(const OperatorCall& call) {
-  const MatmulSizes sizes = matmul_sizes(call.inputs, call.attributes.as<MatmulSetting>());
-  return 2.0 * static_cast<double>(call.outputs[0].elements()) * static_cast<double>(sizes.k);
-}
-
-inline void matmul_host(const OperatorCall& call) {
-  const auto& setting = call.attributes.as<MatmulSetting>();
-  const MatmulSizes sizes = matmul_sizes(call.inputs, setting);
-  const bool stacks = call.inputs[1].rank() > 2;
-  const Tensor a =
-      stacks ? contiguous(call.context, call.inputs[0]) : regular(call.context, call.inputs[0]);
-  const Tensor b = stacks ? contiguous(call.context, call.inputs[1]) : call.inputs[1];
-  const RowSegments segments(call.sequences, sizes.k);
-  GemmArgs args{.m = sizes.m, .n = sizes.n, .k = sizes.k};
-  args.a = operand(a);
-  args.b = operand(b);
-  args.c = target(call.outputs[0]);
-  const std::size_t a_step = sizes.m * sizes.k * size_of(a.dtype());
-  const std::size_t b_step = sizes.k * sizes.n * size_of(b.dtype());
-  const std::size_t c_step = sizes.m * sizes.n * size_of(call.outputs[0].dtype());
-  args.a.scale = setting.a.scale;
-  args.a.zero_point = setting.a.zero_point;
-  args.b.scale = setting.b.scale;
-  args.b.zero_point = setting.b.zero_point;
-  if (setting.transpose_a) args.a = transposed(args.a);
-  if (setting.transpose_b) args.b = transposed(args.b);
-  if (setting.over_rows) {
-    // A gradient of weights is read when all of them are there. One that fits in the second-level
-    // cache may still be in it then.
-    constexpr std::size_t cached_bytes = std::size_t{2} << 20;
-    args.segments = segments.get();
-    args.stream_c = c_step > cached_bytes;
-  }
-  args.accumulation = setting.accumulation;
-  args.factor = setting.factor;
-  for (std::size_t i = 0; i < sizes.batch; ++i) {
-    multiply(call.context, args);
-    args.a.data = static_cast<const std::byte*>(args.a.data) + a_step;
-    args.b.data = static_cast<const std::byte*>(args.b.data) + b_step;
-    args.c.data = static_cast<std::byte*>(args.c.data) + c_step;
-  }
-}
-
-inline void matmul_gradient(const GradientCall& call);
-
-inline std::vector<ReferenceTensor> matmul_reference(const Sample& sample,
-                                                     const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<MatmulSetting>();
-  const ReferenceTensor &a = inputs[0], &b = inputs[1];
-  const std::size_t rank = b.shape.rank();
-  std::size_t batch = 1;
-  for (std::size_t i = 0; i + 2 < rank; ++i) batch *= b.shape[i];
-  const std::size_t rows = a.shape.rows() / batch, columns = a.shape.columns();
-  const std::size_t m = setting.transpose_a ? columns : rows;
-  const std::size_t k = setting.transpose_a ? rows : columns;
-  const std::size_t n =
-      k == 0 ? b.shape[rank - (setting.transpose_b ? 2 : 1)] : b.shape.elements() / batch / k;
-  ReferenceTensor y;
-  for (std::size_t s = 0; s < batch; ++s)
-    for (std::size_t i = 0; i < m; ++i)
-      for (std::size_t j = 0; j < n; ++j) {
-        double sum = 0;
-        for (std::size_t p = 0; p < k; ++p) {
-          const std::size_t x = setting.transpose_a ? p * m + i : i * k + p;
-          const std::size_t z = setting.transpose_b ? j * k + p : p * n + j;
-          sum += (a.values[s * m * k + x] - setting.a.zero_point) *
-                 static_cast<double>(setting.a.scale) *
-                 ((b.values[s * k * n + z] - setting.b.zero_point) *
-                  static_cast<double>(setting.b.scale));
-        }
-        y.values.push_back(sum);
-      }
-  if (rank > 2)
-    y.shape = a.shape.with(rank - 2, m).with(rank - 1, n);
-  else
-    y.shape = setting.transpose_a ? Shape{m, n} : a.shape.with(a.shape.rank() - 1, n);
-  return {y};
-}
-
-inline OperatorSamples matmul_samples() {
-  OperatorSamples result;
-  result.reference = &matmul_reference;
-  const auto add = [&](const Shape& a, const Shape& b, const MatmulSetting& setting,
-                       std::vector<std::size_t> lengths = {}, DType dtype = DType::fp32) {
-    const bool integer = !is_floating(dtype);
-    const double low = dtype == DType::uint8 ? 0 : integer ? -20 : -1, high = integer ? 20 : 1;
-    const double inner = static_cast<double>(a.elements() + b.elements());
-    result.samples.push_back(
-        {.name = to_string(a) + " " + to_string(b) + " " + std::string(to_string(dtype)),
-         .inputs = {{.shape = a, .dtype = dtype, .low = low, .high = high},
-                    {.shape = b, .dtype = dtype, .low = low, .high = high}},
-         .attributes = setting,
-         .lengths = std::move(lengths),
-         .error = inner * (integer ? 400 : 1) * 0x1p-24,
-         .gradient_error = inner * 0x1p-24});
-  };
-  add({5, 7}, {7, 3}, {});
-  add({37, 19}, {19, 65}, {});
-  add({2, 3, 5}, {5, 4}, {});
-  add({2, 3, 5}, {2, 5, 4}, {});
-  add({4, 0}, {0, 3}, {});
-  add({0, 4}, {4, 3}, {});
-  add({13, 5}, {7, 5}, {.transpose_b = true});
-  add({13, 5}, {13, 7}, {.transpose_a = true, .over_rows = true}, {3, 0, 9, 1});
-  add({13, 5}, {13, 7}, {.transpose_a = true});
-  add({2, 5, 3}, {2, 4, 5}, {.transpose_a = true, .transpose_b = true});
-  for (const bool turned : {false, true})
-    add({6, 6}, {6, 6}, {.transpose_a = turned, .transpose_b = turned, .a = {0.5f}, .b = {3}});
-  add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, -2}}, {}, DType::int8);
-  add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, 7}}, {}, DType::uint8);
-  return result;
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator matmul{.name = "matmul",
-                                 .min_inputs = 2,
-                                 .max_inputs = 2,
-                                 .keeps_inputs = 3,
-                                 .shape = &detail::matmul_shape,
-                                 .host = &detail::matmul_host,
-                                 .gradient = &detail::matmul_gradient,
-                                 .samples = &detail::matmul_samples,
-                                 .operations = &detail::matmul_operations};
-
-}  // namespace ops
-
-// y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each turned as its operand was, and times
-// its operand's scale.
-inline void detail::matmul_gradient(const GradientCall& call) {
-  const auto& setting = call.attributes.as<MatmulSetting>();
-  const bool ta = setting.transpose_a, tb = setting.transpose_b, stacks = call.inputs[1].rank() > 2;
-  const auto rows = [&](const Tensor& tensor) {
-    return stacks ? tensor : as_rows(call.context, tensor);
-  };
-  const Tensor a = rows(call.inputs[0]), b = call.inputs[1], dy = rows(call.output_gradients[0]);
-  const auto give = [&](std::size_t input, const Tensor& x, const Tensor& z, MatmulSetting how) {
-    how.accumulation = setting.accumulation;
-    call.input_gradients[input].values =
-        run(call.context, ops::matmul, how, {x, z}, call.sequences)[0].reshape(
-            call.inputs[input].shape());
-  };
-  const Quantization scaled_a{.scale = setting.a.scale}, scaled_b{.scale = setting.b.scale};
-  if (call.wanted[0] && !ta) give(0, dy, b, {.transpose_b = !tb, .a = scaled_a, .b = setting.b});
-  if (call.wanted[0] && ta)
-    give(0, b, dy, {.transpose_a = tb, .transpose_b = true, .a = setting.b, .b = scaled_a});
-  // Sums over the rows of a follow its shards.
-  const bool over_rows = !ta && !stacks;
-  if (call.wanted[1] && !tb)
-    give(1, a, dy, {.transpose_a = !ta, .over_rows = over_rows, .a = setting.a, .b = scaled_b});
-  if (call.wanted[1] && tb)
-    give(1, dy, a,
-         {.transpose_a = true,
-          .transpose_b = ta,
-          .over_rows = over_rows,
-          .a = scaled_b,
-          .b = setting.a});
-}
-
-}  // namespace soma
-
-namespace soma {
-
-namespace detail {
-
-// Inputs x, weight, bias, residual; the last two may be left out.
-inline void linear_shape(const ShapeCall& call) {
-  const auto& setting = call.attributes.as<LinearSetting>();
-  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
-  check_min_rank("linear", "x", x, 1);
-  check_floating("linear", "x", x);
-  check_rank("linear", "weight", weight, 2);
-  if (x.shape().columns() != weight.size(1))
-    fail(error_id::tensor_shape, "linear", "weight", weight.describe(),
-         "[N, " + std::to_string(x.shape().columns()) + "] for x, " + x.describe());
-  const Shape shape = x.shape().with(x.rank() - 1, weight.size(0));
-  if (call.inputs.size() > 2 && call.inputs[2].defined())
-    check_shape("linear", "bias", call.inputs[2], Shape{weight.size(0)});
-  if (call.inputs.size() > 3 && call.inputs[3].defined())
-    check_shape("linear", "residual", call.inputs[3], shape);
-  check_dropout("linear", setting.dropout);
-  check_accumulation("linear", setting.accumulation);
-  const DType dtype = setting.output.value_or(x.dtype());
-  check_output("linear", dtype);
-  call.outputs[0] = {shape, dtype};
-  // What the activation was given, for its gradient.
-  call.outputs[1] = {setting.activation == Activation::none ? Shape{0} : shape, dtype};
-}
-
-inline void linear_host(const OperatorCall& call) {
-  const auto& setting = call.attributes.as<LinearSetting>();
-  Context& context = call.context;
-  const Tensor x = regular(context, call.inputs[0]);
-  const Tensor& weight = call.inputs[1];
-  const Tensor bias = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
-  const Tensor residual = call.inputs.size() > 3 ? regular(context, call.inputs[3]) : Tensor();
-  const Tensor& y = call.outputs[0];
-  GemmArgs args{.m = x.shape().rows(), .n = weight.size(0), .k = weight.size(1)};
-  args.a = operand(x);
-  args.b = transposed(operand(weight));
-  args.a.scale = setting.x_scale;
-  args.b.scale = setting.weight_scale;
-  args.c = target(y);
-  args.accumulation = setting.accumulation;
-  args.eviction.bias = floats(bias);
-  args.eviction.activation = setting.activation;
-  args.eviction.dropout = dropout_args(setting.dropout, call.sequences, args.m, args.n);
-  if (residual.defined()) args.eviction.residual = operand(residual);
-  if (setting.activation != Activation::none)
-    args.eviction.pre_activation = target(call.outputs[1]);
-  multiply(context, args);
-}
-
-inline double linear_operations(const OperatorCall& call) {
-  return 2.0 * static_cast<double>(call.outputs[0].elements()) *
-         static_cast<double>(call.inputs[1].size(1));
-}
-
-inline Tensor activation_gradient(Context& context, Activation activation, const Tensor& x,
-                                  const Tensor& dy) {
-  switch (activation) {
-    case Activation::none:
-      break;
-    case Activation::relu:
-      return run(context, ops::unary_backward<Unary::relu>, {}, {x, dy})[0];
-    case Activation::gelu:
-      return run(context, ops::unary_backward<Unary::gelu>, {}, {x, dy})[0];
-    case Activation::gelu_tanh:
-      return run(context, ops::unary_backward<Unary::gelu_tanh>, {}, {x, dy})[0];
-    case Activation::tanh:
-      return run(context, ops::unary_backward<Unary::tanh>, {}, {x, dy})[0];
-  }
-  return dy;
-}
-
-// The gradient of the matrix product's result, from that of the layer's.
-inline Tensor product_gradient(const GradientCall& call, Activation activation,
-                               const DropoutSetting& dropout) {
-  Tensor d = call.output_gradients[0];
-  if (dropout.probability > 0) d = run(call.context, ops::dropout, dropout, {d}, call.sequences)[0];
-  return activation_gradient(call.context, activation, call.outputs[1], d);
-}
-
-inline bool is_wanted(const GradientCall& call, std::size_t input) {
-  return input < call.inputs.size() && call.wanted[input];
-}
-
-// Of bias and residual, given that of the product's result.
-inline void addend_gradients(const GradientCall& call, const Tensor& d) {
-  if (is_wanted(call, 2))
-    call.input_gradients[2].values =
-        sum_to(call.context, d, call.inputs[2].shape(), call.sequences);
-  if (is_wanted(call, 3)) call.input_gradients[3].values = call.output_gradients[0];
-}
-
-inline void linear_gradient(const GradientCall& call) {
-  const auto& setting = call.attributes.as<LinearSetting>();
-  Context& context = call.context;
-  const Tensor d = product_gradient(call, setting.activation, setting.dropout);
-  const Tensor rows = as_rows(context, d);
-  if (is_wanted(call, 0))
-    call.input_gradients[0].values = run(context, ops::matmul,
-                                         MatmulSetting{.a = {.scale = setting.x_scale},
-                                                       .b = {.scale = setting.weight_scale},
-                                                       .accumulation = setting.accumulation},
-                                         {rows, call.inputs[1]}, call.sequences)[0]
-                                         .reshape(call.inputs[0].shape());
-  if (is_wanted(call, 1))
-    call.input_gradients[1].values =
-        run(context, ops::matmul,
-            MatmulSetting{.transpose_a = true,
-                          .over_rows = true,
-                          .a = {.scale = setting.weight_scale},
-                          .b = {.scale = setting.x_scale},
-                          .accumulation = setting.accumulation},
-            {rows, as_rows(context, call.inputs[0])}, call.sequences)[0];
-  addend_gradients(call, d);
-}
-
-inline std::vector<ReferenceTensor> linear_reference(const Sample& sample,
-                                                     const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<LinearSetting>();
-  const ReferenceTensor &x = inputs[0], &weight = inputs[1];
-  const std::size_t n = weight.shape[0], k = weight.shape[1], rows = x.shape.rows();
-  ReferenceTensor y{x.shape.with(x.shape.rank() - 1, n), {}};
-  for (std::size_t i = 0; i < rows; ++i)
-    for (std::size_t j = 0; j < n; ++j) {
-      double sum = inputs.size() > 2 && inputs[2].defined ? inputs[2].values[j] : 0;
-      for (std::size_t p = 0; p < k; ++p) sum += x.values[i * k + p] * weight.values[j * k + p];
-      switch (setting.activation) {
-        case Activation::none:
-          break;
-        case Activation::relu:
-          sum = unary_value(Unary::relu, sum);
-          break;
-        case Activation::gelu:
-          sum = unary_value(Unary::gelu, sum);
-          break;
-        case Activation::gelu_tanh:
-          sum = unary_value(Unary::gelu_tanh, sum);
-          break;
-        case Activation::tanh:
-          sum = unary_value(Unary::tanh, sum);
-          break;
-      }
-      sum = dropped(setting.dropout, sample, i, j, sum);
-      if (inputs.size() > 3 && inputs[3].defined) sum += inputs[3].values[i * n + j];
-      y.values.push_back(sum);
-    }
-  return {y};
-}
-
-inline OperatorSamples linear_samples() {
-  OperatorSamples result;
-  result.reference = &linear_reference;
-  const auto add = [&](const Shape& x, std::size_t n, bool bias, bool residual,
-                       const LinearSetting& setting, std::vector<std::size_t> lengths = {}) {
-    const std::size_t k = x.columns();
-    const double error = 4 * static_cast<double>(k + x.rows() + n + 8) * 0x1p-24;
-    result.samples.push_back({.name = to_string(x) + " to " + std::to_string(n),
-                              .inputs = {{.shape = x},
-                                         {.shape = Shape{n, k}},
-                                         {.shape = Shape{n}, .left_out = !bias},
-                                         {.shape = x.with(x.rank() - 1, n), .left_out = !residual}},
-                              .attributes = setting,
-                              .lengths = std::move(lengths),
-                              .error = error,
-                              .gradient_error = error});
-  };
-  const DropoutSetting drop{.probability = 0.3f, .draw = {.seed = 5, .stream = 6, .step = 7}};
-  add({5, 7}, 3, false, false, {});
-  add({5, 7}, 3, true, true, {});
-  add({19, 23}, 17, true, false, {.activation = Activation::gelu}, {4, 0, 15});
-  add({19, 23}, 17, true, true, {.activation = Activation::relu, .dropout = drop}, {4, 0, 15});
-  add({3, 4, 5}, 6, true, false, {.activation = Activation::tanh});
-  add({6, 5}, 4, true, true, {.activation = Activation::gelu_tanh, .dropout = drop});
-  add({0, 5}, 4, true, false, {});
-  add({9}, 4, true, false, {});
-  return result;
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator linear{.name = "linear",
-                                 .min_inputs = 2,
-                                 .max_inputs = 4,
-                                 .outputs = 2,
-                                 .keeps_inputs = 3,
-                                 .keeps_outputs = 2,
-                                 .shape = &detail::linear_shape,
-                                 .host = &detail::linear_host,
-                                 .gradient = &detail::linear_gradient,
-                                 .samples = &detail::linear_samples,
-                                 .operations = &detail::linear_operations};
-
-}  // namespace ops
-}  // namespace soma
-// ---- soma/ops/max_pool.hpp
-// Max pooling of images [N, C, H, W], fp32: the largest of each window. The gradient goes to the
-// first of equals.
-
-namespace soma {
-
-namespace detail {
-
-inline Window pool_window(const Shape& x, const MaxPoolSetting& setting) {
-  return window_of("max_pool", x, setting.kernel_height, setting.kernel_width, setting.steps);
-}
-
-// Outputs y, and for each where it came from in its channel's plane.
-inline void max_pool_shape(const ShapeCall& call) {
-  const Tensor& x = call.inputs[0];
-  check_rank("max_pool", "x", x, 4);
-  check_fp32("max_pool", "x", x);
-  if (x.size(2) * x.size(3) > 0x7FFFFFFFu)
-    fail(error_id::tensor_shape, "max_pool", "x", x.describe(), "planes of fewer than 2^31 pixels");
-  const Window window = pool_window(x.shape(), call.attributes.as<MaxPoolSetting>());
-  const Shape shape{x.size(0), x.size(1), window.out_height, window.out_width};
-  call.outputs[0] = {shape, DType::fp32};
-  call.outputs[1] = {shape, DType::int32};
-}
-
-inline void max_pool_host(const OperatorCall& call) {
-  const Tensor x = contiguous(call.context, call.inputs[0]);
-  const Window window = pool_window(x.shape(), call.attributes.as<MaxPoolSetting>());
-  const std::size_t image = window.channels * window.height * window.width;
-  const std::size_t result = window.channels * window.out_height * window.out_width;
-  float* y = call.outputs[0].mutable_data<float>();
-  auto* indices = call.outputs[1].mutable_data<std::int32_t>();
-  for_ranges(call.context, x.size(0), image, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i)
-      call.context.kernels().image.max_pool({.window = window,
-                                             .image = x.data<float>() + i * image,
-                                             .y = y + i * result,
-                                             .indices = indices + i * result});
-  });
-}
-
-// Inputs x (its shape), indices, dy; output dx.
-inline void max_pool_backward_shape(const ShapeCall& call) {
-  call.outputs[0] = {call.inputs[0].shape(), DType::fp32};
-}
-inline void max_pool_backward_host(const OperatorCall& call) {
-  const Shape& shape = call.inputs[0].shape();
-  const Tensor dy = contiguous(call.context, call.inputs[2]);
-  const Window window = pool_window(shape, call.attributes.as<MaxPoolSetting>());
-  const std::size_t image = window.channels * window.height * window.width;
-  const std::size_t result = window.channels * window.out_height * window.out_width;
-  // Backward only reads what forward wrote through the same pointer.
-  auto* indices = const_cast<std::int32_t*>(call.inputs[1].data<std::int32_t>());
-  float* dx = call.outputs[0].mutable_data<float>();
-  for_ranges(call.context, shape[0], image, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i)
-      call.context.kernels().image.max_pool_backward({.window = window,
-                                                      .indices = indices + i * result,
-                                                      .dy = dy.data<float>() + i * result,
-                                                      .dimage = dx + i * image});
-  });
-}
-
-inline void max_pool_gradient(const GradientCall& call);
-
-inline OperatorSamples max_pool_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& shape, const MaxPoolSetting& setting) {
-    // Values far enough apart that no step of a difference quotient changes which is largest.
-    std::vector<double> values;
-    for (std::size_t i = 0; i < shape.elements(); ++i)
-      values.push_back(static_cast<double>(i * 37 % 101) * 0.0625 - 3);
-    result.samples.push_back({.name = to_string(shape),
-                              .inputs = {{.shape = shape, .values = values}},
-                              .attributes = setting,
-                              .lengths = {},
-                              .error = 0,
-                              .gradient_error = 8 * 0x1p-24});
-  };
-  add({2, 3, 4, 6}, {});
-  add({1, 2, 5, 5}, {3, 3, {1, 1, 1, 1}});
-  add({1, 1, 7, 4}, {3, 2, {2, 2, 0, 0}});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<MaxPoolSetting>();
-    const Shape& x = inputs[0].shape;
-    const Window w = pool_window(x, setting);
-    ReferenceTensor y{Shape{x[0], x[1], w.out_height, w.out_width}, {}};
-    for (std::size_t plane = 0; plane < x[0] * x[1]; ++plane)
-      for (std::size_t i = 0; i < w.out_height; ++i)
-        for (std::size_t j = 0; j < w.out_width; ++j) {
-          double largest = -std::numeric_limits<double>::infinity();
-          for (std::size_t a = 0; a < w.kernel_height; ++a)
-            for (std::size_t b = 0; b < w.kernel_width; ++b) {
-              const std::size_t row = i * w.stride_height + a, column = j * w.stride_width + b;
-              if (row < w.pad_height || row >= x[2] + w.pad_height || column < w.pad_width ||
-                  column >= x[3] + w.pad_width)
-                continue;
-              largest =
-                  (std::max)(largest, inputs[0].values[(plane * x[2] + row - w.pad_height) * x[3] +
-                                                       column - w.pad_width]);
-            }
-          y.values.push_back(largest);
-        }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator max_pool_backward{.name = "max_pool backward",
-                                            .min_inputs = 0,
-                                            .max_inputs = 3,
-                                            .shape = &detail::max_pool_backward_shape,
-                                            .host = &detail::max_pool_backward_host};
-
-inline constexpr Operator max_pool{.name = "max_pool",
-                                   .outputs = 2,
-                                   .keeps_outputs = 2,
-                                   .shape = &detail::max_pool_shape,
-                                   .host = &detail::max_pool_host,
-                                   .gradient = &detail::max_pool_gradient,
-                                   .samples = &detail::max_pool_samples};
-
-}  // namespace ops
-
-inline void detail::max_pool_gradient(const GradientCall& call) {
-  call.input_gradients[0].values =
-      run(call.context, ops::max_pool_backward, call.attributes,
-          {call.inputs[0], call.outputs[1], call.output_gradients[0]})[0];
-}
-
-}  // namespace soma
-// ---- soma/ops/norm.hpp
-// Layer norm and RMS norm over the last dimension: y = (x - mean) / sqrt(variance + epsilon) *
-// gamma + beta; RMS norm leaves out mean and beta.
-
-namespace soma {
-
-namespace detail {
-
-// Inputs x, gamma, beta (left out with rms); outputs y, mean (empty with rms), 1 / deviation.
-inline void norm_shape(const ShapeCall& call) {
-  const auto& setting = call.attributes.as<NormSetting>();
-  const Tensor& x = call.inputs[0];
-  check_min_rank("norm", "x", x, 1);
-  check_floating("norm", "x", x);
-  const Shape columns{x.shape().columns()};
-  check_shape("norm", "gamma", call.inputs[1], columns);
-  if (call.inputs.size() > 2 && call.inputs[2].defined())
-    check_shape("norm", "beta", call.inputs[2], columns);
-  if (!(setting.epsilon >= 0))
-    fail(error_id::operator_value, "norm", "epsilon", std::to_string(setting.epsilon), "0 or more");
-  call.outputs[0] = {x.shape(), x.dtype()};
-  call.outputs[1] = {Shape{setting.rms ? 0 : x.shape().rows()}, DType::fp32};
-  call.outputs[2] = {Shape{x.shape().rows()}, DType::fp32};
-}
-
-inline void norm_host(const OperatorCall& call) {
-  const auto& setting = call.attributes.as<NormSetting>();
-  Context& context = call.context;
-  const Tensor x = regular(context, call.inputs[0]);
-  const Tensor gamma = plain_fp32(context, call.inputs[1]);
-  const Tensor beta = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
-  const MatrixTarget y = target(call.outputs[0]);
-  float* mean = setting.rms ? nullptr : call.outputs[1].mutable_data<float>();
-  float* rstd = call.outputs[2].mutable_data<float>();
-  const std::size_t columns = x.shape().columns();
-  for_ranges(context, x.shape().rows(), columns * 4, [&](std::size_t begin, std::size_t end) {
-    context.kernels().norm.forward({.rows = end - begin,
-                                    .columns = columns,
-                                    .rms = setting.rms,
-                                    .epsilon = setting.epsilon,
-                                    .x = part(operand(x), begin, 0),
-                                    .gamma = floats(gamma),
-                                    .beta = floats(beta),
-                                    .y = part(y, begin, 0),
-                                    .mean = mean == nullptr ? nullptr : mean + begin,
-                                    .rstd = rstd + begin});
-  });
-}
-
-// Inputs x, gamma, mean, rstd, dy; outputs dx, dgamma, dbeta.
-inline void norm_backward_shape(const ShapeCall& call) {
-  const Tensor& x = call.inputs[0];
-  check_shape("norm backward", "dy", call.inputs[4], x.shape());
-  call.outputs[0] = {x.shape(), x.dtype()};
-  call.outputs[1] = {Shape{x.shape().columns()}, DType::fp32};
-  call.outputs[2] = {Shape{x.shape().columns()}, DType::fp32};
-}
-
-inline void norm_backward_host(const OperatorCall& call) {
-  const auto& setting = call.attributes.as<NormSetting>();
-  Context& context = call.context;
-  const Tensor x = regular(context, call.inputs[0]), dy = regular(context, call.inputs[4]);
-  const Tensor gamma = plain_fp32(context, call.inputs[1]);
-  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
-  // The kernel's pointers serve both directions; backward only reads these.
-  auto* mean = setting.rms ? nullptr : const_cast<float*>(call.inputs[2].data<float>());
-  auto* rstd = const_cast<float*>(call.inputs[3].data<float>());
-  const MatrixTarget dx = target(call.outputs[0]);
-  NormArgs args{.rows = rows, .columns = columns, .rms = setting.rms, .epsilon = setting.epsilon};
-  args.x = operand(x);
-  args.gamma = floats(gamma);
-  args.mean = mean;
-  args.rstd = rstd;
-  args.dy = operand(dy);
-  for_ranges(context, rows, columns * 6, [&](std::size_t begin, std::size_t end) {
-    NormArgs own = args;
-    own.rows = end - begin;
-    own.x = part(args.x, begin, 0);
-    own.dy = part(args.dy, begin, 0);
-    own.dx = part(dx, begin, 0);
-    own.mean = mean == nullptr ? nullptr : mean + begin;
-    own.rstd = rstd + begin;
-    context.kernels().norm.backward(own);
-  });
-  const RowSegments segments(call.sequences, rows);
-  args.segments = segments.get();
-  args.dgamma = call.outputs[1].mutable_data<float>();
-  args.dbeta = call.outputs[2].mutable_data<float>();
-  constexpr std::size_t group = 16;
-  for_ranges(context, (columns + group - 1) / group, rows * group * 2,
-             [&](std::size_t begin, std::size_t end) {
-               NormArgs own = args;
-               own.first_column = begin * group;
-               own.column_count = (std::min)(columns, end * group) - begin * group;
-               context.kernels().norm.backward_parameters(own);
-             });
-}
-
-inline void norm_gradient(const GradientCall& call);
-
-inline OperatorSamples norm_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& x, const NormSetting& setting,
-                       std::vector<std::size_t> lengths) {
-    const Shape columns{x.columns()};
-    // A normalised value divides by a deviation of about 0.6: errors of sums over the row and of
-    // sums over rows grow by its inverse, squared in the gradient.
-    const double size = static_cast<double>(x.columns() + x.rows() + 16);
-    result.samples.push_back({.name = to_string(x) + (setting.rms ? " rms" : ""),
-                              .inputs = {{.shape = x},
-                                         {.shape = columns, .low = 0.5, .high = 1.5},
-                                         {.shape = columns, .left_out = setting.rms}},
-                              .attributes = setting,
-                              .lengths = std::move(lengths),
-                              .error = 4 * size * 0x1p-24,
-                              .gradient_error = 16 * size * 0x1p-24});
-  };
-  for (const bool rms : {false, true}) {
-    add({5, 33}, {1e-5f, rms}, {2, 3});
-    add({17, 16}, {1e-12f, rms}, {});
-    add({2, 3, 24}, {1e-5f, rms}, {});
-    add({0, 8}, {1e-5f, rms}, {});
-    add({13}, {1e-5f, rms}, {});
-  }
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<NormSetting>();
-    const std::size_t columns = inputs[0].shape.columns();
-    ReferenceTensor y{inputs[0].shape, inputs[0].values};
-    for (std::size_t row = 0; row < y.values.size(); row += columns) {
-      double mean = 0, variance = 0;
-      for (std::size_t c = 0; c < columns && !setting.rms; ++c) mean += y.values[row + c];
-      mean /= static_cast<double>(columns);
-      for (std::size_t c = 0; c < columns; ++c)
-        variance += (y.values[row + c] - mean) * (y.values[row + c] - mean);
-      variance /= static_cast<double>(columns);
-      for (std::size_t c = 0; c < columns; ++c)
-        y.values[row + c] = (y.values[row + c] - mean) /
-                                std::sqrt(variance + static_cast<double>(setting.epsilon)) *
-                                inputs[1].values[c] +
-                            (inputs.size() > 2 && inputs[2].defined ? inputs[2].values[c] : 0);
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator norm_backward{.name = "norm backward",
-                                        .min_inputs = 5,
-                                        .max_inputs = 5,
-                                        .outputs = 3,
-                                        .shape = &detail::norm_backward_shape,
-                                        .host = &detail::norm_backward_host};
-
-inline constexpr Operator norm{.name = "norm",
-                               .min_inputs = 2,
-                               .max_inputs = 3,
-                               .outputs = 3,
-                               .keeps_inputs = 3,
-                               .keeps_outputs = 6,
-                               .shape = &detail::norm_shape,
-                               .host = &detail::norm_host,
-                               .gradient = &detail::norm_gradient,
-                               .samples = &detail::norm_samples};
-
-}  // namespace ops
-
-inline void detail::norm_gradient(const GradientCall& call) {
-  const Outputs gradients = run(
-      call.context, ops::norm_backward, call.attributes,
-      {call.inputs[0], call.inputs[1], call.outputs[1], call.outputs[2], call.output_gradients[0]},
-      call.sequences);
-  for (std::size_t i = 0; i < call.inputs.size(); ++i)
-    if (call.wanted[i]) call.input_gradients[i].values = gradients[i];
-}
-
-}  // namespace soma
-// ---- soma/ops/optimizer_steps.hpp
+// ---- soma/ops/optimizer/optimizer_steps.hpp
 // Optimizer steps: operators without outputs, which write their inputs. Each updates one parameter
 // and its states; rows without a gradient (a sparse one) are stepped with a gradient of zero, so
 // sparse and dense gradients mean the same.
@@ -28761,7 +28117,701 @@ inline constexpr Operator lamb_step{.name = "lamb step",
 
 }  // namespace ops
 }  // namespace soma
-// ---- soma/ops/quantize.hpp
+// ---- soma/ops/product/linear.hpp
+// Linear: y = dropout(activation(x W^T + b)) + residual, one matrix product with everything else
+// fused into its eviction. x [..., K], W [N, K], b [N], residual [..., N].
+
+// ---- soma/kernels/gemm/multiply.hpp
+// How a matrix product is cut into tasks. Each writes its own tile of the result, so nothing is
+// added across threads, and no sum depends on the cut.
+
+namespace soma {
+
+namespace detail {
+
+// The product of some rows and columns of the result.
+inline GemmArgs part(GemmArgs args, std::size_t row, std::size_t rows, std::size_t column,
+                     std::size_t columns) {
+  args.m = rows;
+  args.n = columns;
+  args.a = part(args.a, row, 0);
+  args.b = part(args.b, 0, column);
+  args.c = part(args.c, row, column);
+  if (args.eviction.bias != nullptr) args.eviction.bias += column;
+  args.eviction.pre_activation = part(args.eviction.pre_activation, row, column);
+  args.eviction.residual = part(args.eviction.residual, row, column);
+  shift_draws(args.eviction.dropout, row, column);
+  return args;
+}
+
+// How many parts of at most that size a total has.
+constexpr std::size_t parts_of(std::size_t total, std::size_t part) {
+  return (total + part - 1) / part;
+}
+
+// Border `index` of `parts` nearly equal parts of `size`, at multiples of `tile`.
+inline std::size_t border(std::size_t size, std::size_t tile, std::size_t index,
+                          std::size_t parts) {
+  const std::size_t tiles = parts_of(size, tile);
+  return (std::min)(size, (tiles / parts * index + tiles % parts * index / parts) * tile);
+}
+
+}  // namespace detail
+
+// Into how many parts rows and columns of a result are cut.
+struct ProductGrid {
+  std::size_t row_parts, column_parts;
+};
+
+namespace detail {
+
+// The grid of at most `width` tasks whose largest is done first. A task multiplies all of its tile
+// and packs its own rows of a and columns of b.
+inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
+                                std::size_t tile_rows, std::size_t tile_columns,
+                                std::size_t width) {
+  // An element is packed in the time of about so many multiply-adds (a load, a turn and a store of
+  // what often comes from memory).
+  constexpr double packing = 24;
+  ProductGrid best{1, 1};
+  double best_cost = 0;
+  for (std::size_t row_parts = 1; row_parts <= (std::min)(width, row_tiles); ++row_parts) {
+    const std::size_t column_parts = (std::min)(width / row_parts, column_tiles);
+    const auto largest = [](std::size_t tiles, std::size_t parts, std::size_t tile) {
+      return static_cast<double>(parts_of(tiles, parts) * tile);
+    };
+    const double rows = largest(row_tiles, row_parts, tile_rows);
+    const double columns = largest(column_tiles, column_parts, tile_columns);
+    const double cost = rows * columns + packing * (rows + columns);
+    if (row_parts == 1 || cost < best_cost) {
+      best = {row_parts, column_parts};
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+// Workers of a product that have rows of it each, and take those of others when they have done
+// their own: so nobody waits for a core that is slower for a while, and rows mostly stay with the
+// core that wrote them and will read the result. All of b is packed before: a part by each, or
+// everything by each for itself.
+class SharedProduct {
+ public:
+  // `packing`: of args.
+  SharedProduct(Context& context, const GemmArgs& args, const SharedPacking& packing,
+                std::size_t workers)
+      : context_(context),
+        args_(args),
+        packing_(packing),
+        workers_(workers),
+        row_tiles_(parts_of(args.m, packing.tile_rows)),
+        panes_((std::min)(parts_of(args.n, packing.columns),
+                          (std::max)(most_bytes / packing.bytes, std::size_t{1}))),
+        each_packs_(workers < least_together && panes_ * packing.bytes <= most_bytes_of_one &&
+                    panes_ * packing.columns >= args.n),
+        stride_(counter_bytes + packing.workspace + (each_packs_ ? panes_ * packing.bytes : 0)),
+        memory_(Storage::allocate(
+            context.heap(),
+            checked_add(each_packs_ ? 0 : panes_ * packing.bytes,
+                        checked_multiply(stride_, workers, "multiply"), "multiply"))) {}
+
+  // Whether there are eight tiles of rows for each, which are no worse balanced than halves, and
+  // enough to do for two fork-joins.
+  static bool worthwhile(const GemmArgs& args, const SharedPacking& packing, std::size_t workers,
+                         double products) {
+    return packing.columns != 0 && args.m >= 8 * workers * packing.tile_rows &&
+           products >= 4e6 * static_cast<double>(workers);
+  }
+
+  void run() {
+    HeapVector<float> amax(args_.eviction.amax != nullptr ? workers_ : 0, context_.heap());
+    const std::size_t most = panes_ * packing_.columns;
+    for (std::size_t first = 0; first < args_.n; first += most) {
+      const std::size_t panes = parts_of((std::min)(most, args_.n - first), packing_.columns);
+      if (!each_packs_)
+        in_parallel([&](std::size_t worker) {
+          for (std::size_t pane = 0; pane < panes; ++pane) pack(first, pane, worker);
+        });
+      for (std::size_t worker = 0; worker < workers_; ++worker)
+        new (memory_.data() + worker * stride_) Counter(0);
+      in_parallel([&](std::size_t worker) {
+        // Each pane before it is used, while it is near, and by who comes late only if something is
+        // left.
+        std::size_t packed = each_packs_ ? 0 : panes;
+        for (std::size_t i = 0; i < workers_; ++i)
+          while (const Tiles tiles =
+                     take((worker + i) % workers_, i == 0 ? 2 : 2 * workers_, panes)) {
+            for (; packed <= tiles.pane; ++packed) pack(first, packed, worker);
+            multiply(tiles, first, worker, amax.empty() ? nullptr : &amax[worker]);
+          }
+      });
+    }
+    for (const float value : amax) *args_.eviction.amax = (std::max)(*args_.eviction.amax, value);
+  }
+
+ private:
+  // Of b that is packed at a time.
+  static constexpr std::size_t most_bytes = std::size_t{16} << 20;
+  // Lines that other cores have read are written at a quarter of the rate: packing a part each only
+  // pays for so many workers, or for a b that comes from memory (AMD Zen 4: two workers take 0.82
+  // to 0.98 of the time where each packs up to 2.5 MiB, 1.04 of it with 9 MiB).
+  static constexpr std::size_t least_together = 4;
+  static constexpr std::size_t most_bytes_of_one = std::size_t{5} << 19;
+
+  // Of what has been taken of a worker's tiles, pane by pane, at the start of its memory: two cache
+  // lines, as processors fetch pairs.
+  using Counter = std::atomic<std::size_t>;
+  static constexpr std::size_t counter_bytes = 128;
+
+  template <class Task>
+  void in_parallel(const Task& task) {
+    parallel(context_, static_cast<int>(workers_),
+             [&](int worker) { task(static_cast<std::size_t>(worker)); });
+  }
+
+  // Tiles of rows in a pane.
+  struct Tiles {
+    std::size_t pane = 0, first = 0, count = 0;
+    explicit operator bool() const { return count != 0; }
+  };
+
+  // One of `parts` of what is left of the owner's, at most as many as are packed together: of one's
+  // own half, of another's less, since its owner goes on as well. At least so many that columns
+  // serve enough rows.
+  Tiles take(std::size_t owner, std::size_t parts, std::size_t panes) const {
+    const std::size_t first = border(row_tiles_, 1, owner, workers_);
+    const std::size_t tiles = border(row_tiles_, 1, owner + 1, workers_) - first;
+    const std::size_t all = panes * tiles;
+    Counter& taken = *std::launder(reinterpret_cast<Counter*>(memory_.data() + owner * stride_));
+    Tiles next;
+    std::size_t at = taken.load(std::memory_order_relaxed);
+    do {
+      if (at == all) return {};
+      next = {at / tiles, first + at % tiles,
+              (std::min)(
+                  {(std::max)(parts_of(all - at, parts), packing_.least_rows / packing_.tile_rows),
+                   packing_.rows / packing_.tile_rows, tiles - at % tiles})};
+    } while (!taken.compare_exchange_weak(at, at + next.count, std::memory_order_relaxed));
+    return next;
+  }
+
+  // The product of some rows and of columns of a pane, `before` columns behind its first.
+  GemmArgs own(std::size_t row, std::size_t rows, std::size_t first, std::size_t pane,
+               std::size_t before, std::size_t columns, std::size_t worker) const {
+    GemmArgs result = part(args_, row, rows, first + pane * packing_.columns + before, columns);
+    std::byte* const workspace = memory_.data() + worker * stride_ + counter_bytes;
+    std::byte* const packed =
+        each_packs_ ? workspace + packing_.workspace : memory_.data() + workers_ * stride_;
+    result.packed_b = {reinterpret_cast<float*>(packed + pane * packing_.bytes), before,
+                       packing_.columns};
+    result.workspace = workspace;
+    return result;
+  }
+  std::size_t columns_of(std::size_t first, std::size_t pane) const {
+    return (std::min)(packing_.columns, args_.n - first - pane * packing_.columns);
+  }
+
+  void pack(std::size_t first, std::size_t pane, std::size_t worker) const {
+    const GemmKernels& gemm = context_.kernels().gemm;
+    const std::size_t columns = columns_of(first, pane);
+    std::size_t from = 0, to = columns;
+    if (!each_packs_) {
+      from = border(columns, gemm.tile_columns, worker, workers_);
+      to = border(columns, gemm.tile_columns, worker + 1, workers_);
+    }
+    if (from != to) gemm.pack_b(own(0, packing_.rows, first, pane, from, to - from, worker));
+  }
+
+  void multiply(const Tiles& tiles, std::size_t first, std::size_t worker, float* amax) const {
+    const std::size_t row = tiles.first * packing_.tile_rows, pane = tiles.pane;
+    const std::size_t rows = (std::min)(tiles.count * packing_.tile_rows, args_.m - row);
+    GemmArgs args = own(row, rows, first, pane, 0, columns_of(first, pane), worker);
+    args.eviction.amax = amax;
+    float same_factor = 1;  // one task writes where the caller reads
+    if (args.factor != nullptr && row + first + pane != 0) args.factor = &same_factor;
+    context_.kernels().gemm.multiply(args);
+  }
+
+  Context& context_;
+  const GemmArgs& args_;
+  SharedPacking packing_;
+  std::size_t workers_;
+  std::size_t row_tiles_;
+  std::size_t panes_;   // columns of b that are packed together, so many times
+  bool each_packs_;     // all of b, for itself
+  std::size_t stride_;  // bytes of a worker
+  Storage memory_;
+};
+
+// Workers of a product that take its columns as they come for them, with so much memory each.
+inline void multiply_by_columns(Context& context, GemmArgs args, std::size_t workspace,
+                                std::size_t workers) {
+  const std::size_t stride = parts_of(workspace, memory_alignment) * memory_alignment;
+  const Storage memory =
+      Storage::allocate(context.heap(), checked_multiply(stride, workers, "multiply"));
+  HeapVector<float> amax(args.eviction.amax != nullptr ? workers : 0, context.heap());
+  ColumnQueue queue{.workers = workers};
+  args.column_queue = &queue;
+  parallel(context, static_cast<int>(workers), [&](int task) {
+    const auto worker = static_cast<std::size_t>(task);
+    GemmArgs own = args;
+    own.workspace = memory.data() + worker * stride;
+    float same_factor = 1;  // one worker writes where the caller reads
+    if (args.factor != nullptr && worker != 0) own.factor = &same_factor;
+    if (args.eviction.amax != nullptr) own.eviction.amax = &amax[worker];
+    context.kernels().gemm.multiply(own);
+  });
+  for (const float value : amax) *args.eviction.amax = (std::max)(*args.eviction.amax, value);
+}
+
+}  // namespace detail
+
+// Runs a product over the context's executor; args.workspace is not read.
+inline void multiply(Context& context, GemmArgs args) {
+  if (args.m == 0 || args.n == 0) return;
+  const GemmKernels& gemm = context.kernels().gemm;
+  args.bf16_products = context.bf16().products;
+  args.fp32_products = context.fp32_products();
+  const std::size_t tile_rows = gemm.tile_rows(args), tile_columns = gemm.tile_columns;
+  const std::size_t row_tiles = detail::parts_of(args.m, tile_rows);
+  const std::size_t column_tiles = detail::parts_of(args.n, tile_columns);
+  // Below about a hundred thousand multiply-adds a second thread costs more than it brings.
+  constexpr double worth_a_task = 1e5;
+  const double products = static_cast<double>(args.m) * static_cast<double>(args.n) *
+                          static_cast<double>((std::max)(args.k, std::size_t{1}));
+  const auto most = static_cast<std::size_t>((std::min)(products / worth_a_task + 1, 1e6));
+  const std::size_t width = (std::min)(
+      most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
+  if (width > 1) {
+    if (const std::size_t workspace = gemm.queue_workspace(args); workspace != 0)
+      return detail::multiply_by_columns(context, args, workspace, width);
+    const SharedPacking packing = gemm.shared_packing(args);
+    if (detail::SharedProduct::worthwhile(args, packing, width, products))
+      return detail::SharedProduct(context, args, packing, width).run();
+  }
+  const ProductGrid grid =
+      detail::product_grid(row_tiles, column_tiles, tile_rows, tile_columns, width);
+  const std::size_t row_parts = grid.row_parts, column_parts = grid.column_parts;
+  const std::size_t tasks = row_parts * column_parts;
+
+  GemmArgs largest = args;
+  largest.m = (std::min)(detail::parts_of(row_tiles, row_parts) * tile_rows, args.m);
+  largest.n = (std::min)(detail::parts_of(column_tiles, column_parts) * tile_columns, args.n);
+  const std::size_t workspace =
+      detail::parts_of(gemm.workspace_bytes(largest), memory_alignment) * memory_alignment;
+  const Storage memory =
+      Storage::allocate(context.heap(), checked_multiply(workspace, tasks, "multiply"));
+  HeapVector<float> amax(args.eviction.amax != nullptr ? tasks : 0, context.heap());
+  parallel(context, static_cast<int>(tasks), [&](int task) {
+    const auto index = static_cast<std::size_t>(task);
+    const std::size_t i = index / column_parts, j = index % column_parts;
+    const std::size_t row = detail::border(args.m, tile_rows, i, row_parts);
+    const std::size_t column = detail::border(args.n, tile_columns, j, column_parts);
+    GemmArgs own =
+        detail::part(args, row, detail::border(args.m, tile_rows, i + 1, row_parts) - row, column,
+                     detail::border(args.n, tile_columns, j + 1, column_parts) - column);
+    own.workspace = memory.data() + index * workspace;
+    float same_factor = 1;  // one task writes where the caller reads
+    if (args.factor != nullptr && index != 0) own.factor = &same_factor;
+    if (args.eviction.amax != nullptr) own.eviction.amax = &amax[index];
+    gemm.multiply(own);
+  });
+  for (const float value : amax) *args.eviction.amax = (std::max)(*args.eviction.amax, value);
+}
+
+}  // namespace soma
+// ---- soma/ops/product/matmul.hpp
+// Matrix products. Leading dimensions of a are rows: [..., K] times [K, N] is [..., N]. Two tensors
+// of the same rank above 2 are stacks of matrices.
+
+namespace soma {
+
+namespace detail {
+
+struct MatmulSizes {
+  std::size_t batch = 1, m = 0, n = 0, k = 0;
+  Shape shape;
+};
+
+inline MatmulSizes matmul_sizes(std::span<const Tensor> inputs, const MatmulSetting& setting) {
+  const Tensor &a = inputs[0], &b = inputs[1];
+  check_min_rank("matmul", "a", a, 2);
+  check_min_rank("matmul", "b", b, 2);
+  const std::size_t rank = b.rank();
+  MatmulSizes sizes;
+  if (rank > 2) {
+    bool stacks = a.rank() == rank;
+    for (std::size_t i = 0; stacks && i + 2 < rank; ++i) {
+      stacks = a.size(i) == b.size(i);
+      sizes.batch *= a.size(i);
+    }
+    if (!stacks)
+      fail(error_id::tensor_shape, "matmul", "b", b.describe(),
+           "one matrix, or as many as a, " + a.describe());
+  }
+  const std::size_t rows = rank > 2 ? a.size(a.rank() - 2) : a.shape().rows();
+  const std::size_t columns = a.shape().columns();
+  sizes.m = setting.transpose_a ? columns : rows;
+  sizes.k = setting.transpose_a ? rows : columns;
+  sizes.n = setting.transpose_b ? b.size(rank - 2) : b.size(rank - 1);
+  const std::size_t inner = setting.transpose_b ? b.size(rank - 1) : b.size(rank - 2);
+  if (inner != sizes.k)
+    fail(error_id::tensor_shape, "matmul", "b", b.describe(),
+         "inner size " + std::to_string(sizes.k) + ", that of a, " + a.describe());
+  if (rank > 2)
+    sizes.shape = a.shape().with(rank - 2, sizes.m).with(rank - 1, sizes.n);
+  else if (setting.transpose_a)
+    sizes.shape = Shape{sizes.m, sizes.n};
+  else
+    sizes.shape = a.shape().with(a.rank() - 1, sizes.n);
+  return sizes;
+}
+
+inline void matmul_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<MatmulSetting>();
+  check_accumulation("matmul", setting.accumulation);
+  const DType a = call.inputs[0].dtype();
+  const DType dtype = setting.output.value_or(is_floating(a) ? a : DType::fp32);
+  check_output("matmul", dtype);
+  call.outputs[0] = {matmul_sizes(call.inputs, setting).shape, dtype};
+}
+
+inline double matmul_operations(const OperatorCall& call) {
+  const MatmulSizes sizes = matmul_sizes(call.inputs, call.attributes.as<MatmulSetting>());
+  return 2.0 * static_cast<double>(call.outputs[0].elements()) * static_cast<double>(sizes.k);
+}
+
+inline void matmul_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<MatmulSetting>();
+  const MatmulSizes sizes = matmul_sizes(call.inputs, setting);
+  const bool stacks = call.inputs[1].rank() > 2;
+  const Tensor a =
+      stacks ? contiguous(call.context, call.inputs[0]) : regular(call.context, call.inputs[0]);
+  const Tensor b = stacks ? contiguous(call.context, call.inputs[1]) : call.inputs[1];
+  const RowSegments segments(call.sequences, sizes.k);
+  GemmArgs args{.m = sizes.m, .n = sizes.n, .k = sizes.k};
+  args.a = operand(a);
+  args.b = operand(b);
+  args.c = target(call.outputs[0]);
+  const std::size_t a_step = sizes.m * sizes.k * size_of(a.dtype());
+  const std::size_t b_step = sizes.k * sizes.n * size_of(b.dtype());
+  const std::size_t c_step = sizes.m * sizes.n * size_of(call.outputs[0].dtype());
+  args.a.scale = setting.a.scale;
+  args.a.zero_point = setting.a.zero_point;
+  args.b.scale = setting.b.scale;
+  args.b.zero_point = setting.b.zero_point;
+  if (setting.transpose_a) args.a = transposed(args.a);
+  if (setting.transpose_b) args.b = transposed(args.b);
+  if (setting.over_rows) {
+    // A gradient of weights is read when all of them are there. One that fits in the second-level
+    // cache may still be in it then.
+    constexpr std::size_t cached_bytes = std::size_t{2} << 20;
+    args.segments = segments.get();
+    args.stream_c = c_step > cached_bytes;
+  }
+  args.accumulation = setting.accumulation;
+  args.factor = setting.factor;
+  for (std::size_t i = 0; i < sizes.batch; ++i) {
+    multiply(call.context, args);
+    args.a.data = static_cast<const std::byte*>(args.a.data) + a_step;
+    args.b.data = static_cast<const std::byte*>(args.b.data) + b_step;
+    args.c.data = static_cast<std::byte*>(args.c.data) + c_step;
+  }
+}
+
+inline void matmul_gradient(const GradientCall& call);
+
+inline std::vector<ReferenceTensor> matmul_reference(const Sample& sample,
+                                                     const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<MatmulSetting>();
+  const ReferenceTensor &a = inputs[0], &b = inputs[1];
+  const std::size_t rank = b.shape.rank();
+  std::size_t batch = 1;
+  for (std::size_t i = 0; i + 2 < rank; ++i) batch *= b.shape[i];
+  const std::size_t rows = a.shape.rows() / batch, columns = a.shape.columns();
+  const std::size_t m = setting.transpose_a ? columns : rows;
+  const std::size_t k = setting.transpose_a ? rows : columns;
+  const std::size_t n =
+      k == 0 ? b.shape[rank - (setting.transpose_b ? 2 : 1)] : b.shape.elements() / batch / k;
+  ReferenceTensor y;
+  for (std::size_t s = 0; s < batch; ++s)
+    for (std::size_t i = 0; i < m; ++i)
+      for (std::size_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (std::size_t p = 0; p < k; ++p) {
+          const std::size_t x = setting.transpose_a ? p * m + i : i * k + p;
+          const std::size_t z = setting.transpose_b ? j * k + p : p * n + j;
+          sum += (a.values[s * m * k + x] - setting.a.zero_point) *
+                 static_cast<double>(setting.a.scale) *
+                 ((b.values[s * k * n + z] - setting.b.zero_point) *
+                  static_cast<double>(setting.b.scale));
+        }
+        y.values.push_back(sum);
+      }
+  if (rank > 2)
+    y.shape = a.shape.with(rank - 2, m).with(rank - 1, n);
+  else
+    y.shape = setting.transpose_a ? Shape{m, n} : a.shape.with(a.shape.rank() - 1, n);
+  return {y};
+}
+
+inline OperatorSamples matmul_samples() {
+  OperatorSamples result;
+  result.reference = &matmul_reference;
+  const auto add = [&](const Shape& a, const Shape& b, const MatmulSetting& setting,
+                       std::vector<std::size_t> lengths = {}, DType dtype = DType::fp32) {
+    const bool integer = !is_floating(dtype);
+    const double low = dtype == DType::uint8 ? 0 : integer ? -20 : -1, high = integer ? 20 : 1;
+    const double inner = static_cast<double>(a.elements() + b.elements());
+    result.samples.push_back(
+        {.name = to_string(a) + " " + to_string(b) + " " + std::string(to_string(dtype)),
+         .inputs = {{.shape = a, .dtype = dtype, .low = low, .high = high},
+                    {.shape = b, .dtype = dtype, .low = low, .high = high}},
+         .attributes = setting,
+         .lengths = std::move(lengths),
+         .error = inner * (integer ? 400 : 1) * 0x1p-24,
+         .gradient_error = inner * 0x1p-24});
+  };
+  add({5, 7}, {7, 3}, {});
+  add({37, 19}, {19, 65}, {});
+  add({2, 3, 5}, {5, 4}, {});
+  add({2, 3, 5}, {2, 5, 4}, {});
+  add({4, 0}, {0, 3}, {});
+  add({0, 4}, {4, 3}, {});
+  add({13, 5}, {7, 5}, {.transpose_b = true});
+  add({13, 5}, {13, 7}, {.transpose_a = true, .over_rows = true}, {3, 0, 9, 1});
+  add({13, 5}, {13, 7}, {.transpose_a = true});
+  add({2, 5, 3}, {2, 4, 5}, {.transpose_a = true, .transpose_b = true});
+  for (const bool turned : {false, true})
+    add({6, 6}, {6, 6}, {.transpose_a = turned, .transpose_b = turned, .a = {0.5f}, .b = {3}});
+  add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, -2}}, {}, DType::int8);
+  add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, 7}}, {}, DType::uint8);
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator matmul{.name = "matmul",
+                                 .min_inputs = 2,
+                                 .max_inputs = 2,
+                                 .keeps_inputs = 3,
+                                 .shape = &detail::matmul_shape,
+                                 .host = &detail::matmul_host,
+                                 .gradient = &detail::matmul_gradient,
+                                 .samples = &detail::matmul_samples,
+                                 .operations = &detail::matmul_operations};
+
+}  // namespace ops
+
+// y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each turned as its operand was, and times
+// its operand's scale.
+inline void detail::matmul_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<MatmulSetting>();
+  const bool ta = setting.transpose_a, tb = setting.transpose_b, stacks = call.inputs[1].rank() > 2;
+  const auto rows = [&](const Tensor& tensor) {
+    return stacks ? tensor : as_rows(call.context, tensor);
+  };
+  const Tensor a = rows(call.inputs[0]), b = call.inputs[1], dy = rows(call.output_gradients[0]);
+  const auto give = [&](std::size_t input, const Tensor& x, const Tensor& z, MatmulSetting how) {
+    how.accumulation = setting.accumulation;
+    call.input_gradients[input].values =
+        run(call.context, ops::matmul, how, {x, z}, call.sequences)[0].reshape(
+            call.inputs[input].shape());
+  };
+  const Quantization scaled_a{.scale = setting.a.scale}, scaled_b{.scale = setting.b.scale};
+  if (call.wanted[0] && !ta) give(0, dy, b, {.transpose_b = !tb, .a = scaled_a, .b = setting.b});
+  if (call.wanted[0] && ta)
+    give(0, b, dy, {.transpose_a = tb, .transpose_b = true, .a = setting.b, .b = scaled_a});
+  // Sums over the rows of a follow its shards.
+  const bool over_rows = !ta && !stacks;
+  if (call.wanted[1] && !tb)
+    give(1, a, dy, {.transpose_a = !ta, .over_rows = over_rows, .a = setting.a, .b = scaled_b});
+  if (call.wanted[1] && tb)
+    give(1, dy, a,
+         {.transpose_a = true,
+          .transpose_b = ta,
+          .over_rows = over_rows,
+          .a = scaled_b,
+          .b = setting.a});
+}
+
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+// Inputs x, weight, bias, residual; the last two may be left out.
+inline void linear_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<LinearSetting>();
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  check_min_rank("linear", "x", x, 1);
+  check_floating("linear", "x", x);
+  check_rank("linear", "weight", weight, 2);
+  if (x.shape().columns() != weight.size(1))
+    fail(error_id::tensor_shape, "linear", "weight", weight.describe(),
+         "[N, " + std::to_string(x.shape().columns()) + "] for x, " + x.describe());
+  const Shape shape = x.shape().with(x.rank() - 1, weight.size(0));
+  if (call.inputs.size() > 2 && call.inputs[2].defined())
+    check_shape("linear", "bias", call.inputs[2], Shape{weight.size(0)});
+  if (call.inputs.size() > 3 && call.inputs[3].defined())
+    check_shape("linear", "residual", call.inputs[3], shape);
+  check_dropout("linear", setting.dropout);
+  check_accumulation("linear", setting.accumulation);
+  const DType dtype = setting.output.value_or(x.dtype());
+  check_output("linear", dtype);
+  call.outputs[0] = {shape, dtype};
+  // What the activation was given, for its gradient.
+  call.outputs[1] = {setting.activation == Activation::none ? Shape{0} : shape, dtype};
+}
+
+inline void linear_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<LinearSetting>();
+  Context& context = call.context;
+  const Tensor x = regular(context, call.inputs[0]);
+  const Tensor& weight = call.inputs[1];
+  const Tensor bias = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
+  const Tensor residual = call.inputs.size() > 3 ? regular(context, call.inputs[3]) : Tensor();
+  const Tensor& y = call.outputs[0];
+  GemmArgs args{.m = x.shape().rows(), .n = weight.size(0), .k = weight.size(1)};
+  args.a = operand(x);
+  args.b = transposed(operand(weight));
+  args.a.scale = setting.x_scale;
+  args.b.scale = setting.weight_scale;
+  args.c = target(y);
+  args.accumulation = setting.accumulation;
+  args.eviction.bias = floats(bias);
+  args.eviction.activation = setting.activation;
+  args.eviction.dropout = dropout_args(setting.dropout, call.sequences, args.m, args.n);
+  if (residual.defined()) args.eviction.residual = operand(residual);
+  if (setting.activation != Activation::none)
+    args.eviction.pre_activation = target(call.outputs[1]);
+  multiply(context, args);
+}
+
+inline double linear_operations(const OperatorCall& call) {
+  return 2.0 * static_cast<double>(call.outputs[0].elements()) *
+         static_cast<double>(call.inputs[1].size(1));
+}
+
+inline Tensor activation_gradient(Context& context, Activation activation, const Tensor& x,
+                                  const Tensor& dy) {
+  if (activation == Activation::none) return dy;
+  return run(context, unary_backward_of(unary_of(activation)), {}, {x, dy})[0];
+}
+
+// The gradient of the matrix product's result, from that of the layer's.
+inline Tensor product_gradient(const GradientCall& call, Activation activation,
+                               const DropoutSetting& dropout) {
+  Tensor d = call.output_gradients[0];
+  if (dropout.probability > 0) d = run(call.context, ops::dropout, dropout, {d}, call.sequences)[0];
+  return activation_gradient(call.context, activation, call.outputs[1], d);
+}
+
+inline bool is_wanted(const GradientCall& call, std::size_t input) {
+  return input < call.inputs.size() && call.wanted[input];
+}
+
+// Of bias and residual, given that of the product's result.
+inline void addend_gradients(const GradientCall& call, const Tensor& d) {
+  if (is_wanted(call, 2))
+    call.input_gradients[2].values =
+        sum_to(call.context, d, call.inputs[2].shape(), call.sequences);
+  if (is_wanted(call, 3)) call.input_gradients[3].values = call.output_gradients[0];
+}
+
+inline void linear_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<LinearSetting>();
+  Context& context = call.context;
+  const Tensor d = product_gradient(call, setting.activation, setting.dropout);
+  const Tensor rows = as_rows(context, d);
+  if (is_wanted(call, 0))
+    call.input_gradients[0].values = run(context, ops::matmul,
+                                         MatmulSetting{.a = {.scale = setting.x_scale},
+                                                       .b = {.scale = setting.weight_scale},
+                                                       .accumulation = setting.accumulation},
+                                         {rows, call.inputs[1]}, call.sequences)[0]
+                                         .reshape(call.inputs[0].shape());
+  if (is_wanted(call, 1))
+    call.input_gradients[1].values =
+        run(context, ops::matmul,
+            MatmulSetting{.transpose_a = true,
+                          .over_rows = true,
+                          .a = {.scale = setting.weight_scale},
+                          .b = {.scale = setting.x_scale},
+                          .accumulation = setting.accumulation},
+            {rows, as_rows(context, call.inputs[0])}, call.sequences)[0];
+  addend_gradients(call, d);
+}
+
+inline std::vector<ReferenceTensor> linear_reference(const Sample& sample,
+                                                     const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<LinearSetting>();
+  const ReferenceTensor &x = inputs[0], &weight = inputs[1];
+  const std::size_t n = weight.shape[0], k = weight.shape[1], rows = x.shape.rows();
+  ReferenceTensor y{x.shape.with(x.shape.rank() - 1, n), {}};
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < n; ++j) {
+      double sum = inputs.size() > 2 && inputs[2].defined ? inputs[2].values[j] : 0;
+      for (std::size_t p = 0; p < k; ++p) sum += x.values[i * k + p] * weight.values[j * k + p];
+      sum = reference::unary(unary_of(setting.activation), sum);
+      sum = dropped(setting.dropout, sample, i, j, sum);
+      if (inputs.size() > 3 && inputs[3].defined) sum += inputs[3].values[i * n + j];
+      y.values.push_back(sum);
+    }
+  return {y};
+}
+
+inline OperatorSamples linear_samples() {
+  OperatorSamples result;
+  result.reference = &linear_reference;
+  const auto add = [&](const Shape& x, std::size_t n, bool bias, bool residual,
+                       const LinearSetting& setting, std::vector<std::size_t> lengths = {}) {
+    const std::size_t k = x.columns();
+    const double error = 4 * static_cast<double>(k + x.rows() + n + 8) * 0x1p-24;
+    result.samples.push_back({.name = to_string(x) + " to " + std::to_string(n),
+                              .inputs = {{.shape = x},
+                                         {.shape = Shape{n, k}},
+                                         {.shape = Shape{n}, .left_out = !bias},
+                                         {.shape = x.with(x.rank() - 1, n), .left_out = !residual}},
+                              .attributes = setting,
+                              .lengths = std::move(lengths),
+                              .error = error,
+                              .gradient_error = error});
+  };
+  const DropoutSetting drop{.probability = 0.3f, .draw = {.seed = 5, .stream = 6, .step = 7}};
+  add({5, 7}, 3, false, false, {});
+  add({5, 7}, 3, true, true, {});
+  add({19, 23}, 17, true, false, {.activation = Activation::gelu}, {4, 0, 15});
+  add({19, 23}, 17, true, true, {.activation = Activation::relu, .dropout = drop}, {4, 0, 15});
+  add({3, 4, 5}, 6, true, false, {.activation = Activation::tanh});
+  add({6, 5}, 4, true, true, {.activation = Activation::gelu_tanh, .dropout = drop});
+  add({0, 5}, 4, true, false, {});
+  add({9}, 4, true, false, {});
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator linear{.name = "linear",
+                                 .min_inputs = 2,
+                                 .max_inputs = 4,
+                                 .outputs = 2,
+                                 .keeps_inputs = 3,
+                                 .keeps_outputs = 2,
+                                 .shape = &detail::linear_shape,
+                                 .host = &detail::linear_host,
+                                 .gradient = &detail::linear_gradient,
+                                 .samples = &detail::linear_samples,
+                                 .operations = &detail::linear_operations};
+
+}  // namespace ops
+}  // namespace soma
+// ---- soma/ops/product/quantize.hpp
 // Quantize: numbers of a narrow format with scales, as an operand of a matrix product. All leading
 // dimensions of x are rows.
 //
@@ -28778,7 +28828,7 @@ inline constexpr Operator lamb_step{.name = "lamb step",
 // Stochastic rounding draws by logical index, whatever the granules. Costs two passes over the data
 // where a whole tensor's amax is the scale, else one.
 
-// ---- soma/ops/quantize_grid.hpp
+// ---- soma/ops/product/quantize_grid.hpp
 // QuantizeGrid: where the granules of ops::quantize begin and end, and how they are shared out.
 
 namespace soma::detail {
@@ -29183,12 +29233,12 @@ inline constexpr Operator quantize{.name = "quantize",
 
 }  // namespace ops
 }  // namespace soma
-// ---- soma/ops/quantized_linear.hpp
+// ---- soma/ops/product/quantized_linear.hpp
 // quantized_linear: a linear layer whose three products (y = x W^T, dx = dy W, dW = dy^T x) read
 // converted operands. Composed of quantize, linear and matmul; gradients pass conversions
 // unchanged ("straight through", arXiv 1308.3432).
 
-// ---- soma/ops/inspect.hpp
+// ---- soma/ops/product/inspect.hpp
 // numeric::inspect() of tensors: what a quantizer does to one, or has done. An element at a time,
 // on all threads: for study, not for the hot path.
 
@@ -29256,7 +29306,7 @@ inline Inspection inspect(Context& context, const Tensor& x, const Quantizer& qu
 
 }  // namespace numeric
 }  // namespace soma
-// ---- soma/ops/views.hpp
+// ---- soma/ops/views/views.hpp
 // Operators that choose or rearrange elements without computing: reshape, transpose, slice, select
 // (views of their input), the first row of each sequence, concatenation, and cast.
 
@@ -29804,7 +29854,187 @@ inline constexpr Operator quantized_linear{.name = "quantized_linear",
 
 }  // namespace ops
 }  // namespace soma
-// ---- soma/ops/softmax.hpp
+// ---- soma/ops/rows/norm.hpp
+// Layer norm and RMS norm over the last dimension: y = (x - mean) / sqrt(variance + epsilon) *
+// gamma + beta; RMS norm leaves out mean and beta.
+
+namespace soma {
+
+namespace detail {
+
+// Inputs x, gamma, beta (left out with rms); outputs y, mean (empty with rms), 1 / deviation.
+inline void norm_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<NormSetting>();
+  const Tensor& x = call.inputs[0];
+  check_min_rank("norm", "x", x, 1);
+  check_floating("norm", "x", x);
+  const Shape columns{x.shape().columns()};
+  check_shape("norm", "gamma", call.inputs[1], columns);
+  if (call.inputs.size() > 2 && call.inputs[2].defined())
+    check_shape("norm", "beta", call.inputs[2], columns);
+  if (!(setting.epsilon >= 0))
+    fail(error_id::operator_value, "norm", "epsilon", std::to_string(setting.epsilon), "0 or more");
+  call.outputs[0] = {x.shape(), x.dtype()};
+  call.outputs[1] = {Shape{setting.rms ? 0 : x.shape().rows()}, DType::fp32};
+  call.outputs[2] = {Shape{x.shape().rows()}, DType::fp32};
+}
+
+inline void norm_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<NormSetting>();
+  Context& context = call.context;
+  const Tensor x = regular(context, call.inputs[0]);
+  const Tensor gamma = plain_fp32(context, call.inputs[1]);
+  const Tensor beta = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
+  const MatrixTarget y = target(call.outputs[0]);
+  float* mean = setting.rms ? nullptr : call.outputs[1].mutable_data<float>();
+  float* rstd = call.outputs[2].mutable_data<float>();
+  const std::size_t columns = x.shape().columns();
+  for_ranges(context, x.shape().rows(), columns * 4, [&](std::size_t begin, std::size_t end) {
+    context.kernels().norm.forward({.rows = end - begin,
+                                    .columns = columns,
+                                    .rms = setting.rms,
+                                    .epsilon = setting.epsilon,
+                                    .x = part(operand(x), begin, 0),
+                                    .gamma = floats(gamma),
+                                    .beta = floats(beta),
+                                    .y = part(y, begin, 0),
+                                    .mean = mean == nullptr ? nullptr : mean + begin,
+                                    .rstd = rstd + begin});
+  });
+}
+
+// Inputs x, gamma, mean, rstd, dy; outputs dx, dgamma, dbeta.
+inline void norm_backward_shape(const ShapeCall& call) {
+  const Tensor& x = call.inputs[0];
+  check_shape("norm backward", "dy", call.inputs[4], x.shape());
+  call.outputs[0] = {x.shape(), x.dtype()};
+  call.outputs[1] = {Shape{x.shape().columns()}, DType::fp32};
+  call.outputs[2] = {Shape{x.shape().columns()}, DType::fp32};
+}
+
+inline void norm_backward_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<NormSetting>();
+  Context& context = call.context;
+  const Tensor x = regular(context, call.inputs[0]), dy = regular(context, call.inputs[4]);
+  const Tensor gamma = plain_fp32(context, call.inputs[1]);
+  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
+  // The kernel's pointers serve both directions; backward only reads these.
+  auto* mean = setting.rms ? nullptr : const_cast<float*>(call.inputs[2].data<float>());
+  auto* rstd = const_cast<float*>(call.inputs[3].data<float>());
+  const MatrixTarget dx = target(call.outputs[0]);
+  NormArgs args{.rows = rows, .columns = columns, .rms = setting.rms, .epsilon = setting.epsilon};
+  args.x = operand(x);
+  args.gamma = floats(gamma);
+  args.mean = mean;
+  args.rstd = rstd;
+  args.dy = operand(dy);
+  for_ranges(context, rows, columns * 6, [&](std::size_t begin, std::size_t end) {
+    NormArgs own = args;
+    own.rows = end - begin;
+    own.x = part(args.x, begin, 0);
+    own.dy = part(args.dy, begin, 0);
+    own.dx = part(dx, begin, 0);
+    own.mean = mean == nullptr ? nullptr : mean + begin;
+    own.rstd = rstd + begin;
+    context.kernels().norm.backward(own);
+  });
+  const RowSegments segments(call.sequences, rows);
+  args.segments = segments.get();
+  args.dgamma = call.outputs[1].mutable_data<float>();
+  args.dbeta = call.outputs[2].mutable_data<float>();
+  constexpr std::size_t group = 16;
+  for_ranges(context, (columns + group - 1) / group, rows * group * 2,
+             [&](std::size_t begin, std::size_t end) {
+               NormArgs own = args;
+               own.first_column = begin * group;
+               own.column_count = (std::min)(columns, end * group) - begin * group;
+               context.kernels().norm.backward_parameters(own);
+             });
+}
+
+inline void norm_gradient(const GradientCall& call);
+
+inline OperatorSamples norm_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& x, const NormSetting& setting,
+                       std::vector<std::size_t> lengths) {
+    const Shape columns{x.columns()};
+    // A normalised value divides by a deviation of about 0.6: errors of sums over the row and of
+    // sums over rows grow by its inverse, squared in the gradient.
+    const double size = static_cast<double>(x.columns() + x.rows() + 16);
+    result.samples.push_back({.name = to_string(x) + (setting.rms ? " rms" : ""),
+                              .inputs = {{.shape = x},
+                                         {.shape = columns, .low = 0.5, .high = 1.5},
+                                         {.shape = columns, .left_out = setting.rms}},
+                              .attributes = setting,
+                              .lengths = std::move(lengths),
+                              .error = 4 * size * 0x1p-24,
+                              .gradient_error = 16 * size * 0x1p-24});
+  };
+  for (const bool rms : {false, true}) {
+    add({5, 33}, {1e-5f, rms}, {2, 3});
+    add({17, 16}, {1e-12f, rms}, {});
+    add({2, 3, 24}, {1e-5f, rms}, {});
+    add({0, 8}, {1e-5f, rms}, {});
+    add({13}, {1e-5f, rms}, {});
+  }
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<NormSetting>();
+    const std::size_t columns = inputs[0].shape.columns();
+    ReferenceTensor y{inputs[0].shape, inputs[0].values};
+    for (std::size_t row = 0; row < y.values.size(); row += columns) {
+      double mean = 0, variance = 0;
+      for (std::size_t c = 0; c < columns && !setting.rms; ++c) mean += y.values[row + c];
+      mean /= static_cast<double>(columns);
+      for (std::size_t c = 0; c < columns; ++c)
+        variance += (y.values[row + c] - mean) * (y.values[row + c] - mean);
+      variance /= static_cast<double>(columns);
+      for (std::size_t c = 0; c < columns; ++c)
+        y.values[row + c] = (y.values[row + c] - mean) /
+                                std::sqrt(variance + static_cast<double>(setting.epsilon)) *
+                                inputs[1].values[c] +
+                            (inputs.size() > 2 && inputs[2].defined ? inputs[2].values[c] : 0);
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator norm_backward{.name = "norm backward",
+                                        .min_inputs = 5,
+                                        .max_inputs = 5,
+                                        .outputs = 3,
+                                        .shape = &detail::norm_backward_shape,
+                                        .host = &detail::norm_backward_host};
+
+inline constexpr Operator norm{.name = "norm",
+                               .min_inputs = 2,
+                               .max_inputs = 3,
+                               .outputs = 3,
+                               .keeps_inputs = 3,
+                               .keeps_outputs = 6,
+                               .shape = &detail::norm_shape,
+                               .host = &detail::norm_host,
+                               .gradient = &detail::norm_gradient,
+                               .samples = &detail::norm_samples};
+
+}  // namespace ops
+
+inline void detail::norm_gradient(const GradientCall& call) {
+  const Outputs gradients = run(
+      call.context, ops::norm_backward, call.attributes,
+      {call.inputs[0], call.inputs[1], call.outputs[1], call.outputs[2], call.output_gradients[0]},
+      call.sequences);
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if (call.wanted[i]) call.input_gradients[i].values = gradients[i];
+}
+
+}  // namespace soma
+// ---- soma/ops/rows/softmax.hpp
 // Softmax and log softmax over the last dimension.
 
 namespace soma {

@@ -92,9 +92,9 @@ TEST_CASE("a training step no larger than those before asks for no memory", "[un
   // Two steps of the largest batch: the first makes the optimizer's states and starts the threads,
   // the second is the first that has all of them beside it. Then batches of every other kind.
   for (const int threads : {1, 2})
-    for (const bool checkpoints : {false, true}) {
-      INFO(threads << " threads, checkpoints " << checkpoints);
-      Training training(threads, checkpoints);
+    for (const bool recomputes : {false, true}) {
+      INFO(threads << " threads, recompute " << recomputes);
+      Training training(threads, recomputes);
       Lengths largest;
       largest.fill(longest);
       for (int i = 0; i < 2; ++i) training.step(largest);

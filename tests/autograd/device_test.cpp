@@ -95,15 +95,15 @@ TEST_CASE("a device sees gradients being added up", "[unit][tape]") {
   CHECK(seen() == Names{"embedding backward", "accumulate rows", "accumulate"});
 }
 
-TEST_CASE("a checkpoint is seen twice, but for what gave its result", "[unit][tape]") {
+TEST_CASE("recompute() is seen twice, but for what gave its result", "[unit][tape]") {
   auto context = make_context({.threads = 1});
   const Var w = random_parameter(context, Shape{4}, "w");
   Tape tape(context);
   Recorder device(context);
-  const Var loss = sum(tape, checkpoint(tape, std::span<const Var>(&w, 1),
-                                        [](Tape& inner, std::span<const Var> inputs) {
-                                          return exp(inner, sin(inner, inputs[0]));
-                                        }));
+  const Var loss = sum(tape, recompute(tape, std::span<const Var>(&w, 1),
+                                       [](Tape& inner, std::span<const Var> inputs) {
+                                         return exp(inner, sin(inner, inputs[0]));
+                                       }));
   CHECK(device.take() == Names{"sine", "exponential", "reduce"});
   tape.backward(loss);
   CHECK(device.take() == Names{"sine", "exponential backward", "sine backward"});

@@ -102,20 +102,20 @@ TEST_CASE("the first operator that makes one is named, backward", "[unit][tape]"
   CHECK(tape.size() == 0);
 }
 
-TEST_CASE("a checkpoint is looked into, both ways", "[unit][tape]") {
+TEST_CASE("recompute() is looked into, both ways", "[unit][tape]") {
   auto context = make_context({.threads = 1});
   const Var w = Var::parameter(context, floats(context, {1, 0, 4}));
   Tape tape(context, {.stop_at_non_finite = true});
   const auto root = [](Tape& inner, std::span<const Var> inputs) {
     return square(inner, sqrt(inner, inputs[0]));
   };
-  const Var loss = sum(tape, checkpoint(tape, std::span<const Var>(&w, 1), root));
+  const Var loss = sum(tape, recompute(tape, std::span<const Var>(&w, 1), root));
   // d sqrt at 0 is infinite, and infinity times d square at 0 is NaN.
   CHECK(message_of([&] { tape.backward(loss); }) ==
         "square_root (backward): result is [3] fp32 with NaN or infinity, wanted finite numbers "
         "[autograd.not_finite]");
   const Var below = tape.constant(floats(context, {-1}));
-  CHECK(soma_test::id_of([&] { checkpoint(tape, std::span<const Var>(&below, 1), root); }) ==
+  CHECK(soma_test::id_of([&] { recompute(tape, std::span<const Var>(&below, 1), root); }) ==
         "autograd.not_finite");
 }
 

@@ -38,7 +38,7 @@ struct Fixture {
 };
 
 using Floats = std::vector<float>;
-using Rows = std::vector<std::int64_t>;
+using RowIds = std::vector<std::int64_t>;
 
 // An operator of this test's own: one row of a tensor of any rank, whose gradient is that row.
 void row_host(const OperatorCall& call) {
@@ -60,7 +60,7 @@ TEST_CASE("a lookup gives a gradient of the rows that were used", "[unit][tape]"
   Fixture f;
   f.tape.backward(f.lookup({3, 1, 3, 3}, {1, 10, 100, 1000}));
   REQUIRE(f.table.gradient().sparse());
-  CHECK(f.rows() == Rows{1, 3});
+  CHECK(f.rows() == RowIds{1, 3});
   CHECK(values(f.context, f.table.gradient().values) == Floats{10, 10, 1101, 1101});
   CHECK(gradient_values(f.context, f.table) == Floats{0, 0, 10, 10, 0, 0, 1101, 1101});
 }
@@ -69,12 +69,12 @@ TEST_CASE("a table that is used twice gets the union of the rows", "[unit][tape]
   Fixture f;
   f.tape.backward(add(f.tape, f.lookup({2, 0}, {1, 2}), f.lookup({3, 2}, {4, 8})));
   REQUIRE(f.table.gradient().sparse());
-  CHECK(f.rows() == Rows{0, 2, 3});
+  CHECK(f.rows() == RowIds{0, 2, 3});
   CHECK(values(f.context, f.table.gradient().values) == Floats{2, 2, 9, 9, 4, 4});
   // Another pass adds to it, and leaves whoever holds the first result alone.
   const Tensor held = f.table.gradient().values;
   f.tape.backward(f.lookup({1, 2}, {16, 32}));
-  CHECK(f.rows() == Rows{0, 1, 2, 3});
+  CHECK(f.rows() == RowIds{0, 1, 2, 3});
   CHECK(values(f.context, f.table.gradient().values) == Floats{2, 2, 16, 16, 41, 41, 4, 4});
   CHECK(values(f.context, held) == Floats{2, 2, 9, 9, 4, 4});
 }
@@ -157,7 +157,7 @@ TEST_CASE("no ids give a gradient without rows", "[unit][tape]") {
   CHECK(f.rows().empty());
   CHECK(gradient_values(f.context, f.table) == Floats(8, 0));
   f.tape.backward(f.lookup({1}, {3}));
-  CHECK(f.rows() == Rows{1});
+  CHECK(f.rows() == RowIds{1});
   optim::Sgd(f.context, Parameters{{"table", f.table}}).step({.rate = 1});
   CHECK(values(f.context, f.table.value()) == Floats{1, 2, 0, 1, 5, 6, 7, 8});
 }

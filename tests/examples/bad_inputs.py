@@ -4,136 +4,24 @@
 """
 
 import fcntl
-import gzip
 import multiprocessing.dummy
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import program as tool
+from bad_cases import CASES, EVALUATE, GOOD, PREDICT, TRAIN, TUNE, Case, case
 from bad_models import MODEL_CASES
+from bad_rows import ROWS  # importing it adds its cases, the first of CASES
 
-ROWS = tool.rows()
-TRAIN = ["train", "--quiet", "--vocab-size=300", "--max-length=32", "--threads=1", "--epochs=1",
-         "--output=out"]
-TUNE = [option for option in TRAIN if not option.startswith("--vocab-size")]
-EVALUATE = ["evaluate", "--threads=1"]
-PREDICT = ["predict", "--threads=1"]
-GOOD = ["--data=../base/rows.tsv"]
 # How the checkpoint in base/ was made.
 CHECKPOINT = ["--checkpoint=../base/checkpoint", "--resume"]
-
-
-@dataclass
-class Case:
-    name: str
-    arguments: list
-    code: int
-    error: str
-    files: dict = field(default_factory=dict)  # in the case's folder; None: a folder
-    text: bytes = b"a good film\n"             # on standard input
-    says: str = ""                             # what the line has in it besides
-
-
-CASES = []
-
-
-def case(name, arguments, code, error, files=None, **more):
-    assert all(name != other.name for other in CASES), name  # it is the case's folder
-    CASES.append(Case(name, arguments, code, error, files or {}, **more))
-
-
-def data(name, content, error, *options, file="rows.tsv", says=""):
-    case(name, [*TRAIN, f"--data={file}", *options], 1, error, {file: content}, says=says)
 
 
 def usage(name, arguments, says=""):
     case(name, arguments, 2, "cli.usage", says=says)
 
-
-# ---- rows
-
-case("data missing", [*TRAIN, "--data=nowhere.tsv"], 1, "file.read", says="nowhere.tsv")
-data("data empty", b"", "text.file_empty")
-data("data blank lines", b"\n\r\n\n", "text.file_empty")
-data("data header only", b"text\tlabel\n", "text.file_empty")
-data("data binary", bytes(range(256)) * 20, "text.row_encoding")
-data("data binary of unknown name", b"\x89PNG\r\n\x1a\n" + bytes(99), "text.file_format",
-     file="rows.png")
-data("data zero byte", ROWS + b"a\0b\t1\n", "text.row_encoding", says="line 61")
-data("data not UTF-8", ROWS + b"caf\xe9\t1\n", "text.row_encoding", says="line 61")
-data("data surrogate", ROWS + b"a\xed\xa0\x80b\t1\n", "text.row_encoding")
-data("data huge line", ROWS + b"a " * 1_000_000 + b"\t1\n", "text.row_too_long", says="line 61")
-data("data huge line without end", b"x" * 3_000_000, "text.row_too_long")
-case("data whose first line is long", [*TRAIN, "--data=rows.tsv"], 0, "",
-     {"rows.tsv": b"long " * 40_000 + b"\t1\n" + ROWS})
-data("data row too narrow", ROWS + b"only a text\n", "text.row_columns", says="line 61")
-data("data row too wide", ROWS + b"a\tb\tc\n", "text.row_columns")
-data("data three columns", b"a\tb\tc\n" * 9, "text.column")
-data("data column number", ROWS, "text.column", "--text-column=3")
-data("data column zero", ROWS, "text.column", "--text-column=0")
-data("data column below zero", ROWS, "text.column", "--label-column=-1")
-data("data column beyond 64 bits", ROWS, "text.column", "--text-column=99999999999999999999")
-data("data column name", b"text\tlabel\n" + ROWS, "text.column", "--text-column=words",
-     says="words")
-data("data one column for both", ROWS, "text.column", "--text-column=2", "--label-column=2")
-data("data header of other names", b"heading\tstars\n" + ROWS, "text.column", "--label-column=mark")
-data("data one class", ROWS.replace(b"\t0", b"\t1"), "text.one_class")
-data("data label missing", ROWS + b"a text\t\n", "text.row_label")
-data("data text missing", ROWS + b"  \t1\n", "text.row_empty")
-data("data too many classes", b"".join(b"text %d\tname %d\n" % (i, i) for i in range(1500)),
-     "text.label_count")
-data("data all rows bad", b"a\tb\n" + b"x\n" * 9, "text.one_class", "--skip-bad-rows")
-data("data all rows bad and skipped", b" \t1\n \t0\n", "text.file_empty", "--skip-bad-rows")
-data("data without words", b"\xe2\x80\x8b\t0\n\xe2\x80\x8b\t1\n" * 60, "text.training",
-     "--dev=../base/rows.tsv")
-data("data too few to hold out", b"a\t0\nb\t1\n", "text.split", "--held-out-share=0.001")
-data("csv quote not closed", b'text,label\n"a film,1\n' + b"b,0\n" * 9, "text.row_quote",
-     file="rows.csv", says="line 2")
-data("csv quote inside", b'text,label\na "film",1\n', "text.row_quote", file="rows.csv")
-data("csv text behind quote", b'text,label\n"a" film,1\n', "text.row_quote", file="rows.csv")
-data("csv that is tsv", ROWS, "text.file_format", file="rows.csv")
-data("fastText without label", b"__label__1 good\nbad\n", "text.row_label", file="rows.txt")
-data("fastText with two labels", b"__label__1 __label__2 good\n", "text.row_label", file="rows.txt")
-data("JSON lines cut", b'{"text": "a", "label": 1}\n{"text": "b", "la\n', "text.row_json",
-     file="rows.jsonl", says="line 2")
-data("JSON lines without label", b'{"text": "a"}\n', "text.row_json", file="rows.jsonl")
-data("JSON lines label number", b'{"text": "a", "label": 1.5}\n', "text.row_json",
-     file="rows.jsonl")
-data("JSON lines text list", b'{"text": ["a"], "label": 1}\n', "text.row_json", file="rows.jsonl")
-data("JSON lines twice", b'{"text": "a", "text": "b", "label": 1}\n', "text.row_json",
-     file="rows.jsonl")
-data("JSON lines deep", b'{"text": ' + b"[" * 200_000 + b"\n", "text.row_json", file="rows.jsonl")
-data("JSON lines escaped zero", b'{"text": "a\\u0000b", "label": 1}\n', "text.row_encoding",
-     file="rows.jsonl")
-data("JSON lines label of two lines", b'{"text": "a", "label": "b\\nc"}\n', "text.row_label",
-     file="rows.jsonl", says="b\\nc")
-data("JSON lines label of spaces", b'{"text": "a", "label": "  "}\n', "text.row_label",
-     file="rows.jsonl", says="without label")
-data("JSON lines label with a tab", b'{"text": "a", "label": "b\\tc"}\n', "text.row_label",
-     file="rows.jsonl")
-data("gzip broken", gzip.compress(ROWS)[:40] + bytes(40), "text.file_gzip", file="rows.tsv.gz")
-data("gzip cut", gzip.compress(ROWS * 50)[:-40], "text.file_gzip", file="rows.tsv.gz")
-data("gzip cut in its header", gzip.compress(ROWS)[:5], "text.file_gzip", file="rows.tsv.gz")
-data("gzip broken in its second head",
-     gzip.compress(ROWS) + b"\x1e" + gzip.compress(ROWS)[1:], "text.file_gzip", file="rows.tsv.gz")
-data("data folder without files", None, "text.folder", file="rows")
-case("data folder without train", [*TRAIN, "--data=rows"], 1, "text.folder",
-     {"rows/test.tsv": ROWS})
-case("data folder with two trains", [*TRAIN, "--data=rows"], 1, "text.folder",
-     {"rows/train.tsv": ROWS, "rows/train.csv": b"a,1\n"})
-case("data folder with an empty train", [*TRAIN, "--data=rows"], 1, "text.folder",
-     {"rows/train": None})
-case("data device", [*TRAIN, "--data=/dev/zero"], 1, "file.read")
-case("dev missing", [*TRAIN, *GOOD, "--dev=nowhere.tsv"], 1, "file.read")
-case("dev folder", [*TRAIN, *GOOD, "--dev=dev"], 1, "file.read", {"dev": None})
-case("dev with a new label", [*TRAIN, *GOOD, "--dev=dev.tsv"], 1, "text.label_unseen",
-     {"dev.tsv": b"good\t1\nbad\t7\n"}, says="line 2")
-case("dev with a new label that is long", [*TRAIN, *GOOD, "--dev=dev.tsv"], 1, "text.label_unseen",
-     {"dev.tsv": b"good\t1\nbad\t" + b"7" * 500_000 + b"\n"}, says="500000 bytes")
-case("dev empty", [*TRAIN, *GOOD, "--dev=dev.tsv"], 1, "text.file_empty", {"dev.tsv": b""})
 
 # ---- evaluate, predict
 

@@ -1,7 +1,7 @@
 // The digits of examples/digits: the images have known bits, and a perceptron and a convolutional
 // network learn to read them, to the same weights for every number of threads.
 
-#include "../../examples/digits/digits.hpp"
+#include "digits/digits.hpp"
 
 #include <soma/soma.hpp>
 

@@ -186,7 +186,7 @@ def check_help(program, checks):
         checks.that(command != "train" or defaults, f"{command} --help names no defaults with their ranges")
         for least, most, default in defaults:
             checks.that(int(least) <= int(default) <= int(most), f"{command} --help: {default} is out of its range")
-    source = Path(__file__).resolve().parents[2] / "examples" / "bert_classifier" / "options.cpp"
+    source = Path(__file__).resolve().parents[2] / "examples" / "bert_classifier" / "train" / "options.cpp"
     named = {part.split('"')[0] for part in source.read_text().split('"--')[1:]}
     helps = "".join(tool.run(program, [command, "--help"]).stdout.decode() for command in COMMANDS)
     missing = [name for name in sorted(named) if f"--{name}" not in helps]

@@ -1,11 +1,11 @@
 // The reviews of examples/bert_classifier: always the same, balanced, and not to be told by their
 // words or their length. (That a network learns them, the example shows.)
 
-#include "../../examples/bert_classifier/reviews.hpp"
+#include "bert_classifier/train/reviews.hpp"
 
 #include <soma/data/content_hash.hpp>
 
-#include "../../examples/bert_classifier/baselines.hpp"
+#include "bert_classifier/train/baselines.hpp"
 #include "catch.hpp"
 
 #include <algorithm>

@@ -61,7 +61,7 @@ FRONT = {"soma/api.hpp", "soma/soma.hpp", "soma/neuroncore.hpp", "soma/testing.h
          "soma/train.hpp", "soma/io.hpp", "soma/text.hpp", "soma/parallel.hpp", "soma/mpi.hpp", "soma/models.hpp",
          "soma/models/text_classifier.hpp", "soma/tensorboard.hpp", "soma/xtensor.hpp"}
 # What stands behind the tables: only whoever makes contexts includes operators, only tests the references.
-NOT_PUBLIC = ("soma/ops/", "soma/kernels/reference/")
+NOT_PUBLIC = ("soma/ops/", "soma/programs/", "soma/kernels/reference/")
 
 
 class Compiler:

@@ -17,7 +17,7 @@ LAYERS = {
     "tensor": 3,
     "kernels": 4, "neuroncore": 4,
     "ops": 5,
-    "autograd": 6, "state": 6, "data": 6,
+    "programs": 6, "autograd": 6, "state": 6, "data": 6,
     "nn": 7, "optim": 7, "parallel": 7, "io": 7, "text": 7, "testing": 7,
     "models": 8,
     "train": 9,

@@ -1,7 +1,7 @@
 // Traces of a profile, as their viewers read them.
 
 #include <soma/io/trace.hpp>
-#include <soma/ops/operators.hpp>
+#include <soma/ops/all.hpp>
 #include <soma/soma.hpp>
 
 #include "catch.hpp"

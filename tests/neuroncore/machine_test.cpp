@@ -1,6 +1,6 @@
 // The machine's numbers, and the table of the vendor's instructions.
 
-#include <soma/neuroncore/instruction_table.hpp>
+#include <soma/neuroncore/order/instruction_table.hpp>
 
 #include "neuroncore/test_core.hpp"
 

@@ -5,7 +5,7 @@
 //   neuroncore_tables FILE --write
 
 #include <soma/neuroncore.hpp>
-#include <soma/neuroncore/instruction_table.hpp>
+#include <soma/neuroncore/order/instruction_table.hpp>
 #include <soma/testing.hpp>
 
 #include <algorithm>

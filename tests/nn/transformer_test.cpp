@@ -1,4 +1,4 @@
-// MultiHeadAttention and TransformerEncoder: names, views, formulas, checkpoints.
+// MultiHeadAttention and TransformerEncoder: names, views, formulas, recomputation.
 
 #include <soma/soma.hpp>
 
@@ -249,7 +249,7 @@ TEST_CASE("an encoder is its layers, one after the other", "[unit][transformer]"
   }
 }
 
-TEST_CASE("a checkpointed encoder has the same bits and needs less", "[unit][transformer]") {
+TEST_CASE("a recomputed encoder has the same bits and needs less", "[unit][transformer]") {
   for (const bool norm_first : {false, true}) {
     auto context = make_context({.threads = 2});
     const nn::TransformerEncoder encoder(nn::Scope{context, 4}, {.width = 48,
@@ -265,18 +265,18 @@ TEST_CASE("a checkpointed encoder has the same bits and needs less", "[unit][tra
     const Var x = Var::parameter(context, random_tensor(context, Shape{141, 48}, "x"));
     std::vector<std::byte> results[2], gradients[2];
     std::size_t peaks[2];
-    for (const std::size_t checkpointed : {0u, 1u}) {
+    for (const std::size_t recomputed : {0u, 1u}) {
       Tape tape(context, {.seed = 6, .step = 1});
       const std::size_t before = context.heap().bytes_in_use();
       context.heap().reset_peak();
       const Var rows = tape.with_sequences(x, sequences);
-      const Var y = encoder(tape, rows, {.recompute = checkpointed != 0});
+      const Var y = encoder(tape, rows, {.recompute = recomputed != 0});
       tape.backward(sum(tape, square(tape, y)));
-      peaks[checkpointed] = context.heap().peak_bytes() - before;
-      results[checkpointed] = bits(context, y.value());
-      gradients[checkpointed] = soma_test::gradient_bits(context, parameters);
+      peaks[recomputed] = context.heap().peak_bytes() - before;
+      results[recomputed] = bits(context, y.value());
+      gradients[recomputed] = soma_test::gradient_bits(context, parameters);
       const auto own = bits(context, x.gradient().values);
-      gradients[checkpointed].insert(gradients[checkpointed].end(), own.begin(), own.end());
+      gradients[recomputed].insert(gradients[recomputed].end(), own.begin(), own.end());
       clear_gradients(parameters);
       x.clear_gradient();
     }

@@ -1,7 +1,7 @@
 // Profiler: what it sees, and that it changes nothing.
 
 #include <soma/autograd/functions.hpp>
-#include <soma/ops/operators.hpp>
+#include <soma/ops/all.hpp>
 #include <soma/ops/profiler.hpp>
 #include <soma/soma.hpp>
 

@@ -75,6 +75,9 @@ make_network() {
   for host in $(seq "$hosts"); do
     ip netns add "$(name "$host")" 2>"$work/log" || skip "no network namespaces here: $(head -n 1 "$work/log")"
   done
+  # Needs a mount of its own for /sys, which a chroot or a container may not make.
+  ip netns exec "$(name 1)" true 2>"$work/log" ||
+    skip "no commands in network namespaces here: $(head -n 1 "$work/log")"
   unshare --uts true 2>"$work/log" || skip "no host names of one's own here: $(head -n 1 "$work/log")"
   # shellcheck disable=SC2086  # options and values
   if [ "${1:-}" = link ]; then

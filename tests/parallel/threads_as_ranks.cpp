@@ -2,8 +2,8 @@
 // Usage: threads_as_ranks RANKS train OPTIONS...    Exit code: 0 done, 1 not.
 
 #include "bert_classifier/commands.hpp"
-#include "bert_classifier/launch.hpp"
-#include "bert_classifier/options.hpp"
+#include "bert_classifier/launch/launch.hpp"
+#include "bert_classifier/train/options.hpp"
 
 #include <soma/parallel/in_process.hpp>
 

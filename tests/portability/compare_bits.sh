@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The same bits from every compiler, flag and target: compiles bits.cpp in many ways and compares what it prints.
-# Usage: bash tests/portability/compare_bits.sh WORK_FOLDER [quick|aarch64]
-# With "quick": the variants least like each other only.
+# Usage: bash tests/portability/compare_bits.sh WORK_FOLDER [aarch64]
 # With "aarch64": cross-compiled (g++-aarch64-linux-gnu) and run under qemu-user, instead of the variants for this machine.
 # Exit code: 0 all the same, 1 a difference, 77 nothing to compare with (a compiler or the emulator is not there).
 set -euo pipefail
@@ -65,7 +64,6 @@ if [ "${2:-}" = aarch64 ]; then
 else
   variants=("-O0" "-O3 -ffp-contract=fast" "-O2 -march=x86-64-v2" "-O1 -march=x86-64-v3 -ffp-contract=off"
     "-O2 -march=native -ffp-contract=fast")
-  if [ "${2:-}" = quick ]; then variants=("-O0" "-O2 -march=native -ffp-contract=fast"); fi
   for compiler in g++ clang++; do
     for flags in "${variants[@]}"; do
       name="$compiler ${flags}"

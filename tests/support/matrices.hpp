@@ -137,9 +137,9 @@ struct TargetMatrix {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const std::size_t row = i / columns, column = i % columns;
       soma::Draw draw = target.draw;
-      draw.index += (target.row_indices != nullptr ? target.row_indices[row]
-                                                   : row * target.draw_row_stride) +
-                    column;
+      draw.index +=
+          (target.row_indices != nullptr ? target.row_indices[row] : row * target.draw_row_stride) +
+          column;
       const std::uint32_t word =
           soma::rounding_word(draw, soma::random_bits(target.rounding, format));
       const std::uint32_t code = soma::encode(format, values[i], target.rounding, word);

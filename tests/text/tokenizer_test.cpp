@@ -188,7 +188,7 @@ TEST_CASE("many texts at once are the same as one after another, on any number o
       text += k % 5 == 4 ? "caf\xC3\xA9 \xFF" : k % 3 == 0 ? "unaffable, " : "the!";
     texts.push_back(text);
   }
-  TokenLists wanted{.ids = {}, .offsets = {0}};
+  TokenizedTexts wanted{.ids = {}, .offsets = {0}};
   for (const std::string& text : texts) {
     wanted.replaced += uncased.encode_ids(text, 20, wanted.ids);
     wanted.offsets.push_back(wanted.ids.size());
@@ -197,7 +197,7 @@ TEST_CASE("many texts at once are the same as one after another, on any number o
   const std::vector<std::string_view> views(texts.begin(), texts.end());
   for (const int threads : {1, 2, 3, 7}) {
     auto context = soma::make_context({.threads = threads});
-    const TokenLists found = uncased.encode_all<std::string_view>(context, views, 20);
+    const TokenizedTexts found = uncased.encode_all<std::string_view>(context, views, 20);
     CHECK(found.ids == wanted.ids);
     CHECK(found.offsets == wanted.offsets);
     CHECK(found.replaced == wanted.replaced);

@@ -2,7 +2,7 @@
 // What a model is written with: each function applies one operator on a tape. Shapes, errors and
 // formulas are those of the operator's file in ops/.
 
-#include <soma/autograd/checkpoint.hpp>
+#include <soma/autograd/recompute.hpp>
 #include <soma/autograd/tape.hpp>
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/settings.hpp>

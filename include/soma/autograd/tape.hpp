@@ -12,6 +12,8 @@
 // asks the host only when a step needs more than any before. (The second step needs more than an
 // equal first one, which begins without the optimizer's states.)
 
+#include <soma/autograd/replay.hpp>
+#include <soma/autograd/tape_options.hpp>
 #include <soma/autograd/var.hpp>
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/run.hpp>
@@ -27,29 +29,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace soma {
-
-namespace nn {
-class ProductFormats;  // nn/product_site.hpp
-}
-
-struct TapeOptions {
-  bool record = true;      // false: values only; backward is an error
-  bool training = true;    // what dropout asks
-  std::uint64_t seed = 0;  // with the step, the key of what dropout draws
-  std::uint32_t step = 0;
-  // Looks at every result, forward and backward, and stops at the first that is not finite: error
-  // autograd.not_finite names the operator. Costs a pass over each result.
-  bool stop_at_non_finite = false;
-  // What models cast their hidden states to, once they are embedded; what follows keeps the type.
-  DType activations = DType::fp32;
-  // In which numbers linear layers multiply, where that is not what is stored.
-  nn::ProductFormats* precision = nullptr;
-  // Gets the gradients of parameters; without one they are added to the parameters.
-  GradientReceiver* receiver = nullptr;
-};
 
 using VarOutputs = std::array<Var, max_outputs>;
 
@@ -70,8 +51,7 @@ class Tape {
   bool recording() const { return options_.record && paused_ == 0; }
   std::size_t size() const { return nodes_.size(); }  // nodes recorded so far
 
-  // Forgets what was recorded and begins anew. What was computed before keeps its value, and that
-  // is all.
+  // Forgets what was recorded and begins anew. What was computed before keeps its value only.
   void reset() {
     while (!nodes_.empty()) nodes_.pop_back();  // the latest first, as they were made
     slots_.clear();
@@ -90,8 +70,7 @@ class Tape {
   Var constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
   // The value without its history.
   Var detach(const Var& var) { return constant(var.value(), var.sequences()); }
-  // The same variable, with rows that form other sequences. For operators that change what a row
-  // is.
+  // The same variable, with rows that form other sequences: for operators that change rows.
   Var with_sequences(Var var, Sequences sequences) {
     var.state().sequences = std::move(sequences);
     return var;
@@ -194,7 +173,7 @@ class Tape {
 
  private:
   template <class Function>
-  friend Var checkpoint(Tape& tape, std::span<const Var> inputs, Function function);
+  friend Var recompute(Tape& tape, std::span<const Var> inputs, Function function);
 
   using Tensors = HeapVector<Tensor>;
 
@@ -205,34 +184,9 @@ class Tape {
     bool wanted = false;
   };
 
-  // What an operator gave, the last one of a checkpoint, so that it need not run again.
-  struct Replay {
-    Replay() = default;
-    Replay(std::uint64_t applied, const Outputs& given) : number(applied), outputs(given) {
-      for (std::size_t i = 0; i < max_outputs; ++i)
-        if (outputs[i].defined()) versions[i] = outputs[i].version();
-    }
-    // Whether its first output is a function's result as it was given, and the others, which nobody
-    // else may keep, are smaller.
-    bool serves(const Tensor& result) const {
-      std::size_t others = 0;
-      for (std::size_t i = 1; i < max_outputs; ++i)
-        if (outputs[i].defined()) others += outputs[i].bytes();
-      return outputs[0].defined() && outputs[0].raw() == result.raw() && others < result.bytes() &&
-             unchanged();
-    }
-    bool unchanged() const {
-      for (std::size_t i = 0; i < max_outputs; ++i)
-        if (outputs[i].defined() && outputs[i].version() != versions[i]) return false;
-      return true;
-    }
+  using Replay = detail::Replay;
 
-    std::uint64_t number = 0;  // of the operator, among those that the function applies; 0: none
-    Outputs outputs;
-    std::array<std::uint64_t, max_outputs> versions{};
-  };
-
-  // What a checkpoint runs again.
+  // A function that backward runs again, see recompute().
   struct Recompute : Counted {
     explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
     virtual ~Recompute() = default;
@@ -253,8 +207,8 @@ class Tape {
     Shared<Recompute> recompute;
   };
 
-  // What each operator gave goes to a place while one lives; behind it, where it is part of
-  // another checkpoint, to that one's.
+  // While it lives, the outputs of each operator go to `latest`, and at its end to the place
+  // before.
   class [[nodiscard]] Latest {
    public:
     Latest(Tape& tape, Replay& latest)
@@ -361,7 +315,7 @@ class Tape {
              i < node.inputs ? detail::input_name(i) : "output", "changed since",
              "the value that backward needs (write to a copy)");
 
-    if (node.recompute != nullptr) return differentiate_checkpoint(node, output_gradients[0]);
+    if (node.recompute != nullptr) return differentiate_again(node, output_gradients[0]);
 
     HeapVector<Gradient> gradients(node.inputs, context_.heap());
     std::array<bool, most_inputs> wanted{};
@@ -400,8 +354,8 @@ class Tape {
 
   // Runs the function again on a tape of its own, from its inputs, and differentiates that.
   // Gradients are added to what is there already, one by one: the same sums in the same order as
-  // without a checkpoint.
-  void differentiate_checkpoint(Node& node, const Tensor& gradient) {
+  // without recompute().
+  void differentiate_again(Node& node, const Tensor& gradient) {
     Tape inner(context_, options_);
     HeapVector<Var> leaves(context_.heap());
     leaves.reserve(node.inputs);
@@ -415,8 +369,8 @@ class Tape {
         slots_[target.slot] = std::move(leaves[i].state_->gradient);
   }
 
-  // Input i of a checkpoint: the parameter itself, or a leaf that stands for a result and goes on
-  // with its gradient.
+  // Input i of a recomputed function: the parameter itself, or a leaf that stands for a result and
+  // goes on with its gradient.
   Var input_again(const Node& node, std::size_t i, std::span<const Var> before) {
     const Target& target = node.targets[i];
     if (target.leaf != nullptr) return Var(target.leaf);
@@ -439,8 +393,8 @@ class Tape {
   int paused_ = 0;
   std::uint64_t applied_ = 0;         // how many operators
   std::uint64_t differentiable_ = 0;  // how many of them had inputs with a gradient
-  Replay* latest_ = nullptr;          // where a checkpoint wants what operators gave
-  const Replay* replay_ = nullptr;    // while a checkpoint runs again
+  Replay* latest_ = nullptr;          // where recompute() wants operators' outputs
+  const Replay* replay_ = nullptr;    // while recompute() runs its function again
 };
 
 }  // namespace soma

@@ -120,7 +120,7 @@ class Var {
     Tensor value;
     Sequences sequences;
     bool requires_gradient = false;
-    bool stands_in = false;         // for a result, while a checkpoint runs again
+    bool stands_in = false;         // for a result, while recompute() runs its function again
     Gradient gradient;              // of a leaf
     const void* tape = nullptr;     // whose result this is; nullptr: a leaf's
     const Context* home = nullptr;  // that tape's context, which counts recordings

@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <soma/kernels/attention-inl.hpp>
+#include <soma/kernels/attention/attention-inl.hpp>
 
 #ifndef SOMA_DISPATCH_ATTENTION_FAMILY
 #define SOMA_DISPATCH_ATTENTION_FAMILY

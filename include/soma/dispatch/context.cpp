@@ -11,7 +11,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <soma/kernels/rate-inl.hpp>
+#include <soma/kernels/peak-inl.hpp>
 #include <soma/simd/fused-inl.hpp>
 
 #ifndef SOMA_DISPATCH_TARGET_FAMILY
@@ -37,7 +37,7 @@ struct TargetFamily<HWY_TARGET> {
 
 #if HWY_ONCE
 
-#include <soma/ops/operators.hpp>
+#include <soma/ops/all.hpp>
 #include <soma/runtime/thread_pool.hpp>
 
 #include <array>

@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <soma/kernels/convert-inl.hpp>
+#include <soma/kernels/convert/convert-inl.hpp>
 
 #ifndef SOMA_DISPATCH_CONVERT_FAMILY
 #define SOMA_DISPATCH_CONVERT_FAMILY

@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <soma/kernels/element-inl.hpp>
+#include <soma/kernels/element/element-inl.hpp>
 
 #ifndef SOMA_DISPATCH_ELEMENT_FAMILY
 #define SOMA_DISPATCH_ELEMENT_FAMILY

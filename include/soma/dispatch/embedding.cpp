@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <soma/kernels/embedding-inl.hpp>
+#include <soma/kernels/embedding/embedding-inl.hpp>
 
 #ifndef SOMA_DISPATCH_EMBEDDING_FAMILY
 #define SOMA_DISPATCH_EMBEDDING_FAMILY

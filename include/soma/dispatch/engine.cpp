@@ -9,7 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <soma/neuroncore/engine-inl.hpp>
+#include <soma/neuroncore/engines/engine-inl.hpp>
 
 #ifndef SOMA_DISPATCH_ENGINE_FAMILY
 #define SOMA_DISPATCH_ENGINE_FAMILY

@@ -2,7 +2,7 @@
 // What soma::dispatch has for the NeuronCore model: engine kernels for a context's target, and the
 // programs of the built-in operators.
 
-#include <soma/neuroncore/engine_kernels.hpp>
+#include <soma/neuroncore/engines/engine_kernels.hpp>
 #include <soma/ops/program.hpp>
 
 #include <span>

@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <soma/kernels/gemm-inl.hpp>
+#include <soma/kernels/gemm/gemm-inl.hpp>
 
 #ifndef SOMA_DISPATCH_GEMM_FAMILY
 #define SOMA_DISPATCH_GEMM_FAMILY

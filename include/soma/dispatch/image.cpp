@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <soma/kernels/image-inl.hpp>
+#include <soma/kernels/image/image-inl.hpp>
 
 #ifndef SOMA_DISPATCH_IMAGE_FAMILY
 #define SOMA_DISPATCH_IMAGE_FAMILY

@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <soma/kernels/loss-inl.hpp>
+#include <soma/kernels/loss/loss-inl.hpp>
 
 #ifndef SOMA_DISPATCH_LOSS_FAMILY
 #define SOMA_DISPATCH_LOSS_FAMILY

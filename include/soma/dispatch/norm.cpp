@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <soma/kernels/norm-inl.hpp>
+#include <soma/kernels/norm/norm-inl.hpp>
 
 #ifndef SOMA_DISPATCH_NORM_FAMILY
 #define SOMA_DISPATCH_NORM_FAMILY

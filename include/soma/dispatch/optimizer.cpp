@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <soma/kernels/optimizer-inl.hpp>
+#include <soma/kernels/optimizer/optimizer-inl.hpp>
 
 #ifndef SOMA_DISPATCH_OPTIMIZER_FAMILY
 #define SOMA_DISPATCH_OPTIMIZER_FAMILY

@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <soma/kernels/quantize-inl.hpp>
+#include <soma/kernels/quantize/quantize-inl.hpp>
 
 #ifndef SOMA_DISPATCH_QUANTIZE_FAMILY
 #define SOMA_DISPATCH_QUANTIZE_FAMILY

@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <soma/kernels/random-inl.hpp>
+#include <soma/kernels/random/random-inl.hpp>
 
 #ifndef SOMA_DISPATCH_RANDOM_FAMILY
 #define SOMA_DISPATCH_RANDOM_FAMILY

@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <soma/kernels/reduce-inl.hpp>
+#include <soma/kernels/reduce/reduce-inl.hpp>
 
 #ifndef SOMA_DISPATCH_REDUCE_FAMILY
 #define SOMA_DISPATCH_REDUCE_FAMILY

@@ -1,8 +1,8 @@
 #pragma once
 // Folders made and taken away.
 
-#include <soma/io/atomic_file.hpp>
 #include <soma/base/file_error.hpp>
+#include <soma/io/atomic_file.hpp>
 
 #include <cstdio>
 #include <filesystem>

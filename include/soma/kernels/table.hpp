@@ -5,16 +5,16 @@
 // thread and on memory that its caller has checked; whoever calls it holds a FloatEnvironment
 // (parallel() does). Entries never allocate or throw.
 
-#include <soma/kernels/attention_args.hpp>
-#include <soma/kernels/element_args.hpp>
-#include <soma/kernels/embedding_args.hpp>
-#include <soma/kernels/gemm_args.hpp>
-#include <soma/kernels/image_args.hpp>
-#include <soma/kernels/loss_args.hpp>
-#include <soma/kernels/norm_args.hpp>
-#include <soma/kernels/optimizer_args.hpp>
-#include <soma/kernels/quantize_args.hpp>
-#include <soma/kernels/reduce_args.hpp>
+#include <soma/kernels/attention/args.hpp>
+#include <soma/kernels/element/args.hpp>
+#include <soma/kernels/embedding/args.hpp>
+#include <soma/kernels/gemm/args.hpp>
+#include <soma/kernels/image/args.hpp>
+#include <soma/kernels/loss/args.hpp>
+#include <soma/kernels/norm/args.hpp>
+#include <soma/kernels/optimizer/args.hpp>
+#include <soma/kernels/quantize/args.hpp>
+#include <soma/kernels/reduce/args.hpp>
 #include <soma/numeric/draw.hpp>
 #include <soma/simd/codec_params.hpp>
 

@@ -7,7 +7,7 @@
 #include <soma/io/atomic_folder.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/safetensors.hpp>
-#include <soma/kernels/convert.hpp>
+#include <soma/kernels/convert/convert.hpp>
 #include <soma/models/bert_config_json.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/nn/state.hpp>

@@ -104,8 +104,8 @@ class TextClassifier final : public nn::Task {
 
   // Batches of rows that have members `text` and `label` (the number of a class), tokenized on all
   // threads. Errors data.labels (a label that is no class), and those of TokenSource.
-  template <class Rows>
-  std::unique_ptr<data::TokenSource> batches(const Rows& rows,
+  template <class LabelledTexts>
+  std::unique_ptr<data::TokenSource> batches(const LabelledTexts& rows,
                                              const data::BatchOptions& options = {}) const {
     std::vector<std::string_view> texts;
     data::TokenLists lists;
@@ -117,7 +117,7 @@ class TextClassifier final : public nn::Task {
       texts.push_back(row.text);
       lists.labels.push_back(row.label);
     }
-    text::TokenLists tokens =
+    text::TokenizedTexts tokens =
         tokenizer_.encode_all(context_, std::span<const std::string_view>(texts), max_length_);
     lists.ids = std::move(tokens.ids);
     lists.offsets = std::move(tokens.offsets);
@@ -129,7 +129,7 @@ class TextClassifier final : public nn::Task {
                                   DType activations = DType::fp32) const {
     std::vector<Prediction> result;
     if (texts.empty()) return result;
-    const text::TokenLists tokens = tokenizer_.encode_all(context_, texts, max_length_);
+    const text::TokenizedTexts tokens = tokenizer_.encode_all(context_, texts, max_length_);
     std::vector<std::size_t> lengths;
     for (std::size_t i = 0; i < texts.size(); ++i)
       lengths.push_back(tokens.offsets[i + 1] - tokens.offsets[i]);

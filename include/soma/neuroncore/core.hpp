@@ -10,13 +10,13 @@
 //   core.tensor.matmul(sums, w, x);
 
 #include <soma/neuroncore/core_state.hpp>
-#include <soma/neuroncore/dma.hpp>
-#include <soma/neuroncore/gpsimd_engine.hpp>
-#include <soma/neuroncore/scalar_engine.hpp>
-#include <soma/neuroncore/semaphore.hpp>
-#include <soma/neuroncore/tensor_engine.hpp>
-#include <soma/neuroncore/tile_view.hpp>
-#include <soma/neuroncore/vector_engine.hpp>
+#include <soma/neuroncore/engines/gpsimd_engine.hpp>
+#include <soma/neuroncore/engines/scalar_engine.hpp>
+#include <soma/neuroncore/engines/tensor_engine.hpp>
+#include <soma/neuroncore/engines/vector_engine.hpp>
+#include <soma/neuroncore/memory/dma.hpp>
+#include <soma/neuroncore/memory/tile_view.hpp>
+#include <soma/neuroncore/order/semaphore.hpp>
 #include <soma/runtime/float_environment.hpp>
 
 #include <cstddef>
@@ -154,7 +154,7 @@ class Core {
     look("values", tile);
     const FloatEnvironment environment;
     std::vector<float> result(tile.partitions() * tile.free_size());
-    const RowReader reader(state_.kernels, state_.memory_of(tile), tile);
+    const PartitionReader reader(state_.kernels, state_.memory_of(tile), tile);
     for (std::size_t p = 0; p < tile.partitions(); ++p)
       reader.copy(p, result.data() + p * tile.free_size());
     return result;

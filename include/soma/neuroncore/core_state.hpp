@@ -2,13 +2,13 @@
 // CoreState: what the engines of one core share, and the one way an instruction goes: its operands
 // are checked, it is put in order with the others, it runs, and what it wrote is noted.
 
-#include <soma/neuroncore/engine_kernels.hpp>
-#include <soma/neuroncore/instruction.hpp>
+#include <soma/neuroncore/engines/engine_kernels.hpp>
 #include <soma/neuroncore/machine.hpp>
-#include <soma/neuroncore/on_chip_memory.hpp>
+#include <soma/neuroncore/memory/on_chip_memory.hpp>
+#include <soma/neuroncore/memory/partition_io.hpp>
 #include <soma/neuroncore/options.hpp>
-#include <soma/neuroncore/order.hpp>
-#include <soma/neuroncore/rows.hpp>
+#include <soma/neuroncore/order/instruction.hpp>
+#include <soma/neuroncore/order/order.hpp>
 #include <soma/numeric/philox.hpp>
 #include <soma/runtime/callback.hpp>
 #include <soma/runtime/float_environment.hpp>

@@ -2,8 +2,8 @@
 // CoreOptions: what a core checks, and which way it goes where the hardware's documents are silent.
 // Such a choice is a named policy of this model and never a claim about the hardware.
 
-#include <soma/neuroncore/on_chip_memory.hpp>
-#include <soma/neuroncore/order.hpp>
+#include <soma/neuroncore/memory/on_chip_memory.hpp>
+#include <soma/neuroncore/order/order.hpp>
 #include <soma/numeric/float_format.hpp>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 // Initial values of parameters. Element i of a tensor, row-major, is a function of the draw and i.
 
-#include <soma/kernels/random.hpp>
+#include <soma/kernels/random/random.hpp>
 #include <soma/tensor/tensor.hpp>
 
 #include <cmath>

@@ -3,9 +3,8 @@
 // operands, the amax history behind delayed scales, and statistics where they are wanted. A tape
 // that is given one (TapeOptions::precision) multiplies accordingly.
 
-#include <soma/nn/product_site.hpp>
 #include <soma/numeric/precision_text.hpp>
-#include <soma/ops/linear_formats.hpp>
+#include <soma/ops/product_formats.hpp>
 #include <soma/state/state_dict.hpp>
 
 #include <array>
@@ -19,7 +18,7 @@
 
 namespace soma {
 
-class PrecisionState final : public nn::ProductFormats {
+class PrecisionState final : public ProductFormats {
  public:
   // The roles of a product's operands, as precisions and states name them.
   static constexpr std::array<std::string_view, 3> roles{"gemm_activations", "gemm_weights",
@@ -59,12 +58,12 @@ class PrecisionState final : public nn::ProductFormats {
   // What hidden states are stored as: TapeOptions::activations.
   DType activations() const { return find_dtype(precision_.activations.format); }
 
-  // Of a layer; made when it is first asked for. nullptr: it multiplies what is stored.
-  LinearFormats* formats(const nn::ProductSite& place) override {
+  // A layer's formats are made when they are first asked for.
+  LinearFormats* formats(std::string_view path, bool edge) override {
     if (plain_) return nullptr;
-    const auto found = layers_.find(place.path());
-    Layer& layer = found != layers_.end() ? found->second : add(place.path());
-    if (!layer.known) set_formats(layer, place);
+    const auto found = layers_.find(path);
+    Layer& layer = found != layers_.end() ? found->second : add(path);
+    if (!layer.known) set_formats(layer, path, edge);
     return &layer.formats;
   }
 
@@ -163,18 +162,18 @@ class PrecisionState final : public nn::ProductFormats {
   static std::string name_of(std::string_view path, std::size_t role) {
     return std::string(path).append(".").append(roles[role]).append(".amax");
   }
-  Layer& add(const std::string& path) {
-    return layers_.try_emplace(path, precision_).first->second;
+  Layer& add(std::string_view path) {
+    return layers_.try_emplace(std::string(path), precision_).first->second;
   }
 
-  void set_formats(Layer& layer, const nn::ProductSite& place) {
+  void set_formats(Layer& layer, std::string_view path, bool edge) {
     layer.known = true;
     LinearFormats& formats = layer.formats;
-    if (!plain_everywhere_ && (!place.edge() || precision_.narrow_edges)) {
+    if (!plain_everywhere_ && (!edge || precision_.narrow_edges)) {
       for (std::size_t i = 0; i < roles.size(); ++i) {
         LinearOperand& operand = layer.operand(i);
         operand.quantizer = quantizer(i);
-        operand.draw = {.seed = seed_, .stream = stream_id(place.path(), roles[i])};
+        operand.draw = {.seed = seed_, .stream = stream_id(path, roles[i])};
         if (!layer.histories[i].values().empty()) operand.scale = layer.histories[i].scale();
       }
       formats.accumulation = precision_.accumulation;

@@ -1,10 +1,10 @@
 #pragma once
 // ProductSite: where in a model a linear layer is, for what depends on the place: the formats of
-// its operands and what is remembered of them. Copies are the same place. ProductFormats: whoever
-// knows those formats.
+// its operands and what is remembered of them (ops/product_formats.hpp). Copies are the same place.
 
 #include <soma/autograd/functions.hpp>
 #include <soma/nn/scope.hpp>
+#include <soma/ops/product_formats.hpp>
 #include <soma/runtime/shared.hpp>
 
 #include <string>
@@ -33,25 +33,13 @@ class ProductSite {
   Shared<Place> place_;
 };
 
-// TapeOptions::precision. PrecisionState (nn/precision_state.hpp) is one.
-class ProductFormats {
- public:
-  virtual ~ProductFormats() = default;
-  ProductFormats(const ProductFormats&) = delete;
-  ProductFormats& operator=(const ProductFormats&) = delete;
-  // Of the layer at that place; nullptr: it multiplies what is stored.
-  virtual LinearFormats* formats(const ProductSite& place) = 0;
-
- protected:
-  ProductFormats() = default;
-};
-
 // linear() at a place: in the formats that the tape's precision has for it.
 inline Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
                      const Var& bias = {}, const LinearSetting& setting = {},
                      const Var& residual = {}) {
   ProductFormats* known = tape.options().precision;
-  LinearFormats* formats = known == nullptr || !place.defined() ? nullptr : known->formats(place);
+  LinearFormats* formats =
+      known == nullptr || !place.defined() ? nullptr : known->formats(place.path(), place.edge());
   if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
   return tape.apply(*tape.operators().quantized_linear,
                     QuantizedLinearSetting{.activation = setting.activation,

@@ -119,10 +119,10 @@ class TransformerEncoderLayer {
   }
   // The same, of which only x and the sum are kept: the rest is computed again in backward.
   Var recomputed(Tape& tape, const Var& x) const {
-    return last_norm(tape, checkpoint(tape, std::span<const Var>(&x, 1),
-                                      [layer = *this](Tape& again, std::span<const Var> inputs) {
-                                        return layer.sum(again, inputs[0], false);
-                                      }));
+    return last_norm(tape, recompute(tape, std::span<const Var>(&x, 1),
+                                     [layer = *this](Tape& again, std::span<const Var> inputs) {
+                                       return layer.sum(again, inputs[0], false);
+                                     }));
   }
   void collect(Collector& collector) const {
     collector.part("attention", attention);

@@ -1,6 +1,6 @@
 #pragma once
 // inspect(): what a format does to numbers: how many are lost below it, cut off above it, and how
-// far the others move. For any tensor: ops/inspect.hpp.
+// far the others move. For any tensor: ops/product/inspect.hpp.
 
 #include <soma/numeric/codec.hpp>
 

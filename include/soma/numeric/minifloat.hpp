@@ -5,7 +5,7 @@
 // result and rounds it once to the format, nearest-even: through float where double rounding is
 // provably harmless, through double elsewhere.
 // std::numeric_limits, hashing, text: numeric/minifloat_traits.hpp; std::format:
-// numeric/minifloat_format.hpp. Many numbers at a time: kernels/convert.hpp.
+// numeric/minifloat_format.hpp. Many numbers at a time: kernels/convert/convert.hpp.
 
 #include <soma/numeric/codec.hpp>
 #include <soma/numeric/formats.hpp>

@@ -2,16 +2,13 @@
 // BuiltInOperators: soma's own operators, as a context knows them. Units that use operators include
 // this table; only the one that makes a context (or soma::dispatch) compiles what stands behind it.
 
-#include <soma/kernels/element_args.hpp>
+#include <soma/kernels/element/args.hpp>
 #include <soma/ops/operator.hpp>
 
 #include <cstddef>
 #include <span>
 
 namespace soma {
-
-inline constexpr std::size_t unary_count = static_cast<std::size_t>(Unary::softplus) + 1;
-inline constexpr std::size_t binary_count = static_cast<std::size_t>(Binary::minimum) + 1;
 
 struct BuiltInOperators {
   const Operator* unary[unary_count];

@@ -1,8 +1,8 @@
 #pragma once
 // The settings of the built-in operators: what a call gives beside tensors.
 
-#include <soma/kernels/element_args.hpp>
-#include <soma/kernels/loss_args.hpp>
+#include <soma/kernels/element/args.hpp>
+#include <soma/kernels/loss/args.hpp>
 #include <soma/kernels/operand.hpp>
 #include <soma/numeric/draw.hpp>
 #include <soma/numeric/quantizer.hpp>
@@ -30,7 +30,7 @@ struct LinearSetting {
   Accumulation accumulation{};          // of the products forward and backward
 };
 
-struct LinearFormats;  // ops/linear_formats.hpp
+struct LinearFormats;  // ops/product_formats.hpp
 
 // A linear layer whose operands are converted on their way in.
 struct QuantizedLinearSetting {
@@ -134,7 +134,7 @@ struct CastSetting {
 };
 
 // Numbers of a narrow format with their scales, as an operand of a matrix product
-// (ops/quantize.hpp).
+// (ops/product/quantize.hpp).
 struct QuantizeSetting {
   Quantizer quantizer{};
   // The sum runs down the columns: groups of a scale lie along the rows, and begin anew at each

@@ -1,7 +1,7 @@
 #pragma once
 // GradientRounding: sums of gradients that travel in a narrow format.
 
-#include <soma/kernels/convert.hpp>
+#include <soma/kernels/convert/convert.hpp>
 #include <soma/numeric/quantizer.hpp>
 #include <soma/parallel/reduce_scatter.hpp>
 #include <soma/runtime/heap_vector.hpp>

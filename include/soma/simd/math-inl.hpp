@@ -3,7 +3,7 @@
 // other way (compilers contract those as they please, across intrinsics too).
 //
 // Errors are in units in the last place (ulp) of the exact result, measured against a double libm
-// over every seventh of all 2^32 floats and rounded up; tests/kernels/vector_math_test.cpp asserts
+// over every seventh of all 2^32 floats and rounded up; tests/simd/vector_math_test.cpp asserts
 // them over a coarser sweep. They hold where the result is at least 2^-126 in magnitude; below, it
 // is rounded to a subnormal number, never flushed, and the error stated in ulp becomes one of at
 // most that many times 2^-149 but where a comment says otherwise. Infinities give the limit, NaN

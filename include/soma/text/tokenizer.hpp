@@ -62,7 +62,7 @@ struct Encoding {
 };
 
 // Tokens of many texts: those of text i are ids[offsets[i]] up to ids[offsets[i + 1]].
-struct TokenLists {
+struct TokenizedTexts {
   std::vector<std::int32_t> ids = {};
   std::vector<std::size_t> offsets = {};
   std::size_t replaced = 0;
@@ -150,8 +150,8 @@ class Tokenizer {
   // encode_ids of many texts on all of the context's threads; the result does not depend on how
   // many there are. Texts are std::string or std::string_view. Errors as encode.
   template <class Text>
-  TokenLists encode_all(Context& context, std::span<const Text> texts,
-                        std::size_t max_length = no_limit) const;
+  TokenizedTexts encode_all(Context& context, std::span<const Text> texts,
+                            std::size_t max_length = no_limit) const;
 
   // The text again, as far as that is possible: a space before every piece that begins a word.
   // Error text.token_id.
@@ -343,8 +343,8 @@ class Tokenizer {
 };
 
 template <class Text>
-TokenLists Tokenizer::encode_all(Context& context, std::span<const Text> texts,
-                                 std::size_t max_length) const {
+TokenizedTexts Tokenizer::encode_all(Context& context, std::span<const Text> texts,
+                                     std::size_t max_length) const {
   static_assert(std::is_convertible_v<const Text&, std::string_view>);
   room_for({.max_length = max_length}, 2);  // refused here, even if there are no texts
   // Several parts for each thread, of about as many bytes each: texts differ in length.
@@ -360,23 +360,23 @@ TokenLists Tokenizer::encode_all(Context& context, std::span<const Text> texts,
     filled = 0;
   }
   const std::size_t parts = bounds.size() - 1;
-  std::vector<TokenLists> found(parts);
+  std::vector<TokenizedTexts> found(parts);
   parallel(context, static_cast<int>(parts), [&](int index) {
     const auto part = static_cast<std::size_t>(index);
-    TokenLists& lists = found[part];
+    TokenizedTexts& lists = found[part];
     WordSplitter splitter(rules_);
     for (std::size_t i = bounds[part]; i < bounds[part + 1]; ++i) {
       lists.replaced += encode_ids(texts[i], max_length, lists.ids, splitter);
       lists.offsets.push_back(lists.ids.size());
     }
   });
-  TokenLists all;
+  TokenizedTexts all;
   all.offsets.reserve(texts.size() + 1);
   all.offsets.push_back(0);
   std::size_t total = 0;
-  for (const TokenLists& lists : found) total += lists.ids.size();
+  for (const TokenizedTexts& lists : found) total += lists.ids.size();
   all.ids.reserve(total);
-  for (TokenLists& lists : found) {
+  for (TokenizedTexts& lists : found) {
     for (const std::size_t end : lists.offsets) all.offsets.push_back(all.ids.size() + end);
     all.ids.insert(all.ids.end(), lists.ids.begin(), lists.ids.end());
     all.replaced += lists.replaced;

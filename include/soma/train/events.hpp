@@ -62,7 +62,6 @@ struct Report {
 
   double steps_per_second() const { return per_second(static_cast<double>(steps - first_step)); }
   double tokens_per_second() const { return per_second(static_cast<double>(tokens)); }
-  double sequences_per_second() const { return per_second(static_cast<double>(sequences)); }
   double useful_gflops() const { return per_second(useful_flops * 1e-9); }
   // The share of the reduction that was hidden behind backward.
   double reduction_hidden() const {

@@ -16,9 +16,9 @@ class Trainer : public TrainerBase {
       : TrainerBase(context, model, options), model_(model) {}
 
   using TrainerBase::fit;
-  template <class Rows>
-  requires(!std::is_base_of_v<data::BatchSource, Rows>) Report
-      fit(const Rows& rows, const Rows& held_out, const StopFlag* stop = nullptr) {
+  template <class HostRows>
+  requires(!std::is_base_of_v<data::BatchSource, HostRows>) Report
+      fit(const HostRows& rows, const HostRows& held_out, const StopFlag* stop = nullptr) {
     data::BatchOptions options{.batch_sequences = this->options().batch_size,
                                .seed = this->options().seed};
     const auto batches = model_.batches(rows, options);

@@ -1,8 +1,9 @@
 #pragma once
-// Element-wise functions as plain scalar code, to compare kernels with: one value at a time, from
-// the formulas, in whatever type is asked for. At the infinities their limits.
+// The definition of each element-wise function, and of its derivative, as plain scalar code in any
+// floating type. Kernels, operators and the layers that apply an activation are compared with it.
+// At the infinities a function has its limit.
 
-#include <soma/kernels/element_args.hpp>
+#include <soma/kernels/element/args.hpp>
 
 #include <cmath>
 #include <limits>

@@ -1,7 +1,8 @@
 #pragma once
 // Matrix product with segments and eviction as plain scalar code, to compare kernels with.
 
-#include <soma/kernels/gemm_args.hpp>
+#include <soma/kernels/gemm/args.hpp>
+#include <soma/kernels/reference/element.hpp>
 
 #include <array>
 #include <bit>
@@ -108,20 +109,7 @@ void multiply(std::size_t m, std::size_t n, std::size_t k, const T* a, const T* 
 
 template <class T>
 T activate(Activation function, T x) {
-  switch (function) {
-    case Activation::none:
-      return x;
-    case Activation::relu:
-      return x < 0 ? T(0) : x;
-    case Activation::gelu:
-      return x / 2 * std::erfc(-x / std::numbers::sqrt2_v<T>);
-    case Activation::gelu_tanh:
-      return x / 2 *
-             (1 + std::tanh(std::sqrt(2 / std::numbers::pi_v<T>) * (x + T(0.044715) * x * x * x)));
-    case Activation::tanh:
-      return std::tanh(x);
-  }
-  return x;
+  return unary(unary_of(function), x);
 }
 
 // One element on its way out. What is not wanted is zero, or 1 for `kept`, which dropout multiplies

@@ -2,7 +2,7 @@
 // Image to columns, back, and max pooling, plainly: every place of every window is asked whether it
 // is on the image. For tests.
 
-#include <soma/kernels/image_args.hpp>
+#include <soma/kernels/image/args.hpp>
 
 #include <cmath>
 #include <cstddef>

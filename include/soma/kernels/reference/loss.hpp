@@ -1,7 +1,7 @@
 #pragma once
 // Losses as plain scalar code, to compare kernels with.
 
-#include <soma/kernels/loss_args.hpp>
+#include <soma/kernels/loss/args.hpp>
 #include <soma/kernels/reference/norm.hpp>
 
 #include <cmath>

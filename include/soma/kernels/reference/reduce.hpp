@@ -1,7 +1,7 @@
 #pragma once
 // Reductions, plainly. For tests.
 
-#include <soma/kernels/reduce_args.hpp>
+#include <soma/kernels/reduce/args.hpp>
 
 #include <cmath>
 #include <cstddef>

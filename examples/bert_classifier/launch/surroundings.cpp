@@ -1,0 +1,93 @@
+#include "bert_classifier/launch/surroundings.hpp"
+
+#include "bert_classifier/arguments.hpp"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// 0: not there, or no number.
+int number(const char* name) {
+  const std::string text = variable(name);
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value > 0 ? value : 0;
+}
+
+std::vector<std::string> hosts_of_job() {
+  const std::string text = variable("SM_HOSTS");
+  if (text.empty() || variable("SM_CURRENT_HOST").empty()) return {};
+  const nlohmann::json list = nlohmann::json::parse(text, nullptr, false);
+  std::vector<std::string> hosts;
+  bool good = list.is_array();
+  for (std::size_t i = 0; good && i < list.size(); ++i)
+    if ((good = list[i].is_string())) hosts.push_back(list[i].get<std::string>());
+  if (!good) throw UsageError("SM_HOSTS is " + text + ", wanted a JSON list of names");
+  return hosts;
+}
+
+// As a shell reads it back.
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  if (!text.empty() && text.find_first_not_of(plain) == text.npos) return text;
+  std::string word = "'";
+  for (const char letter : text)
+    if (letter == '\'')
+      word += "'\\''";
+    else
+      word += letter;
+  return word + "'";
+}
+
+}  // namespace
+
+Surroundings look_around() {
+  Surroundings found;
+  const auto says = [&found](int processes, const std::string& source) {
+    if (processes <= found.processes) return;
+    found.processes = processes;
+    found.source = source;
+  };
+  // Open MPI's mpirun, then launchers that speak PMI (MPICH's, srun --mpi=pmi2) or PMIx.
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
+    found.launcher = found.launcher || !variable(name).empty();
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const int size = number(name); size != 0) {
+      found.launcher = true;
+      says(size, name + ("=" + std::to_string(size)));
+    }
+  if (!variable("RANK").empty()) {
+    says(number("WORLD_SIZE"), "WORLD_SIZE=" + variable("WORLD_SIZE") + " of torchrun");
+    const int local = number("LOCAL_WORLD_SIZE");
+    found.other_hosts = local != 0 && local < number("WORLD_SIZE");
+  }
+  // srun's own: a batch script has SLURM_NTASKS as well, and is one process.
+  if (!variable("SLURM_STEP_ID").empty() && !variable("SLURM_PROCID").empty()) {
+    const char* name =
+        number("SLURM_STEP_NUM_TASKS") != 0 ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+    says(number(name), name + ("=" + variable(name)) + " of srun");
+  }
+  const std::vector<std::string> hosts = hosts_of_job();
+  says(static_cast<int>(hosts.size()), "SM_HOSTS=" + variable("SM_HOSTS"));
+  if (hosts.size() > 1)
+    for (const std::string& host : hosts) found.hosts += (found.hosts.empty() ? "" : ",") + host;
+  return found;
+}
+
+std::string mpirun_line(const Surroundings& around, const std::vector<std::string>& command) {
+  std::string line = "mpirun -n " + std::to_string(around.processes);
+  if (!around.hosts.empty())
+    line += " --host " + around.hosts;
+  else if (around.other_hosts)
+    line += " --hostfile HOSTS";
+  for (const std::string& word : command) line += " " + shell_word(word);
+  return line;
+}

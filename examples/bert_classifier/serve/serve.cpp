@@ -1,0 +1,308 @@
+// serve: predictions over HTTP. Each connection has a thread that reads and writes; the main thread
+// loads the model and is the only one that computes.
+
+#include "bert_classifier/commands.hpp"
+#include "bert_classifier/compute.hpp"
+#include "bert_classifier/serve/batcher.hpp"
+#include "bert_classifier/serve/bodies.hpp"
+#include "bert_classifier/serve/http.hpp"
+#include "bert_classifier/serve/statistics.hpp"
+#include "bert_classifier/trained_model.hpp"
+
+#include <soma/base/fixed.hpp>
+#include <soma/models/text_classifier.hpp>
+#include <soma/runtime/clock.hpp>
+#include <soma/soma.hpp>
+#include <soma/text/columns.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using httplib::Request, httplib::Response;
+using soma::ErrorId;
+
+constexpr const char* path = "/invocations";
+constexpr std::string_view post = "POST /invocations";
+constexpr std::size_t head_bytes = std::size_t{1} << 16;  // of a request, ample
+constexpr std::size_t chunk_bytes = 6;                    // that a chunk of one byte is sent in
+// A short text costs far more than its bytes: as many as --max-body has room for with so many each.
+constexpr std::size_t text_bytes = 16, always_texts = 1024;
+constexpr std::size_t bodies_at_once = 64;  // of --max-body bytes; more small ones
+
+struct Service {
+  std::size_t max_body = 0;
+  Batcher batcher{};
+  std::atomic<std::size_t> held_bytes{0};  // of bodies that are not answered yet
+  Statistics statistics{};
+  std::atomic<bool> loaded{false};
+  std::vector<std::string> labels{};  // once loaded
+};
+
+int status_of(ErrorId id) {
+  if (id == ErrorId{"serve.body"}) return 400;
+  if (id == ErrorId{"serve.timeout"}) return 408;
+  if (id == ErrorId{"serve.body_size"}) return 413;
+  if (id == ErrorId{"serve.loading"} || id == ErrorId{"serve.busy"}) return 503;
+  return 500;
+}
+
+void set_error(Response& response, int status, std::string_view message, std::string_view id) {
+  response.status = status;
+  response.set_content(
+      "{\"error\":" + bodies::json_value(message) + ",\"id\":" + bodies::json_value(id) + "}\n",
+      "application/json");
+}
+
+[[noreturn]] void refuse_size(const Service& service, const std::string& given) {
+  soma::fail(ErrorId{"serve.body_size"}, post, "the body", given + " bytes",
+             "at most " + std::to_string(service.max_body) + " (--max-body)");
+}
+
+// By the head alone: the type of a body that is worth reading. Errors serve.body, serve.body_size.
+bodies::Type check_head(const Service& service, const Request& request) {
+  const std::string type_name = request.get_header_value("Content-Type");
+  const auto type = bodies::find_type(type_name);
+  if (!type)
+    bodies::refuse("of type " + soma::quoted(type_name),
+                   "text/plain, application/json or text/csv");
+  if (request.has_header("Content-Encoding"))
+    bodies::refuse("encoded as " + soma::quoted(request.get_header_value("Content-Encoding")),
+                   "one without Content-Encoding");
+  if (request.has_header("Transfer-Encoding")) {
+    if (bodies::lower_case(request.get_header_value("Transfer-Encoding")) != "chunked")
+      bodies::refuse("sent as " + soma::quoted(request.get_header_value("Transfer-Encoding")),
+                     "chunked, or with a Content-Length");
+    return *type;
+  }
+  if (!request.has_header("Content-Length")) bodies::refuse("empty", "at least one text");
+  const std::string length = request.get_header_value("Content-Length");
+  const auto bytes = soma::text::whole_number(length);
+  if (!bytes || *bytes < 0 || request.get_header_value_count("Content-Length") != 1)
+    bodies::refuse("of Content-Length " + soma::quoted(length), "a number of bytes, once");
+  if (static_cast<std::uint64_t>(*bytes) > service.max_body) refuse_size(service, length);
+  return *type;
+}
+
+// Whether the connection can go on after this request: its body is read as far as it goes.
+bool is_expected(const Service& service, const Request& request) {
+  if (request.method == "GET" || request.method == "HEAD")
+    return !request.has_header("Content-Length") && !request.has_header("Transfer-Encoding");
+  if (request.method != "POST" || request.path != path) return false;
+  if (request.has_header("Transfer-Encoding")) return false;  // may be longer than is read
+  try {
+    check_head(service, request);
+    return true;
+  } catch (const soma::Error&) {
+    return false;
+  }
+}
+
+// The bytes of a body, counted until it is answered.
+class Body {
+ public:
+  explicit Body(Service& service) : service_(service) {}
+  ~Body() { service_.held_bytes -= counted_; }
+  Body(const Body&) = delete;
+  Body& operator=(const Body&) = delete;
+
+  // Errors serve.body, serve.body_size, serve.busy, serve.timeout.
+  std::string_view read(const httplib::ContentReader& reader) {
+    const bool whole = reader([&](const char* bytes, std::size_t count) {
+      return add({bytes, count});
+    });
+    using Failure = Connection::Failure;
+    const Failure failure = HttpServer::connection().failure();
+    if (size_ > service_.max_body || failure == Failure::limit)
+      refuse_size(service_, "more than " + std::to_string(service_.max_body));
+    const std::string cut = "cut short after " + std::to_string(size_) + " bytes";
+    if (failure == Failure::deadline)
+      soma::fail(ErrorId{"serve.timeout"}, post, "the body", cut,
+                 "all of it within --read-timeout");
+    if (failure == Failure::end) bodies::refuse(cut, "all of it");
+    if (!whole) bodies::refuse("in chunks that cannot be read", "sizes in hex, and no trailer");
+    if (busy_)
+      soma::fail(ErrorId{"serve.busy"}, post, "the server", "busy with other requests",
+                 "the same again, later");
+    return text_;
+  }
+
+ private:
+  // What there is no room for is read nevertheless: the next request comes behind it.
+  bool add(std::string_view bytes) {
+    size_ += bytes.size();
+    if (size_ > service_.max_body) return false;
+    if (busy_) return true;
+    counted_ += bytes.size();
+    busy_ = (service_.held_bytes += bytes.size()) > bodies_at_once * service_.max_body;
+    if (!busy_) text_.append(bytes);
+    return true;
+  }
+
+  Service& service_;
+  std::string text_;
+  std::size_t size_ = 0, counted_ = 0;
+  bool busy_ = false;
+};
+
+std::vector<std::string> read_texts(const Service& service, bodies::Type type,
+                                    std::string_view body) {
+  const std::size_t most = (std::max)(always_texts, service.max_body / text_bytes);
+  std::vector<std::string> texts = bodies::texts(type, body, most + 1);
+  if (texts.size() > most)
+    soma::fail(ErrorId{"serve.body_size"}, post, "the body",
+               "more than " + std::to_string(most) + " texts",
+               "at most " + std::to_string(most) + ": one for each " + std::to_string(text_bytes) +
+                   " bytes of --max-body");
+  return texts;
+}
+
+void answer(Service& service, const Request& request, Response& response,
+            const httplib::ContentReader& reader) {
+  std::int64_t begin = soma::monotonic_nanoseconds();
+  try {
+    const bodies::Type type = check_head(service, request);
+    Body body(service);
+    const std::string_view text = body.read(reader);
+    begin = soma::monotonic_nanoseconds();  // how long the client took to send is its own affair
+    if (!service.loaded)
+      soma::fail(ErrorId{"serve.loading"}, post, "the model", "being loaded", "one that is loaded");
+    const std::vector<std::string> texts = read_texts(service, type, text);
+    response.set_content(bodies::answer(type, service.batcher.predict(texts), service.labels),
+                         std::string(bodies::names[static_cast<std::size_t>(type)]));
+    response.status = 200;
+  } catch (const soma::Error& error) {
+    set_error(response, status_of(error.id()), error.what(), error.id().name);
+  } catch (const std::exception& error) {
+    HttpServer::connection().give_up();  // the body may not have been read to its end
+    set_error(response, 500, error.what(), "serve.failed");
+  }
+  service.statistics.add(static_cast<double>(soma::monotonic_nanoseconds() - begin) * 1e-9,
+                         response.status != 200);
+}
+
+void add_routes(HttpServer& server, Service& service) {
+  // First of all, so that no body is read that nobody wants.
+  server.set_pre_routing_handler([](const Request& request, Response& response) {
+    const bool reads = request.method == "GET" || request.method == "HEAD";
+    if ((reads && request.path == "/ping") || (request.method == "POST" && request.path == path))
+      return httplib::Server::HandlerResponse::Unhandled;
+    set_error(response, 404, "there is GET /ping and POST /invocations", "serve.path");
+    return httplib::Server::HandlerResponse::Handled;
+  });
+  server.Get("/ping", [&](const Request&, Response& response) {
+    response.status = service.loaded ? 200 : 503;
+    response.set_content(service.loaded ? "ready\n" : "loading\n", "text/plain");
+  });
+  server.Post(
+      path, [&](const Request& request, Response& response, const httplib::ContentReader& reader) {
+        answer(service, request, response, reader);
+      });
+  server.set_error_handler([](const Request&, Response& response) {
+    if (!response.body.empty()) return;
+    if (HttpServer::connection().failure() == Connection::Failure::deadline)
+      set_error(response, 408, "the request has not arrived within --read-timeout",
+                "serve.timeout");
+    else
+      set_error(response, response.status, "the request cannot be understood", "serve.request");
+  });
+}
+
+// The threads of the server, which end, with all answered, before their object does.
+class Listening {
+ public:
+  // Error executor.thread_start.
+  Listening(HttpServer& server, Batcher& batcher) : server_(server) {
+    listener_ = start_thread([&server, &batcher, this] {
+      try {
+        server.listen_after_bind();
+      } catch (const std::exception&) {
+        // Without memory to accept anybody it ends as where the port was closed.
+      }
+      ended_ = true;
+      batcher.close();
+    });
+    while (!server.is_running() && !ended_) pause();
+    try {
+      watcher_ = start_thread([this] {
+        while (!stop_requested.requested() && !leave_ && !ended_) pause();
+        server_.finish();
+      });
+    } catch (...) {
+      server_.finish();
+      listener_.join();
+      throw;
+    }
+  }
+  Listening(const Listening&) = delete;
+  Listening& operator=(const Listening&) = delete;
+  ~Listening() {
+    leave_ = true;
+    watcher_.join();
+    listener_.join();
+  }
+
+ private:
+  static void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }
+
+  HttpServer& server_;
+  std::atomic<bool> ended_{false}, leave_{false};
+  std::thread listener_, watcher_;
+};
+
+void print(const Service& service) {
+  using soma::detail::fixed;
+  const Batcher& batcher = service.batcher;
+  const Statistics& statistics = service.statistics;
+  const auto milliseconds = [&](double share) {
+    return fixed(statistics.percentile(share) * 1e3, 2);
+  };
+  const double batches = static_cast<double>((std::max)(batcher.batches(), std::uint64_t{1}));
+  std::cout << "requests          " << statistics.requests() << "\ntexts             "
+            << batcher.texts() << "\nmean batch        "
+            << fixed(static_cast<double>(batcher.texts()) / batches, 2)
+            << "\nlatency           p50 " << milliseconds(0.5) << " ms, p95 " << milliseconds(0.95)
+            << " ms, p99 " << milliseconds(0.99) << " ms\nfailures          "
+            << statistics.failures() << '\n'
+            << std::flush;
+}
+
+}  // namespace
+
+int serve(const ServeOptions& options) {
+  Service service{.max_body = options.max_body};
+  HttpServer server({.read_timeout = std::chrono::milliseconds(
+                         static_cast<std::int64_t>(options.read_timeout * 1e3)),
+                     .head_bytes = head_bytes,
+                     .body_bytes = chunk_bytes * options.max_body + head_bytes},
+                    [&](const Request& request) { return is_expected(service, request); });
+  add_routes(server, service);
+  const int port = server.bind(options.host, options.port);
+  const bool version_6 = options.host.find(':') != std::string::npos;
+  std::cout << "listening on http://" << (version_6 ? "[" + options.host + "]" : options.host)
+            << ':' << port << '\n'
+            << std::flush;
+  {
+    const Listening listening(server, service.batcher);
+    Compute compute(options.compute);
+    soma::Context& context = compute.context();
+    using soma::models::TextClassifier;
+    const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
+    check_trained(model, options.model, "serve");
+    service.labels = model.labels();
+    service.loaded = true;
+    service.batcher.run(model, options.batch_size);
+  }
+  print(service);
+  if (!stop_requested.requested())
+    soma::fail(ErrorId{"serve.port"}, "serve", "the port", "closed", "one that stays open");
+  return 0;
+}

@@ -1,0 +1,127 @@
+#include "bert_classifier/train/outputs.hpp"
+
+#include "bert_classifier/arguments.hpp"
+
+#include <soma/io/append_file.hpp>
+#include <soma/io/atomic_file.hpp>
+#include <soma/models/pretrained.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace {
+
+struct Place {
+  const char* option;
+  const std::string& path;  // empty: not given
+};
+
+// Without links, and without a / at the end; empty: it cannot be followed, which is an error of
+// whoever writes there.
+std::filesystem::path resolved(const std::string& path) {
+  std::error_code problem;
+  std::filesystem::path found =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(path, problem), problem);
+  return found.has_filename() ? found : found.parent_path();
+}
+
+// The folder of a model is replaced in whole: nothing else may be written there.
+void refuse_inside_output(const TrainOptions& options) {
+  if (options.output.empty()) return;
+  const std::filesystem::path model = resolved(options.output);
+  for (const auto& [name, path] : {Place{"--checkpoint", options.checkpoint},
+                                   {"--log-json", options.log_json},
+                                   {"--tensorboard", options.tensorboard},
+                                   {"--confusion", options.confusion},
+                                   {"--profile", options.profile}}) {
+    if (path.empty() || model.empty()) continue;
+    const std::filesystem::path other = resolved(path);
+    const auto same = std::mismatch(model.begin(), model.end(), other.begin(), other.end());
+    if (same.first == model.end())
+      throw UsageError(std::string(name) + " " + soma::quoted(path) + " is in --output " +
+                       soma::quoted(options.output) + ", which the model replaces in whole");
+  }
+}
+
+// A file that is written may not be what another option writes, nor have the rows. Of the places,
+// the first so many are written files.
+void refuse_same(const std::vector<Place>& places, std::size_t written) {
+  for (std::size_t i = 0; i < written; ++i)
+    for (std::size_t j = i + 1; j < places.size(); ++j) {
+      const auto& [name, path] = places[i];
+      const auto& [other_name, other] = places[j];
+      if (path.empty() || other.empty()) continue;
+      const std::filesystem::path place = resolved(path);
+      std::error_code problem;  // as of files that are not there
+      if ((!place.empty() && place == resolved(other)) ||
+          std::filesystem::equivalent(path, other, problem))
+        throw UsageError(std::string(name) + " " + soma::quoted(path) + " is the same file as " +
+                         other_name + " " + soma::quoted(other));
+    }
+}
+
+void try_whole_file(const char* operation, const std::string& path) {
+  if (!path.empty()) const soma::AtomicFile file(operation, path);
+}
+
+// One that grows need not be in a folder where others can be made.
+void try_growing_file(const char* operation, const std::string& path) {
+  std::error_code problem;
+  if (!path.empty() && std::filesystem::exists(path, problem))
+    const soma::AppendFile file(operation, path, soma::ExistingFile::append);
+  else
+    try_whole_file(operation, path);
+}
+
+// Whether it can be made, or files in it.
+void try_folder(const char* operation, const std::string& path) {
+  if (path.empty()) return;
+  std::filesystem::path there = path;
+  std::error_code problem;
+  while (!there.empty() && !std::filesystem::exists(there, problem)) there = there.parent_path();
+  try_whole_file(operation, soma::detail::partial_name((there / "try").string()));
+}
+
+}  // namespace
+
+std::unique_ptr<soma::CheckpointFolder> open_checkpoints(const TrainOptions& options) {
+  auto folder = std::make_unique<soma::CheckpointFolder>(
+      options.checkpoint, soma::CheckpointFolderOptions{.keep = options.keep_checkpoints});
+  if (const auto steps = folder->steps(); !options.resume && !steps.empty())
+    soma::fail(soma::error_id::checkpoint_step, "train", "--checkpoint",
+               soma::quoted(options.checkpoint) + ", which has a checkpoint of step " +
+                   std::to_string(steps.back()),
+               "--resume to go on from it, or another folder");
+  return folder;
+}
+
+void try_outputs(const TrainOptions& options, bool keeps_checkpoints) {
+  refuse_inside_output(options);
+  refuse_same({{"--log-json", options.log_json},
+               {"--confusion", options.confusion},
+               {"--profile", options.profile},
+               {"--checkpoint", options.checkpoint},
+               {"--tensorboard", options.tensorboard},
+               {"--data", options.data.data},
+               {"--dev", options.data.dev}},
+              3);
+  if (!options.output.empty()) soma::models::check_model_folder("train", options.output);
+  try_whole_file("train", options.confusion);
+  try_whole_file("train", options.profile);
+  try_growing_file("train", options.log_json);
+  try_folder("train", options.tensorboard);
+  if (options.checkpoint.empty() || !keeps_checkpoints) return;
+  std::error_code problem;
+  if (std::filesystem::exists(options.checkpoint + "/lock", problem))
+    open_checkpoints(options);
+  else
+    try_folder("train", options.checkpoint);
+}
+
+void try_outputs(const EvaluateOptions& options) {
+  refuse_same({{"--confusion", options.confusion}, {"--data", options.data.data}}, 1);
+  try_whole_file("evaluate", options.confusion);
+}

@@ -1,0 +1,250 @@
+// train: rows and a model in, a trained model out.
+
+#include "bert_classifier/arguments.hpp"
+#include "bert_classifier/commands.hpp"
+#include "bert_classifier/compute.hpp"
+#include "bert_classifier/train/logs.hpp"
+#include "bert_classifier/train/outputs.hpp"
+#include "bert_classifier/train/profile.hpp"
+#include "bert_classifier/train/rows.hpp"
+
+#include <soma/data/content_hash.hpp>
+#include <soma/data/prefetch.hpp>
+#include <soma/io/atomic_file.hpp>
+#include <soma/io/checkpoint_part_folder.hpp>
+#include <soma/io/confusion_csv.hpp>
+#include <soma/io/precision_json.hpp>
+#include <soma/io/state_hash.hpp>
+#include <soma/models/text_classifier.hpp>
+#include <soma/runtime/host.hpp>
+#include <soma/soma.hpp>
+#include <soma/text/stream_source.hpp>
+#include <soma/text/train_vocabulary.hpp>
+#include <soma/train/console_progress.hpp>
+#include <soma/train/trainer.hpp>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include <unistd.h>
+
+namespace {
+
+using soma::models::TextClassifier;
+
+// What is made up is never read twice: there is always more of it. Its names are many, and a small
+// vocabulary has the pieces that new names are made of.
+std::size_t vocabulary_size(const TrainOptions& options) {
+  if (options.vocab_size != 0) return options.vocab_size;
+  return options.data.data.empty() ? 1000 : 8000;
+}
+std::uint64_t epochs(const TrainOptions& options) {
+  if (options.epochs != 0) return options.epochs;
+  return options.data.data.empty() || !options.pretrained.empty() ? 1 : 6;
+}
+
+std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOptions& options,
+                                           const TrainingRows& rows) {
+  const soma::models::TextClassifierOptions settings{.labels = rows.labels,
+                                                     .max_length = options.max_length,
+                                                     .seed = options.seed,
+                                                     .dropout = options.dropout,
+                                                     .recompute = options.recompute};
+  if (!options.pretrained.empty()) {
+    std::unique_ptr<TextClassifier> model(
+        new TextClassifier(TextClassifier::from_pretrained(context, options.pretrained, settings)));
+    if (!model->fresh().empty() && !options.quiet)
+      std::cerr << "new, not taken from the files: " << model->fresh().size()
+                << " tensors, such as " << model->fresh().front() << '\n';
+    return model;
+  }
+  soma::text::VocabularyTrainer trainer;
+  for_each_text(rows, [&](std::string_view text) { trainer.add(text); });
+  soma::text::Tokenizer tokenizer(trainer.train({.size = vocabulary_size(options)}), {});
+  using soma::models::BertConfig;
+  BertConfig config = options.preset == "base"     ? BertConfig::base()
+                      : options.preset == "minilm" ? BertConfig::minilm()
+                      : options.preset == "small"  ? BertConfig::small()
+                                                   : BertConfig::tiny();
+  config.vocabulary = tokenizer.vocabulary().size();
+  // What was pretrained on much text is published with 0.02 and 0.1. A small model that sees little
+  // text begins faster from larger weights, and has nothing to forget.
+  config.deviation = 0.05f;
+  if (options.dropout < 0) config.dropout = config.attention_dropout = 0;
+  return std::make_unique<TextClassifier>(context, std::move(tokenizer), config, settings);
+}
+
+soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch& launch) {
+  const bool fine_tuning = !options.pretrained.empty();
+  soma::train::TrainerOptions result;
+  result.epochs = epochs(options);
+  result.max_steps = options.max_steps;
+  result.batch_size = options.batch_size;
+  result.accumulate = options.accumulate;
+  result.learning_rate = options.learning_rate >= 0 ? options.learning_rate
+                         : fine_tuning              ? 1e-4
+                                                    : 5e-4;
+  result.schedule = options.schedule == "constant" ? soma::optim::Decay::constant
+                    : options.schedule == "cosine" ? soma::optim::Decay::cosine
+                                                   : soma::optim::Decay::linear;
+  result.warmup_steps =
+      static_cast<std::uint64_t>((std::max)(options.warmup_steps, std::int64_t{0}));
+  result.weight_decay = options.weight_decay;
+  result.decay_all = options.decay_all;
+  result.clip = options.clip;
+  result.seed = options.seed;
+  result.precision = soma::find_precision(options.precision);
+  if (const std::string& format = options.ranks.reduction; !format.empty())
+    result.precision.reduction = {.format = soma::find_format(format),
+                                  .rounding = soma::Rounding::stochastic};
+  result.evaluate_every = options.evaluate_every;
+  result.patience = options.patience;
+  result.keep_best = options.keep_best;
+  result.checkpoint_every = options.checkpoint_every;
+  result.resume = options.resume;
+  result.price_per_hour = options.price_per_hour;
+  result.communicator = launch.communicator();
+  result.reduce_bucket_bytes = options.ranks.bucket_bytes;
+  result.overlap = !options.ranks.no_overlap;
+  result.shard_optimizer = options.ranks.shard_optimizer;
+  return result;
+}
+
+std::unique_ptr<soma::data::BatchSource> make_source(soma::Context& context,
+                                                     const TextClassifier& model,
+                                                     const TrainingRows& rows,
+                                                     const soma::data::BatchOptions& batching) {
+  if (!rows.stream) return model.batches(rows.train, batching);
+  const auto encode = [&model](std::string_view text, std::vector<std::int32_t>& ids) {
+    model.tokenizer().encode_ids(text, model.max_length(), ids);
+  };
+  soma::data::ContentHash tokenizer;
+  tokenizer.add_text(soma::text::to_tokenizer_json(model.tokenizer()));
+  return std::make_unique<soma::text::StreamSource>(
+      context, rows.stream->file, rows.labels, encode,
+      soma::text::StreamOptions{.rows = rows.stream->rows,
+                                .batches = batching,
+                                .buffer_rows = rows.stream->buffer_rows,
+                                .max_tokens = model.max_length(),
+                                .settings = tokenizer.value()});
+}
+
+// 0: not known before the end, as of a stream in batches of so many tokens.
+std::uint64_t steps_of(const soma::data::BatchSource& source, const TrainingRows& rows,
+                       const TrainOptions& options, const soma::train::TrainerOptions& settings) {
+  std::uint64_t batches = source.batches(0);
+  if (rows.stream && options.batch_tokens == 0)
+    batches = (rows.stream->count + options.batch_size - 1) / options.batch_size;
+  const std::uint64_t all =
+      (batches + settings.accumulate - 1) / settings.accumulate * settings.epochs;
+  return settings.max_steps != 0 && (all == 0 || settings.max_steps < all) ? settings.max_steps
+                                                                           : all;
+}
+
+// Of ranks but 0.
+TrainOptions without_outputs(TrainOptions options) {
+  for (std::string* path : {&options.output, &options.confusion, &options.profile,
+                            &options.log_json, &options.tensorboard})
+    path->clear();
+  options.quiet = true;
+  return options;
+}
+
+// What would do nothing without them.
+void check_held_out(const TrainOptions& options, const TrainingRows& rows) {
+  if (!rows.held_out.empty()) return;
+  for (const auto& [name, given] : {std::pair("--keep-best", options.keep_best),
+                                    {"--patience", options.patience != 0},
+                                    {"--evaluate-every", options.evaluate_every != 0},
+                                    {"--confusion", !options.confusion.empty()}})
+    if (given)
+      throw UsageError(std::string(name) +
+                       " needs held-out rows, and there are none: is --dev missing?");
+}
+
+std::unique_ptr<soma::CheckpointStore> open_checkpoints(const TrainOptions& options, int rank,
+                                                        bool shard_optimizer) {
+  if (options.checkpoint.empty()) return nullptr;
+  if (rank == 0) return open_checkpoints(options);
+  // The others read what rank 0 reads.
+  if (!shard_optimizer) return nullptr;
+  return std::make_unique<soma::CheckpointPartFolder>(options.checkpoint);
+}
+
+}  // namespace
+
+int train(const TrainOptions& given, Launch& launch, const std::vector<std::string>& command) {
+  launch.join(given.ranks, given.shards, command);
+  const TrainOptions options = launch.rank() == 0 ? given : without_outputs(given);
+  soma::train::TrainerOptions settings = trainer_options(options, launch);
+  try_outputs(options, launch.rank() == 0);  // before anything is read
+  ComputeOptions computing = options.compute;
+  if (computing.threads == 0) computing.threads = launch.threads();
+  Compute compute(computing);
+  soma::Context& context = compute.context();
+  const TrainingRows rows = training_rows(options);
+  check_held_out(options, rows);
+  const std::unique_ptr<TextClassifier> model = make_model(context, options, rows);
+
+  soma::data::BatchOptions batching{
+      .batch_sequences = options.batch_tokens != 0 ? 0 : options.batch_size,
+      .batch_tokens = options.batch_tokens,
+      .shuffle = !options.no_shuffle,
+      .seed = options.seed,
+      .shards = options.shards};
+  const auto source = make_source(context, *model, rows, batching);
+  batching.shuffle = false;
+  const auto held_out = rows.held_out.empty() ? nullptr : model->batches(rows.held_out, batching);
+  const std::uint64_t steps = steps_of(*source, rows, options, settings);
+  if (options.warmup_steps < 0 && options.pretrained.empty()) settings.warmup_steps = steps / 20;
+  if (rows.stream) settings.max_steps = steps;
+  soma::data::Prefetch prefetched(*source);
+
+  const std::unique_ptr<soma::CheckpointStore> checkpoints =
+      open_checkpoints(options, launch.rank(), settings.shard_optimizer);
+  settings.checkpoints = checkpoints.get();
+  soma::train::Trainer trainer(context, *model, settings);
+
+  std::optional<soma::train::ConsoleProgress> progress;
+  if (!options.quiet) {
+    launch.warn(std::cerr);
+    const soma::HostDescription host = describe_host(context);
+    const bool narrow = settings.precision.gemm_weights.format.mantissa_bits <= 7;
+    const double peak = host.product_gflops_per_core(narrow);
+    progress.emplace(std::cerr,
+                     soma::train::ConsoleProgressOptions{.terminal = isatty(STDERR_FILENO) != 0,
+                                                         .peak_gflops = peak * host.threads});
+    trainer.add(*progress);
+  }
+  std::optional<StepProfile> profile;
+  if (!options.profile.empty()) trainer.add(profile.emplace(context, options.profile, std::cerr));
+  std::optional<JsonLog> json_log;
+  if (!options.log_json.empty())
+    trainer.add(json_log.emplace(options.log_json, options.resume, launch.rank(), launch.size()));
+  std::optional<TensorBoardLog> tensorboard;
+  if (!options.tensorboard.empty()) trainer.add(tensorboard.emplace(options.tensorboard));
+
+  const soma::train::Report report = trainer.fit(prefetched, held_out.get(), &stop_requested);
+
+  if (!options.output.empty() && !report.interrupted) model->save(options.output);
+  if (!options.confusion.empty() && report.evaluated) {
+    soma::AtomicFile file("train", options.confusion);
+    file.write(soma::confusion_csv(model->labels(), report.metrics.confusion()));
+    file.commit();
+  }
+  const std::uint64_t hash = soma::state_hash(soma::nn::state_dict(model->parameters()));
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  if (json_log) json_log->done(report, text);
+  std::cout << report << "  weights hash      " << text << '\n';
+  compute.report(std::cout);
+  if (report.interrupted)
+    std::cout << (checkpoints ? "stopped as asked; --resume goes on from the checkpoint\n"
+                              : "stopped as asked; there is no --checkpoint to go on from\n");
+  else if (!options.output.empty())
+    std::cout << "  model             " << options.output << '\n';
+  std::cout << std::flush;
+  return 0;
+}

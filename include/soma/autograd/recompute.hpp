@@ -1,0 +1,70 @@
+#pragma once
+// recompute(): a part of the computation that keeps only its inputs and its result, and is run a
+// second time when backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv
+// 1604.06174). The operator that gave the result is not: of a layer that ends with a product, all
+// but that product.
+//
+// Gradients are the same, bit by bit, as without it: random draws depend on where they are, not on
+// when, and gradients are added up in the same order.
+
+#include <soma/autograd/tape.hpp>
+
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+// Never run: the node's function stands in for it.
+inline constexpr Operator recompute_operator{.name = "recompute",
+                                             .min_inputs = 0,
+                                             .max_inputs = most_inputs,
+                                             .keeps_inputs = ~std::uint32_t{0},
+                                             .gradient = [](const GradientCall&) {}};
+
+}  // namespace detail
+
+// function(tape, inputs) -> Var, called now and again in backward. It may use parameters as it
+// likes (nobody writes them before backward: that goes unnoticed); whatever else it needs that has
+// a gradient comes in through `inputs` (at most 32), else backward ends in autograd.foreign_tape.
+// Errors operator.inputs, and the function's.
+template <class Function>
+Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
+  struct Again final : Tape::Recompute {
+    Again(Heap& heap, Function f) : Tape::Recompute(heap), function(std::move(f)) {}
+    Var run(Tape& inner, std::span<const Var> leaves) override { return function(inner, leaves); }
+    Function function;
+  };
+  if (inputs.size() > detail::recompute_operator.max_inputs)
+    fail(error_id::operator_inputs, "recompute", "inputs", std::to_string(inputs.size()),
+         "at most " + std::to_string(detail::recompute_operator.max_inputs));
+  const bool record = tape.recording();
+  const std::uint64_t before = tape.differentiable_, applied = tape.applied_;
+  Var value;
+  Tape::Replay latest;
+  {
+    const Tape::NoGradient pause(tape);
+    const Tape::Latest collect(tape, latest);
+    value = function(tape, inputs);
+  }
+  // Nothing to differentiate; or a variable from outside, which has a history of its own.
+  if (!record || value.requires_gradient() || tape.differentiable_ == before) return value;
+  for (const Var& input : inputs)
+    if (input.defined()) tape.check_origin("recompute", input);
+  Heap& heap = tape.context().heap();
+  const auto again = Shared<Again>::make(heap, std::move(function));
+  again->sequences.reserve(inputs.size());
+  for (const Var& input : inputs)
+    again->sequences.push_back(input.defined() ? input.sequences() : Sequences());
+  if (latest.serves(value.value())) {
+    latest.number -= applied;
+    again->replay = std::move(latest);
+  }
+  const Var result = tape.make_result(value.value(), value.sequences(), true, 0);
+  tape.append(detail::recompute_operator, {}, {}, inputs, {value.value()}, again);
+  return result;
+}
+
+}  // namespace soma

@@ -1,0 +1,41 @@
+#pragma once
+// Replay: the outputs of the last operator that a recomputed function applied. Backward takes them
+// from here, so that this operator does not run a second time (autograd/recompute.hpp).
+
+#include <soma/ops/run.hpp>
+#include <soma/tensor/tensor.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace soma::detail {
+
+struct Replay {
+  Replay() = default;
+  Replay(std::uint64_t applied, const Outputs& given) : number(applied), outputs(given) {
+    for (std::size_t i = 0; i < max_outputs; ++i)
+      if (outputs[i].defined()) versions[i] = outputs[i].version();
+  }
+  // True if the function returned this operator's first output unchanged, and keeping the other
+  // outputs costs less memory than the result.
+  bool serves(const Tensor& result) const {
+    std::size_t others = 0;
+    for (std::size_t i = 1; i < max_outputs; ++i)
+      if (outputs[i].defined()) others += outputs[i].bytes();
+    return outputs[0].defined() && outputs[0].raw() == result.raw() && others < result.bytes() &&
+           unchanged();
+  }
+  bool unchanged() const {
+    for (std::size_t i = 0; i < max_outputs; ++i)
+      if (outputs[i].defined() && outputs[i].version() != versions[i]) return false;
+    return true;
+  }
+
+  std::uint64_t number =
+      0;  // of the operator, in the order in which the function applies them; 0: none
+  Outputs outputs;
+  std::array<std::uint64_t, max_outputs> versions{};
+};
+
+}  // namespace soma::detail

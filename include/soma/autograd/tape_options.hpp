@@ -1,0 +1,29 @@
+#pragma once
+// TapeOptions: what a tape records, and what operators and layers on it go by.
+
+#include <soma/tensor/dtype.hpp>
+
+#include <cstdint>
+
+namespace soma {
+
+class GradientReceiver;  // autograd/var.hpp
+class ProductFormats;    // ops/product_formats.hpp
+
+struct TapeOptions {
+  bool record = true;      // false: values only; backward is an error
+  bool training = true;    // what dropout asks
+  std::uint64_t seed = 0;  // with the step, the key of what dropout draws
+  std::uint32_t step = 0;
+  // Looks at every result, forward and backward, and stops at the first that is not finite: error
+  // autograd.not_finite names the operator. Costs a pass over each result.
+  bool stop_at_non_finite = false;
+  // What models cast their hidden states to, once they are embedded; what follows keeps the type.
+  DType activations = DType::fp32;
+  // In which numbers linear layers multiply, where that is not what is stored.
+  ProductFormats* precision = nullptr;
+  // Gets the gradients of parameters; without one they are added to the parameters.
+  GradientReceiver* receiver = nullptr;
+};
+
+}  // namespace soma

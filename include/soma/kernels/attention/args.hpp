@@ -1,0 +1,52 @@
+#pragma once
+// Scaled dot-product attention of one sequence and one head (arXiv 1706.03762), by blocks of keys
+// with an online softmax (arXiv 2205.14135), so that no T x T matrix is ever stored; backward
+// recomputes the probabilities from the saved log-sum-exp of each row.
+//
+//   s = scale q k^T     p = softmax(s), row by row     out = dropout(p) v
+//
+// Queries T x D, keys and values S x D. The key block is a constant, products add along their inner
+// index in order, row sums use 16 logical lanes: the bits depend on the arguments alone. By tiles
+// (AttentionArgs::bf16_products) they depend on the CPU, too, as those of products do.
+
+#include <soma/kernels/operand.hpp>
+#include <soma/runtime/math.hpp>
+
+#include <cstddef>
+
+namespace soma {
+
+// Fewer keys are not worth their squares of 32 x 32: 40 and 48 take 0.9 to 1.2 times as long by
+// tiles as by multiply-adds, 64 0.6 to 0.9.
+inline constexpr std::size_t tiled_keys = 64;
+
+struct AttentionArgs {
+  std::size_t queries = 0, keys = 0;  // T, S: 0 to 65536
+  std::size_t width = 0;              // D
+  MatrixOperand q{}, k{}, v{};        // T x D, S x D, S x D
+  float scale = 1;
+  // The word of (query, key) is at dropout.draw.index + (query << 16) + key.
+  DropoutArgs dropout{};
+  MatrixTarget out{};            // T x D; no keys: zeros
+  float* log_sum_exp = nullptr;  // T; forward writes it, backward reads it
+  // backward only
+  MatrixOperand forward_out{};    // T x D, what forward wrote
+  MatrixOperand dout{};           // T x D
+  MatrixTarget dq{}, dk{}, dv{};  // T x D, S x D, S x D
+  // tiles, for tiled_keys or more: where stored numbers of all operands are exact in bf16
+  // (gemm/args.hpp) and unscaled, 32 steps after another join a product's sums, with probabilities
+  // and their gradients in three parts that lose nothing. What is below 2^-126 counts as zero, and
+  // an infinity may come out as NaN. Only where tiles are.
+  Bf16Products bf16_products = Bf16Products::widened;
+  std::byte* workspace = nullptr;  // AttentionKernels::workspace_bytes()
+};
+
+struct AttentionKernels {
+  void (*forward)(const AttentionArgs&) noexcept;
+  void (*backward)(const AttentionArgs&) noexcept;
+  // For any operands with queries, keys and width, in the way that the args say; never decreases
+  // with any of these three.
+  std::size_t (*workspace_bytes)(const AttentionArgs&) noexcept;
+};
+
+}  // namespace soma

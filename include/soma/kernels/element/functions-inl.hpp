@@ -1,0 +1,99 @@
+// Element-wise functions and their derivatives, a vector at a time. Their definitions are in
+// kernels/reference/element.hpp; the errors of those that are approximations in simd/math-inl.hpp.
+
+#if defined(SOMA_KERNELS_ELEMENT_FUNCTIONS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ELEMENT_FUNCTIONS_INL_HPP
+#undef SOMA_KERNELS_ELEMENT_FUNCTIONS_INL_HPP
+#else
+#define SOMA_KERNELS_ELEMENT_FUNCTIONS_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/element/args.hpp>
+#include <soma/simd/math-inl.hpp>
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <Unary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE V unary_lanes(DF d, V x) {
+  if constexpr (kFunction == Unary::copy) return x;
+  if constexpr (kFunction == Unary::negate) return hn::Neg(x);
+  if constexpr (kFunction == Unary::absolute) return hn::Abs(x);
+  if constexpr (kFunction == Unary::square) return hn::Mul(x, x);
+  if constexpr (kFunction == Unary::square_root) return hn::Sqrt(x);
+  if constexpr (kFunction == Unary::reciprocal) return hn::Div(hn::Set(d, 1.0f), x);
+  if constexpr (kFunction == Unary::exponential) return exp_lanes(d, x);
+  if constexpr (kFunction == Unary::logarithm) return log_lanes(d, x);
+  if constexpr (kFunction == Unary::sine) return sin_lanes(d, x);
+  if constexpr (kFunction == Unary::cosine) return cos_lanes(d, x);
+  if constexpr (kFunction == Unary::relu) return at_least_lanes(d, x, 0.0f);
+  if constexpr (kFunction == Unary::gelu) return gelu_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_tanh) return gelu_tanh_lanes(d, x);
+  if constexpr (kFunction == Unary::tanh) return tanh_lanes(d, x);
+  if constexpr (kFunction == Unary::sigmoid) return sigmoid_lanes(d, x);
+  if constexpr (kFunction == Unary::silu) return silu_lanes(d, x);
+  if constexpr (kFunction == Unary::softplus) return softplus_lanes(d, x);
+}
+
+// 0 at zero, and NaN of NaN, as x itself there.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V sign_lanes(DF d, V x) {
+  const V zero = hn::Zero(d), one = hn::Set(d, 1.0f);
+  return hn::IfThenElse(hn::Gt(x, zero), one, hn::IfThenElse(hn::Lt(x, zero), hn::Neg(one), x));
+}
+
+template <Unary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE V unary_derivative_lanes(DF d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  if constexpr (kFunction == Unary::copy) return one;
+  if constexpr (kFunction == Unary::negate) return hn::Neg(one);
+  if constexpr (kFunction == Unary::absolute) return sign_lanes(d, x);
+  if constexpr (kFunction == Unary::square) return hn::Add(x, x);
+  if constexpr (kFunction == Unary::square_root) return hn::Div(hn::Set(d, 0.5f), hn::Sqrt(x));
+  if constexpr (kFunction == Unary::exponential) return exp_lanes(d, x);
+  if constexpr (kFunction == Unary::logarithm) return hn::Div(one, x);
+  if constexpr (kFunction == Unary::sine) return cos_lanes(d, x);
+  if constexpr (kFunction == Unary::cosine) return hn::Neg(sin_lanes(d, x));
+  if constexpr (kFunction == Unary::relu) return at_least_lanes(d, sign_lanes(d, x), 0.0f);
+  if constexpr (kFunction == Unary::gelu) return gelu_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_tanh) return gelu_tanh_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::tanh) return tanh_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::sigmoid) return sigmoid_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::silu) return silu_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::softplus) return sigmoid_lanes(d, x);
+}
+
+// NaN where either is NaN; of equal ones (zeros of both signs too) maximum and minimum give b.
+template <Binary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE V binary_lanes(DF, V a, V b) {
+  if constexpr (kFunction == Binary::add) return hn::Add(a, b);
+  if constexpr (kFunction == Binary::subtract) return hn::Sub(a, b);
+  if constexpr (kFunction == Binary::multiply) return hn::Mul(a, b);
+  if constexpr (kFunction == Binary::divide) return hn::Div(a, b);
+  if constexpr (kFunction == Binary::maximum)
+    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+  if constexpr (kFunction == Binary::minimum)
+    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+}
+
+// dy times the derivative. That of 1/x may be below or above all numbers where the result is not.
+template <Unary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE V unary_gradient_lanes(DF d, V x, V dy) {
+  if constexpr (kFunction == Unary::reciprocal) {
+    const V y = hn::Div(hn::Set(d, 1.0f), x);
+    return hn::Mul(hn::Mul(dy, y), hn::Neg(y));
+  } else {
+    return hn::Mul(dy, unary_derivative_lanes<kFunction>(d, x));
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,218 @@
+// The way out of a product: rows of finished sums pass through the steps of Eviction, one short
+// loop each, while they are in the first-level cache. A loop apiece costs a load and a store per
+// vector, nothing beside the k multiply-adds before it, and keeps two promises cheaply: every step
+// is rounded by itself (no compiler contracts a product and a sum that meet in memory), and
+// compiled loops are as many as steps instead of their combinations. Where there is no step but a
+// bias, and c is bf16, a block of sums at a time leaves instead (Bf16Exit), from registers where
+// the CPU can round them.
+
+#if defined(SOMA_KERNELS_GEMM_EVICT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_EVICT_INL_HPP
+#undef SOMA_KERNELS_GEMM_EVICT_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_EVICT_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/element/dropout-inl.hpp>
+#include <soma/kernels/element/functions-inl.hpp>
+#include <soma/kernels/gemm/args.hpp>
+#include <soma/kernels/gemm/micro_kernel-inl.hpp>
+#include <soma/kernels/rows/matrix_io-inl.hpp>
+#include <soma/simd/bf16_dot-inl.hpp>
+#include <soma/simd/code_runs-inl.hpp>
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_in_place(const float* addend, std::size_t count,
+                                                       float* values) {
+  map_vectors<2>({values, addend}, values, count,
+                 [](FloatVector x, FloatVector y) HWY_ATTR { return hn::Add(x, y); });
+}
+
+template <Unary kFunction>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void activate_run(std::size_t count, float* values) {
+  map_vectors<1>({values}, values, count,
+                 [](FloatVector x) HWY_ATTR { return unary_lanes<kFunction>(Floats(), x); });
+}
+
+static inline void activate_in_place(Activation function, std::size_t count, float* values) {
+  switch (function) {
+    case Activation::none:
+      return;
+    case Activation::relu:
+      return activate_run<unary_of(Activation::relu)>(count, values);
+    case Activation::gelu:
+      return activate_run<unary_of(Activation::gelu)>(count, values);
+    case Activation::gelu_tanh:
+      return activate_run<unary_of(Activation::gelu_tanh)>(count, values);
+    case Activation::tanh:
+      return activate_run<unary_of(Activation::tanh)>(count, values);
+  }
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Where blocks of sums leave for at once, while they are in the first-level cache, if all that
+// happens to them is a bias and bf16's rounding to nearest: most gradients of activations and
+// weights, and layers without an activation.
+struct Bf16Exit {
+  std::byte* codes;  // of the first row and column
+  std::size_t stride;
+  const float* bias;  // of the first column on, or nullptr
+  bool stream;        // past the caches, of dot products, which leave in whole lines of theirs
+
+  // Where a block is about to leave for: stores would wait for it, and the next block's sums behind
+  // them.
+  HWY_INLINE void fetch(std::size_t row, std::size_t rows, std::size_t column) const {
+    if (stream) return;
+    const std::byte* to = codes + 2 * (row * stride + column);
+    for (std::size_t i = 0; i < rows; ++i) hwy::Prefetch(to + i * 2 * stride);
+  }
+
+  // A block of some rows and micro_columns columns, whose rows lie so far apart too.
+  HWY_NOINLINE void write(std::size_t row, std::size_t rows, std::size_t column,
+                          const float* sums) const {
+    const Lanes32 d;
+    const Floats df;
+    const hn::Rebind<std::uint16_t, Lanes32> half;
+    std::byte* to = codes + 2 * (row * stride + column);
+    for (std::size_t i = 0; i < rows; ++i, to += 2 * stride, sums += micro_columns)
+      for (std::size_t j = 0; j < micro_columns; j += float_lanes) {
+        auto sum = hn::Load(df, sums + j);
+        if (bias != nullptr) sum = hn::Add(sum, hn::LoadU(df, bias + column + j));
+        const auto rounded = bf16_codes<false>(d, hn::BitCast(d, sum), hn::Zero(d));
+        store_bytes(half, hn::TruncateTo(half, rounded), to + 2 * j);
+      }
+  }
+
+#if SOMA_HAS_BF16_DOT
+  // The same from registers, two for a row, by an instruction for which subnormal numbers are zero.
+  // A dot product is none, but with a bias, or where dot products were `added`, a sum may be.
+  template <std::size_t... i>
+  HWY_INLINE void write(std::index_sequence<i...>, FloatVector* sums, bool added, std::size_t row,
+                        std::size_t rows, std::size_t column) const {
+    static_assert(micro_vectors == 2);
+    const Floats d;
+    if (bias != nullptr) {
+      const FloatVector first = hn::LoadU(d, bias + column);
+      const FloatVector second = hn::LoadU(d, bias + column + float_lanes);
+      ((sums[2 * i] = hn::Add(sums[2 * i], first)), ...);
+      ((sums[2 * i + 1] = hn::Add(sums[2 * i + 1], second)), ...);
+      added = true;
+    }
+    if (added && HWY_UNLIKELY(any_subnormal(sums[2 * i]..., sums[2 * i + 1]...))) {
+      alignas(64) float block[sizeof...(i) * micro_columns];
+      (hn::Store(sums[2 * i], d, block + i * micro_columns), ...);
+      (hn::Store(sums[2 * i + 1], d, block + i * micro_columns + float_lanes), ...);
+      return Bf16Exit{codes, stride, nullptr, false}.write(row, (std::min)(rows, sizeof...(i)),
+                                                           column, block);
+    }
+    std::byte* const to = codes + 2 * (row * stride + column);
+    const std::size_t row_bytes = 2 * stride;
+    (write_row(i < rows, sums[2 * i], sums[2 * i + 1], to + i * row_bytes), ...);
+  }
+
+  // A row of dot products, in whole lines and half of the instructions of write().
+  HWY_INLINE void write_products(std::size_t row, std::size_t column, FloatVector first,
+                                 FloatVector second) const {
+    FloatVector sums[] = {first, second};
+    write(std::index_sequence<0>(), sums, true, row, 1, column);
+  }
+
+ private:
+  HWY_INLINE void write_row(bool present, FloatVector first, FloatVector second,
+                            std::byte* to) const {
+    if (!present) return;
+    const FloatVector both = nearest_bf16(first, second);
+    if (stream)
+      hn::Stream(both, Floats(), reinterpret_cast<float*>(to));
+    else
+      hn::StoreU(both, Floats(), reinterpret_cast<float*>(to));
+  }
+#endif
+};
+
+class Evictor {
+ public:
+  explicit Evictor(const GemmArgs& args)
+      : eviction_(args.eviction),
+        old_c_({.data = args.c.data, .row_stride = args.c.row_stride}),
+        residual_(args.eviction.residual),
+        c_(args.c, args.stream_c),
+        pre_activation_(args.eviction.pre_activation),
+        in_place_(c_.direct() && !c_.streams() && !eviction_.accumulate &&
+                  eviction_.residual.data != args.c.data),
+        by_blocks_(c_.rounds_to_bf16() && !eviction_.accumulate &&
+                   eviction_.pre_activation.data == nullptr &&
+                   eviction_.activation == Activation::none && eviction_.dropout.threshold == 0 &&
+                   eviction_.residual.data == nullptr && eviction_.amax == nullptr) {}
+
+  // Whether sums may lie in c while they grow, from place() of a row and a column on: c has their
+  // type, and nothing that was there is read.
+  bool in_place() const { return in_place_; }
+  float* place(std::size_t row, std::size_t column) { return c_.place(row, column); }
+
+  // Whether blocks may leave through a Bf16Exit, which is that of a row and a column.
+  bool by_blocks() const { return by_blocks_; }
+  Bf16Exit exit(std::size_t row, std::size_t column) const {
+    std::byte* const codes = c_.at(row, column);
+    constexpr std::size_t line = line_floats * sizeof(float);
+    const bool whole =
+        reinterpret_cast<std::uintptr_t>(codes) % line == 0 && 2 * c_.row_stride() % line == 0;
+    return {codes, c_.row_stride(), eviction_.bias != nullptr ? eviction_.bias + column : nullptr,
+            c_.streams() && whole};
+  }
+
+  // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
+  // used up. At most a row chunk of columns.
+  void evict(std::size_t row, std::size_t column, std::size_t rows, std::size_t columns,
+             float* sums, std::size_t stride) {
+    for (std::size_t i = 0; i < rows; ++i) evict_run(row + i, column, columns, sums + i * stride);
+  }
+  // Behind the last of them: c is there for other threads.
+  void finish() const { c_.flush(); }
+
+ private:
+  void evict_run(std::size_t row, std::size_t column, std::size_t count, float* values) {
+    const Eviction& e = eviction_;
+    if (e.accumulate) add_in_place(old_c_.read(row, column, count, chunk_.values), count, values);
+    if (e.bias != nullptr) add_in_place(e.bias + column, count, values);
+    if (e.pre_activation.data != nullptr) pre_activation_.write(row, column, values, count);
+    activate_in_place(e.activation, count, values);
+    if (e.dropout.threshold != 0) {
+      const DropoutArgs& d = e.dropout;
+      drop_in_place(d, draw_index(d.draw, d.draw_row_stride, d.row_indices, row, column), count,
+                    values);
+    }
+    if (e.residual.data != nullptr)
+      add_in_place(residual_.read(row, column, count, chunk_.values), count, values);
+    if (e.amax != nullptr) *e.amax = (std::max)(*e.amax, largest_finite(values, count));
+    if (values != place(row, column)) c_.write(row, column, values, count);
+  }
+
+  Eviction eviction_;
+  MatrixReader old_c_, residual_;
+  MatrixWriter c_, pre_activation_;
+  bool in_place_, by_blocks_;
+  ChunkBuffer chunk_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

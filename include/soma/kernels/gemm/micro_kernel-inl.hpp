@@ -1,0 +1,321 @@
+// The innermost loop of every matrix product: a block of the result stays in registers while k
+// passes by. Operands come packed (gemm/pack/fp32-inl.hpp), so that both are read from front to
+// back.
+//
+// RowIndices and vectors are chosen so that accumulators, one row of b and one element of a fill
+// the registers: enough independent chains to hide the latency of a multiply-add (4 cycles, two a
+// cycle: 8 chains), and few loads for each of them. g++ 12 and clang 14 keep all accumulators in
+// registers at these sizes.
+
+#if defined(SOMA_KERNELS_GEMM_MICRO_KERNEL_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_MICRO_KERNEL_INL_HPP
+#undef SOMA_KERNELS_GEMM_MICRO_KERNEL_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_MICRO_KERNEL_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/rows/vector_loops-inl.hpp>
+#include <soma/simd/bf16_dot-inl.hpp>
+#include <soma/simd/element_operand-inl.hpp>
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <bit>
+#include <cstddef>
+#include <utility>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The register block: micro_rows x micro_columns sums stay in registers while k passes by. They
+// take 28 of 32 registers with AVX-512, 12 of 16 with 8 or 4 lanes on x86, 16 of 32 on AArch64.
+inline constexpr std::size_t micro_rows = float_lanes == 16  ? 14
+                                          : HWY_ARCH_ARM     ? 8
+                                          : float_lanes == 1 ? 4
+                                                             : 6;
+inline constexpr std::size_t micro_vectors = float_lanes == 1 ? 4 : 2;
+inline constexpr std::size_t micro_columns = micro_vectors * float_lanes;
+// Rows of a take whole blocks in a step of k, which is easier to pack.
+inline constexpr std::size_t micro_row_width =
+    (micro_rows + float_lanes - 1) / float_lanes * float_lanes;
+inline constexpr std::size_t line_floats = 16;  // a cache line
+
+// What joins a sum in one step through packed operands, which have one float's place for it: an
+// fp32 product, or two of bf16 numbers that are adjacent along k. a is in a register, or in memory
+// where instructions can have it there.
+struct FusedMultiplyAdd {
+  static constexpr std::size_t products = 1;
+  static constexpr bool splits = false;
+  static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
+#if HWY_TARGET == HWY_AVX2
+    // To the sum's own register. Where all 16 are in use g++ 12 takes others, too, and then reads
+    // operands again and again: a block of 4 rows and 3 vectors took 1.2 times as long.
+    asm("vfmadd231ps %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
+    return sum;
+#else
+    return hn::MulAdd(a, b, sum);
+#endif
+  }
+#if SOMA_HAS_ELEMENT_OPERANDS
+  static HWY_INLINE FloatVector add(ElementPlace* a, FloatVector b, FloatVector sum) {
+    return multiply_add_element(a, b, sum);
+  }
+#endif
+};
+#if SOMA_HAS_BF16_DOT
+struct Bf16Dot {
+  static constexpr std::size_t products = 2;
+  static constexpr bool splits = false;
+  static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
+    return dot_pairs(a, b, sum);
+  }
+  static HWY_INLINE FloatVector add(ElementPlace* a, FloatVector b, FloatVector sum) {
+    return dot_element_pairs(a, b, sum);
+  }
+};
+#endif
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Steps of k that are packed together: neighbouring segments, whose number is a power of two, or a
+// part of one.
+struct PackedSteps {
+  static constexpr std::size_t most_segments = 16;
+  const std::size_t* bounds;  // segments + 1
+  std::size_t segments;
+
+  // Of the innermost loop, which takes `depth` of k at once. Each segment begins with a step of its
+  // own.
+  std::size_t count(std::size_t segment, std::size_t depth) const {
+    return (bounds[segment + 1] - bounds[segment] + depth - 1) / depth;
+  }
+  std::size_t count(std::size_t depth) const {
+    std::size_t all = 0;
+    for (std::size_t i = 0; i < segments; ++i) all += count(i, depth);
+    return all;
+  }
+};
+
+// Where sums lie, rows `stride` floats apart: on from what is there, or from zero where `fresh`.
+// Behind the last step `addends` tiles join them, one after another: the first lies
+// `addend_distance` floats before `sums`, the next that much before it, and the result goes to the
+// last of them, end().
+struct SumPath {
+  float* sums;
+  std::size_t stride;
+  bool fresh = true;
+  std::size_t addends = 0, addend_distance = 0;
+
+  float* end() const { return sums - addends * addend_distance; }
+  // Of a block of sums that lies so many floats from here.
+  SumPath behind(std::size_t floats) const {
+    return {sums + floats, stride, fresh, addends, addend_distance};
+  }
+};
+
+// The path of sums that begin at zero and leave from registers, through an Exit (Bf16Exit): so many
+// rows of a block, for a row and a column on.
+template <class Exit>
+struct ExitPath {
+  const Exit* exit;
+  std::size_t row, rows, column;
+};
+
+// The block of sums at `block` floats from their start is about to be used.
+template <std::size_t kRows>
+HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
+  const float* sums = path.sums - (path.addends != 0 ? path.addend_distance : 0) + block;
+  for (std::size_t i = 0; i < kRows; ++i)
+    for (std::size_t j = 0; j < micro_columns; j += line_floats)
+      hwy::Prefetch(sums + i * path.stride + j);
+}
+
+// RowIndices of a for one step after the other, [steps][micro_row_width] in a packed panel. What is
+// used next, as many floats, is fetched meanwhile.
+struct PackedRows {
+  const float *at, *ahead;
+
+  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row; }
+  HWY_INLINE void next() { at += micro_row_width, ahead += micro_row_width; }
+  HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
+};
+
+// RowIndices of a matrix where they lie, one float's place after the other. One address and three
+// distances in bytes reach seven of them, as x86 adds up to eight times a register to another,
+// which leaves registers free.
+template <std::size_t kRows = micro_rows>
+class MatrixRows {
+ public:
+  MatrixRows(const float* first, std::size_t stride)
+      : stride_(stride * sizeof(float)), triple_(3 * stride_), quintuple_(5 * stride_) {
+    for (std::size_t i = 0; i < bases; ++i)
+      at_[i] = reinterpret_cast<const char*>(first + i * rows_each * stride);
+  }
+
+  HWY_INLINE ElementPlace* place(std::size_t row) const {
+    const std::size_t distances[] = {0,           stride_,    2 * stride_, triple_,
+                                     4 * stride_, quintuple_, 2 * triple_};
+    return reinterpret_cast<ElementPlace*>(at_[row / rows_each] + distances[row % rows_each]);
+  }
+  HWY_INLINE void next() {
+    for (std::size_t i = 0; i < bases; ++i) {
+      at_[i] += sizeof(float);
+      // Or the compiler keeps the sums of distances and steps in registers, which it has not got.
+      asm("" : "+r"(at_[i]));
+    }
+  }
+
+ private:
+  static constexpr std::size_t rows_each = 7;
+  static constexpr std::size_t bases = (kRows + rows_each - 1) / rows_each;
+  const char* at_[bases];
+  std::size_t stride_, triple_, quintuple_;
+};
+
+// The same where a panel is used next, which is fetched as PackedRows do.
+struct RowsBeforePanel : MatrixRows<> {
+  RowsBeforePanel(const float* first, std::size_t stride, const float* panel)
+      : MatrixRows<>(first, stride), ahead(panel) {}
+  HWY_INLINE void next() { MatrixRows<>::next(), ahead += micro_row_width; }
+  HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
+
+  const float* ahead;
+};
+
+// kRows rows of a beside kVectors vectors of b, whose steps lie kWidth floats apart. The arrays of
+// vectors below never exist in memory: every index is a constant.
+template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
+          std::size_t kVectors = micro_vectors, std::size_t kWidth = micro_columns>
+class MicroKernel {
+  using RowIndices = std::make_index_sequence<kRows>;
+  using Vectors = std::make_index_sequence<kVectors>;
+  using All = std::make_index_sequence<kRows * kVectors>;
+
+ public:
+  // A block of c: sums along k in ascending order, one step at a time, on their path. b is
+  // [steps][kWidth], aligned to a vector.
+  template <class Path = SumPath>
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
+                                                const float* HWY_RESTRICT b, const Path& path) {
+    FloatVector sums[kRows * kVectors];
+    begin(sums, path);
+    add_steps(sums, steps, a, b);
+    leave(sums, path, false);
+  }
+
+  // The same for segments of k, whose sums meet in a tree: as in a binary counter, each waits until
+  // its neighbour is there.
+  template <class Path>
+  HWY_NOINLINE HWY_MAYBE_UNUSED static void run(const PackedSteps& steps, RowsOfA a,
+                                                const float* HWY_RESTRICT b, const Path& path) {
+    constexpr std::size_t block = kRows * micro_columns;
+    alignas(64) float waiting[std::bit_width(PackedSteps::most_segments) * block];
+    float* to = waiting;
+    FloatVector sums[kRows * kVectors];
+    begin(sums, path);
+    for (std::size_t i = 0;; to += block) {
+      add_steps(sums, steps.count(i, Products::products), a, b);
+      for (std::size_t bits = i; bits % 2 != 0; bits /= 2)
+        add(All(), sums, to -= block, micro_columns);
+      if (++i == steps.segments) break;
+      store(All(), sums, to, micro_columns);
+      clear(All(), sums);
+    }
+    leave(sums, path, steps.segments != 1);
+  }
+
+ private:
+  template <std::size_t... i>
+  HWY_INLINE static void clear(std::index_sequence<i...>, FloatVector* sums) {
+    ((sums[i] = hn::Zero(Floats())), ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void load(std::index_sequence<i...>, FloatVector* sums, const float* c,
+                              std::size_t stride) {
+    ((sums[i] = hn::LoadU(Floats(), c + i / kVectors * stride + i % kVectors * float_lanes)), ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void add(std::index_sequence<i...>, FloatVector* sums, const float* c,
+                             std::size_t stride) {
+    ((sums[i] = hn::Add(hn::LoadU(Floats(), c + i / kVectors * stride + i % kVectors * float_lanes),
+                        sums[i])),
+     ...);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void store(std::index_sequence<i...>, const FloatVector* sums, float* c,
+                               std::size_t stride) {
+    (hn::StoreU(sums[i], Floats(), c + i / kVectors * stride + i % kVectors * float_lanes), ...);
+  }
+  HWY_INLINE static void begin(FloatVector* sums, const SumPath& path) {
+    if (path.fresh)
+      clear(All(), sums);
+    else
+      load(All(), sums, path.sums, path.stride);
+  }
+  HWY_INLINE static void leave(FloatVector* sums, const SumPath& path, bool) {
+    float* to = path.sums;
+    const std::size_t stride = path.stride;
+    for (std::size_t i = 0; i < path.addends; ++i)
+      add(All(), sums, to -= path.addend_distance, stride);
+    store(All(), sums, to, stride);
+  }
+  template <class Exit>
+  HWY_INLINE static void begin(FloatVector* sums, const ExitPath<Exit>&) {
+    clear(All(), sums);
+  }
+  // `added`: the sums are sums of sums.
+  template <class Exit>
+  HWY_INLINE static void leave(FloatVector* sums, const ExitPath<Exit>& path, bool added) {
+    path.exit->write(RowIndices(), sums, added, path.row, path.rows, path.column);
+  }
+  HWY_INLINE static void add_steps(FloatVector* sums, std::size_t steps, RowsOfA& a,
+                                   const float* HWY_RESTRICT& b) {
+    // Two in a round: what counts rounds takes the units of the multiply-adds.
+    std::size_t number = steps % 2;
+    if (number != 0) step(RowIndices(), sums, a, b, 0);
+    const float* const end = b + (steps - number) * kWidth;
+    if (b == end) return;
+    do {
+      step(RowIndices(), sums, a, b, number);
+      step(RowIndices(), sums, a, b, number + 1);
+      number += 2;
+    } while (b != end);
+  }
+  template <std::size_t... i>
+  HWY_INLINE static void step(std::index_sequence<i...>, FloatVector* sums, RowsOfA& a,
+                              const float* HWY_RESTRICT& b, std::size_t number) {
+    a.fetch(number);
+    FloatVector row[kVectors];
+    load(Vectors(), row, b, 0);
+    (multiply_add<i>(sums + i * kVectors, a.place(i), row), ...);
+    a.next();
+    b += kWidth;
+  }
+  // Elements of every other row stay in memory: with all in registers the loop has 44 instructions
+  // for 28 multiply-adds, and waits for their issue wherever threads share a core (1.08 to 1.12
+  // times the time on an Intel part); with none, it waits for 30 loads.
+  template <std::size_t i>
+  HWY_INLINE static void multiply_add(FloatVector* sums, ElementPlace* a, const FloatVector* row) {
+    if constexpr (has_element_operands && i % 2 == 0)
+      multiply_add(Vectors(), sums, a, row);
+    else
+      multiply_add(Vectors(), sums, hn::Set(Floats(), *a), row);
+  }
+  template <class A, std::size_t... j>
+  HWY_INLINE static void multiply_add(std::index_sequence<j...>, FloatVector* sums, A a,
+                                      const FloatVector* row) {
+    ((sums[j] = Products::add(a, row[j], sums[j])), ...);
+  }
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,265 @@
+// Packed operands of a product, and the sums of a block of its result. Neighbouring segments of k
+// that are short are packed together; their sums meet in a tree of their own while a block of c is
+// in the first-level cache.
+//
+// A Kernel is the innermost loop (VectorKernel, TileKernel). It takes a in panels of panel_rows
+// rows and b in panels of panel_columns columns, step after step: `depth` of k at once, for which
+// a panel has row_floats or column_floats. Each segment begins with a step of its own, behind those
+// of the segment before it, so that all are one stream from memory. One run() makes a block of c
+// with up to most_rows rows, as does run_rows() where a Kernel `reads_rows`, from rows of a where
+// they lie. Where it `exits`, a run may end in an Exit (ExitPath); else an Exit writes sums behind
+// the run. Sums may leave a run late, until finish(). Where a Kernel `keeps_rows`, those of a block
+// stay near while columns pass, else columns while rows do.
+
+#if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
+#undef SOMA_KERNELS_GEMM_PANELS_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_PANELS_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/gemm/micro_kernel-inl.hpp>
+#include <soma/kernels/gemm/pack/fp32-inl.hpp>
+#include <soma/kernels/gemm/workspace-inl.hpp>
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+namespace {  // internal linkage: units with other flags have their own
+
+template <class Kernel>
+class PackedPanels {
+ public:
+  using Source = typename Kernel::Source;
+  using Buffer = typename Source::Buffer;
+  using FewRows = typename Kernel::FewRows;
+  static constexpr std::size_t panel_rows = Kernel::panel_rows, most_rows = Kernel::most_rows;
+  static_assert(Kernel::packed_rows % most_rows == 0);
+  static constexpr std::size_t packed_rows = Kernel::packed_rows, least_rows = Kernel::least_rows;
+  static constexpr std::size_t packed_depth = Kernel::packed_steps * Kernel::depth;
+  static constexpr std::size_t packed_floats = Kernel::packed_floats;
+  static constexpr std::size_t whole_floats = Kernel::whole_floats;
+  static constexpr std::size_t shared_floats = Kernel::shared_floats;
+  // Dot products, which Bf16Exit can write past the caches.
+  static constexpr bool streams = Kernel::depth != 1;
+  // Rows that pass all columns together.
+  static constexpr std::size_t swept_rows = Kernel::keeps_rows ? most_rows : packed_rows;
+
+  // How many neighbouring segments are packed together: as many as have room wherever they are.
+  static std::size_t group_of(const std::size_t* bounds, std::size_t segments) {
+    std::size_t group = (std::min)(std::bit_floor(segments), PackedSteps::most_segments);
+    const auto fits = [&] {
+      for (std::size_t first = 0; first < segments; first += group)
+        if (PackedSteps{bounds + first, group}.count(Kernel::depth) > Kernel::packed_steps)
+          return false;
+      return true;
+    };
+    while (group > 1 && !fits()) group /= 2;
+    return group;
+  }
+
+  // How many columns of b so many floats have room for.
+  static std::size_t most_columns(const PackedSteps& steps, std::size_t floats) {
+    return floats / (steps.count(Kernel::depth) * Kernel::column_floats) * Kernel::panel_columns /
+           micro_columns * micro_columns;
+  }
+
+  static std::size_t packed_b_floats(std::size_t columns, const PackedSteps& steps) {
+    return panels_floats(columns, Kernel::panel_columns, steps.count(Kernel::depth),
+                         Kernel::column_floats);
+  }
+
+  // Some rows or columns of those that are packed together.
+  struct Lines {
+    std::size_t first, count, packed;
+  };
+
+  // Rows of a that meet the same columns. The first `lying`, whole blocks, are read one by one from
+  // `place` on, `stride` floats apart; the others are packed.
+  struct RowBlock {
+    std::size_t count, lying;
+    const float* place;
+    float* packed;
+    std::size_t stride;
+  };
+
+  // How many rows of a meet the same columns together: of those that are laid and stay near no more
+  // than stay.
+  static std::size_t rows_together(const Source& a, const PackedSteps& steps) {
+    if constexpr (Kernel::keeps_rows)
+      if (are_whole(steps) && Kernel::lays(a, 0, 0)) return most_rows;
+    return packed_rows;
+  }
+
+  // So many rows of a from `row` on; `out` has room for all of them packed. Whole blocks of rows
+  // are read where they lie, or laid there, as the Kernel likes it.
+  static RowBlock take_a(const Source& a, std::size_t row, std::size_t count,
+                         const PackedSteps& steps, Buffer& buffer, float* out) {
+    RowBlock rows{count, 0, nullptr, out, 0};
+    if constexpr (Kernel::reads_rows)
+      if (are_whole(steps)) {
+        const std::size_t all = steps.count(Kernel::depth);
+        const std::size_t apart = Kernel::laid_stride(all * Kernel::depth / 2);
+        const std::size_t whole = count / most_rows * most_rows;
+        if (const float* place = a.place(row, steps.bounds[0]);
+            place != nullptr && Kernel::takes_rows(place, a.place_stride())) {
+          rows = {count, whole, place, out, a.place_stride()};
+        } else if (Kernel::lays(a, apart, all)) {
+          a.lay(row, whole, steps.bounds[0], all * Kernel::depth, apart, out);
+          rows = {count, whole, out, out + whole * apart, apart};
+        }
+      }
+    const std::size_t rest = count - rows.lying;
+    pack(a, steps, row + rows.lying, {0, rest, rest}, Kernel::panel_rows, Kernel::row_floats,
+         rows.packed, [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
+    return rows;
+  }
+  // Of them those that are multiplied together, from `first` on.
+  static RowBlock swept(const RowBlock& rows, std::size_t first, const PackedSteps& steps) {
+    const std::size_t count = (std::min)(swept_rows, rows.count - first);
+    if (first < rows.lying)
+      return {count, (std::min)(count, rows.lying - first), rows.place + first * rows.stride,
+              rows.packed, rows.stride};
+    return {count, 0, nullptr,
+            rows.packed + panels_floats(first - rows.lying, Kernel::panel_rows,
+                                        steps.count(Kernel::depth), Kernel::row_floats),
+            0};
+  }
+  // Columns of b from `column` on.
+  static void pack_b(const Source& b, std::size_t column, const Lines& columns,
+                     const PackedSteps& steps, Buffer& buffer, float* out) {
+    pack(b, steps, column, columns, Kernel::panel_columns, Kernel::column_floats, out,
+         [&](const PackPart& part) { Kernel::pack_b(b, part, buffer); });
+  }
+
+  // Sums on their path, block by block.
+  void multiply(const RowBlock& rows, const Lines& columns, const PackedSteps& steps,
+                const float* b, const SumPath& path) {
+    for_blocks(rows.count, columns, [&](const Block& block) {
+      const bool last = block.row + most_rows >= rows.count;
+      fetch_sums<most_rows>(path, Kernel::keeps_rows ? block.at(path) + micro_columns
+                                  : last             ? block.column + micro_columns
+                                                     : block.at(path) + most_rows * path.stride);
+      sum_block(block, steps, rows, b, path.behind(block.at(path)));
+    });
+    kernel_.finish();
+  }
+
+  // Sums through an exit (Bf16Exit), block by block: they never leave the first-level cache, or the
+  // registers.
+  template <class Exit>
+  void multiply_out(const RowBlock& rows, const Lines& columns, const PackedSteps& steps,
+                    const float* b, const Exit& exit) {
+    for_blocks(rows.count, columns, [&](const Block& block) {
+      const std::size_t count = (std::min)(most_rows, rows.count - block.row);
+      if constexpr (Kernel::exits) {
+        sum_block(block, steps, rows, b, ExitPath<Exit>{&exit, block.row, count, block.column});
+      } else {
+        alignas(64) float sums[block_floats];
+        sum_block(block, steps, rows, b, SumPath{sums, micro_columns});
+        exit.write(block.row, count, block.column, sums);
+      }
+    });
+    kernel_.finish();
+  }
+
+ private:
+  static constexpr std::size_t block_floats = most_rows * micro_columns;
+  // Whether no segment ends within a step.
+  static bool are_whole(const PackedSteps& steps) {
+    for (std::size_t i = 0; i < steps.segments; ++i)
+      if ((steps.bounds[i + 1] - steps.bounds[i]) % Kernel::depth != 0) return false;
+    return true;
+  }
+
+  // Floats of `lines` lines in panels of `width`, of which a step takes `floats`.
+  static std::size_t panels_floats(std::size_t lines, std::size_t width, std::size_t steps,
+                                   std::size_t floats) {
+    return (lines + width - 1) / width * steps * floats;
+  }
+
+  // `floats` of a step in a panel of `width` lines.
+  template <class Each>
+  static void pack(const Source& source, const PackedSteps& steps, std::size_t first_line,
+                   const Lines& lines, std::size_t width, std::size_t floats, float* out,
+                   const Each& each) {
+    static_assert(pack_depth % Kernel::depth == 0 && pack_direct_depth % Kernel::depth == 0);
+    const std::size_t most = source.most_depth();
+    const std::size_t panel = steps.count(Kernel::depth) * floats;
+    for (std::size_t i = 0; i < steps.segments; ++i) {
+      const std::size_t first = steps.bounds[i], end = steps.bounds[i + 1];
+      for (std::size_t line = 0; line < lines.count; line += pack_lines) {
+        const std::size_t count = (std::min)(pack_lines, lines.count - line);
+        float* const to = out + (lines.first + line) / width * panel;
+        for (std::size_t k = first; k < end; k += most)
+          each({first_line + line, count, k, (std::min)(most, end - k),
+                to + (k - first) / Kernel::depth * floats, panel});
+      }
+      out += steps.count(i, Kernel::depth) * floats;
+    }
+  }
+
+  // Where a block of c lies among rows and columns.
+  struct Block {
+    std::size_t row, column;
+    Lines columns;
+
+    std::size_t at(const SumPath& path) const { return row * path.stride + column; }
+  };
+
+  template <class Each>
+  static HWY_INLINE void for_blocks(std::size_t rows, const Lines& columns, const Each& each) {
+    if constexpr (Kernel::keeps_rows) {
+      for (std::size_t i = 0; i < rows; i += most_rows)
+        for (std::size_t j = 0; j < columns.count; j += micro_columns) each(Block{i, j, columns});
+    } else {
+      // A panel of b is near while the panels of a pass.
+      for (std::size_t j = 0; j < columns.count; j += micro_columns)
+        for (std::size_t i = 0; i < rows; i += most_rows) each(Block{i, j, columns});
+    }
+  }
+
+  // Meanwhile the next panel of b is fetched, a part by each run of the first rows, and behind it
+  // the next rows of a.
+  template <class Path>
+  void sum_block(const Block& block, const PackedSteps& steps, const RowBlock& rows, const float* b,
+                 const Path& path) {
+    const std::size_t all = steps.count(Kernel::depth), panel = all * Kernel::row_floats;
+    b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, all,
+                       Kernel::column_floats);
+    const std::size_t run = block.row / most_rows;
+    constexpr std::size_t floats = micro_columns / Kernel::panel_columns * Kernel::column_floats;
+    constexpr std::size_t part = Kernel::fetched_floats, parts = (floats + part - 1) / part;
+    const float* const fetched = run < parts ? b + (floats + run * part) * all : nullptr;
+    if constexpr (Kernel::reads_rows)
+      if (block.row < rows.lying) {
+        const float* const a = rows.place + block.row * rows.stride;
+        const float* const ahead = fetched != nullptr ? fetched : a + most_rows * rows.stride;
+        return kernel_.run_rows(steps, a, rows.stride, b, ahead, path);
+      }
+    const float* const a = rows.packed + panels_floats(block.row - rows.lying, Kernel::panel_rows,
+                                                       all, Kernel::row_floats);
+    kernel_.run(rows.count - block.row, steps, a, b, fetched != nullptr ? fetched : a + panel,
+                path);
+  }
+
+  // What it keeps while the product lasts. No braces: they would fill it with zeros (TileSums).
+  [[no_unique_address]] Kernel kernel_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

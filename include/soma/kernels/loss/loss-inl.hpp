@@ -1,0 +1,190 @@
+// The loss family of the kernel table.
+
+#if defined(SOMA_KERNELS_LOSS_LOSS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_LOSS_LOSS_INL_HPP
+#undef SOMA_KERNELS_LOSS_LOSS_INL_HPP
+#else
+#define SOMA_KERNELS_LOSS_LOSS_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/loss/args.hpp>
+#include <soma/kernels/norm/softmax-inl.hpp>
+#include <soma/kernels/rows/matrix_io-inl.hpp>
+
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+static inline std::int64_t label_of(const CrossEntropyArgs& args, std::size_t row) {
+  const auto* labels = static_cast<const std::byte*>(args.labels);
+  if (args.label_dtype == DType::int32) {
+    std::int32_t label;
+    std::memcpy(&label, labels + row * sizeof label, sizeof label);
+    return label;
+  }
+  std::int64_t label;
+  std::memcpy(&label, labels + row * sizeof label, sizeof label);
+  return label;
+}
+
+// Adds x - largest.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_differences(const float* x, std::size_t count,
+                                                          float largest, LaneSums<1>& sums) {
+  const FloatVector shift = hn::Set(Floats(), largest);
+  accumulate<1, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
+    sum[0] = hn::Add(sum[0], hn::Sub(v, shift));
+  });
+}
+
+// Everything is measured from the largest of the row, so that a row whose label is far ahead has a
+// loss with all its digits: with log_sum = log sum exp(x - largest),
+//     lse - x[label] = log_sum - (x[label] - largest), and the same for the mean.
+static inline float cross_entropy_row(CachedRow& x, const CrossEntropyArgs& args, std::size_t row,
+                                      std::size_t label) {
+  const float largest = largest_of_row(x, args.columns);
+  const bool smooth = args.smoothing != 0;
+  LaneSums<1> exponentials, differences;
+  for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+    const float* from = x.read(first, count);
+    add_exponentials(from, count, largest, exponentials);
+    if (smooth) add_differences(from, count, largest, differences);
+  });
+  const float log_sum = log_of(exponentials.total());
+  args.log_sum_exp[2 * row] = largest;
+  args.log_sum_exp[2 * row + 1] = log_sum;
+  const float from_label = log_sum - (x.read(label, 1)[0] - largest);
+  if (!smooth) return from_label;
+  const float from_mean = log_sum - differences.total() / static_cast<float>(args.columns);
+  return std::fma(args.smoothing, from_mean, (1 - args.smoothing) * from_label);
+}
+
+static inline void cross_entropy_kernel(const CrossEntropyArgs& args) noexcept {
+  CachedRow x(args.logits, args.columns);
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    const std::int64_t label = label_of(args, row);
+    args.loss[row] = args.log_sum_exp[2 * row] = args.log_sum_exp[2 * row + 1] = 0;
+    if (label == args.ignore_index) continue;
+    x.start(row);
+    args.loss[row] = cross_entropy_row(x, args, row, static_cast<std::size_t>(label));
+  }
+}
+
+// (exp(x - largest - log_sum) - target) * factor, where lse is the largest and the log_sum.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void cross_entropy_gradient_run(const float* x,
+                                                                     std::size_t count,
+                                                                     const float* lse, float target,
+                                                                     float factor, float* out) {
+  const Floats d;
+  const FloatVector largest = hn::Set(d, lse[0]), log_sum = hn::Set(d, lse[1]);
+  const FloatVector wanted = hn::Set(d, target), scale = hn::Set(d, factor);
+  map_vectors<1>({x}, out, count, [&](FloatVector v) HWY_ATTR {
+    const FloatVector probability = exp_lanes(Floats(), hn::Sub(hn::Sub(v, largest), log_sum));
+    return hn::Mul(hn::Sub(probability, wanted), scale);
+  });
+}
+
+static inline void cross_entropy_backward_kernel(const CrossEntropyArgs& args) noexcept {
+  ChunkBuffer buffer;
+  const MatrixReader reader(args.logits);
+  MatrixWriter writer(args.dlogits);
+  const float others = args.smoothing / static_cast<float>(args.columns);
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    const std::int64_t label = label_of(args, row);
+    const bool ignored = label == args.ignore_index;
+    const float factor = args.factors != nullptr ? args.factors[row] : args.factor;
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      float* to = writer.place(row, first);
+      if (ignored) {
+        std::memset(to, 0, count * sizeof(float));
+      } else {
+        const float* const lse = args.log_sum_exp + 2 * row;
+        const float* x = reader.read(row, first, count, buffer.values);
+        // The logits may lie where their gradient goes: the label's is read before.
+        const std::size_t at = static_cast<std::size_t>(label) - first;
+        const float own = at < count ? x[at] : 0;
+        cross_entropy_gradient_run(x, count, lse, others, factor, to);
+        if (at < count)
+          cross_entropy_gradient_run(&own, 1, lse, 1 - args.smoothing + others, factor, to + at);
+      }
+      writer.finish(row, first, count);
+    });
+  }
+}
+
+// ---- losses of single elements
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void squared_error_loop(const float* const* in, float* out,
+                                                             std::size_t count) {
+  map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector x, FloatVector t) HWY_ATTR {
+    const FloatVector difference = hn::Sub(x, t);
+    return hn::Mul(difference, difference);
+  });
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void squared_error_gradient_loop(const float* const* in,
+                                                                      float* out,
+                                                                      std::size_t count) {
+  map_vectors<3>({in[0], in[1], in[2]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector factor) HWY_ATTR {
+                   const FloatVector difference = hn::Sub(x, t);
+                   return hn::Mul(hn::Add(difference, difference), factor);
+                 });
+}
+
+// max(x, 0) - x t + log(1 + exp(-|x|)). A target of zero takes nothing off, of an infinity neither.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_loop(const float* const* in,
+                                                                    float* out, std::size_t count) {
+  map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector x, FloatVector t) HWY_ATTR {
+    const Floats d;
+    const FloatVector positive = at_least_lanes(d, x, 0.0f);
+    const FloatVector linear =
+        hn::IfThenElse(hn::Eq(t, hn::Zero(d)), positive, fused(d, hn::Neg(x), t, positive));
+    return hn::Add(linear, log_one_plus_lanes(d, exp_lanes(d, hn::Neg(hn::Abs(x)))));
+  });
+}
+
+// (sigmoid(x) - t) * factor
+HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_gradient_loop(const float* const* in,
+                                                                             float* out,
+                                                                             std::size_t count) {
+  map_vectors<3>({in[0], in[1], in[2]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector factor)
+                     HWY_ATTR { return hn::Mul(hn::Sub(sigmoid_lanes(Floats(), x), t), factor); });
+}
+
+static inline void element_loss_kernel(const ElementLossArgs& args) noexcept {
+  const MatrixOperand* inputs[] = {&args.x, &args.target};
+  const MatrixTarget losses{.data = args.losses, .row_stride = args.columns};
+  map_rows(
+      args.rows, args.columns, inputs, 2, 1, losses,
+      args.loss == ElementLoss::squared_error ? squared_error_loop : binary_cross_entropy_loop);
+}
+
+static inline void element_loss_backward_kernel(const ElementLossArgs& args) noexcept {
+  const bool own = args.factors != nullptr;
+  const MatrixOperand factors{.data = own ? args.factors : &args.factor,
+                              .row_stride = own ? args.columns : 0,
+                              .column_stride = own ? std::size_t{1} : 0};
+  const MatrixOperand* inputs[] = {&args.x, &args.target, &factors};
+  map_rows(args.rows, args.columns, inputs, 3, 1, args.dx,
+           args.loss == ElementLoss::squared_error ? squared_error_gradient_loop
+                                                   : binary_cross_entropy_gradient_loop);
+}
+
+static constexpr LossKernels loss_kernels{cross_entropy_kernel, cross_entropy_backward_kernel,
+                                          element_loss_kernel, element_loss_backward_kernel};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,170 @@
+// Softmax over rows, forward and backward, and what cross-entropy shares with it.
+
+#if defined(SOMA_KERNELS_NORM_SOFTMAX_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_NORM_SOFTMAX_INL_HPP
+#undef SOMA_KERNELS_NORM_SOFTMAX_INL_HPP
+#else
+#define SOMA_KERNELS_NORM_SOFTMAX_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/norm/args.hpp>
+#include <soma/kernels/rows/matrix_io-inl.hpp>
+#include <soma/simd/math-inl.hpp>
+
+#include <hwy/highway.h>
+
+#include <array>
+#include <cstddef>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+static inline float largest_of_row(CachedRow& x, std::size_t columns) {
+  LaneSums<1> largest(-std::numeric_limits<float>::infinity());
+  for_each_chunk(columns, [&](std::size_t first, std::size_t count) {
+    largest_of_run(x.read(first, count), count, largest);
+  });
+  return largest.meet(0, [](float a, float b) { return a < b ? b : a; });
+}
+
+// Adds exp(x - largest).
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_exponentials(const float* x, std::size_t count,
+                                                           float largest, LaneSums<1>& sums) {
+  const FloatVector shift = hn::Set(Floats(), largest);
+  accumulate<1, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
+    sum[0] = hn::Add(sum[0], exp_lanes(Floats(), hn::Sub(v, shift)));
+  });
+}
+
+// The same, kept in `out`.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void write_exponentials(const float* x, std::size_t count,
+                                                             float largest, float* out,
+                                                             LaneSums<1>& sums) {
+  const FloatVector shift = hn::Set(Floats(), largest);
+  accumulate_and_write<1, 1>({x}, out, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
+    const FloatVector e = exp_lanes(Floats(), hn::Sub(v, shift));
+    sum[0] = hn::Add(sum[0], e);
+    return e;
+  });
+}
+
+static inline float log_of(float x) {
+  return hn::GetLane(log_lanes(Floats(), hn::Set(Floats(), x)));
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_run(const float* x, std::size_t count, float factor,
+                                                    float* out) {
+  const FloatVector scale = hn::Set(Floats(), factor);
+  map_vectors<1>({x}, out, count, [&](FloatVector v) HWY_ATTR { return hn::Mul(v, scale); });
+}
+
+// exp(x - largest) * factor: what write_exponentials and scale_run give.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void exponential_run(const float* x, std::size_t count,
+                                                          float largest, float factor, float* out) {
+  const FloatVector shift = hn::Set(Floats(), largest), scale = hn::Set(Floats(), factor);
+  map_vectors<1>({x}, out, count, [&](FloatVector v) HWY_ATTR {
+    return hn::Mul(exp_lanes(Floats(), hn::Sub(v, shift)), scale);
+  });
+}
+
+// (x - largest) - logarithm of the sum of exponentials
+HWY_NOINLINE HWY_MAYBE_UNUSED static void log_softmax_run(const float* x, std::size_t count,
+                                                          float largest, float logarithm,
+                                                          float* out) {
+  const FloatVector shift = hn::Set(Floats(), largest), rest = hn::Set(Floats(), logarithm);
+  map_vectors<1>({x}, out, count,
+                 [&](FloatVector v) HWY_ATTR { return hn::Sub(hn::Sub(v, shift), rest); });
+}
+
+static inline void softmax_kernel(const SoftmaxArgs& args) noexcept {
+  CachedRow x(args.x, args.columns);
+  MatrixWriter writer(args.y);
+  // A plain target holds the exponentials until their sum is known; for another they are computed
+  // twice.
+  const bool keep = writer.direct() && !args.logarithm;
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    x.start(row);
+    const float largest = largest_of_row(x, args.columns);
+    LaneSums<1> sums;
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      const float* from = x.read(first, count);
+      if (keep)
+        write_exponentials(from, count, largest, writer.place(row, first), sums);
+      else
+        add_exponentials(from, count, largest, sums);
+    });
+    const float total = sums.total(), inverse = 1 / total;
+    const float logarithm = args.logarithm ? log_of(total) : 0;
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      float* to = writer.place(row, first);
+      if (keep)
+        scale_run(to, count, inverse, to);
+      else if (args.logarithm)
+        log_softmax_run(x.read(first, count), count, largest, logarithm, to);
+      else
+        exponential_run(x.read(first, count), count, largest, inverse, to);
+      writer.finish(row, first, count);
+    });
+  }
+}
+
+// ---- backward
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_products(const float* a, const float* b,
+                                                       std::size_t count, LaneSums<1>& sums) {
+  accumulate<1, 2>({a, b}, count, sums,
+                   [](FloatVector* sum, FloatVector v, FloatVector w)
+                       HWY_ATTR { sum[0] = fused(Floats(), v, w, sum[0]); });
+}
+
+// y * (dy - sum of y * dy)
+HWY_NOINLINE HWY_MAYBE_UNUSED static void softmax_gradient_run(const float* y, const float* dy,
+                                                               std::size_t count, float sum,
+                                                               float* out) {
+  const FloatVector offset = hn::Set(Floats(), sum);
+  map_vectors<2>({y, dy}, out, count, [&](FloatVector v, FloatVector g) HWY_ATTR {
+    return hn::Mul(v, hn::Sub(g, offset));
+  });
+}
+
+// dy - exp(y) * sum of dy
+HWY_NOINLINE HWY_MAYBE_UNUSED static void log_softmax_gradient_run(const float* y, const float* dy,
+                                                                   std::size_t count, float sum,
+                                                                   float* out) {
+  const FloatVector slope = hn::Set(Floats(), -sum);
+  map_vectors<2>({y, dy}, out, count, [&](FloatVector v, FloatVector g) HWY_ATTR {
+    return fused(Floats(), exp_lanes(Floats(), v), slope, g);
+  });
+}
+
+static inline void softmax_backward_kernel(const SoftmaxArgs& args) noexcept {
+  CachedRow y(args.y_in, args.columns), dy(args.dy, args.columns);
+  MatrixWriter writer(args.dx);
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    y.start(row);
+    dy.start(row);
+    LaneSums<1> sums;
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      if (args.logarithm)
+        add_run(dy.read(first, count), count, sums);
+      else
+        add_products(y.read(first, count), dy.read(first, count), count, sums);
+    });
+    const float sum = sums.total();
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      const auto gradient = args.logarithm ? log_softmax_gradient_run : softmax_gradient_run;
+      gradient(y.read(first, count), dy.read(first, count), count, sum, writer.place(row, first));
+      writer.finish(row, first, count);
+    });
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,245 @@
+// The quantize entry of the kernel table. A block of granules is read twice while it is in a cache:
+// for its amax, and to be rounded.
+
+#if defined(SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP
+#undef SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP
+#else
+#define SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/quantize/args.hpp>
+#include <soma/kernels/quantize/round_fp32-inl.hpp>
+#include <soma/kernels/rows/matrix_io-inl.hpp>
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// x *= factors, one for each column. Not inlined: products must not be contracted into sums.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_columns(float* x, const float* factors,
+                                                           std::size_t count) {
+  map_vectors<2>({x, factors}, x, count,
+                 [](FloatVector a, FloatVector b) HWY_ATTR { return hn::Mul(a, b); });
+}
+
+// As multiply_within, one factor for each column.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_columns_within(float* x, const float* factors,
+                                                                  std::size_t count, float limit) {
+  const FloatVector most = hn::Set(Floats(), limit);
+  map_vectors<2>({x, factors}, x, count, [&](FloatVector value, FloatVector factor) HWY_ATTR {
+    return product_within(Floats(), value, factor, most);
+  });
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// scale_for(), with what depends on the format found once.
+class ScaleRule {
+ public:
+  ScaleRule(const Scaling& scaling, const FloatFormat& format)
+      : scaling_(scaling), format_(format), largest_(decode(format, format.max_finite_code())) {
+    const ExactMagnitude largest = unpack(largest_).magnitude;
+    const int top = scaling.format == ScaleFormat::mx ? format.max_exponent()
+                                                      : soma::detail::exponent_of(largest_);
+    fraction_ = static_cast<std::uint32_t>(largest.significand >> 29) & 0x7FFFFFu;
+    offset_ = scaling.margin - 127 - top;
+    margin_ = static_cast<double>(soma::detail::two_to(scaling.margin));
+  }
+
+  void set(float amax, float& scale, float& inverse) const {
+    const auto bits = std::bit_cast<std::uint32_t>(amax);
+    if (bits < 0x00800000u) {
+      scale = scale_for(scaling_, format_, amax);
+      inverse = 1.0f / scale;
+    } else if (scaling_.format == ScaleFormat::fp32) {
+      const double exact = static_cast<double>(amax) / static_cast<double>(largest_) * margin_;
+      scale = static_cast<float>((std::clamp)(exact, 0x1p-126, 0x1p126));
+      inverse = 1.0f / scale;
+    } else {
+      int exponent = static_cast<int>(bits >> 23) + offset_;
+      if (scaling_.format == ScaleFormat::power_of_two && (bits & 0x7FFFFFu) > fraction_)
+        ++exponent;
+      exponent = (std::clamp)(exponent, -126, 126);
+      scale = soma::detail::two_to(exponent);
+      inverse = soma::detail::two_to(-exponent);
+    }
+  }
+
+ private:
+  Scaling scaling_;
+  FloatFormat format_;
+  float largest_;
+  std::uint32_t fraction_;
+  int offset_;
+  double margin_;
+};
+
+class QuantizePass {
+ public:
+  explicit QuantizePass(const QuantizeArgs& args)
+      : args_(args),
+        rule_(args.scaling, args.format),
+        reader_(args.x),
+        codec_(make_codec_params(args.format, args.y.rounding)),
+        carrier_(stored_codec(args.y.dtype)),
+        width_(size_of(args.y.dtype)),
+        scaled_(args.scaling.policy != ScalePolicy::none && args.scales != nullptr),
+        from_bf16_(args.x.dtype == DType::bf16 && args.x.column_stride == 1 && args.x.scale == 1),
+        group_(args.group_columns == 0 ? args.columns : args.group_columns),
+        block_(group_ >= row_chunk ? group_ : row_chunk / group_ * group_),
+        limit_(decode(args.format, args.format.max_finite_code())) {
+    quick_format_ = make_quick_format(args.format, scaled_);
+    if (is_quick(args.format, args.y.rounding) && (!args.codes || args.format.bytes() == 1))
+      quick_ = quick_loop_for(from_bf16_, args.codes ? 1 : width_, group_ == 1);
+    std::fill_n(scales_, row_chunk, 1.0f);
+    std::fill_n(inverses_, row_chunk, 1.0f);
+  }
+
+  void run() {
+    const std::size_t step = args_.group_rows == 0 ? args_.rows : args_.group_rows;
+    std::size_t at = 0;  // among scales and amax
+    for (std::size_t row = 0; row < args_.rows; row += step, at += args_.group_stride)
+      for (std::size_t column = 0; column < args_.columns; column += block_)
+        do_block(row, (std::min)(step, args_.rows - row), column,
+                 (std::min)(block_, args_.columns - column), at + column / group_);
+  }
+
+ private:
+  // A block is whole granules, at most a chunk, or else one granule.
+  void do_block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
+                std::size_t at) {
+    const std::size_t groups = (columns + group_ - 1) / group_;
+    const bool writes = args_.y.data != nullptr;
+    const bool current = scaled_ && writes && args_.scaling.policy == ScalePolicy::current;
+    if (current || args_.amax != nullptr) find_amax(row, rows, column, columns, groups);
+    if (args_.amax != nullptr)
+      for (std::size_t g = 0; g < groups; ++g)
+        args_.amax[at + g] = (std::max)(args_.amax[at + g], amax_[g]);
+    if (!writes) return;
+    if (current)
+      for (std::size_t g = 0; g < groups; ++g) {
+        rule_.set(amax_[g], scales_[g], inverses_[g]);
+        args_.scales[at + g] = scales_[g];
+      }
+    else if (scaled_)
+      for (std::size_t g = 0; g < groups; ++g) {
+        scales_[g] = args_.scales[at + g];
+        inverses_[g] = 1.0f / scales_[g];
+      }
+    for (std::size_t first = 0; first < columns; first += row_chunk) {
+      const std::size_t count = (std::min)(row_chunk, columns - first);
+      for (std::size_t r = row; r < row + rows; ++r) write_run(r, column + first, count);
+    }
+  }
+
+  // Where a run lies as bf16 or fp32: itself if it can, else the buffer.
+  const std::byte* source(std::size_t row, std::size_t column, std::size_t count) {
+    if (from_bf16_)
+      return static_cast<const std::byte*>(args_.x.data) +
+             (row * args_.x.row_stride + column) * sizeof(std::uint16_t);
+    return reinterpret_cast<const std::byte*>(reader_.read(row, column, count, decoded_.values));
+  }
+
+  // Rows inside: one horizontal maximum for each granule of the block.
+  void find_amax(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
+                 std::size_t groups) {
+    std::fill_n(amax_, groups, 0.0f);
+    const auto raise_each = from_bf16_ ? raise_columns<true> : raise_columns<false>;
+    const auto raise = from_bf16_ ? raise_groups<true> : raise_groups<false>;
+    for (std::size_t first = 0; first < columns; first += row_chunk) {
+      const std::size_t count = (std::min)(row_chunk, columns - first);
+      std::fill_n(maxima_, group_ == 1 ? count + lane_padding : groups * lane_padding, 0);
+      for (std::size_t r = row; r < row + rows; ++r)
+        if (const std::byte* from = source(r, column + first, count); group_ == 1)
+          raise_each(from, count, maxima_);
+        else
+          raise(from, count, group_, maxima_);
+      if (group_ == 1)
+        std::memcpy(amax_, maxima_, count * sizeof(float));
+      else
+        join_maxima(maxima_, groups, amax_);
+    }
+  }
+
+  void write_run(std::size_t row, std::size_t column, std::size_t count) {
+    std::byte* to =
+        static_cast<std::byte*>(args_.y.data) + (row * args_.y.row_stride + column) * width_;
+    const QuickScales scales{scales_, inverses_, (std::min)(group_, row_chunk)};
+    if (quick_ != nullptr && quick_(quick_format_, source(row, column, count), count, scales, to))
+      return;
+    write_any(row, column, count, to);
+  }
+
+  // Any format and rounding, and what is not finite: by way of codes.
+  void write_any(std::size_t row, std::size_t column, std::size_t count, std::byte* to) {
+    float* values = buffers_.values;
+    const float* x = reader_.read(row, column, count, values);
+    if (x != values) std::memcpy(values, x, count * sizeof(float));
+    if (scaled_ && group_ == 1) multiply_columns_within(values, inverses_, count, limit_);
+    if (scaled_ && group_ != 1)
+      for_each_group(0, count, group_, [&](std::size_t first, std::size_t n, std::size_t g) {
+        multiply_within(values + first, n, inverses_[g], limit_);
+      });
+    Draw draw = args_.y.draw;
+    draw.index = draw_index(draw, args_.y.draw_row_stride, args_.y.row_indices, row, column);
+    const auto* bytes = reinterpret_cast<const std::byte*>(values);
+    if (args_.codes) return store(codec_, bytes, count, to, draw);
+    encode_chunk(codec_, bytes, count, buffers_.codes, draw, buffers_);
+    decode_chunk(codec_, buffers_.codes, count, buffers_);
+    if (scaled_ && group_ == 1) multiply_columns(values, scales_, count);
+    if (scaled_ && group_ != 1)
+      for_each_group(0, count, group_, [&](std::size_t first, std::size_t n, std::size_t g) {
+        multiply(values + first, n, scales_[g]);
+      });
+    store(carrier_, bytes, count, to, {});
+  }
+
+  void store(const CodecParams& codec, const std::byte* values, std::size_t count, std::byte* to,
+             const Draw& draw) {
+    if (codec.plain_fp32)
+      std::memcpy(to, values, count * sizeof(float));
+    else
+      encode_chunk(codec, values, count, to, draw, buffers_);
+  }
+
+  const QuantizeArgs& args_;
+  ScaleRule rule_;
+  MatrixReader reader_;
+  CodecParams codec_, carrier_;
+  std::size_t width_;
+  bool scaled_, from_bf16_;
+  std::size_t group_, block_;
+  float limit_;
+  QuickFormat quick_format_;
+  QuickLoop quick_ = nullptr;
+
+  // Of the granules of a block.
+  alignas(64) float scales_[row_chunk + lane_padding], inverses_[row_chunk + lane_padding],
+      amax_[row_chunk];
+  alignas(64) std::int32_t maxima_[row_chunk + lane_padding];
+  ChunkBuffer decoded_;
+  ConvertBuffers buffers_;
+};
+
+}  // namespace
+
+static inline void quantize_kernel(const QuantizeArgs& args) noexcept {
+  if (args.rows != 0 && args.columns != 0) QuantizePass(args).run();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,162 @@
+// The sum of rows, element by element, in the fixed order of Segments: what gradients of biases,
+// scales and embeddings are.
+
+#if defined(SOMA_KERNELS_REDUCE_COLUMN_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_REDUCE_COLUMN_SUMS_INL_HPP
+#undef SOMA_KERNELS_REDUCE_COLUMN_SUMS_INL_HPP
+#else
+#define SOMA_KERNELS_REDUCE_COLUMN_SUMS_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/operand.hpp>
+#include <soma/kernels/rows/run_io-inl.hpp>
+#include <soma/simd/memory-inl.hpp>
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+struct RowSum {
+  std::size_t rows = 0, columns = 0;
+  const MatrixOperand& x;
+  const std::uint32_t* list = nullptr;  // which rows of x; nullptr: 0, 1, ...
+  const Segments& segments;
+  bool accumulate = false;
+  float* out = nullptr;
+};
+
+// A tree over 2^10 segments has at most one waiting partial sum at each of 10 levels.
+inline constexpr std::size_t sum_levels = 10;
+// Partial sums of all levels and the one being made: 16 KiB, half of the smallest first-level
+// cache; those of a run have as much. The fewer levels the more columns are summed together: rows
+// are read by longer pieces.
+inline constexpr std::size_t sum_room = 4096;
+// Rows added in one pass over the partial sums, where a row has at least so many columns: shorter
+// pieces taken in turns from several rows are read more slowly from memory than one by one (half as
+// fast on a Zen 5).
+inline constexpr std::size_t sum_rows = 4, sum_rows_columns = 256;
+
+struct RowSumBuffers {
+  alignas(64) float partial[sum_room];
+  alignas(64) float run[sum_room];
+  RunBuffer rows[sum_rows];
+  ConvertBuffers scratch;
+};
+
+// sums[c] + row 0 [c] + row 1 [c] ..., one after the other. `count` is a multiple of 16.
+template <std::size_t kRows>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_rows(const float* const* rows, std::size_t count,
+                                                   float* sums) {
+  const hn::CappedTag<float, run_group> d;
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    auto sum = hn::Load(d, sums + i);
+    sum = hn::Add(sum, load_bytes(d, rows[0] + i));
+    if constexpr (kRows == 4) {
+      sum = hn::Add(sum, load_bytes(d, rows[1] + i));
+      sum = hn::Add(sum, load_bytes(d, rows[2] + i));
+      sum = hn::Add(sum, load_bytes(d, rows[3] + i));
+    }
+    hn::Store(sum, d, sums + i);
+  }
+}
+
+// Rows first ... last - 1 of a piece of columns, from zero.
+static inline void sum_run(const RowSum& args, const RunSource& source, std::size_t first,
+                           std::size_t last, std::size_t column, std::size_t count, float* sums,
+                           RowSumBuffers& buffers) {
+  const std::size_t whole = whole_groups(count);
+  std::fill(sums, sums + whole, 0.0f);
+  const float* rows[sum_rows];
+  const auto load = [&](std::size_t row, std::size_t place) {
+    rows[place] = load_run(source, args.list != nullptr ? args.list[row] : row, column, count,
+                           buffers.rows[place].values, buffers.scratch);
+  };
+  std::size_t row = first;
+  const std::size_t together = count >= sum_rows_columns ? (last - first) / sum_rows : 0;
+  for (const std::size_t end = first + together * sum_rows; row < end; row += sum_rows) {
+    for (std::size_t place = 0; place < sum_rows; ++place) load(row + place, place);
+    add_rows<sum_rows>(rows, whole, sums);
+  }
+  for (; row < last; ++row) {
+    load(row, 0);
+    add_rows<1>(rows, whole, sums);
+  }
+}
+
+// The same in runs.
+static inline void sum_segment(const RowSum& args, const RunSource& source, std::size_t first,
+                               std::size_t last, std::size_t column, std::size_t count, float* sums,
+                               RowSumBuffers& buffers) {
+  const std::size_t rows = rows_of_run(last - first);
+  sum_run(args, source, first, (std::min)(first + rows, last), column, count, sums, buffers);
+  for (std::size_t row = first + rows; row < last; row += rows) {
+    const float* const run[1] = {buffers.run};
+    sum_run(args, source, row, (std::min)(row + rows, last), column, count, buffers.run, buffers);
+    add_rows<1>(run, whole_groups(count), sums);
+  }
+}
+
+// At how many levels of the tree a partial sum may have to wait.
+static inline std::size_t waiting_levels(const Segments& segments) {
+  if (segments.bounds == nullptr) return 0;
+  std::size_t levels = 0;
+  while (segments.count >> levels > 1) ++levels;
+  return levels;
+}
+
+// The tree of a binary counter: after segment s, the partial sum at level l waits for its right
+// neighbour where bit l of s + 1 is set. Returns the sum of all segments.
+static inline const float* sum_tree(const RowSum& args, const RunSource& source, std::size_t column,
+                                    std::size_t count, RowSumBuffers& buffers) {
+  const std::size_t whole = whole_groups(count);
+  float* waiting[sum_levels];
+  const std::size_t levels = waiting_levels(args.segments);
+  for (std::size_t level = 0; level < levels; ++level)
+    waiting[level] = buffers.partial + level * whole;
+  float* current = buffers.partial + levels * whole;
+  const bool cut = args.segments.bounds != nullptr;
+  const std::size_t segments = cut ? args.segments.count : 1;
+  for (std::size_t segment = 0; segment < segments; ++segment) {
+    const std::size_t first = cut ? args.segments.bounds[segment] : 0;
+    const std::size_t last = cut ? args.segments.bounds[segment + 1] : args.rows;
+    sum_segment(args, source, first, last, column, count, current, buffers);
+    std::size_t level = 0;
+    for (std::size_t bits = segment; (bits & 1) != 0; bits >>= 1, ++level) {
+      const float* left[1] = {waiting[level]};
+      add_rows<1>(left, whole, current);
+    }
+    if (segment + 1 != segments) std::swap(current, waiting[level]);
+  }
+  return current;
+}
+
+static inline void sum_rows_of(const RowSum& args) {
+  const RunSource source = run_source(args.x);
+  RowSumBuffers buffers;
+  const std::size_t fit = sum_room / (waiting_levels(args.segments) + 1) / run_group * run_group;
+  const std::size_t most = source.plain ? fit : (std::min)(fit, run_chunk);
+  for (std::size_t column = 0; column < args.columns;) {
+    std::size_t count = (std::min)(most, args.columns - column);
+    // Whole groups of fp32 are added where they lie; what is left of a row is a piece of its own.
+    if (source.plain && count > run_group) count = count / run_group * run_group;
+    const float* sums = sum_tree(args, source, column, count, buffers);
+    float* out = args.out + column;
+    for (std::size_t i = 0; i < count; ++i) out[i] = args.accumulate ? out[i] + sums[i] : sums[i];
+    column += count;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif

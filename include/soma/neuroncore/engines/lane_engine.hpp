@@ -1,0 +1,133 @@
+#pragma once
+// LaneEngine: what the Vector, Scalar and GpSimd engines share: operands that are checked alike,
+// and a partition at a time that is widened to fp32, computed and rounded into dst.
+
+#include <soma/neuroncore/engines/alu.hpp>
+#include <soma/neuroncore/engines/sequencer.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma::neuroncore {
+
+template <class Self, Engine engine>
+class LaneEngine : public Sequencer<Self, engine> {
+  using Base = Sequencer<Self, engine>;
+
+ public:
+  using Base::Base;
+
+ protected:
+  using Base::core_;
+
+  static std::size_t padded(std::size_t count) { return (count + 31) / 16 * 16; }
+
+  // ---- checks
+
+  void check_same(std::string_view name, const Tile& dst, const Tile& src) {
+    core_.check_free(name, {"src", src});
+    core_.check_free(name, {"dst", dst});
+    CoreState::check_same_size(name, {"src", src}, {"dst", dst});
+  }
+  void check_pair(std::string_view name, const Operand& a, const Operand& b, const Tile& dst) {
+    core_.check_free(name, a);
+    core_.check_free(name, b);
+    core_.check_free(name, {"dst", dst});
+    CoreState::check_same_size(name, a, b);
+    CoreState::check_same_size(name, a, {"dst", dst});
+    CoreState::check_not_both_psum(name, a, b);
+  }
+  void check_column(std::string_view name, const Operand& operand, const Tile& data) {
+    check_columns(name, operand, data, 1);
+  }
+  // `count` elements in each partition of data.
+  void check_columns(std::string_view name, const Operand& operand, const Tile& data,
+                     std::size_t count) {
+    core_.check(name, operand);
+    CoreState::check_same_partitions(name, {"data", data}, operand);
+    if (operand.tile.free_size() != count)
+      rule_broken(
+          name, operand.name, operand.tile.describe(),
+          (count == 1 ? "one element" : std::to_string(count) + " elements") + " a partition");
+  }
+  static void check_type(std::string_view name, const Operand& operand, DType dtype) {
+    if (operand.tile.dtype() != dtype)
+      rule_broken(name, operand.name, operand.tile.describe(), std::string(to_string(dtype)));
+  }
+  // Bits are moved, so the types are the same.
+  static void check_same_type(std::string_view name, const Tile& dst, const Tile& src) {
+    if (dst.dtype() != src.dtype() || dst.bias_offset() != src.bias_offset())
+      rule_broken(name, "dst", dst.describe(), "the type of src, " + src.describe());
+  }
+
+  // A constant of what computes in fp32.
+  static void check_constant(std::string_view name, std::string_view operand,
+                             const Constant& constant) {
+    if (constant.integer && static_cast<std::int64_t>(constant.value) != *constant.integer)
+      rule_broken(name, operand, std::to_string(*constant.integer),
+                  "a number that is exact in fp32");
+  }
+
+  // ---- elements
+
+  // run(p, buffer, count) leaves partition p's results somewhere in its `rows` rows of buffer, and
+  // returns where; they are then rounded into dst.
+  template <class Run>
+  void map(const Tile& dst, const Rounded& rounded, std::size_t rows, const Run& run) {
+    const std::size_t count = dst.free_size();
+    const PartitionWriter writer(core_.kernels, core_.memory_of(dst), dst, rounded,
+                                 core_.options.overflow);
+    core_.for_partitions(dst.partitions(), (rows + 1) * padded(count), count * 4,
+                         [&](std::size_t p, float* buffer) {
+                           const float* out = run(p, buffer, count);
+                           writer.write(p, out, buffer + rows * padded(count));
+                         });
+  }
+  void fill(const Tile& dst, float value, const Rounded& rounded) {
+    map(dst, rounded, 1, [value](std::size_t, float* buffer, std::size_t count) {
+      std::fill_n(buffer, count, value);
+      return buffer;
+    });
+  }
+  // Bit for bit where the types are equal, else through fp32.
+  void copy_elements(const Tile& dst, const Tile& src, const Rounded& rounded) {
+    if (src.dtype() == dst.dtype() && src.bias_offset() == dst.bias_offset()) {
+      core_.for_partitions(dst.partitions(), dst.free_size(), dst.free_size(),
+                           [&](std::size_t p, float* buffer) {
+                             read_codes(core_.memory_of(src), src, p, buffer);
+                             write_codes(core_.memory_of(dst), dst, p, buffer);
+                           });
+      return;
+    }
+    const PartitionReader reader(core_.kernels, core_.memory_of(src), src);
+    map(dst, rounded, 1,
+        [&](std::size_t p, float* buffer, std::size_t) { return reader.read(p, buffer); });
+  }
+  // One float a partition.
+  std::vector<float> column(const ScalarOperand& operand, const Tile& data) {
+    if (!operand.tile.defined()) return std::vector<float>(data.partitions(), operand.value);
+    return column(operand.tile);
+  }
+  std::vector<float> column(const Tile& tile) {
+    std::vector<float> values(tile.partitions());
+    const PartitionReader reader(core_.kernels, core_.memory_of(tile), tile);
+    for (std::size_t p = 0; p < values.size(); ++p) reader.copy(p, &values[p]);
+    return values;
+  }
+  void write_column(const Tile& tile, const std::vector<float>& values) {
+    static constexpr Rounded nearest{};
+    const PartitionWriter writer(core_.kernels, core_.memory_of(tile), tile, nearest,
+                                 core_.options.overflow);
+    for (std::size_t p = 0; p < values.size(); ++p) {
+      float value[32] = {values[p]};
+      writer.write(p, value, value + 16);
+    }
+    core_.end(tile);
+  }
+};
+
+}  // namespace soma::neuroncore

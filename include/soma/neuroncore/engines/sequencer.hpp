@@ -1,0 +1,36 @@
+#pragma once
+// Sequencer: what every engine has beside its instructions: it waits for semaphores and signals
+// them.
+
+#include <soma/neuroncore/core_state.hpp>
+#include <soma/neuroncore/order/semaphore.hpp>
+
+#include <cstdint>
+
+namespace soma::neuroncore {
+
+template <class Self, Engine engine>
+class Sequencer {
+ public:
+  explicit Sequencer(CoreState& core) : core_(core) {}
+  Sequencer(const Sequencer&) = delete;
+  Sequencer& operator=(const Sequencer&) = delete;
+
+  // What follows begins when the semaphore has reached the value.
+  Self& wait(Semaphore& semaphore, std::uint32_t value) {
+    semaphore.wait(core_, lane, value);
+    return self();
+  }
+  // Adds to the semaphore when the last instruction so far has ended.
+  Self& signal(Semaphore& semaphore, std::uint32_t amount = 1) {
+    semaphore.signal(core_, lane, amount);
+    return self();
+  }
+
+ protected:
+  static constexpr Lane lane = lane_of(engine);
+  Self& self() { return static_cast<Self&>(*this); }
+  CoreState& core_;
+};
+
+}  // namespace soma::neuroncore

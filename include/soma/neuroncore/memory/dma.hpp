@@ -1,0 +1,261 @@
+#pragma once
+// Dma: transfers between HBM and SBUF. A transfer copies, and converts where the types differ:
+// source to fp32 to destination (guide: DMA casts in two steps).
+//
+// Queues run their own transfers in order and each other's in any: core.dma is queue 0,
+// core.dma.queue(i) another.
+
+#include <soma/neuroncore/core_state.hpp>
+#include <soma/neuroncore/memory/hbm.hpp>
+#include <soma/neuroncore/memory/hbm_rows.hpp>
+#include <soma/neuroncore/order/semaphore.hpp>
+#include <soma/runtime/heap_vector.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace soma::neuroncore {
+
+// What an index beyond the table does.
+enum class OutOfBounds : std::uint8_t { error, skip };
+// What happens to the rows that a scatter meets.
+enum class Scatter : std::uint8_t { overwrite, add };
+
+class Dma {
+ public:
+  explicit Dma(CoreState& core, std::size_t queue = 0) : core_(&core), queue_(queue) {}
+
+  // Error neuroncore.rule_broken.
+  Dma queue(std::size_t index) const {
+    if (index >= dma_lanes)
+      rule_broken("dma.queue", "index", std::to_string(index),
+                  "below " + std::to_string(dma_lanes));
+    return Dma(*core_, index);
+  }
+  Lane lane() const { return lane_of(Engine::dma, queue_); }
+
+  // tile = view: row r to partition r.
+  Dma& load(const Tile& tile, const HbmView& view) { return load(Opcode::dma_copy, tile, view); }
+  // The same for a view whose rows are not adjacent in memory because it was transposed: slow on
+  // this hardware, and counted apart.
+  Dma& load_transposed(const Tile& tile, const HbmView& view) {
+    return load(Opcode::dma_transpose, tile, view);
+  }
+  // view = tile.
+  Dma& store(const HbmView& view, const Tile& tile) {
+    constexpr std::string_view name = "dma.store";
+    check(name, {"tile", tile}, view);
+    check_writable(name, view);
+    check_sizes(name, tile, view);
+    const Position at = begin(Opcode::dma_copy, {{"tile", tile}}, {}, nullptr, &view, tile);
+    CoreState* core = core_;
+    core->statistics.hbm_bytes_written += view.rows() * view.row_elements() * size_of(view.dtype());
+    core->transfer(at, [core, tile, view] {
+      core->for_partitions(tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
+                           [&](std::size_t p, float* buffer) {
+                             detail::store_row(*core, tile, p, view, p, buffer);
+                           });
+    });
+    return *this;
+  }
+  // Partition p = row indices[p] of a matrix; indices is [P, 1] of int32 in SBUF.
+  Dma& gather(const Tile& tile, const HbmView& table, const Tile& indices,
+              OutOfBounds out_of_bounds = OutOfBounds::error) {
+    static constexpr std::string_view name = "dma.gather";  // read by a lambda that outlives this
+    check(name, {"tile", tile}, table);
+    check_indices(name, tile, table, indices);
+    const Position at =
+        begin(Opcode::dma_gather, {{"indices", indices}}, {{"tile", tile}}, &table, nullptr, tile);
+    CoreState* core = core_;
+    core->statistics.hbm_bytes_read +=
+        tile.partitions() * tile.free_size() * size_of(table.dtype());
+    core->transfer(at, [core, tile, table, indices, out_of_bounds] {
+      std::vector<float> buffer(2 * tile.free_size() + 64);
+      const PartitionWriter writer = detail::writer_of(*core, tile);
+      bool all = true;
+      for (std::size_t p = 0; p < tile.partitions(); ++p) {
+        const std::int64_t row = index_of(*core, name, indices, p, table, out_of_bounds);
+        all = all && row >= 0;
+        if (row < 0) continue;
+        const HbmView one =
+            table.rows(static_cast<std::size_t>(row), static_cast<std::size_t>(row) + 1);
+        detail::load_row(*core, writer, tile, p, one, 0, buffer.data());
+        core->sbuf.mark_written(tile.rows(p, p + 1), Written::somebody);
+      }
+      all ? core->end(tile) : core->show(tile);
+    });
+    return *this;
+  }
+  // Row indices[p] of a matrix = partition p, or += it (in fp32, partitions in ascending order, so
+  // that equal indices add up).
+  Dma& scatter(const HbmView& table, const Tile& tile, const Tile& indices,
+               Scatter how = Scatter::overwrite, OutOfBounds out_of_bounds = OutOfBounds::error) {
+    static constexpr std::string_view name = "dma.scatter";  // read by a lambda that outlives this
+    check(name, {"tile", tile}, table);
+    check_writable(name, table);
+    check_indices(name, tile, table, indices);
+    const Position at = begin(Opcode::dma_scatter, {{"tile", tile}, {"indices", indices}}, {},
+                              nullptr, &table, tile);
+    CoreState* core = core_;
+    core->statistics.hbm_bytes_written +=
+        tile.partitions() * tile.free_size() * size_of(table.dtype());
+    core->transfer(at, [core, tile, table, indices, how, out_of_bounds] {
+      const std::size_t count = tile.free_size();
+      std::vector<float> buffer(4 * count + 64);
+      for (std::size_t p = 0; p < tile.partitions(); ++p) {
+        const std::int64_t row = index_of(*core, name, indices, p, table, out_of_bounds);
+        if (row < 0) continue;
+        const HbmView one =
+            table.rows(static_cast<std::size_t>(row), static_cast<std::size_t>(row) + 1);
+        if (how == Scatter::add) {
+          float *more = buffer.data(), *old = more + 2 * count;
+          PartitionReader(core->kernels, core->sbuf, tile).copy(p, more);
+          detail::read_floats(*core, one, 0, old);
+          core->kernels.alu(Alu::add, old, more, old, count);
+          detail::write_floats(*core, one, 0, old, more);
+        } else {
+          detail::store_row(*core, tile, p, one, 0, buffer.data());
+        }
+      }
+    });
+    return *this;
+  }
+  // tile = the sum of up to 16 views, in fp32, in their order.
+  Dma& sum(const Tile& tile, std::initializer_list<HbmView> views) {
+    constexpr std::string_view name = "dma.sum";
+    at_most(name, "views", views.size(), 16, "sources");
+    if (views.size() == 0) rule_broken(name, "views", "none", "1 to 16");
+    for (const HbmView& view : views) {
+      check(name, {"tile", tile}, view);
+      check_sizes(name, tile, view);
+    }
+    HeapVector<HbmView> sources(core_->context.heap());
+    for (const HbmView& view : views) sources.push_back(view);
+    const Position at =
+        begin(Opcode::dma_sum, {}, {{"tile", tile}}, &sources[0], nullptr, tile, sources.size());
+    for (std::size_t i = 1; i < sources.size(); ++i) touch(at, Opcode::dma_sum, sources[i], false);
+    CoreState* core = core_;
+    for (const HbmView& view : sources)
+      core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
+    core->transfer(at, [core, tile, sources = std::move(sources)] {
+      const std::size_t count = tile.free_size();
+      const PartitionWriter writer = detail::writer_of(*core, tile);
+      core->for_partitions(tile.partitions(), 3 * count, count * 2 * sources.size(),
+                           [&](std::size_t p, float* buffer) {
+                             float* total = buffer + count;
+                             detail::read_floats(*core, sources[0], p, total);
+                             for (std::size_t i = 1; i < sources.size(); ++i) {
+                               detail::read_floats(*core, sources[i], p, buffer);
+                               core->kernels.alu(Alu::add, total, buffer, total, count);
+                             }
+                             writer.write(p, total, buffer);
+                           });
+      core->end(tile);
+    });
+    return *this;
+  }
+
+  // The queue waits, and signals when its last transfer has ended: every DMA engine adds one.
+  Dma& wait(Semaphore& semaphore, std::uint32_t value) {
+    semaphore.wait(*core_, lane(), value);
+    return *this;
+  }
+  Dma& signal(Semaphore& semaphore) {
+    semaphore.signal(*core_, lane(), static_cast<std::uint32_t>(core_->machine.dma_semaphore_step));
+    return *this;
+  }
+
+ private:
+  Dma& load(Opcode opcode, const Tile& tile, const HbmView& view) {
+    constexpr std::string_view name = "dma.load";
+    check(name, {"tile", tile}, view);
+    check_sizes(name, tile, view);
+    const Position at = begin(opcode, {}, {{"tile", tile}}, &view, nullptr, tile);
+    CoreState* core = core_;
+    core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
+    core->transfer(at, [core, tile, view] {
+      const PartitionWriter writer = detail::writer_of(*core, tile);
+      core->for_partitions(tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
+                           [&](std::size_t p, float* buffer) {
+                             detail::load_row(*core, writer, tile, p, view, p, buffer);
+                           });
+      core->end(tile);
+    });
+    return *this;
+  }
+
+  // ---- checks and order
+
+  void check(std::string_view name, const Operand& operand, const HbmView& view) {
+    core_->check(name, operand);
+    CoreState::check_memory(name, operand, Memory::sbuf, "DMA");
+    if (!core_->machine.has(view.dtype()) && view.dtype() != DType::int64)
+      rule_broken(name, "view", view.describe(),
+                  "a type that " + std::string(core_->machine.name) + " has");
+  }
+  static void check_writable(std::string_view name, const HbmView& view) {
+    if (!view.writable()) rule_broken(name, "view", view.describe(), "one from hbm_target()");
+  }
+  static void check_sizes(std::string_view name, const Tile& tile, const HbmView& view) {
+    if (tile.partitions() != view.rows() || tile.free_size() != view.row_elements())
+      rule_broken(name, "view", view.describe(),
+                  "as many rows and elements a row as " + tile.describe());
+  }
+  void check_indices(std::string_view name, const Tile& tile, const HbmView& table,
+                     const Tile& indices) {
+    core_->check(name, {"indices", indices});
+    CoreState::check_memory(name, {"indices", indices}, Memory::sbuf, "DMA");
+    if (indices.dtype() != DType::int32 || indices.free_size() != 1 ||
+        indices.partitions() != tile.partitions())
+      rule_broken(name, "indices", indices.describe(),
+                  "int32, [" + std::to_string(tile.partitions()) + ", 1]");
+    if (table.row_elements() != tile.free_size())
+      rule_broken(name, "table", table.describe(),
+                  std::to_string(tile.free_size()) + " elements a row, as " + tile.describe());
+  }
+  void touch(Position at, Opcode opcode, const HbmView& view, bool writes) {
+    Instruction unused;
+    CoreState* core = core_;
+    core->order.touch(opcode, at, view.region(), writes, [&](Position earlier) {
+      core->wait_for(core->options.record ? core->recorded.back() : unused, earlier);
+    });
+  }
+  // The rows of `tile` move, from or to as many rows of a view, `views` times.
+  Position begin(Opcode opcode, std::initializer_list<Operand> reads,
+                 std::initializer_list<Operand> writes, const HbmView* from, const HbmView* to,
+                 const Tile& tile, std::size_t views = 1) {
+    const HbmView& view = from != nullptr ? *from : *to;
+    const std::size_t elements = tile.free_size(), rows = tile.partitions() * views;
+    CostFields cost = CoreState::cost_of(tile);
+    cost.bytes = rows * elements * size_of(view.dtype());
+    const std::size_t last = view.rank() - 1;
+    const std::size_t side_by_side = view.adjacent()          ? elements
+                                     : view.stride(last) == 1 ? view.size(last)
+                                                              : 1;
+    cost.buffers = static_cast<std::uint32_t>(rows * elements / side_by_side);
+    const Position at = core_->begin(opcode, lane(), reads, writes, cost).at;
+    if (from != nullptr) touch(at, opcode, *from, false);
+    if (to != nullptr) touch(at, opcode, *to, true);
+    return at;
+  }
+
+  static std::int64_t index_of(CoreState& core, std::string_view name, const Tile& indices,
+                               std::size_t p, const HbmView& table, OutOfBounds out_of_bounds) {
+    std::int32_t index = 0;
+    std::memcpy(&index, core.sbuf.at(indices, p), sizeof index);
+    if (index >= 0 && static_cast<std::size_t>(index) < table.rows()) return index;
+    if (out_of_bounds == OutOfBounds::error)
+      undefined(name, "indices", std::to_string(index) + " in partition " + std::to_string(p),
+                "a row of " + table.describe());
+    return -1;
+  }
+  CoreState* core_;
+  std::size_t queue_;
+};
+
+}  // namespace soma::neuroncore

@@ -1,0 +1,149 @@
+#pragma once
+// What an instruction is to everybody but the engine that runs it: its opcode, where it ran, what
+// it touched, what its cost depends on, and which earlier instructions it had to wait for.
+
+#include <soma/neuroncore/engines/engine_kernels.hpp>
+#include <soma/tensor/dtype.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace soma::neuroncore {
+
+enum class Engine : std::uint8_t { tensor, vector, scalar, gpsimd, dma };
+inline constexpr std::size_t engine_count = 5;
+
+constexpr std::string_view to_string(Engine engine) {
+  constexpr std::string_view names[] = {"tensor", "vector", "scalar", "gpsimd", "dma"};
+  return names[static_cast<std::size_t>(engine)];
+}
+
+enum class Opcode : std::uint8_t {
+  matmul,
+  transpose,
+  activation,
+  tensor_tensor,
+  tensor_scalar,
+  tensor_scalar_reduce,
+  tensor_scalar_cumulative,
+  scalar_tensor_tensor,
+  tensor_reduce,
+  tensor_tensor_scan,
+  select,
+  copy_predicated,
+  copy,
+  memset,
+  bn_stats,
+  bn_aggr,
+  reciprocal,
+  dropout,
+  rng,
+  max8,
+  find_index8,
+  match_replace8,
+  stream_shuffle,
+  iota,
+  affine_select,
+  local_gather,
+  n_gather,
+  partition_reduce,
+  partition_broadcast,
+  sequence_bounds,
+  dma_copy,
+  dma_transpose,
+  dma_gather,
+  dma_scatter,
+  dma_sum,
+};
+inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::dma_sum) + 1;
+
+constexpr std::string_view to_string(Opcode opcode) {
+  constexpr std::array<std::string_view, opcode_count> names{
+      "matmul",
+      "transpose",
+      "activation",
+      "tensor_tensor",
+      "tensor_scalar",
+      "tensor_scalar_reduce",
+      "tensor_scalar_cumulative",
+      "scalar_tensor_tensor",
+      "tensor_reduce",
+      "tensor_tensor_scan",
+      "select",
+      "copy_predicated",
+      "copy",
+      "memset",
+      "bn_stats",
+      "bn_aggr",
+      "reciprocal",
+      "dropout",
+      "rng",
+      "max8",
+      "find_index8",
+      "match_replace8",
+      "stream_shuffle",
+      "iota",
+      "affine_select",
+      "local_gather",
+      "n_gather",
+      "partition_reduce",
+      "partition_broadcast",
+      "sequence_bounds",
+      "dma_copy",
+      "dma_transpose",
+      "dma_gather",
+      "dma_scatter",
+      "dma_sum",
+  };
+  return names[static_cast<std::size_t>(opcode)];
+}
+
+// An instruction stream that runs in program order: an engine, or one DMA queue.
+using Lane = std::uint8_t;
+inline constexpr std::size_t dma_lanes = 16;
+inline constexpr std::size_t lane_count = 4 + dma_lanes;
+
+constexpr Lane lane_of(Engine engine, std::size_t queue = 0) {
+  return static_cast<Lane>(static_cast<std::size_t>(engine) + queue);
+}
+constexpr Engine engine_of(Lane lane) { return lane < 4 ? static_cast<Engine>(lane) : Engine::dma; }
+
+// Instruction `number` (from 1) of a lane.
+struct Position {
+  Lane lane = 0;
+  std::uint32_t number = 0;
+};
+
+// What the cost of an instruction is a function of (the formulas are those of the vendor's
+// instruction reference of SDK 2.26).
+struct CostFields {
+  std::uint32_t partitions = 0;
+  // Elements a partition: of the result, of the moving tile, of what is reduced or searched.
+  std::uint32_t free_size = 0;
+  std::uint32_t stationary = 0;   // free size of the stationary tile of a matmul
+  std::uint8_t tensors = 0;       // tiles that are read
+  std::uint8_t psum_tensors = 0;  // of those, how many lie in PSUM
+  // The types of the tiles that are read, in the order of the instruction's operands (of more than
+  // three, those), and of the result.
+  std::array<DType, 3> inputs{};
+  DType result = DType::fp32;
+  std::array<Alu, 2> operators{};  // op0 and op1, or the only one
+  bool zero = false;               // a memset to 0
+  bool unit_stride = true;    // neighbours of the innermost dimensions are neighbours in memory
+  bool narrow_stride = true;  // innermost strides of at most 16 bytes
+  std::uint32_t piece = 0;    // elements side by side of a local_gather
+  std::uint64_t bytes = 0;    // moved between memories
+  std::uint32_t buffers = 0;  // of a transfer: pieces side by side
+};
+
+struct Instruction {
+  Opcode opcode = Opcode::copy;
+  Position position;
+  CostFields cost;
+  // The last one of each lane that had to end before it began; 0: none.
+  std::array<std::uint32_t, lane_count> after{};
+};
+
+}  // namespace soma::neuroncore

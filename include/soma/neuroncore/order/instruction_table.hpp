@@ -1,0 +1,114 @@
+#pragma once
+// Which instructions the vendor's reference lists (nki.isa of SDK 2.26 to 2.32, by their names
+// there), and where each is in this model: data for the documentation.
+
+#include <soma/neuroncore/order/instruction.hpp>
+
+#include <array>
+#include <string_view>
+
+namespace soma::neuroncore {
+
+struct VendorInstruction {
+  std::string_view name{};
+  std::string_view engines{};      // that have it on NeuronCore-v2
+  std::string_view call{};         // ours, of a Core named core; empty: not here
+  Opcode opcode = Opcode::matmul;  // where there is a call
+  std::string_view note{};         // how ours differs, or why there is none
+
+  constexpr bool here() const { return !call.empty(); }
+};
+
+inline constexpr auto vendor_instructions = std::to_array<VendorInstruction>({
+    // Tensor engine
+    {"nc_matmul", "tensor", "core.tensor.matmul", Opcode::matmul,
+     "no int8 inputs, no tiles of the array; hints that an operand is only 0 and 1 are not taken"},
+    {"nc_transpose", "tensor", "core.tensor.transpose", Opcode::transpose, ""},
+    {"nc_matmul_mx", "", "", {}, "NeuronCore-v4 and later"},
+    {"quantize_mx", "", "", {}, "NeuronCore-v4 and later"},
+    // Scalar engine
+    {"activation", "scalar", "core.scalar.activation", Opcode::activation, ""},
+    {"activation_reduce", "scalar", "core.scalar.activation_reduce", Opcode::activation, ""},
+    {"tensor_copy", "scalar", "core.scalar.copy", Opcode::activation, "activation with copy"},
+    {"activate2", "", "", {}, "NeuronCore-v4 and later"},
+    {"exponential", "", "", {}, "NeuronCore-v4 and later"},
+    // Vector engine
+    {"tensor_tensor", "vector", "core.vector.tensor_tensor", Opcode::tensor_tensor, ""},
+    {"tensor_scalar", "vector", "core.vector.tensor_scalar", Opcode::tensor_scalar,
+     "operators on bits take constants only"},
+    {"tensor_scalar_reduce", "vector", "core.vector.tensor_scalar_reduce",
+     Opcode::tensor_scalar_reduce, "the accumulators are always reset and read"},
+    {"tensor_scalar_cumulative", "vector", "core.vector.tensor_scalar_cumulative",
+     Opcode::tensor_scalar_cumulative, ""},
+    {"scalar_tensor_tensor", "vector", "core.vector.scalar_tensor_tensor",
+     Opcode::scalar_tensor_tensor, ""},
+    {"tensor_reduce", "vector", "core.vector.tensor_reduce", Opcode::tensor_reduce,
+     "no subtract: its order is not published"},
+    {"tensor_tensor_scan", "vector", "core.vector.tensor_tensor_scan", Opcode::tensor_tensor_scan,
+     ""},
+    {"select_reduce", "vector", "core.vector.select", Opcode::select,
+     "without the reduction and the reversed predicate"},
+    {"tensor_copy_predicated", "vector", "core.vector.copy_predicated", Opcode::copy_predicated,
+     "src is a tile"},
+    {"tensor_copy", "vector", "core.vector.copy", Opcode::copy, ""},
+    {"memset", "vector", "core.vector.memset", Opcode::memset, "the value passes through fp32"},
+    {"bn_stats", "vector", "core.vector.bn_stats", Opcode::bn_stats, ""},
+    {"bn_aggr", "vector", "core.vector.bn_aggr", Opcode::bn_aggr, ""},
+    {"reciprocal", "vector", "core.vector.reciprocal", Opcode::reciprocal, ""},
+    {"dropout", "vector", "core.vector.dropout", Opcode::dropout,
+     "one probability, as a threshold; the draws are those of the elements' place"},
+    {"rng", "vector", "core.vector.rng", Opcode::rng,
+     "the library's own draws: the hardware's generator is not published"},
+    {"set_rng_seed", "vector", "", {}, "a draw names its seed: nothing depends on what ran before"},
+    {"max8", "vector", "core.vector.max8", Opcode::max8, ""},
+    {"nc_find_index8", "vector", "core.vector.find_index8", Opcode::find_index8,
+     "indices are int32"},
+    {"nc_match_replace8", "vector", "core.vector.match_replace8", Opcode::match_replace8,
+     "indices are int32"},
+    {"nc_stream_shuffle", "vector", "core.vector.stream_shuffle", Opcode::stream_shuffle, ""},
+    {"nc_transpose", "vector", "core.vector.transpose", Opcode::transpose, ""},
+    {"range_select", "", "", {}, "NeuronCore-v3 and later"},
+    {"nonzero_with_count", "", "", {}, "NeuronCore-v3 and later"},
+    // GpSimd engine
+    {"iota", "gpsimd", "core.gpsimd.iota", Opcode::iota, ""},
+    {"affine_select", "gpsimd", "core.gpsimd.affine_select", Opcode::affine_select, ""},
+    {"local_gather", "gpsimd", "core.gpsimd.local_gather", Opcode::local_gather,
+     "indices are int32"},
+    {"nc_n_gather", "gpsimd", "core.gpsimd.n_gather", Opcode::n_gather, "indices are int32"},
+    {"tensor_partition_reduce", "gpsimd", "core.gpsimd.partition_reduce", Opcode::partition_reduce,
+     ""},
+    {"partition_broadcast", "gpsimd", "core.gpsimd.partition_broadcast",
+     Opcode::partition_broadcast, "of the language's library rather than its instructions"},
+    {"sequence_bounds", "gpsimd", "core.gpsimd.sequence_bounds", Opcode::sequence_bounds, ""},
+    {"tensor_tensor", "gpsimd", "core.gpsimd.tensor_tensor", Opcode::tensor_tensor,
+     "exact on int32, and the only engine with power"},
+    {"tensor_scalar", "gpsimd", "core.gpsimd.tensor_scalar", Opcode::tensor_scalar, "rsqrt only"},
+    {"tensor_copy", "gpsimd", "core.gpsimd.copy", Opcode::copy, ""},
+    {"memset", "gpsimd", "core.gpsimd.memset", Opcode::memset, "the value passes through fp32"},
+    {"topk", "gpsimd", "", {}, "not implemented: no public semantics beyond its cost"},
+    {"builtin_custom_op", "gpsimd", "", {}, "internal to the vendor's libraries"},
+    {"rand_set_state", "", "", {}, "NeuronCore-v3 and later"},
+    {"rand_get_state", "", "", {}, "NeuronCore-v3 and later"},
+    // DMA and control
+    {"dma_copy", "dma", "core.dma.load, core.dma.store", Opcode::dma_copy, ""},
+    {"dma_copy", "dma", "core.dma.gather", Opcode::dma_gather, "with an index for each partition"},
+    {"dma_copy", "dma", "core.dma.scatter", Opcode::dma_scatter,
+     "with an index for each partition"},
+    {"dma_transpose", "dma", "core.dma.load_transposed", Opcode::dma_transpose,
+     "of a view whose dimensions changed places"},
+    {"dma_compute", "dma", "core.dma.sum", Opcode::dma_sum, ""},
+    {"register_alloc, register_move, register_load, register_store",
+     "all",
+     "",
+     {},
+     "a program is C++ and needs no registers"},
+    {"tensor_copy_dynamic_src, tensor_copy_dynamic_dst",
+     "vector, scalar, gpsimd",
+     "",
+     {},
+     "a slice made at run time does it"},
+    {"core_barrier", "", "", {}, "NeuronCore-v3 and later"},
+    {"sendrecv", "", "", {}, "NeuronCore-v3 and later"},
+});
+
+}  // namespace soma::neuroncore

@@ -1,0 +1,117 @@
+#pragma once
+// All built-in operators. Included by whoever makes contexts, and by nobody else.
+
+#include <soma/ops/attention/attention.hpp>
+#include <soma/ops/built_in.hpp>
+#include <soma/ops/element/binary.hpp>
+#include <soma/ops/element/dropout.hpp>
+#include <soma/ops/element/unary.hpp>
+#include <soma/ops/image/convolution.hpp>
+#include <soma/ops/image/max_pool.hpp>
+#include <soma/ops/loss/cross_entropy.hpp>
+#include <soma/ops/loss/element_loss.hpp>
+#include <soma/ops/optimizer/accumulate.hpp>
+#include <soma/ops/optimizer/finite.hpp>
+#include <soma/ops/optimizer/optimizer_steps.hpp>
+#include <soma/ops/product/linear.hpp>
+#include <soma/ops/product/matmul.hpp>
+#include <soma/ops/product/quantize.hpp>
+#include <soma/ops/product/quantized_linear.hpp>
+#include <soma/ops/rows/embedding.hpp>
+#include <soma/ops/rows/norm.hpp>
+#include <soma/ops/rows/reduce.hpp>
+#include <soma/ops/rows/softmax.hpp>
+#include <soma/ops/views/views.hpp>
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+namespace soma {
+
+namespace detail {
+
+template <std::size_t... unary, std::size_t... binary>
+constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence<binary...>) {
+  return std::array{&ops::unary<static_cast<Unary>(unary)>...,
+                    &ops::unary_backward<static_cast<Unary>(unary)>...,
+                    &ops::binary<static_cast<Binary>(binary)>...,
+                    &ops::accumulate,
+                    &ops::accumulate_rows,
+                    &ops::attention,
+                    &ops::attention_backward,
+                    &ops::cast,
+                    &ops::concatenate,
+                    &ops::convolution,
+                    &ops::convolution_backward,
+                    &ops::cross_entropy,
+                    &ops::cross_entropy_backward,
+                    &ops::dropout,
+                    &ops::element_loss,
+                    &ops::element_loss_backward,
+                    &ops::embedding,
+                    &ops::embedding_backward,
+                    &ops::linear,
+                    &ops::matmul,
+                    &ops::max_pool,
+                    &ops::max_pool_backward,
+                    &ops::norm,
+                    &ops::norm_backward,
+                    &ops::quantize,
+                    &ops::quantized_linear,
+                    &ops::reduce,
+                    &ops::reshape,
+                    &ops::sequence_first,
+                    &ops::slice,
+                    &ops::softmax,
+                    &ops::softmax_backward,
+                    &ops::transpose,
+                    &ops::sgd_step,
+                    &ops::adam_step,
+                    &ops::lamb_step};
+}
+inline constexpr auto operator_list = list_operators(std::make_index_sequence<unary_count>(),
+                                                     std::make_index_sequence<binary_count>());
+
+template <std::size_t... unary, std::size_t... binary>
+constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
+                                         std::index_sequence<binary...>) {
+  return {.unary = {&ops::unary<static_cast<Unary>(unary)>...},
+          .binary = {&ops::binary<static_cast<Binary>(binary)>...},
+          .attention = &ops::attention,
+          .cast = &ops::cast,
+          .concatenate = &ops::concatenate,
+          .convolution = &ops::convolution,
+          .cross_entropy = &ops::cross_entropy,
+          .dropout = &ops::dropout,
+          .element_loss = &ops::element_loss,
+          .embedding = &ops::embedding,
+          .linear = &ops::linear,
+          .matmul = &ops::matmul,
+          .max_pool = &ops::max_pool,
+          .norm = &ops::norm,
+          .quantize = &ops::quantize,
+          .quantized_linear = &ops::quantized_linear,
+          .reduce = &ops::reduce,
+          .reshape = &ops::reshape,
+          .sequence_first = &ops::sequence_first,
+          .slice = &ops::slice,
+          .softmax = &ops::softmax,
+          .transpose = &ops::transpose,
+          .sgd_step = &ops::sgd_step,
+          .adam_step = &ops::adam_step,
+          .lamb_step = &ops::lamb_step,
+          .all = operator_list,
+          .accumulate = &accumulate,
+          .to_dense = &to_dense,
+          .all_finite = &soma::all_finite};
+}
+
+}  // namespace detail
+
+// Not constexpr: with -D_GLIBCXX_DEBUG and -fsanitize=undefined g++ 12 makes no span of an inline
+// array at compile time. Everywhere else it is constant all the same.
+inline const BuiltInOperators built_in_operators = detail::make_built_in(
+    std::make_index_sequence<unary_count>(), std::make_index_sequence<binary_count>());
+
+}  // namespace soma

@@ -1,0 +1,229 @@
+#pragma once
+// Element-wise functions of two tensors with NumPy's broadcasting: y = f(a, b), of a's type.
+
+#include <soma/ops/element/unary.hpp>
+#include <soma/ops/rows/reduce.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/samples.hpp>
+#include <soma/ops/support.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string_view>
+
+namespace soma {
+namespace detail {
+
+inline constexpr std::string_view binary_names[] = {"add",    "subtract", "multiply",
+                                                    "divide", "maximum",  "minimum"};
+
+template <Binary function>
+void binary_shape(const ShapeCall& call) {
+  constexpr std::string_view name = binary_names[static_cast<std::size_t>(function)];
+  check_floating(name, "a", call.inputs[0]);
+  check_floating(name, "b", call.inputs[1]);
+  call.outputs[0] = {broadcast(call.inputs[0].shape(), call.inputs[1].shape(), name),
+                     call.inputs[0].dtype()};
+}
+
+// y = f(a, b_scale * b) for any strides of a and b.
+inline void binary_into(Context& context, Binary function, const Tensor& a, const Tensor& b,
+                        const Tensor& y, float b_scale = 1) {
+  const Shape& shape = y.shape();
+  const MatrixTarget to = target(y);
+  const auto run_part = [&](const MatrixOperand& x, const MatrixOperand& z, std::size_t offset,
+                            std::size_t row, std::size_t column, std::size_t rows,
+                            std::size_t columns) {
+    context.kernels().element.binary({.function = function,
+                                      .rows = rows,
+                                      .columns = columns,
+                                      .a = part(x, row, column),
+                                      .b = part(z, row, column),
+                                      .b_scale = b_scale,
+                                      .y = part(to, 0, offset + row * to.row_stride + column)});
+  };
+  if (a.shape() == shape && b.shape() == shape && a.contiguous() && b.contiguous()) {
+    for_ranges(context, shape.elements(), 4, [&](std::size_t begin, std::size_t end) {
+      run_part(operand(a), operand(b), 0, 0, begin, 1, end - begin);
+    });
+    return;
+  }
+  // Matrix by matrix: the last two dimensions have any strides, those before are walked here.
+  const Tensor wide_a = a.broadcast_to(shape), wide_b = b.broadcast_to(shape);
+  const std::size_t columns = shape.columns();
+  const std::size_t rows = shape.rank() < 2 ? 1 : shape[shape.rank() - 2];
+  const Shape outer(std::span(shape.begin(), shape.rank() < 2 ? 0 : shape.rank() - 2));
+  std::size_t matrix = 0;
+  const auto each = [&](std::size_t offset_a, std::size_t offset_b) {
+    MatrixOperand x = operand(wide_a), z = operand(wide_b);
+    x.data = static_cast<const std::byte*>(x.data) + offset_a * size_of(x.dtype);
+    z.data = static_cast<const std::byte*>(z.data) + offset_b * size_of(z.dtype);
+    const std::size_t offset = matrix++ * rows * columns;
+    for_ranges(context, rows, columns * 4, [&](std::size_t begin, std::size_t end) {
+      run_part(x, z, offset, begin, 0, end - begin, columns);
+    });
+  };
+  if (shape.elements() == 0) return;
+  if (outer.rank() == 0) return each(0, 0);
+  const std::size_t last = outer.rank() - 1;
+  for_each_row(
+      outer, wide_a.strides(), wide_b.strides(), [&](std::size_t offset_a, std::size_t offset_b) {
+        for (std::size_t i = 0; i < outer[last]; ++i)
+          each(offset_a + i * wide_a.strides()[last], offset_b + i * wide_b.strides()[last]);
+      });
+}
+
+template <Binary function>
+void binary_host(const OperatorCall& call) {
+  binary_into(call.context, function, call.inputs[0], call.inputs[1], call.outputs[0]);
+}
+
+template <Binary function>
+void binary_gradient(const GradientCall& call);
+
+template <Binary function>
+OperatorSamples binary_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& a, const Shape& b) {
+    // Divisors stay away from zero, and a from b where equal ones make a kink.
+    result.samples.push_back(
+        {.name = to_string(a) + " " + to_string(b),
+         .inputs = {{.shape = a, .low = -2, .high = 2}, {.shape = b, .low = 2.5, .high = 4}},
+         .attributes = {},
+         .lengths = {},
+         .error = 2 * 0x1p-24,
+         .gradient_error = static_cast<double>(a.elements() + b.elements() + 4) * 0x1p-24});
+  };
+  add({}, {});
+  add({7, 33}, {7, 33});
+  add({7, 33}, {33});
+  add({5, 1}, {3});
+  add({2, 1, 4, 3}, {3, 1, 3});
+  add({3, 2, 2, 5}, {2, 5});
+  add({0, 3}, {3});
+  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
+    const Shape shape = broadcast(inputs[0].shape, inputs[1].shape, "reference");
+    ReferenceTensor y{shape, {}};
+    const auto at = [&](const ReferenceTensor& x, std::size_t index) {
+      std::size_t offset = 0, step = 1;
+      for (std::size_t d = shape.rank(), e = x.shape.rank(); d-- > 0 && e > 0; index /= shape[d]) {
+        --e;
+        offset += (x.shape[e] == 1 ? 0 : index % shape[d]) * step;
+        step *= x.shape[e];
+      }
+      return x.values[offset];
+    };
+    for (std::size_t i = 0; i < shape.elements(); ++i) {
+      const double a = at(inputs[0], i), b = at(inputs[1], i);
+      switch (function) {
+        case Binary::add:
+          y.values.push_back(a + b);
+          break;
+        case Binary::subtract:
+          y.values.push_back(a - b);
+          break;
+        case Binary::multiply:
+          y.values.push_back(a * b);
+          break;
+        case Binary::divide:
+          y.values.push_back(a / b);
+          break;
+        case Binary::maximum:
+          y.values.push_back((std::max)(a, b));
+          break;
+        case Binary::minimum:
+          y.values.push_back((std::min)(a, b));
+          break;
+      }
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+template <Binary function>
+inline constexpr Operator binary{
+    .name = detail::binary_names[static_cast<std::size_t>(function)],
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .keeps_inputs = function == Binary::add || function == Binary::subtract ? 0u : 3u,
+    .shape = &detail::binary_shape<function>,
+    .host = &detail::binary_host<function>,
+    .gradient = &detail::binary_gradient<function>,
+    .samples = &detail::binary_samples<function>};
+
+}  // namespace ops
+
+namespace detail {
+
+template <Binary function>
+Tensor apply_binary(Context& context, const Tensor& a, const Tensor& b) {
+  return run(context, ops::binary<function>, {}, {a, b})[0];
+}
+template <Unary function>
+Tensor apply_unary(Context& context, const Tensor& x) {
+  return run(context, ops::unary<function>, {}, {x})[0];
+}
+
+// dy where first >= second (or the other way round), else 0; equal elements share nothing: the
+// first input takes all. A NaN is chosen, as forward does it, the first one of two.
+inline Tensor where_chosen(Context& context, const Tensor& dy, const Tensor& a, const Tensor& b,
+                           bool larger, bool first) {
+  const Tensor x = plain_fp32(context, clone(context, a.broadcast_to(dy.shape())));
+  const Tensor z = plain_fp32(context, clone(context, b.broadcast_to(dy.shape())));
+  Tensor result = clone(context, plain_fp32(context, dy));
+  const std::span<const float> p = x.span<float>(), q = z.span<float>();
+  const std::span<float> out = result.mutable_span<float>();
+  for_ranges(context, out.size(), 4, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const bool takes_first =
+          std::isnan(p[i]) || (!std::isnan(q[i]) && (larger ? p[i] >= q[i] : p[i] <= q[i]));
+      if (takes_first != first) out[i] = 0;
+    }
+  });
+  return result;
+}
+
+template <Binary function>
+void binary_gradient(const GradientCall& call) {
+  Context& context = call.context;
+  const Tensor &a = call.inputs[0], &b = call.inputs[1], &dy = call.output_gradients[0];
+  const auto give = [&](std::size_t input, const Tensor& gradient) {
+    call.input_gradients[input].values =
+        sum_to(context, gradient, call.inputs[input].shape(), call.sequences);
+  };
+  if constexpr (function == Binary::add || function == Binary::subtract) {
+    if (call.wanted[0]) give(0, dy);
+    if (call.wanted[1])
+      give(1, function == Binary::add ? dy : apply_unary<Unary::negate>(context, dy));
+  } else if constexpr (function == Binary::multiply) {
+    if (call.wanted[0]) give(0, apply_binary<Binary::multiply>(context, dy, b));
+    if (call.wanted[1]) give(1, apply_binary<Binary::multiply>(context, dy, a));
+  } else if constexpr (function == Binary::divide) {
+    if (call.wanted[0]) give(0, apply_binary<Binary::divide>(context, dy, b));
+    if (call.wanted[1]) {  // -dy ((a / b) / b): dy / b may be above all numbers
+      const Tensor slope =
+          apply_binary<Binary::divide>(context, apply_binary<Binary::divide>(context, a, b), b);
+      give(1,
+           apply_unary<Unary::negate>(context, apply_binary<Binary::multiply>(context, dy, slope)));
+    }
+  } else {
+    constexpr bool larger = function == Binary::maximum;
+    if (call.wanted[0]) give(0, where_chosen(context, dy, a, b, larger, true));
+    if (call.wanted[1]) give(1, where_chosen(context, dy, a, b, larger, false));
+  }
+}
+
+// total += more, both fp32 and of one shape, total contiguous.
+inline void add_into(Context& context, const Tensor& total, const Tensor& more) {
+  check_shape("add_into", "more", more, total.shape());
+  binary_into(context, Binary::add, total, more, total);
+}
+
+}  // namespace detail
+}  // namespace soma

@@ -1,0 +1,309 @@
+#pragma once
+// 2-D convolution (cross-correlation, as everywhere in the field) through the matrix product: x
+// [N, C, H, W], weight [O, C, kernel height, kernel width], bias [O]; y [N, O, H', W'] with
+// H' = (H + 2 pad - kernel) / stride + 1. Each image is unfolded into columns, fp32.
+
+#include <soma/ops/element/binary.hpp>
+#include <soma/ops/rows/reduce.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/samples.hpp>
+#include <soma/ops/settings.hpp>
+#include <soma/ops/support.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+// Window of a convolution or a pool over x. Errors operator.value (stride 0), tensor.shape (no
+// pixels, or a kernel larger than the padded image).
+inline Window window_of(std::string_view operation, const Shape& x, std::size_t kernel_height,
+                        std::size_t kernel_width, const ConvolutionSetting& setting) {
+  if (setting.stride_height == 0 || setting.stride_width == 0)
+    fail(error_id::operator_value, operation, "stride", "0", "1 or more");
+  if (x[2] == 0 || x[3] == 0)
+    fail(error_id::tensor_shape, operation, "x", to_string(x), "images of one pixel at least");
+  Window window{.channels = x[1],
+                .height = x[2],
+                .width = x[3],
+                .kernel_height = kernel_height,
+                .kernel_width = kernel_width,
+                .stride_height = setting.stride_height,
+                .stride_width = setting.stride_width,
+                .pad_height = setting.pad_height,
+                .pad_width = setting.pad_width};
+  const auto out = [&](std::size_t size, std::size_t pad, std::size_t kernel, std::size_t stride) {
+    const std::size_t padded = checked_add(size, checked_multiply(2, pad, operation), operation);
+    if (kernel == 0 || kernel > padded || pad >= kernel)
+      fail(error_id::tensor_shape, operation, "kernel",
+           std::to_string(kernel) + " with padding " + std::to_string(pad),
+           "1 to the padded size, " + std::to_string(padded) + ", and more than the padding");
+    return (padded - kernel) / stride + 1;
+  };
+  window.out_height = out(x[2], setting.pad_height, kernel_height, setting.stride_height);
+  window.out_width = out(x[3], setting.pad_width, kernel_width, setting.stride_width);
+  return window;
+}
+
+inline Window convolution_window(const Tensor& x, const Tensor& weight,
+                                 const ConvolutionSetting& setting) {
+  return window_of("convolution", x.shape(), weight.size(2), weight.size(3), setting);
+}
+
+inline double convolution_operations(const OperatorCall& call) {
+  const Shape& weight = call.inputs[1].shape();
+  return 2.0 * static_cast<double>(call.outputs[0].elements()) *
+         static_cast<double>(weight.elements() / (std::max)(weight[0], std::size_t{1}));
+}
+
+// Of the images and of the weight; inputs x, weight, dy.
+inline double convolution_backward_operations(const OperatorCall& call) {
+  const Shape& weight = call.inputs[1].shape();
+  return 4.0 * static_cast<double>(call.inputs[2].elements()) *
+         static_cast<double>(weight.elements() / (std::max)(weight[0], std::size_t{1}));
+}
+
+inline void convolution_shape(const ShapeCall& call) {
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  check_rank("convolution", "x", x, 4);
+  check_fp32("convolution", "x", x);
+  check_rank("convolution", "weight", weight, 4);
+  check_fp32("convolution", "weight", weight);
+  if (weight.size(1) != x.size(1))
+    fail(error_id::tensor_shape, "convolution", "weight", weight.describe(),
+         std::to_string(x.size(1)) + " input channels for x, " + x.describe());
+  if (call.inputs.size() > 2 && call.inputs[2].defined())
+    check_shape("convolution", "bias", call.inputs[2], Shape{weight.size(0)});
+  const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
+  call.outputs[0] = {Shape{x.size(0), weight.size(0), window.out_height, window.out_width},
+                     DType::fp32};
+}
+
+// Workspace of one image: its columns and what the matrix product needs.
+struct ConvolutionSizes {
+  std::size_t pixels, patch, outputs, image, result;
+  std::size_t workspace_bytes(const GemmKernels& gemm) const {
+    const auto of = [&gemm](std::size_t m, std::size_t n, std::size_t k) {
+      return gemm.workspace_bytes({.m = m, .n = n, .k = k});
+    };
+    const std::size_t product = (std::max)(
+        {of(outputs, pixels, patch), of(outputs, patch, pixels), of(pixels, patch, outputs)});
+    return round_up(product) + round_up(pixels * patch * sizeof(float));
+  }
+  static std::size_t round_up(std::size_t bytes) {
+    return (bytes + memory_alignment - 1) / memory_alignment * memory_alignment;
+  }
+  float* columns(std::byte* workspace) const { return reinterpret_cast<float*>(workspace); }
+  std::byte* product(std::byte* workspace) const {
+    return workspace + round_up(pixels * patch * sizeof(float));
+  }
+};
+inline ConvolutionSizes convolution_sizes(const Window& w, std::size_t outputs) {
+  const std::size_t pixels = w.out_height * w.out_width;
+  return {pixels, checked_multiply(w.channels * w.kernel_height, w.kernel_width, "convolution"),
+          outputs, w.channels * w.height * w.width, outputs * pixels};
+}
+
+// Calls each(image, workspace) for every image.
+template <class Each>
+void for_images(Context& context, std::size_t images, const ConvolutionSizes& sizes,
+                const Each& each) {
+  const std::size_t bytes = sizes.workspace_bytes(context.kernels().gemm);
+  const std::size_t cost = sizes.pixels * sizes.patch * sizes.outputs;
+  for_ranges(context, images, cost, [&](std::size_t begin, std::size_t end) {
+    const Storage workspace = Storage::allocate(context.heap(), bytes);
+    for (std::size_t i = begin; i < end; ++i) each(i, workspace.data());
+  });
+}
+
+// y of an image, O x pixels, = bias + W (O x patch) columns^T: the bias is put in place first and
+// the product added to it.
+inline void convolution_host(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor x = contiguous(context, call.inputs[0]),
+               weight = contiguous(context, call.inputs[1]);
+  const Tensor bias = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
+  const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
+  const ConvolutionSizes sizes = convolution_sizes(window, weight.size(0));
+  const float* images = x.data<float>();
+  float* results = call.outputs[0].mutable_data<float>();
+  for_images(context, x.size(0), sizes, [&](std::size_t i, std::byte* workspace) {
+    float* y = results + i * sizes.result;
+    for (std::size_t o = 0; o < sizes.outputs; ++o)
+      std::fill_n(y + o * sizes.pixels, sizes.pixels,
+                  bias.defined() ? bias.data<float>()[o] : 0.0f);
+    context.kernels().image.unfold(
+        {.window = window, .image = images + i * sizes.image, .columns = sizes.columns(workspace)});
+    GemmArgs args{.m = sizes.outputs, .n = sizes.pixels, .k = sizes.patch};
+    args.a = {.data = weight.raw(), .row_stride = sizes.patch};
+    args.b = {.data = sizes.columns(workspace), .row_stride = 1, .column_stride = sizes.patch};
+    args.c = {.data = y, .row_stride = sizes.pixels};
+    args.eviction.accumulate = true;
+    args.workspace = sizes.product(workspace);
+    context.kernels().gemm.multiply(args);
+  });
+}
+
+// Inputs x, weight, dy; outputs dx, dweight, dbias.
+inline void convolution_backward_shape(const ShapeCall& call) {
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  call.outputs[0] = {x.shape(), DType::fp32};
+  call.outputs[1] = {weight.shape(), DType::fp32};
+  call.outputs[2] = {Shape{weight.size(0)}, DType::fp32};
+}
+
+// Adds shard 0 + 1, 2 + 3 ..., then those: the fixed tree. The total ends in part 0.
+inline void add_parts(Context& context, const Tensor& parts) {
+  for (std::size_t step = 1; step < parts.size(0); step *= 2)
+    for (std::size_t i = 0; i + step < parts.size(0); i += 2 * step)
+      add_into(context, parts.select(0, i), parts.select(0, i + step));
+}
+
+inline void convolution_backward_host(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor x = contiguous(context, call.inputs[0]),
+               weight = contiguous(context, call.inputs[1]);
+  const Tensor dy = contiguous(context, call.inputs[2]);
+  const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
+  const ConvolutionSizes sizes = convolution_sizes(window, weight.size(0));
+  const std::size_t images = x.size(0);
+  float* dx = call.outputs[0].mutable_data<float>();
+
+  // dcolumns = dy^T W, folded back.
+  for_images(context, images, sizes, [&](std::size_t i, std::byte* workspace) {
+    GemmArgs args{.m = sizes.pixels, .n = sizes.patch, .k = sizes.outputs};
+    args.a = {.data = dy.data<float>() + i * sizes.result,
+              .row_stride = 1,
+              .column_stride = sizes.pixels};
+    args.b = {.data = weight.raw(), .row_stride = sizes.patch};
+    args.c = {.data = sizes.columns(workspace), .row_stride = sizes.patch};
+    args.workspace = sizes.product(workspace);
+    context.kernels().gemm.multiply(args);
+    context.kernels().image.fold(
+        {.window = window, .columns = sizes.columns(workspace), .image = dx + i * sizes.image});
+  });
+
+  // dW = sum over images of dy columns, images of a shard in order; dbias likewise, over pixels
+  // first.
+  const RowSegments segments(call.sequences, images);
+  const std::size_t shards = segments.get().count;
+  const Tensor weights = Tensor::zeros(context, Shape{shards, sizes.outputs * sizes.patch});
+  float* sums = weights.mutable_data<float>();
+  const Tensor pixel_sums = Tensor::empty(context, Shape{images, sizes.outputs});
+  float* dbias = pixel_sums.mutable_data<float>();
+  for_images(context, shards, sizes, [&](std::size_t shard, std::byte* workspace) {
+    for (std::size_t i = segments.get().bounds[shard]; i < segments.get().bounds[shard + 1]; ++i) {
+      context.kernels().image.unfold({.window = window,
+                                      .image = x.data<float>() + i * sizes.image,
+                                      .columns = sizes.columns(workspace)});
+      GemmArgs args{.m = sizes.outputs, .n = sizes.patch, .k = sizes.pixels};
+      args.a = {.data = dy.data<float>() + i * sizes.result, .row_stride = sizes.pixels};
+      args.b = {.data = sizes.columns(workspace), .row_stride = sizes.patch};
+      args.c = {.data = sums + shard * sizes.outputs * sizes.patch, .row_stride = sizes.patch};
+      args.eviction.accumulate = true;
+      args.workspace = sizes.product(workspace);
+      context.kernels().gemm.multiply(args);
+      context.kernels().reduce.rows(
+          {.rows = sizes.outputs,
+           .columns = sizes.pixels,
+           .x = {.data = dy.data<float>() + i * sizes.result, .row_stride = sizes.pixels},
+           .out = dbias + i * sizes.outputs});
+    }
+  });
+  add_parts(context, weights);
+  copy(weights.select(0, 0).reshape(weight.shape()), call.outputs[1]);
+  column_sums(context, pixel_sums, call.sequences, call.outputs[2].mutable_data<float>());
+}
+
+inline void convolution_gradient(const GradientCall& call);
+
+inline std::vector<ReferenceTensor> convolution_reference(
+    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<ConvolutionSetting>();
+  const Shape &x = inputs[0].shape, &w = inputs[1].shape;
+  const std::size_t height = (x[2] + 2 * setting.pad_height - w[2]) / setting.stride_height + 1;
+  const std::size_t width = (x[3] + 2 * setting.pad_width - w[3]) / setting.stride_width + 1;
+  ReferenceTensor y{Shape{x[0], w[0], height, width}, {}};
+  for (std::size_t n = 0; n < x[0]; ++n)
+    for (std::size_t o = 0; o < w[0]; ++o)
+      for (std::size_t i = 0; i < height; ++i)
+        for (std::size_t j = 0; j < width; ++j) {
+          double sum = inputs.size() > 2 && inputs[2].defined ? inputs[2].values[o] : 0;
+          for (std::size_t c = 0; c < x[1]; ++c)
+            for (std::size_t a = 0; a < w[2]; ++a)
+              for (std::size_t b = 0; b < w[3]; ++b) {
+                const std::size_t row = i * setting.stride_height + a;
+                const std::size_t column = j * setting.stride_width + b;
+                if (row < setting.pad_height || row >= x[2] + setting.pad_height ||
+                    column < setting.pad_width || column >= x[3] + setting.pad_width)
+                  continue;
+                sum += inputs[0].values[((n * x[1] + c) * x[2] + row - setting.pad_height) * x[3] +
+                                        column - setting.pad_width] *
+                       inputs[1].values[((o * x[1] + c) * w[2] + a) * w[3] + b];
+              }
+          y.values.push_back(sum);
+        }
+  return {y};
+}
+
+inline OperatorSamples convolution_samples() {
+  OperatorSamples result;
+  result.reference = &convolution_reference;
+  const auto add = [&](const Shape& x, const Shape& weight, bool bias,
+                       const ConvolutionSetting& setting) {
+    const double error = static_cast<double>(weight.elements() + x.elements() + 8) * 0x1p-24;
+    result.samples.push_back({.name = to_string(x) + " " + to_string(weight),
+                              .inputs = {{.shape = x},
+                                         {.shape = weight},
+                                         {.shape = Shape{weight[0]}, .left_out = !bias}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = error,
+                              .gradient_error = error});
+  };
+  add({1, 1, 3, 3}, {1, 1, 3, 3}, false, {});
+  add({3, 2, 5, 7}, {4, 2, 3, 3}, true, {.pad_height = 1, .pad_width = 1});
+  add({2, 3, 8, 6}, {5, 3, 2, 4}, true,
+      {.stride_height = 2, .stride_width = 3, .pad_height = 1, .pad_width = 2});
+  add({0, 1, 4, 4}, {2, 1, 3, 3}, true, {});
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator convolution_backward{
+    .name = "convolution backward",
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .outputs = 3,
+    .shape = &detail::convolution_backward_shape,
+    .host = &detail::convolution_backward_host,
+    .operations = &detail::convolution_backward_operations};
+
+inline constexpr Operator convolution{.name = "convolution",
+                                      .min_inputs = 2,
+                                      .max_inputs = 3,
+                                      .keeps_inputs = 3,
+                                      .shape = &detail::convolution_shape,
+                                      .host = &detail::convolution_host,
+                                      .gradient = &detail::convolution_gradient,
+                                      .samples = &detail::convolution_samples,
+                                      .operations = &detail::convolution_operations};
+
+}  // namespace ops
+
+inline void detail::convolution_gradient(const GradientCall& call) {
+  const Outputs gradients =
+      run(call.context, ops::convolution_backward, call.attributes,
+          {call.inputs[0], call.inputs[1], call.output_gradients[0]}, call.sequences);
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if (call.wanted[i]) call.input_gradients[i].values = gradients[i];
+}
+
+}  // namespace soma

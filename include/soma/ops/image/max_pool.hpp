@@ -1,0 +1,148 @@
+#pragma once
+// Max pooling of images [N, C, H, W], fp32: the largest of each window. The gradient goes to the
+// first of equals.
+
+#include <soma/ops/image/convolution.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/samples.hpp>
+#include <soma/ops/settings.hpp>
+#include <soma/ops/support.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+inline Window pool_window(const Shape& x, const MaxPoolSetting& setting) {
+  return window_of("max_pool", x, setting.kernel_height, setting.kernel_width, setting.steps);
+}
+
+// Outputs y, and for each where it came from in its channel's plane.
+inline void max_pool_shape(const ShapeCall& call) {
+  const Tensor& x = call.inputs[0];
+  check_rank("max_pool", "x", x, 4);
+  check_fp32("max_pool", "x", x);
+  if (x.size(2) * x.size(3) > 0x7FFFFFFFu)
+    fail(error_id::tensor_shape, "max_pool", "x", x.describe(), "planes of fewer than 2^31 pixels");
+  const Window window = pool_window(x.shape(), call.attributes.as<MaxPoolSetting>());
+  const Shape shape{x.size(0), x.size(1), window.out_height, window.out_width};
+  call.outputs[0] = {shape, DType::fp32};
+  call.outputs[1] = {shape, DType::int32};
+}
+
+inline void max_pool_host(const OperatorCall& call) {
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const Window window = pool_window(x.shape(), call.attributes.as<MaxPoolSetting>());
+  const std::size_t image = window.channels * window.height * window.width;
+  const std::size_t result = window.channels * window.out_height * window.out_width;
+  float* y = call.outputs[0].mutable_data<float>();
+  auto* indices = call.outputs[1].mutable_data<std::int32_t>();
+  for_ranges(call.context, x.size(0), image, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      call.context.kernels().image.max_pool({.window = window,
+                                             .image = x.data<float>() + i * image,
+                                             .y = y + i * result,
+                                             .indices = indices + i * result});
+  });
+}
+
+// Inputs x (its shape), indices, dy; output dx.
+inline void max_pool_backward_shape(const ShapeCall& call) {
+  call.outputs[0] = {call.inputs[0].shape(), DType::fp32};
+}
+inline void max_pool_backward_host(const OperatorCall& call) {
+  const Shape& shape = call.inputs[0].shape();
+  const Tensor dy = contiguous(call.context, call.inputs[2]);
+  const Window window = pool_window(shape, call.attributes.as<MaxPoolSetting>());
+  const std::size_t image = window.channels * window.height * window.width;
+  const std::size_t result = window.channels * window.out_height * window.out_width;
+  // Backward only reads what forward wrote through the same pointer.
+  auto* indices = const_cast<std::int32_t*>(call.inputs[1].data<std::int32_t>());
+  float* dx = call.outputs[0].mutable_data<float>();
+  for_ranges(call.context, shape[0], image, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      call.context.kernels().image.max_pool_backward({.window = window,
+                                                      .indices = indices + i * result,
+                                                      .dy = dy.data<float>() + i * result,
+                                                      .dimage = dx + i * image});
+  });
+}
+
+inline void max_pool_gradient(const GradientCall& call);
+
+inline OperatorSamples max_pool_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& shape, const MaxPoolSetting& setting) {
+    // Values far enough apart that no step of a difference quotient changes which is largest.
+    std::vector<double> values;
+    for (std::size_t i = 0; i < shape.elements(); ++i)
+      values.push_back(static_cast<double>(i * 37 % 101) * 0.0625 - 3);
+    result.samples.push_back({.name = to_string(shape),
+                              .inputs = {{.shape = shape, .values = values}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = 0,
+                              .gradient_error = 8 * 0x1p-24});
+  };
+  add({2, 3, 4, 6}, {});
+  add({1, 2, 5, 5}, {3, 3, {1, 1, 1, 1}});
+  add({1, 1, 7, 4}, {3, 2, {2, 2, 0, 0}});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<MaxPoolSetting>();
+    const Shape& x = inputs[0].shape;
+    const Window w = pool_window(x, setting);
+    ReferenceTensor y{Shape{x[0], x[1], w.out_height, w.out_width}, {}};
+    for (std::size_t plane = 0; plane < x[0] * x[1]; ++plane)
+      for (std::size_t i = 0; i < w.out_height; ++i)
+        for (std::size_t j = 0; j < w.out_width; ++j) {
+          double largest = -std::numeric_limits<double>::infinity();
+          for (std::size_t a = 0; a < w.kernel_height; ++a)
+            for (std::size_t b = 0; b < w.kernel_width; ++b) {
+              const std::size_t row = i * w.stride_height + a, column = j * w.stride_width + b;
+              if (row < w.pad_height || row >= x[2] + w.pad_height || column < w.pad_width ||
+                  column >= x[3] + w.pad_width)
+                continue;
+              largest =
+                  (std::max)(largest, inputs[0].values[(plane * x[2] + row - w.pad_height) * x[3] +
+                                                       column - w.pad_width]);
+            }
+          y.values.push_back(largest);
+        }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator max_pool_backward{.name = "max_pool backward",
+                                            .min_inputs = 0,
+                                            .max_inputs = 3,
+                                            .shape = &detail::max_pool_backward_shape,
+                                            .host = &detail::max_pool_backward_host};
+
+inline constexpr Operator max_pool{.name = "max_pool",
+                                   .outputs = 2,
+                                   .keeps_outputs = 2,
+                                   .shape = &detail::max_pool_shape,
+                                   .host = &detail::max_pool_host,
+                                   .gradient = &detail::max_pool_gradient,
+                                   .samples = &detail::max_pool_samples};
+
+}  // namespace ops
+
+inline void detail::max_pool_gradient(const GradientCall& call) {
+  call.input_gradients[0].values =
+      run(call.context, ops::max_pool_backward, call.attributes,
+          {call.inputs[0], call.outputs[1], call.output_gradients[0]})[0];
+}
+
+}  // namespace soma

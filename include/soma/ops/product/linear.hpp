@@ -1,0 +1,191 @@
+#pragma once
+// Linear: y = dropout(activation(x W^T + b)) + residual, one matrix product with everything else
+// fused into its eviction. x [..., K], W [N, K], b [N], residual [..., N].
+
+#include <soma/kernels/gemm/multiply.hpp>
+#include <soma/ops/element/dropout.hpp>
+#include <soma/ops/element/unary.hpp>
+#include <soma/ops/product/matmul.hpp>
+#include <soma/ops/rows/reduce.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/samples.hpp>
+#include <soma/ops/settings.hpp>
+#include <soma/ops/support.hpp>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+// Inputs x, weight, bias, residual; the last two may be left out.
+inline void linear_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<LinearSetting>();
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  check_min_rank("linear", "x", x, 1);
+  check_floating("linear", "x", x);
+  check_rank("linear", "weight", weight, 2);
+  if (x.shape().columns() != weight.size(1))
+    fail(error_id::tensor_shape, "linear", "weight", weight.describe(),
+         "[N, " + std::to_string(x.shape().columns()) + "] for x, " + x.describe());
+  const Shape shape = x.shape().with(x.rank() - 1, weight.size(0));
+  if (call.inputs.size() > 2 && call.inputs[2].defined())
+    check_shape("linear", "bias", call.inputs[2], Shape{weight.size(0)});
+  if (call.inputs.size() > 3 && call.inputs[3].defined())
+    check_shape("linear", "residual", call.inputs[3], shape);
+  check_dropout("linear", setting.dropout);
+  check_accumulation("linear", setting.accumulation);
+  const DType dtype = setting.output.value_or(x.dtype());
+  check_output("linear", dtype);
+  call.outputs[0] = {shape, dtype};
+  // What the activation was given, for its gradient.
+  call.outputs[1] = {setting.activation == Activation::none ? Shape{0} : shape, dtype};
+}
+
+inline void linear_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<LinearSetting>();
+  Context& context = call.context;
+  const Tensor x = regular(context, call.inputs[0]);
+  const Tensor& weight = call.inputs[1];
+  const Tensor bias = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
+  const Tensor residual = call.inputs.size() > 3 ? regular(context, call.inputs[3]) : Tensor();
+  const Tensor& y = call.outputs[0];
+  GemmArgs args{.m = x.shape().rows(), .n = weight.size(0), .k = weight.size(1)};
+  args.a = operand(x);
+  args.b = transposed(operand(weight));
+  args.a.scale = setting.x_scale;
+  args.b.scale = setting.weight_scale;
+  args.c = target(y);
+  args.accumulation = setting.accumulation;
+  args.eviction.bias = floats(bias);
+  args.eviction.activation = setting.activation;
+  args.eviction.dropout = dropout_args(setting.dropout, call.sequences, args.m, args.n);
+  if (residual.defined()) args.eviction.residual = operand(residual);
+  if (setting.activation != Activation::none)
+    args.eviction.pre_activation = target(call.outputs[1]);
+  multiply(context, args);
+}
+
+inline double linear_operations(const OperatorCall& call) {
+  return 2.0 * static_cast<double>(call.outputs[0].elements()) *
+         static_cast<double>(call.inputs[1].size(1));
+}
+
+inline Tensor activation_gradient(Context& context, Activation activation, const Tensor& x,
+                                  const Tensor& dy) {
+  if (activation == Activation::none) return dy;
+  return run(context, unary_backward_of(unary_of(activation)), {}, {x, dy})[0];
+}
+
+// The gradient of the matrix product's result, from that of the layer's.
+inline Tensor product_gradient(const GradientCall& call, Activation activation,
+                               const DropoutSetting& dropout) {
+  Tensor d = call.output_gradients[0];
+  if (dropout.probability > 0) d = run(call.context, ops::dropout, dropout, {d}, call.sequences)[0];
+  return activation_gradient(call.context, activation, call.outputs[1], d);
+}
+
+inline bool is_wanted(const GradientCall& call, std::size_t input) {
+  return input < call.inputs.size() && call.wanted[input];
+}
+
+// Of bias and residual, given that of the product's result.
+inline void addend_gradients(const GradientCall& call, const Tensor& d) {
+  if (is_wanted(call, 2))
+    call.input_gradients[2].values =
+        sum_to(call.context, d, call.inputs[2].shape(), call.sequences);
+  if (is_wanted(call, 3)) call.input_gradients[3].values = call.output_gradients[0];
+}
+
+inline void linear_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<LinearSetting>();
+  Context& context = call.context;
+  const Tensor d = product_gradient(call, setting.activation, setting.dropout);
+  const Tensor rows = as_rows(context, d);
+  if (is_wanted(call, 0))
+    call.input_gradients[0].values = run(context, ops::matmul,
+                                         MatmulSetting{.a = {.scale = setting.x_scale},
+                                                       .b = {.scale = setting.weight_scale},
+                                                       .accumulation = setting.accumulation},
+                                         {rows, call.inputs[1]}, call.sequences)[0]
+                                         .reshape(call.inputs[0].shape());
+  if (is_wanted(call, 1))
+    call.input_gradients[1].values =
+        run(context, ops::matmul,
+            MatmulSetting{.transpose_a = true,
+                          .over_rows = true,
+                          .a = {.scale = setting.weight_scale},
+                          .b = {.scale = setting.x_scale},
+                          .accumulation = setting.accumulation},
+            {rows, as_rows(context, call.inputs[0])}, call.sequences)[0];
+  addend_gradients(call, d);
+}
+
+inline std::vector<ReferenceTensor> linear_reference(const Sample& sample,
+                                                     const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<LinearSetting>();
+  const ReferenceTensor &x = inputs[0], &weight = inputs[1];
+  const std::size_t n = weight.shape[0], k = weight.shape[1], rows = x.shape.rows();
+  ReferenceTensor y{x.shape.with(x.shape.rank() - 1, n), {}};
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < n; ++j) {
+      double sum = inputs.size() > 2 && inputs[2].defined ? inputs[2].values[j] : 0;
+      for (std::size_t p = 0; p < k; ++p) sum += x.values[i * k + p] * weight.values[j * k + p];
+      sum = reference::unary(unary_of(setting.activation), sum);
+      sum = dropped(setting.dropout, sample, i, j, sum);
+      if (inputs.size() > 3 && inputs[3].defined) sum += inputs[3].values[i * n + j];
+      y.values.push_back(sum);
+    }
+  return {y};
+}
+
+inline OperatorSamples linear_samples() {
+  OperatorSamples result;
+  result.reference = &linear_reference;
+  const auto add = [&](const Shape& x, std::size_t n, bool bias, bool residual,
+                       const LinearSetting& setting, std::vector<std::size_t> lengths = {}) {
+    const std::size_t k = x.columns();
+    const double error = 4 * static_cast<double>(k + x.rows() + n + 8) * 0x1p-24;
+    result.samples.push_back({.name = to_string(x) + " to " + std::to_string(n),
+                              .inputs = {{.shape = x},
+                                         {.shape = Shape{n, k}},
+                                         {.shape = Shape{n}, .left_out = !bias},
+                                         {.shape = x.with(x.rank() - 1, n), .left_out = !residual}},
+                              .attributes = setting,
+                              .lengths = std::move(lengths),
+                              .error = error,
+                              .gradient_error = error});
+  };
+  const DropoutSetting drop{.probability = 0.3f, .draw = {.seed = 5, .stream = 6, .step = 7}};
+  add({5, 7}, 3, false, false, {});
+  add({5, 7}, 3, true, true, {});
+  add({19, 23}, 17, true, false, {.activation = Activation::gelu}, {4, 0, 15});
+  add({19, 23}, 17, true, true, {.activation = Activation::relu, .dropout = drop}, {4, 0, 15});
+  add({3, 4, 5}, 6, true, false, {.activation = Activation::tanh});
+  add({6, 5}, 4, true, true, {.activation = Activation::gelu_tanh, .dropout = drop});
+  add({0, 5}, 4, true, false, {});
+  add({9}, 4, true, false, {});
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator linear{.name = "linear",
+                                 .min_inputs = 2,
+                                 .max_inputs = 4,
+                                 .outputs = 2,
+                                 .keeps_inputs = 3,
+                                 .keeps_outputs = 2,
+                                 .shape = &detail::linear_shape,
+                                 .host = &detail::linear_host,
+                                 .gradient = &detail::linear_gradient,
+                                 .samples = &detail::linear_samples,
+                                 .operations = &detail::linear_operations};
+
+}  // namespace ops
+}  // namespace soma

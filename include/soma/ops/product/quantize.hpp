@@ -1,0 +1,342 @@
+#pragma once
+// Quantize: numbers of a narrow format with scales, as an operand of a matrix product. All leading
+// dimensions of x are rows.
+//
+// Outputs: values (shape of x), scales (fp32, one for each granule: rows of them by columns) and
+// amax (fp32, [1]: the largest finite |x|). Values are of quantized_dtype(): codes, whose one scale
+// the product applies; or numbers times their scales, to be multiplied as they are.
+//
+// Granules lie along a row: Granularity::row, 1 x 128 and groups of 32 as the names say, 128 x 128
+// from the first row of each shard on. Where the sum runs down the columns (along_rows) the first
+// three are a column, 128 or 32 rows of one; all begin anew at each shard, by default at the even
+// cut of a sum over rows. Parameters are no batch: theirs are not cut. A shard without rows has
+// none.
+//
+// Stochastic rounding draws by logical index, whatever the granules. Costs two passes over the data
+// where a whole tensor's amax is the scale, else one.
+
+#include <soma/kernels/convert/convert.hpp>
+#include <soma/ops/product/quantize_grid.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/samples.hpp>
+#include <soma/ops/settings.hpp>
+#include <soma/ops/support.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+// The type whose codes are numbers of the quantizer's format, -1: none, or there are many scales.
+constexpr int quantized_code_dtype(const Quantizer& quantizer) {
+  return has_one_scale(quantizer.scaling) ? dtype_index(quantizer.format.with(Overflow::special))
+                                          : -1;
+}
+
+}  // namespace detail
+
+// The element type of what quantize gives: the format's own, where a tensor has one scale and there
+// is such a type. Else bf16 where it holds the products of all numbers with powers of two (but for
+// those that fall below its smallest), else fp32.
+constexpr DType quantized_dtype(const Quantizer& quantizer) {
+  const FloatFormat& format = quantizer.format;
+  if (const int index = detail::quantized_code_dtype(quantizer); index >= 0)
+    return static_cast<DType>(index);
+  const bool plain_scale = quantizer.scaling.policy == ScalePolicy::none ||
+                           quantizer.scaling.format != ScaleFormat::fp32;
+  return plain_scale && format.mantissa_bits <= 7 && format.min_spacing_exponent() >= -133
+             ? DType::bf16
+             : DType::fp32;
+}
+
+namespace detail {
+
+// Error scaling.invalid.
+inline void check_quantizer_scale(const QuantizeSetting& setting) {
+  const Scaling& scaling = validate(setting.quantizer.scaling, "quantize");
+  if (scaling.policy != ScalePolicy::delayed) return;
+  if (scaling.granularity != Granularity::tensor)
+    fail(error_id::bad_scaling, "quantize", "scaling.policy",
+         "delayed, for granules smaller than a tensor", "current, or Granularity::tensor");
+  if (!(setting.scale > 0 && setting.scale <= (std::numeric_limits<float>::max)()))
+    fail(error_id::bad_scaling, "quantize", "scale", std::to_string(setting.scale),
+         "positive and finite");
+}
+
+// Errors tensor.rank, tensor.dtype, format.impossible, rounding.random_bits, scaling.invalid.
+inline void quantize_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<QuantizeSetting>();
+  const Tensor& x = call.inputs[0];
+  check_min_rank("quantize", "x", x, 1);
+  check_floating("quantize", "x", x);
+  const FloatFormat& format = validate(setting.quantizer.format, "quantize");
+  if (!format.is_signed || !format.has_zero())
+    fail(error_id::impossible_format, "quantize", "format", to_string(format),
+         "one with a sign and a zero");
+  check_random_bits("quantize", "rounding.random_bits", setting.quantizer.rounding);
+  check_quantizer_scale(setting);
+  const ScaleGrid scales =
+      QuantizeGrid(setting, call.sequences, x.shape().rows(), x.shape().columns()).scales();
+  call.outputs[0] = {x.shape(), quantized_dtype(setting.quantizer)};
+  call.outputs[1] = {Shape{scales.rows, scales.columns}, DType::fp32};
+  call.outputs[2] = {Shape{1}, DType::fp32};
+}
+
+// Draws of stochastic rounding. Error random.index_range.
+inline void set_quantize_draws(const QuantizeSetting& setting, const Sequences& sequences,
+                               std::size_t rows, std::size_t columns, MatrixTarget& y) {
+  y.rounding = setting.quantizer.rounding;
+  if (y.rounding.mode != RoundingMode::stochastic || rows == 0 || columns == 0) return;
+  y.draw = setting.draw;
+  y.draw.index = 0;
+  if (setting.parameter) {
+    static_cast<void>(parameter_index(rows - 1, columns - 1));
+    y.draw_row_stride = std::size_t{1} << 32;
+    return;
+  }
+  static_cast<void>(token_index(0, 0, columns - 1));
+  if (sequences.defined() && sequences.rows() == rows) {
+    y.row_indices = sequences.row_indices().data();
+  } else {
+    static_cast<void>(token_index(rows - 1, 0, 0));
+    y.draw_row_stride = std::size_t{1} << 40;
+  }
+}
+
+// One scale, which all parts read.
+inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, QuantizeArgs args) {
+  const auto& setting = call.attributes.as<QuantizeSetting>();
+  const Scaling& scaling = setting.quantizer.scaling;
+  const bool current = scaling.policy == ScalePolicy::current;
+  AtomicMaximum amax;
+  const auto pass = [&](QuantizeArgs all, bool measures) {
+    grid.for_parts(call.context, [&](std::size_t row, std::size_t rows, std::size_t column,
+                                     std::size_t columns, std::size_t) {
+      QuantizeArgs part_args = all;
+      float largest = 0;
+      part_args.rows = rows;
+      part_args.columns = columns;
+      part_args.x = part(all.x, row, column);
+      part_args.y = part(all.y, row, column);
+      if (measures) part_args.amax = &largest;
+      call.context.kernels().quantize(part_args);
+      if (measures) amax.include(largest);
+    });
+  };
+  float& scale = *args.scales;
+  scale = scaling.policy == ScalePolicy::delayed ? setting.scale : 1.0f;
+  if (current) {
+    QuantizeArgs only_amax = args;
+    only_amax.y.data = nullptr;
+    pass(only_amax, true);
+    scale = scale_for(scaling, args.format, amax.value());
+    args.scaling.policy = ScalePolicy::delayed;
+  }
+  pass(args, !current);
+  return amax.value();
+}
+
+inline float quantize_granules(const OperatorCall& call, const QuantizeGrid& grid,
+                               const QuantizeArgs& args) {
+  const ScaleGrid scales = grid.scales();
+  if (call.inputs[0].elements() == 0)  // rows without columns
+    std::fill_n(args.scales, scales.size(), 1.0f);
+  const Tensor all_amax = Tensor::zeros(call.context, Shape{scales.rows, scales.columns});
+  float* found = all_amax.mutable_data<float>();
+  AtomicMaximum amax;
+  grid.for_parts(call.context, [&](std::size_t row, std::size_t rows, std::size_t column,
+                                   std::size_t columns, std::size_t group) {
+    const std::size_t width = grid.group_columns() == 0 ? columns : grid.group_columns();
+    const std::size_t at = group * scales.columns + column / width;
+    QuantizeArgs part_args = args;
+    part_args.rows = rows;
+    part_args.columns = columns;
+    part_args.x = part(args.x, row, column);
+    part_args.y = part(args.y, row, column);
+    part_args.group_rows = grid.group_rows();
+    part_args.group_columns = grid.group_columns();
+    part_args.group_stride = scales.columns;
+    part_args.scales = args.scales + at;
+    part_args.amax = found + at;
+    call.context.kernels().quantize(part_args);
+    const std::size_t step = grid.group_rows() == 0 ? rows : grid.group_rows();
+    for (std::size_t g = 0; g * step < rows; ++g)
+      for (std::size_t i = 0; i * width < columns; ++i)
+        amax.include(found[at + g * scales.columns + i]);
+  });
+  return amax.value();
+}
+
+inline void quantize_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<QuantizeSetting>();
+  const Tensor x = regular(call.context, call.inputs[0]);
+  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
+  const QuantizeGrid grid(setting, call.sequences, rows, columns);
+  QuantizeArgs args;
+  args.x = operand(x);
+  args.y = target(call.outputs[0]);
+  set_quantize_draws(setting, call.sequences, rows, columns, args.y);
+  args.format = setting.quantizer.format;
+  args.scaling = setting.quantizer.scaling;
+  args.codes = quantized_code_dtype(setting.quantizer) >= 0;
+  args.scales = call.outputs[1].mutable_data<float>();
+  call.outputs[2].mutable_data<float>()[0] =
+      grid.one_scale() ? quantize_whole(call, grid, args) : quantize_granules(call, grid, args);
+}
+
+// What a row's group of granules is, and the rest of the definition: element by element, by the
+// scalar codec. Not for a batch whose shards follow its sequences.
+inline std::vector<std::size_t> reference_row_groups(const QuantizeSetting& setting,
+                                                     std::size_t rows) {
+  const Scaling& scaling = setting.quantizer.scaling;
+  const Granule along = granule(scaling.granularity);
+  const bool turned = setting.along_rows && scaling.granularity != Granularity::block_128x128;
+  const std::size_t step = turned ? along.columns : along.rows;
+  std::vector<std::size_t> groups(rows, 0);
+  if (has_one_scale(scaling)) return groups;
+  const std::size_t shards = setting.along_rows && !setting.parameter ? default_shards : 1;
+  std::size_t group = 0;
+  for (std::size_t s = 0; s < shards; ++s) {
+    const std::size_t begin = rows / shards * s + rows % shards * s / shards;
+    const std::size_t end = rows / shards * (s + 1) + rows % shards * (s + 1) / shards;
+    for (std::size_t row = begin; row < end; ++row) {
+      if (row != begin && step != 0 && (row - begin) % step == 0) ++group;
+      groups[row] = group;
+    }
+    if (begin != end) ++group;
+  }
+  return groups;
+}
+
+inline std::uint32_t reference_quantize_word(const Sample& sample, std::size_t row,
+                                             std::size_t column) {
+  const auto& setting = sample.attributes.as<QuantizeSetting>();
+  Draw draw = setting.draw;
+  draw.index = setting.parameter ? parameter_index(row, column) : token_index(row, 0, column);
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < sample.lengths.size() && !setting.parameter;
+       begin += sample.lengths[i++])
+    if (row >= begin && row < begin + sample.lengths[i])
+      draw.index = token_index(i, row - begin, column);
+  const Quantizer& quantizer = setting.quantizer;
+  return rounding_word(draw, random_bits(quantizer.rounding, quantizer.format));
+}
+
+inline std::vector<ReferenceTensor> quantize_reference(const Sample& sample,
+                                                       const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<QuantizeSetting>();
+  const Quantizer& quantizer = setting.quantizer;
+  const Scaling& scaling = quantizer.scaling;
+  const bool one = has_one_scale(scaling), codes = quantized_code_dtype(quantizer) >= 0;
+  const std::size_t rows = inputs[0].shape.rows(), columns = inputs[0].shape.columns();
+  const std::vector<std::size_t> row_groups = reference_row_groups(setting, rows);
+  const bool turned = setting.along_rows && scaling.granularity != Granularity::block_128x128;
+  const Granule along = granule(scaling.granularity);
+  const std::size_t width = one ? 0 : turned ? along.rows : along.columns;
+  const std::size_t grid_columns = width == 0 ? 1 : (columns + width - 1) / width;
+  const std::size_t grid_rows = one ? 1 : rows == 0 ? 0 : row_groups.back() + 1;
+  const auto granule_of = [&](std::size_t i) {
+    return row_groups[i / columns] * grid_columns + (width == 0 ? 0 : i % columns / width);
+  };
+
+  std::vector<float> amax(grid_rows * grid_columns), scales(amax.size(), 1.0f);
+  float largest = 0;
+  const std::vector<double>& x = inputs[0].values;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (const auto size = static_cast<float>(std::fabs(x[i])); std::isfinite(size)) {
+      amax[granule_of(i)] = (std::max)(amax[granule_of(i)], size);
+      largest = (std::max)(largest, size);
+    }
+  for (std::size_t g = 0; g < scales.size(); ++g)
+    if (scaling.policy != ScalePolicy::none)
+      scales[g] = scaling.policy == ScalePolicy::delayed
+                      ? setting.scale
+                      : scale_for(scaling, quantizer.format, amax[g]);
+
+  const float limit = decode(quantizer.format, quantizer.format.max_finite_code());
+  ReferenceTensor values{inputs[0].shape, {}};
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float scale = scales[granule_of(i)];
+    auto value = static_cast<float>(x[i]);
+    if (scaling.policy != ScalePolicy::none) {
+      const float product = value * (1.0f / scale);
+      value = std::isfinite(value) ? (std::clamp)(product, -limit, limit) : product;
+    }
+    const float rounded =
+        decode(quantizer.format, encode(quantizer.format, value, quantizer.rounding,
+                                        reference_quantize_word(sample, i / columns, i % columns)));
+    values.values.push_back(static_cast<double>(codes ? rounded : rounded * scale));
+  }
+  ReferenceTensor grid{Shape{grid_rows, grid_columns}, {scales.begin(), scales.end()}};
+  return {values, grid, {Shape{1}, {static_cast<double>(largest)}}};
+}
+
+inline OperatorSamples quantize_samples() {
+  OperatorSamples result;
+  result.reference = &quantize_reference;
+  const auto add = [&](const Shape& shape, const QuantizeSetting& setting,
+                       std::vector<std::size_t> lengths = {}) {
+    result.samples.push_back(
+        {.name = to_string(shape) + " " + to_string(setting.quantizer.format) + " granularity " +
+                 std::to_string(static_cast<int>(setting.quantizer.scaling.granularity)),
+         .inputs = {{.shape = shape, .low = -3, .high = 3}},
+         .attributes = setting,
+         .lengths = std::move(lengths)});
+  };
+  const Draw draw{.seed = 5, .stream = 2, .step = 1};
+  const auto scaling = [](Granularity granularity, ScaleFormat format) {
+    return Scaling{
+        .policy = ScalePolicy::current, .granularity = granularity, .format = format, .margin = 1};
+  };
+  for (const Granularity granularity :
+       {Granularity::tensor, Granularity::row, Granularity::block_1x128, Granularity::block_128x128,
+        Granularity::group_32})
+    for (const bool along_rows : {false, true}) {
+      add({19, 150}, {.quantizer = {.format = formats::fp8_e4m3fn,
+                                    .scaling = scaling(granularity, ScaleFormat::power_of_two)},
+                      .along_rows = along_rows});
+      add({35, 7}, {.quantizer = {.format = formats::fp6_e3m2,
+                                  .rounding = Rounding::stochastic,
+                                  .scaling = scaling(granularity, ScaleFormat::fp32)},
+                    .along_rows = along_rows,
+                    .parameter = true,
+                    .draw = draw});
+    }
+  add({7}, {.quantizer = {.format = formats::fp8_e4m3.with_bias(11)}});
+  add({0, 4}, {.quantizer = {.format = formats::fp8_e5m2,
+                             .scaling = scaling(Granularity::tensor, ScaleFormat::fp32)}});
+  add({3, 0}, {.quantizer = {.format = formats::fp8_e5m2,
+                             .scaling = scaling(Granularity::group_32, ScaleFormat::mx)}});
+  add({2, 3, 5},
+      {.quantizer = {.format = formats::fp8_e5m2, .scaling = {.policy = ScalePolicy::delayed}},
+       .scale = 0.3f});
+  add({13, 40},
+      {.quantizer = {.format = formats::fp8_e4m3fn,
+                     .rounding = Rounding::stochastic,
+                     .scaling = scaling(Granularity::group_32, ScaleFormat::mx)},
+       .draw = draw},
+      {4, 0, 9});
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator quantize{.name = "quantize",
+                                   .outputs = 3,
+                                   .shape = &detail::quantize_shape,
+                                   .host = &detail::quantize_host,
+                                   .samples = &detail::quantize_samples};
+
+}  // namespace ops
+}  // namespace soma

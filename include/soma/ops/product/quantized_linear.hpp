@@ -1,0 +1,244 @@
+#pragma once
+// quantized_linear: a linear layer whose three products (y = x W^T, dx = dy W, dW = dy^T x) read
+// converted operands. Composed of quantize, linear and matmul; gradients pass conversions
+// unchanged ("straight through", arXiv 1308.3432).
+
+#include <soma/ops/product/inspect.hpp>
+#include <soma/ops/product/linear.hpp>
+#include <soma/ops/product/quantize.hpp>
+#include <soma/ops/product_formats.hpp>
+#include <soma/ops/views/views.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+// An operand as a product reads it: stored numbers, each so many times itself.
+struct ConvertedOperand {
+  Tensor values;
+  float scale = 1;
+};
+
+// Whether sums in the two directions need different conversions.
+constexpr bool has_direction(const Quantizer& quantizer) {
+  return quantizer.scaling.policy != ScalePolicy::none &&
+         quantizer.scaling.granularity != Granularity::tensor &&
+         quantizer.scaling.granularity != Granularity::block_128x128;
+}
+
+constexpr bool leaves_alone(const Quantizer& quantizer, DType stored) {
+  return quantizer.format == formats::fp32 ||
+         (quantizer.format == format_of(stored) && quantizer.scaling.policy == ScalePolicy::none);
+}
+
+// Whether a cast does the same, which devices have a program for.
+constexpr bool is_cast(const Quantizer& quantizer) {
+  return quantizer.scaling.policy == ScalePolicy::none &&
+         quantizer.rounding == Rounding::nearest_even && dtype_index(quantizer.format) >= 0;
+}
+
+// As ops::quantize, but without amax, which is for scales.
+inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const Tensor& x) {
+  const CastSetting setting{.dtype = find_dtype(quantizer.format)};
+  return {run(context, ops::cast, setting, {x})[0], Tensor::full(context, Shape{1, 1}, 1.0f)};
+}
+
+struct OperandUse {
+  bool along_rows = false, parameter = false, training = false, record = false;
+  std::uint32_t step = 0;
+};
+
+inline float largest_magnitude(Context& context, const Tensor& x) {
+  const Tensor all = regular(context, x);
+  const std::size_t rows = all.shape().rows(), columns = all.shape().columns();
+  AtomicMaximum amax;
+  for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {
+    float largest = 0;
+    context.kernels().quantize({.rows = end - begin,
+                                .columns = columns,
+                                .x = part(operand(all), begin, 0),
+                                .amax = &largest});
+    amax.include(largest);
+  });
+  return amax.value();
+}
+
+inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand,
+                                        const GlobalMaximum& maximum, const Tensor& x,
+                                        const Sequences& sequences, const OperandUse& use) {
+  QuantizeSetting setting{.quantizer = operand.quantizer,
+                          .along_rows = use.along_rows,
+                          .parameter = use.parameter,
+                          .draw = operand.draw};
+  setting.draw.step = use.step;
+  if (leaves_alone(setting.quantizer, x.dtype())) return {x, 1};
+  Scaling& scaling = setting.quantizer.scaling;
+  const bool remembers = scaling.policy == ScalePolicy::delayed;
+  if (remembers && operand.scale == 0) scaling.policy = ScalePolicy::current;
+  setting.scale = operand.scale;
+  const bool global = maximum.run != nullptr && !use.parameter;
+  if (global && scaling.policy == ScalePolicy::current &&
+      scaling.granularity == Granularity::tensor) {
+    float amax = largest_magnitude(context, x);
+    maximum.run(maximum.self, {&amax, 1});
+    setting.scale = scale_for(scaling, setting.quantizer.format, amax);
+    scaling.policy = ScalePolicy::delayed;
+  }
+  const Outputs made = is_cast(setting.quantizer)
+                           ? cast_operand(context, setting.quantizer, x)
+                           : run(context, ops::quantize, setting, {x}, sequences);
+  if (remembers && use.training) operand.amax = (std::max)(operand.amax, made[2].data<float>()[0]);
+  if (operand.statistics != nullptr && use.training && use.record &&
+      !(use.along_rows && !use.parameter))
+    *operand.statistics += inspect_conversion(context, x, made, setting);
+  const bool codes = quantized_code_dtype(operand.quantizer) >= 0;
+  return {made[0], codes ? made[1].data<float>()[0] : 1};
+}
+
+inline ConvertedOperand converted_weight(Context& context, LinearFormats& formats,
+                                         const Tensor& weight, bool along_rows,
+                                         const QuantizedLinearSetting& setting) {
+  const Quantizer& quantizer = formats.weight.quantizer;
+  if (leaves_alone(quantizer, weight.dtype())) return {weight, 1};
+  LinearFormats::Converted& kept =
+      along_rows && has_direction(quantizer) ? formats.backward : formats.forward;
+  const bool fresh = kept.source == weight.raw() && kept.version == weight.version() &&
+                     kept.wanted_scale == formats.weight.scale;
+  if (!fresh) {
+    const ConvertedOperand made =
+        convert_operand(context, formats.weight, formats.maximum, weight, {},
+                        {.along_rows = along_rows,
+                         .parameter = true,
+                         .training = setting.training,
+                         .record = setting.record,
+                         .step = setting.step});
+    kept = {weight.raw(), weight.version(), formats.weight.scale, made.values, made.scale};
+  }
+  return {kept.values, kept.scale};
+}
+
+// Inputs as linear's; outputs y, what the activation was given, x for the gradient of the weight,
+// and its scale.
+inline void quantized_linear_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
+  LinearFormats& formats = *setting.formats;
+  Context& context = call.context;
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  const auto convert = [&](bool along_rows) {
+    return convert_operand(context, formats.x, formats.maximum, x, call.sequences,
+                           {.along_rows = along_rows,
+                            .training = setting.training,
+                            .record = setting.record,
+                            .step = setting.step});
+  };
+  const ConvertedOperand input = convert(false);
+  const ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
+  const Outputs made = run(
+      context, ops::linear,
+      LinearSetting{.activation = setting.activation,
+                    .dropout = setting.dropout,
+                    .x_scale = input.scale,
+                    .weight_scale = kernel.scale,
+                    .output = x.dtype(),
+                    .accumulation = formats.accumulation},
+      {input.values, kernel.values, input_or_none(call.inputs, 2), input_or_none(call.inputs, 3)},
+      call.sequences);
+  ConvertedOperand kept{Tensor::empty(context, Shape{0}), 1};
+  if (setting.record) kept = has_direction(formats.x.quantizer) ? convert(true) : input;
+  call.outputs[0] = made[0];
+  call.outputs[1] = made[1];
+  call.outputs[2] = kept.values;
+  call.outputs[3] = Tensor::scalar(context, kept.scale);
+}
+
+inline void quantized_linear_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
+  LinearFormats& formats = *setting.formats;
+  Context& context = call.context;
+  const Tensor d = product_gradient(call, setting.activation, setting.dropout);
+  const Tensor rows = as_rows(context, d);
+  const auto convert = [&](bool along_rows) {
+    return convert_operand(context, formats.gradient, formats.maximum, rows, call.sequences,
+                           {.along_rows = along_rows,
+                            .training = setting.training,
+                            .record = true,
+                            .step = setting.step});
+  };
+  ConvertedOperand dy;
+  if (is_wanted(call, 0) || !has_direction(formats.gradient.quantizer)) dy = convert(false);
+  if (is_wanted(call, 0)) {
+    const ConvertedOperand kernel =
+        converted_weight(context, formats, call.inputs[1], true, setting);
+    call.input_gradients[0].values =
+        run(context, ops::matmul,
+            MatmulSetting{.a = {.scale = dy.scale},
+                          .b = {.scale = kernel.scale},
+                          .output = formats.input_gradient.value_or(call.inputs[0].dtype()),
+                          .accumulation = formats.accumulation},
+            {dy.values, kernel.values}, call.sequences)[0]
+            .reshape(call.inputs[0].shape());
+  }
+  if (is_wanted(call, 1)) {
+    if (has_direction(formats.gradient.quantizer)) dy = convert(true);
+    Gradient& gradient = call.input_gradients[1];
+    const DType stored = formats.weight_gradient.value_or(d.dtype());
+    if (formats.part) gradient.stored = stored;
+    gradient.values = run(context, ops::matmul,
+                          MatmulSetting{.transpose_a = true,
+                                        .over_rows = true,
+                                        .a = {.scale = dy.scale},
+                                        .b = {.scale = call.outputs[3].data<float>()[0]},
+                                        .output = formats.part ? DType::fp32 : stored,
+                                        .factor = formats.part ? &gradient.factor : nullptr,
+                                        .accumulation = formats.accumulation},
+                          {dy.values, as_rows(context, call.outputs[2])}, call.sequences)[0];
+  }
+  addend_gradients(call, d);
+}
+
+inline std::vector<ReferenceTensor> quantized_linear_reference(
+    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<QuantizedLinearSetting>();
+  Sample plain = sample;
+  plain.attributes = LinearSetting{.activation = setting.activation, .dropout = setting.dropout};
+  return linear_reference(plain, inputs);
+}
+
+// With nothing converted it is a linear layer.
+inline OperatorSamples quantized_linear_samples() {
+  static LinearFormats wide;
+  OperatorSamples result = linear_samples();
+  for (Sample& sample : result.samples) {
+    const auto setting = sample.attributes.as<LinearSetting>();
+    sample.attributes = QuantizedLinearSetting{.activation = setting.activation,
+                                               .dropout = setting.dropout,
+                                               .formats = &wide,
+                                               .record = true};
+  }
+  result.reference = &quantized_linear_reference;
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator quantized_linear{.name = "quantized_linear",
+                                           .min_inputs = 2,
+                                           .max_inputs = 4,
+                                           .outputs = 4,
+                                           .keeps_inputs = 2,
+                                           .keeps_outputs = 14,
+                                           .allocates_outputs = true,
+                                           .composite = true,
+                                           .host = &detail::quantized_linear_host,
+                                           .gradient = &detail::quantized_linear_gradient,
+                                           .samples = &detail::quantized_linear_samples};
+
+}  // namespace ops
+}  // namespace soma

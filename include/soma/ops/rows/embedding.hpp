@@ -1,0 +1,241 @@
+#pragma once
+// Embedding: rows of a table [V, C] chosen by ids of any shape; [..., C] comes out. The gradient
+// has the rows that were touched and no others.
+
+#include <soma/ops/optimizer/accumulate.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/samples.hpp>
+#include <soma/ops/settings.hpp>
+#include <soma/ops/support.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+inline std::int64_t index_at(const Tensor& ids, std::size_t i) {
+  return ids.dtype() == DType::int32 ? std::int64_t{ids.data<std::int32_t>()[i]}
+                                     : ids.data<std::int64_t>()[i];
+}
+
+inline void embedding_shape(const ShapeCall& call) {
+  const Tensor &table = call.inputs[0], &ids = call.inputs[1];
+  check_rank("embedding", "table", table, 2);
+  check_floating("embedding", "table", table);
+  check_index_type("embedding", "ids", ids);
+  std::array<std::size_t, max_rank + 1> sizes{};
+  *std::copy(ids.shape().begin(), ids.shape().end(), sizes.begin()) = table.size(1);
+  call.outputs[0] = {Shape(std::span<const std::size_t>(sizes.data(), ids.rank() + 1)),
+                     table.dtype()};
+}
+
+// Error operator.value.
+inline void check_ids(const Tensor& table, const Tensor& ids) {
+  for (std::size_t i = 0; i < ids.elements(); ++i)
+    if (const std::int64_t id = index_at(ids, i);
+        id < 0 || static_cast<std::uint64_t>(id) >= table.size(0))
+      fail(error_id::operator_value, "embedding", "ids[" + std::to_string(i) + "]",
+           std::to_string(id), "0 to " + std::to_string(table.size(0)) + " - 1");
+}
+
+inline void embedding_host(const OperatorCall& call) {
+  const Tensor table = call.inputs[0];
+  const Tensor ids = contiguous(call.context, call.inputs[1]);
+  const std::size_t rows = ids.elements(), columns = table.size(1);
+  check_ids(table, ids);
+  const MatrixTarget to = target(call.outputs[0]);
+  for_ranges(call.context, rows, columns, [&](std::size_t begin, std::size_t end) {
+    call.context.kernels().embedding.gather({.rows = end - begin,
+                                             .columns = columns,
+                                             .table = operand(table),
+                                             .ids = ids.raw() + begin * size_of(ids.dtype()),
+                                             .id_dtype = ids.dtype(),
+                                             .y = part(to, begin, 0)});
+  });
+}
+
+// The rows of dy that belong to each id: for id number k in ascending order, list[starts[k]] to
+// list[starts[k + 1]], in ascending order.
+struct Occurrences {
+  Tensor list;    // int32, of all rows of dy
+  Tensor starts;  // int64, one more than ids
+  Tensor ids;     // int64
+};
+
+inline Occurrences occurrences(Context& context, const Tensor& ids) {
+  const std::size_t count = ids.elements();
+  if (count > 0x7FFFFFFFu)
+    fail(error_id::operator_value, "embedding backward", "ids", std::to_string(count),
+         "fewer than 2^31");
+  Occurrences result;
+  result.list = Tensor::empty(context, Shape{count}, DType::int32);
+  const std::span<std::int32_t> list = result.list.mutable_span<std::int32_t>();
+  // The comparisons below are many: they read plain numbers.
+  const Tensor copied = Tensor::empty(context, Shape{count}, DType::int64);
+  const std::span<std::int64_t> values = copied.mutable_span<std::int64_t>();
+  for (std::size_t i = 0; i < count; ++i) {
+    list[i] = static_cast<std::int32_t>(i);
+    values[i] = index_at(ids, i);
+  }
+  const auto id = [&](std::int32_t i) { return values[static_cast<std::size_t>(i)]; };
+  std::sort(list.begin(), list.end(), [&](std::int32_t a, std::int32_t b) {
+    const std::int64_t x = id(a), y = id(b);
+    return x != y ? x < y : a < b;
+  });
+  const auto begins = [&](std::size_t i) { return i == 0 || id(list[i]) != id(list[i - 1]); };
+  std::size_t rows = 0;
+  for (std::size_t i = 0; i < count; ++i) rows += begins(i) ? 1u : 0u;
+  result.ids = Tensor::empty(context, Shape{rows}, DType::int64);
+  result.starts = Tensor::empty(context, Shape{rows + 1}, DType::int64);
+  auto* numbers = result.ids.mutable_data<std::int64_t>();
+  auto* starts = result.starts.mutable_data<std::int64_t>();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!begins(i)) continue;
+    *numbers++ = id(list[i]);
+    *starts++ = static_cast<std::int64_t>(i);
+  }
+  *starts = static_cast<std::int64_t>(count);
+  return result;
+}
+
+// Inputs dy, and list and starts as in Occurrences; the output is, for each id, the sum of its rows
+// of dy, in fp32.
+inline void embedding_backward_shape(const ShapeCall& call) {
+  constexpr std::string_view name = "embedding backward";
+  const Tensor &dy = call.inputs[0], &list = call.inputs[1], &starts = call.inputs[2];
+  check_min_rank(name, "dy", dy, 1);
+  check_floating(name, "dy", dy);
+  check_shape(name, "list", list, Shape{dy.shape().rows()});
+  check_rank(name, "starts", starts, 1);
+  if (list.dtype() != DType::int32 || !list.contiguous())
+    fail(error_id::tensor_dtype, name, "list", list.describe(), "contiguous int32");
+  if (starts.dtype() != DType::int64 || !starts.contiguous() || starts.size(0) == 0)
+    fail(error_id::tensor_dtype, name, "starts", starts.describe(),
+         "contiguous int64, one more than there are ids");
+  call.outputs[0] = {Shape{starts.size(0) - 1, dy.shape().columns()}, DType::fp32};
+}
+
+// Error operator.value.
+inline void check_occurrences(const Tensor& list, const Tensor& starts) {
+  const auto rows = static_cast<std::int64_t>(list.elements());
+  const auto refuse = [&](std::string_view argument, std::int64_t given) {
+    fail(error_id::operator_value, "embedding backward", argument, std::to_string(given),
+         "the " + std::to_string(rows) + " rows of dy, in ascending order for each id");
+  };
+  std::int64_t at = 0;
+  for (const std::int64_t start : starts.span<std::int64_t>()) {
+    if (start < at || start > rows) refuse("starts", start);
+    at = start;
+  }
+  for (const std::int32_t row : list.span<std::int32_t>())
+    if (row < 0 || row >= rows) refuse("list", row);
+}
+
+// Within a shard rows add up in ascending order, shards meet in the fixed tree.
+inline void embedding_backward_host(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor dy = regular(context, call.inputs[0]);
+  const Tensor &list = call.inputs[1], &sums = call.outputs[0];
+  const std::int64_t* starts = call.inputs[2].data<std::int64_t>();
+  check_occurrences(list, call.inputs[2]);
+  // The kernel's numbers have no sign.
+  const auto* numbers = reinterpret_cast<const std::uint32_t*>(list.data<std::int32_t>());
+  const std::size_t rows = sums.size(0), columns = sums.size(1);
+  const RowSegments segments(call.sequences, list.elements());
+  float* out = sums.mutable_data<float>();
+  for_ranges(
+      context, rows, columns * (list.elements() / (std::max)(rows, std::size_t{1}) + 1),
+      [&](std::size_t begin, std::size_t end) {
+        std::array<std::size_t, max_shards + 1> bounds{};
+        const Segments& shards = segments.get();
+        for (std::size_t row = begin; row < end; ++row) {
+          const std::uint32_t* first = numbers + starts[row];
+          const std::uint32_t* last = numbers + starts[row + 1];
+          for (std::size_t s = 0; s <= shards.count; ++s)
+            bounds[s] =
+                static_cast<std::size_t>(std::lower_bound(first, last, shards.bounds[s]) - first);
+          context.kernels().embedding.gather_sum({.columns = columns,
+                                                  .x = operand(dy),
+                                                  .list = first,
+                                                  .count = static_cast<std::size_t>(last - first),
+                                                  .segments = {bounds.data(), shards.count},
+                                                  .out = out + row * columns});
+        }
+      });
+}
+
+inline void embedding_gradient(const GradientCall& call);
+
+inline OperatorSamples embedding_samples() {
+  OperatorSamples result;
+  const auto add = [&](std::size_t rows, std::size_t columns, const Shape& ids, bool dense,
+                       std::vector<std::size_t> lengths) {
+    const double error = static_cast<double>(ids.elements() + 1) * 0x1p-24;
+    result.samples.push_back({.name = std::to_string(rows) + " rows, ids " + to_string(ids),
+                              .inputs = {{.shape = Shape{rows, columns}},
+                                         {.shape = ids,
+                                          .dtype = dense ? DType::int64 : DType::int32,
+                                          .low = 0,
+                                          .high = static_cast<double>(rows - 1)}},
+                              .attributes = EmbeddingSetting{dense},
+                              .lengths = std::move(lengths),
+                              .error = 0,
+                              .gradient_error = error});
+  };
+  add(7, 5, Shape{23}, false, {5, 0, 11, 7});
+  add(3, 33, Shape{40}, true, {});
+  add(4, 3, Shape{2, 5}, false, {});
+  add(4, 3, Shape{0}, true, {});
+  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
+    const std::size_t columns = inputs[0].shape[1];
+    std::vector<std::size_t> sizes(inputs[1].shape.begin(), inputs[1].shape.end());
+    sizes.push_back(columns);
+    ReferenceTensor y{Shape(sizes), {}};
+    for (const double id : inputs[1].values)
+      for (std::size_t c = 0; c < columns; ++c)
+        y.values.push_back(inputs[0].values[static_cast<std::size_t>(id) * columns + c]);
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator embedding_backward{.name = "embedding backward",
+                                             .min_inputs = 3,
+                                             .max_inputs = 3,
+                                             .shape = &detail::embedding_backward_shape,
+                                             .host = &detail::embedding_backward_host};
+
+inline constexpr Operator embedding{.name = "embedding",
+                                    .min_inputs = 2,
+                                    .max_inputs = 2,
+                                    .keeps_inputs = 2,
+                                    .shape = &detail::embedding_shape,
+                                    .host = &detail::embedding_host,
+                                    .gradient = &detail::embedding_gradient,
+                                    .samples = &detail::embedding_samples};
+
+}  // namespace ops
+
+inline void detail::embedding_gradient(const GradientCall& call) {
+  const Occurrences all = occurrences(call.context, contiguous(call.context, call.inputs[1]));
+  const Tensor dy = contiguous(call.context, call.output_gradients[0]);
+  Gradient gradient{
+      run(call.context, ops::embedding_backward, {}, {dy, all.list, all.starts}, call.sequences)[0],
+      all.ids};
+  if (call.attributes.as<EmbeddingSetting>().dense_gradient)
+    gradient = {to_dense(call.context, gradient, call.inputs[0].shape()), {}};
+  call.input_gradients[0] = gradient;
+}
+
+}  // namespace soma

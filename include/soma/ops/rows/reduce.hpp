@@ -1,0 +1,197 @@
+#pragma once
+// Sums and means over dimensions. Sums over the rows of a batch follow its shards, so their order
+// does not depend on the machine; every sum is fp32 in the fixed order of kernels/reduce/args.hpp.
+
+#include <soma/ops/run.hpp>
+#include <soma/ops/samples.hpp>
+#include <soma/ops/settings.hpp>
+#include <soma/ops/support.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+// The shape that is left; summed dimensions disappear.
+inline Shape reduced_shape(const Shape& shape, std::uint32_t dimensions) {
+  Shape result = shape;
+  for (std::size_t i = shape.rank(); i-- > 0;)
+    if ((dimensions >> i & 1) != 0) result = result.without(i);
+  return result;
+}
+
+inline void reduce_shape(const ShapeCall& call) {
+  check_floating("reduce", "x", call.inputs[0]);
+  call.outputs[0] = {
+      reduced_shape(call.inputs[0].shape(), call.attributes.as<ReduceSetting>().dimensions),
+      DType::fp32};
+}
+
+// out = sums over the rows of a matrix, columns shared out.
+inline void column_sums(Context& context, const Tensor& matrix, const Sequences& sequences,
+                        float* out) {
+  const Tensor x = regular(context, matrix);
+  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
+  const RowSegments segments(sequences, rows);
+  const MatrixOperand all = operand(x);
+  constexpr std::size_t group = 16;  // columns are cut at whole cache lines
+  for_ranges(context, (columns + group - 1) / group, rows * group,
+             [&](std::size_t begin, std::size_t end) {
+               const std::size_t first = begin * group, last = (std::min)(columns, end * group);
+               MatrixOperand part = all;
+               part.data = static_cast<const std::byte*>(all.data) +
+                           first * all.column_stride * size_of(all.dtype);
+               context.kernels().reduce.column_sums({.rows = rows,
+                                                     .columns = last - first,
+                                                     .x = part,
+                                                     .segments = segments.get(),
+                                                     .out = out + first});
+             });
+}
+
+// Sums over the last dimensions, row by row.
+inline Tensor row_sums(Context& context, const Tensor& tensor, std::size_t trailing) {
+  const Tensor x = contiguous(context, tensor);
+  Shape left = x.shape();
+  std::size_t columns = 1;
+  for (std::size_t i = 0; i < trailing; ++i) {
+    columns *= left.columns();
+    left = left.without(left.rank() - 1);
+  }
+  const Tensor result = Tensor::empty(context, left);
+  float* out = result.mutable_data<float>();
+  MatrixOperand rows = operand(x);
+  rows.row_stride = columns;
+  for_ranges(context, left.elements(), columns, [&](std::size_t begin, std::size_t end) {
+    context.kernels().reduce.rows({.reduction = Reduction::sum,
+                                   .rows = end - begin,
+                                   .columns = columns,
+                                   .x = part(rows, begin, 0),
+                                   .out = out + begin});
+  });
+  return result;
+}
+
+// Last dimensions first, each row by itself; then what is left, as sums over rows.
+inline void reduce_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<ReduceSetting>();
+  const auto summed = [&](std::size_t i) { return (setting.dimensions >> i & 1) != 0; };
+  Tensor x = call.inputs[0];
+  const std::size_t all = x.elements(), kept = call.outputs[0].elements();
+  std::size_t trailing = 0;
+  while (trailing + 1 < x.rank() && summed(x.rank() - 1 - trailing)) ++trailing;
+  if (trailing > 0) x = row_sums(call.context, x, trailing);
+  std::size_t leading = 0;
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    if (!summed(i)) continue;
+    for (std::size_t j = i; j > leading; --j) x = x.transpose(j, j - 1);
+    ++leading;
+  }
+  float* out = call.outputs[0].mutable_data<float>();
+  if (leading == 0) {
+    copy(plain_fp32(call.context, x), call.outputs[0]);
+  } else {
+    std::size_t rows = 1;
+    for (std::size_t i = 0; i < leading; ++i) rows *= x.size(i);
+    column_sums(call.context, contiguous(call.context, x).reshape(Shape{rows, kept}),
+                call.sequences, out);
+  }
+  if (setting.mean) {
+    const float count = static_cast<float>(kept == 0 ? 0 : all / kept);
+    for (std::size_t i = 0; i < kept; ++i) out[i] /= count;
+  }
+}
+
+// The gradient: dy repeated over the summed dimensions, over the count for a mean.
+inline void reduce_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<ReduceSetting>();
+  const Shape shape = call.inputs[0].shape();
+  Tensor dy = contiguous(call.context, call.output_gradients[0]);
+  std::size_t summed = 1;
+  Shape with_ones = shape;
+  for (std::size_t i = 0; i < shape.rank(); ++i)
+    if ((setting.dimensions >> i & 1) != 0) {
+      summed *= shape[i];
+      with_ones = with_ones.with(i, 1);
+    }
+  if (setting.mean) {
+    dy = clone(call.context, dy);
+    for (float& value : dy.mutable_span<float>()) value /= static_cast<float>(summed);
+  }
+  call.input_gradients[0].values = clone(call.context, dy.reshape(with_ones).broadcast_to(shape));
+}
+
+inline OperatorSamples reduce_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& shape, std::uint32_t dimensions, bool mean,
+                       std::vector<std::size_t> lengths) {
+    result.samples.push_back(
+        {.name = to_string(shape) + (mean ? " mean " : " sum ") + std::to_string(dimensions),
+         .inputs = {{.shape = shape}},
+         .attributes = ReduceSetting{dimensions, mean},
+         .lengths = std::move(lengths),
+         .error = static_cast<double>(shape.elements() + 1) * 0x1p-24,
+         .gradient_error = 2 * 0x1p-24});
+  };
+  add({}, ~0u, false, {});
+  add({5}, ~0u, true, {});
+  add({13, 7}, 1, false, {5, 0, 8});
+  add({13, 7}, 2, false, {});
+  add({3, 5, 2, 4}, 0b0101, true, {});
+  add({0, 3}, 1, false, {});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<ReduceSetting>();
+    const ReferenceTensor& x = inputs[0];
+    ReferenceTensor y{reduced_shape(x.shape, setting.dimensions), {}};
+    y.values.assign(y.shape.elements(), 0.0);
+    for (std::size_t i = 0; i < x.values.size(); ++i) {
+      std::size_t rest = i, to = 0, step = 1;
+      for (std::size_t d = x.shape.rank(); d-- > 0; rest /= x.shape[d])
+        if ((setting.dimensions >> d & 1) == 0) {
+          to += rest % x.shape[d] * step;
+          step *= x.shape[d];
+        }
+      y.values[to] += x.values[i];
+    }
+    if (setting.mean)
+      for (double& value : y.values)
+        value *= static_cast<double>(y.values.size()) / static_cast<double>(x.values.size());
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator reduce{.name = "reduce",
+                                 .shape = &detail::reduce_shape,
+                                 .host = &detail::reduce_host,
+                                 .gradient = &detail::reduce_gradient,
+                                 .samples = &detail::reduce_samples};
+
+}  // namespace ops
+
+namespace detail {
+
+// The gradient of a broadcast: sums over the dimensions along which `shape` was repeated.
+inline Tensor sum_to(Context& context, const Tensor& tensor, const Shape& shape,
+                     const Sequences& sequences) {
+  if (tensor.shape() == shape) return tensor;
+  const std::size_t added = tensor.rank() - shape.rank();
+  std::uint32_t dimensions = 0;
+  for (std::size_t i = 0; i < tensor.rank(); ++i)
+    if (i < added || (shape[i - added] == 1 && tensor.size(i) != 1))
+      dimensions |= std::uint32_t{1} << i;
+  return run(context, ops::reduce, ReduceSetting{dimensions, false}, {tensor}, sequences)[0]
+      .reshape(shape);
+}
+
+}  // namespace detail
+}  // namespace soma

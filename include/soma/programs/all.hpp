@@ -1,0 +1,78 @@
+#pragma once
+// The programs of the built-in operators. Included by whoever makes a device, and by nobody else.
+
+#include <soma/ops/all.hpp>
+#include <soma/programs/attention/attention.hpp>
+#include <soma/programs/attention/attention_backward.hpp>
+#include <soma/programs/element/binary.hpp>
+#include <soma/programs/element/dropout.hpp>
+#include <soma/programs/element/unary.hpp>
+#include <soma/programs/image/convolution.hpp>
+#include <soma/programs/image/convolution_backward.hpp>
+#include <soma/programs/image/max_pool.hpp>
+#include <soma/programs/loss/cross_entropy.hpp>
+#include <soma/programs/loss/element_loss.hpp>
+#include <soma/programs/optimizer/accumulate.hpp>
+#include <soma/programs/optimizer/optimizer_steps.hpp>
+#include <soma/programs/product/linear.hpp>
+#include <soma/programs/product/matmul.hpp>
+#include <soma/programs/rows/embedding.hpp>
+#include <soma/programs/rows/norm.hpp>
+#include <soma/programs/rows/reduce.hpp>
+#include <soma/programs/rows/softmax.hpp>
+#include <soma/programs/views/cast.hpp>
+#include <soma/programs/views/views.hpp>
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+namespace soma {
+
+namespace programs::detail {
+
+template <std::size_t... unary, std::size_t... binary>
+constexpr auto list_programs(std::index_sequence<unary...>, std::index_sequence<binary...>) {
+  return std::array{
+      OperatorProgram{&ops::unary<static_cast<Unary>(unary)>,
+                      {&programs::unary<static_cast<Unary>(unary)>}}...,
+      OperatorProgram{&ops::concatenate, {&programs::concatenate}},
+      OperatorProgram{&ops::sequence_first, {&programs::sequence_first}},
+      OperatorProgram{&ops::convolution, {&programs::convolution}},
+      OperatorProgram{&ops::convolution_backward, {&programs::convolution_backward}},
+      OperatorProgram{&ops::max_pool, {&programs::max_pool}},
+      OperatorProgram{&ops::max_pool_backward, {&programs::max_pool_backward}},
+      OperatorProgram{&ops::sgd_step, {&programs::sgd_step}},
+      OperatorProgram{&ops::adam_step, {&programs::adam_step}},
+      OperatorProgram{&ops::lamb_step, {&programs::lamb_step}},
+      OperatorProgram{&ops::unary_backward<static_cast<Unary>(unary)>,
+                      {&programs::unary_backward<static_cast<Unary>(unary)>}}...,
+      OperatorProgram{&ops::binary<static_cast<Binary>(binary)>,
+                      {&programs::binary<static_cast<Binary>(binary)>}}...,
+      OperatorProgram{&ops::cast, {&programs::cast}},
+      OperatorProgram{&ops::cross_entropy, {&programs::cross_entropy}},
+      OperatorProgram{&ops::cross_entropy_backward, {&programs::cross_entropy_backward}},
+      OperatorProgram{&ops::dropout, {&programs::dropout}},
+      OperatorProgram{&ops::element_loss, {&programs::element_loss}},
+      OperatorProgram{&ops::element_loss_backward, {&programs::element_loss_backward}},
+      OperatorProgram{&ops::norm, {&programs::norm}},
+      OperatorProgram{&ops::norm_backward, {&programs::norm_backward}},
+      OperatorProgram{&ops::reduce, {&programs::reduce}},
+      OperatorProgram{&ops::softmax, {&programs::softmax}},
+      OperatorProgram{&ops::softmax_backward, {&programs::softmax_backward}},
+      OperatorProgram{&ops::accumulate, {&programs::accumulate}},
+      OperatorProgram{&ops::accumulate_rows, {&programs::accumulate_rows}},
+      OperatorProgram{&ops::attention, {&programs::attention, 1, 1}},
+      OperatorProgram{&ops::attention_backward, {&programs::attention_backward, 1, 2}},
+      OperatorProgram{&ops::embedding, {&programs::embedding}},
+      OperatorProgram{&ops::embedding_backward, {&programs::embedding_backward}},
+      OperatorProgram{&ops::linear, {&programs::linear}},
+      OperatorProgram{&ops::matmul, {&programs::matmul}},
+  };
+}
+inline constexpr auto program_list = list_programs(std::make_index_sequence<unary_count>(),
+                                                   std::make_index_sequence<binary_count>());
+
+}  // namespace programs::detail
+
+}  // namespace soma

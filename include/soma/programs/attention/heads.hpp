@@ -1,0 +1,239 @@
+#pragma once
+// What attention's programs share: the heads of a batch, and blocks of its matrices that stay in
+// SBUF while others pass by.
+
+#include <soma/ops/attention/attention.hpp>
+#include <soma/programs/product/operand.hpp>
+#include <soma/runtime/heap_vector.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace soma::programs {
+
+// Rows that attend to each other: those of one sequence, or of neighbours that have at most 128
+// together. Of those, scores between rows of different sequences are masked.
+struct Pack {
+  std::size_t row = 0, length = 0;         // of keys and values
+  std::size_t query_row = 0, queries = 0;  // of queries and results: the same, or one a sequence
+  std::size_t first = 0, sequences = 0;    // numbers of sequences; empty ones count
+};
+
+// A pack and a head of it: rows, and columns in matrices [rows, channels].
+struct Head {
+  Pack pack;
+  std::size_t number, column, width;
+  // Of the probability of each query with the key in column 0, in a pack of at most 128 rows; else
+  // of query 0 and key 0.
+  const std::uint64_t* indices;
+
+  // The words of probabilities from (query, key) on.
+  neuroncore::Place place(Draw draw, std::size_t query, std::size_t key) const {
+    draw.index = key;
+    if (pack.length <= lanes) return {.draw = draw, .partition_indices = indices + query};
+    draw.index += *indices + (query << 16);
+    return {.draw = draw, .partition_step = std::size_t{1} << 16};
+  }
+};
+
+// Calls begin(pack) and then run(head) for each of its heads, `width` columns each.
+template <class Begin, class Run>
+void for_each_head(const OperatorCall& call, std::size_t width, const Begin& begin,
+                   const Run& run) {
+  const auto& setting = call.attributes.as<AttentionSetting>();
+  const bool drops = soma::detail::dropout_threshold(setting.dropout) != 0;
+  const Sequences& sequences = call.sequences;
+  for (std::size_t i = 0; i < sequences.count();) {
+    Pack pack{.row = sequences.begin(i),
+              .query_row = setting.first_rows ? i : sequences.begin(i),
+              .first = i};
+    do {
+      pack.length += sequences.length(i++);
+      ++pack.sequences;
+    } while (i < sequences.count() && pack.length + sequences.length(i) <= lanes);
+    if (pack.length == 0) continue;
+    pack.queries = setting.first_rows ? pack.sequences : pack.length;
+    begin(pack);
+    for (std::size_t head = 0; head < setting.heads; ++head) {
+      std::vector<std::uint64_t> indices;
+      for (std::size_t s = pack.first; drops && s < pack.first + pack.sequences; ++s) {
+        const std::size_t before = sequences.begin(s) - pack.row;
+        const bool all = pack.length <= lanes && !setting.first_rows;
+        const std::size_t queries = all ? sequences.length(s) : 1;
+        for (std::size_t query = 0; query < queries; ++query)
+          indices.push_back(attention_index(sequences.ordinal(s), head, query, 0) - before);
+      }
+      run(Head{.pack = pack,
+               .number = head,
+               .column = head * width,
+               .width = width,
+               .indices = indices.data()});
+    }
+  }
+}
+
+// What is added to the scores of a pack: 0, or so little between rows of different sequences that
+// exp() makes 0 of it.
+class PackMask {
+ public:
+  PackMask(Core& core, const OperatorCall& call)
+      : core_(core),
+        sequences_(call.sequences),
+        numbers_(
+            Tensor::empty(call.context, Shape{(std::max)(call.sequences.rows(), std::size_t{1})})),
+        query_numbers_(numbers_),
+        first_rows_(call.attributes.as<AttentionSetting>().first_rows) {
+    if (first_rows_) query_numbers_ = Tensor::empty(call.context, Shape{call.sequences.count()});
+    const std::size_t most = (std::min)(call.sequences.rows(), lanes);
+    row_ = core.sbuf.tile(DType::fp32, most, most);
+    column_ = core.sbuf.tile(DType::fp32, most, 1);
+    mask_ = core.sbuf.tile(DType::fp32, most, most);
+    masked_ = core.sbuf.tile(DType::fp32, most, most);
+  }
+  void begin(const Pack& pack) {
+    pack_ = pack;
+    if (pack.sequences == 1) return;
+    // Which sequence of the pack a row is in: the plan of its borders, in device memory.
+    float* numbers = numbers_.mutable_data<float>();
+    float* query_numbers = query_numbers_.mutable_data<float>() + pack.query_row;
+    for (std::size_t i = 0; i < pack.sequences; ++i) {
+      std::fill_n(numbers + sequences_.begin(pack.first + i), sequences_.length(pack.first + i),
+                  static_cast<float>(i));
+      if (first_rows_) query_numbers[i] = static_cast<float>(i);
+    }
+    const HbmView keys = hbm(numbers_).columns(pack.row, pack.row + pack.length);
+    const HbmView queries =
+        hbm(query_numbers_).columns(pack.query_row, pack.query_row + pack.queries);
+    const Tile row = row_.rows(0, pack.queries).columns(0, pack.length);
+    const Tile column = column_.rows(0, pack.queries);
+    core_.dma.load(row, keys.broadcast_rows(pack.queries)).load(column, queries.swap(0, 1));
+    core_.vector.tensor_scalar(mask_.rows(0, pack.queries).columns(0, pack.length), row,
+                               Alu::not_equal, column, Alu::multiply, -1e30f);
+  }
+  // The scores, masked where they have to be.
+  Tile apply(const Tile& scores) {
+    if (pack_.sequences == 1) return scores;
+    const Tile masked = masked_.rows(0, pack_.queries).columns(0, pack_.length);
+    core_.vector.tensor_tensor(masked, scores,
+                               mask_.rows(0, pack_.queries).columns(0, pack_.length), Alu::add);
+    return masked;
+  }
+
+ private:
+  Core& core_;
+  const Sequences& sequences_;
+  Tensor numbers_, query_numbers_;
+  bool first_rows_;
+  Tile row_, column_, mask_, masked_;
+  Pack pack_;
+};
+
+// Tiles of one size that remember which block of a matrix they hold.
+class Kept {
+ public:
+  Kept(Core& core, DType dtype, std::size_t partitions, std::size_t elements, std::size_t count)
+      : entries_(core.context().heap()) {
+    for (std::size_t i = 0; i < count; ++i)
+      entries_.push_back({core.sbuf.tile(dtype, partitions, elements)});
+  }
+  // The tile of the block that begins at (row, column); load(tile) fills it where none has it yet.
+  template <class Load>
+  const Tile& get(std::size_t row, std::size_t column, const Load& load) {
+    for (const Entry& entry : entries_)
+      if (entry.row == row && entry.column == column) return entry.tile;
+    Entry& entry = entries_[next_++ % entries_.size()];
+    entry.row = row;
+    entry.column = column;
+    load(entry.tile);
+    return entry.tile;
+  }
+
+ private:
+  struct Entry {
+    Tile tile;
+    std::size_t row = SIZE_MAX, column = SIZE_MAX;
+  };
+  HeapVector<Entry> entries_;
+  std::size_t next_ = 0;
+};
+
+// Blocks of a matrix with its columns on the partitions, up to `most` rows and 512 columns of it.
+class TurnedBlocks {
+ public:
+  TurnedBlocks(Core& core, OperandLoader& loader, const HbmView& view, DType dtype,
+               std::size_t most, std::size_t width, std::size_t count)
+      : loader_(loader),
+        view_(view),
+        kept_(core, dtype, (std::min)(width, lanes),
+              blocks_of((std::min)(width, bank_columns)) * most, count) {}
+  // Block b of 128 columns lies at b * rows.
+  const Tile& get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
+    return kept_.get(row, column, [&](const Tile& tile) {
+      loader_.load_from(view_, tile, row, rows, column, columns);
+    });
+  }
+
+ private:
+  OperandLoader& loader_;
+  HbmView view_;
+  Kept kept_;
+};
+
+// Up to 128 rows and 512 columns of a matrix, as they lie.
+class RowBlocks {
+ public:
+  RowBlocks(Core& core, const HbmView& view, DType dtype, std::size_t most, std::size_t width,
+            std::size_t count)
+      : core_(core),
+        view_(view),
+        kept_(core, dtype, (std::min)(most, lanes), (std::min)(width, bank_columns), count) {}
+  Tile get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
+    const auto part = [&](const Tile& tile) { return tile.rows(0, rows).columns(0, columns); };
+    return part(kept_.get(row, column, [&](const Tile& tile) {
+      core_.dma.load(part(tile), view_.rows(row, row + rows).columns(column, column + columns));
+    }));
+  }
+
+ private:
+  Core& core_;
+  HbmView view_;
+  Kept kept_;
+};
+
+// Rows of a matrix, and the head's columns of it from `column` on: scores are a b^T.
+struct ScoreSide {
+  TurnedBlocks& blocks;
+  std::size_t row, rows, column;
+};
+inline void multiply_scores(Core& core, const Tile& scores, const ScoreSide& a, const ScoreSide& b,
+                            std::size_t width) {
+  using neuroncore::Accumulate;
+  for_pieces(width, bank_columns, [&](std::size_t first, std::size_t columns) {
+    const Tile& left = a.blocks.get(a.row, a.rows, a.column + first, columns);
+    const Tile& right = b.blocks.get(b.row, b.rows, b.column + first, columns);
+    for_pieces(columns, lanes, [&](std::size_t at, std::size_t part) {
+      const std::size_t block = at / lanes;
+      core.tensor.matmul(scores, left.rows(0, part).columns(block * a.rows, (block + 1) * a.rows),
+                         right.rows(0, part).columns(block * b.rows, (block + 1) * b.rows),
+                         first + at == 0 ? Accumulate::no : Accumulate::yes);
+    });
+  });
+}
+
+inline float score_scale(std::size_t width) { return 1.0f / std::sqrt(static_cast<float>(width)); }
+
+// Probabilities that are kept are multiplied by this.
+inline float keep_scale(const DropoutSetting& setting) {
+  if (soma::detail::dropout_threshold(setting) == 0) return 1;
+  return static_cast<float>(1 / (1 - static_cast<double>(setting.probability)));
+}
+
+// Rows of the longest pack.
+inline std::size_t longest_pack(const Sequences& sequences) {
+  return (std::max)(sequences.longest(), (std::min)(sequences.rows(), lanes));
+}
+
+}  // namespace soma::programs

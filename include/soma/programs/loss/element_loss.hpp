@@ -1,0 +1,109 @@
+#pragma once
+// Losses of single elements: what they are by both engines, their sum in the accumulators of the
+// Scalar engine.
+
+#include <soma/ops/loss/element_loss.hpp>
+#include <soma/programs/loss/total.hpp>
+
+#include <cstddef>
+
+namespace soma::programs {
+
+// loss (fp32) of x and target; sum [P, 1] = its sum.
+inline void element_loss_tile(Core& core, ElementLoss loss, const Tile& result, const Tile& x,
+                              const Tile& target, const Tile& sum, Scratch& scratch) {
+  const Tile wide = scratch.like(0, x);
+  if (loss == ElementLoss::squared_error) {
+    core.vector.tensor_tensor(wide, x, target, Alu::subtract);
+    core.scalar.activation_reduce(result, wide, Function::square, sum);
+    return;
+  }
+  // max(x, 0) - x t + log(1 + exp(-|x|))
+  const Tile product = scratch.like(1, x);
+  core.scalar.activation(wide, x, Function::absolute)
+      .activation(wide, wide, Function::softplus, {.scale = -1});
+  core.vector.tensor_tensor(product, x, target, Alu::multiply)
+      .scalar_tensor_tensor(product, x, Alu::maximum, 0, Alu::subtract, product, {.reverse0 = true})
+      .tensor_tensor(wide, wide, product, Alu::add);
+  core.scalar.activation_reduce(result, wide, Function::copy, sum);
+}
+
+inline void element_loss(Core& core, const OperatorCall& call) {
+  const auto& setting = call.attributes.as<ElementLossSetting>();
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const Tensor t = contiguous(call.context, call.inputs[1]);
+  const bool each = setting.reduction == LossReduction::none;
+  const HbmView values = flat_view(x), targets = flat_view(t), to = flat_target(call.outputs[0]);
+  const ElementTiles tiles(x.elements());
+  Pair in = tiles.pair(core, x.dtype()), target_in = tiles.pair(core, t.dtype());
+  Pair out = tiles.pair(core, DType::fp32), sums(core, DType::fp32, tiles.partitions(), 1);
+  Scratch scratch(core, tiles.partitions(), tiles.width());
+  Total total(core);
+  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    const Tile source = in.next(rows, columns), target = target_in.next(rows, columns);
+    const Tile result = out.next(rows, columns), sum = sums.next(rows, 1);
+    core.dma.load(source, element_block(values, first, rows, columns))
+        .load(target, element_block(targets, first, rows, columns));
+    element_loss_tile(core, setting.loss, result, source, target, sum, scratch);
+    if (each)
+      core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
+    else
+      total.add(sum);
+  });
+  if (!each)
+    total.store(call.outputs[0], 1 / soma::detail::loss_denominator(
+                                         setting.reduction, setting.denominator, x.elements()));
+}
+
+// One number of device memory in every partition, times a constant: [P, 1].
+inline Tile repeated_number(Core& core, const Tensor& number, std::size_t partitions,
+                            float factor) {
+  const Tile tile = column_tile(core, partitions);
+  core.dma.load(tile, hbm(number.reshape(Shape{1})).broadcast_rows(partitions));
+  core.vector.tensor_scalar(tile, tile, Alu::multiply, factor);
+  return tile;
+}
+
+// (x - t) 2 factor, or (sigmoid(x) - t) factor.
+inline void element_loss_backward(Core& core, const OperatorCall& call) {
+  const auto& setting = call.attributes.as<ElementLossSetting>();
+  const bool squared = setting.loss == ElementLoss::squared_error;
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const Tensor t = contiguous(call.context, call.inputs[1]);
+  const Tensor dloss = contiguous(call.context, call.inputs[2]);
+  const bool each = setting.reduction == LossReduction::none;
+  const HbmView values = flat_view(x), targets = flat_view(t), factors = flat_view(dloss);
+  const HbmView to = flat_target(call.outputs[0]);
+  const ElementTiles tiles(x.elements());
+  Pair in = tiles.pair(core, x.dtype()), target_in = tiles.pair(core, t.dtype());
+  Pair out = tiles.pair(core, to.dtype());
+  Scratch scratch(core, tiles.partitions(), tiles.width());
+  const float constant = squared ? 2 : 1;
+  std::optional<Pair> factor_in;
+  Tile factor;
+  if (each)
+    factor_in = tiles.pair(core, dloss.dtype());
+  else
+    factor = repeated_number(core, dloss, tiles.partitions(),
+                             constant / soma::detail::loss_denominator(
+                                            setting.reduction, setting.denominator, x.elements()));
+  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    const Tile source = in.next(rows, columns), target = target_in.next(rows, columns);
+    const Tile result = out.next(rows, columns), wide = scratch.like(0, source);
+    core.dma.load(source, element_block(values, first, rows, columns))
+        .load(target, element_block(targets, first, rows, columns));
+    if (!squared) core.scalar.activation(wide, source, Function::sigmoid);
+    core.vector.tensor_tensor(wide, squared ? source : wide, target, Alu::subtract);
+    if (each) {
+      const Tile own = factor_in->next(rows, columns);
+      core.dma.load(own, element_block(factors, first, rows, columns));
+      core.vector.scalar_tensor_tensor(result, wide, Alu::multiply, constant, Alu::multiply, own);
+    } else {
+      const Tile scale = factor.rows(0, rows);
+      core.scalar.activation(result, wide, Function::copy, {.scale_tile = &scale});
+    }
+    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
+  });
+}
+
+}  // namespace soma::programs

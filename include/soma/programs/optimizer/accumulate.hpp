@@ -1,0 +1,58 @@
+#pragma once
+// Adding gradients up, in place in device memory.
+
+#include <soma/ops/optimizer/accumulate.hpp>
+#include <soma/programs/pieces.hpp>
+#include <soma/programs/rows/rows_of_numbers.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace soma::programs {
+
+inline void accumulate(Core& core, const OperatorCall& call) {
+  const Tensor& total = call.inputs[0];
+  const Tensor more = contiguous(call.context, call.inputs[1]);
+  const HbmView old = hbm(total), from = hbm(more), to = hbm_target(total);
+  const ElementTiles elements(total.elements());
+  Pair totals = elements.pair(core, total.dtype()), others = elements.pair(core, more.dtype());
+  Pair sums = elements.pair(core, total.dtype());
+  elements.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    const Tile a = totals.next(rows, columns), b = others.next(rows, columns);
+    const Tile sum = sums.next(rows, columns);
+    core.dma.load(a, element_block(old, first, rows, columns))
+        .load(b, element_block(from, first, rows, columns));
+    core.vector.tensor_tensor(sum, a, b, Alu::add);
+    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), sum);
+  });
+}
+
+// Rows are distinct: a scatter adds each to its own.
+inline void accumulate_rows(Core& core, const OperatorCall& call) {
+  const Tensor &total = call.inputs[0], &numbers = call.inputs[2];
+  const std::size_t count = numbers.elements();
+  const Tensor places = Tensor::empty(call.context, Shape{count}, DType::int32);
+  soma::detail::for_each_row_pair(
+      total, numbers, call.inputs.size() > 3 ? call.inputs[3] : Tensor(),
+      [&](std::size_t i, std::size_t row) {
+        places.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(row);
+      });
+  const std::size_t columns = count == 0 ? 0 : total.elements() / total.size(0);
+  if (columns == 0) return;
+  const Tensor values = contiguous(call.context, call.inputs[1]);
+  const HbmView from = hbm(values).as_rows(columns), to = hbm_target(total).as_rows(columns);
+  NumberColumns rows(core, places);
+  Pair tiles(core, values.dtype(), (std::min)(count, lanes), (std::min)(columns, piece));
+  for_pieces(count, lanes, [&](std::size_t row, std::size_t height) {
+    const Tile place = rows.next(row, height);
+    for_pieces(columns, piece, [&](std::size_t column, std::size_t width) {
+      const Tile tile = tiles.next(height, width);
+      core.dma.load(tile, from.rows(row, row + height).columns(column, column + width));
+      core.dma.queue(store_queue)
+          .scatter(to.columns(column, column + width), tile, place, neuroncore::Scatter::add);
+    });
+  });
+}
+
+}  // namespace soma::programs

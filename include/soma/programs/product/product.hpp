@@ -1,0 +1,108 @@
+#pragma once
+// The product of two matrices of any size on the Tensor engine: blocks of 128 x 512 of the result,
+// each summed in PSUM over all of the inner dimension, then handed to whoever asked for them.
+
+#include <soma/programs/product/operand.hpp>
+#include <soma/runtime/heap_vector.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+namespace soma::programs {
+
+// Error neuroncore.rule_broken: PSUM adds in fp32, whatever the operands are.
+inline void check_accumulation(std::string_view operation, const Accumulation& accumulation) {
+  if (!accumulation.plain())
+    neuroncore::rule_broken(operation, "accumulation", to_string(accumulation.format),
+                            "fp32, which PSUM adds in");
+}
+
+// How a product is cut, so that it fits: `columns` of the right operand and `inner` of the inner
+// dimension stay in SBUF while rows pass by.
+struct ProductCut {
+  static constexpr std::size_t most_columns = 4096;  // a multiple of 512
+  std::size_t columns, inner;
+
+  ProductCut(std::size_t n, std::size_t k, DType right) {
+    constexpr std::size_t resident_bytes = 64 * 1024, banks = 4;
+    const std::size_t strip = (std::min)(n, bank_columns),
+                      blocks = (std::max)(blocks_of(k), std::size_t{1});
+    const std::size_t strips = resident_bytes / (blocks * strip * size_of(right));
+    if (strips != 0) {
+      columns = (std::min)(n, (std::min)(strips * bank_columns, most_columns));
+      inner = k;
+      return;
+    }
+    // Sums of all its columns wait in PSUM for the next piece of the inner dimension, of which two
+    // are in SBUF.
+    columns = (std::min)(n, banks * bank_columns);
+    inner = resident_bytes / (2 * columns * size_of(right)) * lanes;
+  }
+};
+
+// a [m, k] b [k, n], both summed over their inner dimension. Calls evict(sums, row, column) for
+// every block of the result; sums is [up to 128, up to 512] of fp32, in PSUM where k is not 0.
+template <class Evict>
+void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evict& evict) {
+  using neuroncore::Accumulate;
+  const std::size_t m = a.outer(), n = b.outer(), k = a.inner();
+  if (k == 0) {
+    const Tile zeros =
+        core.sbuf.tile(DType::fp32, (std::min)(m, lanes), (std::min)(n, bank_columns));
+    core.vector.memset(zeros, 0);
+    for_pieces(m, lanes, [&](std::size_t row, std::size_t rows) {
+      for_pieces(n, bank_columns, [&](std::size_t column, std::size_t columns) {
+        evict(zeros.rows(0, rows).columns(0, columns), row, column);
+      });
+    });
+    return;
+  }
+  const ProductCut cut(n, k, b.tile_type);
+  const bool whole = cut.inner >= k;
+  const std::size_t depth = blocks_of((std::min)(cut.inner, k));
+  const std::size_t height = (std::min)(k, lanes), most_rows = (std::min)(m, lanes);
+  const std::size_t strip = (std::min)(cut.columns, bank_columns);
+  OperandLoader load_a(core, a, lanes), load_b(core, b, bank_columns);
+  Pair left(core, a.tile_type, height, depth * most_rows);
+  const std::size_t strips = (cut.columns + bank_columns - 1) / bank_columns;
+  HeapVector<Tile> right(core.context().heap());
+  for (std::size_t i = 0; i < (whole ? strips : 2 * strips); ++i)
+    right.push_back(core.sbuf.tile(b.tile_type, height, depth * strip));
+  const Tile banks[] = {core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip),
+                        core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip)};
+  std::size_t turn = 0, bank = 0;
+  const auto load_strips = [&](std::size_t first, std::size_t columns, std::size_t begin,
+                               std::size_t inner) {
+    turn = whole ? 0 : turn ^ 1;
+    for_pieces(columns, bank_columns, [&](std::size_t column, std::size_t count) {
+      load_b.load(right[turn * strips + column / bank_columns], first + column, count, begin,
+                  inner);
+    });
+  };
+  for_pieces(n, cut.columns, [&](std::size_t first, std::size_t columns) {
+    if (whole) load_strips(first, columns, 0, k);
+    for_pieces(m, lanes, [&](std::size_t row, std::size_t rows) {
+      for_pieces(k, cut.inner, [&](std::size_t begin, std::size_t inner) {
+        if (!whole) load_strips(first, columns, begin, inner);
+        const Tile rows_of_a = left.next(height, depth * most_rows);
+        load_a.load(rows_of_a, row, rows, begin, inner);
+        for_pieces(columns, bank_columns, [&](std::size_t column, std::size_t count) {
+          bank = whole ? (bank + 1) % 4 : column / bank_columns;
+          const Tile sums = banks[bank].rows(0, rows).columns(0, count);
+          const Tile& strip_of_b = right[turn * strips + column / bank_columns];
+          for_pieces(inner, lanes, [&](std::size_t at, std::size_t part) {
+            const std::size_t block = at / lanes;
+            core.tensor.matmul(sums,
+                               rows_of_a.rows(0, part).columns(block * rows, (block + 1) * rows),
+                               strip_of_b.rows(0, part).columns(block * count, (block + 1) * count),
+                               begin + at == 0 ? Accumulate::no : Accumulate::yes);
+          });
+          if (begin + inner == k) evict(sums, row, first + column);
+        });
+      });
+    });
+  });
+}
+
+}  // namespace soma::programs

@@ -1,0 +1,235 @@
+// These tests check what a run keeps: checkpoints that another run goes on from, and the best
+// weights.
+
+#include <soma/data/token_source.hpp>
+#include <soma/models/bert.hpp>
+#include <soma/soma.hpp>
+#include <soma/train/trainer.hpp>
+
+#include "catch.hpp"
+#include "support/errors.hpp"
+#include "train/small_run.hpp"
+#include "train/trainer_run.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <tuple>
+
+using namespace soma;
+using namespace soma_test;
+using train::TrainerBase;
+using train::TrainerOptions;
+
+namespace {
+
+// Ends by itself, within an epoch of ten steps.
+TrainerOptions patient(bool keep_best) {
+  TrainerOptions options = options_of();
+  options.epochs = 40;
+  options.evaluate_every = 7;
+  options.patience = 2;
+  options.keep_best = keep_best;
+  return options;
+}
+
+// A task without classes, whose first evaluation is NaN.
+class LateTask final : public nn::Task {
+ public:
+  explicit LateTask(nn::Task& task) : task_(task) {}
+  const Parameters& parameters() const override { return task_.parameters(); }
+  Forward forward(Tape& tape, const data::Batch& batch) override {
+    Forward forward = task_.forward(tape, batch);
+    forward.scores = Tensor();
+    if (!tape.options().training && evaluations++ == 0)
+      forward.loss = tape.constant(
+          Tensor::full(tape.context(), Shape{}, std::numeric_limits<float>::quiet_NaN()));
+    return forward;
+  }
+  int evaluations = 0;
+
+ private:
+  nn::Task& task_;
+};
+
+}  // namespace
+
+TEST_CASE("interrupted after any step and resumed, the weights are the same", "[unit]") {
+  auto context = make_context();
+  for (const Precision& precision : {Precision::fp32(), Precision::bf16_sr()}) {
+    TrainerOptions options = options_of(precision);
+    const std::uint64_t whole = run_whole(context, options).bits;
+    for (std::uint64_t step = 1; step < 30; ++step) {
+      MemoryStore store(context);
+      options.checkpoints = &store;
+      {
+        SmallModel small(context);
+        data::TokenSource source(context, token_lists(160), batching());
+        options.resume = false;
+        TrainerBase trainer(context, small.task, options);
+        Follower follower(step);
+        trainer.add(follower);
+        const train::Report report = trainer.fit(source, nullptr, &follower.stop);
+        CHECK(report.interrupted);
+        CHECK(report.steps == step);
+      }
+      SmallModel small(context, 99);  // other first weights: all comes from the checkpoint
+      data::TokenSource source(context, token_lists(160), batching());
+      options.resume = true;
+      TrainerBase trainer(context, small.task, options);
+      const train::Report report = trainer.fit(source);
+      CHECK(report.first_step == step);
+      CHECK(report.steps == 30);
+      INFO(precision.name << " interrupted after step " << step);
+      CHECK(bits_of(context, small.task.parameters()) == whole);
+    }
+  }
+}
+
+TEST_CASE("a checkpoint of another run is refused by name", "[unit]") {
+  auto context = make_context();
+  MemoryStore store(context);
+  TrainerOptions options = options_of();
+  options.checkpoints = &store;
+  options.max_steps = 2;
+  options.warmup_steps = 0;
+  data::TokenSource source(context, token_lists(160), batching());
+  {
+    SmallModel small(context);
+    TrainerBase(context, small.task, options).fit(source);
+  }
+  options.resume = true;
+  const auto resumed = [&](const TrainerOptions& changed, data::TokenSource& data) {
+    SmallModel small(context);
+    TrainerBase trainer(context, small.task, changed);
+    return id_of([&] { trainer.fit(data); });
+  };
+  TrainerOptions other = options;
+  other.learning_rate = 1;
+  CHECK(resumed(other, source) == "checkpoint.identity");
+  other = options;
+  other.seed = 6;
+  CHECK(resumed(other, source) == "checkpoint.identity");
+  data::TokenSource more(context, token_lists(161), batching());
+  CHECK(resumed(options, more) == "checkpoint.identity");
+  CHECK(resumed(options, source) == "no error");
+}
+
+TEST_CASE("a checkpoint of another model of the same shapes is refused by name", "[unit]") {
+  auto context = make_context();
+  data::TokenSource source(context, token_lists(32), batching());
+  // The item that stands in the way of a run that goes on from one of another configuration.
+  const auto refused = [&](const models::BertConfig& before, const models::BertConfig& after) {
+    MemoryStore store(context);
+    TrainerOptions options = options_of();
+    options.checkpoints = &store;
+    options.max_steps = 1;
+    options.warmup_steps = 0;
+    for (const models::BertConfig& config : {before, after}) {
+      models::BertClassifier model(nn::Scope{context, 7}, config, 2);
+      nn::ClassificationTask task(model, 2);
+      TrainerBase trainer(context, task, options);
+      const std::string message = message_of([&] { trainer.fit(source); });
+      if (message.find("[checkpoint.identity]") != std::string::npos)
+        return message.substr(message.find('"'), message.rfind('"') + 1 - message.find('"'));
+      options.resume = true;
+    }
+    return std::string("nothing");
+  };
+  const models::BertConfig config = small_config();
+  const auto changed = [&](const auto& change) {
+    models::BertConfig other = config;
+    change(other);
+    return refused(config, other);
+  };
+  CHECK(refused(config, config) == "nothing");
+  CHECK(changed([](auto& other) { other.heads *= 2; }) == "\"heads\"");
+  CHECK(changed([](auto& other) { other.epsilon = 1e-5f; }) == "\"epsilon\"");
+  CHECK(changed([](auto& other) { other.activation = Activation::relu; }) == "\"activation\"");
+  CHECK(changed([](auto& other) { other.attention_dropout = 0.5f; }) == "\"attention_dropout\"");
+  CHECK(changed([](auto& other) { other.classifier_dropout = 0.5f; }) == "\"classifier_dropout\"");
+  // As without one: the other dropout.
+  CHECK(changed([&](auto& other) { other.classifier_dropout = config.dropout; }) == "nothing");
+  // What changes no bit.
+  CHECK(changed([](auto& other) { other.recompute = true; }) == "nothing");
+}
+
+TEST_CASE("the best weights are kept, and a run that no longer gains ends", "[unit]") {
+  auto context = make_context();
+  for (const bool with_store : {false, true}) {
+    MemoryStore store(context);
+    SmallModel small(context);
+    data::TokenSource source(context, token_lists(160), batching());
+    data::TokenSource held_out(context, token_lists(64), {.batch_sequences = 32, .shuffle = false});
+    TrainerOptions options = patient(true);
+    if (with_store) options.checkpoints = &store;
+    TrainerBase trainer(context, small.task, options);
+    Follower follower;
+    trainer.add(follower);
+    const train::Report report = trainer.fit(source, &held_out);
+    CHECK(report.stopped_early);
+    CHECK(report.steps < 400);
+    CHECK(train::evaluate(context, small.task, held_out).metrics.accuracy() ==
+          report.metrics.accuracy());
+  }
+}
+
+TEST_CASE("a run that has ended and is resumed ends the same, with the metrics of its weights",
+          "[unit]") {
+  auto context = make_context();
+  for (const bool best : {false, true}) {
+    INFO((best ? "the best" : "the last"));
+    MemoryStore store(context);
+    data::TokenSource source(context, token_lists(160), batching());
+    data::TokenSource held_out(context, token_lists(64), {.batch_sequences = 32, .shuffle = false});
+    TrainerOptions options = patient(best);
+    options.checkpoints = &store;
+    const auto run = [&] {
+      SmallModel small(context);
+      TrainerBase trainer(context, small.task, options);
+      train::Report report = trainer.fit(source, &held_out);
+      CHECK(report.stopped_early);
+      CHECK(report.first_step == (options.resume ? report.steps : 0));  // none was left
+      CHECK(report.evaluated);
+      CHECK(report.evaluation_loss == train::evaluate(context, small.task, held_out).loss);
+      return std::tuple(report.steps, bits_of(context, small.task.parameters()),
+                        report.evaluation_loss, report.metrics.accuracy());
+    };
+    const auto whole = run();
+    options.resume = true;
+    CHECK(run() == whole);
+  }
+}
+
+TEST_CASE("a second run without evaluations keeps what it learnt", "[unit]") {
+  auto context = make_context();
+  for (const bool with_store : {false, true}) {
+    MemoryStore store(context);
+    SmallModel small(context);
+    data::TokenSource source(context, token_lists(160), batching());
+    data::TokenSource held_out(context, token_lists(64), {.batch_sequences = 32, .shuffle = false});
+    TrainerOptions options = options_of();
+    options.keep_best = true;
+    if (with_store) options.checkpoints = &store;
+    TrainerBase trainer(context, small.task, options);
+    trainer.fit(source, &held_out);
+    const std::uint64_t first = bits_of(context, small.task.parameters());
+    trainer.fit(source);
+    CHECK(bits_of(context, small.task.parameters()) != first);
+  }
+}
+
+TEST_CASE("an evaluation that is no number is never the best", "[unit]") {
+  auto context = make_context();
+  SmallModel small(context);
+  LateTask late(small.task);
+  data::TokenSource source(context, token_lists(160), batching());
+  data::TokenSource held_out(context, token_lists(32), {.batch_sequences = 32, .shuffle = false});
+  TrainerOptions options = options_of();
+  options.keep_best = true;
+  const train::Report report = TrainerBase(context, late, options).fit(source, &held_out);
+  CHECK(late.evaluations == 3);
+  CHECK(std::isfinite(report.evaluation_loss));
+  CHECK(train::evaluate(context, small.task, held_out).loss == report.evaluation_loss);
+}
