@@ -195,7 +195,7 @@ int step(char** arguments, bool profile) {
   soma::train::TrainerBase trainer(context, task,
                                    {.epochs = 1000000,
                                     .learning_rate = 2e-5,
-                                    .schedule = soma::optim::Decay::constant,
+                                    .schedule = {.decay = soma::optim::Decay::constant},
                                     .precision = soma::Precision::named(arguments[1])});
   Measure measure(context, test);
   PrintProfile print(context);

@@ -60,14 +60,14 @@ int evaluate(const EvaluateOptions& options) {
       model.batches(rows, {.batch_sequences = options.batch_size, .shuffle = false});
   StoppableSource source(*batches);
   const soma::train::Evaluation result = soma::train::evaluate(context, model, source);
-  const soma::train::ClassificationMetrics& metrics = result.metrics;
+  const soma::metrics::Classification& metrics = result.metrics;
 
   if (!options.confusion.empty()) {
     soma::AtomicFile file("evaluate", options.confusion);
     file.write(soma::confusion_csv(model.labels(), metrics.confusion()));
     file.commit();
   }
-  const soma::train::Interval interval = metrics.accuracy_interval();
+  const soma::metrics::Interval interval = metrics.accuracy_interval();
   if (options.json) {
     soma::Record record("evaluation");
     record.set("rows", metrics.cases());

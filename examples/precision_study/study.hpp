@@ -1,8 +1,8 @@
 // A study: the same task under several precisions, with several seeds each.
 #pragma once
 
+#include <soma/base/record.hpp>
 #include <soma/numeric/precision.hpp>
-#include <soma/state/record.hpp>
 #include <soma/text/labelled_text.hpp>
 
 #include <cstddef>

@@ -4,10 +4,11 @@
 // need not pay for it. What needs threads or streams is apart: soma/data/prefetch.hpp and
 // soma/train/console_progress.hpp.
 
+#include <soma/base/record.hpp>
 #include <soma/data/array_source.hpp>
 #include <soma/data/token_source.hpp>
+#include <soma/nn/number_tasks.hpp>
 #include <soma/state/arithmetic.hpp>
 #include <soma/state/checkpoint.hpp>
-#include <soma/state/record.hpp>
 #include <soma/train/report.hpp>
 #include <soma/train/trainer.hpp>

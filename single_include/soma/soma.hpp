@@ -52,30 +52,9 @@
 // need not pay for it. What needs threads or streams is apart: soma/data/prefetch.hpp and
 // soma/train/console_progress.hpp.
 
-// ---- soma/data/array_source.hpp
-// ArraySource: batches of the rows of a tensor, with a label or a target for each.
-
-// ---- soma/data/indexed_source.hpp
-// IndexedSource: what sources have in common whose items lie in memory and can be visited in any
-// order. A subclass says how many there are, how long each is, and makes a batch of some of them.
-
-// ---- soma/data/batch.hpp
-// What a training loop reads: batches, epoch after epoch, from a source that can be asked where it
-// is and put back there.
-//
-//   soma::data::Batch batch;
-//   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch)
-//     while (source.next(batch)) step(batch);
-
-// ---- soma/tensor/ragged.hpp
-// Ragged: a batch of sequences of different lengths without padding: their rows concatenated, and
-// Sequences, which says where each begins.
-
-// ---- soma/numeric/logical_index.hpp
-// Logical indices: what a random draw is keyed by. An index says which number of the model or of
-// the global batch is meant, never which thread, rank, tile or padded position happens to compute
-// it, so the fields below have fixed widths. A value that does not fit its field is Error
-// random.index_range.
+// ---- soma/base/record.hpp
+// Record: a short list of named values, in the order in which they were set. The counters of a
+// checkpoint, what a run was made with, one line of a log.
 
 // ---- soma/base/error.hpp
 // soma::Error: what every mistake that a caller can make ends in.
@@ -415,6 +394,188 @@ inline std::string quoted(std::string_view text) {
 }
 
 }  // namespace soma
+
+namespace soma {
+
+// One of five types; of the members only the one that `kind` names has a meaning. (Not a
+// std::variant: every unit that uses soma would pay for its header.)
+struct RecordValue {
+  enum class Kind : std::uint8_t { boolean, integer, count, number, text };
+
+  Kind kind = Kind::boolean;
+  bool boolean = false;
+  std::int64_t integer = 0;
+  std::uint64_t count = 0;
+  double number = 0;
+  std::string text{};
+};
+
+// A number as JSON writes it: the fewest digits that read back the same; "1.0", so that it stays a
+// floating-point number; "NaN", "Infinity" and "-Infinity" stand in quotation marks.
+inline std::string to_text(double value) {
+  if (std::isnan(value)) return soma::quoted("NaN");
+  if (std::isinf(value)) return soma::quoted(value > 0 ? "Infinity" : "-Infinity");
+  std::array<char, 32> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  std::string text(digits.data(), end);
+  if (text.find_first_of(".e") == std::string::npos) text.append(".0");
+  return text;
+}
+
+// A value in words, for messages: true, 12, 0.5, "text" (nothing in it is escaped).
+inline std::string to_text(const RecordValue& value) {
+  switch (value.kind) {
+    case RecordValue::Kind::boolean:
+      return value.boolean ? "true" : "false";
+    case RecordValue::Kind::integer:
+      return std::to_string(value.integer);
+    case RecordValue::Kind::count:
+      return std::to_string(value.count);
+    case RecordValue::Kind::number:
+      return to_text(value.number);
+    case RecordValue::Kind::text:
+      break;
+  }
+  return soma::quoted(value.text);
+}
+
+// Getters are linear in the number of entries: a record is small.
+class Record {
+ public:
+  using Entry = std::pair<std::string, RecordValue>;
+
+  // `purpose` names the record in messages: "progress", "line 3 of \"log.jsonl\"".
+  explicit Record(std::string_view purpose = "record") : purpose_(purpose) {}
+
+  // A new name is added at the end; a known one keeps its place.
+  void set(std::string_view name, std::string_view text) {
+    put(name, {.kind = Kind::text, .text = std::string(text)});
+  }
+  template <class Number>
+  requires std::integral<Number> || std::floating_point<Number>
+  void set(std::string_view name, Number value) {
+    if constexpr (std::same_as<Number, bool>)
+      put(name, {.kind = Kind::boolean, .boolean = value});
+    else if constexpr (std::floating_point<Number>)
+      put(name, {.kind = Kind::number, .number = static_cast<double>(value)});
+    else if constexpr (std::signed_integral<Number>)
+      put(name, {.kind = Kind::integer, .integer = value});
+    else
+      put(name, {.kind = Kind::count, .count = value});
+  }
+
+  // The value of that name. A number may be asked for as any kind of number that holds it exactly,
+  // as a file does not say which it was; number() also takes the three texts of to_text(double).
+  // Errors record.missing, record.type.
+  bool boolean(std::string_view name) const {
+    const RecordValue& value = at(name);
+    if (value.kind != Kind::boolean) wrong_type(name, value, "true or false");
+    return value.boolean;
+  }
+  std::int64_t integer(std::string_view name) const {
+    const RecordValue& value = at(name);
+    constexpr auto most = (std::numeric_limits<std::int64_t>::max)();
+    if (value.kind == Kind::count && value.count <= static_cast<std::uint64_t>(most))
+      return static_cast<std::int64_t>(value.count);
+    if (value.kind != Kind::integer) wrong_type(name, value, "an integer of 64 bits");
+    return value.integer;
+  }
+  std::uint64_t count(std::string_view name) const {
+    const RecordValue& value = at(name);
+    if (value.kind == Kind::integer && value.integer >= 0)
+      return static_cast<std::uint64_t>(value.integer);
+    if (value.kind != Kind::count)
+      wrong_type(name, value, "an integer of 64 bits that is not negative");
+    return value.count;
+  }
+  double number(std::string_view name) const {
+    const RecordValue& value = at(name);
+    if (const std::optional<double> known = as_number(value)) return *known;
+    wrong_type(name, value, "a number that a double holds");
+  }
+  const std::string& text(std::string_view name) const {
+    const RecordValue& value = at(name);
+    if (value.kind != Kind::text) wrong_type(name, value, "a text");
+    return value.text;
+  }
+
+  // Of any type. Error record.missing, which lists the names.
+  const RecordValue& at(std::string_view name) const {
+    if (const RecordValue* value = find(name)) return *value;
+    std::string wanted = entries_.empty() ? "a name in a record that has none" : "one of";
+    for (const Entry& entry : entries_) wanted.append(" ").append(soma::quoted(entry.first));
+    fail(error_id::record_missing, purpose_, "name", soma::quoted(name), wanted);
+  }
+  // The same, or nullptr.
+  const RecordValue* find(std::string_view name) const {
+    for (const Entry& entry : entries_)
+      if (entry.first == name) return &entry.second;
+    return nullptr;
+  }
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  const std::string& purpose() const { return purpose_; }
+
+ private:
+  using Kind = RecordValue::Kind;
+
+  void put(std::string_view name, RecordValue value) {
+    for (Entry& entry : entries_)
+      if (entry.first == name) {
+        entry.second = std::move(value);
+        return;
+      }
+    entries_.emplace_back(name, std::move(value));
+  }
+  static std::optional<double> as_number(const RecordValue& value) {
+    constexpr std::int64_t exact = std::int64_t{1} << std::numeric_limits<double>::digits;
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    if (value.kind == Kind::number) return value.number;
+    if (value.kind == Kind::integer && value.integer >= -exact && value.integer <= exact)
+      return static_cast<double>(value.integer);
+    if (value.kind == Kind::count && value.count <= static_cast<std::uint64_t>(exact))
+      return static_cast<double>(value.count);
+    if (value.kind == Kind::text && value.text == "NaN")
+      return std::numeric_limits<double>::quiet_NaN();
+    if (value.kind == Kind::text && value.text == "Infinity") return infinity;
+    if (value.kind == Kind::text && value.text == "-Infinity") return -infinity;
+    return std::nullopt;
+  }
+  [[noreturn]] void wrong_type(std::string_view name, const RecordValue& value,
+                               std::string_view wanted) const {
+    fail(error_id::record_type, purpose_, soma::quoted(name), to_text(value), wanted);
+  }
+
+  std::string purpose_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace soma
+// ---- soma/data/array_source.hpp
+// ArraySource: batches of the rows of a tensor, with a label or a target for each.
+
+// ---- soma/data/indexed_source.hpp
+// IndexedSource: what sources have in common whose items lie in memory and can be visited in any
+// order. A subclass says how many there are, how long each is, and makes a batch of some of them.
+
+// ---- soma/data/batch.hpp
+// What a training loop reads: batches, epoch after epoch, from a source that can be asked where it
+// is and put back there.
+//
+//   soma::data::Batch batch;
+//   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch)
+//     while (source.next(batch)) step(batch);
+
+// ---- soma/tensor/ragged.hpp
+// Ragged: a batch of sequences of different lengths without padding: their rows concatenated, and
+// Sequences, which says where each begins.
+
+// ---- soma/numeric/logical_index.hpp
+// Logical indices: what a random draw is keyed by. An index says which number of the model or of
+// the global batch is meant, never which thread, rank, tile or padded position happens to compute
+// it, so the fields below have fixed widths. A value that does not fit its field is Error
+// random.index_range.
 
 namespace soma {
 
@@ -2648,6 +2809,9 @@ class BatchSource {
   // A number that is the same for the same data and the same settings of what batches hold: a run
   // is not resumed with another one. May cost a pass over the data.
   virtual std::uint64_t hash() const = 0;
+  // The same in words, so that a run that is resumed with other data can say what differs: entries
+  // named "data.<what>".
+  virtual void describe(Record& record) const { record.set("data.content", hash()); }
 
   // No batch is larger: what to reserve memory for. Bounds, not necessarily reached.
   virtual std::size_t largest_rows() const = 0;
@@ -2762,6 +2926,15 @@ inline void add_options(ContentHash& hash, const BatchOptions& options) {
   hash.add(options.shuffle ? options.seed : 0);
   hash.add(options.shards);
   hash.add(options.drop_last ? 1 : 0);
+}
+
+inline void describe_options(Record& record, const BatchOptions& options) {
+  record.set("data.batch_sequences", options.batch_sequences);
+  record.set("data.batch_tokens", options.batch_tokens);
+  record.set("data.shuffle", options.shuffle);
+  if (options.shuffle) record.set("data.seed", options.seed);
+  record.set("data.shards", options.shards);
+  record.set("data.drop_last", options.drop_last);
 }
 
 }  // namespace detail
@@ -2993,6 +3166,21 @@ class IndexedSource : public BatchSource {
     return make_plan(epoch).batches();
   }
 
+  // A pass over the data.
+  std::uint64_t hash() const final {
+    ContentHash hash;
+    add_content(hash);
+    detail::add_options(hash, options_);
+    return hash.value();
+  }
+  void describe(Record& record) const final {
+    ContentHash hash;
+    add_content(hash);
+    record.set("data.content", std::to_string(count_) + " sequences, " + std::to_string(rows_) +
+                                   " rows, hash " + std::to_string(hash.value()));
+    detail::describe_options(record, options_);
+  }
+
   std::size_t largest_rows() const final { return largest_rows_; }
   std::size_t largest_sequences() const final { return largest_sequences_; }
 
@@ -3011,6 +3199,7 @@ class IndexedSource : public BatchSource {
     std::size_t rows = 0;
     for (std::size_t i = 0; i < count; ++i)
       rows = checked_add(rows, lengths[i] = length(i), operation_);
+    rows_ = rows;
     const bool one_batch = (options_.batch_sequences == 0 || count <= options_.batch_sequences) &&
                            (options_.batch_tokens == 0 || rows <= options_.batch_tokens);
     if (count == 0 ||
@@ -3023,8 +3212,6 @@ class IndexedSource : public BatchSource {
     find_bounds(std::move(lengths));
   }
 
-  // Of the data. Subclasses add theirs in hash().
-  void add_settings(ContentHash& hash) const { detail::add_options(hash, options_); }
   const BatchOptions& options() const { return options_; }
 
  private:
@@ -3039,6 +3226,8 @@ class IndexedSource : public BatchSource {
   };
 
   virtual std::size_t length(std::size_t item) const = 0;
+  // All that batches are made of.
+  virtual void add_content(ContentHash& hash) const = 0;
   virtual Batch make(std::span<const std::uint32_t> items) const = 0;
 
   Plan make_plan(std::uint64_t epoch) const {
@@ -3083,7 +3272,7 @@ class IndexedSource : public BatchSource {
 
   std::string_view operation_;
   BatchOptions options_;
-  std::size_t count_ = 0, largest_rows_ = 0, largest_sequences_ = 0;
+  std::size_t count_ = 0, rows_ = 0, largest_rows_ = 0, largest_sequences_ = 0;
   Position position_;
   Plan plan_;
   std::uint64_t planned_epoch_ = 0;
@@ -3121,19 +3310,14 @@ class ArraySource final : public IndexedSource {
   const Tensor& features() const { return features_; }
   const Tensor& labels() const { return labels_; }
 
-  // O(elements).
-  std::uint64_t hash() const override {
-    ContentHash hash;
+ private:
+  void add_content(ContentHash& hash) const override {
     for (const Tensor& tensor : {features_, labels_}) {
       if (!tensor.defined()) continue;
       hash.add_text(tensor.describe());
       hash.add_bytes({tensor.raw(), tensor.bytes()});
     }
-    add_settings(hash);
-    return hash.value();
   }
-
- private:
   std::size_t length(std::size_t) const override { return 1; }
 
   Batch make(std::span<const std::uint32_t> items) const override {
@@ -3225,18 +3409,13 @@ class TokenSource final : public IndexedSource {
 
   const TokenLists& lists() const { return lists_; }
 
-  // O(tokens).
-  std::uint64_t hash() const override {
-    ContentHash hash;
+ private:
+  void add_content(ContentHash& hash) const override {
     hash.add_list(std::span(lists_.ids));
     hash.add_list(std::span(lists_.types));
     for (const std::uint64_t offset : lists_.offsets) hash.add(offset);
     hash.add_list(std::span(lists_.labels));
-    add_settings(hash);
-    return hash.value();
   }
-
- private:
   void check() const {
     const auto& [ids, types, offsets, labels] = lists_;
     if (offsets.empty() || offsets.front() != 0 || offsets.back() != ids.size())
@@ -3286,25 +3465,239 @@ class TokenSource final : public IndexedSource {
 };
 
 }  // namespace soma::data
-// ---- soma/state/arithmetic.hpp
-// The part of a checkpoint's identity that a run does not choose itself.
+// ---- soma/nn/number_tasks.hpp
+// Tasks whose labels are numbers: regression, and classification with several labels a sequence.
 
-// ---- soma/base/version.hpp
-// The version, in one place: CMake, Conan and the single header read these three lines.
+// ---- soma/metrics/multi_label.hpp
+// Metrics of a classifier with several labels a case: F1 over all labels, and label by label.
 
-#define SOMA_VERSION_MAJOR 0
-#define SOMA_VERSION_MINOR 1
-#define SOMA_VERSION_PATCH 0
+// ---- soma/metrics/metrics.hpp
+// Metrics: what an evaluation counts beside the loss. A task says which (nn::Task::metrics());
+// cases are added batch by batch, and values are read at the end.
 
-namespace soma {
+namespace soma::metrics {
 
-struct Version {
-  int major, minor, patch;
+class Classification;
+
+struct Value {
+  std::string name;   // as options and logs have it: "macro_f1"
+  std::string title;  // as a report prints it: "macro F1"
+  double value = 0;
+  bool higher_is_better = true;
+};
+using Values = std::vector<Value>;
+
+inline const Value* find(const Values& values, std::string_view name) {
+  for (const Value& value : values)
+    if (value.name == name) return &value;
+  return nullptr;
+}
+
+class Metrics {
+ public:
+  virtual ~Metrics() = default;
+
+  // Scores of a case.
+  virtual std::size_t outputs() const = 0;
+  // The cases of a batch: outputs() scores each, side by side, and the batch's labels. Error
+  // train.label.
+  virtual void add(std::span<const float> scores, const Tensor& labels) = 0;
+  virtual std::uint64_t cases() const = 0;
+  // In the order of a report. Names and their order do not depend on the cases.
+  virtual Values values() const = 0;
+  // Of a classifier: its confusion matrix and what follows from it.
+  virtual const Classification* classification() const { return nullptr; }
+
+ protected:
+  Metrics() = default;
+  Metrics(const Metrics&) = default;
+  Metrics& operator=(const Metrics&) = default;
 };
 
-inline constexpr Version version{SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_VERSION_PATCH};
+}  // namespace soma::metrics
 
-}  // namespace soma
+namespace soma::metrics {
+
+// A label is predicted where its logit is above 0 (a probability above one half).
+class MultiLabel final : public Metrics {
+ public:
+  explicit MultiLabel(std::size_t label_count = 0) : counts_(label_count) {}
+
+  std::size_t outputs() const override { return counts_.size(); }
+  // 0 or 1 for each label of each case, fp32 or uint8.
+  void add(std::span<const float> scores, const Tensor& labels) override {
+    const bool bytes = labels.dtype() == DType::uint8;
+    if ((!bytes && labels.dtype() != DType::fp32) || labels.elements() != scores.size())
+      fail(error_id::train_label, "metrics::MultiLabel", "labels", labels.describe(),
+           std::to_string(scores.size()) + " numbers, fp32 or uint8");
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      const bool truth =
+          bytes ? labels.data<std::uint8_t>()[i] != 0 : labels.data<float>()[i] > 0.5f;
+      const bool predicted = scores[i] > 0;
+      Counts& counts = counts_[i % counts_.size()];
+      counts.hits += truth && predicted ? 1 : 0;
+      counts.true_labels += truth ? 1 : 0;
+      counts.predictions += predicted ? 1 : 0;
+    }
+    cases_ += counts_.empty() ? 0 : scores.size() / counts_.size();
+  }
+  std::uint64_t cases() const override { return cases_; }
+
+  // Of one label; 0 where it is neither given nor predicted.
+  double f1(std::size_t label) const { return counts_[label].f1(); }
+  // Of all labels as if they were one.
+  double micro_f1() const {
+    Counts all;
+    for (const Counts& counts : counts_) {
+      all.hits += counts.hits;
+      all.true_labels += counts.true_labels;
+      all.predictions += counts.predictions;
+    }
+    return all.f1();
+  }
+  // The mean over the labels that are given or predicted somewhere: of others nothing is known.
+  double macro_f1() const {
+    double sum = 0, met = 0;
+    for (const Counts& counts : counts_) {
+      sum += counts.f1();
+      met += counts.true_labels + counts.predictions != 0 ? 1 : 0;
+    }
+    return met == 0 ? 0 : sum / met;
+  }
+
+  // micro_f1, macro_f1, and f1_0, f1_1 ... label by label.
+  Values values() const override {
+    Values values{{"micro_f1", "micro F1", micro_f1()}, {"macro_f1", "macro F1", macro_f1()}};
+    for (std::size_t i = 0; i < counts_.size(); ++i)
+      values.push_back({"f1_" + std::to_string(i), "F1 of label " + std::to_string(i), f1(i)});
+    return values;
+  }
+
+ private:
+  struct Counts {
+    double f1() const {
+      const std::uint64_t sum = true_labels + predictions;
+      return sum == 0 ? 0 : 2 * static_cast<double>(hits) / static_cast<double>(sum);
+    }
+    std::uint64_t hits = 0, true_labels = 0, predictions = 0;
+  };
+
+  std::vector<Counts> counts_;
+  std::uint64_t cases_ = 0;
+};
+
+}  // namespace soma::metrics
+// ---- soma/metrics/regression.hpp
+// Metrics of a regression: mean squared error, mean absolute error, and the coefficient of
+// determination R2 = 1 - (sum of squared errors) / (sum of squared distances from the mean).
+
+namespace soma::metrics {
+
+// Of one or several numbers for each case. Errors are means over cases and outputs; R2 is the mean
+// over outputs, each beside its own mean, as scikit-learn has it. Sums are double, in the order of
+// the cases.
+class Regression final : public Metrics {
+ public:
+  explicit Regression(std::size_t output_count = 1) : sums_(output_count) {}
+
+  std::size_t outputs() const override { return sums_.size(); }
+  // Targets, fp32: one for each score.
+  void add(std::span<const float> scores, const Tensor& labels) override {
+    if (labels.dtype() != DType::fp32 || labels.elements() != scores.size())
+      fail(error_id::train_label, "metrics::Regression", "labels", labels.describe(),
+           std::to_string(scores.size()) + " targets, fp32");
+    const std::span<const float> targets = labels.span<float>();
+    for (std::size_t i = 0; i < scores.size(); ++i)
+      sums_[i % sums_.size()].add(static_cast<double>(scores[i]), static_cast<double>(targets[i]));
+    cases_ += scores.size() / sums_.size();
+  }
+  std::uint64_t cases() const override { return cases_; }
+
+  double mse() const {
+    return mean([](const Sums& sums) { return sums.squared_error; });
+  }
+  double mae() const {
+    return mean([](const Sums& sums) { return sums.absolute_error; });
+  }
+  // 0 where all targets of an output are equal and missed, 1 where they are equal and met.
+  double r2() const {
+    double sum = 0;
+    for (const Sums& sums : sums_)
+      sum += sums.spread > 0 ? 1 - sums.squared_error / sums.spread : sums.squared_error == 0;
+    return sums_.empty() ? 0 : sum / static_cast<double>(sums_.size());
+  }
+
+  Values values() const override {
+    return {{"mse", "MSE", mse(), false}, {"mae", "MAE", mae(), false}, {"r2", "R2", r2()}};
+  }
+
+ private:
+  struct Sums {
+    void add(double score, double target) {
+      const double error = score - target;
+      squared_error += error * error;
+      absolute_error += std::fabs(error);
+      // Welford's update of mean and squared distances: no large numbers cancel.
+      count += 1;
+      const double before = target - target_mean;
+      target_mean += before / count;
+      spread += before * (target - target_mean);
+    }
+    double count = 0, squared_error = 0, absolute_error = 0, target_mean = 0, spread = 0;
+  };
+  template <class Of>
+  double mean(const Of& of) const {
+    double sum = 0, count = 0;
+    for (const Sums& sums : sums_) {
+      sum += of(sums);
+      count += sums.count;
+    }
+    return count == 0 ? 0 : sum / count;
+  }
+
+  std::vector<Sums> sums_;
+  std::uint64_t cases_ = 0;
+};
+
+}  // namespace soma::metrics
+// ---- soma/nn/task.hpp
+// Task: what a trainer trains: parameters, and a loss of a batch.
+
+// ---- soma/autograd/functions.hpp
+// What a model is written with: each function applies one operator on a tape. Shapes, errors and
+// formulas are those of the operator's file in ops/.
+
+// ---- soma/autograd/recompute.hpp
+// recompute(): a part of the computation that keeps only its inputs and its result, and is run a
+// second time when backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv
+// 1604.06174). The operator that gave the result is not: of a layer that ends with a product, all
+// but that product.
+//
+// Gradients are the same, bit by bit, as without it: random draws depend on where they are, not on
+// when, and gradients are added up in the same order.
+
+// ---- soma/autograd/tape.hpp
+// Tape: reverse-mode differentiation, in the open.
+//
+// A tape writes down each operator that is applied through it: a node with the operator, its
+// settings, what its gradient will read, and where the gradients of its inputs go. backward() walks
+// the nodes from the last to the first, asks each operator for the gradients of its inputs and adds
+// them up. Nothing is hidden: several tapes may live at once, each used by one thread at a time.
+//
+// Memory: a node keeps only the tensors that its operator asks for, and backward gives them back as
+// soon as it is done with the node. A tape is used again for the next step. Forward, backward,
+// clipping and optimizer steps never use operator new: all comes from the context's heap, which
+// asks the host only when a step needs more than any before. (The second step needs more than an
+// equal first one, which begins without the optimizer's states.)
+
+// ---- soma/autograd/replay.hpp
+// Replay: the outputs of the last operator that a recomputed function applied. Backward takes them
+// from here, so that this operator does not run a second time (autograd/recompute.hpp).
+
+// ---- soma/ops/run.hpp
+// run(): the one place where operators are dispatched, forward and backward, with a tape or
+// without.
+
 // ---- soma/ops/device.hpp
 // Device: who runs operators instead of the host's kernels (Context::set_device). It sees every
 // operator of every tape, forward, backward and optimizer steps, so recording, simulating or timing
@@ -3509,430 +3902,6 @@ class Device {
 };
 
 }  // namespace soma
-// ---- soma/state/record.hpp
-// Record: a short list of named values, in the order in which they were set. The counters of a
-// checkpoint, what a run was made with, one line of a log.
-
-namespace soma {
-
-// One of five types; of the members only the one that `kind` names has a meaning. (Not a
-// std::variant: every unit that uses soma would pay for its header.)
-struct RecordValue {
-  enum class Kind : std::uint8_t { boolean, integer, count, number, text };
-
-  Kind kind = Kind::boolean;
-  bool boolean = false;
-  std::int64_t integer = 0;
-  std::uint64_t count = 0;
-  double number = 0;
-  std::string text{};
-};
-
-// A number as JSON writes it: the fewest digits that read back the same; "1.0", so that it stays a
-// floating-point number; "NaN", "Infinity" and "-Infinity" stand in quotation marks.
-inline std::string to_text(double value) {
-  if (std::isnan(value)) return soma::quoted("NaN");
-  if (std::isinf(value)) return soma::quoted(value > 0 ? "Infinity" : "-Infinity");
-  std::array<char, 32> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-  std::string text(digits.data(), end);
-  if (text.find_first_of(".e") == std::string::npos) text.append(".0");
-  return text;
-}
-
-// A value in words, for messages: true, 12, 0.5, "text" (nothing in it is escaped).
-inline std::string to_text(const RecordValue& value) {
-  switch (value.kind) {
-    case RecordValue::Kind::boolean:
-      return value.boolean ? "true" : "false";
-    case RecordValue::Kind::integer:
-      return std::to_string(value.integer);
-    case RecordValue::Kind::count:
-      return std::to_string(value.count);
-    case RecordValue::Kind::number:
-      return to_text(value.number);
-    case RecordValue::Kind::text:
-      break;
-  }
-  return soma::quoted(value.text);
-}
-
-// Getters are linear in the number of entries: a record is small.
-class Record {
- public:
-  using Entry = std::pair<std::string, RecordValue>;
-
-  // `purpose` names the record in messages: "progress", "line 3 of \"log.jsonl\"".
-  explicit Record(std::string_view purpose = "record") : purpose_(purpose) {}
-
-  // A new name is added at the end; a known one keeps its place.
-  void set(std::string_view name, std::string_view text) {
-    put(name, {.kind = Kind::text, .text = std::string(text)});
-  }
-  template <class Number>
-  requires std::integral<Number> || std::floating_point<Number>
-  void set(std::string_view name, Number value) {
-    if constexpr (std::same_as<Number, bool>)
-      put(name, {.kind = Kind::boolean, .boolean = value});
-    else if constexpr (std::floating_point<Number>)
-      put(name, {.kind = Kind::number, .number = static_cast<double>(value)});
-    else if constexpr (std::signed_integral<Number>)
-      put(name, {.kind = Kind::integer, .integer = value});
-    else
-      put(name, {.kind = Kind::count, .count = value});
-  }
-
-  // The value of that name. A number may be asked for as any kind of number that holds it exactly,
-  // as a file does not say which it was; number() also takes the three texts of to_text(double).
-  // Errors record.missing, record.type.
-  bool boolean(std::string_view name) const {
-    const RecordValue& value = at(name);
-    if (value.kind != Kind::boolean) wrong_type(name, value, "true or false");
-    return value.boolean;
-  }
-  std::int64_t integer(std::string_view name) const {
-    const RecordValue& value = at(name);
-    constexpr auto most = (std::numeric_limits<std::int64_t>::max)();
-    if (value.kind == Kind::count && value.count <= static_cast<std::uint64_t>(most))
-      return static_cast<std::int64_t>(value.count);
-    if (value.kind != Kind::integer) wrong_type(name, value, "an integer of 64 bits");
-    return value.integer;
-  }
-  std::uint64_t count(std::string_view name) const {
-    const RecordValue& value = at(name);
-    if (value.kind == Kind::integer && value.integer >= 0)
-      return static_cast<std::uint64_t>(value.integer);
-    if (value.kind != Kind::count)
-      wrong_type(name, value, "an integer of 64 bits that is not negative");
-    return value.count;
-  }
-  double number(std::string_view name) const {
-    const RecordValue& value = at(name);
-    if (const std::optional<double> known = as_number(value)) return *known;
-    wrong_type(name, value, "a number that a double holds");
-  }
-  const std::string& text(std::string_view name) const {
-    const RecordValue& value = at(name);
-    if (value.kind != Kind::text) wrong_type(name, value, "a text");
-    return value.text;
-  }
-
-  // Of any type. Error record.missing, which lists the names.
-  const RecordValue& at(std::string_view name) const {
-    if (const RecordValue* value = find(name)) return *value;
-    std::string wanted = entries_.empty() ? "a name in a record that has none" : "one of";
-    for (const Entry& entry : entries_) wanted.append(" ").append(soma::quoted(entry.first));
-    fail(error_id::record_missing, purpose_, "name", soma::quoted(name), wanted);
-  }
-  // The same, or nullptr.
-  const RecordValue* find(std::string_view name) const {
-    for (const Entry& entry : entries_)
-      if (entry.first == name) return &entry.second;
-    return nullptr;
-  }
-  bool contains(std::string_view name) const { return find(name) != nullptr; }
-
-  const std::vector<Entry>& entries() const { return entries_; }
-  const std::string& purpose() const { return purpose_; }
-
- private:
-  using Kind = RecordValue::Kind;
-
-  void put(std::string_view name, RecordValue value) {
-    for (Entry& entry : entries_)
-      if (entry.first == name) {
-        entry.second = std::move(value);
-        return;
-      }
-    entries_.emplace_back(name, std::move(value));
-  }
-  static std::optional<double> as_number(const RecordValue& value) {
-    constexpr std::int64_t exact = std::int64_t{1} << std::numeric_limits<double>::digits;
-    constexpr double infinity = std::numeric_limits<double>::infinity();
-    if (value.kind == Kind::number) return value.number;
-    if (value.kind == Kind::integer && value.integer >= -exact && value.integer <= exact)
-      return static_cast<double>(value.integer);
-    if (value.kind == Kind::count && value.count <= static_cast<std::uint64_t>(exact))
-      return static_cast<double>(value.count);
-    if (value.kind == Kind::text && value.text == "NaN")
-      return std::numeric_limits<double>::quiet_NaN();
-    if (value.kind == Kind::text && value.text == "Infinity") return infinity;
-    if (value.kind == Kind::text && value.text == "-Infinity") return -infinity;
-    return std::nullopt;
-  }
-  [[noreturn]] void wrong_type(std::string_view name, const RecordValue& value,
-                               std::string_view wanted) const {
-    fail(error_id::record_type, purpose_, soma::quoted(name), to_text(value), wanted);
-  }
-
-  std::string purpose_;
-  std::vector<Entry> entries_;
-};
-
-}  // namespace soma
-
-namespace soma {
-
-// Adds what decides the bits of a run besides its settings: the library's version, who computes,
-// the mode of arithmetic, whether the target has fused multiply-add, and how bf16 products are
-// formed on this CPU, which decides it for those of fp32. Two machines with the same five give the
-// same bits, whatever else they are.
-inline void add_arithmetic(Record& identity, const Context& context) {
-  identity.set("soma.version", std::to_string(version.major) + "." + std::to_string(version.minor) +
-                                   "." + std::to_string(version.patch));
-  const Device* device = context.device();
-  identity.set("soma.device", device == nullptr ? "host" : device->name());
-  identity.set("soma.math", context.math() == Math::portable ? "portable" : "fast");
-  identity.set("soma.fused_multiply_add", context.target().fused_multiply_add);
-  identity.set("soma.bf16_products", to_string(context.bf16().products));
-}
-
-}  // namespace soma
-// ---- soma/state/checkpoint.hpp
-// What a training run leaves behind so that it can go on, and where that is kept. Files are one
-// place (io/checkpoint_folder.hpp); a host with another store derives its own.
-
-// ---- soma/state/state_dict.hpp
-// StateDict: tensors by name, in ascending order of the names' bytes. What is saved and loaded; the
-// order is part of the meaning of a state hash.
-
-namespace soma {
-
-namespace detail {
-
-// How many letters have to be inserted, removed or replaced (Levenshtein); long names are cut.
-inline std::size_t edit_distance(std::string_view a, std::string_view b) {
-  a = a.substr(0, 256);
-  b = b.substr(0, 256);
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = (std::min)({replaced, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
-
-}  // namespace detail
-
-// Copies share the tensors.
-class StateDict {
- public:
-  using Entry = std::pair<std::string, Tensor>;
-
-  // Errors state.duplicate_name, tensor.undefined.
-  void set(std::string name, Tensor tensor) {
-    if (!tensor.defined())
-      fail(error_id::tensor_undefined, "StateDict::set", soma::quoted(name), "no tensor",
-           "one with elements");
-    const auto place = lower_bound(name);
-    if (place != entries_.end() && place->first == name)
-      fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name),
-           "one that is not there yet");
-    // By hand: std::vector::insert of pairs costs every unit more than the rest of this class.
-    std::size_t at = entries_.size();
-    const auto wanted = static_cast<std::size_t>(place - entries_.begin());
-    entries_.push_back({std::move(name), std::move(tensor)});
-    for (; at > wanted; --at) std::swap(entries_[at], entries_[at - 1]);
-  }
-
-  // The tensor of that name. Error state.missing_name, which lists names that look like it.
-  const Tensor& at(std::string_view name) const {
-    const Tensor* tensor = find(name);
-    if (tensor == nullptr)
-      fail(error_id::missing_name, "StateDict::at", "name", soma::quoted(name), near_names(name));
-    return *tensor;
-  }
-  // The same, or nullptr.
-  const Tensor* find(std::string_view name) const {
-    const auto place = lower_bound(name);
-    return place != entries_.end() && place->first == name ? &place->second : nullptr;
-  }
-  bool contains(std::string_view name) const { return find(name) != nullptr; }
-  // Whether it was there.
-  bool erase(std::string_view name) {
-    const auto place = lower_bound(name);
-    if (place == entries_.end() || place->first != name) return false;
-    entries_.erase(place);
-    return true;
-  }
-
-  std::size_t size() const { return entries_.size(); }
-  bool empty() const { return entries_.empty(); }
-  auto begin() const { return entries_.begin(); }
-  auto end() const { return entries_.end(); }
-
-  // "one of 12 names, such as \"a.weight\", \"b.weight\"": the three nearest, for messages.
-  std::string near_names(std::string_view name) const {
-    if (empty()) return "a name in a dictionary that has none";
-    std::string text = "one of " + std::to_string(size()) + " names, such as ";
-    const Entry* shown[3] = {};
-    for (std::size_t i = 0; i < 3 && i < size(); ++i) {
-      std::size_t least = ~std::size_t{0};
-      for (const Entry& entry : entries_) {
-        const std::size_t distance = detail::edit_distance(name, entry.first);
-        if (distance >= least || &entry == shown[0] || &entry == shown[1]) continue;
-        least = distance;
-        shown[i] = &entry;
-      }
-      text.append(i == 0 ? "" : ", ").append(soma::quoted(shown[i]->first));
-    }
-    return text;
-  }
-
- private:
-  std::vector<Entry>::const_iterator lower_bound(std::string_view name) const {
-    return std::lower_bound(entries_.begin(), entries_.end(), name,
-                            [](const Entry& entry, std::string_view wanted) {
-                              return std::string_view(entry.first) < wanted;
-                            });
-  }
-
-  std::vector<Entry> entries_;  // ascending; std::string compares bytes as unsigned
-};
-
-struct CopyIntoOptions {
-  bool extra_names_are_errors = false;
-};
-
-// Copies the elements of `source` into the tensors of `target`. Every name of the target has to be
-// in the source, with the same shape and dtype; nothing is written before all is checked. Returns
-// the names that only the source has. Errors state.missing_name, state.shape, state.dtype,
-// tensor.read_only; state.extra_name where the options say so.
-inline std::vector<std::string> copy_into(const StateDict& source, const StateDict& target,
-                                          const CopyIntoOptions& options = {}) {
-  for (const auto& [name, to] : target) {
-    const Tensor* from = source.find(name);
-    if (from == nullptr)
-      fail(error_id::missing_name, "copy_into", "name", soma::quoted(name) + ", which source lacks",
-           source.near_names(name));
-    if (from->shape() != to.shape())
-      fail(error_id::state_shape, "copy_into", soma::quoted(name), from->describe(), to.describe());
-    if (from->dtype() != to.dtype())
-      fail(error_id::state_dtype, "copy_into", soma::quoted(name), from->describe(), to.describe());
-    if (!to.storage().writable())
-      fail(error_id::tensor_read_only, "copy_into", soma::quoted(name),
-           to.describe() + " of constant elements", "one that may be written");
-  }
-  std::vector<std::string> extra;
-  for (const auto& [name, from] : source)
-    if (!target.contains(name)) extra.push_back(name);
-  if (options.extra_names_are_errors && !extra.empty())
-    fail(error_id::extra_name, "copy_into", "name",
-         soma::quoted(extra.front()) + " (one of " + std::to_string(extra.size()) + " extra)",
-         "a name of the target, " + target.near_names(extra.front()));
-  for (const auto& [name, to] : target) copy(source.at(name), to);
-  return extra;
-}
-
-}  // namespace soma
-
-namespace soma {
-
-struct Checkpoint {
-  StateDict weights{}, optimizer{};
-  StateDict precision{};        // amax histories behind scales
-  Record progress{"progress"};  // step, epoch, position in the data, scale of the loss ...
-  // What has to be the same for the run to go on with the same numbers: the model's shape, a hash
-  // of the data, options, the library's version, the mode of arithmetic.
-  Record identity{"identity"};
-  // Given to save() only: `optimizer` is empty, and so many parts of it were given to save_part().
-  // 0: it is here. What is loaded is whole.
-  std::size_t optimizer_parts = 0;
-};
-
-// Of tensors whose rows are cut into `count` parts, the one at place `index`: part after part they
-// are the whole (join_parts() puts them together).
-struct CheckpointPart {
-  std::size_t index = 0, count = 1;
-};
-
-class CheckpointStore {
- public:
-  virtual ~CheckpointStore() = default;
-
-  // Keeps it as the newest. When this returns it is safe; when it throws, what was there before is.
-  virtual void save(std::uint64_t step, const Checkpoint& checkpoint) = 0;
-  // The newest whole one; false: there is none. Its tensors may be read-only.
-  virtual bool load_latest(Context& context, Checkpoint& checkpoint) = 0;
-
-  // The one that did best so far, beside the others: a new one replaces it.
-  virtual void save_best(const Checkpoint& checkpoint) = 0;
-  virtual bool load_best(Context& context, Checkpoint& checkpoint) = 0;
-
-  // Where ranks share an optimizer's states, each of them writes its own part, with a store of its
-  // own: rank 0 begins and gets a name for the place, all save their parts there, and when the last
-  // is done rank 0 calls save(), with which they become part of the checkpoint. Until then nothing
-  // is seen of them; what was begun and not saved is dropped, at the latest with the store, and
-  // never gets into another checkpoint. Error checkpoint.parts: a store that cannot do that.
-  virtual std::string begin_parts(std::uint64_t /*step*/) { no_parts(); }
-  virtual void save_part(const std::string& /*place*/, const CheckpointPart& /*part*/,
-                         const StateDict& /*optimizer*/) {
-    no_parts();
-  }
-  virtual void drop_parts() {}
-
- protected:
-  CheckpointStore() = default;
-  CheckpointStore(const CheckpointStore&) = default;
-  CheckpointStore& operator=(const CheckpointStore&) = default;
-
- private:
-  [[noreturn]] static void no_parts() {
-    fail(error_id::checkpoint_parts, "CheckpointStore", "store", "one that takes whole states only",
-         "one that ranks can save parts to, such as CheckpointFolder");
-  }
-};
-
-// Whether a run with the identity `current` may go on from a checkpoint with the identity `saved`:
-// the same names with the same values, in any order. Error checkpoint.identity names the first
-// difference and both values.
-inline void check_identity(const Record& saved, const Record& current) {
-  constexpr std::string_view absent = "not there";
-  const auto differ = [](std::string_view name, std::string_view now, std::string_view then) {
-    std::string wanted(then);
-    fail(error_id::checkpoint_identity, "check_identity", soma::quoted(name), now,
-         wanted.append(", as the checkpoint has it"));
-  };
-  for (const auto& [name, value] : current.entries()) {
-    const RecordValue* then = saved.find(name);
-    // As text: a file does not say whether a 5 was signed.
-    if (then == nullptr) differ(name, to_text(value), absent);
-    if (to_text(value) != to_text(*then)) differ(name, to_text(value), to_text(*then));
-  }
-  for (const auto& [name, value] : saved.entries())
-    if (!current.contains(name)) differ(name, absent, to_text(value));
-}
-
-}  // namespace soma
-// ---- soma/train/report.hpp
-// A report and progress in words.
-
-// ---- soma/base/fixed.hpp
-// Numbers in decimal for people and for files of columns.
-
-namespace soma::detail {
-
-// With that many digits after the point, up to 16; the program's locale may have a comma there.
-inline std::string fixed(double value, int digits) {
-  std::array<char, 336> text;  // 309 digits before the point
-  const auto end =
-      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, digits)
-          .ptr;
-  return {text.data(), end};
-}
-
-}  // namespace soma::detail
-// ---- soma/train/events.hpp
-// What a trainer tells its callbacks, and what it returns.
-
-// ---- soma/train/metrics.hpp
-// Metrics of a classifier: gathered batch by batch, read at the end.
-
 // ---- soma/runtime/float_environment.hpp
 // FloatEnvironment: round to nearest, subnormals kept, traps off, for as long as the object lives.
 //
@@ -3980,297 +3949,148 @@ class FloatEnvironment {
 
 }  // namespace soma
 
-namespace soma::train {
+namespace soma {
 
-struct Interval {
-  double low = 0, high = 0;
-};
-
-// The 95 % interval of a proportion, after Wilson (1927): sensible near 0 and 1 and for few cases.
-inline Interval wilson_interval(std::uint64_t successes, std::uint64_t cases) {
-  if (cases == 0) return {0, 1};
-  constexpr double z = 1.959963984540054;
-  const double n = static_cast<double>(cases), p = static_cast<double>(successes) / n;
-  const double center = (p + z * z / (2 * n)) / (1 + z * z / n);
-  const double half = z * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n);
-  // It holds p, whatever the rounding.
-  return {(std::min)((std::max)(center - half, 0.0), p),
-          (std::max)((std::min)(center + half, 1.0), p)};
-}
-
-// The area under the ROC curve of scores of negatives and positives: the probability that a
-// positive scores higher than a negative, ties counting half, and so does a score that is NaN,
-// which has no place in the order. 0.5 where one kind is absent.
-inline double area_under_curve(std::vector<float> negatives, std::vector<float> positives) {
-  if (negatives.empty() || positives.empty()) return 0.5;
-  const auto pairs = [&] {
-    return static_cast<double>(negatives.size()) * static_cast<double>(positives.size());
-  };
-  const auto is_nan = [](float score) { return std::isnan(score); };
-  const double all = pairs();
-  std::erase_if(negatives, is_nan);
-  std::erase_if(positives, is_nan);
-  std::sort(negatives.begin(), negatives.end());
-  double below = 0.5 * (all - pairs());
-  for (const float score : positives) {
-    const auto [first, last] = std::equal_range(negatives.begin(), negatives.end(), score);
-    below +=
-        static_cast<double>(first - negatives.begin()) + 0.5 * static_cast<double>(last - first);
-  }
-  return below / all;
-}
-
-class ClassificationMetrics {
- public:
-  explicit ClassificationMetrics(std::size_t class_count = 0)
-      : classes_(class_count), confusion_(class_count * class_count) {}
-
-  // One case: its logits, one for each class, and its label. Error train.label.
-  void add(std::span<const float> scores, std::int64_t label) {
-    if (scores.size() != classes_ || label < 0 || static_cast<std::size_t>(label) >= classes_)
-      fail(error_id::train_label, "ClassificationMetrics", "label",
-           std::to_string(label) + " beside " + std::to_string(scores.size()) + " scores",
-           "a class below " + std::to_string(classes_));
-    const auto truth = static_cast<std::size_t>(label);
-    std::size_t best = 0;
-    for (std::size_t i = 1; i < classes_; ++i)
-      if (scores[i] > scores[best]) best = i;
-    ++confusion_[truth * classes_ + best];
-    ++cases_;
-    correct_ += best == truth ? 1 : 0;
-    if (classes_ == 2) (truth == 1 ? positives_ : negatives_).push_back(scores[1] - scores[0]);
-  }
-  void add_loss(double sum) { loss_ += sum; }
-
-  std::size_t classes() const { return classes_; }
-  std::uint64_t cases() const { return cases_; }
-  std::uint64_t correct() const { return correct_; }
-  // [label, prediction], row-major.
-  std::span<const std::uint64_t> confusion() const { return confusion_; }
-  double loss() const { return ratio(loss_, static_cast<double>(cases_)); }
-  double accuracy() const { return ratio(correct_, cases_); }
-  Interval accuracy_interval() const { return wilson_interval(correct_, cases_); }
-  // Of one class; 0 where nothing is divided by nothing.
-  double precision(std::size_t label) const { return ratio(at(label, label), column(label)); }
-  double recall(std::size_t label) const { return ratio(at(label, label), row(label)); }
-  double f1(std::size_t label) const {
-    return ratio(2 * at(label, label), row(label) + column(label));
-  }
-  // The mean over the classes that are some case's label or prediction: of others nothing is known.
-  double macro_f1() const {
-    double sum = 0, met = 0;
-    for (std::size_t i = 0; i < classes_; ++i) {
-      sum += f1(i);
-      met += row(i) + column(i) != 0 ? 1 : 0;
-    }
-    return ratio(sum, met);
-  }
-  // Of two classes; else 0.5.
-  double area_under_curve() const { return train::area_under_curve(negatives_, positives_); }
-
- private:
-  template <class Number>
-  static double ratio(Number a, Number b) {
-    return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
-  }
-  std::uint64_t at(std::size_t label, std::size_t prediction) const {
-    return confusion_[label * classes_ + prediction];
-  }
-  std::uint64_t row(std::size_t label) const {
-    std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < classes_; ++i) sum += at(label, i);
-    return sum;
-  }
-  std::uint64_t column(std::size_t label) const {
-    std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < classes_; ++i) sum += at(i, label);
-    return sum;
-  }
-
-  std::size_t classes_;
-  std::vector<std::uint64_t> confusion_;
-  std::uint64_t cases_ = 0, correct_ = 0;
-  double loss_ = 0;
-  std::vector<float> negatives_, positives_;
-};
-
-}  // namespace soma::train
-
-namespace soma::train {
-
-struct RunInfo {
-  std::uint64_t first_step = 0;  // 0, or where a resumed run goes on
-  std::uint64_t steps = 0;       // of the whole run; 0: not known
-  std::uint64_t parameters = 0;  // numbers that are trained
-  std::uint64_t epochs = 0;
-  int threads = 1;  // of this rank
-  int ranks = 1;
-};
-
-struct StepInfo {
-  std::uint64_t step = 0;   // from 1: how many are done
-  std::uint64_t epoch = 0;  // from 0
-  double loss = 0;          // mean, as the task counts (Task::loss_count); 0 where nothing counts
-  double gradient_norm = 0;
-  double learning_rate = 0;
-  std::uint64_t tokens = 0, sequences = 0;
-  std::uint64_t classified = 0, correct = 0;  // sequences with scores and a label, and of these
-  double seconds = 0;                         // of the whole step, waiting included
-  double wait_seconds = 0;                    // for the batch
-  double useful_flops = 0;                    // 0: not known; of all ranks
-  // In which sums of gradients were on their way between ranks, and of these the seconds in which
-  // this rank had nothing else to do: the others were hidden behind backward.
-  double reduction_seconds = 0, reduction_wait_seconds = 0;
-  bool skipped = false;  // its gradients were not finite
-};
-
-struct EvaluationInfo {
-  std::uint64_t step = 0, epoch = 0;
-  const ClassificationMetrics* metrics = nullptr;
-  double loss = 0, seconds = 0;
-  bool best = false;  // so far
-};
-
-// Of a whole run. Rates count the training steps of this call, not evaluations or checkpoints.
-struct Report {
-  std::uint64_t steps = 0, first_step = 0, epochs = 0;
-  std::uint64_t tokens = 0, sequences = 0;
-  double train_seconds = 0;  // in steps
-  double total_seconds = 0;  // with evaluations and checkpoints
-  double wait_seconds = 0;   // for batches
-  double useful_flops = 0;
-  double reduction_seconds = 0, reduction_wait_seconds = 0;  // as in StepInfo
-  double loss = 0;                                           // of the last step
-  bool interrupted = false, stopped_early = false;
-  std::uint64_t skipped_steps = 0;
-  bool evaluated = false;
-  ClassificationMetrics metrics{};  // of the weights that the run ended with, where evaluated
-  double evaluation_loss = 0;
-  std::uint64_t peak_resident_bytes = 0;
-  double price_per_hour = 0;
-
-  double steps_per_second() const { return per_second(static_cast<double>(steps - first_step)); }
-  double tokens_per_second() const { return per_second(static_cast<double>(tokens)); }
-  double useful_gflops() const { return per_second(useful_flops * 1e-9); }
-  // The share of the reduction that was hidden behind backward.
-  double reduction_hidden() const {
-    return reduction_seconds > 0 ? 1 - reduction_wait_seconds / reduction_seconds : 0;
-  }
-  double cost() const { return price_per_hour * total_seconds / 3600; }
-
- private:
-  double per_second(double amount) const { return train_seconds > 0 ? amount / train_seconds : 0; }
-};
-
-// Follows a run. Nothing that it does changes what is trained.
-class Callback {
- public:
-  virtual ~Callback() = default;
-  virtual void on_start(const RunInfo&) {}
-  virtual void on_step(const StepInfo&) {}
-  virtual void on_evaluation(const EvaluationInfo&) {}
-  virtual void on_checkpoint(std::uint64_t /*step*/) {}
-  virtual void on_end(const Report&) {}
-};
-
-}  // namespace soma::train
-
-namespace soma::train {
+using Outputs = std::array<Tensor, max_outputs>;
 
 namespace detail {
 
-// "1.23k", "45.6M": three digits.
-inline std::string short_number(double value) {
-  const char* const units[] = {"", "k", "M", "G", "T"};
-  int unit = 0;
-  while (value >= 999.5 && unit < 4) {
-    value /= 1000;
-    ++unit;
+inline std::string input_name(std::size_t index) { return "input " + std::to_string(index); }
+inline std::string output_name(std::size_t index) { return "output " + std::to_string(index); }
+
+// What its shape rule says of the outputs, or nothing where it need not. Error operator.outputs: it
+// leaves one out.
+inline std::array<TensorSpec, max_outputs> output_specs(const Operator& op,
+                                                        const Attributes& attributes,
+                                                        std::span<const Tensor> inputs,
+                                                        const Sequences& sequences) {
+  constexpr auto left_out = static_cast<DType>(dtypes.size());
+  std::array<TensorSpec, max_outputs> specs;
+  for (TensorSpec& spec : specs) spec.dtype = left_out;
+  if (op.shape != nullptr)
+    op.shape({attributes, inputs, sequences, std::span(specs).first(op.outputs), op.state});
+  for (std::size_t i = 0; i < op.outputs && !op.makes_outputs(); ++i)
+    if (specs[i].dtype == left_out)
+      fail(error_id::operator_outputs, op.name, output_name(i), "left out by the shape rule",
+           "its sizes and its type");
+  return specs;
+}
+
+// Error operator.outputs: an output is not there, or not what the shape rule says: the host kernel
+// has put another tensor in its place.
+inline void check_outputs(const Operator& op, std::span<const Tensor> outputs,
+                          std::span<const TensorSpec> specs) {
+  for (std::size_t i = 0; i < op.outputs; ++i) {
+    if (!outputs[i].defined())
+      fail(error_id::operator_outputs, op.name, output_name(i), "not made",
+           "a tensor from the host kernel");
+    const TensorSpec& spec = specs[i];
+    if (!op.makes_outputs() &&
+        (outputs[i].dtype() != spec.dtype || outputs[i].shape() != spec.shape))
+      fail(error_id::operator_outputs, op.name, output_name(i), outputs[i].describe(),
+           to_string(spec.shape).append(" ").append(to_string(spec.dtype)) +
+               ", as the shape rule says");
   }
-  const int digits = value >= 99.95 || (unit == 0 && value == static_cast<int>(value)) ? 0
-                     : value >= 9.995                                                  ? 1
-                                                                                       : 2;
-  return soma::detail::fixed(value, digits) + units[unit];
-}
-
-// "1h 02m", "3m 07s", "12s".
-inline std::string duration(double seconds) {
-  const auto whole = static_cast<std::uint64_t>(seconds < 0 ? 0 : seconds + 0.5);
-  const auto two = [](std::uint64_t n) { return (n < 10 ? "0" : "") + std::to_string(n); };
-  if (whole >= 3600) return std::to_string(whole / 3600) + "h " + two(whole / 60 % 60) + "m";
-  if (whole >= 60) return std::to_string(whole / 60) + "m " + two(whole % 60) + "s";
-  return std::to_string(whole) + "s";
-}
-
-inline std::string bytes(std::uint64_t count) {
-  return soma::detail::fixed(static_cast<double>(count) / (1 << 20), 0) + " MiB";
 }
 
 }  // namespace detail
 
-// A table of what a run reached and what it took, ending with a newline.
-inline std::string to_string(const Report& report) {
-  using detail::short_number, soma::detail::fixed;
-  std::string text;
-  const auto line = [&text](std::string_view name, const std::string& value) {
-    text.append("  ").append(name).append(name.size() < 18 ? 18 - name.size() : 1, ' ');
-    text.append(value).push_back('\n');
-  };
-  if (report.interrupted) line("interrupted", "after step " + std::to_string(report.steps));
-  if (report.evaluated && report.metrics.cases() != 0) {
-    const Interval interval = report.metrics.accuracy_interval();
-    line("accuracy", fixed(report.metrics.accuracy(), 4) + "  (95 %: " + fixed(interval.low, 4) +
-                         " to " + fixed(interval.high, 4) + ", " +
-                         std::to_string(report.metrics.cases()) + " held out)");
-    line("macro F1", fixed(report.metrics.macro_f1(), 4));
-    if (report.metrics.classes() == 2) line("AUC", fixed(report.metrics.area_under_curve(), 4));
+// Runs an operator on the context's device, else by its host kernel. Errors operator.incomplete,
+// operator.inputs (their number), operator.outputs and the operator's own; nothing is written
+// before its shape rule has passed.
+inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
+                   std::span<const Tensor> inputs, const Sequences& sequences = {}) {
+  detail::check_complete("run", op);
+  if (inputs.size() < op.min_inputs || inputs.size() > op.max_inputs)
+    fail(error_id::operator_inputs, op.name, "inputs", std::to_string(inputs.size()),
+         op.min_inputs == op.max_inputs
+             ? std::to_string(op.min_inputs)
+             : std::to_string(op.min_inputs) + " to " + std::to_string(op.max_inputs));
+  for (std::size_t i = 0; i < op.min_inputs; ++i)
+    if (!inputs[i].defined())
+      fail(error_id::operator_inputs, op.name, detail::input_name(i), "not defined", "a tensor");
+
+  const FloatEnvironment environment;  // for what operators compute on the calling thread
+  const std::array<TensorSpec, max_outputs> specs =
+      detail::output_specs(op, attributes, inputs, sequences);
+  Outputs outputs{};
+  if (!op.makes_outputs())
+    for (std::size_t i = 0; i < op.outputs; ++i)
+      outputs[i] = Tensor::empty(context, specs[i].shape, specs[i].dtype);
+  const OperatorCall call{context,   attributes, inputs, std::span(outputs).first(op.outputs),
+                          sequences, op.state};
+  if (context.device() != nullptr && !op.composite)
+    context.device()->run(op, call);
+  else
+    op.host(call);
+  detail::check_outputs(op, outputs, specs);
+  if (op.registration != nullptr) op.registration->used.store(true, std::memory_order_relaxed);
+  return outputs;
+}
+
+inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
+                   std::initializer_list<Tensor> inputs, const Sequences& sequences = {}) {
+  return run(context, op, attributes, std::span<const Tensor>(inputs.begin(), inputs.size()),
+             sequences);
+}
+
+}  // namespace soma
+
+namespace soma::detail {
+
+struct Replay {
+  Replay() = default;
+  Replay(std::uint64_t applied, const Outputs& given) : number(applied), outputs(given) {
+    for (std::size_t i = 0; i < max_outputs; ++i)
+      if (outputs[i].defined()) versions[i] = outputs[i].version();
   }
-  line("steps", std::to_string(report.steps) + "  (" + fixed(report.steps_per_second(), 2) + "/s)");
-  line("tokens", short_number(static_cast<double>(report.tokens)) + "  (" +
-                     short_number(report.tokens_per_second()) + "/s)");
-  if (report.useful_flops > 0) line("useful GFLOP/s", fixed(report.useful_gflops(), 1));
-  line("training time",
-       detail::duration(report.train_seconds) + "  (waiting for data " +
-           fixed(report.train_seconds > 0 ? 100 * report.wait_seconds / report.train_seconds : 0,
-                 2) +
-           " %)");
-  if (report.reduction_seconds > 0)
-    line("reduction", fixed(1e3 * report.reduction_seconds /
-                                static_cast<double>(report.steps - report.first_step),
-                            1) +
-                          " ms a step, " + fixed(100 * report.reduction_hidden(), 0) + " % hidden");
-  line("total time", detail::duration(report.total_seconds));
-  line("peak memory", detail::bytes(report.peak_resident_bytes));
-  if (report.price_per_hour > 0)
-    line("cost",
-         fixed(report.cost(), 4) + "  (at " + fixed(report.price_per_hour, 2) + " an hour)");
-  if (report.skipped_steps != 0)
-    line("skipped steps", std::to_string(report.skipped_steps) + "  (gradients not finite)");
-  return text;
-}
+  // True if the function returned this operator's first output unchanged, and keeping the other
+  // outputs costs less memory than the result.
+  bool serves(const Tensor& result) const {
+    std::size_t others = 0;
+    for (std::size_t i = 1; i < max_outputs; ++i)
+      if (outputs[i].defined()) others += outputs[i].bytes();
+    return outputs[0].defined() && outputs[0].raw() == result.raw() && others < result.bytes() &&
+           unchanged();
+  }
+  bool unchanged() const {
+    for (std::size_t i = 0; i < max_outputs; ++i)
+      if (outputs[i].defined() && outputs[i].version() != versions[i]) return false;
+    return true;
+  }
 
-template <class Stream>
-requires requires(Stream& stream, const std::string& text) { stream << text; }
-Stream& operator<<(Stream& stream, const Report& report) {
-  stream << to_string(report);
-  return stream;
-}
+  std::uint64_t number =
+      0;  // of the operator, in the order in which the function applies them; 0: none
+  Outputs outputs;
+  std::array<std::uint64_t, max_outputs> versions{};
+};
 
-}  // namespace soma::train
-// ---- soma/train/trainer.hpp
-// Trainer: TrainerBase for a model that makes batches of its host's rows.
+}  // namespace soma::detail
+// ---- soma/autograd/tape_options.hpp
+// TapeOptions: what a tape records, and what operators and layers on it go by.
 
-// ---- soma/train/trainer_loop.hpp
-// The members of TrainerBase that make the loop: gradients, steps, evaluations.
+namespace soma {
 
-// ---- soma/optim/gradients.hpp
-// What is done to all gradients together: their norm, clipping, and whether they are finite.
+class GradientReceiver;  // autograd/var.hpp
+class ProductFormats;    // ops/product_formats.hpp
 
-// ---- soma/autograd/parameter.hpp
-// Parameter: a trained tensor under a name. Several may share one variable, each some of its rows:
-// a model may keep the projections of attention in one matrix and still call them by the names that
-// checkpoints know.
+struct TapeOptions {
+  bool record = true;      // false: values only; backward is an error
+  bool training = true;    // what dropout asks
+  std::uint64_t seed = 0;  // with the step, the key of what dropout draws
+  std::uint32_t step = 0;
+  // Looks at every result, forward and backward, and stops at the first that is not finite: error
+  // autograd.not_finite names the operator. Costs a pass over each result.
+  bool stop_at_non_finite = false;
+  // What models cast their hidden states to, once they are embedded; what follows keeps the type.
+  DType activations = DType::fp32;
+  // In which numbers linear layers multiply, where that is not what is stored.
+  ProductFormats* precision = nullptr;
+  // Gets the gradients of parameters; without one they are added to the parameters.
+  GradientReceiver* receiver = nullptr;
+};
 
+}  // namespace soma
 // ---- soma/autograd/var.hpp
 // Var: a tensor that takes part in differentiation. A copy is the same variable.
 //
@@ -4438,91 +4258,13 @@ class GradientReceiver {
 };
 
 }  // namespace soma
+// ---- soma/ops/built_in.hpp
+// BuiltInOperators: soma's own operators, as a context knows them. Units that use operators include
+// this table; only the one that makes a context (or soma::dispatch) compiles what stands behind it.
 
-namespace soma {
-
-struct Parameter {
-  std::string name;
-  Var var;
-  std::size_t first_row = 0, last_row = to_end;  // of the variable
-
-  bool whole() const { return first_row == 0 && last_row == to_end; }
-  // Views: what is written to them is written to the variable.
-  Tensor value() const { return whole() ? var.value() : var.value().slice(0, first_row, last_row); }
-  // Not defined() where no gradient came. Sparse only where the parameter is the whole variable. Of
-  // the rows that the variable has the gradient of, those of the parameter; there may be none.
-  Gradient gradient() const {
-    const Gradient& all = var.gradient();
-    if (whole() || !all.defined()) return all;
-    if (all.sparse())
-      fail(error_id::operator_value, "Parameter::gradient", name, "some rows of a sparse gradient",
-           "a variable with a dense one");
-    const std::size_t last = all.first_row + all.values.size(0);
-    const std::size_t begin = (std::clamp)(first_row, all.first_row, last);
-    const std::size_t end = (std::clamp)(last_row, begin, last);
-    Gradient own{all.values.slice(0, begin - all.first_row, end - all.first_row), {}};
-    own.first_row = begin > first_row ? begin - first_row : 0;
-    return own;
-  }
-};
-
-using Parameters = std::vector<Parameter>;
-
-inline void clear_gradients(const Parameters& parameters) {
-  for (const Parameter& parameter : parameters) parameter.var.clear_gradient();
-}
-
-}  // namespace soma
-// ---- soma/autograd/row_blocks.hpp
-// The rows of a parameter as a tree of blocks: rows are halved until a block is small. What is
-// summed along this tree can be taken apart wherever ranks keep parts of a parameter, and put
-// together again with the same bits.
-
-namespace soma {
-
-// Of the smallest blocks, unless a single row has more. Small enough that the matrices of a model
-// can be shared evenly by hundreds of ranks; the biases of a layer stay whole.
-inline constexpr std::size_t row_block_elements = 2048;
-
-// The rows of a shape, along its first dimension, and the elements of each. Without dimensions one
-// row.
-struct RowShape {
-  std::size_t rows, elements;
-
-  explicit RowShape(const Shape& shape)
-      : rows(shape.rank() == 0 ? 1 : shape[0]), elements(rows == 0 ? 0 : shape.elements() / rows) {}
-};
-
-struct RowBlock {
-  std::size_t begin = 0, rows = 0;
-
-  std::size_t end() const { return begin + rows; }
-  bool splits(std::size_t row_elements) const {
-    return rows > 1 && rows * row_elements > row_block_elements;
-  }
-  // The lower half has one more if their number is odd.
-  RowBlock lower() const { return {begin, rows - rows / 2}; }
-  RowBlock upper() const { return {end() - rows / 2, rows / 2}; }
-};
-
-}  // namespace soma
-// ---- soma/kernels/table.hpp
-// The kernel table: all that soma compiles for an instruction set, behind plain functions.
-//
-// Everything above it is the same code in every unit whatever its flags. An entry works on one
-// thread and on memory that its caller has checked; whoever calls it holds a FloatEnvironment
-// (parallel() does). Entries never allocate or throw.
-
-// ---- soma/kernels/attention/args.hpp
-// Scaled dot-product attention of one sequence and one head (arXiv 1706.03762), by blocks of keys
-// with an online softmax (arXiv 2205.14135), so that no T x T matrix is ever stored; backward
-// recomputes the probabilities from the saved log-sum-exp of each row.
-//
-//   s = scale q k^T     p = softmax(s), row by row     out = dropout(p) v
-//
-// Queries T x D, keys and values S x D. The key block is a constant, products add along their inner
-// index in order, row sums use 16 logical lanes: the bits depend on the arguments alone. By tiles
-// (AttentionArgs::bf16_products) they depend on the CPU, too, as those of products do.
+// ---- soma/kernels/element/args.hpp
+// Element-wise functions, over a matrix of any strides on the way in (stride 0 broadcasts) and
+// adjacent columns on the way out. Computed in fp32, rounded once.
 
 // ---- soma/kernels/operand.hpp
 // How kernels see memory: a start, an element type and distances between elements. Any
@@ -4728,46 +4470,6 @@ inline MatrixTarget part(MatrixTarget target, std::size_t row, std::size_t colum
 
 namespace soma {
 
-// Fewer keys are not worth their squares of 32 x 32: 40 and 48 take 0.9 to 1.2 times as long by
-// tiles as by multiply-adds, 64 0.6 to 0.9.
-inline constexpr std::size_t tiled_keys = 64;
-
-struct AttentionArgs {
-  std::size_t queries = 0, keys = 0;  // T, S: 0 to 65536
-  std::size_t width = 0;              // D
-  MatrixOperand q{}, k{}, v{};        // T x D, S x D, S x D
-  float scale = 1;
-  // The word of (query, key) is at dropout.draw.index + (query << 16) + key.
-  DropoutArgs dropout{};
-  MatrixTarget out{};            // T x D; no keys: zeros
-  float* log_sum_exp = nullptr;  // T; forward writes it, backward reads it
-  // backward only
-  MatrixOperand forward_out{};    // T x D, what forward wrote
-  MatrixOperand dout{};           // T x D
-  MatrixTarget dq{}, dk{}, dv{};  // T x D, S x D, S x D
-  // tiles, for tiled_keys or more: where stored numbers of all operands are exact in bf16
-  // (gemm/args.hpp) and unscaled, 32 steps after another join a product's sums, with probabilities
-  // and their gradients in three parts that lose nothing. What is below 2^-126 counts as zero, and
-  // an infinity may come out as NaN. Only where tiles are.
-  Bf16Products bf16_products = Bf16Products::widened;
-  std::byte* workspace = nullptr;  // AttentionKernels::workspace_bytes()
-};
-
-struct AttentionKernels {
-  void (*forward)(const AttentionArgs&) noexcept;
-  void (*backward)(const AttentionArgs&) noexcept;
-  // For any operands with queries, keys and width, in the way that the args say; never decreases
-  // with any of these three.
-  std::size_t (*workspace_bytes)(const AttentionArgs&) noexcept;
-};
-
-}  // namespace soma
-// ---- soma/kernels/element/args.hpp
-// Element-wise functions, over a matrix of any strides on the way in (stride 0 broadcasts) and
-// adjacent columns on the way out. Computed in fp32, rounded once.
-
-namespace soma {
-
 // A new function takes five files: here its name; kernels/reference/element.hpp, its definition and
 // derivative; kernels/element/functions-inl.hpp, the same in vectors; programs/element/unary.hpp,
 // as instructions of the accelerator's core; autograd/functions.hpp, what models call. Operators,
@@ -4885,51 +4587,508 @@ struct ElementKernels {
 };
 
 }  // namespace soma
-// ---- soma/kernels/embedding/args.hpp
-// Embedding: rows of a table chosen by ids, and the sums of rows that are its gradient. Ids are
-// checked by the caller.
 
 namespace soma {
 
-// y[i] = table[ids[i]]
-struct GatherArgs {
-  std::size_t rows = 0, columns = 0;  // of y
-  MatrixOperand table{};
-  const void* ids = nullptr;  // rows; int32 or int64
-  DType id_dtype = DType::int64;
-  MatrixTarget y{};
-};
+struct BuiltInOperators {
+  const Operator* unary[unary_count];
+  const Operator* binary[binary_count];
+  const Operator *attention, *cast, *concatenate, *convolution, *cross_entropy, *dropout,
+      *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *quantize, *quantized_linear,
+      *reduce, *reshape, *sequence_first, *slice, *softmax, *transpose;
+  const Operator *sgd_step, *adam_step, *lamb_step;
+  std::span<const Operator* const> all;  // these, and those that their gradients use
 
-// out = the sum of x[list[0]], x[list[1]] ...: rows of one segment of the list in order, segments
-// in the fixed tree; + the old value where accumulate.
-struct GatherSumArgs {
-  std::size_t columns = 0;
-  MatrixOperand x{};
-  const std::uint32_t* list = nullptr;
-  std::size_t count = 0;
-  Segments segments{};  // of the list
-  bool accumulate = false;
-  float* out = nullptr;
-};
+  // What a tape needs besides: adding gradients up, in the order in which they come; all rows of a
+  // gradient; whether a tensor is free of NaN and infinity.
+  void (*accumulate)(Context& context, Gradient& total, Gradient more);
+  Tensor (*to_dense)(Context& context, const Gradient& gradient, const Shape& shape);
+  bool (*all_finite)(Context& context, const Tensor& tensor);
 
-struct EmbeddingKernels {
-  void (*gather)(const GatherArgs&) noexcept;
-  void (*gather_sum)(const GatherSumArgs&) noexcept;
+  const Operator& of(Unary function) const { return *unary[static_cast<std::size_t>(function)]; }
+  const Operator& of(Binary function) const { return *binary[static_cast<std::size_t>(function)]; }
 };
 
 }  // namespace soma
-// ---- soma/kernels/gemm/args.hpp
-// Matrix product with a fused eviction: c = evict(a b), on one thread.
-//
-// Sums are fp32: for each element of c products are added along k in ascending order, one fused
-// multiply-add at a time, from zero, inside each segment of k; segments meet in the fixed tree. So
-// bits depend on the segments and on nothing else: not on blocking, tile, target (with fused
-// multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element:
-// k 2^-24 sum |a| |b|. With the CPU's bf16 instructions (GemmArgs::bf16_products, fp32_products)
-// bits depend on the segments and the CPU, and what is below 2^-126 counts as zero. With another
-// accumulator than fp32 (GemmArgs::accumulation, defined in numeric/quantizer.hpp) bits depend on
-// it and the segments only.
 
+namespace soma {
+
+using VarOutputs = std::array<Var, max_outputs>;
+
+class Tape {
+ public:
+  explicit Tape(Context& context, const TapeOptions& options = {})
+      : context_(context),
+        options_(options),
+        nodes_(context.heap()),
+        slots_(context.heap()),
+        recording_(context.next_id()) {}
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  Context& context() const { return context_; }
+  const BuiltInOperators& operators() const { return context_.built_in(); }
+  const TapeOptions& options() const { return options_; }
+  bool recording() const { return options_.record && paused_ == 0; }
+  std::size_t size() const { return nodes_.size(); }  // nodes recorded so far
+
+  // Forgets what was recorded and begins anew. What was computed before keeps its value only.
+  void reset() {
+    while (!nodes_.empty()) nodes_.pop_back();  // the latest first, as they were made
+    slots_.clear();
+    recording_ = context_.next_id();
+  }
+  // The same for a new step: other random numbers.
+  void reset(std::uint32_t step) {
+    reset();
+    options_.step = step;
+  }
+
+  // A leaf that is no parameter: inputs, labels, masks.
+  Var constant(Tensor value, Sequences sequences = {}) {
+    return Var::constant(context_, std::move(value), std::move(sequences));
+  }
+  Var constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
+  // The value without its history.
+  Var detach(const Var& var) { return constant(var.value(), var.sequences()); }
+  // The same variable, with rows that form other sequences: for operators that change rows.
+  Var with_sequences(Var var, Sequences sequences) {
+    var.state().sequences = std::move(sequences);
+    return var;
+  }
+
+  // Nothing is recorded while one of these lives.
+  class [[nodiscard]] NoGradient {
+   public:
+    explicit NoGradient(Tape& tape) : tape_(tape) { ++tape.paused_; }
+    ~NoGradient() { --tape_.paused_; }
+    NoGradient(const NoGradient&) = delete;
+    NoGradient& operator=(const NoGradient&) = delete;
+
+   private:
+    Tape& tape_;
+  };
+  NoGradient no_gradient() { return NoGradient(*this); }
+
+  // Applies an operator, and records it if an input has a gradient. The rows' sequences come from
+  // the first input that has some. Errors autograd.foreign_tape (an input is the result of another
+  // tape), autograd.freed (of this one, before backward or reset), autograd.not_differentiable
+  // (before the operator has run), and the operator's.
+  VarOutputs apply_all(const Operator& op, const Attributes& attributes,
+                       std::span<const Var> inputs) {
+    Tensors values(context_.heap());
+    values.reserve(inputs.size());
+    bool differentiable = false;
+    Sequences sequences;
+    for (const Var& input : inputs) {
+      values.push_back(input.defined() ? input.value() : Tensor());
+      if (!input.defined()) continue;
+      check_origin(op.name, input);
+      differentiable |= input.requires_gradient();
+      if (!sequences.defined()) sequences = input.sequences();
+    }
+    ++applied_;
+    if (differentiable) ++differentiable_;
+    const bool record = differentiable && recording();
+    if (record && op.gradient == nullptr)
+      fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
+           "one that has it, or constant inputs (Tape::detach)");
+    const bool known = replay_ != nullptr && replay_->number == applied_ && replay_->unchanged();
+    const Outputs outputs =
+        known ? replay_->outputs : run(context_, op, attributes, values, sequences);
+    if (latest_ != nullptr) *latest_ = op.composite ? Replay() : Replay(applied_, outputs);
+    if (options_.stop_at_non_finite)
+      check_finite(op.name, "", std::span(outputs).first(op.outputs));
+    VarOutputs results;
+    for (std::size_t i = 0; i < op.outputs; ++i) {
+      const bool rows_stay =
+          sequences.defined() && outputs[i].rank() > 0 && outputs[i].size(0) == sequences.rows();
+      results[i] = make_result(outputs[i], rows_stay ? sequences : Sequences(), record, i);
+    }
+    if (record) append(op, attributes, sequences, inputs, outputs, nullptr);
+    return results;
+  }
+  // The first output.
+  Var apply(const Operator& op, const Attributes& attributes, std::initializer_list<Var> inputs) {
+    return apply_all(op, attributes, std::span<const Var>(inputs.begin(), inputs.size()))[0];
+  }
+
+  // Adds d(loss)/d(parameter) to the gradient of every parameter that the loss was computed from,
+  // and forgets what was recorded. All of them are multiplied by `scale` (loss scaling). Errors
+  // autograd.not_scalar, autograd.no_gradient (nothing to differentiate), autograd.foreign_tape,
+  // autograd.freed (a second backward), autograd.changed_in_place; tensor.shape, tensor.dtype (of
+  // what an operator gave). What is wrong with the arguments leaves all as it was; after any other
+  // error the recording is gone and gradients may be incomplete.
+  void backward(const Var& loss, float scale = 1) {
+    if (loss.defined() && loss.value().elements() != 1)
+      fail(error_id::not_scalar, "Tape::backward", "loss", loss.value().describe(),
+           "one element, or the gradient of the result beside it");
+    backward(loss, loss.defined() ? Tensor::full(context_, loss.shape(), scale) : Tensor());
+  }
+  // The same for any result and its gradient, of its shape.
+  void backward(const Var& result, const Tensor& gradient) {
+    if (!result.requires_gradient() || result.is_leaf()) {
+      if (result.defined()) check_origin("Tape::backward", result);
+      fail(error_id::no_gradient, "Tape::backward", "result",
+           "not computed from a parameter on this tape", "one that was, while recording");
+    }
+    check_origin("Tape::backward", result);
+    if (!gradient.defined())
+      fail(error_id::tensor_undefined, "Tape::backward", "gradient", "no tensor",
+           result.value().describe());
+    if (!is_floating(gradient.dtype()))
+      fail(error_id::tensor_dtype, "Tape::backward", "gradient", gradient.describe(),
+           "a floating type");
+    if (gradient.shape() != result.shape())
+      fail(error_id::tensor_shape, "Tape::backward", "gradient", gradient.describe(),
+           result.value().describe());
+    const FloatEnvironment environment;
+    const Finish finish{*this};
+    slots_[result.state_->slot].values = gradient;
+    while (!nodes_.empty()) {
+      differentiate(nodes_.back());
+      slots_.resize(nodes_.back().first_slot);
+      nodes_.pop_back();
+    }
+  }
+
+ private:
+  template <class Function>
+  friend Var recompute(Tape& tape, std::span<const Var> inputs, Function function);
+
+  using Tensors = HeapVector<Tensor>;
+
+  // Where the gradient of an input goes: to a parameter, or to the slot of a result.
+  struct Target {
+    Shared<Var::State> leaf;
+    std::size_t slot = 0;
+    bool wanted = false;
+  };
+
+  using Replay = detail::Replay;
+
+  // A function that backward runs again, see recompute().
+  struct Recompute : Counted {
+    explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
+    virtual ~Recompute() = default;
+    virtual Var run(Tape& tape, std::span<const Var> inputs) = 0;
+    HeapVector<Sequences> sequences;  // of the inputs
+    Replay replay;
+  };
+
+  struct Node {
+    const Operator* op;
+    Attributes attributes;
+    Sequences sequences;
+    std::size_t first_slot;  // of its outputs' gradients
+    std::size_t inputs;
+    Tensors tensors;  // inputs, then outputs: whole where the operator keeps them, else outlines
+    HeapVector<std::uint64_t> versions;
+    HeapVector<Target> targets;
+    Shared<Recompute> recompute;
+  };
+
+  // While it lives, the outputs of each operator go to `latest`, and at its end to the place
+  // before.
+  class [[nodiscard]] Latest {
+   public:
+    Latest(Tape& tape, Replay& latest)
+        : tape_(tape), before_(std::exchange(tape.latest_, &latest)) {}
+    ~Latest() {
+      if (before_ != nullptr) *before_ = *tape_.latest_;
+      tape_.latest_ = before_;
+    }
+    Latest(const Latest&) = delete;
+    Latest& operator=(const Latest&) = delete;
+
+   private:
+    Tape& tape_;
+    Replay* before_;
+  };
+
+  struct Finish {  // whatever happens, a recording is differentiated once
+    Tape& tape;
+    ~Finish() { tape.reset(); }
+  };
+
+  void check_origin(std::string_view operation, const Var& var) const {
+    if (var.is_leaf()) return;
+    const bool own = var.state_->tape == this && var.state_->home == &context_;
+    if (own && var.state_->recording == recording_) return;
+    if (!own)
+      fail(error_id::foreign_tape, operation, "variable", "the result of another tape",
+           "one of this tape, or a constant (Tape::detach)");
+    fail(error_id::freed, operation, "variable", "of a recording that backward or reset has ended",
+         "one computed since, or a constant (Tape::detach)");
+  }
+
+  void check_finite(std::string_view name, std::string_view way, std::span<const Tensor> tensors) {
+    for (const Tensor& tensor : tensors)
+      if (tensor.defined() && !operators().all_finite(context_, tensor))
+        fail(error_id::not_finite, std::string(name).append(way), "result",
+             tensor.describe() + " with NaN or infinity", "finite numbers");
+  }
+
+  // Output `index` of the node that is about to be appended. What is not recorded is a constant.
+  Var make_result(Tensor value, Sequences sequences, bool record, std::size_t index) {
+    Var result(context_, std::move(value), record, std::move(sequences));
+    if (!record) return result;
+    result.state_->tape = this;
+    result.state_->home = &context_;
+    result.state_->recording = recording_;
+    result.state_->slot = slots_.size() + index;
+    return result;
+  }
+
+  void append(const Operator& op, const Attributes& attributes, const Sequences& sequences,
+              std::span<const Var> inputs, const Outputs& outputs, Shared<Recompute> recompute) {
+    Heap& heap = context_.heap();
+    Node node{&op,
+              attributes,
+              sequences,
+              slots_.size(),
+              inputs.size(),
+              Tensors(heap),
+              HeapVector<std::uint64_t>(heap),
+              HeapVector<Target>(heap),
+              std::move(recompute)};
+    node.tensors.reserve(inputs.size() + op.outputs);
+    node.versions.reserve(inputs.size() + op.outputs);
+    node.targets.reserve(inputs.size());
+    const auto keep = [&node](const Tensor& tensor, bool whole) {
+      const bool kept = whole && tensor.defined();
+      node.tensors.push_back(kept ? tensor : tensor.outline());
+      node.versions.push_back(kept ? tensor.version() : 0);
+    };
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor none;
+      keep(inputs[i].defined() ? inputs[i].value() : none, (op.keeps_inputs >> i & 1) != 0);
+      Target target;
+      target.wanted = inputs[i].requires_gradient();
+      if (target.wanted && inputs[i].is_leaf())
+        target.leaf = inputs[i].state_;
+      else if (target.wanted)
+        target.slot = inputs[i].state_->slot;
+      node.targets.push_back(std::move(target));
+    }
+    for (std::size_t i = 0; i < op.outputs; ++i) keep(outputs[i], (op.keeps_outputs >> i & 1) != 0);
+    slots_.resize(slots_.size() + op.outputs);
+    nodes_.push_back(std::move(node));
+  }
+
+  // Takes the gradients of a node's outputs and adds those of its inputs to where they belong.
+  void differentiate(Node& node) {
+    const std::size_t outputs = node.op->outputs;
+    std::array<Tensor, max_outputs> output_gradients;
+    bool any = false;
+    for (std::size_t i = 0; i < outputs; ++i) {
+      Gradient& slot = slots_[node.first_slot + i];
+      if (!slot.defined()) continue;
+      output_gradients[i] =
+          operators().to_dense(context_, slot, node.tensors[node.inputs + i].shape());
+      slot = {};
+      any = true;
+    }
+    if (!any) return;
+    for (std::size_t i = 0; i < node.tensors.size(); ++i)
+      if (node.tensors[i].defined() && node.tensors[i].version() != node.versions[i])
+        fail(error_id::changed_in_place, node.op->name,
+             i < node.inputs ? detail::input_name(i) : "output", "changed since",
+             "the value that backward needs (write to a copy)");
+
+    if (node.recompute != nullptr) return differentiate_again(node, output_gradients[0]);
+
+    HeapVector<Gradient> gradients(node.inputs, context_.heap());
+    std::array<bool, most_inputs> wanted{};
+    for (std::size_t i = 0; i < node.inputs; ++i) wanted[i] = node.targets[i].wanted;
+    const std::span<const Tensor> tensors(node.tensors);
+    const GradientCall call{context_,
+                            node.attributes,
+                            tensors.first(node.inputs),
+                            tensors.subspan(node.inputs),
+                            std::span<const Tensor>(output_gradients).first(outputs),
+                            node.sequences,
+                            std::span<const bool>(wanted).first(node.inputs),
+                            gradients,
+                            node.op->state};
+    node.op->gradient(call);
+    detail::check_gradients(node.op->name, call);
+    for (std::size_t i = 0; i < node.inputs; ++i) {
+      const Target& target = node.targets[i];
+      if (!target.wanted || !gradients[i].defined()) continue;
+      if (options_.stop_at_non_finite)
+        check_finite(node.op->name, " (backward)", {&gradients[i].values, 1});
+      const bool parameter = target.leaf != nullptr && !target.leaf->stands_in;
+      if (parameter && options_.receiver != nullptr) {
+        options_.receiver->receive(Var(target.leaf), std::move(gradients[i]));
+        continue;
+      }
+      if (gradients[i].stored)
+        fail(error_id::parallel_gradient, node.op->name, detail::input_name(i),
+             parameter ? "a parameter, without TapeOptions::receiver" : "the result of an operator",
+             "a parameter whose gradient ranks add up");
+      operators().accumulate(context_,
+                             target.leaf != nullptr ? target.leaf->gradient : slots_[target.slot],
+                             std::move(gradients[i]));
+    }
+  }
+
+  // Runs the function again on a tape of its own, from its inputs, and differentiates that.
+  // Gradients are added to what is there already, one by one: the same sums in the same order as
+  // without recompute().
+  void differentiate_again(Node& node, const Tensor& gradient) {
+    Tape inner(context_, options_);
+    HeapVector<Var> leaves(context_.heap());
+    leaves.reserve(node.inputs);
+    for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
+    inner.replay_ = &node.recompute->replay;
+    const Var result = node.recompute->run(inner, leaves);
+    if (result.requires_gradient()) inner.backward(result, gradient);
+    for (std::size_t i = 0; i < node.inputs; ++i)
+      if (const Target& target = node.targets[i];
+          target.wanted && target.leaf == nullptr && leaves[i].gradient().defined())
+        slots_[target.slot] = std::move(leaves[i].state_->gradient);
+  }
+
+  // Input i of a recomputed function: the parameter itself, or a leaf that stands for a result and
+  // goes on with its gradient.
+  Var input_again(const Node& node, std::size_t i, std::span<const Var> before) {
+    const Target& target = node.targets[i];
+    if (target.leaf != nullptr) return Var(target.leaf);
+    if (!node.tensors[i].defined()) return {};
+    for (std::size_t j = 0; target.wanted && j < i; ++j)
+      if (const Target& other = node.targets[j];
+          other.wanted && other.leaf == nullptr && other.slot == target.slot)
+        return before[j];
+    Var leaf(context_, node.tensors[i], target.wanted, node.recompute->sequences[i]);
+    leaf.state_->stands_in = true;
+    if (target.wanted) leaf.state_->gradient = std::move(slots_[target.slot]);
+    return leaf;
+  }
+
+  Context& context_;
+  TapeOptions options_;
+  HeapVector<Node> nodes_;
+  HeapVector<Gradient> slots_;  // gradients of results, while backward runs
+  std::uint64_t recording_;
+  int paused_ = 0;
+  std::uint64_t applied_ = 0;         // how many operators
+  std::uint64_t differentiable_ = 0;  // how many of them had inputs with a gradient
+  Replay* latest_ = nullptr;          // where recompute() wants operators' outputs
+  const Replay* replay_ = nullptr;    // while recompute() runs its function again
+};
+
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+// Never run: the node's function stands in for it.
+inline constexpr Operator recompute_operator{.name = "recompute",
+                                             .min_inputs = 0,
+                                             .max_inputs = most_inputs,
+                                             .keeps_inputs = ~std::uint32_t{0},
+                                             .gradient = [](const GradientCall&) {}};
+
+}  // namespace detail
+
+// function(tape, inputs) -> Var, called now and again in backward. It may use parameters as it
+// likes (nobody writes them before backward: that goes unnoticed); whatever else it needs that has
+// a gradient comes in through `inputs` (at most 32), else backward ends in autograd.foreign_tape.
+// Errors operator.inputs, and the function's.
+template <class Function>
+Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
+  struct Again final : Tape::Recompute {
+    Again(Heap& heap, Function f) : Tape::Recompute(heap), function(std::move(f)) {}
+    Var run(Tape& inner, std::span<const Var> leaves) override { return function(inner, leaves); }
+    Function function;
+  };
+  if (inputs.size() > detail::recompute_operator.max_inputs)
+    fail(error_id::operator_inputs, "recompute", "inputs", std::to_string(inputs.size()),
+         "at most " + std::to_string(detail::recompute_operator.max_inputs));
+  const bool record = tape.recording();
+  const std::uint64_t before = tape.differentiable_, applied = tape.applied_;
+  Var value;
+  Tape::Replay latest;
+  {
+    const Tape::NoGradient pause(tape);
+    const Tape::Latest collect(tape, latest);
+    value = function(tape, inputs);
+  }
+  // Nothing to differentiate; or a variable from outside, which has a history of its own.
+  if (!record || value.requires_gradient() || tape.differentiable_ == before) return value;
+  for (const Var& input : inputs)
+    if (input.defined()) tape.check_origin("recompute", input);
+  Heap& heap = tape.context().heap();
+  const auto again = Shared<Again>::make(heap, std::move(function));
+  again->sequences.reserve(inputs.size());
+  for (const Var& input : inputs)
+    again->sequences.push_back(input.defined() ? input.sequences() : Sequences());
+  if (latest.serves(value.value())) {
+    latest.number -= applied;
+    again->replay = std::move(latest);
+  }
+  const Var result = tape.make_result(value.value(), value.sequences(), true, 0);
+  tape.append(detail::recompute_operator, {}, {}, inputs, {value.value()}, again);
+  return result;
+}
+
+}  // namespace soma
+// ---- soma/ops/settings.hpp
+// The settings of the built-in operators: what a call gives beside tensors.
+
+// ---- soma/kernels/loss/args.hpp
+// Losses: a number for each row or element, and gradients. Their sum or mean is taken by the caller
+// in the fixed order of reductions.
+
+namespace soma {
+
+// Row r: loss = (1 - smoothing) * (lse - x[label]) + smoothing * (lse - mean of x), with
+// lse = log sum exp x. Rows whose label is ignore_index have loss 0 and gradient 0. Labels are
+// checked by the caller.
+struct CrossEntropyArgs {
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand logits{};
+  const void* labels = nullptr;  // rows; int32 or int64
+  DType label_dtype = DType::int64;
+  std::int64_t ignore_index = -100;
+  float smoothing = 0;
+  float* loss = nullptr;  // rows
+  // rows x 2: the largest logit m, and lse - m. Their sum would lose what tells a label that is far
+  // ahead from certainty. Forward writes, backward reads.
+  float* log_sum_exp = nullptr;
+  // backward: dlogits = factor * (softmax(x) - target distribution)
+  float factor = 1;
+  const float* factors = nullptr;  // rows: a factor of its own for each row, instead
+  MatrixTarget dlogits{};
+};
+
+enum class ElementLoss : std::uint8_t {
+  squared_error,                // (x - t)^2
+  binary_cross_entropy_logits,  // max(x, 0) - x t + log(1 + exp(-|x|))
+};
+
+// `rows` x `columns` elements; loss is fp32, contiguous.
+struct ElementLossArgs {
+  ElementLoss loss = ElementLoss::squared_error;
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand x{}, target{};
+  float* losses = nullptr;  // forward
+  // backward: dx = d(loss)/dx * (factors ? factors[row * columns + column] : factor)
+  float factor = 1;
+  const float* factors = nullptr;
+  MatrixTarget dx{};
+};
+
+struct LossKernels {
+  void (*cross_entropy)(const CrossEntropyArgs&) noexcept;
+  void (*cross_entropy_backward)(const CrossEntropyArgs&) noexcept;
+  void (*element_loss)(const ElementLossArgs&) noexcept;
+  void (*element_loss_backward)(const ElementLossArgs&) noexcept;
+};
+
+}  // namespace soma
 // ---- soma/numeric/quantizer.hpp
 // Quantizer: format, rounding and scale together, as one role of a training run has them.
 // Accumulation: how the products of a sum are added up.
@@ -5397,6 +5556,1469 @@ struct Accumulation {
 
 namespace soma {
 
+// Which elements of a site are dropped.
+struct DropoutSetting {
+  float probability = 0;  // 0 to below 1
+  Draw draw{};            // seed, stream and step; the index is the element's own
+};
+
+struct LinearSetting {
+  Activation activation = Activation::none;
+  DropoutSetting dropout{};
+  float x_scale = 1, weight_scale = 1;  // stored elements stand for so many times themselves
+  std::optional<DType> output{};        // of the result; none: x's
+  Accumulation accumulation{};          // of the products forward and backward
+};
+
+struct LinearFormats;  // ops/product_formats.hpp
+
+// A linear layer whose operands are converted on their way in.
+struct QuantizedLinearSetting {
+  Activation activation = Activation::none;
+  DropoutSetting dropout{};
+  LinearFormats* formats = nullptr;  // of the layer, which outlives the tape's recording
+  std::uint32_t step = 0;            // of stochastic rounding
+  bool training = false;             // amax is remembered
+  bool record = false;               // and operands for the gradient
+};
+
+// A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale, one of a
+// floating type for q * scale.
+struct Quantization {
+  float scale = 1;
+  std::int32_t zero_point = 0;
+};
+
+struct MatmulSetting {
+  bool transpose_a = false, transpose_b = false;  // a is [..., K, M], b is [N, K]
+  // The sum runs over the rows of a batch: it follows their shards. Weight gradients.
+  bool over_rows = false;
+  Quantization a{}, b{};
+  std::optional<DType> output{};  // of the result; none: a's, or fp32 for integers
+  // Where there is a place: a factor that scales give the whole product (see GemmArgs) is stored
+  // there and not applied. It holds 1 before.
+  float* factor = nullptr;
+  Accumulation accumulation{};  // of the gradient's products too
+};
+
+struct AttentionSetting {
+  std::size_t heads = 1;
+  DropoutSetting dropout{};  // of the probabilities
+  // The first row of each sequence is its only query: queries, which are apart, and the result have
+  // a row for each sequence.
+  bool first_rows = false;
+};
+
+struct EmbeddingSetting {
+  bool dense_gradient = false;  // of all rows, mostly zeros
+};
+
+struct NormSetting {
+  float epsilon = 1e-5f;
+  bool rms = false;
+};
+
+struct SoftmaxSetting {
+  bool logarithm = false;
+};
+
+struct ReduceSetting {
+  std::uint32_t dimensions = ~std::uint32_t{0};  // bit i: dimension i is summed; all by default
+  bool mean = false;
+};
+
+enum class LossReduction : std::uint8_t { mean, sum, none };
+
+struct CrossEntropySetting {
+  LossReduction reduction = LossReduction::mean;  // mean: over the rows that count
+  float label_smoothing = 0;                      // 0 to 1
+  std::int64_t ignore_index = -100;               // rows with this label do not count
+  // What a mean divides by; 0: the rows of this call that count. Parts of a larger batch are given
+  // the whole batch's number.
+  double denominator = 0;
+};
+
+struct ElementLossSetting {
+  ElementLoss loss = ElementLoss::squared_error;
+  LossReduction reduction = LossReduction::mean;
+  // What a mean divides by; 0: the elements of this call.
+  double denominator = 0;
+};
+
+struct ConvolutionSetting {
+  std::size_t stride_height = 1, stride_width = 1;
+  std::size_t pad_height = 0, pad_width = 0;  // zeros on each side
+};
+
+struct MaxPoolSetting {
+  std::size_t kernel_height = 2, kernel_width = 2;
+  ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
+};
+
+struct ReshapeSetting {
+  Shape shape;
+};
+
+struct TransposeSetting {
+  std::size_t a = 0, b = 1;
+};
+
+struct SliceSetting {
+  std::size_t dimension = 0, begin = 0, end = to_end, step = 1;
+};
+
+struct CastSetting {
+  DType dtype = DType::fp32;
+  Rounding rounding{};
+  Draw draw{};  // of stochastic rounding: element i, row-major, draws at draw.index + i
+};
+
+// Numbers of a narrow format with their scales, as an operand of a matrix product
+// (ops/product/quantize.hpp).
+struct QuantizeSetting {
+  Quantizer quantizer{};
+  // The sum runs down the columns: groups of a scale lie along the rows, and begin anew at each
+  // shard.
+  bool along_rows = false;
+  // x is a parameter: stochastic rounding draws at parameter_index(row, column), else at the
+  // token_index of its sequences.
+  bool parameter = false;
+  float scale = 1;  // ScalePolicy::delayed
+  Draw draw{};      // of stochastic rounding; the index is the element's own
+};
+
+// Optimizer steps. Stochastic rounding of a stored number draws at parameter_index(row, column) of
+// the parameter as a matrix, on streams stream, + 1 and + 2 for the weight and its states.
+struct SgdSetting {
+  float rate = 0, momentum = 0, dampening = 0, weight_decay = 0, gradient_factor = 1;
+  bool nesterov = false, first_step = false;
+  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
+  Rounding weight{}, state{};
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0, step = 0;
+};
+
+struct AdamSetting {
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
+  float decay_factor = 1, step_size = 0, inverse_root_correction2 = 1, gradient_factor = 1;
+  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
+  Rounding weight{}, state{};
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0, step = 0;
+};
+
+struct LambSetting {
+  float rate = 0, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-6f, weight_decay = 0;
+  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
+  float inverse_correction1 = 1, inverse_root_correction2 = 1, gradient_factor = 1;
+  Rounding weight{}, state{};
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0, step = 0;
+};
+
+}  // namespace soma
+
+namespace soma {
+
+// ---- element by element
+
+inline Var neg(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::negate), {}, {x});
+}
+inline Var abs(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::absolute), {}, {x});
+}
+inline Var square(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::square), {}, {x});
+}
+inline Var sqrt(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::square_root), {}, {x});
+}
+inline Var reciprocal(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::reciprocal), {}, {x});
+}
+inline Var exp(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::exponential), {}, {x});
+}
+inline Var log(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::logarithm), {}, {x});
+}
+inline Var sin(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::sine), {}, {x});
+}
+inline Var cos(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::cosine), {}, {x});
+}
+inline Var relu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::relu), {}, {x});
+}
+inline Var gelu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu), {}, {x});
+}
+inline Var gelu_tanh(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu_tanh), {}, {x});
+}
+inline Var tanh(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::tanh), {}, {x});
+}
+inline Var sigmoid(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::sigmoid), {}, {x});
+}
+inline Var silu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::silu), {}, {x});
+}
+inline Var softplus(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::softplus), {}, {x});
+}
+
+// With broadcasting.
+inline Var add(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::add), {}, {a, b});
+}
+inline Var sub(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::subtract), {}, {a, b});
+}
+inline Var mul(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::multiply), {}, {a, b});
+}
+inline Var div(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::divide), {}, {a, b});
+}
+inline Var maximum(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::maximum), {}, {a, b});
+}
+inline Var minimum(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::minimum), {}, {a, b});
+}
+
+// The setting of a dropout site on this tape: its seed and step, and none unless it is training.
+inline DropoutSetting dropout_setting(const Tape& tape, float probability, std::uint32_t stream) {
+  if (!tape.options().training) return {};
+  return {probability,
+          {.seed = tape.options().seed, .stream = stream, .step = tape.options().step}};
+}
+// Each site has a stream of its own: stream_id(module path, "dropout").
+inline Var dropout(Tape& tape, const Var& x, float probability, std::uint32_t stream) {
+  const DropoutSetting setting = dropout_setting(tape, probability, stream);
+  return setting.probability == 0 ? x : tape.apply(*tape.operators().dropout, setting, {x});
+}
+
+// ---- products
+
+inline Var matmul(Tape& tape, const Var& a, const Var& b, const MatmulSetting& setting = {}) {
+  return tape.apply(*tape.operators().matmul, setting, {a, b});
+}
+// dropout(activation(x weight^T + bias)) + residual; bias and residual may be left out.
+inline Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
+                  const LinearSetting& setting = {}, const Var& residual = {}) {
+  return tape.apply(*tape.operators().linear, setting, {x, weight, bias, residual});
+}
+inline Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
+                  const ConvolutionSetting& setting = {}) {
+  return tape.apply(*tape.operators().convolution, setting, {x, weight, bias});
+}
+inline Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting = {}) {
+  return tape.apply(*tape.operators().max_pool, setting, {x});
+}
+// `qkv` holds keys and values alone where `queries` are apart.
+inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting,
+                     const Var& queries = {}) {
+  const Var y = tape.apply(*tape.operators().attention, setting, {qkv, queries});
+  return setting.first_rows ? tape.with_sequences(y, qkv.sequences().summary(tape.context())) : y;
+}
+
+// ---- rows
+
+inline Var embedding(Tape& tape, const Var& table, const Var& ids,
+                     const EmbeddingSetting& setting = {}) {
+  return tape.apply(*tape.operators().embedding, setting, {table, ids});
+}
+inline Var layer_norm(Tape& tape, const Var& x, const Var& gamma, const Var& beta,
+                      float epsilon = 1e-5f) {
+  return tape.apply(*tape.operators().norm, NormSetting{epsilon, false}, {x, gamma, beta});
+}
+inline Var rms_norm(Tape& tape, const Var& x, const Var& gamma, float epsilon = 1e-5f) {
+  return tape.apply(*tape.operators().norm, NormSetting{epsilon, true}, {x, gamma});
+}
+inline Var softmax(Tape& tape, const Var& x) {
+  return tape.apply(*tape.operators().softmax, SoftmaxSetting{false}, {x});
+}
+inline Var log_softmax(Tape& tape, const Var& x) {
+  return tape.apply(*tape.operators().softmax, SoftmaxSetting{true}, {x});
+}
+
+// ---- losses and reductions
+
+inline Var cross_entropy(Tape& tape, const Var& logits, const Var& labels,
+                         const CrossEntropySetting& setting = {}) {
+  return tape.apply(*tape.operators().cross_entropy, setting, {logits, labels});
+}
+inline Var mse_loss(Tape& tape, const Var& x, const Var& target,
+                    LossReduction reduction = LossReduction::mean) {
+  return tape.apply(*tape.operators().element_loss,
+                    ElementLossSetting{ElementLoss::squared_error, reduction, 0}, {x, target});
+}
+inline Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
+                                            LossReduction reduction = LossReduction::mean) {
+  return tape.apply(*tape.operators().element_loss,
+                    ElementLossSetting{ElementLoss::binary_cross_entropy_logits, reduction, 0},
+                    {x, target});
+}
+// Over all dimensions, or those whose bits are set.
+inline Var sum(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0}) {
+  return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, false}, {x});
+}
+inline Var mean(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0}) {
+  return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, true}, {x});
+}
+
+// ---- choosing and arranging
+
+inline Var reshape(Tape& tape, const Var& x, const Shape& shape) {
+  return tape.apply(*tape.operators().reshape, ReshapeSetting{shape}, {x});
+}
+inline Var transpose(Tape& tape, const Var& x, std::size_t a, std::size_t b) {
+  return tape.apply(*tape.operators().transpose, TransposeSetting{a, b}, {x});
+}
+inline Var slice(Tape& tape, const Var& x, std::size_t dimension, std::size_t begin,
+                 std::size_t end = to_end, std::size_t step = 1) {
+  return tape.apply(*tape.operators().slice, SliceSetting{dimension, begin, end, step}, {x});
+}
+inline Var concatenate(Tape& tape, std::initializer_list<Var> parts, std::size_t dimension) {
+  return tape.apply(*tape.operators().concatenate, dimension, parts);
+}
+// The first row of each sequence: [rows, C] to [sequences, C].
+inline Var sequence_first(Tape& tape, const Var& x) {
+  const Var y = tape.apply(*tape.operators().sequence_first, {}, {x});
+  return tape.with_sequences(y, x.sequences().summary(tape.context()));
+}
+inline Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding = {},
+                const Draw& draw = {}) {
+  return tape.apply(*tape.operators().cast, CastSetting{dtype, rounding, draw}, {x});
+}
+
+}  // namespace soma
+// ---- soma/autograd/parameter.hpp
+// Parameter: a trained tensor under a name. Several may share one variable, each some of its rows:
+// a model may keep the projections of attention in one matrix and still call them by the names that
+// checkpoints know.
+
+namespace soma {
+
+struct Parameter {
+  std::string name;
+  Var var;
+  std::size_t first_row = 0, last_row = to_end;  // of the variable
+
+  bool whole() const { return first_row == 0 && last_row == to_end; }
+  // Views: what is written to them is written to the variable.
+  Tensor value() const { return whole() ? var.value() : var.value().slice(0, first_row, last_row); }
+  // Not defined() where no gradient came. Sparse only where the parameter is the whole variable. Of
+  // the rows that the variable has the gradient of, those of the parameter; there may be none.
+  Gradient gradient() const {
+    const Gradient& all = var.gradient();
+    if (whole() || !all.defined()) return all;
+    if (all.sparse())
+      fail(error_id::operator_value, "Parameter::gradient", name, "some rows of a sparse gradient",
+           "a variable with a dense one");
+    const std::size_t last = all.first_row + all.values.size(0);
+    const std::size_t begin = (std::clamp)(first_row, all.first_row, last);
+    const std::size_t end = (std::clamp)(last_row, begin, last);
+    Gradient own{all.values.slice(0, begin - all.first_row, end - all.first_row), {}};
+    own.first_row = begin > first_row ? begin - first_row : 0;
+    return own;
+  }
+};
+
+using Parameters = std::vector<Parameter>;
+
+inline void clear_gradients(const Parameters& parameters) {
+  for (const Parameter& parameter : parameters) parameter.var.clear_gradient();
+}
+
+}  // namespace soma
+// ---- soma/base/owned.hpp
+// Owned: the one owner of an object. A std::unique_ptr without its header, which every unit that
+// uses soma would pay for; T may be incomplete where an Owned is passed on.
+
+namespace soma {
+
+template <class T>
+class Owned {
+ public:
+  Owned() = default;
+  // Made with new; Derived derives from T.
+  template <class Derived, class... Arguments>
+  static Owned make(Arguments&&... arguments) {
+    Owned made;
+    made.object_ = new Derived(std::forward<Arguments>(arguments)...);
+    made.end_ = [](T* object) { delete static_cast<Derived*>(object); };
+    return made;
+  }
+  Owned(Owned&& other) noexcept
+      : object_(std::exchange(other.object_, nullptr)), end_(other.end_) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(object_, other.object_);
+    std::swap(end_, other.end_);
+    return *this;
+  }
+  ~Owned() {
+    if (object_ != nullptr) end_(object_);
+  }
+
+  explicit operator bool() const { return object_ != nullptr; }
+  T* get() const { return object_; }
+  T* operator->() const { return object_; }
+  T& operator*() const { return *object_; }
+
+ private:
+  T* object_ = nullptr;
+  void (*end_)(T*) = nullptr;
+};
+
+}  // namespace soma
+// ---- soma/data/labels.hpp
+// Labels of a batch, as whoever counts them wants them.
+
+namespace soma::data {
+
+// Class labels, int32 or int64.
+inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
+  const auto copy = [](const auto values) {
+    return std::vector<std::int64_t>(values.begin(), values.end());
+  };
+  return labels.dtype() == DType::int32 ? copy(labels.span<std::int32_t>())
+                                        : copy(labels.span<std::int64_t>());
+}
+
+}  // namespace soma::data
+// ---- soma/nn/scope.hpp
+// Scope: where in a model something is. Modules are made from one: its path names the streams of
+// random numbers that initialise their parameters and drive their dropout, so that neither depends
+// on the order in which modules are made.
+
+namespace soma::nn {
+
+struct Scope {
+  Context& context;
+  std::uint64_t seed = 0;  // of initial values
+  std::string path{};
+
+  // The scope of a part: "encoder" / "layer" is "encoder.layer".
+  Scope operator/(std::string_view part) const {
+    Scope child{context, seed, path};
+    if (!path.empty()) child.path += '.';
+    child.path += part;
+    return child;
+  }
+  std::uint32_t stream(std::string_view site) const { return stream_id(path, site); }
+  Draw draw(std::string_view site) const { return {.seed = seed, .stream = stream(site)}; }
+};
+
+// Gathers the parameters of a module: each module has a member
+//     void collect(Collector& collector) const;
+// that adds its own and passes parts on.
+class Collector {
+ public:
+  explicit Collector(Parameters& parameters, std::string path = {})
+      : parameters_(parameters), path_(std::move(path)) {}
+
+  void add(std::string_view name, const Var& var) { add_rows(name, var, 0, to_end); }
+  // A parameter that is some rows of a variable.
+  void add_rows(std::string_view name, const Var& var, std::size_t first, std::size_t last) {
+    if (var.defined()) parameters_.push_back({joined(name), var, first, last});
+  }
+  template <class Module>
+  void part(std::string_view name, const Module& module) {
+    Collector collector(parameters_, joined(name));
+    module.collect(collector);
+  }
+
+ private:
+  std::string joined(std::string_view name) const {
+    std::string result = path_;
+    if (!result.empty() && !name.empty()) result += '.';
+    return result.append(name);
+  }
+  Parameters& parameters_;
+  std::string path_;
+};
+
+// All parameters of a module, in the order in which it names them.
+template <class Module>
+Parameters parameters(const Module& module, std::string_view path = {}) {
+  Parameters result;
+  Collector collector(result, std::string(path));
+  module.collect(collector);
+  return result;
+}
+
+}  // namespace soma::nn
+
+namespace soma::metrics {
+class Metrics;  // metrics/metrics.hpp
+}
+
+namespace soma::nn {
+
+class Task {
+ public:
+  struct Forward {
+    Var loss;       // one element: the mean of loss_count(); of a part the sum
+    Tensor scores;  // [sequences, outputs] fp32, what metrics() counts; not defined: nothing
+  };
+
+  Task() = default;
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+  virtual ~Task() = default;
+
+  virtual const Parameters& parameters() const = 0;
+  virtual Forward forward(Tape& tape, const data::Batch& batch) = 0;
+  // Of a classifier of one label: how many logits a sequence has. Else 0.
+  virtual std::size_t classes() const { return 0; }
+  // What an evaluation counts beside the loss, without cases yet. Where there is none: accuracy, F1
+  // and so on where classes() is not 0, else the loss alone.
+  virtual Owned<metrics::Metrics> metrics() const { return {}; }
+  // The learning rate of a trainer that is given none: Adam's usual one. A task whose model asks
+  // for another, as a pretrained one does, says so.
+  virtual double learning_rate() const { return 1e-3; }
+  // Whether several ranks may share its batches: forward() of a part (data::Batch::part) gives the
+  // sum of the losses, also of a part without any sequence.
+  virtual bool takes_parts() const { return false; }
+  // How many losses the mean of this whole batch is over: as much it weighs beside others.
+  virtual double loss_count(const data::Batch& batch) const {
+    return static_cast<double>(batch.inputs.sequences.count());
+  }
+  // Floating-point operations of forward and backward that no padding or recomputation is part of;
+  // 0: not known.
+  virtual double useful_flops(const data::Batch&) const { return 0; }
+  // What decides numbers beside parameters and data: checkpoints and other ranks have to agree.
+  virtual void describe(Record&) const {}
+};
+
+// How the cross entropy of a batch, or of a part of one, becomes a number.
+inline CrossEntropySetting loss_of(const data::Batch& batch) {
+  return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
+}
+inline bool is_ignored(std::int64_t label) { return label == CrossEntropySetting{}.ignore_index; }
+
+// The labels that its mean is over: those that loss_of() does not ignore.
+inline double counted_labels(const data::Batch& batch) {
+  double counted = 0;
+  for (const std::int64_t label : data::class_labels(batch.labels))
+    counted += is_ignored(label) ? 0 : 1;
+  return counted;
+}
+
+// A model that is called with (tape, inputs) and gives logits, trained by cross entropy. It may
+// have describe(Record&), as a task has.
+template <class Model>
+class ClassificationTask final : public Task {
+ public:
+  ClassificationTask(const Model& model, std::size_t class_count)
+      : model_(model), parameters_(nn::parameters(model)), classes_(class_count) {}
+
+  const Parameters& parameters() const override { return parameters_; }
+  std::size_t classes() const override { return classes_; }
+  Forward forward(Tape& tape, const data::Batch& batch) override {
+    const Var logits = model_(tape, tape.constant(batch.inputs));
+    return {cross_entropy(tape, logits, tape.constant(batch.labels), loss_of(batch)),
+            logits.value()};
+  }
+  bool takes_parts() const override { return true; }
+  double loss_count(const data::Batch& batch) const override { return counted_labels(batch); }
+  void describe(Record& identity) const override {
+    if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
+  }
+
+ private:
+  const Model& model_;
+  Parameters parameters_;
+  std::size_t classes_;
+};
+
+}  // namespace soma::nn
+
+namespace soma::nn {
+
+namespace detail {
+
+// The labels of a batch in the shape of the model's outputs: [n] numbers beside outputs [n, 1] are
+// the same. Error train.label where their numbers differ.
+inline Tensor labels_like(std::string_view task, Context& context, const Var& outputs,
+                          const data::Batch& batch, std::size_t width) {
+  if (!batch.labels.defined())
+    fail(error_id::train_label, task, "labels", "not defined", "a number for each output");
+  const std::size_t sequences = batch.inputs.sequences.count();
+  if (outputs.value().elements() != sequences * width)
+    fail(error_id::train_label, task, "outputs", outputs.value().describe(),
+         to_string(Shape{sequences, width}));
+  if (batch.labels.elements() != sequences * width)
+    fail(error_id::train_label, task, "labels", batch.labels.describe(),
+         to_string(Shape{sequences, width}));
+  return contiguous(context, batch.labels).reshape(outputs.shape());
+}
+
+inline LossReduction reduction_of(const data::Batch& batch) {
+  return batch.part ? LossReduction::sum : LossReduction::mean;
+}
+
+}  // namespace detail
+
+// A model that is called with (tape, inputs) and gives numbers [sequences, outputs], trained by the
+// mean squared error. Labels of a batch: fp32 [sequences] or [sequences, outputs]. It may have
+// describe(Record&), as a task has. Metrics: mse, mae, r2.
+template <class Model>
+class RegressionTask final : public Task {
+ public:
+  explicit RegressionTask(const Model& model, std::size_t output_count = 1)
+      : model_(model), parameters_(nn::parameters(model)), outputs_(output_count) {}
+
+  const Parameters& parameters() const override { return parameters_; }
+  Forward forward(Tape& tape, const data::Batch& batch) override {
+    const Var y = model_(tape, tape.constant(batch.inputs));
+    const Tensor targets =
+        detail::labels_like("RegressionTask", tape.context(), y, batch, outputs_);
+    return {mse_loss(tape, y, tape.constant(targets), detail::reduction_of(batch)), y.value()};
+  }
+  Owned<metrics::Metrics> metrics() const override {
+    return Owned<metrics::Metrics>::make<metrics::Regression>(outputs_);
+  }
+  bool takes_parts() const override { return true; }
+  double loss_count(const data::Batch& batch) const override {
+    return static_cast<double>(batch.labels.elements());
+  }
+  void describe(Record& identity) const override {
+    if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
+  }
+
+ private:
+  const Model& model_;
+  Parameters parameters_;
+  std::size_t outputs_;
+};
+
+// A model that is called with (tape, inputs) and gives logits [sequences, labels], each trained by
+// binary cross entropy. Labels of a batch: fp32 [sequences, labels], 0 or 1. It may have
+// describe(Record&), as a task has. Metrics: micro_f1, macro_f1, f1_0 and so on.
+template <class Model>
+class MultiLabelTask final : public Task {
+ public:
+  MultiLabelTask(const Model& model, std::size_t label_count)
+      : model_(model), parameters_(nn::parameters(model)), labels_(label_count) {}
+
+  const Parameters& parameters() const override { return parameters_; }
+  Forward forward(Tape& tape, const data::Batch& batch) override {
+    const Var logits = model_(tape, tape.constant(batch.inputs));
+    const Tensor labels =
+        detail::labels_like("MultiLabelTask", tape.context(), logits, batch, labels_);
+    return {binary_cross_entropy_with_logits(tape, logits, tape.constant(labels),
+                                             detail::reduction_of(batch)),
+            logits.value()};
+  }
+  Owned<metrics::Metrics> metrics() const override {
+    return Owned<metrics::Metrics>::make<metrics::MultiLabel>(labels_);
+  }
+  bool takes_parts() const override { return true; }
+  double loss_count(const data::Batch& batch) const override {
+    return static_cast<double>(batch.labels.elements());
+  }
+  void describe(Record& identity) const override {
+    if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
+  }
+
+ private:
+  const Model& model_;
+  Parameters parameters_;
+  std::size_t labels_;
+};
+
+}  // namespace soma::nn
+// ---- soma/state/arithmetic.hpp
+// The part of a checkpoint's identity that a run does not choose itself.
+
+// ---- soma/base/version.hpp
+// The version, in one place: CMake, Conan and the single header read these three lines.
+
+#define SOMA_VERSION_MAJOR 0
+#define SOMA_VERSION_MINOR 1
+#define SOMA_VERSION_PATCH 0
+
+namespace soma {
+
+struct Version {
+  int major, minor, patch;
+};
+
+inline constexpr Version version{SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_VERSION_PATCH};
+
+}  // namespace soma
+
+namespace soma {
+
+// Adds what decides the bits of a run besides its settings: the library's version, who computes,
+// the mode of arithmetic, whether the target has fused multiply-add, and how bf16 products are
+// formed on this CPU, which decides it for those of fp32. Two machines with the same five give the
+// same bits, whatever else they are.
+inline void add_arithmetic(Record& identity, const Context& context) {
+  identity.set("soma.version", std::to_string(version.major) + "." + std::to_string(version.minor) +
+                                   "." + std::to_string(version.patch));
+  const Device* device = context.device();
+  identity.set("soma.device", device == nullptr ? "host" : device->name());
+  identity.set("soma.math", context.math() == Math::portable ? "portable" : "fast");
+  identity.set("soma.fused_multiply_add", context.target().fused_multiply_add);
+  identity.set("soma.bf16_products", to_string(context.bf16().products));
+}
+
+}  // namespace soma
+// ---- soma/state/checkpoint.hpp
+// What a training run leaves behind so that it can go on, and where that is kept. Files are one
+// place (io/checkpoint_folder.hpp); a host with another store derives its own.
+
+// ---- soma/state/state_dict.hpp
+// StateDict: tensors by name, in ascending order of the names' bytes. What is saved and loaded; the
+// order is part of the meaning of a state hash.
+
+namespace soma {
+
+namespace detail {
+
+// How many letters have to be inserted, removed or replaced (Levenshtein); long names are cut.
+inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+  a = a.substr(0, 256);
+  b = b.substr(0, 256);
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = (std::min)({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace detail
+
+// Copies share the tensors.
+class StateDict {
+ public:
+  using Entry = std::pair<std::string, Tensor>;
+
+  // Errors state.duplicate_name, tensor.undefined.
+  void set(std::string name, Tensor tensor) {
+    if (!tensor.defined())
+      fail(error_id::tensor_undefined, "StateDict::set", soma::quoted(name), "no tensor",
+           "one with elements");
+    const auto place = lower_bound(name);
+    if (place != entries_.end() && place->first == name)
+      fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name),
+           "one that is not there yet");
+    // By hand: std::vector::insert of pairs costs every unit more than the rest of this class.
+    std::size_t at = entries_.size();
+    const auto wanted = static_cast<std::size_t>(place - entries_.begin());
+    entries_.push_back({std::move(name), std::move(tensor)});
+    for (; at > wanted; --at) std::swap(entries_[at], entries_[at - 1]);
+  }
+
+  // The tensor of that name. Error state.missing_name, which lists names that look like it.
+  const Tensor& at(std::string_view name) const {
+    const Tensor* tensor = find(name);
+    if (tensor == nullptr)
+      fail(error_id::missing_name, "StateDict::at", "name", soma::quoted(name), near_names(name));
+    return *tensor;
+  }
+  // The same, or nullptr.
+  const Tensor* find(std::string_view name) const {
+    const auto place = lower_bound(name);
+    return place != entries_.end() && place->first == name ? &place->second : nullptr;
+  }
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  // Whether it was there.
+  bool erase(std::string_view name) {
+    const auto place = lower_bound(name);
+    if (place == entries_.end() || place->first != name) return false;
+    entries_.erase(place);
+    return true;
+  }
+
+  std::size_t size() const { return entries_.size(); }
+  bool empty() const { return entries_.empty(); }
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+
+  // "one of 12 names, such as \"a.weight\", \"b.weight\"": the three nearest, for messages.
+  std::string near_names(std::string_view name) const {
+    if (empty()) return "a name in a dictionary that has none";
+    std::string text = "one of " + std::to_string(size()) + " names, such as ";
+    const Entry* shown[3] = {};
+    for (std::size_t i = 0; i < 3 && i < size(); ++i) {
+      std::size_t least = ~std::size_t{0};
+      for (const Entry& entry : entries_) {
+        const std::size_t distance = detail::edit_distance(name, entry.first);
+        if (distance >= least || &entry == shown[0] || &entry == shown[1]) continue;
+        least = distance;
+        shown[i] = &entry;
+      }
+      text.append(i == 0 ? "" : ", ").append(soma::quoted(shown[i]->first));
+    }
+    return text;
+  }
+
+ private:
+  std::vector<Entry>::const_iterator lower_bound(std::string_view name) const {
+    return std::lower_bound(entries_.begin(), entries_.end(), name,
+                            [](const Entry& entry, std::string_view wanted) {
+                              return std::string_view(entry.first) < wanted;
+                            });
+  }
+
+  std::vector<Entry> entries_;  // ascending; std::string compares bytes as unsigned
+};
+
+struct CopyIntoOptions {
+  bool extra_names_are_errors = false;
+};
+
+// Copies the elements of `source` into the tensors of `target`. Every name of the target has to be
+// in the source, with the same shape and dtype; nothing is written before all is checked. Returns
+// the names that only the source has. Errors state.missing_name, state.shape, state.dtype,
+// tensor.read_only; state.extra_name where the options say so.
+inline std::vector<std::string> copy_into(const StateDict& source, const StateDict& target,
+                                          const CopyIntoOptions& options = {}) {
+  for (const auto& [name, to] : target) {
+    const Tensor* from = source.find(name);
+    if (from == nullptr)
+      fail(error_id::missing_name, "copy_into", "name", soma::quoted(name) + ", which source lacks",
+           source.near_names(name));
+    if (from->shape() != to.shape())
+      fail(error_id::state_shape, "copy_into", soma::quoted(name), from->describe(), to.describe());
+    if (from->dtype() != to.dtype())
+      fail(error_id::state_dtype, "copy_into", soma::quoted(name), from->describe(), to.describe());
+    if (!to.storage().writable())
+      fail(error_id::tensor_read_only, "copy_into", soma::quoted(name),
+           to.describe() + " of constant elements", "one that may be written");
+  }
+  std::vector<std::string> extra;
+  for (const auto& [name, from] : source)
+    if (!target.contains(name)) extra.push_back(name);
+  if (options.extra_names_are_errors && !extra.empty())
+    fail(error_id::extra_name, "copy_into", "name",
+         soma::quoted(extra.front()) + " (one of " + std::to_string(extra.size()) + " extra)",
+         "a name of the target, " + target.near_names(extra.front()));
+  for (const auto& [name, to] : target) copy(source.at(name), to);
+  return extra;
+}
+
+}  // namespace soma
+
+namespace soma {
+
+struct Checkpoint {
+  StateDict weights{}, optimizer{};
+  StateDict precision{};        // amax histories behind scales
+  Record progress{"progress"};  // step, epoch, position in the data, scale of the loss ...
+  // What has to be the same for the run to go on with the same numbers: the model's shape, a hash
+  // of the data, options, the library's version, the mode of arithmetic.
+  Record identity{"identity"};
+  // Given to save() only: `optimizer` is empty, and so many parts of it were given to save_part().
+  // 0: it is here. What is loaded is whole.
+  std::size_t optimizer_parts = 0;
+};
+
+// Of tensors whose rows are cut into `count` parts, the one at place `index`: part after part they
+// are the whole (join_parts() puts them together).
+struct CheckpointPart {
+  std::size_t index = 0, count = 1;
+};
+
+class CheckpointStore {
+ public:
+  virtual ~CheckpointStore() = default;
+
+  // Keeps it as the newest. When this returns it is safe; when it throws, what was there before is.
+  virtual void save(std::uint64_t step, const Checkpoint& checkpoint) = 0;
+  // The newest whole one; false: there is none. Its tensors may be read-only.
+  virtual bool load_latest(Context& context, Checkpoint& checkpoint) = 0;
+
+  // The one that did best so far, beside the others: a new one replaces it.
+  virtual void save_best(const Checkpoint& checkpoint) = 0;
+  virtual bool load_best(Context& context, Checkpoint& checkpoint) = 0;
+
+  // Where ranks share an optimizer's states, each of them writes its own part, with a store of its
+  // own: rank 0 begins and gets a name for the place, all save their parts there, and when the last
+  // is done rank 0 calls save(), with which they become part of the checkpoint. Until then nothing
+  // is seen of them; what was begun and not saved is dropped, at the latest with the store, and
+  // never gets into another checkpoint. Error checkpoint.parts: a store that cannot do that.
+  virtual std::string begin_parts(std::uint64_t /*step*/) { no_parts(); }
+  virtual void save_part(const std::string& /*place*/, const CheckpointPart& /*part*/,
+                         const StateDict& /*optimizer*/) {
+    no_parts();
+  }
+  virtual void drop_parts() {}
+
+ protected:
+  CheckpointStore() = default;
+  CheckpointStore(const CheckpointStore&) = default;
+  CheckpointStore& operator=(const CheckpointStore&) = default;
+
+ private:
+  [[noreturn]] static void no_parts() {
+    fail(error_id::checkpoint_parts, "CheckpointStore", "store", "one that takes whole states only",
+         "one that ranks can save parts to, such as CheckpointFolder");
+  }
+};
+
+// Whether a run with the identity `current` may go on from a checkpoint with the identity `saved`:
+// the same names with the same values, in any order. Error checkpoint.identity names all that
+// differs, with both values.
+inline void check_identity(const Record& saved, const Record& current) {
+  std::string names, given, wanted;
+  const auto differ = [&](std::string_view name, std::string_view now, std::string_view then) {
+    const std::string_view comma = names.empty() ? "" : ", ";
+    names.append(comma).append(soma::quoted(name));
+    given.append(comma).append(now);
+    wanted.append(comma).append(then);
+  };
+  constexpr std::string_view absent = "not there";
+  for (const auto& [name, value] : current.entries()) {
+    const RecordValue* then = saved.find(name);
+    // As text: a file does not say whether a 5 was signed.
+    if (then == nullptr)
+      differ(name, to_text(value), absent);
+    else if (to_text(value) != to_text(*then))
+      differ(name, to_text(value), to_text(*then));
+  }
+  for (const auto& [name, value] : saved.entries())
+    if (!current.contains(name)) differ(name, absent, to_text(value));
+  if (!names.empty())
+    fail(error_id::checkpoint_identity, "check_identity", names, given,
+         wanted.append(", as the checkpoint has it"));
+}
+
+}  // namespace soma
+// ---- soma/train/report.hpp
+// A report and progress in words.
+
+// ---- soma/base/fixed.hpp
+// Numbers in decimal for people and for files of columns.
+
+namespace soma::detail {
+
+// With that many digits after the point, up to 16; the program's locale may have a comma there.
+inline std::string fixed(double value, int digits) {
+  std::array<char, 336> text;  // 309 digits before the point
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, digits)
+          .ptr;
+  return {text.data(), end};
+}
+
+}  // namespace soma::detail
+// ---- soma/train/events.hpp
+// What a trainer tells its callbacks, and what it returns.
+
+// ---- soma/train/evaluation.hpp
+// Evaluation: what a pass over a source without training found.
+
+// ---- soma/metrics/classification.hpp
+// Metrics of a classifier of one label: accuracy, F1, area under the ROC curve, confusion matrix.
+
+namespace soma::metrics {
+
+struct Interval {
+  double low = 0, high = 0;
+};
+
+// The 95 % interval of a proportion, after Wilson (1927): sensible near 0 and 1 and for few cases.
+inline Interval wilson_interval(std::uint64_t successes, std::uint64_t cases) {
+  if (cases == 0) return {0, 1};
+  constexpr double z = 1.959963984540054;
+  const double n = static_cast<double>(cases), p = static_cast<double>(successes) / n;
+  const double center = (p + z * z / (2 * n)) / (1 + z * z / n);
+  const double half = z * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n);
+  // It holds p, whatever the rounding.
+  return {(std::min)((std::max)(center - half, 0.0), p),
+          (std::max)((std::min)(center + half, 1.0), p)};
+}
+
+// The area under the ROC curve of scores of negatives and positives: the probability that a
+// positive scores higher than a negative, ties counting half, and so does a score that is NaN,
+// which has no place in the order. 0.5 where one kind is absent.
+inline double area_under_curve(std::vector<float> negatives, std::vector<float> positives) {
+  if (negatives.empty() || positives.empty()) return 0.5;
+  const auto pairs = [&] {
+    return static_cast<double>(negatives.size()) * static_cast<double>(positives.size());
+  };
+  const auto is_nan = [](float score) { return std::isnan(score); };
+  const double all = pairs();
+  std::erase_if(negatives, is_nan);
+  std::erase_if(positives, is_nan);
+  std::sort(negatives.begin(), negatives.end());
+  double below = 0.5 * (all - pairs());
+  for (const float score : positives) {
+    const auto [first, last] = std::equal_range(negatives.begin(), negatives.end(), score);
+    below +=
+        static_cast<double>(first - negatives.begin()) + 0.5 * static_cast<double>(last - first);
+  }
+  return below / all;
+}
+
+// Copies are values.
+class Classification final : public Metrics {
+ public:
+  explicit Classification(std::size_t class_count = 0)
+      : classes_(class_count), confusion_(class_count * class_count) {}
+
+  std::size_t outputs() const override { return classes_; }
+  // Class labels, int32 or int64. Cases whose labels cross entropy ignores are not counted.
+  void add(std::span<const float> scores, const Tensor& labels) override {
+    const std::vector<std::int64_t> list = data::class_labels(labels);
+    for (std::size_t i = 0; i < list.size(); ++i)
+      if (list[i] != CrossEntropySetting{}.ignore_index)
+        add(scores.subspan(i * classes_, classes_), list[i]);
+  }
+  // One case: its logits, one for each class, and its label. Error train.label.
+  void add(std::span<const float> scores, std::int64_t label) {
+    if (scores.size() != classes_ || label < 0 || static_cast<std::size_t>(label) >= classes_)
+      fail(error_id::train_label, "metrics::Classification", "label",
+           std::to_string(label) + " beside " + std::to_string(scores.size()) + " scores",
+           "a class below " + std::to_string(classes_));
+    const auto truth = static_cast<std::size_t>(label);
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < classes_; ++i)
+      if (scores[i] > scores[best]) best = i;
+    ++confusion_[truth * classes_ + best];
+    ++cases_;
+    correct_ += best == truth ? 1 : 0;
+    if (classes_ == 2) (truth == 1 ? positives_ : negatives_).push_back(scores[1] - scores[0]);
+  }
+
+  std::size_t classes() const { return classes_; }
+  std::uint64_t cases() const override { return cases_; }
+  std::uint64_t correct() const { return correct_; }
+  // [label, prediction], row-major.
+  std::span<const std::uint64_t> confusion() const { return confusion_; }
+  double accuracy() const { return ratio(correct_, cases_); }
+  Interval accuracy_interval() const { return wilson_interval(correct_, cases_); }
+  // Of one class; 0 where nothing is divided by nothing.
+  double precision(std::size_t label) const { return ratio(at(label, label), column(label)); }
+  double recall(std::size_t label) const { return ratio(at(label, label), row(label)); }
+  double f1(std::size_t label) const {
+    return ratio(2 * at(label, label), row(label) + column(label));
+  }
+  // The mean over the classes that are some case's label or prediction: of others nothing is known.
+  double macro_f1() const {
+    double sum = 0, met = 0;
+    for (std::size_t i = 0; i < classes_; ++i) {
+      sum += f1(i);
+      met += row(i) + column(i) != 0 ? 1 : 0;
+    }
+    return ratio(sum, met);
+  }
+  // Of two classes; else 0.5.
+  double area_under_curve() const { return metrics::area_under_curve(negatives_, positives_); }
+
+  // accuracy, macro_f1 and, of two classes, auc.
+  Values values() const override {
+    Values values{{"accuracy", "accuracy", accuracy()}, {"macro_f1", "macro F1", macro_f1()}};
+    if (classes_ == 2) values.push_back({"auc", "AUC", area_under_curve()});
+    return values;
+  }
+  const Classification* classification() const override { return this; }
+
+ private:
+  template <class Number>
+  static double ratio(Number a, Number b) {
+    return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
+  }
+  std::uint64_t at(std::size_t label, std::size_t prediction) const {
+    return confusion_[label * classes_ + prediction];
+  }
+  std::uint64_t row(std::size_t label) const {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < classes_; ++i) sum += at(label, i);
+    return sum;
+  }
+  std::uint64_t column(std::size_t label) const {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < classes_; ++i) sum += at(i, label);
+    return sum;
+  }
+
+  std::size_t classes_;
+  std::vector<std::uint64_t> confusion_;
+  std::uint64_t cases_ = 0, correct_ = 0;
+  std::vector<float> negatives_, positives_;
+};
+
+}  // namespace soma::metrics
+
+namespace soma::train {
+
+struct Evaluation {
+  double loss = 0;                    // mean, as the task counts (Task::loss_count)
+  metrics::Values values{};           // of the task's metrics
+  metrics::Classification metrics{};  // of tasks that have classes
+  std::uint64_t sequences = 0;
+  double seconds = 0;
+};
+
+// Which value of an evaluation is compared: "loss", or a metric's name.
+struct Comparison {
+  double value = 0;
+  bool higher_is_better = false;
+
+  // So that more is better.
+  double score() const { return higher_is_better ? value : -value; }
+};
+
+}  // namespace soma::train
+
+namespace soma::train {
+
+struct RunInfo {
+  std::uint64_t first_step = 0;  // 0, or where a resumed run goes on
+  std::uint64_t steps = 0;       // of the whole run; 0: not known
+  std::uint64_t parameters = 0;  // numbers that are trained
+  std::uint64_t epochs = 0;
+  int threads = 1;  // of this rank
+  int ranks = 1;
+};
+
+struct StepInfo {
+  std::uint64_t step = 0;   // from 1: how many are done
+  std::uint64_t epoch = 0;  // from 0
+  double loss = 0;          // mean, as the task counts (Task::loss_count); 0 where nothing counts
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  std::uint64_t tokens = 0, sequences = 0;
+  std::uint64_t longest = 0;                  // tokens of the longest sequence
+  std::uint64_t classified = 0, correct = 0;  // sequences with scores and a label, and of these
+  double seconds = 0;                         // of the whole step, waiting included
+  double wait_seconds = 0;                    // for the batch
+  double useful_flops = 0;                    // 0: not known; of all ranks
+  // In which sums of gradients were on their way between ranks, and of these the seconds in which
+  // this rank had nothing else to do: the others were hidden behind backward.
+  double reduction_seconds = 0, reduction_wait_seconds = 0;
+  bool skipped = false;  // its gradients were not finite
+};
+
+struct EvaluationInfo {
+  std::uint64_t step = 0, epoch = 0;
+  const metrics::Classification* metrics = nullptr;  // of tasks that have classes
+  const metrics::Values* values = nullptr;           // of the task's metrics
+  double loss = 0, seconds = 0;
+  bool best = false;  // so far
+};
+
+// Of a whole run. Rates count the training steps of this call, not evaluations or checkpoints.
+struct Report {
+  std::uint64_t steps = 0, first_step = 0, epochs = 0;
+  std::uint64_t tokens = 0, sequences = 0;
+  double train_seconds = 0;  // in steps
+  double total_seconds = 0;  // with evaluations and checkpoints
+  double wait_seconds = 0;   // for batches
+  double useful_flops = 0;
+  double reduction_seconds = 0, reduction_wait_seconds = 0;  // as in StepInfo
+  double loss = 0;                                           // of the last step
+  bool interrupted = false, stopped_early = false;
+  std::uint64_t skipped_steps = 0;
+  bool evaluated = false;
+  // Of the weights that the run ended with, where evaluated.
+  double evaluation_loss = 0;
+  metrics::Values values{};
+  metrics::Classification metrics{};  // of tasks that have classes
+  std::uint64_t peak_resident_bytes = 0;
+  double price_per_hour = 0;
+
+  void take(Evaluation evaluation) {
+    metrics = std::move(evaluation.metrics);
+    values = std::move(evaluation.values);
+    evaluation_loss = evaluation.loss;
+    evaluated = true;
+  }
+  // Of a metric by its name. Error train.options: the run's task has none of that name.
+  double metric(std::string_view name) const {
+    if (const metrics::Value* value = metrics::find(values, name)) return value->value;
+    std::string known;
+    for (const metrics::Value& value : values)
+      known.append(known.empty() ? "" : ", ").append(value.name);
+    fail(error_id::train_options, "Report::metric", "name", soma::quoted(name),
+         known.empty() ? "none: nothing was evaluated" : "one of " + known);
+  }
+
+  double steps_per_second() const { return per_second(static_cast<double>(steps - first_step)); }
+  double tokens_per_second() const { return per_second(static_cast<double>(tokens)); }
+  double useful_gflops() const { return per_second(useful_flops * 1e-9); }
+  // The share of the reduction that was hidden behind backward.
+  double reduction_hidden() const {
+    return reduction_seconds > 0 ? 1 - reduction_wait_seconds / reduction_seconds : 0;
+  }
+  double cost() const { return price_per_hour * total_seconds / 3600; }
+
+ private:
+  double per_second(double amount) const { return train_seconds > 0 ? amount / train_seconds : 0; }
+};
+
+// Follows a run, and may end it. Nothing else that it does changes what is trained.
+class Callback {
+ public:
+  virtual ~Callback() = default;
+  virtual void on_start(const RunInfo&) {}
+  virtual void on_step(const StepInfo&) {}
+  virtual void on_evaluation(const EvaluationInfo&) {}
+  virtual void on_checkpoint(std::uint64_t /*step*/) {}
+  virtual void on_end(const Report&) {}
+
+  // Whether stop_run() was called since the last time; for the trainer.
+  bool take_stop() { return std::exchange(stop_, false); }
+
+ protected:
+  // From on_step() or on_evaluation(): the run ends behind this step as by patience
+  // (Report::stopped_early), with its evaluation, checkpoint and best weights. On several ranks it
+  // is enough that one of them calls it.
+  void stop_run() { stop_ = true; }
+
+ private:
+  bool stop_ = false;
+};
+
+}  // namespace soma::train
+
+namespace soma::train {
+
+namespace detail {
+
+// "1.23k", "45.6M": three digits.
+inline std::string short_number(double value) {
+  const char* const units[] = {"", "k", "M", "G", "T"};
+  int unit = 0;
+  while (value >= 999.5 && unit < 4) {
+    value /= 1000;
+    ++unit;
+  }
+  const int digits = value >= 99.95 || (unit == 0 && value == static_cast<int>(value)) ? 0
+                     : value >= 9.995                                                  ? 1
+                                                                                       : 2;
+  return soma::detail::fixed(value, digits) + units[unit];
+}
+
+// "1h 02m", "3m 07s", "12s".
+inline std::string duration(double seconds) {
+  const auto whole = static_cast<std::uint64_t>(seconds < 0 ? 0 : seconds + 0.5);
+  const auto two = [](std::uint64_t n) { return (n < 10 ? "0" : "") + std::to_string(n); };
+  if (whole >= 3600) return std::to_string(whole / 3600) + "h " + two(whole / 60 % 60) + "m";
+  if (whole >= 60) return std::to_string(whole / 60) + "m " + two(whole % 60) + "s";
+  return std::to_string(whole) + "s";
+}
+
+inline std::string bytes(std::uint64_t count) {
+  return soma::detail::fixed(static_cast<double>(count) / (1 << 20), 0) + " MiB";
+}
+
+}  // namespace detail
+
+// A table of what a run reached and what it took, ending with a newline.
+inline std::string to_string(const Report& report) {
+  using detail::short_number, soma::detail::fixed;
+  std::string text;
+  const auto line = [&text](std::string_view name, const std::string& value) {
+    text.append("  ").append(name).append(name.size() < 18 ? 18 - name.size() : 1, ' ');
+    text.append(value).push_back('\n');
+  };
+  if (report.interrupted) line("interrupted", "after step " + std::to_string(report.steps));
+  if (report.evaluated) line("validation loss", fixed(report.evaluation_loss, 4));
+  if (report.evaluated && report.metrics.cases() != 0) {
+    const metrics::Interval interval = report.metrics.accuracy_interval();
+    line("accuracy", fixed(report.metrics.accuracy(), 4) + "  (95 %: " + fixed(interval.low, 4) +
+                         " to " + fixed(interval.high, 4) + ", " +
+                         std::to_string(report.metrics.cases()) + " held out)");
+    line("macro F1", fixed(report.metrics.macro_f1(), 4));
+    if (report.metrics.classes() == 2) line("AUC", fixed(report.metrics.area_under_curve(), 4));
+  } else {
+    for (const metrics::Value& value : report.values) line(value.title, fixed(value.value, 4));
+  }
+  line("steps", std::to_string(report.steps) + "  (" + fixed(report.steps_per_second(), 2) + "/s)");
+  line("tokens", short_number(static_cast<double>(report.tokens)) + "  (" +
+                     short_number(report.tokens_per_second()) + "/s)");
+  if (report.useful_flops > 0) line("useful GFLOP/s", fixed(report.useful_gflops(), 1));
+  line("training time",
+       detail::duration(report.train_seconds) + "  (waiting for data " +
+           fixed(report.train_seconds > 0 ? 100 * report.wait_seconds / report.train_seconds : 0,
+                 2) +
+           " %)");
+  if (report.reduction_seconds > 0)
+    line("reduction", fixed(1e3 * report.reduction_seconds /
+                                static_cast<double>(report.steps - report.first_step),
+                            1) +
+                          " ms a step, " + fixed(100 * report.reduction_hidden(), 0) + " % hidden");
+  line("total time", detail::duration(report.total_seconds));
+  line("peak memory", detail::bytes(report.peak_resident_bytes));
+  if (report.price_per_hour > 0)
+    line("cost",
+         fixed(report.cost(), 4) + "  (at " + fixed(report.price_per_hour, 2) + " an hour)");
+  if (report.skipped_steps != 0)
+    line("skipped steps", std::to_string(report.skipped_steps) + "  (gradients not finite)");
+  return text;
+}
+
+template <class Stream>
+requires requires(Stream& stream, const std::string& text) { stream << text; }
+Stream& operator<<(Stream& stream, const Report& report) {
+  stream << to_string(report);
+  return stream;
+}
+
+}  // namespace soma::train
+// ---- soma/train/trainer.hpp
+// Trainer: TrainerBase for a model that makes batches of its host's rows.
+
+// ---- soma/train/loop.hpp
+// The members of TrainerBase that make a run: what is put together, the loop, one step of it, an
+// evaluation.
+
+// ---- soma/optim/gradients.hpp
+// What is done to all gradients together: their norm, clipping, and whether they are finite.
+
+// ---- soma/autograd/row_blocks.hpp
+// The rows of a parameter as a tree of blocks: rows are halved until a block is small. What is
+// summed along this tree can be taken apart wherever ranks keep parts of a parameter, and put
+// together again with the same bits.
+
+namespace soma {
+
+// Of the smallest blocks, unless a single row has more. Small enough that the matrices of a model
+// can be shared evenly by hundreds of ranks; the biases of a layer stay whole.
+inline constexpr std::size_t row_block_elements = 2048;
+
+// The rows of a shape, along its first dimension, and the elements of each. Without dimensions one
+// row.
+struct RowShape {
+  std::size_t rows, elements;
+
+  explicit RowShape(const Shape& shape)
+      : rows(shape.rank() == 0 ? 1 : shape[0]), elements(rows == 0 ? 0 : shape.elements() / rows) {}
+};
+
+struct RowBlock {
+  std::size_t begin = 0, rows = 0;
+
+  std::size_t end() const { return begin + rows; }
+  bool splits(std::size_t row_elements) const {
+    return rows > 1 && rows * row_elements > row_block_elements;
+  }
+  // The lower half has one more if their number is odd.
+  RowBlock lower() const { return {begin, rows - rows / 2}; }
+  RowBlock upper() const { return {end() - rows / 2, rows / 2}; }
+};
+
+}  // namespace soma
+// ---- soma/kernels/table.hpp
+// The kernel table: all that soma compiles for an instruction set, behind plain functions.
+//
+// Everything above it is the same code in every unit whatever its flags. An entry works on one
+// thread and on memory that its caller has checked; whoever calls it holds a FloatEnvironment
+// (parallel() does). Entries never allocate or throw.
+
+// ---- soma/kernels/attention/args.hpp
+// Scaled dot-product attention of one sequence and one head (arXiv 1706.03762), by blocks of keys
+// with an online softmax (arXiv 2205.14135), so that no T x T matrix is ever stored; backward
+// recomputes the probabilities from the saved log-sum-exp of each row.
+//
+//   s = scale q k^T     p = softmax(s), row by row     out = dropout(p) v
+//
+// Queries T x D, keys and values S x D. The key block is a constant, products add along their inner
+// index in order, row sums use 16 logical lanes: the bits depend on the arguments alone. By tiles
+// (AttentionArgs::bf16_products) they depend on the CPU, too, as those of products do.
+
+namespace soma {
+
+// Fewer keys are not worth their squares of 32 x 32: 40 and 48 take 0.9 to 1.2 times as long by
+// tiles as by multiply-adds, 64 0.6 to 0.9.
+inline constexpr std::size_t tiled_keys = 64;
+
+struct AttentionArgs {
+  std::size_t queries = 0, keys = 0;  // T, S: 0 to 65536
+  std::size_t width = 0;              // D
+  MatrixOperand q{}, k{}, v{};        // T x D, S x D, S x D
+  float scale = 1;
+  // The word of (query, key) is at dropout.draw.index + (query << 16) + key.
+  DropoutArgs dropout{};
+  MatrixTarget out{};            // T x D; no keys: zeros
+  float* log_sum_exp = nullptr;  // T; forward writes it, backward reads it
+  // backward only
+  MatrixOperand forward_out{};    // T x D, what forward wrote
+  MatrixOperand dout{};           // T x D
+  MatrixTarget dq{}, dk{}, dv{};  // T x D, S x D, S x D
+  // tiles, for tiled_keys or more: where stored numbers of all operands are exact in bf16
+  // (gemm/args.hpp) and unscaled, 32 steps after another join a product's sums, with probabilities
+  // and their gradients in three parts that lose nothing. What is below 2^-126 counts as zero, and
+  // an infinity may come out as NaN. Only where tiles are.
+  Bf16Products bf16_products = Bf16Products::widened;
+  std::byte* workspace = nullptr;  // AttentionKernels::workspace_bytes()
+};
+
+struct AttentionKernels {
+  void (*forward)(const AttentionArgs&) noexcept;
+  void (*backward)(const AttentionArgs&) noexcept;
+  // For any operands with queries, keys and width, in the way that the args say; never decreases
+  // with any of these three.
+  std::size_t (*workspace_bytes)(const AttentionArgs&) noexcept;
+};
+
+}  // namespace soma
+// ---- soma/kernels/embedding/args.hpp
+// Embedding: rows of a table chosen by ids, and the sums of rows that are its gradient. Ids are
+// checked by the caller.
+
+namespace soma {
+
+// y[i] = table[ids[i]]
+struct GatherArgs {
+  std::size_t rows = 0, columns = 0;  // of y
+  MatrixOperand table{};
+  const void* ids = nullptr;  // rows; int32 or int64
+  DType id_dtype = DType::int64;
+  MatrixTarget y{};
+};
+
+// out = the sum of x[list[0]], x[list[1]] ...: rows of one segment of the list in order, segments
+// in the fixed tree; + the old value where accumulate.
+struct GatherSumArgs {
+  std::size_t columns = 0;
+  MatrixOperand x{};
+  const std::uint32_t* list = nullptr;
+  std::size_t count = 0;
+  Segments segments{};  // of the list
+  bool accumulate = false;
+  float* out = nullptr;
+};
+
+struct EmbeddingKernels {
+  void (*gather)(const GatherArgs&) noexcept;
+  void (*gather_sum)(const GatherSumArgs&) noexcept;
+};
+
+}  // namespace soma
+// ---- soma/kernels/gemm/args.hpp
+// Matrix product with a fused eviction: c = evict(a b), on one thread.
+//
+// Sums are fp32: for each element of c products are added along k in ascending order, one fused
+// multiply-add at a time, from zero, inside each segment of k; segments meet in the fixed tree. So
+// bits depend on the segments and on nothing else: not on blocking, tile, target (with fused
+// multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element:
+// k 2^-24 sum |a| |b|. With the CPU's bf16 instructions (GemmArgs::bf16_products, fp32_products)
+// bits depend on the segments and the CPU, and what is below 2^-126 counts as zero. With another
+// accumulator than fp32 (GemmArgs::accumulation, defined in numeric/quantizer.hpp) bits depend on
+// it and the segments only.
+
+namespace soma {
+
 // What happens to an element of the product on its way out, in this order: (1) + the old value of c
 // where accumulate; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout;
 // (6) + residual; (7) |value| joins amax; (8) one rounding to c's type. Each step rounds to fp32.
@@ -5531,57 +7153,6 @@ struct ImageKernels {
   void (*fold)(const FoldArgs&) noexcept;
   void (*max_pool)(const MaxPoolArgs&) noexcept;
   void (*max_pool_backward)(const MaxPoolArgs&) noexcept;
-};
-
-}  // namespace soma
-// ---- soma/kernels/loss/args.hpp
-// Losses: a number for each row or element, and gradients. Their sum or mean is taken by the caller
-// in the fixed order of reductions.
-
-namespace soma {
-
-// Row r: loss = (1 - smoothing) * (lse - x[label]) + smoothing * (lse - mean of x), with
-// lse = log sum exp x. Rows whose label is ignore_index have loss 0 and gradient 0. Labels are
-// checked by the caller.
-struct CrossEntropyArgs {
-  std::size_t rows = 0, columns = 0;
-  MatrixOperand logits{};
-  const void* labels = nullptr;  // rows; int32 or int64
-  DType label_dtype = DType::int64;
-  std::int64_t ignore_index = -100;
-  float smoothing = 0;
-  float* loss = nullptr;  // rows
-  // rows x 2: the largest logit m, and lse - m. Their sum would lose what tells a label that is far
-  // ahead from certainty. Forward writes, backward reads.
-  float* log_sum_exp = nullptr;
-  // backward: dlogits = factor * (softmax(x) - target distribution)
-  float factor = 1;
-  const float* factors = nullptr;  // rows: a factor of its own for each row, instead
-  MatrixTarget dlogits{};
-};
-
-enum class ElementLoss : std::uint8_t {
-  squared_error,                // (x - t)^2
-  binary_cross_entropy_logits,  // max(x, 0) - x t + log(1 + exp(-|x|))
-};
-
-// `rows` x `columns` elements; loss is fp32, contiguous.
-struct ElementLossArgs {
-  ElementLoss loss = ElementLoss::squared_error;
-  std::size_t rows = 0, columns = 0;
-  MatrixOperand x{}, target{};
-  float* losses = nullptr;  // forward
-  // backward: dx = d(loss)/dx * (factors ? factors[row * columns + column] : factor)
-  float factor = 1;
-  const float* factors = nullptr;
-  MatrixTarget dx{};
-};
-
-struct LossKernels {
-  void (*cross_entropy)(const CrossEntropyArgs&) noexcept;
-  void (*cross_entropy_backward)(const CrossEntropyArgs&) noexcept;
-  void (*element_loss)(const ElementLossArgs&) noexcept;
-  void (*element_loss_backward)(const ElementLossArgs&) noexcept;
 };
 
 }  // namespace soma
@@ -5942,32 +7513,6 @@ struct Kernels {
 };
 
 }  // namespace soma
-// ---- soma/ops/built_in.hpp
-// BuiltInOperators: soma's own operators, as a context knows them. Units that use operators include
-// this table; only the one that makes a context (or soma::dispatch) compiles what stands behind it.
-
-namespace soma {
-
-struct BuiltInOperators {
-  const Operator* unary[unary_count];
-  const Operator* binary[binary_count];
-  const Operator *attention, *cast, *concatenate, *convolution, *cross_entropy, *dropout,
-      *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *quantize, *quantized_linear,
-      *reduce, *reshape, *sequence_first, *slice, *softmax, *transpose;
-  const Operator *sgd_step, *adam_step, *lamb_step;
-  std::span<const Operator* const> all;  // these, and those that their gradients use
-
-  // What a tape needs besides: adding gradients up, in the order in which they come; all rows of a
-  // gradient; whether a tensor is free of NaN and infinity.
-  void (*accumulate)(Context& context, Gradient& total, Gradient more);
-  Tensor (*to_dense)(Context& context, const Gradient& gradient, const Shape& shape);
-  bool (*all_finite)(Context& context, const Tensor& tensor);
-
-  const Operator& of(Unary function) const { return *unary[static_cast<std::size_t>(function)]; }
-  const Operator& of(Binary function) const { return *binary[static_cast<std::size_t>(function)]; }
-};
-
-}  // namespace soma
 // ---- soma/ops/ranges.hpp
 // How work over many items is shared out.
 
@@ -6246,6 +7791,9 @@ inline std::uint64_t peak_resident_bytes() {
 }
 
 }  // namespace soma
+// ---- soma/train/checkpoints.hpp
+// The members of TrainerBase that save a run and go on from what was saved.
+
 // ---- soma/state/operators.hpp
 // Which operators of one's own a checkpoint needs. It has their names and not their code: a context
 // that does not know one of them cannot go on from it, and says which.
@@ -6512,16 +8060,9 @@ inline void check_operators(const Record& record, Context& context) {
 }
 
 }  // namespace soma
-// ---- soma/train/trainer_base.hpp
-// TrainerBase: the loop around a task: batches, gradients, clipping, steps, schedule, evaluation,
-// checkpoints. It knows data, checkpoints and progress as interfaces; nothing is printed and no
-// signal handled here. The same bits come out for any number of threads and of ranks, and for a run
-// that was interrupted and resumed.
-
-// ---- soma/nn/precision_state.hpp
-// PrecisionState: a Precision at work in a model: for each linear layer the formats of its
-// operands, the amax history behind delayed scales, and statistics where they are wanted. A tape
-// that is given one (TapeOptions::precision) multiplies accordingly.
+// ---- soma/train/identity.hpp
+// What has to be the same for a run to go on from a checkpoint with the numbers that it would have
+// had, and what all ranks of a run have to have in common.
 
 // ---- soma/numeric/precision_text.hpp
 // A Precision in words, and what is wrong with one that came from outside.
@@ -6819,6 +8360,992 @@ inline const Precision& validate(const Precision& precision, std::string_view op
 }
 
 }  // namespace soma
+// ---- soma/train/options.hpp
+// TrainerOptions: all that a training run can be told.
+
+// ---- soma/optim/optimizer.hpp
+// What optimizers share: groups of parameters, states stored in a type of their own, and the draws
+// of stochastic rounding.
+
+// ---- soma/numeric/portable_math.hpp
+// A few functions of double with the same bits on every machine, from every compiler, with any
+// -ffp-contract: learning-rate schedules, bias corrections and initialisers must not depend on the
+// host's libm. Not for inner loops.
+//
+// Two rules make it so. Where a product meets a sum and may be fused, std::fma says so. Where it
+// may not, the product passes through rounded(), which a compiler cannot look into; so do results,
+// whatever the caller adds to them. Error bounds are in units in the last place of the result; the
+// tests measure against long double.
+
+namespace soma {
+
+// The same value, rounded to double, as an operand that cannot be fused with what comes next.
+inline double rounded(double value) {
+#if defined(__GNUC__) && defined(__x86_64__)
+  __asm__("" : "+x"(value));
+  return value;
+#elif defined(__GNUC__) && defined(__aarch64__)
+  __asm__("" : "+w"(value));
+  return value;
+#else
+  const volatile double stored = value;
+  return stored;
+#endif
+}
+
+namespace detail {
+
+// The unevaluated sum of a double and what it lacks, below half a unit of it.
+struct DoublePair {
+  double high, low;
+};
+
+// high + low in normal form, for |high| >= |low|.
+inline DoublePair normal_pair(double high, double low) {
+  const double sum = high + low;
+  return {sum, low - (sum - high)};
+}
+
+// a * b. Relative error below 2^-102 while nothing underflows.
+inline DoublePair multiply(DoublePair a, DoublePair b) {
+  const double high = rounded(a.high * b.high);
+  if (!std::isfinite(high)) return {high, 0};
+  const double low = std::fma(a.high, b.high, -high);
+  return normal_pair(high, std::fma(a.high, b.low, std::fma(a.low, b.high, low)));
+}
+
+// c[0] + x c[1] + x^2 c[2] ...
+template <std::size_t count>
+double polynomial(const std::array<double, count>& c, double x) {
+  double sum = c[count - 1];
+  for (std::size_t i = count - 1; i-- > 0;) sum = std::fma(sum, x, c[i]);
+  return sum;
+}
+
+// The nearest integer, for magnitudes below 2^51: adding this brings the units to the last bit.
+inline constexpr double to_integer = 0x1.8p52;
+
+// Leading doubles of ln 2 and of pi / 2, each the rounded rest of those before.
+inline constexpr std::array<double, 2> ln_2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
+inline constexpr std::array<double, 3> half_pi{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
+                                               -0x1.f1976b7ed8fbcp-110};
+
+// 1 / n! from n = 2: e^r = 1 + r + r^2 times the series. Cut after r^14 / 14!: below 2^-63 for
+// |r| <= ln(2) / 2.
+inline constexpr std::array<double, 13> exp_series{
+    1.0 / 2,         1.0 / 6,          1.0 / 24,         1.0 / 120,     1.0 / 720,
+    1.0 / 5040,      1.0 / 40320,      1.0 / 362880,     1.0 / 3628800, 1.0 / 39916800,
+    1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200};
+
+// e^(x.high + x.low).
+inline double exp_of(DoublePair x) {
+  if (x.high != x.high) return x.high;
+  if (x.high > 710) return std::numeric_limits<double>::infinity();
+  if (x.high < -746) return 0;
+  // x = k ln 2 + r. The first difference is exact: both operands are multiples of 2^-54, and it is
+  // below 1/2.
+  const double k = std::fma(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
+  const double first = std::fma(-k, ln_2[0], x.high);
+  const DoublePair r = normal_pair(first, std::fma(-k, ln_2[1], x.low));
+  // 1 + r.high, and what its rounding loses.
+  const double sum = 1 + r.high, lost = (1 - sum) + r.high;
+  const double square = rounded(r.high * r.high);
+  const double rest =
+      std::fma(square, polynomial(exp_series, r.high), std::fma(r.high, r.low, r.low));
+  const double value = sum + (lost + rest);
+  // 2^k by halves: one of 2^-1075 or 2^1024 does not exist. Only the second product can round.
+  const auto exponent = static_cast<int>(k), half = exponent / 2;
+  const auto power_of_two = [](int n) {
+    return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52);
+  };
+  return rounded(rounded(value * power_of_two(half)) * power_of_two(exponent - half));
+}
+
+// 2 / (2n + 1) from n = 2: 2 atanh(s) = 2 s + 2/3 s^3 + s^5 times the series in s^2. Cut after
+// s^25: below 2^-70 of the whole for |s| <= 0.1716.
+inline constexpr std::array<double, 11> atanh_series{2.0 / 5,  2.0 / 7,  2.0 / 9,  2.0 / 11,
+                                                     2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19,
+                                                     2.0 / 21, 2.0 / 23, 2.0 / 25};
+
+// ln x for finite x > 0, to a relative error below 2^-63.
+inline DoublePair log_of(double x) {
+  int k = 0;
+  if (x < 0x1p-1022) {
+    x *= 0x1p54;  // exact
+    k = -54;
+  }
+  // x = 2^k m with m from sqrt(1/2) to sqrt(2). Subtracting the bits of sqrt(1/2) carries into the
+  // exponent where the significand is at least sqrt(2).
+  const auto bits = std::bit_cast<std::int64_t>(x);
+  const std::int64_t carried = (bits - 0x3FE6A09E667F3BCD) >> 52;
+  const auto m = std::bit_cast<double>(bits - carried * (std::int64_t{1} << 52));
+  k += static_cast<int>(carried);
+
+  // s = (m - 1) / (m + 1): the numerator is exact, the denominator has a low part.
+  const double numerator = m - 1, denominator = m + 1, low = m - (denominator - 1);
+  const double s = numerator / denominator;
+  const double s_low = std::fma(-s, low, std::fma(-s, denominator, numerator)) / denominator;
+  // s^3 times the series, whose first term needs its low part too.
+  const DoublePair square = multiply({s, s_low}, {s, s_low});
+  const double tail = rounded(square.high * polynomial(atanh_series, square.high));
+  const DoublePair series = normal_pair(0x1.5555555555555p-1, tail + 0x1.5555555555555p-55);
+  const DoublePair third = multiply(multiply({s, s_low}, square), series);
+  const DoublePair ln_m = normal_pair(2 * s, third.high);
+
+  const double high = rounded(k * ln_2[0]);
+  const double high_low = std::fma(k, ln_2[1], std::fma(k, ln_2[0], -high));
+  const DoublePair sum = normal_pair(high, ln_m.high);
+  const double rest = (sum.low + ln_m.low) + (high_low + (2 * s_low + third.low));
+  return normal_pair(sum.high, rest);
+}
+
+// sin and cos of r + low, for |r| <= pi / 4. Taylor series, cut below 2^-59.
+inline double sine_of(double r, double low) {
+  static constexpr std::array<double, 8> series{
+      -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
+      -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
+  const double z = rounded(r * r);
+  const double cube = rounded(z * r);
+  return r + std::fma(cube, polynomial(series, z), std::fma(-0.5 * z, low, low));
+}
+inline double cosine_of(double r, double low) {
+  static constexpr std::array<double, 7> series{
+      1.0 / 24,        -1.0 / 720,         1.0 / 40320,         -1.0 / 3628800,
+      1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
+  const double z = rounded(r * r), z_low = std::fma(r, r, -z);
+  const double sum = std::fma(-0.5, z, 1.0), lost = std::fma(-0.5, z, 1 - sum);
+  const double correction = std::fma(r, low, 0.5 * z_low);
+  return sum + (lost + std::fma(rounded(z * z), polynomial(series, z), -correction));
+}
+
+// The sine of x plus `quarters` quarter turns.
+inline double sine_of_turned(double x, int quarters) {
+  if (!(std::fabs(x) <= 0x1p20)) return std::numeric_limits<double>::quiet_NaN();
+  const double k = std::fma(x, 0x1.45f306dc9c883p-1, to_integer) - to_integer;
+  // x - k pi / 2. The first difference is exact: both operands are multiples of 2^-53, and it is
+  // below 1 (where k is 0 it is x).
+  const double first = std::fma(-k, half_pi[0], x);
+  const double product = rounded(k * half_pi[1]);
+  const double product_low = std::fma(k, half_pi[2], std::fma(k, half_pi[1], -product));
+  const double r = first - product;
+  const double low = ((first - r) - product) - product_low;
+  const auto turn = (static_cast<std::int64_t>(k) + quarters) & 3;
+  const double value = (turn & 1) != 0 ? cosine_of(r, low) : sine_of(r, low);
+  return rounded((turn & 2) != 0 ? -value : value);
+}
+
+}  // namespace detail
+
+// base^exponent by repeated squaring in pairs of doubles. Below 0.6 units for exponents up to 2^40
+// where the result is a normal number.
+inline double portable_power(double base, std::uint64_t exponent) {
+  detail::DoublePair result{1, 0}, square{base, 0};
+  for (; exponent != 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) result = detail::multiply(result, square);
+    if (exponent > 1) square = detail::multiply(square, square);
+  }
+  return rounded(result.high);
+}
+
+// cos x and sin x, for |x| up to 2^20; NaN beyond. Below 1 unit.
+inline double portable_cosine(double x) { return detail::sine_of_turned(x, 1); }
+inline double portable_sine(double x) { return x == 0 ? x : detail::sine_of_turned(x, 0); }
+
+// e^x. Below 1 unit.
+inline double portable_exp(double x) { return detail::exp_of({x, 0}); }
+
+// ln x; NaN below zero. Below 0.6 units.
+inline double portable_log(double x) {
+  if (x == 0) return -std::numeric_limits<double>::infinity();
+  if (x < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (!std::isfinite(x)) return x;
+  return rounded(detail::log_of(x).high);
+}
+
+// base^exponent for base >= 0, NaN below; integers have portable_power. Below 1 unit where the
+// result is a normal number. Zeros and infinities as IEEE 754's pow.
+inline double portable_pow(double base, double exponent) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (exponent == 0 || base == 1) return 1;
+  if (base != base || exponent != exponent) return base + exponent;
+  if (base < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (base == 0) return exponent > 0 ? 0 : infinity;
+  if (base == infinity) return exponent > 0 ? infinity : 0;
+  const detail::DoublePair logarithm = detail::log_of(base);
+  const double high = rounded(logarithm.high * exponent);
+  if (!(std::fabs(high) < 1000)) return high > 0 ? infinity : 0;
+  const double low = std::fma(logarithm.high, exponent, -high);
+  return detail::exp_of({high, std::fma(logarithm.low, exponent, low)});
+}
+
+}  // namespace soma
+
+namespace soma::optim {
+
+// Parameters that are stepped alike.
+struct Group {
+  Parameters parameters;
+  float weight_decay = 0;
+  float rate_factor = 1;  // of the optimizer's rate
+};
+
+// The usual two groups: biases and norms without weight decay (names that end in ".bias", or
+// contain "norm"), everything else with it.
+inline std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay) {
+  const auto exempt = [](std::string_view name) {
+    std::string lower(name);
+    for (char& letter : lower)
+      if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+    return lower.ends_with("bias") || lower.find("norm") != std::string::npos;
+  };
+  std::vector<Group> groups(2);
+  groups[0].weight_decay = weight_decay;
+  for (const Parameter& parameter : parameters)
+    groups[exempt(parameter.name) ? 1 : 0].parameters.push_back(parameter);
+  return groups;
+}
+
+// How states are stored, and how stored numbers are rounded when a step writes them. Stochastic
+// draws are keyed by seed, the parameter's name, the number of the step, and row and column.
+struct StepStorage {
+  DType state = DType::fp32;
+  Rounding state_rounding{};
+  Rounding weight_rounding{};  // of parameters that are not fp32
+  std::uint64_t seed = 0;
+};
+
+// What one call of step() is given.
+struct Step {
+  double rate = 0;
+  // Gradients are multiplied by this as they are read: clipping, 1 / loss scale, 1 / parts.
+  float gradient_factor = 1;
+};
+
+namespace detail {
+
+// A parameter with its states; only those that have had a gradient have states.
+struct Slot {
+  Parameter parameter;
+  float weight_decay, rate_factor;
+  std::uint32_t stream;
+  std::uint64_t steps = 0;
+  Tensor first{}, second{};  // of the rows that are stepped here
+  Tensor live{};             // their marks (AdamW); not defined: none made since states were set
+  std::size_t first_row = 0, last_row = to_end;
+
+  bool whole() const { return first_row == 0 && last_row == to_end; }
+  // Of those rows: a view.
+  Tensor rows_of(const Tensor& tensor) const {
+    if (whole()) return tensor;
+    // A number that belongs to no row counts as one.
+    return (tensor.rank() == 0 ? tensor.reshape(Shape{1}) : tensor).slice(0, first_row, last_row);
+  }
+};
+
+// Settings out of their range would end in weights that are NaN. Error operator.value.
+inline void check_setting(bool in_range, std::string_view name, double value,
+                          std::string_view wanted) {
+  if (!in_range) fail(error_id::operator_value, "Optimizer", name, std::to_string(value), wanted);
+}
+inline void check_beta(std::string_view name, double beta) {
+  check_setting(beta >= 0 && beta < 1, name, beta, "0 to below 1");
+}
+inline void check_not_negative(std::string_view name, double value) {
+  check_setting(value >= 0 && std::isfinite(value), name, value, "a finite number, at least 0");
+}
+inline void check_finite(std::string_view name, double value) {
+  check_setting(std::isfinite(value), name, value, "a finite number");
+}
+
+// Two steps at once would be taken where a variable, or some of its rows, is listed twice.
+inline void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
+  for (const Slot& slot : before) {
+    const Parameter& other = slot.parameter;
+    if (other.var.is(parameter.var) && parameter.first_row < other.last_row &&
+        other.first_row < parameter.last_row)
+      fail(error_id::operator_value, "Optimizer", soma::quoted(parameter.name),
+           "of the variable of " + soma::quoted(other.name), "each variable once");
+  }
+}
+
+inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
+  std::vector<Slot> made;
+  for (const Group& group : groups) {
+    check_not_negative("weight_decay", static_cast<double>(group.weight_decay));
+    check_finite("rate_factor", static_cast<double>(group.rate_factor));
+    for (const Parameter& parameter : group.parameters) {
+      if (!parameter.var.defined())
+        fail(error_id::tensor_undefined, "Optimizer", soma::quoted(parameter.name),
+             "a variable that is not defined", "a parameter");
+      check_new(made, parameter);
+      made.push_back({parameter, group.weight_decay, group.rate_factor,
+                      stream_id(parameter.name, "optimizer")});
+    }
+  }
+  return made;
+}
+
+inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
+  if (!state.defined())
+    state = Tensor::zeros(context, slot.rows_of(slot.parameter.value()).shape(), dtype);
+}
+
+}  // namespace detail
+
+// What all optimizers have: slots, and states that can be saved.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  // Updates the parameters that have a gradient; gradients stay.
+  virtual void step(const Step& step) = 0;
+
+  // What decides its steps beside gradients: a name, and settings. A run is not resumed with
+  // others, and ranks have the same.
+  virtual void describe(Record& record) const = 0;
+  // Whether a row of a parameter is stepped by its own gradient and states alone, so that ranks can
+  // share the rows of one (keep_rows()). Norms of whole parameters make that impossible.
+  virtual bool steps_rows_alone() const { return false; }
+  // From now on only some rows of each parameter are stepped, and have states and gradients
+  // (Gradient::first_row): those that rows_of(parameter) names, {begin, end}. To be called before
+  // the first step. Error operator.value: an optimizer that does not step rows alone.
+  template <class RowsOf>
+  void keep_rows(const RowsOf& rows_of) {
+    if (!steps_rows_alone())
+      fail(error_id::operator_value, "Optimizer::keep_rows", "optimizer",
+           "one that needs whole parameters", "one that steps rows alone (steps_rows_alone())");
+    for (detail::Slot& slot : slots_) {
+      const auto [begin, end] = rows_of(slot.parameter);
+      slot.first_row = begin;
+      slot.last_row = end;
+    }
+  }
+
+  // Of each parameter that has been stepped: "<name>.steps" (int64, one element), and its moments
+  // "<name>.first_moment" and "<name>.second_moment" where it has them. The tensors are shared, to
+  // be read: changed ones come back by load_state(). Where an optimizer keeps some rows only, so do
+  // its states. An optimizer with other states than these two moments overrides both functions.
+  virtual StateDict state() const {
+    StateDict state;
+    for (const detail::Slot& slot : slots_) {
+      if (slot.steps == 0) continue;
+      const std::string& name = slot.parameter.name;
+      state.set(name + ".steps", Tensor::scalar(context_, static_cast<std::int64_t>(slot.steps)));
+      if (slot.first.defined()) state.set(name + ".first_moment", slot.first);
+      if (slot.second.defined()) state.set(name + ".second_moment", slot.second);
+    }
+    return state;
+  }
+  // Takes a copy of such states, whole ones; parameters that are not named begin anew. Errors
+  // state.extra_name (of no parameter here), state.shape, state.dtype; nothing is taken then.
+  virtual void load_state(const StateDict& state) {
+    std::size_t used = 0;
+    std::vector<detail::Slot> loaded = slots_;
+    for (detail::Slot& slot : loaded) {
+      const std::string& name = slot.parameter.name;
+      slot.steps = 0;
+      slot.live = Tensor();
+      if (const Tensor* steps = state.find(name + ".steps")) {
+        check(name + ".steps", *steps, Shape{}, DType::int64);
+        slot.steps = static_cast<std::uint64_t>(*steps->data<std::int64_t>());
+        ++used;
+      }
+      used += copy_moment(state, name + ".first_moment", slot, slot.first);
+      used += copy_moment(state, name + ".second_moment", slot, slot.second);
+    }
+    if (used != state.size())
+      fail(error_id::extra_name, "Optimizer::load_state", "state",
+           std::to_string(state.size()) + " tensors, " + std::to_string(state.size() - used) +
+               " of them of no parameter here",
+           "states of these parameters");
+    slots_ = std::move(loaded);
+  }
+
+ protected:
+  // Errors tensor.undefined (a variable), operator.value (one that is listed twice, a setting),
+  // rounding.random_bits.
+  Optimizer(Context& context, const std::vector<Group>& groups, const StepStorage& storage)
+      : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
+    check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
+    check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
+  }
+  // For describe(): how weights and states are stored.
+  void describe_storage(Record& record, const StepStorage& storage) const {
+    record.set("optimizer.state", to_string(storage.state));
+    record.set("optimizer.state_rounding", to_string(storage.state_rounding.mode));
+    record.set("optimizer.weight_rounding", to_string(storage.weight_rounding.mode));
+    record.set("optimizer.seed", storage.seed);
+  }
+  // And by how much each group of parameters decays.
+  void describe_groups(Record& record) const {
+    std::string decays, rates;
+    for (const detail::Slot& slot : slots_) {
+      const std::string decay = to_text(static_cast<double>(slot.weight_decay));
+      const std::string rate = to_text(static_cast<double>(slot.rate_factor));
+      if (decays.find(decay) == decays.npos) decays.append(decays.empty() ? "" : " ").append(decay);
+      if (rates.find(rate) == rates.npos) rates.append(rates.empty() ? "" : " ").append(rate);
+    }
+    record.set("optimizer.weight_decay", decays);
+    record.set("optimizer.rate_factor", rates);
+  }
+  Context& context_;
+  std::vector<detail::Slot> slots_;
+
+ private:
+  static void check(const std::string& name, const Tensor& given, const Shape& shape, DType dtype) {
+    if (given.shape() != shape)
+      fail(error_id::state_shape, "Optimizer::load_state", soma::quoted(name), given.describe(),
+           to_string(shape));
+    if (given.dtype() != dtype)
+      fail(error_id::state_dtype, "Optimizer::load_state", soma::quoted(name), given.describe(),
+           to_string(dtype));
+  }
+  std::size_t copy_moment(const StateDict& state, const std::string& name, const detail::Slot& slot,
+                          Tensor& moment) const {
+    moment = Tensor();
+    const Tensor* saved = state.find(name);
+    if (saved == nullptr) return 0;
+    const Shape shape = slot.parameter.value().shape();
+    // Of a number without rows: one row, where ranks shared it (Slot::rows_of).
+    const bool as_row = shape.rank() == 0 && saved->shape() == Shape{1};
+    const Tensor whole = as_row ? saved->reshape(shape) : *saved;
+    check(name, whole, shape, state_dtype_);
+    moment = clone(context_, slot.rows_of(whole));
+    return 1;
+  }
+  DType state_dtype_;
+};
+
+}  // namespace soma::optim
+// ---- soma/optim/schedule.hpp
+// Schedules: the learning rate of each step, as a value. Computed in double with portable
+// functions: the same on every machine.
+
+namespace soma::optim {
+
+// How the learning rate falls once it has risen. With t the number of steps since the warm-up and
+// n those from there to the end of the training:
+enum class Decay : std::uint8_t {
+  constant,     // rate
+  linear,       // rate (1 - t / n), down to rate * final_ratio
+  cosine,       // along half a cosine (arXiv 1608.03983), down to rate * final_ratio
+  step,         // rate * factor^floor(t / every)
+  exponential,  // rate * factor^(t / every)
+  plateau,      // rate * factor^k, where k counts how often the chosen metric stopped improving
+};
+inline constexpr std::string_view decay_names[] = {"constant", "linear",      "cosine",
+                                                   "step",     "exponential", "plateau"};
+
+// The rate rises in a straight line over the warm-up (step 0 has rate / warmup, step warmup - 1 the
+// rate), then goes as `decay` says. linear and cosine would arrive at their end in step number
+// `steps`, the one after the last, so that no step is without effect.
+struct Schedule {
+  std::optional<double> rate{};  // a trainer that is given none takes the task's
+  Decay decay = Decay::constant;
+  std::uint64_t warmup = 0;
+  std::uint64_t steps = 0;     // of the whole training; needed by linear and cosine
+  double final_ratio = 0;      // linear, cosine; the least share of the rate with plateau
+  std::uint64_t every = 1;     // steps; step, exponential
+  double factor = 0.1;         // step, exponential, plateau
+  std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
+
+  // Whether a run of another length has other rates from its first step on.
+  bool depends_on_steps() const { return decay == Decay::linear || decay == Decay::cosine; }
+
+  // Error operator.value: a falling schedule without steps, a number out of its range.
+  void check() const {
+    if (depends_on_steps() && steps <= warmup)
+      fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),
+           "more than the warm-up, " + std::to_string(warmup));
+    check_settings();
+  }
+  // The same, but for `steps`: of a schedule that gets its length later.
+  void check_settings() const {
+    const auto demand = [](bool in_range, std::string_view name, double given,
+                           std::string_view wanted) {
+      if (!in_range)
+        fail(error_id::operator_value, "Schedule", name, std::to_string(given), wanted);
+    };
+    if (!rate) fail(error_id::operator_value, "Schedule", "rate", "none", "the learning rate");
+    demand(*rate >= 0 && std::isfinite(*rate), "rate", *rate, "a finite number from 0");
+    demand(final_ratio >= 0 && final_ratio <= 1, "final_ratio", final_ratio, "0 to 1");
+    demand(factor > 0 && factor <= 1, "factor", factor, "above 0, up to 1");
+    demand(every != 0, "every", 0, "at least 1");
+    demand(patience != 0, "patience", 0, "at least 1");
+  }
+
+  // Of step 0, 1 ...; `reductions`: those of Plateau so far. Errors of check().
+  double operator()(std::uint64_t step, std::uint64_t reductions = 0) const {
+    check();
+    if (step < warmup) return *rate * (static_cast<double>(step + 1) / static_cast<double>(warmup));
+    const std::uint64_t since = step - warmup;
+    switch (decay) {
+      case Decay::constant:
+        return *rate;
+      case Decay::linear:
+      case Decay::cosine:
+        break;
+      case Decay::step:
+        return rounded(*rate * portable_power(factor, since / every));
+      case Decay::exponential:
+        // Whole periods by multiplication: a factor is met exactly at their ends.
+        return rounded(*rate * rounded(portable_power(factor, since / every) *
+                                       portable_pow(factor, static_cast<double>(since % every) /
+                                                                static_cast<double>(every))));
+      case Decay::plateau: {
+        const double share = portable_power(factor, reductions);
+        return rounded(*rate * (share > final_ratio ? share : final_ratio));
+      }
+    }
+    const std::uint64_t at = step < steps ? step : steps;
+    const double progress = static_cast<double>(at - warmup) / static_cast<double>(steps - warmup);
+    const double share = decay == Decay::linear
+                             ? 1 - progress
+                             : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
+    return rounded(*rate * std::fma(1 - final_ratio, share, final_ratio));
+  }
+};
+
+// What a plateau schedule remembers of evaluations. A value that equals the best is neither an
+// improvement nor a worsening.
+struct Plateau {
+  double best = 0;
+  bool known = false;
+  std::uint64_t worse = 0;       // evaluations since the best, or since the last reduction
+  std::uint64_t reductions = 0;  // of the learning rate so far
+
+  // The value of an evaluation; higher is better. NaN is worse than anything.
+  void add(double value, std::uint64_t patience) {
+    if (known ? value > best : !std::isnan(value)) {
+      best = value;
+      known = true;
+      worse = 0;
+    } else if (!known || value != best) {
+      if (++worse < patience) return;
+      worse = 0;
+      ++reductions;
+    }
+  }
+};
+
+}  // namespace soma::optim
+
+namespace soma {
+class Communicator;  // parallel/communicator.hpp
+}
+
+namespace soma::train {
+
+class StepGradients;  // train/step_gradients.hpp
+
+// What happens at a step whose loss or gradient norm is not finite.
+enum class NonFinite : std::uint8_t {
+  stop,  // error train.not_finite; weights are those before the step
+  skip,  // the step changes nothing and is counted; the 25th in a row is an error all the same
+};
+
+struct TrainerOptions {
+  std::uint64_t epochs = 1;
+  std::uint64_t max_steps = 0;  // 0: as many as the epochs have
+  std::size_t batch_size = 32;  // of sources that are made here
+  std::size_t accumulate = 1;   // batches whose gradients make one step
+  // none: schedule.rate, and where that has none either the task's own (Task::learning_rate()).
+  std::optional<double> learning_rate{};
+  optim::Schedule schedule{.decay = optim::Decay::linear};
+  // The host's own optimizer of the task's parameters; stays with the caller. nullptr: an AdamW
+  // with the next two, and with states as the precision stores moments.
+  optim::Optimizer* optimizer = nullptr;
+  std::optional<double> weight_decay{};  // none: 0.01
+  bool decay_all = false;                // biases and norms as well
+  double clip = 1;                       // largest norm of all gradients; 0: any
+  std::uint64_t seed = 0;                // of dropout, order of the data, stochastic rounding
+  Precision precision{};
+  NonFinite non_finite = NonFinite::stop;
+
+  std::uint64_t evaluate_every = 0;  // steps; 0: after each epoch
+  // What tells a better evaluation: "loss", or the name of one of the task's metrics ("accuracy",
+  // "macro_f1", "auc", "mse" ...). Best weights, patience and a plateau schedule go by it. An
+  // evaluation that equals the best is no worsening: it does not count against patience.
+  std::string best_metric = "loss";
+  std::uint64_t patience =
+      0;  // evaluations that are worse than the best, after which a run ends; 0: never
+  bool keep_best = false;  // ends with the weights that evaluated best
+
+  CheckpointStore* checkpoints = nullptr;
+  std::uint64_t checkpoint_every = 0;  // steps; 0: at the end and when stopped
+  bool resume = false;  // from the newest checkpoint; from the beginning where there is none
+  double price_per_hour = 0;
+
+  // The ranks of a run that several train together (docs/scaling.md), a power of two up to the
+  // shards of a batch. Each has a trainer with the same options and a source of the same batches,
+  // of which it computes its shards. Only rank 0 needs a store of checkpoints; with shard_optimizer
+  // all have one to the same place, such as CheckpointPartFolder. nullptr: alone.
+  Communicator* communicator = nullptr;
+  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
+  bool overlap = true;           // gradients travel while backward goes on
+  bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
+
+  // The host's own way from batches to gradients; stays with the caller. nullptr: the task's
+  // forward and backward on a tape.
+  StepGradients* gradients = nullptr;
+};
+
+}  // namespace soma::train
+
+namespace soma::train {
+
+// In words and numbers, so that a difference can be told. The length of the run is not part of it:
+// a run may be resumed for more epochs or steps.
+inline Record identity_of(const Context& context, const nn::Task& task,
+                          const data::BatchSource& batches, const TrainerOptions& options,
+                          const optim::Schedule& schedule, const optim::Optimizer& optimizer) {
+  Record record("identity");
+  add_arithmetic(record, context);
+  std::uint64_t numbers = 0;
+  for (const Parameter& parameter : task.parameters()) numbers += parameter.value().elements();
+  record.set("parameters", numbers);
+  task.describe(record);
+  batches.describe(record);
+  record.set("accumulate", options.accumulate);
+  record.set("learning_rate", *schedule.rate);
+  record.set("schedule", optim::decay_names[static_cast<std::size_t>(schedule.decay)]);
+  record.set("schedule.warmup", schedule.warmup);
+  if (schedule.depends_on_steps()) record.set("schedule.final_ratio", schedule.final_ratio);
+  if (schedule.decay == optim::Decay::step || schedule.decay == optim::Decay::exponential)
+    record.set("schedule.every", schedule.every);
+  if (schedule.decay >= optim::Decay::step) record.set("schedule.factor", schedule.factor);
+  if (schedule.decay == optim::Decay::plateau) {
+    record.set("schedule.final_ratio", schedule.final_ratio);
+    record.set("schedule.patience", schedule.patience);
+    record.set("best_metric", options.best_metric);
+    record.set("evaluate_every", options.evaluate_every);
+  }
+  record.set("clip", options.clip);
+  record.set("seed", options.seed);
+  record.set("precision", to_string(options.precision));
+  optimizer.describe(record);
+  return record;
+}
+
+// All that has to be the same on all ranks, besides what a checkpoint remembers. `held_out`:
+// nullptr where nothing is evaluated.
+inline Record agreement_of(Record identity, const Parameters& parameters,
+                           const data::BatchSource* held_out, const TrainerOptions& options,
+                           std::uint64_t steps, bool shares_states) {
+  data::ContentHash shapes;
+  for (const Parameter& parameter : parameters) {
+    const std::string text = parameter.name + " " + parameter.value().describe();
+    shapes.add_list(std::span(text.data(), text.size()));
+  }
+  identity.set("names_and_shapes", shapes.value());
+  identity.set("steps", steps);
+  identity.set("epochs", options.epochs);
+  identity.set("held_out", held_out == nullptr ? std::uint64_t{0} : held_out->hash());
+  identity.set("non_finite", static_cast<std::uint64_t>(options.non_finite));
+  identity.set("evaluate_every", options.evaluate_every);
+  identity.set("best_metric", options.best_metric);
+  identity.set("patience", options.patience);
+  identity.set("keep_best", options.keep_best);
+  identity.set("checkpoint_every", options.checkpoint_every);
+  identity.set("resume", options.resume);
+  identity.set("reduce_bucket_bytes", options.reduce_bucket_bytes);
+  identity.set("shard_optimizer", options.shard_optimizer);
+  if (shares_states)
+    identity.set("checkpoints", options.checkpoints == nullptr ? "none" : "a store");
+  return identity;
+}
+
+// Error checkpoint.identity: the first parameter that the checkpoint does not have so.
+inline void check_parameters(const StateDict& saved, const Parameters& parameters) {
+  for (const Parameter& parameter : parameters) {
+    const Tensor* found = saved.find(parameter.name);
+    const std::string given = parameter.value().describe();
+    if (found == nullptr || found->describe() != given)
+      fail(error_id::checkpoint_identity, "Trainer::fit",
+           "parameter " + soma::quoted(parameter.name), given,
+           (found == nullptr ? std::string("none") : found->describe()) +
+               ", as the checkpoint has it");
+  }
+}
+
+}  // namespace soma::train
+// ---- soma/train/trainer_base.hpp
+// TrainerBase: the loop around a task: gradients, clipping, steps, schedule, evaluation,
+// checkpoints. It knows data, gradients, optimizers, checkpoints and progress as interfaces;
+// nothing is printed and no signal handled here. The same bits come out for any number of threads
+// and of ranks, and for a run that was interrupted and resumed.
+//
+// Where what stands: options.hpp, what a run is told; loop.hpp, the loop and one step of it;
+// step_gradients.hpp, the door to gradients; ranks.hpp, other ranks; progress.hpp and identity.hpp,
+// what a checkpoint remembers and compares; best_weights.hpp; events.hpp, what callbacks see.
+
+// ---- soma/optim/adamw.hpp
+// AdamW (arXiv 1711.05101): Adam with decoupled weight decay.
+
+namespace soma::optim {
+
+namespace detail {
+
+// Of each row 1 where a moment is other than zero: bytes, as a negative zero counts. One pass.
+inline Tensor live_rows(Context& context, const Tensor& first, const Tensor& second) {
+  const std::size_t rows = first.size(0);
+  const Tensor live = Tensor::zeros(context, Shape{rows}, DType::uint8);
+  auto* marks = live.mutable_data<std::uint8_t>();
+  for (const Tensor& moment : {first, second}) {
+    const std::size_t bytes = rows == 0 ? 0 : moment.bytes() / rows;
+    if (bytes == 0) continue;
+    soma::detail::for_ranges(context, rows, bytes / 4, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        const std::byte* at = moment.raw() + row * bytes;
+        // All bytes are the first one, and that is zero.
+        if (at[0] != std::byte{0} || std::memcmp(at, at + 1, bytes - 1) != 0) marks[row] = 1;
+      }
+    });
+  }
+  return live;
+}
+
+}  // namespace detail
+
+struct AdamWOptions {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  StepStorage storage{};
+};
+
+class AdamW final : public Optimizer {
+ public:
+  AdamW(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
+      : Optimizer(context, groups, options.storage), options_(options) {
+    detail::check_beta("beta1", options.beta1);
+    detail::check_beta("beta2", options.beta2);
+    detail::check_not_negative("epsilon", options.epsilon);
+  }
+  AdamW(Context& context, Parameters parameters, float weight_decay = 0,
+        const AdamWOptions& options = {})
+      : AdamW(
+            context,
+            std::vector<Group>{{.parameters = std::move(parameters), .weight_decay = weight_decay}},
+            options) {}
+
+  void describe(Record& record) const override {
+    record.set("optimizer", "adamw");
+    record.set("optimizer.beta1", options_.beta1);
+    record.set("optimizer.beta2", options_.beta2);
+    record.set("optimizer.epsilon", options_.epsilon);
+    describe_groups(record);
+    describe_storage(record, options_.storage);
+  }
+  bool steps_rows_alone() const override { return true; }
+
+  // Updates the parameters that have a gradient; gradients stay. Bias corrections and the like are
+  // computed in double, the same on every machine, and rounded to fp32 once.
+  void step(const Step& step) override {
+    const FloatEnvironment environment;
+    for (detail::Slot& slot : slots_) {
+      const Gradient gradient = slot.parameter.gradient();
+      if (!gradient.defined()) continue;
+      const Tensor weight = slot.rows_of(slot.parameter.value());
+      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
+      detail::ensure_state(context_, slot.second, slot, options_.storage.state);
+      const double rate = step.rate * static_cast<double>(slot.rate_factor);
+      const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
+      const double correction2 = 1 - portable_power(options_.beta2, slot.steps + 1);
+      const AdamSetting setting{
+          .beta1 = static_cast<float>(options_.beta1),
+          .beta2 = static_cast<float>(options_.beta2),
+          .epsilon = static_cast<float>(options_.epsilon),
+          .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
+          .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
+          .decay_factor =
+              static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0)),
+          .step_size = static_cast<float>(rate / correction1),
+          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
+          .gradient_factor = step.gradient_factor,
+          .first_row = slot.first_row,
+          .weight = options_.storage.weight_rounding,
+          .state = options_.storage.state_rounding,
+          .seed = options_.storage.seed,
+          .stream = slot.stream,
+          .step = static_cast<std::uint32_t>(slot.steps)};
+      mark_live(slot, gradient);
+      if (weight.elements() != 0)
+        run(context_, *context_.built_in().adam_step, setting,
+            {weight, gradient.values, gradient.rows, slot.first, slot.second, slot.live});
+      ++slot.steps;
+    }
+  }
+
+ private:
+  // Most rows of a table of words never have a gradient. Their moments stay zero, and the step need
+  // not read them.
+  void mark_live(detail::Slot& slot, const Gradient& gradient) {
+    if (!gradient.sparse()) {
+      slot.live = Tensor();
+      return;
+    }
+    if (!slot.live.defined()) slot.live = detail::live_rows(context_, slot.first, slot.second);
+    const std::span<std::uint8_t> marks = slot.live.mutable_span<std::uint8_t>();
+    for (const std::int64_t row : gradient.rows.span<std::int64_t>())
+      if (row >= 0 && static_cast<std::uint64_t>(row) < marks.size())  // others the step refuses
+        marks[static_cast<std::size_t>(row)] = 1;
+  }
+
+  AdamWOptions options_;
+};
+
+}  // namespace soma::optim
+// ---- soma/optim/loss_scaler.hpp
+// Dynamic loss scaling ("Mixed Precision Training", arXiv 1710.03740): the loss is multiplied by a
+// power of two so that small gradients survive a narrow format; the scale halves when a gradient
+// overflows, and doubles after many steps without.
+
+namespace soma::optim {
+
+struct LossScalerOptions {
+  float initial = 65536, smallest = 1, largest = 16777216;  // powers of two
+  std::uint32_t growth_interval = 2000;
+};
+
+class LossScaler {
+ public:
+  explicit LossScaler(const LossScalerOptions& options = {})
+      : options_(options), scale_(options.initial) {}
+
+  // For Tape::backward, and its inverse for Step::gradient_factor.
+  float scale() const { return scale_; }
+  float inverse() const { return 1 / scale_; }
+
+  const LossScalerOptions& options() const { return options_; }
+  // What a resumed run goes on from.
+  std::uint64_t good_steps() const { return good_steps_; }
+  void restore(float scale, std::uint64_t good_steps) {
+    scale_ = scale;
+    good_steps_ = static_cast<std::uint32_t>(good_steps);
+  }
+
+  // After backward, with whether all gradients were finite. Whether the step is to be taken.
+  bool update(bool finite) {
+    if (!finite) {
+      scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
+      good_steps_ = 0;
+      return false;
+    }
+    if (++good_steps_ >= options_.growth_interval) {  // a resumed one may have been longer
+      scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
+      good_steps_ = 0;
+    }
+    return true;
+  }
+
+ private:
+  LossScalerOptions options_;
+  float scale_;
+  std::uint32_t good_steps_ = 0;
+};
+
+}  // namespace soma::optim
+// ---- soma/train/best_weights.hpp
+// BestWeights: those that evaluated best so far, in the store of checkpoints where there is one,
+// else in memory.
+
+// ---- soma/nn/state.hpp
+// Parameters as a StateDict, and back.
+
+namespace soma::nn {
+
+// The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
+inline StateDict state_dict(const Parameters& parameters) {
+  StateDict state;
+  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
+  return state;
+}
+
+// Copies values into the parameters; every parameter has to be there. Returns names that no
+// parameter has. Errors as copy_into: nothing is written before all is checked.
+inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
+                                     const CopyIntoOptions& options = {}) {
+  return copy_into(state, state_dict(parameters), options);
+}
+
+}  // namespace soma::nn
+// ---- soma/train/progress.hpp
+// Progress: the numbers that a run goes on from, beside weights and moments. One visitor writes and
+// reads them, so that no number can be saved and not loaded.
+
+namespace soma::train {
+
+struct Progress {
+  std::uint64_t step = 0, batches = 0, skipped = 0, skipped_in_a_row = 0;
+  data::Position position{};  // of the batch that comes next
+  double last_loss = 0;
+  std::uint64_t steps = 0;  // of the whole run, as it was planned; 0: not known
+  // Evaluations: the last one's step, the best value of the chosen metric, and how many since were
+  // worse.
+  std::uint64_t evaluated_at = 0, stale = 0;
+  bool has_best = false;
+  double best = 0;
+  optim::Plateau plateau{};
+  float loss_scale = 0;
+  std::uint64_t loss_scale_good_steps = 0;
+
+  // visit(name, number) for each.
+  template <class Visit>
+  void visit(const Visit& visit) {
+    visit("step", step);
+    visit("epoch", position.epoch);
+    visit("batch", position.batch);
+    visit("batches", batches);
+    visit("skipped", skipped);
+    visit("skipped_in_a_row", skipped_in_a_row);
+    visit("evaluated_at", evaluated_at);
+    visit("stale", stale);
+    visit("has_best", has_best);
+    visit("best", best);
+    visit("last_loss", last_loss);
+    visit("steps", steps);
+    visit("plateau_best", plateau.best);
+    visit("plateau_known", plateau.known);
+    visit("plateau_worse", plateau.worse);
+    visit("plateau_reductions", plateau.reductions);
+    visit("loss_scale", loss_scale);
+    visit("loss_scale_good_steps", loss_scale_good_steps);
+  }
+
+  void write(Record& record) {
+    visit([&](std::string_view name, const auto& number) { record.set(name, number); });
+  }
+  // Errors record.missing, record.type.
+  static Progress read(const Record& record) {
+    struct Read {
+      void operator()(std::string_view name, std::uint64_t& number) const {
+        number = record.count(name);
+      }
+      void operator()(std::string_view name, bool& number) const { number = record.boolean(name); }
+      void operator()(std::string_view name, double& number) const { number = record.number(name); }
+      void operator()(std::string_view name, float& number) const {
+        number = static_cast<float>(record.number(name));
+      }
+      const Record& record;
+    };
+    Progress progress;
+    progress.visit(Read{record});
+    return progress;
+  }
+};
+
+}  // namespace soma::train
+// ---- soma/train/ranks.hpp
+// Ranks: the other ranks of a run, as a trainer sees them. This class is a rank by itself, for
+// which every member does what one rank needs: mostly nothing. ManyRanks (many_ranks.hpp) has
+// others.
+
+// ---- soma/nn/precision_state.hpp
+// PrecisionState: a Precision at work in a model: for each linear layer the formats of its
+// operands, the amax history behind delayed scales, and statistics where they are wanted. A tape
+// that is given one (TapeOptions::precision) multiplies accordingly.
+
 // ---- soma/ops/product_formats.hpp
 // In which numbers the products of linear layers are computed. LinearFormats: those of one layer,
 // and what is remembered of its operands from call to call. ProductFormats: who has them for a
@@ -7177,1749 +9704,41 @@ class PrecisionState final : public ProductFormats {
 };
 
 }  // namespace soma
-// ---- soma/nn/state.hpp
-// Parameters as a StateDict, and back.
-
-namespace soma::nn {
-
-// The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
-inline StateDict state_dict(const Parameters& parameters) {
-  StateDict state;
-  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
-  return state;
-}
-
-// Copies values into the parameters; every parameter has to be there. Returns names that no
-// parameter has. Errors as copy_into: nothing is written before all is checked.
-inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
-                                     const CopyIntoOptions& options = {}) {
-  return copy_into(state, state_dict(parameters), options);
-}
-
-}  // namespace soma::nn
-// ---- soma/nn/task.hpp
-// Task: what a trainer trains: parameters, and a loss of a batch.
-
-// ---- soma/autograd/functions.hpp
-// What a model is written with: each function applies one operator on a tape. Shapes, errors and
-// formulas are those of the operator's file in ops/.
-
-// ---- soma/autograd/recompute.hpp
-// recompute(): a part of the computation that keeps only its inputs and its result, and is run a
-// second time when backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv
-// 1604.06174). The operator that gave the result is not: of a layer that ends with a product, all
-// but that product.
+// ---- soma/parallel/gradient_reducer.hpp
+// GradientReducer: adds the gradients of all ranks up while backward goes on.
 //
-// Gradients are the same, bit by bit, as without it: random draws depend on where they are, not on
-// when, and gradients are added up in the same order.
-
-// ---- soma/autograd/tape.hpp
-// Tape: reverse-mode differentiation, in the open.
+// Each rank differentiates its own shards of a batch. What its tape would add to the gradient of a
+// parameter comes here instead (TapeOptions::receiver), addend by addend, in the same order on all
+// ranks. An addend is summed over the ranks in the fixed tree of the shards, rounded to its type
+// once, and only then added to the parameter: exactly what one rank does that has all shards, also
+// where a parameter is used several times or a step gathers several batches.
 //
-// A tape writes down each operator that is applied through it: a node with the operator, its
-// settings, what its gradient will read, and where the gradients of its inputs go. backward() walks
-// the nodes from the last to the first, asks each operator for the gradients of its inputs and adds
-// them up. Nothing is hidden: several tapes may live at once, each used by one thread at a time.
+// Dense addends are collected into buckets, in the order in which backward makes them. A full
+// bucket leaves as soon as few enough are on their way, and moves on whenever the next addend
+// comes; nothing waits before finish(). Once a bucket is summed its gradients are rounded and given
+// to their parameters, and its memory is free again: of gradients that are stored narrower only
+// those on their way take fp32. Sparse ones (embeddings, the last that backward makes) are summed
+// in finish(): row lists first, then values on the union of all ranks' rows. They, and what comes
+// behind them, stay until then: so finish() follows each batch.
 //
-// Memory: a node keeps only the tensors that its operator asks for, and backward gives them back as
-// soon as it is done with the node. A tape is used again for the next step. Forward, backward,
-// clipping and optimizer steps never use operator new: all comes from the context's heap, which
-// asks the host only when a step needs more than any before. (The second step needs more than an
-// equal first one, which begins without the optimizer's states.)
-
-// ---- soma/autograd/replay.hpp
-// Replay: the outputs of the last operator that a recomputed function applied. Backward takes them
-// from here, so that this operator does not run a second time (autograd/recompute.hpp).
-
-// ---- soma/ops/run.hpp
-// run(): the one place where operators are dispatched, forward and backward, with a tape or
-// without.
-
-namespace soma {
-
-using Outputs = std::array<Tensor, max_outputs>;
-
-namespace detail {
-
-inline std::string input_name(std::size_t index) { return "input " + std::to_string(index); }
-inline std::string output_name(std::size_t index) { return "output " + std::to_string(index); }
-
-// What its shape rule says of the outputs, or nothing where it need not. Error operator.outputs: it
-// leaves one out.
-inline std::array<TensorSpec, max_outputs> output_specs(const Operator& op,
-                                                        const Attributes& attributes,
-                                                        std::span<const Tensor> inputs,
-                                                        const Sequences& sequences) {
-  constexpr auto left_out = static_cast<DType>(dtypes.size());
-  std::array<TensorSpec, max_outputs> specs;
-  for (TensorSpec& spec : specs) spec.dtype = left_out;
-  if (op.shape != nullptr)
-    op.shape({attributes, inputs, sequences, std::span(specs).first(op.outputs), op.state});
-  for (std::size_t i = 0; i < op.outputs && !op.makes_outputs(); ++i)
-    if (specs[i].dtype == left_out)
-      fail(error_id::operator_outputs, op.name, output_name(i), "left out by the shape rule",
-           "its sizes and its type");
-  return specs;
-}
-
-// Error operator.outputs: an output is not there, or not what the shape rule says: the host kernel
-// has put another tensor in its place.
-inline void check_outputs(const Operator& op, std::span<const Tensor> outputs,
-                          std::span<const TensorSpec> specs) {
-  for (std::size_t i = 0; i < op.outputs; ++i) {
-    if (!outputs[i].defined())
-      fail(error_id::operator_outputs, op.name, output_name(i), "not made",
-           "a tensor from the host kernel");
-    const TensorSpec& spec = specs[i];
-    if (!op.makes_outputs() &&
-        (outputs[i].dtype() != spec.dtype || outputs[i].shape() != spec.shape))
-      fail(error_id::operator_outputs, op.name, output_name(i), outputs[i].describe(),
-           to_string(spec.shape).append(" ").append(to_string(spec.dtype)) +
-               ", as the shape rule says");
-  }
-}
-
-}  // namespace detail
-
-// Runs an operator on the context's device, else by its host kernel. Errors operator.incomplete,
-// operator.inputs (their number), operator.outputs and the operator's own; nothing is written
-// before its shape rule has passed.
-inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
-                   std::span<const Tensor> inputs, const Sequences& sequences = {}) {
-  detail::check_complete("run", op);
-  if (inputs.size() < op.min_inputs || inputs.size() > op.max_inputs)
-    fail(error_id::operator_inputs, op.name, "inputs", std::to_string(inputs.size()),
-         op.min_inputs == op.max_inputs
-             ? std::to_string(op.min_inputs)
-             : std::to_string(op.min_inputs) + " to " + std::to_string(op.max_inputs));
-  for (std::size_t i = 0; i < op.min_inputs; ++i)
-    if (!inputs[i].defined())
-      fail(error_id::operator_inputs, op.name, detail::input_name(i), "not defined", "a tensor");
-
-  const FloatEnvironment environment;  // for what operators compute on the calling thread
-  const std::array<TensorSpec, max_outputs> specs =
-      detail::output_specs(op, attributes, inputs, sequences);
-  Outputs outputs{};
-  if (!op.makes_outputs())
-    for (std::size_t i = 0; i < op.outputs; ++i)
-      outputs[i] = Tensor::empty(context, specs[i].shape, specs[i].dtype);
-  const OperatorCall call{context,   attributes, inputs, std::span(outputs).first(op.outputs),
-                          sequences, op.state};
-  if (context.device() != nullptr && !op.composite)
-    context.device()->run(op, call);
-  else
-    op.host(call);
-  detail::check_outputs(op, outputs, specs);
-  if (op.registration != nullptr) op.registration->used.store(true, std::memory_order_relaxed);
-  return outputs;
-}
-
-inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
-                   std::initializer_list<Tensor> inputs, const Sequences& sequences = {}) {
-  return run(context, op, attributes, std::span<const Tensor>(inputs.begin(), inputs.size()),
-             sequences);
-}
-
-}  // namespace soma
-
-namespace soma::detail {
-
-struct Replay {
-  Replay() = default;
-  Replay(std::uint64_t applied, const Outputs& given) : number(applied), outputs(given) {
-    for (std::size_t i = 0; i < max_outputs; ++i)
-      if (outputs[i].defined()) versions[i] = outputs[i].version();
-  }
-  // True if the function returned this operator's first output unchanged, and keeping the other
-  // outputs costs less memory than the result.
-  bool serves(const Tensor& result) const {
-    std::size_t others = 0;
-    for (std::size_t i = 1; i < max_outputs; ++i)
-      if (outputs[i].defined()) others += outputs[i].bytes();
-    return outputs[0].defined() && outputs[0].raw() == result.raw() && others < result.bytes() &&
-           unchanged();
-  }
-  bool unchanged() const {
-    for (std::size_t i = 0; i < max_outputs; ++i)
-      if (outputs[i].defined() && outputs[i].version() != versions[i]) return false;
-    return true;
-  }
-
-  std::uint64_t number =
-      0;  // of the operator, in the order in which the function applies them; 0: none
-  Outputs outputs;
-  std::array<std::uint64_t, max_outputs> versions{};
-};
-
-}  // namespace soma::detail
-// ---- soma/autograd/tape_options.hpp
-// TapeOptions: what a tape records, and what operators and layers on it go by.
-
-namespace soma {
-
-class GradientReceiver;  // autograd/var.hpp
-class ProductFormats;    // ops/product_formats.hpp
-
-struct TapeOptions {
-  bool record = true;      // false: values only; backward is an error
-  bool training = true;    // what dropout asks
-  std::uint64_t seed = 0;  // with the step, the key of what dropout draws
-  std::uint32_t step = 0;
-  // Looks at every result, forward and backward, and stops at the first that is not finite: error
-  // autograd.not_finite names the operator. Costs a pass over each result.
-  bool stop_at_non_finite = false;
-  // What models cast their hidden states to, once they are embedded; what follows keeps the type.
-  DType activations = DType::fp32;
-  // In which numbers linear layers multiply, where that is not what is stored.
-  ProductFormats* precision = nullptr;
-  // Gets the gradients of parameters; without one they are added to the parameters.
-  GradientReceiver* receiver = nullptr;
-};
-
-}  // namespace soma
-
-namespace soma {
-
-using VarOutputs = std::array<Var, max_outputs>;
-
-class Tape {
- public:
-  explicit Tape(Context& context, const TapeOptions& options = {})
-      : context_(context),
-        options_(options),
-        nodes_(context.heap()),
-        slots_(context.heap()),
-        recording_(context.next_id()) {}
-  Tape(const Tape&) = delete;
-  Tape& operator=(const Tape&) = delete;
-
-  Context& context() const { return context_; }
-  const BuiltInOperators& operators() const { return context_.built_in(); }
-  const TapeOptions& options() const { return options_; }
-  bool recording() const { return options_.record && paused_ == 0; }
-  std::size_t size() const { return nodes_.size(); }  // nodes recorded so far
-
-  // Forgets what was recorded and begins anew. What was computed before keeps its value only.
-  void reset() {
-    while (!nodes_.empty()) nodes_.pop_back();  // the latest first, as they were made
-    slots_.clear();
-    recording_ = context_.next_id();
-  }
-  // The same for a new step: other random numbers.
-  void reset(std::uint32_t step) {
-    reset();
-    options_.step = step;
-  }
-
-  // A leaf that is no parameter: inputs, labels, masks.
-  Var constant(Tensor value, Sequences sequences = {}) {
-    return Var::constant(context_, std::move(value), std::move(sequences));
-  }
-  Var constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
-  // The value without its history.
-  Var detach(const Var& var) { return constant(var.value(), var.sequences()); }
-  // The same variable, with rows that form other sequences: for operators that change rows.
-  Var with_sequences(Var var, Sequences sequences) {
-    var.state().sequences = std::move(sequences);
-    return var;
-  }
-
-  // Nothing is recorded while one of these lives.
-  class [[nodiscard]] NoGradient {
-   public:
-    explicit NoGradient(Tape& tape) : tape_(tape) { ++tape.paused_; }
-    ~NoGradient() { --tape_.paused_; }
-    NoGradient(const NoGradient&) = delete;
-    NoGradient& operator=(const NoGradient&) = delete;
-
-   private:
-    Tape& tape_;
-  };
-  NoGradient no_gradient() { return NoGradient(*this); }
-
-  // Applies an operator, and records it if an input has a gradient. The rows' sequences come from
-  // the first input that has some. Errors autograd.foreign_tape (an input is the result of another
-  // tape), autograd.freed (of this one, before backward or reset), autograd.not_differentiable
-  // (before the operator has run), and the operator's.
-  VarOutputs apply_all(const Operator& op, const Attributes& attributes,
-                       std::span<const Var> inputs) {
-    Tensors values(context_.heap());
-    values.reserve(inputs.size());
-    bool differentiable = false;
-    Sequences sequences;
-    for (const Var& input : inputs) {
-      values.push_back(input.defined() ? input.value() : Tensor());
-      if (!input.defined()) continue;
-      check_origin(op.name, input);
-      differentiable |= input.requires_gradient();
-      if (!sequences.defined()) sequences = input.sequences();
-    }
-    ++applied_;
-    if (differentiable) ++differentiable_;
-    const bool record = differentiable && recording();
-    if (record && op.gradient == nullptr)
-      fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
-           "one that has it, or constant inputs (Tape::detach)");
-    const bool known = replay_ != nullptr && replay_->number == applied_ && replay_->unchanged();
-    const Outputs outputs =
-        known ? replay_->outputs : run(context_, op, attributes, values, sequences);
-    if (latest_ != nullptr) *latest_ = op.composite ? Replay() : Replay(applied_, outputs);
-    if (options_.stop_at_non_finite)
-      check_finite(op.name, "", std::span(outputs).first(op.outputs));
-    VarOutputs results;
-    for (std::size_t i = 0; i < op.outputs; ++i) {
-      const bool rows_stay =
-          sequences.defined() && outputs[i].rank() > 0 && outputs[i].size(0) == sequences.rows();
-      results[i] = make_result(outputs[i], rows_stay ? sequences : Sequences(), record, i);
-    }
-    if (record) append(op, attributes, sequences, inputs, outputs, nullptr);
-    return results;
-  }
-  // The first output.
-  Var apply(const Operator& op, const Attributes& attributes, std::initializer_list<Var> inputs) {
-    return apply_all(op, attributes, std::span<const Var>(inputs.begin(), inputs.size()))[0];
-  }
-
-  // Adds d(loss)/d(parameter) to the gradient of every parameter that the loss was computed from,
-  // and forgets what was recorded. All of them are multiplied by `scale` (loss scaling). Errors
-  // autograd.not_scalar, autograd.no_gradient (nothing to differentiate), autograd.foreign_tape,
-  // autograd.freed (a second backward), autograd.changed_in_place; tensor.shape, tensor.dtype (of
-  // what an operator gave). What is wrong with the arguments leaves all as it was; after any other
-  // error the recording is gone and gradients may be incomplete.
-  void backward(const Var& loss, float scale = 1) {
-    if (loss.defined() && loss.value().elements() != 1)
-      fail(error_id::not_scalar, "Tape::backward", "loss", loss.value().describe(),
-           "one element, or the gradient of the result beside it");
-    backward(loss, loss.defined() ? Tensor::full(context_, loss.shape(), scale) : Tensor());
-  }
-  // The same for any result and its gradient, of its shape.
-  void backward(const Var& result, const Tensor& gradient) {
-    if (!result.requires_gradient() || result.is_leaf()) {
-      if (result.defined()) check_origin("Tape::backward", result);
-      fail(error_id::no_gradient, "Tape::backward", "result",
-           "not computed from a parameter on this tape", "one that was, while recording");
-    }
-    check_origin("Tape::backward", result);
-    if (!gradient.defined())
-      fail(error_id::tensor_undefined, "Tape::backward", "gradient", "no tensor",
-           result.value().describe());
-    if (!is_floating(gradient.dtype()))
-      fail(error_id::tensor_dtype, "Tape::backward", "gradient", gradient.describe(),
-           "a floating type");
-    if (gradient.shape() != result.shape())
-      fail(error_id::tensor_shape, "Tape::backward", "gradient", gradient.describe(),
-           result.value().describe());
-    const FloatEnvironment environment;
-    const Finish finish{*this};
-    slots_[result.state_->slot].values = gradient;
-    while (!nodes_.empty()) {
-      differentiate(nodes_.back());
-      slots_.resize(nodes_.back().first_slot);
-      nodes_.pop_back();
-    }
-  }
-
- private:
-  template <class Function>
-  friend Var recompute(Tape& tape, std::span<const Var> inputs, Function function);
-
-  using Tensors = HeapVector<Tensor>;
-
-  // Where the gradient of an input goes: to a parameter, or to the slot of a result.
-  struct Target {
-    Shared<Var::State> leaf;
-    std::size_t slot = 0;
-    bool wanted = false;
-  };
-
-  using Replay = detail::Replay;
-
-  // A function that backward runs again, see recompute().
-  struct Recompute : Counted {
-    explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
-    virtual ~Recompute() = default;
-    virtual Var run(Tape& tape, std::span<const Var> inputs) = 0;
-    HeapVector<Sequences> sequences;  // of the inputs
-    Replay replay;
-  };
-
-  struct Node {
-    const Operator* op;
-    Attributes attributes;
-    Sequences sequences;
-    std::size_t first_slot;  // of its outputs' gradients
-    std::size_t inputs;
-    Tensors tensors;  // inputs, then outputs: whole where the operator keeps them, else outlines
-    HeapVector<std::uint64_t> versions;
-    HeapVector<Target> targets;
-    Shared<Recompute> recompute;
-  };
-
-  // While it lives, the outputs of each operator go to `latest`, and at its end to the place
-  // before.
-  class [[nodiscard]] Latest {
-   public:
-    Latest(Tape& tape, Replay& latest)
-        : tape_(tape), before_(std::exchange(tape.latest_, &latest)) {}
-    ~Latest() {
-      if (before_ != nullptr) *before_ = *tape_.latest_;
-      tape_.latest_ = before_;
-    }
-    Latest(const Latest&) = delete;
-    Latest& operator=(const Latest&) = delete;
-
-   private:
-    Tape& tape_;
-    Replay* before_;
-  };
-
-  struct Finish {  // whatever happens, a recording is differentiated once
-    Tape& tape;
-    ~Finish() { tape.reset(); }
-  };
-
-  void check_origin(std::string_view operation, const Var& var) const {
-    if (var.is_leaf()) return;
-    const bool own = var.state_->tape == this && var.state_->home == &context_;
-    if (own && var.state_->recording == recording_) return;
-    if (!own)
-      fail(error_id::foreign_tape, operation, "variable", "the result of another tape",
-           "one of this tape, or a constant (Tape::detach)");
-    fail(error_id::freed, operation, "variable", "of a recording that backward or reset has ended",
-         "one computed since, or a constant (Tape::detach)");
-  }
-
-  void check_finite(std::string_view name, std::string_view way, std::span<const Tensor> tensors) {
-    for (const Tensor& tensor : tensors)
-      if (tensor.defined() && !operators().all_finite(context_, tensor))
-        fail(error_id::not_finite, std::string(name).append(way), "result",
-             tensor.describe() + " with NaN or infinity", "finite numbers");
-  }
-
-  // Output `index` of the node that is about to be appended. What is not recorded is a constant.
-  Var make_result(Tensor value, Sequences sequences, bool record, std::size_t index) {
-    Var result(context_, std::move(value), record, std::move(sequences));
-    if (!record) return result;
-    result.state_->tape = this;
-    result.state_->home = &context_;
-    result.state_->recording = recording_;
-    result.state_->slot = slots_.size() + index;
-    return result;
-  }
-
-  void append(const Operator& op, const Attributes& attributes, const Sequences& sequences,
-              std::span<const Var> inputs, const Outputs& outputs, Shared<Recompute> recompute) {
-    Heap& heap = context_.heap();
-    Node node{&op,
-              attributes,
-              sequences,
-              slots_.size(),
-              inputs.size(),
-              Tensors(heap),
-              HeapVector<std::uint64_t>(heap),
-              HeapVector<Target>(heap),
-              std::move(recompute)};
-    node.tensors.reserve(inputs.size() + op.outputs);
-    node.versions.reserve(inputs.size() + op.outputs);
-    node.targets.reserve(inputs.size());
-    const auto keep = [&node](const Tensor& tensor, bool whole) {
-      const bool kept = whole && tensor.defined();
-      node.tensors.push_back(kept ? tensor : tensor.outline());
-      node.versions.push_back(kept ? tensor.version() : 0);
-    };
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const Tensor none;
-      keep(inputs[i].defined() ? inputs[i].value() : none, (op.keeps_inputs >> i & 1) != 0);
-      Target target;
-      target.wanted = inputs[i].requires_gradient();
-      if (target.wanted && inputs[i].is_leaf())
-        target.leaf = inputs[i].state_;
-      else if (target.wanted)
-        target.slot = inputs[i].state_->slot;
-      node.targets.push_back(std::move(target));
-    }
-    for (std::size_t i = 0; i < op.outputs; ++i) keep(outputs[i], (op.keeps_outputs >> i & 1) != 0);
-    slots_.resize(slots_.size() + op.outputs);
-    nodes_.push_back(std::move(node));
-  }
-
-  // Takes the gradients of a node's outputs and adds those of its inputs to where they belong.
-  void differentiate(Node& node) {
-    const std::size_t outputs = node.op->outputs;
-    std::array<Tensor, max_outputs> output_gradients;
-    bool any = false;
-    for (std::size_t i = 0; i < outputs; ++i) {
-      Gradient& slot = slots_[node.first_slot + i];
-      if (!slot.defined()) continue;
-      output_gradients[i] =
-          operators().to_dense(context_, slot, node.tensors[node.inputs + i].shape());
-      slot = {};
-      any = true;
-    }
-    if (!any) return;
-    for (std::size_t i = 0; i < node.tensors.size(); ++i)
-      if (node.tensors[i].defined() && node.tensors[i].version() != node.versions[i])
-        fail(error_id::changed_in_place, node.op->name,
-             i < node.inputs ? detail::input_name(i) : "output", "changed since",
-             "the value that backward needs (write to a copy)");
-
-    if (node.recompute != nullptr) return differentiate_again(node, output_gradients[0]);
-
-    HeapVector<Gradient> gradients(node.inputs, context_.heap());
-    std::array<bool, most_inputs> wanted{};
-    for (std::size_t i = 0; i < node.inputs; ++i) wanted[i] = node.targets[i].wanted;
-    const std::span<const Tensor> tensors(node.tensors);
-    const GradientCall call{context_,
-                            node.attributes,
-                            tensors.first(node.inputs),
-                            tensors.subspan(node.inputs),
-                            std::span<const Tensor>(output_gradients).first(outputs),
-                            node.sequences,
-                            std::span<const bool>(wanted).first(node.inputs),
-                            gradients,
-                            node.op->state};
-    node.op->gradient(call);
-    detail::check_gradients(node.op->name, call);
-    for (std::size_t i = 0; i < node.inputs; ++i) {
-      const Target& target = node.targets[i];
-      if (!target.wanted || !gradients[i].defined()) continue;
-      if (options_.stop_at_non_finite)
-        check_finite(node.op->name, " (backward)", {&gradients[i].values, 1});
-      const bool parameter = target.leaf != nullptr && !target.leaf->stands_in;
-      if (parameter && options_.receiver != nullptr) {
-        options_.receiver->receive(Var(target.leaf), std::move(gradients[i]));
-        continue;
-      }
-      if (gradients[i].stored)
-        fail(error_id::parallel_gradient, node.op->name, detail::input_name(i),
-             parameter ? "a parameter, without TapeOptions::receiver" : "the result of an operator",
-             "a parameter whose gradient ranks add up");
-      operators().accumulate(context_,
-                             target.leaf != nullptr ? target.leaf->gradient : slots_[target.slot],
-                             std::move(gradients[i]));
-    }
-  }
-
-  // Runs the function again on a tape of its own, from its inputs, and differentiates that.
-  // Gradients are added to what is there already, one by one: the same sums in the same order as
-  // without recompute().
-  void differentiate_again(Node& node, const Tensor& gradient) {
-    Tape inner(context_, options_);
-    HeapVector<Var> leaves(context_.heap());
-    leaves.reserve(node.inputs);
-    for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
-    inner.replay_ = &node.recompute->replay;
-    const Var result = node.recompute->run(inner, leaves);
-    if (result.requires_gradient()) inner.backward(result, gradient);
-    for (std::size_t i = 0; i < node.inputs; ++i)
-      if (const Target& target = node.targets[i];
-          target.wanted && target.leaf == nullptr && leaves[i].gradient().defined())
-        slots_[target.slot] = std::move(leaves[i].state_->gradient);
-  }
-
-  // Input i of a recomputed function: the parameter itself, or a leaf that stands for a result and
-  // goes on with its gradient.
-  Var input_again(const Node& node, std::size_t i, std::span<const Var> before) {
-    const Target& target = node.targets[i];
-    if (target.leaf != nullptr) return Var(target.leaf);
-    if (!node.tensors[i].defined()) return {};
-    for (std::size_t j = 0; target.wanted && j < i; ++j)
-      if (const Target& other = node.targets[j];
-          other.wanted && other.leaf == nullptr && other.slot == target.slot)
-        return before[j];
-    Var leaf(context_, node.tensors[i], target.wanted, node.recompute->sequences[i]);
-    leaf.state_->stands_in = true;
-    if (target.wanted) leaf.state_->gradient = std::move(slots_[target.slot]);
-    return leaf;
-  }
-
-  Context& context_;
-  TapeOptions options_;
-  HeapVector<Node> nodes_;
-  HeapVector<Gradient> slots_;  // gradients of results, while backward runs
-  std::uint64_t recording_;
-  int paused_ = 0;
-  std::uint64_t applied_ = 0;         // how many operators
-  std::uint64_t differentiable_ = 0;  // how many of them had inputs with a gradient
-  Replay* latest_ = nullptr;          // where recompute() wants operators' outputs
-  const Replay* replay_ = nullptr;    // while recompute() runs its function again
-};
-
-}  // namespace soma
-
-namespace soma {
-
-namespace detail {
-
-// Never run: the node's function stands in for it.
-inline constexpr Operator recompute_operator{.name = "recompute",
-                                             .min_inputs = 0,
-                                             .max_inputs = most_inputs,
-                                             .keeps_inputs = ~std::uint32_t{0},
-                                             .gradient = [](const GradientCall&) {}};
-
-}  // namespace detail
-
-// function(tape, inputs) -> Var, called now and again in backward. It may use parameters as it
-// likes (nobody writes them before backward: that goes unnoticed); whatever else it needs that has
-// a gradient comes in through `inputs` (at most 32), else backward ends in autograd.foreign_tape.
-// Errors operator.inputs, and the function's.
-template <class Function>
-Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
-  struct Again final : Tape::Recompute {
-    Again(Heap& heap, Function f) : Tape::Recompute(heap), function(std::move(f)) {}
-    Var run(Tape& inner, std::span<const Var> leaves) override { return function(inner, leaves); }
-    Function function;
-  };
-  if (inputs.size() > detail::recompute_operator.max_inputs)
-    fail(error_id::operator_inputs, "recompute", "inputs", std::to_string(inputs.size()),
-         "at most " + std::to_string(detail::recompute_operator.max_inputs));
-  const bool record = tape.recording();
-  const std::uint64_t before = tape.differentiable_, applied = tape.applied_;
-  Var value;
-  Tape::Replay latest;
-  {
-    const Tape::NoGradient pause(tape);
-    const Tape::Latest collect(tape, latest);
-    value = function(tape, inputs);
-  }
-  // Nothing to differentiate; or a variable from outside, which has a history of its own.
-  if (!record || value.requires_gradient() || tape.differentiable_ == before) return value;
-  for (const Var& input : inputs)
-    if (input.defined()) tape.check_origin("recompute", input);
-  Heap& heap = tape.context().heap();
-  const auto again = Shared<Again>::make(heap, std::move(function));
-  again->sequences.reserve(inputs.size());
-  for (const Var& input : inputs)
-    again->sequences.push_back(input.defined() ? input.sequences() : Sequences());
-  if (latest.serves(value.value())) {
-    latest.number -= applied;
-    again->replay = std::move(latest);
-  }
-  const Var result = tape.make_result(value.value(), value.sequences(), true, 0);
-  tape.append(detail::recompute_operator, {}, {}, inputs, {value.value()}, again);
-  return result;
-}
-
-}  // namespace soma
-// ---- soma/ops/settings.hpp
-// The settings of the built-in operators: what a call gives beside tensors.
-
-namespace soma {
-
-// Which elements of a site are dropped.
-struct DropoutSetting {
-  float probability = 0;  // 0 to below 1
-  Draw draw{};            // seed, stream and step; the index is the element's own
-};
-
-struct LinearSetting {
-  Activation activation = Activation::none;
-  DropoutSetting dropout{};
-  float x_scale = 1, weight_scale = 1;  // stored elements stand for so many times themselves
-  std::optional<DType> output{};        // of the result; none: x's
-  Accumulation accumulation{};          // of the products forward and backward
-};
-
-struct LinearFormats;  // ops/product_formats.hpp
-
-// A linear layer whose operands are converted on their way in.
-struct QuantizedLinearSetting {
-  Activation activation = Activation::none;
-  DropoutSetting dropout{};
-  LinearFormats* formats = nullptr;  // of the layer, which outlives the tape's recording
-  std::uint32_t step = 0;            // of stochastic rounding
-  bool training = false;             // amax is remembered
-  bool record = false;               // and operands for the gradient
-};
-
-// A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale, one of a
-// floating type for q * scale.
-struct Quantization {
-  float scale = 1;
-  std::int32_t zero_point = 0;
-};
-
-struct MatmulSetting {
-  bool transpose_a = false, transpose_b = false;  // a is [..., K, M], b is [N, K]
-  // The sum runs over the rows of a batch: it follows their shards. Weight gradients.
-  bool over_rows = false;
-  Quantization a{}, b{};
-  std::optional<DType> output{};  // of the result; none: a's, or fp32 for integers
-  // Where there is a place: a factor that scales give the whole product (see GemmArgs) is stored
-  // there and not applied. It holds 1 before.
-  float* factor = nullptr;
-  Accumulation accumulation{};  // of the gradient's products too
-};
-
-struct AttentionSetting {
-  std::size_t heads = 1;
-  DropoutSetting dropout{};  // of the probabilities
-  // The first row of each sequence is its only query: queries, which are apart, and the result have
-  // a row for each sequence.
-  bool first_rows = false;
-};
-
-struct EmbeddingSetting {
-  bool dense_gradient = false;  // of all rows, mostly zeros
-};
-
-struct NormSetting {
-  float epsilon = 1e-5f;
-  bool rms = false;
-};
-
-struct SoftmaxSetting {
-  bool logarithm = false;
-};
-
-struct ReduceSetting {
-  std::uint32_t dimensions = ~std::uint32_t{0};  // bit i: dimension i is summed; all by default
-  bool mean = false;
-};
-
-enum class LossReduction : std::uint8_t { mean, sum, none };
-
-struct CrossEntropySetting {
-  LossReduction reduction = LossReduction::mean;  // mean: over the rows that count
-  float label_smoothing = 0;                      // 0 to 1
-  std::int64_t ignore_index = -100;               // rows with this label do not count
-  // What a mean divides by; 0: the rows of this call that count. Parts of a larger batch are given
-  // the whole batch's number.
-  double denominator = 0;
-};
-
-struct ElementLossSetting {
-  ElementLoss loss = ElementLoss::squared_error;
-  LossReduction reduction = LossReduction::mean;
-  // What a mean divides by; 0: the elements of this call.
-  double denominator = 0;
-};
-
-struct ConvolutionSetting {
-  std::size_t stride_height = 1, stride_width = 1;
-  std::size_t pad_height = 0, pad_width = 0;  // zeros on each side
-};
-
-struct MaxPoolSetting {
-  std::size_t kernel_height = 2, kernel_width = 2;
-  ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
-};
-
-struct ReshapeSetting {
-  Shape shape;
-};
-
-struct TransposeSetting {
-  std::size_t a = 0, b = 1;
-};
-
-struct SliceSetting {
-  std::size_t dimension = 0, begin = 0, end = to_end, step = 1;
-};
-
-struct CastSetting {
-  DType dtype = DType::fp32;
-  Rounding rounding{};
-  Draw draw{};  // of stochastic rounding: element i, row-major, draws at draw.index + i
-};
-
-// Numbers of a narrow format with their scales, as an operand of a matrix product
-// (ops/product/quantize.hpp).
-struct QuantizeSetting {
-  Quantizer quantizer{};
-  // The sum runs down the columns: groups of a scale lie along the rows, and begin anew at each
-  // shard.
-  bool along_rows = false;
-  // x is a parameter: stochastic rounding draws at parameter_index(row, column), else at the
-  // token_index of its sequences.
-  bool parameter = false;
-  float scale = 1;  // ScalePolicy::delayed
-  Draw draw{};      // of stochastic rounding; the index is the element's own
-};
-
-// Optimizer steps. Stochastic rounding of a stored number draws at parameter_index(row, column) of
-// the parameter as a matrix, on streams stream, + 1 and + 2 for the weight and its states.
-struct SgdSetting {
-  float rate = 0, momentum = 0, dampening = 0, weight_decay = 0, gradient_factor = 1;
-  bool nesterov = false, first_step = false;
-  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
-  Rounding weight{}, state{};
-  std::uint64_t seed = 0;
-  std::uint32_t stream = 0, step = 0;
-};
-
-struct AdamSetting {
-  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
-  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
-  float decay_factor = 1, step_size = 0, inverse_root_correction2 = 1, gradient_factor = 1;
-  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
-  Rounding weight{}, state{};
-  std::uint64_t seed = 0;
-  std::uint32_t stream = 0, step = 0;
-};
-
-struct LambSetting {
-  float rate = 0, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-6f, weight_decay = 0;
-  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
-  float inverse_correction1 = 1, inverse_root_correction2 = 1, gradient_factor = 1;
-  Rounding weight{}, state{};
-  std::uint64_t seed = 0;
-  std::uint32_t stream = 0, step = 0;
-};
-
-}  // namespace soma
-
-namespace soma {
-
-// ---- element by element
-
-inline Var neg(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::negate), {}, {x});
-}
-inline Var abs(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::absolute), {}, {x});
-}
-inline Var square(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::square), {}, {x});
-}
-inline Var sqrt(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::square_root), {}, {x});
-}
-inline Var reciprocal(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::reciprocal), {}, {x});
-}
-inline Var exp(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::exponential), {}, {x});
-}
-inline Var log(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::logarithm), {}, {x});
-}
-inline Var sin(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::sine), {}, {x});
-}
-inline Var cos(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::cosine), {}, {x});
-}
-inline Var relu(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::relu), {}, {x});
-}
-inline Var gelu(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::gelu), {}, {x});
-}
-inline Var gelu_tanh(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::gelu_tanh), {}, {x});
-}
-inline Var tanh(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::tanh), {}, {x});
-}
-inline Var sigmoid(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::sigmoid), {}, {x});
-}
-inline Var silu(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::silu), {}, {x});
-}
-inline Var softplus(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::softplus), {}, {x});
-}
-
-// With broadcasting.
-inline Var add(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::add), {}, {a, b});
-}
-inline Var sub(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::subtract), {}, {a, b});
-}
-inline Var mul(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::multiply), {}, {a, b});
-}
-inline Var div(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::divide), {}, {a, b});
-}
-inline Var maximum(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::maximum), {}, {a, b});
-}
-inline Var minimum(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::minimum), {}, {a, b});
-}
-
-// The setting of a dropout site on this tape: its seed and step, and none unless it is training.
-inline DropoutSetting dropout_setting(const Tape& tape, float probability, std::uint32_t stream) {
-  if (!tape.options().training) return {};
-  return {probability,
-          {.seed = tape.options().seed, .stream = stream, .step = tape.options().step}};
-}
-// Each site has a stream of its own: stream_id(module path, "dropout").
-inline Var dropout(Tape& tape, const Var& x, float probability, std::uint32_t stream) {
-  const DropoutSetting setting = dropout_setting(tape, probability, stream);
-  return setting.probability == 0 ? x : tape.apply(*tape.operators().dropout, setting, {x});
-}
-
-// ---- products
-
-inline Var matmul(Tape& tape, const Var& a, const Var& b, const MatmulSetting& setting = {}) {
-  return tape.apply(*tape.operators().matmul, setting, {a, b});
-}
-// dropout(activation(x weight^T + bias)) + residual; bias and residual may be left out.
-inline Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
-                  const LinearSetting& setting = {}, const Var& residual = {}) {
-  return tape.apply(*tape.operators().linear, setting, {x, weight, bias, residual});
-}
-inline Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
-                  const ConvolutionSetting& setting = {}) {
-  return tape.apply(*tape.operators().convolution, setting, {x, weight, bias});
-}
-inline Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting = {}) {
-  return tape.apply(*tape.operators().max_pool, setting, {x});
-}
-// `qkv` holds keys and values alone where `queries` are apart.
-inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting,
-                     const Var& queries = {}) {
-  const Var y = tape.apply(*tape.operators().attention, setting, {qkv, queries});
-  return setting.first_rows ? tape.with_sequences(y, qkv.sequences().summary(tape.context())) : y;
-}
-
-// ---- rows
-
-inline Var embedding(Tape& tape, const Var& table, const Var& ids,
-                     const EmbeddingSetting& setting = {}) {
-  return tape.apply(*tape.operators().embedding, setting, {table, ids});
-}
-inline Var layer_norm(Tape& tape, const Var& x, const Var& gamma, const Var& beta,
-                      float epsilon = 1e-5f) {
-  return tape.apply(*tape.operators().norm, NormSetting{epsilon, false}, {x, gamma, beta});
-}
-inline Var rms_norm(Tape& tape, const Var& x, const Var& gamma, float epsilon = 1e-5f) {
-  return tape.apply(*tape.operators().norm, NormSetting{epsilon, true}, {x, gamma});
-}
-inline Var softmax(Tape& tape, const Var& x) {
-  return tape.apply(*tape.operators().softmax, SoftmaxSetting{false}, {x});
-}
-inline Var log_softmax(Tape& tape, const Var& x) {
-  return tape.apply(*tape.operators().softmax, SoftmaxSetting{true}, {x});
-}
-
-// ---- losses and reductions
-
-inline Var cross_entropy(Tape& tape, const Var& logits, const Var& labels,
-                         const CrossEntropySetting& setting = {}) {
-  return tape.apply(*tape.operators().cross_entropy, setting, {logits, labels});
-}
-inline Var mse_loss(Tape& tape, const Var& x, const Var& target,
-                    LossReduction reduction = LossReduction::mean) {
-  return tape.apply(*tape.operators().element_loss,
-                    ElementLossSetting{ElementLoss::squared_error, reduction, 0}, {x, target});
-}
-inline Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
-                                            LossReduction reduction = LossReduction::mean) {
-  return tape.apply(*tape.operators().element_loss,
-                    ElementLossSetting{ElementLoss::binary_cross_entropy_logits, reduction, 0},
-                    {x, target});
-}
-// Over all dimensions, or those whose bits are set.
-inline Var sum(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0}) {
-  return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, false}, {x});
-}
-inline Var mean(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0}) {
-  return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, true}, {x});
-}
-
-// ---- choosing and arranging
-
-inline Var reshape(Tape& tape, const Var& x, const Shape& shape) {
-  return tape.apply(*tape.operators().reshape, ReshapeSetting{shape}, {x});
-}
-inline Var transpose(Tape& tape, const Var& x, std::size_t a, std::size_t b) {
-  return tape.apply(*tape.operators().transpose, TransposeSetting{a, b}, {x});
-}
-inline Var slice(Tape& tape, const Var& x, std::size_t dimension, std::size_t begin,
-                 std::size_t end = to_end, std::size_t step = 1) {
-  return tape.apply(*tape.operators().slice, SliceSetting{dimension, begin, end, step}, {x});
-}
-inline Var concatenate(Tape& tape, std::initializer_list<Var> parts, std::size_t dimension) {
-  return tape.apply(*tape.operators().concatenate, dimension, parts);
-}
-// The first row of each sequence: [rows, C] to [sequences, C].
-inline Var sequence_first(Tape& tape, const Var& x) {
-  const Var y = tape.apply(*tape.operators().sequence_first, {}, {x});
-  return tape.with_sequences(y, x.sequences().summary(tape.context()));
-}
-inline Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding = {},
-                const Draw& draw = {}) {
-  return tape.apply(*tape.operators().cast, CastSetting{dtype, rounding, draw}, {x});
-}
-
-}  // namespace soma
-// ---- soma/nn/scope.hpp
-// Scope: where in a model something is. Modules are made from one: its path names the streams of
-// random numbers that initialise their parameters and drive their dropout, so that neither depends
-// on the order in which modules are made.
-
-namespace soma::nn {
-
-struct Scope {
-  Context& context;
-  std::uint64_t seed = 0;  // of initial values
-  std::string path{};
-
-  // The scope of a part: "encoder" / "layer" is "encoder.layer".
-  Scope operator/(std::string_view part) const {
-    Scope child{context, seed, path};
-    if (!path.empty()) child.path += '.';
-    child.path += part;
-    return child;
-  }
-  std::uint32_t stream(std::string_view site) const { return stream_id(path, site); }
-  Draw draw(std::string_view site) const { return {.seed = seed, .stream = stream(site)}; }
-};
-
-// Gathers the parameters of a module: each module has a member
-//     void collect(Collector& collector) const;
-// that adds its own and passes parts on.
-class Collector {
- public:
-  explicit Collector(Parameters& parameters, std::string path = {})
-      : parameters_(parameters), path_(std::move(path)) {}
-
-  void add(std::string_view name, const Var& var) { add_rows(name, var, 0, to_end); }
-  // A parameter that is some rows of a variable.
-  void add_rows(std::string_view name, const Var& var, std::size_t first, std::size_t last) {
-    if (var.defined()) parameters_.push_back({joined(name), var, first, last});
-  }
-  template <class Module>
-  void part(std::string_view name, const Module& module) {
-    Collector collector(parameters_, joined(name));
-    module.collect(collector);
-  }
-
- private:
-  std::string joined(std::string_view name) const {
-    std::string result = path_;
-    if (!result.empty() && !name.empty()) result += '.';
-    return result.append(name);
-  }
-  Parameters& parameters_;
-  std::string path_;
-};
-
-// All parameters of a module, in the order in which it names them.
-template <class Module>
-Parameters parameters(const Module& module, std::string_view path = {}) {
-  Parameters result;
-  Collector collector(result, std::string(path));
-  module.collect(collector);
-  return result;
-}
-
-}  // namespace soma::nn
-
-namespace soma::nn {
-
-class Task {
- public:
-  struct Forward {
-    Var loss;       // one element: the mean of loss_count(); of a part the sum
-    Tensor scores;  // [sequences, classes] logits, fp32; not defined where there are no classes
-  };
-
-  Task() = default;
-  Task(const Task&) = delete;
-  Task& operator=(const Task&) = delete;
-  virtual ~Task() = default;
-
-  virtual const Parameters& parameters() const = 0;
-  virtual Forward forward(Tape& tape, const data::Batch& batch) = 0;
-  virtual std::size_t classes() const { return 0; }
-  // Whether several ranks may share its batches: forward() of a part (data::Batch::part) gives the
-  // sum of the losses, also of a part without any sequence.
-  virtual bool takes_parts() const { return false; }
-  // How many losses the mean of this whole batch is over: as much it weighs beside others.
-  virtual double loss_count(const data::Batch& batch) const {
-    return static_cast<double>(batch.inputs.sequences.count());
-  }
-  // Floating-point operations of forward and backward that no padding or recomputation is part of;
-  // 0: not known.
-  virtual double useful_flops(const data::Batch&) const { return 0; }
-  // What decides numbers beside parameters and data: checkpoints and other ranks have to agree.
-  virtual void describe(Record&) const {}
-};
-
-// How the cross entropy of a batch, or of a part of one, becomes a number.
-inline CrossEntropySetting loss_of(const data::Batch& batch) {
-  return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
-}
-inline bool is_ignored(std::int64_t label) { return label == CrossEntropySetting{}.ignore_index; }
-
-// Class labels of a batch, int32 or int64.
-inline std::vector<std::int64_t> class_labels(const data::Batch& batch) {
-  const auto copy = [](const auto labels) {
-    return std::vector<std::int64_t>(labels.begin(), labels.end());
-  };
-  return batch.labels.dtype() == DType::int32 ? copy(batch.labels.span<std::int32_t>())
-                                              : copy(batch.labels.span<std::int64_t>());
-}
-// The labels that its mean is over: those that loss_of() does not ignore.
-inline double counted_labels(const data::Batch& batch) {
-  double counted = 0;
-  for (const std::int64_t label : class_labels(batch)) counted += is_ignored(label) ? 0 : 1;
-  return counted;
-}
-
-// A model that is called with (tape, inputs) and gives logits, trained by cross entropy. It may
-// have describe(Record&), as a task has.
-template <class Model>
-class ClassificationTask final : public Task {
- public:
-  ClassificationTask(const Model& model, std::size_t class_count)
-      : model_(model), parameters_(nn::parameters(model)), classes_(class_count) {}
-
-  const Parameters& parameters() const override { return parameters_; }
-  std::size_t classes() const override { return classes_; }
-  Forward forward(Tape& tape, const data::Batch& batch) override {
-    const Var logits = model_(tape, tape.constant(batch.inputs));
-    return {cross_entropy(tape, logits, tape.constant(batch.labels), loss_of(batch)),
-            logits.value()};
-  }
-  bool takes_parts() const override { return true; }
-  double loss_count(const data::Batch& batch) const override { return counted_labels(batch); }
-  void describe(Record& identity) const override {
-    if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
-  }
-
- private:
-  const Model& model_;
-  Parameters parameters_;
-  std::size_t classes_;
-};
-
-}  // namespace soma::nn
-// ---- soma/optim/adamw.hpp
-// AdamW (arXiv 1711.05101): Adam with decoupled weight decay.
-
-// ---- soma/optim/optimizer.hpp
-// What optimizers share: groups of parameters, states stored in a type of their own, and the draws
-// of stochastic rounding.
-
-// ---- soma/numeric/portable_math.hpp
-// A few functions of double with the same bits on every machine, from every compiler, with any
-// -ffp-contract: learning-rate schedules, bias corrections and initialisers must not depend on the
-// host's libm. Not for inner loops.
+// Where ranks share the rows of all parameters (ZeRO), each gets the sums of its own only
+// (Gradient::first_row): a bucket is reduce-scattered along those rows and nothing sent back.
+
+// ---- soma/parallel/collectives.hpp
+// What all ranks do together. Every rank calls the same function, in the same order, with buffers
+// of the same size, on the thread that uses the communicator. Each returns when this rank's part is
+// done. Scratch comes from `heap`, a context's (Context::heap()).
 //
-// Two rules make it so. Where a product meets a sum and may be fused, std::fma says so. Where it
-// may not, the product passes through rounded(), which a compiler cannot look into; so do results,
-// whatever the caller adds to them. Error bounds are in units in the last place of the result; the
-// tests measure against long double.
-
-namespace soma {
-
-// The same value, rounded to double, as an operand that cannot be fused with what comes next.
-inline double rounded(double value) {
-#if defined(__GNUC__) && defined(__x86_64__)
-  __asm__("" : "+x"(value));
-  return value;
-#elif defined(__GNUC__) && defined(__aarch64__)
-  __asm__("" : "+w"(value));
-  return value;
-#else
-  const volatile double stored = value;
-  return stored;
-#endif
-}
-
-namespace detail {
-
-// The unevaluated sum of a double and what it lacks, below half a unit of it.
-struct DoublePair {
-  double high, low;
-};
-
-// high + low in normal form, for |high| >= |low|.
-inline DoublePair normal_pair(double high, double low) {
-  const double sum = high + low;
-  return {sum, low - (sum - high)};
-}
-
-// a * b. Relative error below 2^-102 while nothing underflows.
-inline DoublePair multiply(DoublePair a, DoublePair b) {
-  const double high = rounded(a.high * b.high);
-  if (!std::isfinite(high)) return {high, 0};
-  const double low = std::fma(a.high, b.high, -high);
-  return normal_pair(high, std::fma(a.high, b.low, std::fma(a.low, b.high, low)));
-}
-
-// c[0] + x c[1] + x^2 c[2] ...
-template <std::size_t count>
-double polynomial(const std::array<double, count>& c, double x) {
-  double sum = c[count - 1];
-  for (std::size_t i = count - 1; i-- > 0;) sum = std::fma(sum, x, c[i]);
-  return sum;
-}
-
-// The nearest integer, for magnitudes below 2^51: adding this brings the units to the last bit.
-inline constexpr double to_integer = 0x1.8p52;
-
-// Leading doubles of ln 2 and of pi / 2, each the rounded rest of those before.
-inline constexpr std::array<double, 2> ln_2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
-inline constexpr std::array<double, 3> half_pi{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
-                                               -0x1.f1976b7ed8fbcp-110};
-
-// 1 / n! from n = 2: e^r = 1 + r + r^2 times the series. Cut after r^14 / 14!: below 2^-63 for
-// |r| <= ln(2) / 2.
-inline constexpr std::array<double, 13> exp_series{
-    1.0 / 2,         1.0 / 6,          1.0 / 24,         1.0 / 120,     1.0 / 720,
-    1.0 / 5040,      1.0 / 40320,      1.0 / 362880,     1.0 / 3628800, 1.0 / 39916800,
-    1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200};
-
-// e^(x.high + x.low).
-inline double exp_of(DoublePair x) {
-  if (x.high != x.high) return x.high;
-  if (x.high > 710) return std::numeric_limits<double>::infinity();
-  if (x.high < -746) return 0;
-  // x = k ln 2 + r. The first difference is exact: both operands are multiples of 2^-54, and it is
-  // below 1/2.
-  const double k = std::fma(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
-  const double first = std::fma(-k, ln_2[0], x.high);
-  const DoublePair r = normal_pair(first, std::fma(-k, ln_2[1], x.low));
-  // 1 + r.high, and what its rounding loses.
-  const double sum = 1 + r.high, lost = (1 - sum) + r.high;
-  const double square = rounded(r.high * r.high);
-  const double rest =
-      std::fma(square, polynomial(exp_series, r.high), std::fma(r.high, r.low, r.low));
-  const double value = sum + (lost + rest);
-  // 2^k by halves: one of 2^-1075 or 2^1024 does not exist. Only the second product can round.
-  const auto exponent = static_cast<int>(k), half = exponent / 2;
-  const auto power_of_two = [](int n) {
-    return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52);
-  };
-  return rounded(rounded(value * power_of_two(half)) * power_of_two(exponent - half));
-}
-
-// 2 / (2n + 1) from n = 2: 2 atanh(s) = 2 s + 2/3 s^3 + s^5 times the series in s^2. Cut after
-// s^25: below 2^-70 of the whole for |s| <= 0.1716.
-inline constexpr std::array<double, 11> atanh_series{2.0 / 5,  2.0 / 7,  2.0 / 9,  2.0 / 11,
-                                                     2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19,
-                                                     2.0 / 21, 2.0 / 23, 2.0 / 25};
-
-// ln x for finite x > 0, to a relative error below 2^-63.
-inline DoublePair log_of(double x) {
-  int k = 0;
-  if (x < 0x1p-1022) {
-    x *= 0x1p54;  // exact
-    k = -54;
-  }
-  // x = 2^k m with m from sqrt(1/2) to sqrt(2). Subtracting the bits of sqrt(1/2) carries into the
-  // exponent where the significand is at least sqrt(2).
-  const auto bits = std::bit_cast<std::int64_t>(x);
-  const std::int64_t carried = (bits - 0x3FE6A09E667F3BCD) >> 52;
-  const auto m = std::bit_cast<double>(bits - carried * (std::int64_t{1} << 52));
-  k += static_cast<int>(carried);
-
-  // s = (m - 1) / (m + 1): the numerator is exact, the denominator has a low part.
-  const double numerator = m - 1, denominator = m + 1, low = m - (denominator - 1);
-  const double s = numerator / denominator;
-  const double s_low = std::fma(-s, low, std::fma(-s, denominator, numerator)) / denominator;
-  // s^3 times the series, whose first term needs its low part too.
-  const DoublePair square = multiply({s, s_low}, {s, s_low});
-  const double tail = rounded(square.high * polynomial(atanh_series, square.high));
-  const DoublePair series = normal_pair(0x1.5555555555555p-1, tail + 0x1.5555555555555p-55);
-  const DoublePair third = multiply(multiply({s, s_low}, square), series);
-  const DoublePair ln_m = normal_pair(2 * s, third.high);
-
-  const double high = rounded(k * ln_2[0]);
-  const double high_low = std::fma(k, ln_2[1], std::fma(k, ln_2[0], -high));
-  const DoublePair sum = normal_pair(high, ln_m.high);
-  const double rest = (sum.low + ln_m.low) + (high_low + (2 * s_low + third.low));
-  return normal_pair(sum.high, rest);
-}
-
-// sin and cos of r + low, for |r| <= pi / 4. Taylor series, cut below 2^-59.
-inline double sine_of(double r, double low) {
-  static constexpr std::array<double, 8> series{
-      -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
-      -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
-  const double z = rounded(r * r);
-  const double cube = rounded(z * r);
-  return r + std::fma(cube, polynomial(series, z), std::fma(-0.5 * z, low, low));
-}
-inline double cosine_of(double r, double low) {
-  static constexpr std::array<double, 7> series{
-      1.0 / 24,        -1.0 / 720,         1.0 / 40320,         -1.0 / 3628800,
-      1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
-  const double z = rounded(r * r), z_low = std::fma(r, r, -z);
-  const double sum = std::fma(-0.5, z, 1.0), lost = std::fma(-0.5, z, 1 - sum);
-  const double correction = std::fma(r, low, 0.5 * z_low);
-  return sum + (lost + std::fma(rounded(z * z), polynomial(series, z), -correction));
-}
-
-// The sine of x plus `quarters` quarter turns.
-inline double sine_of_turned(double x, int quarters) {
-  if (!(std::fabs(x) <= 0x1p20)) return std::numeric_limits<double>::quiet_NaN();
-  const double k = std::fma(x, 0x1.45f306dc9c883p-1, to_integer) - to_integer;
-  // x - k pi / 2. The first difference is exact: both operands are multiples of 2^-53, and it is
-  // below 1 (where k is 0 it is x).
-  const double first = std::fma(-k, half_pi[0], x);
-  const double product = rounded(k * half_pi[1]);
-  const double product_low = std::fma(k, half_pi[2], std::fma(k, half_pi[1], -product));
-  const double r = first - product;
-  const double low = ((first - r) - product) - product_low;
-  const auto turn = (static_cast<std::int64_t>(k) + quarters) & 3;
-  const double value = (turn & 1) != 0 ? cosine_of(r, low) : sine_of(r, low);
-  return rounded((turn & 2) != 0 ? -value : value);
-}
-
-}  // namespace detail
-
-// base^exponent by repeated squaring in pairs of doubles. Below 0.6 units for exponents up to 2^40
-// where the result is a normal number.
-inline double portable_power(double base, std::uint64_t exponent) {
-  detail::DoublePair result{1, 0}, square{base, 0};
-  for (; exponent != 0; exponent >>= 1) {
-    if ((exponent & 1) != 0) result = detail::multiply(result, square);
-    if (exponent > 1) square = detail::multiply(square, square);
-  }
-  return rounded(result.high);
-}
-
-// cos x and sin x, for |x| up to 2^20; NaN beyond. Below 1 unit.
-inline double portable_cosine(double x) { return detail::sine_of_turned(x, 1); }
-inline double portable_sine(double x) { return x == 0 ? x : detail::sine_of_turned(x, 0); }
-
-// e^x. Below 1 unit.
-inline double portable_exp(double x) { return detail::exp_of({x, 0}); }
-
-// ln x; NaN below zero. Below 0.6 units.
-inline double portable_log(double x) {
-  if (x == 0) return -std::numeric_limits<double>::infinity();
-  if (x < 0) return std::numeric_limits<double>::quiet_NaN();
-  if (!std::isfinite(x)) return x;
-  return rounded(detail::log_of(x).high);
-}
-
-// base^exponent for base >= 0, NaN below; integers have portable_power. Below 1 unit where the
-// result is a normal number. Zeros and infinities as IEEE 754's pow.
-inline double portable_pow(double base, double exponent) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  if (exponent == 0 || base == 1) return 1;
-  if (base != base || exponent != exponent) return base + exponent;
-  if (base < 0) return std::numeric_limits<double>::quiet_NaN();
-  if (base == 0) return exponent > 0 ? 0 : infinity;
-  if (base == infinity) return exponent > 0 ? infinity : 0;
-  const detail::DoublePair logarithm = detail::log_of(base);
-  const double high = rounded(logarithm.high * exponent);
-  if (!(std::fabs(high) < 1000)) return high > 0 ? infinity : 0;
-  const double low = std::fma(logarithm.high, exponent, -high);
-  return detail::exp_of({high, std::fma(logarithm.low, exponent, low)});
-}
-
-}  // namespace soma
-
-namespace soma::optim {
-
-// Parameters that are stepped alike.
-struct Group {
-  Parameters parameters;
-  float weight_decay = 0;
-  float rate_factor = 1;  // of the optimizer's rate
-};
-
-// The usual two groups: biases and norms without weight decay (names that end in ".bias", or
-// contain "norm"), everything else with it.
-inline std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay) {
-  const auto exempt = [](std::string_view name) {
-    std::string lower(name);
-    for (char& letter : lower)
-      if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-    return lower.ends_with("bias") || lower.find("norm") != std::string::npos;
-  };
-  std::vector<Group> groups(2);
-  groups[0].weight_decay = weight_decay;
-  for (const Parameter& parameter : parameters)
-    groups[exempt(parameter.name) ? 1 : 0].parameters.push_back(parameter);
-  return groups;
-}
-
-// How states are stored, and how stored numbers are rounded when a step writes them. Stochastic
-// draws are keyed by seed, the parameter's name, the number of the step, and row and column.
-struct StepStorage {
-  DType state = DType::fp32;
-  Rounding state_rounding{};
-  Rounding weight_rounding{};  // of parameters that are not fp32
-  std::uint64_t seed = 0;
-};
-
-// What one call of step() is given.
-struct Step {
-  double rate = 0;
-  // Gradients are multiplied by this as they are read: clipping, 1 / loss scale, 1 / parts.
-  float gradient_factor = 1;
-};
-
-namespace detail {
-
-// A parameter with its states; only those that have had a gradient have states.
-struct Slot {
-  Parameter parameter;
-  float weight_decay, rate_factor;
-  std::uint32_t stream;
-  std::uint64_t steps = 0;
-  Tensor first{}, second{};  // of the rows that are stepped here
-  Tensor live{};             // their marks (AdamW); not defined: none made since states were set
-  std::size_t first_row = 0, last_row = to_end;
-
-  bool whole() const { return first_row == 0 && last_row == to_end; }
-  // Of those rows: a view.
-  Tensor rows_of(const Tensor& tensor) const {
-    if (whole()) return tensor;
-    // A number that belongs to no row counts as one.
-    return (tensor.rank() == 0 ? tensor.reshape(Shape{1}) : tensor).slice(0, first_row, last_row);
-  }
-};
-
-// Settings out of their range would end in weights that are NaN. Error operator.value.
-inline void check_setting(bool in_range, std::string_view name, double value,
-                          std::string_view wanted) {
-  if (!in_range) fail(error_id::operator_value, "Optimizer", name, std::to_string(value), wanted);
-}
-inline void check_beta(std::string_view name, double beta) {
-  check_setting(beta >= 0 && beta < 1, name, beta, "0 to below 1");
-}
-inline void check_not_negative(std::string_view name, double value) {
-  check_setting(value >= 0 && std::isfinite(value), name, value, "a finite number, at least 0");
-}
-inline void check_finite(std::string_view name, double value) {
-  check_setting(std::isfinite(value), name, value, "a finite number");
-}
-
-// Two steps at once would be taken where a variable, or some of its rows, is listed twice.
-inline void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
-  for (const Slot& slot : before) {
-    const Parameter& other = slot.parameter;
-    if (other.var.is(parameter.var) && parameter.first_row < other.last_row &&
-        other.first_row < parameter.last_row)
-      fail(error_id::operator_value, "Optimizer", soma::quoted(parameter.name),
-           "of the variable of " + soma::quoted(other.name), "each variable once");
-  }
-}
-
-inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
-  std::vector<Slot> made;
-  for (const Group& group : groups) {
-    check_not_negative("weight_decay", static_cast<double>(group.weight_decay));
-    check_finite("rate_factor", static_cast<double>(group.rate_factor));
-    for (const Parameter& parameter : group.parameters) {
-      if (!parameter.var.defined())
-        fail(error_id::tensor_undefined, "Optimizer", soma::quoted(parameter.name),
-             "a variable that is not defined", "a parameter");
-      check_new(made, parameter);
-      made.push_back({parameter, group.weight_decay, group.rate_factor,
-                      stream_id(parameter.name, "optimizer")});
-    }
-  }
-  return made;
-}
-
-inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
-  if (!state.defined())
-    state = Tensor::zeros(context, slot.rows_of(slot.parameter.value()).shape(), dtype);
-}
-
-}  // namespace detail
-
-// What all optimizers have: slots, and states that can be saved.
-class Optimizer {
- public:
-  virtual ~Optimizer() = default;
-  Optimizer(const Optimizer&) = delete;
-  Optimizer& operator=(const Optimizer&) = delete;
-
-  // Updates the parameters that have a gradient; gradients stay.
-  virtual void step(const Step& step) = 0;
-
-  // Of each parameter that has been stepped: "<name>.steps" (int64, one element), and its moments
-  // "<name>.first_moment" and "<name>.second_moment" where it has them. The tensors are shared, to
-  // be read: changed ones come back by load_state(). Where an optimizer keeps some rows only, so do
-  // its states.
-  StateDict state() const {
-    StateDict state;
-    for (const detail::Slot& slot : slots_) {
-      if (slot.steps == 0) continue;
-      const std::string& name = slot.parameter.name;
-      state.set(name + ".steps", Tensor::scalar(context_, static_cast<std::int64_t>(slot.steps)));
-      if (slot.first.defined()) state.set(name + ".first_moment", slot.first);
-      if (slot.second.defined()) state.set(name + ".second_moment", slot.second);
-    }
-    return state;
-  }
-  // Takes a copy of such states, whole ones; parameters that are not named begin anew. Errors
-  // state.extra_name (of no parameter here), state.shape, state.dtype; nothing is taken then.
-  void load_state(const StateDict& state) {
-    std::size_t used = 0;
-    std::vector<detail::Slot> loaded = slots_;
-    for (detail::Slot& slot : loaded) {
-      const std::string& name = slot.parameter.name;
-      slot.steps = 0;
-      slot.live = Tensor();
-      if (const Tensor* steps = state.find(name + ".steps")) {
-        check(name + ".steps", *steps, Shape{}, DType::int64);
-        slot.steps = static_cast<std::uint64_t>(*steps->data<std::int64_t>());
-        ++used;
-      }
-      used += copy_moment(state, name + ".first_moment", slot, slot.first);
-      used += copy_moment(state, name + ".second_moment", slot, slot.second);
-    }
-    if (used != state.size())
-      fail(error_id::extra_name, "Optimizer::load_state", "state",
-           std::to_string(state.size()) + " tensors, " + std::to_string(state.size() - used) +
-               " of them of no parameter here",
-           "states of these parameters");
-    slots_ = std::move(loaded);
-  }
-
- protected:
-  // Errors tensor.undefined (a variable), operator.value (one that is listed twice, a setting),
-  // rounding.random_bits.
-  Optimizer(Context& context, const std::vector<Group>& groups, const StepStorage& storage)
-      : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
-    check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
-    check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
-  }
-  // From now on only some rows of each parameter are stepped, and have states and gradients
-  // (Gradient::first_row): those that rows_of(parameter) names, {begin, end}. To be called before
-  // the first step.
-  template <class RowsOf>
-  void keep_rows_of(const RowsOf& rows_of) {
-    for (detail::Slot& slot : slots_) {
-      const auto [begin, end] = rows_of(slot.parameter);
-      slot.first_row = begin;
-      slot.last_row = end;
-    }
-  }
-  Context& context_;
-  std::vector<detail::Slot> slots_;
-
- private:
-  static void check(const std::string& name, const Tensor& given, const Shape& shape, DType dtype) {
-    if (given.shape() != shape)
-      fail(error_id::state_shape, "Optimizer::load_state", soma::quoted(name), given.describe(),
-           to_string(shape));
-    if (given.dtype() != dtype)
-      fail(error_id::state_dtype, "Optimizer::load_state", soma::quoted(name), given.describe(),
-           to_string(dtype));
-  }
-  std::size_t copy_moment(const StateDict& state, const std::string& name, const detail::Slot& slot,
-                          Tensor& moment) const {
-    moment = Tensor();
-    const Tensor* saved = state.find(name);
-    if (saved == nullptr) return 0;
-    const Shape shape = slot.parameter.value().shape();
-    // Of a number without rows: one row, where ranks shared it (Slot::rows_of).
-    const bool as_row = shape.rank() == 0 && saved->shape() == Shape{1};
-    const Tensor whole = as_row ? saved->reshape(shape) : *saved;
-    check(name, whole, shape, state_dtype_);
-    moment = clone(context_, slot.rows_of(whole));
-    return 1;
-  }
-  DType state_dtype_;
-};
-
-}  // namespace soma::optim
-
-namespace soma::optim {
-
-namespace detail {
-
-// Of each row 1 where a moment is other than zero: bytes, as a negative zero counts. One pass.
-inline Tensor live_rows(Context& context, const Tensor& first, const Tensor& second) {
-  const std::size_t rows = first.size(0);
-  const Tensor live = Tensor::zeros(context, Shape{rows}, DType::uint8);
-  auto* marks = live.mutable_data<std::uint8_t>();
-  for (const Tensor& moment : {first, second}) {
-    const std::size_t bytes = rows == 0 ? 0 : moment.bytes() / rows;
-    if (bytes == 0) continue;
-    soma::detail::for_ranges(context, rows, bytes / 4, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row) {
-        const std::byte* at = moment.raw() + row * bytes;
-        // All bytes are the first one, and that is zero.
-        if (at[0] != std::byte{0} || std::memcmp(at, at + 1, bytes - 1) != 0) marks[row] = 1;
-      }
-    });
-  }
-  return live;
-}
-
-}  // namespace detail
-
-struct AdamWOptions {
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  StepStorage storage{};
-};
-
-class AdamW final : public Optimizer {
- public:
-  AdamW(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
-      : Optimizer(context, groups, options.storage), options_(options) {
-    detail::check_beta("beta1", options.beta1);
-    detail::check_beta("beta2", options.beta2);
-    detail::check_not_negative("epsilon", options.epsilon);
-  }
-  AdamW(Context& context, Parameters parameters, float weight_decay = 0,
-        const AdamWOptions& options = {})
-      : AdamW(
-            context,
-            std::vector<Group>{{.parameters = std::move(parameters), .weight_decay = weight_decay}},
-            options) {}
-
-  // For an optimizer whose states several ranks share: see Optimizer::keep_rows_of().
-  template <class RowsOf>
-  void keep_rows(const RowsOf& rows_of) {
-    keep_rows_of(rows_of);
-  }
-
-  // Updates the parameters that have a gradient; gradients stay. Bias corrections and the like are
-  // computed in double, the same on every machine, and rounded to fp32 once.
-  void step(const Step& step) override {
-    const FloatEnvironment environment;
-    for (detail::Slot& slot : slots_) {
-      const Gradient gradient = slot.parameter.gradient();
-      if (!gradient.defined()) continue;
-      const Tensor weight = slot.rows_of(slot.parameter.value());
-      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
-      detail::ensure_state(context_, slot.second, slot, options_.storage.state);
-      const double rate = step.rate * static_cast<double>(slot.rate_factor);
-      const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
-      const double correction2 = 1 - portable_power(options_.beta2, slot.steps + 1);
-      const AdamSetting setting{
-          .beta1 = static_cast<float>(options_.beta1),
-          .beta2 = static_cast<float>(options_.beta2),
-          .epsilon = static_cast<float>(options_.epsilon),
-          .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
-          .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
-          .decay_factor =
-              static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0)),
-          .step_size = static_cast<float>(rate / correction1),
-          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
-          .gradient_factor = step.gradient_factor,
-          .first_row = slot.first_row,
-          .weight = options_.storage.weight_rounding,
-          .state = options_.storage.state_rounding,
-          .seed = options_.storage.seed,
-          .stream = slot.stream,
-          .step = static_cast<std::uint32_t>(slot.steps)};
-      mark_live(slot, gradient);
-      if (weight.elements() != 0)
-        run(context_, *context_.built_in().adam_step, setting,
-            {weight, gradient.values, gradient.rows, slot.first, slot.second, slot.live});
-      ++slot.steps;
-    }
-  }
-
- private:
-  // Most rows of a table of words never have a gradient. Their moments stay zero, and the step need
-  // not read them.
-  void mark_live(detail::Slot& slot, const Gradient& gradient) {
-    if (!gradient.sparse()) {
-      slot.live = Tensor();
-      return;
-    }
-    if (!slot.live.defined()) slot.live = detail::live_rows(context_, slot.first, slot.second);
-    const std::span<std::uint8_t> marks = slot.live.mutable_span<std::uint8_t>();
-    for (const std::int64_t row : gradient.rows.span<std::int64_t>())
-      if (row >= 0 && static_cast<std::uint64_t>(row) < marks.size())  // others the step refuses
-        marks[static_cast<std::size_t>(row)] = 1;
-  }
-
-  AdamWOptions options_;
-};
-
-}  // namespace soma::optim
-// ---- soma/optim/loss_scaler.hpp
-// Dynamic loss scaling ("Mixed Precision Training", arXiv 1710.03740): the loss is multiplied by a
-// power of two so that small gradients survive a narrow format; the scale halves when a gradient
-// overflows, and doubles after many steps without.
-
-namespace soma::optim {
-
-struct LossScalerOptions {
-  float initial = 65536, smallest = 1, largest = 16777216;  // powers of two
-  std::uint32_t growth_interval = 2000;
-};
-
-class LossScaler {
- public:
-  explicit LossScaler(const LossScalerOptions& options = {})
-      : options_(options), scale_(options.initial) {}
-
-  // For Tape::backward, and its inverse for Step::gradient_factor.
-  float scale() const { return scale_; }
-  float inverse() const { return 1 / scale_; }
-
-  const LossScalerOptions& options() const { return options_; }
-  // What a resumed run goes on from.
-  std::uint64_t good_steps() const { return good_steps_; }
-  void restore(float scale, std::uint64_t good_steps) {
-    scale_ = scale;
-    good_steps_ = static_cast<std::uint32_t>(good_steps);
-  }
-
-  // After backward, with whether all gradients were finite. Whether the step is to be taken.
-  bool update(bool finite) {
-    if (!finite) {
-      scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
-      good_steps_ = 0;
-      return false;
-    }
-    if (++good_steps_ >= options_.growth_interval) {  // a resumed one may have been longer
-      scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
-      good_steps_ = 0;
-    }
-    return true;
-  }
-
- private:
-  LossScalerOptions options_;
-  float scale_;
-  std::uint32_t good_steps_ = 0;
-};
-
-}  // namespace soma::optim
-// ---- soma/optim/schedule.hpp
-// Schedules: the learning rate of each step. Computed in double with portable functions:
-// the same on every machine.
-
-namespace soma::optim {
-
-enum class Decay : std::uint8_t { constant, linear, cosine };
-
-// The rate rises in a straight line over the warm-up steps (step 0 has rate / warmup, step warmup -
-// 1 the rate), then stays, or falls from step warmup on: in a straight line, or along half a cosine
-// (arXiv 1608.03983). It would arrive at rate * final_ratio in step number `steps`, the one after
-// the last, so that no step is without effect.
-struct Schedule {
-  double rate = 1e-3;
-  Decay decay = Decay::constant;
-  std::uint64_t warmup = 0;
-  std::uint64_t steps = 0;  // of the whole training; needed by linear and cosine
-  double final_ratio = 0;
-
-  // Of step 0, 1 ... Error operator.value where a falling schedule has no steps.
-  double operator()(std::uint64_t step) const {
-    if (decay != Decay::constant && steps <= warmup)
-      fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),
-           "more than the warm-up, " + std::to_string(warmup));
-    if (step < warmup) return rate * (static_cast<double>(step + 1) / static_cast<double>(warmup));
-    if (decay == Decay::constant) return rate;
-    const std::uint64_t at = step < steps ? step : steps;
-    const double progress = static_cast<double>(at - warmup) / static_cast<double>(steps - warmup);
-    const double share = decay == Decay::linear
-                             ? 1 - progress
-                             : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
-    return rounded(rate * std::fma(1 - final_ratio, share, final_ratio));
-  }
-};
-
-}  // namespace soma::optim
-// ---- soma/train/evaluate.hpp
-// evaluate(): a pass over a source without training.
+// Errors, of all: parallel.ranks (not a power of two; broadcast() takes any number), and those of
+// Communicator. After one the buffers hold nothing of use.
+
+// ---- soma/parallel/communicator.hpp
+// Communicator: how the ranks of one training send each other bytes. An abstract class: soma brings
+// one for threads of a process (in_process.hpp) and one over MPI (mpi.hpp), and a host with a
+// transport of its own derives from it. Collectives (collectives.hpp) need nothing else.
+//
+// What a host writes: rank(), size(), abort(), and the four protected functions begin_send(),
+// begin_receive(), poll(), cancel(). tests/parallel/socket_communicator.hpp is one over sockets.
 
 // ---- soma/runtime/clock.hpp
 // A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
@@ -8939,166 +9758,6 @@ inline std::int64_t monotonic_nanoseconds() {
 }
 
 }  // namespace soma
-
-namespace soma::train {
-
-struct Evaluation {
-  ClassificationMetrics metrics{};  // of tasks that have classes
-  double loss = 0;                  // mean, as the task counts (Task::loss_count)
-  std::uint64_t sequences = 0;
-  double seconds = 0;
-};
-
-namespace detail {
-
-// The scores of a batch, or of a part of one, side by side. Error train.label where they are not
-// one for each class of each sequence.
-inline Tensor scores_of(Context& context, const nn::Task& task, const nn::Task::Forward& forward,
-                        const data::Batch& batch) {
-  const std::size_t sequences = batch.inputs.sequences.count(), classes = task.classes();
-  if (forward.scores.elements() != sequences * classes)
-    fail(error_id::train_label, "Task::forward", "scores", forward.scores.describe(),
-         to_string(Shape{sequences, classes}) + ", one for each class of the task");
-  return contiguous(context, forward.scores);
-}
-
-// Cases with scores side by side, but for those whose labels are ignored.
-inline void add_cases(ClassificationMetrics& metrics, std::span<const float> scores,
-                      std::span<const std::int64_t> labels) {
-  const std::size_t classes = metrics.classes();
-  for (std::size_t i = 0; i < labels.size(); ++i)
-    if (!nn::is_ignored(labels[i])) metrics.add(scores.subspan(i * classes, classes), labels[i]);
-}
-
-// What a batch counts by, besides what is computed of it.
-struct BatchCounts {
-  BatchCounts(const nn::Task& task, const data::Batch& batch)
-      : sequences(batch.inputs.sequences.count()), losses(task.loss_count(batch)) {
-    if (task.classes() != 0) labels = nn::class_labels(batch);
-  }
-  std::size_t sequences;
-  double losses;
-  std::vector<std::int64_t> labels{};
-};
-
-// An evaluation in the making: batches are computed, and counted in their order.
-class Evaluator {
- public:
-  struct Scored {
-    float loss = 0;
-    Tensor scores{};  // contiguous; not defined where there are none
-
-    std::span<const float> list() const {
-      return scores.defined() ? scores.span<float>() : std::span<const float>();
-    }
-  };
-
-  Evaluator(Context& context, nn::Task& task, PrecisionState* precision)
-      : context_(context),
-        task_(task),
-        tape_(context,
-              {.record = false,
-               .training = false,
-               .activations = precision == nullptr ? DType::fp32 : precision->activations(),
-               .precision = precision}) {
-    result_.metrics = ClassificationMetrics(task.classes());
-  }
-
-  Scored compute(const data::Batch& batch) {
-    tape_.reset();
-    const nn::Task::Forward forward = task_.forward(tape_, batch);
-    Scored scored{forward.loss.value().data<float>()[0]};
-    if (forward.scores.defined() && task_.classes() != 0)
-      scored.scores = scores_of(context_, task_, forward, batch);
-    return scored;
-  }
-  void count(const BatchCounts& batch, float loss, std::span<const float> scores) {
-    // The mean of nothing is not a number.
-    const double sum = batch.losses == 0 ? 0 : static_cast<double>(loss) * batch.losses;
-    total_ += sum;
-    losses_ += batch.losses;
-    result_.sequences += batch.sequences;
-    if (scores.empty()) return;
-    add_cases(result_.metrics, scores, batch.labels);
-    result_.metrics.add_loss(sum);
-  }
-  Evaluation finish() {
-    if (losses_ != 0) result_.loss = total_ / losses_;
-    result_.seconds = static_cast<double>(monotonic_nanoseconds() - start_) * 1e-9;
-    return std::move(result_);
-  }
-
- private:
-  Context& context_;
-  nn::Task& task_;
-  Tape tape_;
-  Evaluation result_{};
-  double total_ = 0, losses_ = 0;
-  std::int64_t start_ = monotonic_nanoseconds();
-};
-
-}  // namespace detail
-
-// One epoch of the source, from its beginning, in the formats of `precision` where there is one.
-// Errors as the task's and the source's.
-inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
-                           PrecisionState* precision = nullptr) {
-  detail::Evaluator evaluator(context, task, precision);
-  source.seek({});
-  for (data::Batch batch; source.next(batch);) {
-    const detail::Evaluator::Scored scored = evaluator.compute(batch);
-    evaluator.count(detail::BatchCounts(task, batch), scored.loss, scored.list());
-  }
-  return evaluator.finish();
-}
-
-}  // namespace soma::train
-// ---- soma/train/ranks.hpp
-// Ranks: the other ranks of a run, as a trainer sees them. Without a communicator there are none,
-// and every member does what one rank needs: mostly nothing.
-
-// ---- soma/data/part.hpp
-// part_of(): what one rank computes of a batch that all ranks read.
-
-namespace soma::data {
-
-// The shards from `first` on, `count` of them, with their rows, types and labels: views, nothing is
-// copied. Sequences keep the ordinals that they have in the batch. A part without any sequence has
-// tensors without rows. Error ragged.shards.
-inline Batch part_of(Context& context, const Batch& batch, std::size_t first, std::size_t count) {
-  const Sequences& whole = batch.inputs.sequences;
-  Batch part = batch;
-  part.part = true;
-  part.inputs.sequences = whole.part(context, first, count);
-  const std::size_t row = whole.row_bounds()[first], end = whole.row_bounds()[first + count];
-  part.inputs.rows = batch.inputs.rows.slice(0, row, end);
-  if (batch.types.defined()) part.types = batch.types.slice(0, row, end);
-  if (batch.labels.defined())
-    part.labels = batch.labels.slice(0, whole.sequence_bounds()[first],
-                                     whole.sequence_bounds()[first + count]);
-  return part;
-}
-
-}  // namespace soma::data
-// ---- soma/parallel/agreement.hpp
-// Before ranks train together: do all of them have the same settings, the same data, the same
-// weights? A difference is refused on all of them, with the same words.
-
-// ---- soma/parallel/collectives.hpp
-// What all ranks do together. Every rank calls the same function, in the same order, with buffers
-// of the same size, on the thread that uses the communicator. Each returns when this rank's part is
-// done. Scratch comes from `heap`, a context's (Context::heap()).
-//
-// Errors, of all: parallel.ranks (not a power of two; broadcast() takes any number), and those of
-// Communicator. After one the buffers hold nothing of use.
-
-// ---- soma/parallel/communicator.hpp
-// Communicator: how the ranks of one training send each other bytes. An abstract class: soma brings
-// one for threads of a process (in_process.hpp) and one over MPI (mpi.hpp), and a host with a
-// transport of its own derives from it. Collectives (collectives.hpp) need nothing else.
-//
-// What a host writes: rank(), size(), abort(), and the four protected functions begin_send(),
-// begin_receive(), poll(), cancel(). tests/parallel/socket_communicator.hpp is one over sockets.
 
 namespace soma {
 
@@ -9802,251 +10461,6 @@ inline void broadcast(Communicator& communicator, std::span<std::byte> bytes, in
 }
 
 }  // namespace soma
-
-namespace soma {
-
-namespace detail {
-
-// A text from the root to all, who do not know its length. Longer ones are refused by whoever sends
-// or receives them.
-inline std::string broadcast_text(Communicator& communicator, std::string text, int root) {
-  constexpr std::uint64_t longest = std::uint64_t{1} << 24;
-  std::uint64_t length = text.size();
-  broadcast(communicator, std::as_writable_bytes(std::span(&length, 1)), root);
-  if (length > longest)
-    fail(error_id::message_size, "agree", "record of rank " + std::to_string(root),
-         std::to_string(length) + " bytes", "at most " + std::to_string(longest));
-  text.resize(length);
-  broadcast(communicator, std::as_writable_bytes(std::span(text)), root);
-  return text;
-}
-
-// Texts, one after the other, each behind its length and a colon; and back. What is no such list
-// ends where it goes wrong.
-inline std::string join(const std::vector<std::string>& texts) {
-  std::string joined;
-  for (const std::string& text : texts)
-    joined.append(std::to_string(text.size())).append(":").append(text);
-  return joined;
-}
-inline std::vector<std::string> split(std::string_view joined) {
-  std::vector<std::string> texts;
-  while (!joined.empty()) {
-    std::size_t length = 0;
-    const auto [end, problem] =
-        std::from_chars(joined.data(), joined.data() + joined.size(), length);
-    const auto used = static_cast<std::size_t>(end - joined.data());
-    if (problem != std::errc() || used == joined.size() || length > joined.size() - used - 1) break;
-    texts.emplace_back(joined.substr(used + 1, length));
-    joined.remove_prefix(used + 1 + length);
-  }
-  return texts;
-}
-
-struct Difference {
-  std::string item, given, wanted;
-};
-
-// The first item of rank 0's record (names and values in turn) that is not the same in this one, or
-// else the first that only this one has; an empty name: none.
-inline Difference difference(const std::vector<std::string>& first, const Record& own) {
-  for (std::size_t i = 0; i + 1 < first.size(); i += 2) {
-    const RecordValue* value = own.find(first[i]);
-    const std::string given = value == nullptr ? "missing" : to_text(*value);
-    if (given != first[i + 1]) return {first[i], given, first[i + 1]};
-  }
-  for (const auto& [name, value] : own.entries()) {
-    bool known = false;
-    for (std::size_t i = 0; i < first.size(); i += 2) known = known || first[i] == name;
-    if (!known) return {name, to_text(value), "missing"};
-  }
-  return {};
-}
-
-// The lowest rank that says so, or -1.
-inline int lowest_rank(Communicator& communicator, bool mine) {
-  std::uint8_t flag = mine ? 1 : 0;
-  std::int32_t lowest = communicator.rank() == 0 && mine ? 0 : -1;
-  if (communicator.rank() == 0) {
-    for (int rank = 1; rank < communicator.size(); ++rank) {
-      communicator.receive(rank, collective_tag, std::as_writable_bytes(std::span(&flag, 1)));
-      if (flag != 0 && lowest < 0) lowest = rank;
-    }
-  } else {
-    communicator.send(0, collective_tag, std::as_bytes(std::span(&flag, 1)));
-  }
-  broadcast(communicator, std::as_writable_bytes(std::span(&lowest, 1)));
-  return lowest;
-}
-
-}  // namespace detail
-
-// Every rank gives the same names and values, in any order; numbers are compared exactly. Otherwise
-// all ranks get error parallel.mismatch, which names the lowest rank that differs from rank 0, the
-// item and both values. Any number of ranks; a message to rank 0 from each, so for the start of a
-// run. Other errors as Communicator; parallel.message_size for a record above 16 MiB.
-inline void agree(Communicator& communicator, const Record& record) {
-  std::vector<std::string> items;
-  for (const auto& [name, value] : record.entries()) {
-    items.push_back(name);
-    items.push_back(to_text(value));
-  }
-  const std::string first = detail::broadcast_text(communicator, detail::join(items), 0);
-  const detail::Difference own = detail::difference(detail::split(first), record);
-  const bool differs = !own.item.empty() || !own.given.empty();
-  const int rank = detail::lowest_rank(communicator, differs);
-  if (rank < 0) return;
-  const std::vector<std::string> words = detail::split(
-      detail::broadcast_text(communicator, detail::join({own.item, own.given, own.wanted}), rank));
-  // Who ends first may end the others. All that come here have the words, whatever else they miss
-  // (without exceptions, the transport's own error ends a rank whose neighbour has ended).
-#if SOMA_HAS_EXCEPTIONS
-  try {
-    communicator.barrier();
-  } catch (const Error&) {
-  }
-#else
-  communicator.barrier();
-#endif
-  const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string("?"); };
-  fail(error_id::parallel_mismatch, record.purpose(),
-       soma::quoted(word(0)) + " of rank " + std::to_string(rank), word(1),
-       word(2) + " as on rank 0");
-}
-
-// broadcast(), after which all ranks compare a hash of what they have. Error parallel.mismatch,
-// which names `what` and the lowest rank that has received something else.
-inline void broadcast_checked(Communicator& communicator, std::span<std::byte> bytes,
-                              std::string_view what, int root = 0) {
-  broadcast(communicator, bytes, root);
-  data::ContentHash hash;
-  hash.add_bytes(bytes);
-  Record record("broadcast_checked");
-  record.set("hash of " + std::string(what), hash.value());
-  agree(communicator, record);
-}
-
-}  // namespace soma
-// ---- soma/parallel/broadcast_checkpoint.hpp
-// A checkpoint from the rank that has the files to all others.
-
-namespace soma {
-
-namespace detail {
-
-inline std::uint64_t count_of(std::string_view text) {
-  std::uint64_t count = 0;
-  std::from_chars(text.data(), text.data() + text.size(), count);
-  return count;
-}
-
-// Names, types and shapes first, then the elements.
-inline StateDict broadcast_state(Communicator& communicator, Context& context,
-                                 const StateDict& state) {
-  std::vector<std::string> outlines;
-  for (const auto& [name, tensor] : state) {
-    outlines.push_back(name);
-    outlines.push_back(std::to_string(static_cast<unsigned>(tensor.dtype())));
-    std::vector<std::string> sizes;
-    for (const std::size_t size : tensor.shape()) sizes.push_back(std::to_string(size));
-    outlines.push_back(join(sizes));
-  }
-  outlines = split(broadcast_text(communicator, join(outlines), 0));
-  StateDict result;
-  for (std::size_t i = 0; i + 2 < outlines.size(); i += 3) {
-    std::vector<std::size_t> sizes;
-    for (const std::string& size : split(outlines[i + 2])) sizes.push_back(count_of(size));
-    const Tensor tensor = Tensor::empty(context, Shape(std::span<const std::size_t>(sizes)),
-                                        static_cast<DType>(count_of(outlines[i + 1])));
-    if (communicator.rank() == 0) copy(state.at(outlines[i]), tensor);
-    if (tensor.bytes() != 0) broadcast(communicator, {tensor.mutable_raw(), tensor.bytes()});
-    result.set(outlines[i], tensor);
-  }
-  return result;
-}
-
-inline Record broadcast_record(Communicator& communicator, const Record& record) {
-  std::vector<std::string> entries;
-  for (const auto& [name, value] : record.entries()) {
-    entries.push_back(name);
-    entries.push_back(std::to_string(static_cast<unsigned>(value.kind)));
-    switch (value.kind) {
-      case RecordValue::Kind::boolean:
-        entries.push_back(value.boolean ? "1" : "0");
-        break;
-      case RecordValue::Kind::integer:
-        entries.push_back(std::to_string(static_cast<std::uint64_t>(value.integer)));
-        break;
-      case RecordValue::Kind::count:
-        entries.push_back(std::to_string(value.count));
-        break;
-      case RecordValue::Kind::number:
-        entries.push_back(std::to_string(std::bit_cast<std::uint64_t>(value.number)));
-        break;
-      case RecordValue::Kind::text:
-        entries.push_back(value.text);
-        break;
-    }
-  }
-  entries = split(broadcast_text(communicator, join(entries), 0));
-  Record result(record.purpose());
-  for (std::size_t i = 0; i + 2 < entries.size(); i += 3) {
-    const std::string& text = entries[i + 2];
-    const std::uint64_t bits = count_of(text);
-    switch (static_cast<RecordValue::Kind>(count_of(entries[i + 1]))) {
-      case RecordValue::Kind::boolean:
-        result.set(entries[i], bits != 0);
-        break;
-      case RecordValue::Kind::integer:
-        result.set(entries[i], static_cast<std::int64_t>(bits));
-        break;
-      case RecordValue::Kind::count:
-        result.set(entries[i], bits);
-        break;
-      case RecordValue::Kind::number:
-        result.set(entries[i], std::bit_cast<double>(bits));
-        break;
-      case RecordValue::Kind::text:
-        result.set(entries[i], text);
-        break;
-    }
-  }
-  return result;
-}
-
-}  // namespace detail
-
-// Rank 0's checkpoint, on all ranks: what a rank gives is read on rank 0 only. Errors as broadcast.
-inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
-                                       const Checkpoint& checkpoint) {
-  return {.weights = detail::broadcast_state(communicator, context, checkpoint.weights),
-          .optimizer = detail::broadcast_state(communicator, context, checkpoint.optimizer),
-          .precision = detail::broadcast_state(communicator, context, checkpoint.precision),
-          .progress = detail::broadcast_record(communicator, checkpoint.progress),
-          .identity = detail::broadcast_record(communicator, checkpoint.identity)};
-}
-
-}  // namespace soma
-// ---- soma/parallel/gradient_reducer.hpp
-// GradientReducer: adds the gradients of all ranks up while backward goes on.
-//
-// Each rank differentiates its own shards of a batch. What its tape would add to the gradient of a
-// parameter comes here instead (TapeOptions::receiver), addend by addend, in the same order on all
-// ranks. An addend is summed over the ranks in the fixed tree of the shards, rounded to its type
-// once, and only then added to the parameter: exactly what one rank does that has all shards, also
-// where a parameter is used several times or a step gathers several batches.
-//
-// Dense addends are collected into buckets, in the order in which backward makes them. A full
-// bucket leaves as soon as few enough are on their way, and moves on whenever the next addend
-// comes; nothing waits before finish(). Once a bucket is summed its gradients are rounded and given
-// to their parameters, and its memory is free again: of gradients that are stored narrower only
-// those on their way take fp32. Sparse ones (embeddings, the last that backward makes) are summed
-// in finish(): row lists first, then values on the union of all ranks' rows. They, and what comes
-// behind them, stay until then: so finish() follows each batch.
-//
-// Where ranks share the rows of all parameters (ZeRO), each gets the sums of its own only
-// (Gradient::first_row): a bucket is reduce-scattered along those rows and nothing sent back.
-
 // ---- soma/parallel/gradient_bucket.hpp
 // GradientBucket: gradients that travel together. It is filled, closed, and on its way until the
 // sums over all ranks are there.
@@ -11202,304 +11616,511 @@ class GradientReducer final : public GradientReceiver {
 };
 
 }  // namespace soma
+// ---- soma/train/evaluate.hpp
+// evaluate(): a pass over a source without training.
 
 namespace soma::train {
 
+namespace detail {
+
+// What the task counts beside the loss; empty: nothing.
+inline Owned<metrics::Metrics> metrics_of(const nn::Task& task) {
+  if (Owned<metrics::Metrics> own = task.metrics()) return own;
+  if (task.classes() == 0) return {};
+  return Owned<metrics::Metrics>::make<metrics::Classification>(task.classes());
+}
+
+// The scores of a batch, or of a part of one, side by side. Error train.label where they are not
+// `outputs` for each sequence.
+inline Tensor scores_of(Context& context, const nn::Task::Forward& forward,
+                        const data::Batch& batch, std::size_t outputs) {
+  const std::size_t sequences = batch.inputs.sequences.count();
+  if (forward.scores.elements() != sequences * outputs)
+    fail(error_id::train_label, "Task::forward", "scores", forward.scores.describe(),
+         to_string(Shape{sequences, outputs}) + ", as many as the task's metrics count");
+  return contiguous(context, forward.scores);
+}
+
+// What a batch counts by, besides what is computed of it.
+struct BatchCounts {
+  BatchCounts(const nn::Task& task, const data::Batch& batch)
+      : sequences(batch.inputs.sequences.count()),
+        losses(task.loss_count(batch)),
+        labels(batch.labels) {}
+  std::size_t sequences;
+  double losses;
+  Tensor labels;
+};
+
+// An evaluation in the making: batches are computed, and counted in their order.
+class Evaluator {
+ public:
+  struct Scored {
+    float loss = 0;
+    Tensor scores{};  // contiguous; not defined where there are none
+
+    std::span<const float> list() const {
+      return scores.defined() ? scores.span<float>() : std::span<const float>();
+    }
+  };
+
+  Evaluator(Context& context, nn::Task& task, PrecisionState* precision)
+      : context_(context),
+        task_(task),
+        tape_(context,
+              {.record = false,
+               .training = false,
+               .activations = precision == nullptr ? DType::fp32 : precision->activations(),
+               .precision = precision}),
+        metrics_(metrics_of(task)) {}
+
+  // Scores of a sequence that are counted.
+  std::size_t outputs() const { return metrics_ ? metrics_->outputs() : 0; }
+
+  Scored compute(const data::Batch& batch) {
+    tape_.reset();
+    const nn::Task::Forward forward = task_.forward(tape_, batch);
+    Scored scored{forward.loss.value().data<float>()[0]};
+    if (forward.scores.defined() && outputs() != 0)
+      scored.scores = scores_of(context_, forward, batch, outputs());
+    return scored;
+  }
+  void count(const BatchCounts& batch, float loss, std::span<const float> scores) {
+    // The mean of nothing is not a number.
+    if (batch.losses != 0) total_ += static_cast<double>(loss) * batch.losses;
+    losses_ += batch.losses;
+    result_.sequences += batch.sequences;
+    if (!scores.empty()) metrics_->add(scores, batch.labels);
+  }
+  Evaluation finish() {
+    if (losses_ != 0) result_.loss = total_ / losses_;
+    if (metrics_) {
+      result_.values = metrics_->values();
+      if (const metrics::Classification* classes = metrics_->classification())
+        result_.metrics = *classes;
+    }
+    result_.seconds = static_cast<double>(monotonic_nanoseconds() - start_) * 1e-9;
+    return std::move(result_);
+  }
+
+ private:
+  Context& context_;
+  nn::Task& task_;
+  Tape tape_;
+  Owned<metrics::Metrics> metrics_;
+  Evaluation result_{};
+  double total_ = 0, losses_ = 0;
+  std::int64_t start_ = monotonic_nanoseconds();
+};
+
+}  // namespace detail
+
+// One epoch of the source, from its beginning, in the formats of `precision` where there is one.
+// Errors as the task's and the source's.
+inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
+                           PrecisionState* precision = nullptr) {
+  detail::Evaluator evaluator(context, task, precision);
+  source.seek({});
+  for (data::Batch batch; source.next(batch);) {
+    const detail::Evaluator::Scored scored = evaluator.compute(batch);
+    evaluator.count(detail::BatchCounts(task, batch), scored.loss, scored.list());
+  }
+  return evaluator.finish();
+}
+
+}  // namespace soma::train
+
+namespace soma::train {
+
+// Of a batch: its mean loss; where ranks share it, the sum of this rank's part. And how many losses
+// the whole batch has.
+struct BatchLoss {
+  float value = 0;
+  double count = 0;
+};
+
 class Ranks {
  public:
-  // Error parallel.ranks.
-  Ranks(Context& context, Communicator* communicator, const GradientReducerOptions& options)
-      : context_(context), communicator_(communicator) {
-    if (communicator != nullptr) reducer_.emplace(context, *communicator, options);
-  }
-
-  Ranks(const Ranks&) = delete;  // maximum() points here
+  Ranks() = default;
+  Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
+  virtual ~Ranks() = default;
 
-  bool alone() const { return communicator_ == nullptr; }
-  bool first() const { return alone() || communicator_->rank() == 0; }
-  int count() const { return alone() ? 1 : communicator_->size(); }
-  Communicator* communicator() const { return communicator_; }
-  void barrier() {
-    if (!alone()) communicator_->barrier();
-  }
-  void abort(std::string_view reason) { communicator_->abort(reason); }
+  virtual int count() const { return 1; }
+  virtual bool first() const { return true; }
+  virtual void barrier() {}
+  // Tells the others that this rank cannot go on.
+  virtual void abort(std::string_view /*reason*/) {}
+  virtual bool any(bool mine) { return mine; }
+
+  // ---- beginning and resuming
+
+  // Error train.options: a task, or an optimizer (nullptr: any will do), that ranks cannot share.
+  virtual void check(const nn::Task&, const optim::Optimizer*) const {}
+  // Tells precision and optimizer what they have to know of ranks, before the first step.
+  virtual void join(PrecisionState&, optim::Optimizer&) {}
+  // Whether all ranks are about to do the same, which run.make() describes (a pass over the data);
+  // then they get rank 0's weights. Error parallel.mismatch.
+  struct RunDescription {
+    virtual ~RunDescription() = default;
+    virtual Record make() const = 0;
+  };
+  virtual void begin(const RunDescription&, const Parameters&) {}
+  virtual bool from_first(bool mine) { return mine; }
+  virtual Checkpoint from_first(Checkpoint mine) { return mine; }
 
   // ---- a step
 
   // Before the first batch of a step.
-  void begin_step(std::uint64_t step) {
-    if (!alone()) reducer_->begin_step(step);
-  }
-  // This rank's shards of a batch. Error parallel.ranks (fewer shards than ranks).
-  data::Batch part_of(const data::Batch& batch) {
-    const Part own = owned_shards(batch.inputs.sequences.shards(), communicator_->rank(), count());
-    return data::part_of(context_, batch, own.begin, own.count);
-  }
+  virtual void begin_step(std::uint64_t /*step*/) {}
+  // What this rank computes of a batch. Error parallel.ranks (fewer shards than ranks).
+  virtual data::Batch part_of(const data::Batch& batch) { return batch; }
+  // What backward multiplies this rank's loss by, so that the gradients of all ranks add up to
+  // `whole` times that of the batch's mean loss.
+  virtual float weight_of(float whole, double /*count*/) const { return whole; }
   // TapeOptions::receiver.
-  GradientReceiver* receiver() { return alone() ? nullptr : &*reducer_; }
+  virtual GradientReceiver* receiver() { return nullptr; }
   // Waits until the gradients of all ranks have met.
-  void finish_gradients() {
-    if (!alone()) reducer_->finish();
+  virtual void finish_gradients() {}
+  virtual ReductionTimes reduction_times() const { return {}; }
+  // The sum of the losses of batches, on all ranks.
+  virtual double total_of(std::span<const BatchLoss> losses) {
+    double total = 0;
+    for (const BatchLoss& loss : losses)
+      if (loss.count != 0) total += static_cast<double>(loss.value) * loss.count;
+    return total;
   }
-  ReductionTimes reduction_times() const { return alone() ? ReductionTimes{} : reducer_->times(); }
-  // In the order of the shards.
-  void sum(std::span<float> values) {
-    if (!alone()) all_reduce(*communicator_, context_.heap(), values);
+  virtual void sum(std::span<std::uint64_t> /*numbers*/) {}
+  virtual double gradient_norm(Context& context, const Parameters& parameters) {
+    return optim::gradient_norm(context, parameters);
   }
-  void sum(std::span<std::uint64_t> numbers) {
-    if (!alone()) all_reduce_sum(*communicator_, context_.heap(), numbers);
-  }
-  bool any(bool mine) {
-    if (alone()) return mine;
-    std::uint64_t bit = mine ? 1 : 0;
-    all_reduce_or(*communicator_, context_.heap(), {&bit, 1});
-    return bit != 0;
-  }
-  // Of what decides scales.
-  GlobalMaximum maximum() {
-    return {this, [](void* self, std::span<float> values) {
-              auto& ranks = *static_cast<Ranks*>(self);
-              all_reduce_max(*ranks.communicator_, ranks.context_.heap(), values);
-            }};
+  // After the optimizer's step: from each rank its rows of every parameter, to all.
+  virtual void gather_rows(const Parameters&) {}
+
+  virtual Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
+                              PrecisionState& precision) {
+    return train::evaluate(context, task, source, &precision);
   }
 
-  // ---- parameters of which each rank keeps some rows
+  // ---- checkpoints
 
-  std::pair<std::size_t, std::size_t> own_rows(const Parameter& parameter) const {
-    const Part own = rows_of(parameter).part(communicator_->rank(), count());
-    return {own.begin, own.end()};
+  // Whether each rank keeps states of its own rows, so that a store has to take parts of them.
+  virtual bool shares_states() const { return false; }
+  // Whether every rank can write parts where rank 0 does: shows before hours have passed.
+  virtual void check_store(CheckpointStore*) {}
+  // The optimizer's states, into the checkpoint or, in parts, beside it.
+  virtual void save_states(CheckpointStore*, std::uint64_t /*step*/,
+                           const optim::Optimizer& optimizer, Checkpoint& checkpoint) {
+    checkpoint.optimizer = optimizer.state();
   }
-  // Of sums over the gradients of own rows.
-  void sum_parts(std::span<double> values) {
-    all_reduce_parts(*communicator_, context_.heap(), values);
-  }
-  // From each rank its rows of every parameter, to all.
-  void gather_rows(const Parameters& parameters) {
-    constexpr std::size_t at_once = 16;
-    for (std::size_t begin = 0; begin < parameters.size(); begin += at_once) {
-      HeapVector<Shared<RowGather>> gathers(context_.heap());
-      const std::size_t end = (std::min)(parameters.size(), begin + at_once);
-      for (std::size_t i = begin; i < end; ++i)
-        gathers.push_back(Shared<RowGather>::make(context_.heap(), *communicator_,
-                                                  static_cast<int>(i - begin), parameters[i]));
-      for (const Shared<RowGather>& gather : gathers) gather->finish();
-    }
-  }
-
-  // ---- beginning and resuming
-
-  // Whether all ranks are about to do the same; then they get rank 0's weights. Error
-  // parallel.mismatch.
-  void begin(const Record& run, const Parameters& parameters) {
-    agree(*communicator_, run);
-    for (const Parameter& parameter : parameters) {
-      const Tensor value = parameter.value();
-      if (value.bytes() != 0)
-        broadcast_checked(*communicator_, {value.mutable_raw(), value.bytes()}, parameter.name);
-    }
-  }
-  bool from_first(bool mine) {
-    std::uint8_t flag = mine ? 1 : 0;
-    if (!alone()) broadcast(*communicator_, std::as_writable_bytes(std::span(&flag, 1)));
-    return flag != 0;
-  }
-  std::string from_first(const std::string& text) {
-    return soma::detail::broadcast_text(*communicator_, text, 0);
-  }
-  Checkpoint from_first(const Checkpoint& checkpoint) {
-    return broadcast_checkpoint(*communicator_, context_, checkpoint);
-  }
-
- private:
-  static RowPartition rows_of(const Parameter& parameter) {
-    return RowPartition(parameter.var.shape(), parameter.first_row, parameter.last_row);
-  }
-
-  // Stays where it is: messages on their way belong to it.
-  class RowGather final : public Counted {
-   public:
-    RowGather(Heap& heap, Communicator& communicator, int tag, const Parameter& parameter)
-        : Counted(heap),
-          values_(parameter.value()),
-          rows_(rows_of(parameter)),
-          gather_(communicator, tag) {
-      if (values_.bytes() != 0)
-        gather_.start({values_.mutable_raw(), values_.bytes()},
-                      rows_.row_elements() * size_of(values_.dtype()), rows_);
-    }
-    void finish() { gather_.finish(); }
-
-   private:
-    Tensor values_;
-    RowPartition rows_;
-    AllGather gather_;
-  };
-
-  Context& context_;
-  Communicator* communicator_;
-  std::optional<GradientReducer> reducer_{};
-};
-
-}  // namespace soma::train
-// ---- soma/train/stop_flag.hpp
-// StopFlag: asks a run to end after the step it is in. May be set from any thread and from a signal
-// handler of the host (soma installs none).
-
-namespace soma::train {
-
-class StopFlag {
- public:
-  void request() noexcept { requested_.store(true, std::memory_order_relaxed); }
-  void clear() noexcept { requested_.store(false, std::memory_order_relaxed); }
-  bool requested() const noexcept { return requested_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<bool> requested_{false};
-  static_assert(std::atomic<bool>::is_always_lock_free);
 };
 
 }  // namespace soma::train
 
 namespace soma::train {
 
-// What happens at a step whose loss or gradient norm is not finite.
-enum class NonFinite : std::uint8_t {
-  stop,  // error train.not_finite; weights are those before the step
-  skip,  // the step changes nothing and is counted; the 25th in a row is an error all the same
-};
-
-struct TrainerOptions {
-  std::uint64_t epochs = 1;
-  std::uint64_t max_steps = 0;  // 0: as many as the epochs have
-  std::size_t batch_size = 32;  // of sources that are made here
-  std::size_t accumulate = 1;   // batches whose gradients make one step
-  double learning_rate = 5e-5;
-  optim::Decay schedule = optim::Decay::linear;
-  std::uint64_t warmup_steps = 0;
-  double weight_decay = 0.01;
-  bool decay_all = false;  // biases and norms as well
-  double clip = 1;         // largest norm of all gradients; 0: any
-  std::uint64_t seed = 0;  // of dropout, order of the data, stochastic rounding
-  Precision precision{};
-  NonFinite non_finite = NonFinite::stop;
-  std::uint64_t evaluate_every = 0;  // steps; 0: after each epoch
-  std::uint64_t patience = 0;        // evaluations without a gain after which a run ends; 0: never
-  bool keep_best = false;            // ends with the weights that evaluated best
-  CheckpointStore* checkpoints = nullptr;
-  std::uint64_t checkpoint_every = 0;  // steps; 0: at the end and when stopped
-  bool resume = false;  // from the newest checkpoint; from the beginning where there is none
-  double price_per_hour = 0;
-
-  // The ranks of a run that several train together (docs/scaling.md), a power of two up to the
-  // shards of a batch. Each has a trainer with the same options and a source of the same batches,
-  // of which it computes its shards. Only rank 0 needs a store of checkpoints; with shard_optimizer
-  // all have one to the same place, such as CheckpointPartFolder. nullptr: alone.
-  Communicator* communicator = nullptr;
-  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
-  bool overlap = true;           // gradients travel while backward goes on
-  bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
-};
-
-class TrainerBase {
+class BestWeights {
  public:
-  // Gives the parameters the precision's types, when all else has gone well. Errors train.options,
-  // train.precision, parallel.ranks.
-  TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options)
-      : context_(context),
-        task_(task),
-        options_(options),
-        precision_(context, options.precision, options.seed),
-        ranks_(context, options.communicator,
-               {.bucket_bytes = options.reduce_bucket_bytes,
-                .overlap = options.overlap,
-                .keep_own_rows = options.shard_optimizer,
-                .format = options.precision.reduction,
-                .seed = options.seed}),
-        optimizer_(make_optimizer()) {
-    join_ranks();
+  // `in_store`: rank 0 has a store; its own one is nullptr elsewhere.
+  void begin(CheckpointStore* store, bool in_store) {
+    store_ = store;
+    in_store_ = in_store;
+    kept_ = StateDict();
   }
 
-  // Follows the run; stays with the caller.
-  void add(Callback& callback) { callbacks_.push_back(&callback); }
+  void keep(Context& context, Ranks& ranks, const Parameters& parameters,
+            const Progress& progress) {
+    if (!in_store_) {
+      kept_ = StateDict();
+      for (const auto& [name, tensor] : nn::state_dict(parameters))
+        kept_.set(name, clone(context, tensor));
+      return;
+    }
+    if (ranks.first()) {
+      Checkpoint best;
+      best.weights = nn::state_dict(parameters);
+      best.progress.set("step", progress.step);
+      best.progress.set("score", progress.best);
+      set_operators(best.progress, context);
+      store_->save_best(best);
+    }
+    ranks.barrier();
+  }
 
-  // Trains; evaluates on `held_out` where there is one. Ends early when `stop` is requested: after
-  // the step that runs, with a checkpoint. Errors train.steps_unknown (a falling schedule over a
-  // source that does not know its length), train.not_finite, train.options, checkpoint.identity,
-  // checkpoint.operator, and those of the task, the source and the store. With
-  // ranks, what ends one ends all: the others get parallel.rank_lost. parallel.mismatch: they were
-  // not given the same. checkpoint.parts: their stores do not lead to one place.
-  Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
-             const StopFlag* stop = nullptr);
-
-  const TrainerOptions& options() const { return options_; }
-  // Formats at work: statistics of conversions, and what evaluation needs besides weights.
-  PrecisionState& precision() { return precision_; }
+  // Puts them into the parameters; where there are none, these stay.
+  void load(Context& context, Ranks& ranks, const Parameters& parameters) {
+    if (!in_store_) {
+      if (!kept_.empty()) nn::load(parameters, kept_);
+      return;
+    }
+    Checkpoint best;
+    const bool found = ranks.first() && store_->load_best(context, best);
+    if (!ranks.from_first(found)) return;
+    best = ranks.from_first(std::move(best));
+    nn::load(parameters, best.weights);
+  }
 
  private:
-  struct Gathered {
-    double loss = 0, losses = 0;  // their sum, and how many the task counts
-    std::uint64_t sequences = 0, tokens = 0, classified = 0, correct = 0, batches = 0;
-    double wait = 0, flops = 0;
-    ReductionTimes reduction{};
-  };
-  // Of a batch of which this rank computed a part.
-  struct PartLoss {
-    float sum = 0;
-    double count = 0;  // of the whole batch: what the sum over all ranks is divided by
-  };
-  // All that a checkpoint remembers beside weights and moments.
-  struct Progress {
-    std::uint64_t step = 0, batches = 0, skipped = 0, skipped_in_a_row = 0, stale = 0;
-    std::uint64_t evaluated_at = 0;
-    double best = 0, last_loss = 0;
-    bool has_best = false;
-  };
-
-  void check_options() const;
-  optim::AdamW make_optimizer();
-  void give_precision();
-  std::uint64_t count_steps(const data::BatchSource& batches) const;
-  Record identity(const data::BatchSource& batches) const;
-  void save(const data::BatchSource& batches);
-  void resume(data::BatchSource& batches);
-  void load(const Checkpoint& checkpoint, data::BatchSource& batches);
-  Report train(data::BatchSource& batches, data::BatchSource* held_out, const StopFlag* stop);
-  optim::Schedule begin(data::BatchSource& batches, const data::BatchSource* held_out);
-  RunInfo run_info(std::uint64_t steps) const;
-  void finish(const data::BatchSource& batches, Report& report) const;
-  void join_ranks();
-  void begin_ranks(const data::BatchSource& batches, const data::BatchSource* held_out,
-                   std::uint64_t steps);
-  double gradient_norm();
-  bool shares_moments() const;
-  void save_optimizer(Checkpoint& checkpoint);
-  void save_parts(const StateDict& own);
-  Evaluation evaluate_all(data::BatchSource& held_out);
-  void add_losses(std::span<PartLoss> losses, Gathered& sums);
-  bool gather(data::BatchSource& batches, Tape& tape, Gathered& sums);
-  void finish_step(const Gathered& sums, StepInfo& info, const optim::Schedule& schedule);
-  void evaluate_now(data::BatchSource& held_out, Report& report, std::uint64_t epoch);
-  void keep_best();
-  void load_best();
-
-  Context& context_;
-  nn::Task& task_;
-  TrainerOptions options_;
-  std::vector<Callback*> callbacks_;
-  PrecisionState precision_;
-  Ranks ranks_;
-  optim::AdamW optimizer_;
-  bool has_store_ = false;  // rank 0 has one
-  optim::LossScaler scaler_{};
-  Progress progress_{};
-  StateDict best_{};
+  CheckpointStore* store_ = nullptr;
+  bool in_store_ = false;
+  StateDict kept_{};
 };
 
 }  // namespace soma::train
-// ---- soma/train/trainer_parallel.hpp
-// The members of TrainerBase that several ranks need.
+// ---- soma/train/many_ranks.hpp
+// ManyRanks: Ranks of a run that several train together, over a Communicator.
 
+// ---- soma/data/part.hpp
+// part_of(): what one rank computes of a batch that all ranks read.
+
+namespace soma::data {
+
+// The shards from `first` on, `count` of them, with their rows, types and labels: views, nothing is
+// copied. Sequences keep the ordinals that they have in the batch. A part without any sequence has
+// tensors without rows. Error ragged.shards.
+inline Batch part_of(Context& context, const Batch& batch, std::size_t first, std::size_t count) {
+  const Sequences& whole = batch.inputs.sequences;
+  Batch part = batch;
+  part.part = true;
+  part.inputs.sequences = whole.part(context, first, count);
+  const std::size_t row = whole.row_bounds()[first], end = whole.row_bounds()[first + count];
+  part.inputs.rows = batch.inputs.rows.slice(0, row, end);
+  if (batch.types.defined()) part.types = batch.types.slice(0, row, end);
+  if (batch.labels.defined())
+    part.labels = batch.labels.slice(0, whole.sequence_bounds()[first],
+                                     whole.sequence_bounds()[first + count]);
+  return part;
+}
+
+}  // namespace soma::data
+// ---- soma/parallel/agreement.hpp
+// Before ranks train together: do all of them have the same settings, the same data, the same
+// weights? A difference is refused on all of them, with the same words.
+
+namespace soma {
+
+namespace detail {
+
+// A text from the root to all, who do not know its length. Longer ones are refused by whoever sends
+// or receives them.
+inline std::string broadcast_text(Communicator& communicator, std::string text, int root) {
+  constexpr std::uint64_t longest = std::uint64_t{1} << 24;
+  std::uint64_t length = text.size();
+  broadcast(communicator, std::as_writable_bytes(std::span(&length, 1)), root);
+  if (length > longest)
+    fail(error_id::message_size, "agree", "record of rank " + std::to_string(root),
+         std::to_string(length) + " bytes", "at most " + std::to_string(longest));
+  text.resize(length);
+  broadcast(communicator, std::as_writable_bytes(std::span(text)), root);
+  return text;
+}
+
+// Texts, one after the other, each behind its length and a colon; and back. What is no such list
+// ends where it goes wrong.
+inline std::string join(const std::vector<std::string>& texts) {
+  std::string joined;
+  for (const std::string& text : texts)
+    joined.append(std::to_string(text.size())).append(":").append(text);
+  return joined;
+}
+inline std::vector<std::string> split(std::string_view joined) {
+  std::vector<std::string> texts;
+  while (!joined.empty()) {
+    std::size_t length = 0;
+    const auto [end, problem] =
+        std::from_chars(joined.data(), joined.data() + joined.size(), length);
+    const auto used = static_cast<std::size_t>(end - joined.data());
+    if (problem != std::errc() || used == joined.size() || length > joined.size() - used - 1) break;
+    texts.emplace_back(joined.substr(used + 1, length));
+    joined.remove_prefix(used + 1 + length);
+  }
+  return texts;
+}
+
+struct Difference {
+  std::string item, given, wanted;
+};
+
+// The first item of rank 0's record (names and values in turn) that is not the same in this one, or
+// else the first that only this one has; an empty name: none.
+inline Difference difference(const std::vector<std::string>& first, const Record& own) {
+  for (std::size_t i = 0; i + 1 < first.size(); i += 2) {
+    const RecordValue* value = own.find(first[i]);
+    const std::string given = value == nullptr ? "missing" : to_text(*value);
+    if (given != first[i + 1]) return {first[i], given, first[i + 1]};
+  }
+  for (const auto& [name, value] : own.entries()) {
+    bool known = false;
+    for (std::size_t i = 0; i < first.size(); i += 2) known = known || first[i] == name;
+    if (!known) return {name, to_text(value), "missing"};
+  }
+  return {};
+}
+
+// The lowest rank that says so, or -1.
+inline int lowest_rank(Communicator& communicator, bool mine) {
+  std::uint8_t flag = mine ? 1 : 0;
+  std::int32_t lowest = communicator.rank() == 0 && mine ? 0 : -1;
+  if (communicator.rank() == 0) {
+    for (int rank = 1; rank < communicator.size(); ++rank) {
+      communicator.receive(rank, collective_tag, std::as_writable_bytes(std::span(&flag, 1)));
+      if (flag != 0 && lowest < 0) lowest = rank;
+    }
+  } else {
+    communicator.send(0, collective_tag, std::as_bytes(std::span(&flag, 1)));
+  }
+  broadcast(communicator, std::as_writable_bytes(std::span(&lowest, 1)));
+  return lowest;
+}
+
+}  // namespace detail
+
+// Every rank gives the same names and values, in any order; numbers are compared exactly. Otherwise
+// all ranks get error parallel.mismatch, which names the lowest rank that differs from rank 0, the
+// item and both values. Any number of ranks; a message to rank 0 from each, so for the start of a
+// run. Other errors as Communicator; parallel.message_size for a record above 16 MiB.
+inline void agree(Communicator& communicator, const Record& record) {
+  std::vector<std::string> items;
+  for (const auto& [name, value] : record.entries()) {
+    items.push_back(name);
+    items.push_back(to_text(value));
+  }
+  const std::string first = detail::broadcast_text(communicator, detail::join(items), 0);
+  const detail::Difference own = detail::difference(detail::split(first), record);
+  const bool differs = !own.item.empty() || !own.given.empty();
+  const int rank = detail::lowest_rank(communicator, differs);
+  if (rank < 0) return;
+  const std::vector<std::string> words = detail::split(
+      detail::broadcast_text(communicator, detail::join({own.item, own.given, own.wanted}), rank));
+  // Who ends first may end the others. All that come here have the words, whatever else they miss
+  // (without exceptions, the transport's own error ends a rank whose neighbour has ended).
+#if SOMA_HAS_EXCEPTIONS
+  try {
+    communicator.barrier();
+  } catch (const Error&) {
+  }
+#else
+  communicator.barrier();
+#endif
+  const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string("?"); };
+  fail(error_id::parallel_mismatch, record.purpose(),
+       soma::quoted(word(0)) + " of rank " + std::to_string(rank), word(1),
+       word(2) + " as on rank 0");
+}
+
+// broadcast(), after which all ranks compare a hash of what they have. Error parallel.mismatch,
+// which names `what` and the lowest rank that has received something else.
+inline void broadcast_checked(Communicator& communicator, std::span<std::byte> bytes,
+                              std::string_view what, int root = 0) {
+  broadcast(communicator, bytes, root);
+  data::ContentHash hash;
+  hash.add_bytes(bytes);
+  Record record("broadcast_checked");
+  record.set("hash of " + std::string(what), hash.value());
+  agree(communicator, record);
+}
+
+}  // namespace soma
+// ---- soma/parallel/broadcast_checkpoint.hpp
+// A checkpoint from the rank that has the files to all others.
+
+namespace soma {
+
+namespace detail {
+
+inline std::uint64_t count_of(std::string_view text) {
+  std::uint64_t count = 0;
+  std::from_chars(text.data(), text.data() + text.size(), count);
+  return count;
+}
+
+// Names, types and shapes first, then the elements.
+inline StateDict broadcast_state(Communicator& communicator, Context& context,
+                                 const StateDict& state) {
+  std::vector<std::string> outlines;
+  for (const auto& [name, tensor] : state) {
+    outlines.push_back(name);
+    outlines.push_back(std::to_string(static_cast<unsigned>(tensor.dtype())));
+    std::vector<std::string> sizes;
+    for (const std::size_t size : tensor.shape()) sizes.push_back(std::to_string(size));
+    outlines.push_back(join(sizes));
+  }
+  outlines = split(broadcast_text(communicator, join(outlines), 0));
+  StateDict result;
+  for (std::size_t i = 0; i + 2 < outlines.size(); i += 3) {
+    std::vector<std::size_t> sizes;
+    for (const std::string& size : split(outlines[i + 2])) sizes.push_back(count_of(size));
+    const Tensor tensor = Tensor::empty(context, Shape(std::span<const std::size_t>(sizes)),
+                                        static_cast<DType>(count_of(outlines[i + 1])));
+    if (communicator.rank() == 0) copy(state.at(outlines[i]), tensor);
+    if (tensor.bytes() != 0) broadcast(communicator, {tensor.mutable_raw(), tensor.bytes()});
+    result.set(outlines[i], tensor);
+  }
+  return result;
+}
+
+inline Record broadcast_record(Communicator& communicator, const Record& record) {
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : record.entries()) {
+    entries.push_back(name);
+    entries.push_back(std::to_string(static_cast<unsigned>(value.kind)));
+    switch (value.kind) {
+      case RecordValue::Kind::boolean:
+        entries.push_back(value.boolean ? "1" : "0");
+        break;
+      case RecordValue::Kind::integer:
+        entries.push_back(std::to_string(static_cast<std::uint64_t>(value.integer)));
+        break;
+      case RecordValue::Kind::count:
+        entries.push_back(std::to_string(value.count));
+        break;
+      case RecordValue::Kind::number:
+        entries.push_back(std::to_string(std::bit_cast<std::uint64_t>(value.number)));
+        break;
+      case RecordValue::Kind::text:
+        entries.push_back(value.text);
+        break;
+    }
+  }
+  entries = split(broadcast_text(communicator, join(entries), 0));
+  Record result(record.purpose());
+  for (std::size_t i = 0; i + 2 < entries.size(); i += 3) {
+    const std::string& text = entries[i + 2];
+    const std::uint64_t bits = count_of(text);
+    switch (static_cast<RecordValue::Kind>(count_of(entries[i + 1]))) {
+      case RecordValue::Kind::boolean:
+        result.set(entries[i], bits != 0);
+        break;
+      case RecordValue::Kind::integer:
+        result.set(entries[i], static_cast<std::int64_t>(bits));
+        break;
+      case RecordValue::Kind::count:
+        result.set(entries[i], bits);
+        break;
+      case RecordValue::Kind::number:
+        result.set(entries[i], std::bit_cast<double>(bits));
+        break;
+      case RecordValue::Kind::text:
+        result.set(entries[i], text);
+        break;
+    }
+  }
+  return result;
+}
+
+}  // namespace detail
+
+// Rank 0's checkpoint, on all ranks: what a rank gives is read on rank 0 only. Errors as broadcast.
+inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
+                                       const Checkpoint& checkpoint) {
+  return {.weights = detail::broadcast_state(communicator, context, checkpoint.weights),
+          .optimizer = detail::broadcast_state(communicator, context, checkpoint.optimizer),
+          .precision = detail::broadcast_state(communicator, context, checkpoint.precision),
+          .progress = detail::broadcast_record(communicator, checkpoint.progress),
+          .identity = detail::broadcast_record(communicator, checkpoint.identity)};
+}
+
+}  // namespace soma
 // ---- soma/train/evaluate_ranks.hpp
 // evaluate() on several ranks: they take turns with the batches.
 
@@ -11512,13 +12133,11 @@ inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& 
                            PrecisionState* precision, Communicator& communicator) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const auto own = static_cast<std::size_t>(communicator.rank());
-  const std::size_t classes = task.classes();
+  detail::Evaluator evaluator(context, task, precision);
   // Of each batch that a rank computes: its loss, 1 where there are scores, and these (else zeros).
   const auto numbers_of = [&](const detail::BatchCounts& batch) {
-    return 2 + batch.sequences * classes;
+    return 2 + batch.sequences * evaluator.outputs();
   };
-
-  detail::Evaluator evaluator(context, task, precision);
   std::vector<detail::BatchCounts> batches;
   std::vector<std::vector<float>> numbers(ranks);
   data::Batch first;
@@ -11556,342 +12175,676 @@ inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& 
 
 namespace soma::train {
 
-inline void TrainerBase::join_ranks() {
-  if (ranks_.alone()) return;
-  precision_.use_parts(ranks_.maximum());
-  if (options_.shard_optimizer)
-    optimizer_.keep_rows([&](const Parameter& parameter) { return ranks_.own_rows(parameter); });
-}
+class ManyRanks final : public Ranks {
+ public:
+  // Error parallel.ranks.
+  ManyRanks(Context& context, Communicator& communicator, const GradientReducerOptions& options)
+      : context_(context),
+        communicator_(communicator),
+        shards_states_(options.keep_own_rows),
+        reducer_(context, communicator, options) {}
 
-// All that has to be the same on all ranks, besides what a checkpoint remembers.
-inline void TrainerBase::begin_ranks(const data::BatchSource& batches,
-                                     const data::BatchSource* held_out, std::uint64_t steps) {
-  Record run = identity(batches);
-  run.set("steps", steps);
-  run.set("held_out", held_out == nullptr ? std::uint64_t{0} : held_out->hash());
-  run.set("non_finite", static_cast<std::uint64_t>(options_.non_finite));
-  run.set("evaluate_every", options_.evaluate_every);
-  run.set("patience", options_.patience);
-  run.set("keep_best", options_.keep_best);
-  run.set("checkpoint_every", options_.checkpoint_every);
-  run.set("resume", options_.resume);
-  run.set("reduce_bucket_bytes", options_.reduce_bucket_bytes);
-  run.set("shard_optimizer", options_.shard_optimizer);
-  if (shares_moments())
-    run.set("checkpoints", options_.checkpoints == nullptr ? "none" : "a store");
-  ranks_.begin(run, task_.parameters());
-  has_store_ = ranks_.from_first(options_.checkpoints != nullptr);
-  if (!has_store_ || !shares_moments()) return;
-  // Whether each of them can write where rank 0 does shows now, not after hours.
-  save_parts({});
-  if (ranks_.first()) options_.checkpoints->drop_parts();
-}
-
-// Of this rank's gradients, or where ranks share them of all.
-inline double TrainerBase::gradient_norm() {
-  if (ranks_.alone() || !options_.shard_optimizer)
-    return optim::gradient_norm(context_, task_.parameters());
-  return optim::gradient_norm(context_, task_.parameters(),
-                              [&](std::span<double> sums) { ranks_.sum_parts(sums); });
-}
-
-inline bool TrainerBase::shares_moments() const {
-  return options_.shard_optimizer && ranks_.count() > 1;
-}
-
-// Into the checkpoint; or each rank's own part beside it.
-inline void TrainerBase::save_optimizer(Checkpoint& checkpoint) {
-  if (!shares_moments()) {
-    checkpoint.optimizer = optimizer_.state();
-    return;
+  int count() const override { return communicator_.size(); }
+  bool first() const override { return communicator_.rank() == 0; }
+  void barrier() override { communicator_.barrier(); }
+  void abort(std::string_view reason) override { communicator_.abort(reason); }
+  bool any(bool mine) override {
+    std::uint64_t bit = mine ? 1 : 0;
+    all_reduce_or(communicator_, context_.heap(), {&bit, 1});
+    return bit != 0;
   }
-  save_parts(optimizer_.state());
-  checkpoint.optimizer_parts = static_cast<std::size_t>(ranks_.count());
-}
 
-// All parts are there when it returns, on any rank.
-inline void TrainerBase::save_parts(const StateDict& own) {
-  CheckpointStore& store = *options_.checkpoints;
-  const std::string place =
-      ranks_.from_first(ranks_.first() ? store.begin_parts(progress_.step) : std::string());
-  std::exception_ptr problem;
-  const auto save = [&] {
-    store.save_part(place,
-                    {place_of_part(ranks_.communicator()->rank(), ranks_.count()),
-                     static_cast<std::size_t>(ranks_.count())},
-                    own);
-  };
+  // ---- beginning and resuming
+
+  void check(const nn::Task& task, const optim::Optimizer* optimizer) const override {
+    if (!task.takes_parts())
+      fail(error_id::train_options, "Trainer", "task", "one whose loss is always a mean",
+           "one that several ranks can share (Task::takes_parts)");
+    if (!shards_states_ || optimizer == nullptr || optimizer->steps_rows_alone()) return;
+    Record settings;
+    optimizer->describe(settings);
+    const RecordValue* name = settings.find("optimizer");
+    fail(error_id::train_options, "Trainer", "shard_optimizer",
+         "true, with " + (name == nullptr ? std::string("this optimizer") : to_text(*name)),
+         "an optimizer that steps rows alone (Optimizer::steps_rows_alone)");
+  }
+  void join(PrecisionState& precision, optim::Optimizer& optimizer) override {
+    precision.use_parts(maximum());
+    if (!shards_states_) return;
+    optimizer.keep_rows([&](const Parameter& parameter) {
+      const Part own = rows_of(parameter).part(communicator_.rank(), count());
+      return std::pair(own.begin, own.end());
+    });
+  }
+  void begin(const RunDescription& run, const Parameters& parameters) override {
+    agree(communicator_, run.make());
+    for (const Parameter& parameter : parameters) {
+      const Tensor value = parameter.value();
+      if (value.bytes() != 0)
+        broadcast_checked(communicator_, {value.mutable_raw(), value.bytes()}, parameter.name);
+    }
+  }
+  bool from_first(bool mine) override {
+    std::uint8_t flag = mine ? 1 : 0;
+    broadcast(communicator_, std::as_writable_bytes(std::span(&flag, 1)));
+    return flag != 0;
+  }
+  Checkpoint from_first(Checkpoint mine) override {
+    return broadcast_checkpoint(communicator_, context_, mine);
+  }
+
+  // Maxima over all ranks, of what decides scales.
+  GlobalMaximum maximum() {
+    return {this, [](void* self, std::span<float> values) {
+              auto& ranks = *static_cast<ManyRanks*>(self);
+              all_reduce_max(ranks.communicator_, ranks.context_.heap(), values);
+            }};
+  }
+
+  // ---- a step
+
+  void begin_step(std::uint64_t step) override { reducer_.begin_step(step); }
+  data::Batch part_of(const data::Batch& batch) override {
+    const Part own = owned_shards(batch.inputs.sequences.shards(), communicator_.rank(), count());
+    return data::part_of(context_, batch, own.begin, own.count);
+  }
+  float weight_of(float whole, double count) const override {
+    return count == 0 ? 0 : whole / static_cast<float>(count);
+  }
+  GradientReceiver* receiver() override { return &reducer_; }
+  void finish_gradients() override { reducer_.finish(); }
+  ReductionTimes reduction_times() const override { return reducer_.times(); }
+  // In the order of the shards.
+  double total_of(std::span<const BatchLoss> losses) override {
+    const FloatEnvironment environment;
+    std::vector<float> totals;
+    for (const BatchLoss& loss : losses) totals.push_back(loss.value);
+    all_reduce(communicator_, context_.heap(), std::span<float>(totals));
+    double total = 0;
+    for (std::size_t i = 0; i < losses.size(); ++i)
+      if (const double count = losses[i].count; count != 0)
+        total += static_cast<double>(totals[i] / static_cast<float>(count)) * count;
+    return total;
+  }
+  void sum(std::span<std::uint64_t> numbers) override {
+    all_reduce_sum(communicator_, context_.heap(), numbers);
+  }
+  double gradient_norm(Context& context, const Parameters& parameters) override {
+    if (!shards_states_) return optim::gradient_norm(context, parameters);
+    return optim::gradient_norm(context, parameters, [&](std::span<double> sums) {
+      all_reduce_parts(communicator_, context_.heap(), sums);
+    });
+  }
+  void gather_rows(const Parameters& parameters) override {
+    if (!shards_states_) return;
+    constexpr std::size_t at_once = 16;
+    for (std::size_t begin = 0; begin < parameters.size(); begin += at_once) {
+      HeapVector<Shared<RowGather>> gathers(context_.heap());
+      const std::size_t end = (std::min)(parameters.size(), begin + at_once);
+      for (std::size_t i = begin; i < end; ++i)
+        gathers.push_back(Shared<RowGather>::make(context_.heap(), communicator_,
+                                                  static_cast<int>(i - begin), parameters[i]));
+      for (const Shared<RowGather>& gather : gathers) gather->finish();
+    }
+  }
+
+  // A rank evaluates whole batches: their maxima are its own.
+  Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
+                      PrecisionState& precision) override {
+    precision.set_maximum({});
+    Evaluation evaluation = train::evaluate(context, task, source, &precision, communicator_);
+    precision.set_maximum(maximum());
+    return evaluation;
+  }
+
+  // ---- checkpoints
+
+  bool shares_states() const override { return shards_states_ && count() > 1; }
+  void check_store(CheckpointStore* store) override {
+    save_part(store, 0, {});
+    if (first()) store->drop_parts();
+  }
+  void save_states(CheckpointStore* store, std::uint64_t step, const optim::Optimizer& optimizer,
+                   Checkpoint& checkpoint) override {
+    if (!shares_states()) return Ranks::save_states(store, step, optimizer, checkpoint);
+    save_part(store, step, optimizer.state());
+    checkpoint.optimizer_parts = static_cast<std::size_t>(count());
+  }
+
+ private:
+  static RowPartition rows_of(const Parameter& parameter) {
+    return RowPartition(parameter.var.shape(), parameter.first_row, parameter.last_row);
+  }
+  // All parts are there when it returns, on any rank.
+  void save_part(CheckpointStore* store, std::uint64_t step, const StateDict& own) {
+    const std::string place = soma::detail::broadcast_text(
+        communicator_, first() ? store->begin_parts(step) : std::string(), 0);
+    std::exception_ptr problem;
+    const auto save = [&] {
+      store->save_part(
+          place, {place_of_part(communicator_.rank(), count()), static_cast<std::size_t>(count())},
+          own);
+    };
 #if SOMA_HAS_EXCEPTIONS
-  try {
+    try {
+      save();
+    } catch (...) {
+      problem = std::current_exception();
+    }
+#else
     save();
-  } catch (...) {
-    problem = std::current_exception();
-  }
-#else
-  save();
 #endif
-  if (!ranks_.any(problem != nullptr)) return;
-  // Rank 0 may be ended with the others before it can tidy up.
-  if (ranks_.first()) store.drop_parts();
-  ranks_.barrier();
+    if (!any(problem != nullptr)) return;
+    // Rank 0 may be ended with the others before it can tidy up.
+    if (first()) store->drop_parts();
+    barrier();
 #if SOMA_HAS_EXCEPTIONS
-  if (problem != nullptr) std::rethrow_exception(problem);
+    if (problem != nullptr) std::rethrow_exception(problem);
 #endif
-  ranks_.barrier();  // ends with what a rank with a problem says
-}
-
-// A rank evaluates whole batches: their maxima are its own.
-inline Evaluation TrainerBase::evaluate_all(data::BatchSource& held_out) {
-  if (ranks_.alone()) return evaluate(context_, task_, held_out, &precision_);
-  precision_.set_maximum({});
-  Evaluation evaluation = evaluate(context_, task_, held_out, &precision_, *ranks_.communicator());
-  precision_.set_maximum(ranks_.maximum());
-  return evaluation;
-}
-
-// Makes what is reported that of all ranks.
-inline void TrainerBase::add_losses(std::span<PartLoss> losses, Gathered& sums) {
-  const FloatEnvironment environment;
-  std::vector<float> totals;
-  for (const PartLoss& loss : losses) totals.push_back(loss.sum);
-  ranks_.sum(totals);
-  for (std::size_t i = 0; i < losses.size(); ++i)
-    if (const double count = losses[i].count; count != 0)
-      sums.loss += static_cast<double>(totals[i] / static_cast<float>(count)) * count;
-  std::uint64_t cases[] = {sums.classified, sums.correct};
-  ranks_.sum(std::span(cases));
-  sums.classified = cases[0];
-  sums.correct = cases[1];
-}
-
-inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* held_out,
-                               const StopFlag* stop) {
-#if SOMA_HAS_EXCEPTIONS
-  if (ranks_.alone()) return train(batches, held_out, stop);
-  try {
-    return train(batches, held_out, stop);
-  } catch (const std::exception& error) {
-    ranks_.abort(error.what());
-    throw;
-  } catch (...) {
-    ranks_.abort("something that is no std::exception was thrown");
-    throw;
+    barrier();  // ends with what a rank with a problem says
   }
-#else
-  return train(batches, held_out, stop);  // the end of this process tells the others
-#endif
+
+  // Stays where it is: messages on their way belong to it.
+  class RowGather final : public Counted {
+   public:
+    RowGather(Heap& heap, Communicator& communicator, int tag, const Parameter& parameter)
+        : Counted(heap),
+          values_(parameter.value()),
+          rows_(rows_of(parameter)),
+          gather_(communicator, tag) {
+      if (values_.bytes() != 0)
+        gather_.start({values_.mutable_raw(), values_.bytes()},
+                      rows_.row_elements() * size_of(values_.dtype()), rows_);
+    }
+    void finish() { gather_.finish(); }
+
+   private:
+    Tensor values_;
+    RowPartition rows_;
+    AllGather gather_;
+  };
+
+  Context& context_;
+  Communicator& communicator_;
+  bool shards_states_;
+  GradientReducer reducer_;
+};
+
+inline Owned<Ranks> make_ranks(Context& context, const TrainerOptions& options) {
+  if (options.communicator == nullptr) return Owned<Ranks>::make<Ranks>();
+  return Owned<Ranks>::make<ManyRanks>(
+      context, *options.communicator,
+      GradientReducerOptions{.bucket_bytes = options.reduce_bucket_bytes,
+                             .overlap = options.overlap,
+                             .keep_own_rows = options.shard_optimizer,
+                             .format = options.precision.reduction,
+                             .seed = options.seed});
 }
 
 }  // namespace soma::train
-// ---- soma/train/trainer_state.hpp
-// The members of TrainerBase that check its options, and that save and load the state of a run.
+// ---- soma/train/stop_flag.hpp
+// StopFlag: asks a run to end after the step it is in. May be set from any thread and from a signal
+// handler of the host (soma installs none).
 
 namespace soma::train {
 
-inline void TrainerBase::check_options() const {
-  const auto refuse = [](std::string_view name, double given, std::string_view wanted) {
-    fail(error_id::train_options, "Trainer", name, to_text(given), wanted);
-  };
-  if (options_.epochs == 0 && options_.max_steps == 0) refuse("epochs", 0, "epochs or max_steps");
-  constexpr std::uint64_t most_epochs = std::uint64_t{1} << 24;  // their batches are counted first
-  if (options_.epochs > most_epochs)
-    refuse("epochs", static_cast<double>(options_.epochs), "at most 2^24");
-  if (options_.accumulate == 0) refuse("accumulate", 0, "at least 1");
-  if (!(options_.learning_rate >= 0) || std::isinf(options_.learning_rate))
-    refuse("learning_rate", options_.learning_rate, "a finite number from 0");
-  if (!(options_.weight_decay >= 0) || std::isinf(options_.weight_decay))
-    refuse("weight_decay", options_.weight_decay, "a finite number from 0");
-  if (!(options_.clip >= 0)) refuse("clip", options_.clip, "a number from 0");
-  if (options_.checkpoints == nullptr && ranks_.first() &&
-      (options_.checkpoint_every != 0 || options_.resume))
-    fail(error_id::train_options, "Trainer", "checkpoints", "none",
-         "a store, to save to or to resume from");
-  if (!ranks_.alone() && !task_.takes_parts())
-    fail(error_id::train_options, "Trainer", "task", "one whose loss is always a mean",
-         "one that several ranks can share (Task::takes_parts)");
+class StopFlag {
+ public:
+  void request() noexcept { requested_.store(true, std::memory_order_relaxed); }
+  void clear() noexcept { requested_.store(false, std::memory_order_relaxed); }
+  bool requested() const noexcept { return requested_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> requested_{false};
+  static_assert(std::atomic<bool>::is_always_lock_free);
+};
+
+}  // namespace soma::train
+// ---- soma/train/tape_gradients.hpp
+// TapeGradients: StepGradients by forward and backward of a task on a tape, of whole batches or, on
+// several ranks, of this rank's shards of each.
+
+// ---- soma/train/step_gradients.hpp
+// StepGradients: the door between a trainer and whatever turns batches into gradients. The loop,
+// optimizer, clipping, schedule, checkpoints and evaluation stand on this side of it and do not
+// know what is behind: one process, ranks that share each batch (tape_gradients.hpp), or an
+// implementation of the host's (TrainerOptions::gradients).
+
+namespace soma::train {
+
+// One step, as its gradients are asked for.
+struct StepRequest {
+  std::uint64_t step = 0;         // from 0
+  std::uint64_t first_batch = 0;  // number of its first batch in the run: what dropout draws by
+  std::size_t batches = 1;        // at most: TrainerOptions::accumulate
+  float loss_scale = 1;           // losses are multiplied by it before backward
+};
+
+// What the batches of a step came to, on all ranks together.
+struct StepSums {
+  std::uint64_t batches = 0;    // 0: the epoch had none left
+  double loss = 0, losses = 0;  // sum of losses, and how many the task counts
+  std::uint64_t sequences = 0, tokens = 0;
+  std::uint64_t longest = 0;  // tokens of the longest sequence
+  std::uint64_t classified = 0, correct = 0;
+  double wait_seconds = 0, flops = 0;
+  ReductionTimes reduction{};
+};
+
+class StepGradients {
+ public:
+  virtual ~StepGradients() = default;
+  StepGradients(const StepGradients&) = delete;
+  StepGradients& operator=(const StepGradients&) = delete;
+
+  // The parameters that are stepped, saved and loaded here: the task's, or those of a part of it.
+  virtual const Parameters& parameters() const = 0;
+
+  // Reads up to request.batches batches and leaves in each parameter the sum over them of
+  //   loss_scale * (request.batches == 1 ? 1 : count) * (gradient of the batch's mean loss),
+  // where count is the batch's Task::loss_count(). Gradients of a step before are cleared first.
+  virtual StepSums run(data::BatchSource& batches, const StepRequest& request) = 0;
+
+  // The norm of all gradients of the model, wherever they are.
+  virtual double norm() = 0;
+
+  // The optimizer has stepped these parameters.
+  virtual void stepped() {}
+
+  // A pass over the source without training.
+  virtual Evaluation evaluate(data::BatchSource& source) = 0;
+
+ protected:
+  StepGradients() = default;
+};
+
+}  // namespace soma::train
+
+namespace soma::train {
+
+class TapeGradients final : public StepGradients {
+ public:
+  // `seed` of dropout.
+  TapeGradients(Context& context, nn::Task& task, PrecisionState& precision, Ranks& ranks,
+                std::uint64_t seed)
+      : context_(context),
+        task_(task),
+        precision_(precision),
+        ranks_(ranks),
+        tape_(context, {.seed = seed,
+                        .activations = precision.activations(),
+                        .precision = &precision,
+                        .receiver = ranks.receiver()}) {}
+
+  const Parameters& parameters() const override { return task_.parameters(); }
+
+  StepSums run(data::BatchSource& batches, const StepRequest& request) override {
+    clear_gradients(task_.parameters());
+    ranks_.begin_step(request.step);
+    StepSums sums;
+    std::vector<BatchLoss> losses;
+    const ReductionTimes before = ranks_.reduction_times();
+    while (sums.batches < request.batches) {
+      const std::int64_t start = monotonic_nanoseconds();
+      data::Batch batch;
+      const bool more = batches.next(batch);
+      sums.wait_seconds += static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
+      if (!more) break;
+      losses.push_back(differentiate(batch, request, sums));
+      ++sums.batches;
+    }
+    const ReductionTimes after = ranks_.reduction_times();
+    sums.reduction = {after.total - before.total, after.waited - before.waited};
+    if (sums.batches == 0) return sums;
+    sums.loss = ranks_.total_of(losses);
+    for (const BatchLoss& loss : losses) sums.losses += loss.count;
+    std::uint64_t cases[] = {sums.classified, sums.correct};
+    ranks_.sum(cases);
+    sums.classified = cases[0];
+    sums.correct = cases[1];
+    return sums;
+  }
+
+  double norm() override { return ranks_.gradient_norm(context_, task_.parameters()); }
+  void stepped() override { ranks_.gather_rows(task_.parameters()); }
+  Evaluation evaluate(data::BatchSource& source) override {
+    return ranks_.evaluate(context_, task_, source, precision_);
+  }
+
+ private:
+  BatchLoss differentiate(const data::Batch& batch, const StepRequest& request, StepSums& sums) {
+    // Each batch draws its own dropout.
+    tape_.reset(static_cast<std::uint32_t>(request.first_batch + sums.batches));
+    const data::Batch part = ranks_.part_of(batch);
+    const nn::Task::Forward forward = task_.forward(tape_, part);
+    // A step's loss is the mean over all its batches, which weigh as much as the task counts.
+    const double count = task_.loss_count(batch);
+    const BatchLoss loss{forward.loss.value().data<float>()[0], count};
+    const Sequences& sequences = batch.inputs.sequences;
+    sums.sequences += sequences.count();
+    sums.tokens += sequences.rows();
+    for (std::size_t i = 0; i < sequences.count(); ++i)
+      sums.longest = (std::max)(sums.longest, std::uint64_t{sequences.length(i)});
+    sums.flops += task_.useful_flops(batch);
+    if (task_.classes() != 0 && forward.scores.defined()) {
+      metrics::Classification hits(task_.classes());
+      const Tensor scores = detail::scores_of(context_, forward, part, task_.classes());
+      hits.add(scores.span<float>(), part.labels);
+      sums.classified += hits.cases();
+      sums.correct += hits.correct();
+    }
+    const float whole = request.loss_scale * static_cast<float>(request.batches == 1 ? 1 : count);
+    tape_.backward(forward.loss, ranks_.weight_of(whole, count));
+    ranks_.finish_gradients();  // or those of embeddings would wait, and all that follows them
+    return loss;
+  }
+
+  Context& context_;
+  nn::Task& task_;
+  PrecisionState& precision_;
+  Ranks& ranks_;
+  Tape tape_;
+};
+
+}  // namespace soma::train
+
+namespace soma::train {
+
+class TrainerBase {
+ public:
+  // Gives the parameters the precision's types, when all else has gone well. Errors train.options,
+  // train.precision, parallel.ranks, operator.value (a schedule's number).
+  TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options);
+
+  // Follows the run; stays with the caller.
+  void add(Callback& callback) { callbacks_.push_back(&callback); }
+
+  // Trains; evaluates on `held_out` where there is one. Ends early when `stop` is requested: after
+  // the step that runs, with a checkpoint. Errors train.steps_unknown (a falling schedule over a
+  // source that does not know its length), train.not_finite, train.options, checkpoint.identity,
+  // checkpoint.operator, and those of the task, the source and the store. With
+  // ranks, what ends one ends all: the others get parallel.rank_lost. parallel.mismatch: they were
+  // not given the same. checkpoint.parts: their stores do not lead to one place.
+  Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
+             const StopFlag* stop = nullptr);
+
+  const TrainerOptions& options() const { return options_; }
+  // The learning rate at work: with the rate that options or task say, and the length of the run.
+  const optim::Schedule& schedule() const { return schedule_; }
+  // Formats at work: statistics of conversions, and what evaluation needs besides weights.
+  PrecisionState& precision() { return precision_; }
+
+ private:
+  void make_optimizer();
+  Record identity(const data::BatchSource& batches) const;
+  const Parameters& parameters() const { return gradients_->parameters(); }
+
+  // The loop (loop.hpp).
+  Report train(data::BatchSource& batches, data::BatchSource* held_out, const StopFlag* stop);
+  void begin(data::BatchSource& batches, const data::BatchSource* held_out);
+  StepInfo step(const StepSums& sums);
+  void evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch);
+  void finish(const data::BatchSource& batches, Report& report) const;
+
+  // Checkpoints (checkpoints.hpp).
+  void save(const data::BatchSource& batches);
+  void resume(data::BatchSource& batches);
+  void load(const Checkpoint& checkpoint, data::BatchSource& batches);
+
+  Context& context_;
+  nn::Task& task_;
+  TrainerOptions options_;
+  optim::Schedule schedule_;
+  std::vector<Callback*> callbacks_;
+  PrecisionState precision_;
+  Owned<Ranks> ranks_;
+  std::optional<optim::AdamW> own_optimizer_{};
+  optim::Optimizer* optimizer_ = nullptr;
+  std::optional<TapeGradients> own_gradients_{};
+  StepGradients* gradients_ = nullptr;
+  bool has_store_ = false;  // rank 0 has one
+  optim::LossScaler scaler_{};
+  Progress progress_{};
+  BestWeights best_{};
+};
+
+}  // namespace soma::train
+
+namespace soma::train {
+
+inline Record TrainerBase::identity(const data::BatchSource& batches) const {
+  return identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
 }
 
-inline optim::AdamW TrainerBase::make_optimizer() {
-  check_options();
-  give_precision();
-  const auto decay = static_cast<float>(options_.weight_decay);
-  const Parameters& parameters = task_.parameters();
+inline void TrainerBase::save(const data::BatchSource& batches) {
+  Checkpoint checkpoint;
+  checkpoint.weights = nn::state_dict(parameters());
+  ranks_->save_states(options_.checkpoints, progress_.step, *optimizer_, checkpoint);
+  checkpoint.precision = precision_.state();
+  checkpoint.identity = identity(batches);
+  progress_.position = batches.position();
+  progress_.loss_scale = scaler_.scale();
+  progress_.loss_scale_good_steps = scaler_.good_steps();
+  progress_.write(checkpoint.progress);
+  set_operators(checkpoint.progress, context_);
+  if (ranks_->first()) options_.checkpoints->save(progress_.step, checkpoint);
+  ranks_->barrier();
+  for (Callback* callback : callbacks_) callback->on_checkpoint(progress_.step);
+}
+
+inline void TrainerBase::resume(data::BatchSource& batches) {
+  Checkpoint checkpoint;
+  const bool found = ranks_->first() && options_.checkpoints->load_latest(context_, checkpoint);
+  if (ranks_->from_first(found)) load(ranks_->from_first(std::move(checkpoint)), batches);
+}
+
+inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& batches) {
+  check_operators(checkpoint.progress, context_);
+  check_identity(checkpoint.identity, identity(batches));
+  check_parameters(checkpoint.weights, parameters());
+  Progress loaded = Progress::read(checkpoint.progress);
+  optimizer_->load_state(checkpoint.optimizer);
+  precision_.load_state(checkpoint.precision);
+  scaler_.restore(loaded.loss_scale, loaded.loss_scale_good_steps);
+  nn::load(parameters(), checkpoint.weights, {.extra_names_are_errors = true});
+  batches.seek(loaded.position);
+  const std::uint64_t before = std::exchange(loaded.steps, progress_.steps);
+  progress_ = loaded;
+  if (before == progress_.steps || !schedule_.depends_on_steps()) return;
+  // Rates of steps that were made cannot be made again.
+  optim::Schedule old = schedule_;
+  old.steps = before;
+  const auto rate_of = [&](const optim::Schedule& schedule) {
+    return schedule.steps <= schedule.warmup ? 0.0 : schedule(progress_.step);
+  };
+  context_.log(LogLevel::warning,
+               "Trainer: resumed for " + std::to_string(progress_.steps) + " steps, planned were " +
+                   std::to_string(before) +
+                   ": the schedule ends elsewhere, so the learning rate of step " +
+                   std::to_string(progress_.step + 1) + " is " + to_text(rate_of(schedule_)) +
+                   " instead of " + to_text(rate_of(old)));
+}
+
+}  // namespace soma::train
+// ---- soma/train/checks.hpp
+// What can be wrong with the options of a run, before anything is computed.
+
+namespace soma::train {
+
+// The schedule of a run, with the learning rate that options or task say. Error train.options.
+inline optim::Schedule schedule_of(const nn::Task& task, const TrainerOptions& options) {
+  optim::Schedule schedule = options.schedule;
+  if (options.learning_rate && schedule.rate)
+    fail(error_id::train_options, "Trainer", "schedule.rate", to_text(*schedule.rate),
+         "none beside a learning_rate of " + to_text(*options.learning_rate));
+  if (options.learning_rate) schedule.rate = options.learning_rate;
+  if (!schedule.rate) schedule.rate = task.learning_rate();
+  if (!(*schedule.rate >= 0) || std::isinf(*schedule.rate))
+    fail(error_id::train_options, "Trainer", "learning_rate", to_text(*schedule.rate),
+         "a finite number from 0");
+  schedule.check_settings();
+  return schedule;
+}
+
+// Names that TrainerOptions::best_metric may have.
+inline std::string metric_names(const nn::Task& task) {
+  std::string names = "loss";
+  if (const Owned<metrics::Metrics> metrics = detail::metrics_of(task))
+    for (const metrics::Value& value : metrics->values()) names.append(", ").append(value.name);
+  return names;
+}
+
+// Error train.options.
+inline void check_options(const nn::Task& task, const TrainerOptions& options, bool first) {
+  const auto refuse = [](std::string_view name, const std::string& given, std::string_view wanted) {
+    fail(error_id::train_options, "Trainer", name, given, wanted);
+  };
+  if (options.epochs == 0 && options.max_steps == 0) refuse("epochs", "0", "epochs or max_steps");
+  constexpr std::uint64_t most_epochs = std::uint64_t{1} << 24;  // their batches are counted first
+  if (options.epochs > most_epochs)
+    refuse("epochs", std::to_string(options.epochs), "at most 2^24");
+  if (options.accumulate == 0) refuse("accumulate", "0", "at least 1");
+  const double decay = options.weight_decay.value_or(0);
+  if (!(decay >= 0) || std::isinf(decay))
+    refuse("weight_decay", to_text(decay), "a finite number from 0");
+  if (!(options.clip >= 0)) refuse("clip", to_text(options.clip), "a number from 0");
+  if (options.optimizer != nullptr && (options.weight_decay || options.decay_all))
+    refuse("weight_decay and decay_all", "given", "neither beside an optimizer of the host's own");
+  const std::string names = metric_names(task);
+  if ((", " + names + ",").find(", " + options.best_metric + ",") == std::string::npos)
+    refuse("best_metric", soma::quoted(options.best_metric), "one of " + names);
+  if (options.checkpoints == nullptr && first && (options.checkpoint_every != 0 || options.resume))
+    refuse("checkpoints", "none", "a store, to save to or to resume from");
+}
+
+}  // namespace soma::train
+
+namespace soma::train {
+
+inline TrainerBase::TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options)
+    : context_(context),
+      task_(task),
+      options_(options),
+      schedule_(schedule_of(task, options)),
+      precision_(context, options.precision, options.seed),
+      ranks_(make_ranks(context, options)) {
+  check_options(task, options, ranks_->first());
+  ranks_->check(task, options.optimizer);
+  make_optimizer();
+  ranks_->join(precision_, *optimizer_);
+  if (options.gradients == nullptr)
+    own_gradients_.emplace(context, task, precision_, *ranks_, options.seed);
+  gradients_ = options.gradients == nullptr ? &*own_gradients_ : options.gradients;
+}
+
+namespace detail {
+
+// Matrices become what the precision stores them as.
+inline void give_precision(Context& context, const Parameters& parameters,
+                           const Precision& precision) {
+  const DType weights = find_dtype(precision.weights.format);
+  for (const Parameter& parameter : parameters) {
+    const Tensor& value = parameter.var.value();
+    if (value.rank() < 2 || value.dtype() == weights) continue;
+    parameter.var.set_value(
+        run(context, *context.built_in().cast, CastSetting{.dtype = weights}, {value})[0]);
+  }
+}
+
+// 0: not known.
+inline std::uint64_t count_steps(const data::BatchSource& batches, const TrainerOptions& options) {
+  std::uint64_t total = 0;
+  for (std::uint64_t epoch = 0; epoch < options.epochs; ++epoch) {
+    const std::uint64_t count = batches.batches(epoch);
+    if (count == 0) return options.max_steps;
+    total += (count + options.accumulate - 1) / options.accumulate;
+    if (options.max_steps != 0 && total >= options.max_steps) return options.max_steps;
+  }
+  return options.epochs == 0 ? options.max_steps : total;
+}
+
+// Whether the source stands behind the last batch of an epoch, not in the next one yet.
+inline bool at_epoch_end(const data::BatchSource& batches) {
+  const data::Position end = batches.position();
+  return end.batch != 0 && end.batch == batches.batches(end.epoch);
+}
+
+inline void add_step(Report& report, const StepInfo& step) {
+  report.tokens += step.tokens;
+  report.sequences += step.sequences;
+  report.train_seconds += step.seconds;
+  report.wait_seconds += step.wait_seconds;
+  report.useful_flops += step.useful_flops;
+  report.reduction_seconds += step.reduction_seconds;
+  report.reduction_wait_seconds += step.reduction_wait_seconds;
+}
+
+// The value that best_metric names.
+inline Comparison comparison_of(const Evaluation& evaluation, const std::string& name) {
+  if (name == "loss") return {evaluation.loss, false};
+  const metrics::Value* value = metrics::find(evaluation.values, name);
+  return {value->value, value->higher_is_better};
+}
+
+}  // namespace detail
+
+inline void TrainerBase::make_optimizer() {
+  const Parameters& all =
+      options_.gradients == nullptr ? task_.parameters() : options_.gradients->parameters();
+  detail::give_precision(context_, all, options_.precision);
+  optimizer_ = options_.optimizer;
+  if (optimizer_ != nullptr) return;
+  const auto decay = static_cast<float>(options_.weight_decay.value_or(0.01));
   const optim::AdamWOptions options{
       .storage = {.state = find_dtype(options_.precision.moments.format),
                   .state_rounding = options_.precision.moments.rounding,
                   .weight_rounding = options_.precision.weights.rounding,
                   .seed = options_.seed}};
   if (options_.decay_all)
-    return optim::AdamW(context_, {{.parameters = parameters, .weight_decay = decay}}, options);
-  return optim::AdamW(context_, optim::decay_groups(parameters, decay), options);
-}
-
-inline void TrainerBase::give_precision() {
-  const DType weights = find_dtype(options_.precision.weights.format);
-  for (const Parameter& parameter : task_.parameters()) {
-    const Tensor& value = parameter.var.value();
-    if (value.rank() < 2 || value.dtype() == weights) continue;
-    parameter.var.set_value(
-        run(context_, *context_.built_in().cast, CastSetting{.dtype = weights}, {value})[0]);
-  }
-}
-
-// 0: not known.
-inline std::uint64_t TrainerBase::count_steps(const data::BatchSource& batches) const {
-  std::uint64_t total = 0;
-  for (std::uint64_t epoch = 0; epoch < options_.epochs; ++epoch) {
-    const std::uint64_t count = batches.batches(epoch);
-    if (count == 0) return options_.max_steps;
-    total += (count + options_.accumulate - 1) / options_.accumulate;
-    if (options_.max_steps != 0 && total >= options_.max_steps) return options_.max_steps;
-  }
-  return options_.epochs == 0 ? options_.max_steps : total;
-}
-
-inline Record TrainerBase::identity(const data::BatchSource& batches) const {
-  Record record("identity");
-  add_arithmetic(record, context_);
-  data::ContentHash shapes;
-  std::uint64_t numbers = 0;
-  for (const Parameter& parameter : task_.parameters()) {
-    const std::string text = parameter.name + " " + parameter.value().describe();
-    shapes.add_list(std::span(text.data(), text.size()));
-    numbers += parameter.value().elements();
-  }
-  record.set("parameters", numbers);
-  record.set("names_and_shapes", shapes.value());
-  task_.describe(record);
-  record.set("data", batches.hash());
-  record.set("epochs", options_.epochs);
-  record.set("max_steps", options_.max_steps);
-  record.set("accumulate", options_.accumulate);
-  record.set("learning_rate", options_.learning_rate);
-  record.set("schedule", static_cast<std::uint64_t>(options_.schedule));
-  record.set("warmup_steps", options_.warmup_steps);
-  record.set("weight_decay", options_.weight_decay);
-  record.set("decay_all", options_.decay_all);
-  record.set("clip", options_.clip);
-  record.set("seed", options_.seed);
-  record.set("precision", to_string(options_.precision));
-  return record;
-}
-
-inline void TrainerBase::save(const data::BatchSource& batches) {
-  Checkpoint checkpoint;
-  checkpoint.weights = nn::state_dict(task_.parameters());
-  save_optimizer(checkpoint);
-  checkpoint.precision = precision_.state();
-  checkpoint.identity = identity(batches);
-  Record& record = checkpoint.progress;
-  const data::Position position = batches.position();
-  record.set("step", progress_.step);
-  record.set("epoch", position.epoch);
-  record.set("batch", position.batch);
-  record.set("batches", progress_.batches);
-  record.set("skipped", progress_.skipped);
-  record.set("skipped_in_a_row", progress_.skipped_in_a_row);
-  record.set("evaluated_at", progress_.evaluated_at);
-  record.set("stale", progress_.stale);
-  record.set("has_best", progress_.has_best);
-  record.set("best", progress_.best);
-  record.set("last_loss", progress_.last_loss);
-  record.set("loss_scale", double{scaler_.scale()});
-  record.set("loss_scale_good_steps", scaler_.good_steps());
-  set_operators(record, context_);
-  if (ranks_.first()) options_.checkpoints->save(progress_.step, checkpoint);
-  ranks_.barrier();
-  for (Callback* callback : callbacks_) callback->on_checkpoint(progress_.step);
-}
-
-inline void TrainerBase::resume(data::BatchSource& batches) {
-  Checkpoint checkpoint;
-  const bool found = ranks_.first() && options_.checkpoints->load_latest(context_, checkpoint);
-  if (!ranks_.from_first(found)) return;
-  if (ranks_.alone())
-    load(checkpoint, batches);
+    own_optimizer_.emplace(
+        context_, std::vector<optim::Group>{{.parameters = all, .weight_decay = decay}}, options);
   else
-    load(ranks_.from_first(checkpoint), batches);
+    own_optimizer_.emplace(context_, optim::decay_groups(all, decay), options);
+  optimizer_ = &*own_optimizer_;
 }
 
-inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& batches) {
-  check_operators(checkpoint.progress, context_);
-  check_identity(checkpoint.identity, identity(batches));
-  const Record& record = checkpoint.progress;
-  Progress loaded;
-  loaded.step = record.count("step");
-  loaded.batches = record.count("batches");
-  loaded.skipped = record.count("skipped");
-  loaded.skipped_in_a_row = record.count("skipped_in_a_row");
-  loaded.evaluated_at = record.count("evaluated_at");
-  loaded.stale = record.count("stale");
-  loaded.has_best = record.boolean("has_best");
-  loaded.best = record.number("best");
-  loaded.last_loss = record.number("last_loss");
-  const data::Position position{record.count("epoch"), record.count("batch")};
-  optimizer_.load_state(checkpoint.optimizer);
-  precision_.load_state(checkpoint.precision);
-  scaler_.restore(static_cast<float>(record.number("loss_scale")),
-                  record.count("loss_scale_good_steps"));
-  nn::load(task_.parameters(), checkpoint.weights, {.extra_names_are_errors = true});
-  batches.seek(position);
-  progress_ = loaded;
-}
-
-}  // namespace soma::train
-
-namespace soma::train {
-
-// Forward and backward of the batches of one step. False: the epoch had none left.
-inline bool TrainerBase::gather(data::BatchSource& batches, Tape& tape, Gathered& sums) {
-  clear_gradients(task_.parameters());
-  ranks_.begin_step(progress_.step);
-  std::vector<PartLoss> losses;
-  const ReductionTimes before = ranks_.reduction_times();
-  for (std::size_t part = 0; part < options_.accumulate; ++part) {
-    const std::int64_t start = monotonic_nanoseconds();
-    data::Batch batch;
-    const bool more = batches.next(batch);
-    sums.wait += static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
-    if (!more) break;
-    // Each batch draws its own dropout.
-    tape.reset(static_cast<std::uint32_t>(progress_.batches));
-    ++progress_.batches;
-    const data::Batch part_batch = ranks_.alone() ? batch : ranks_.part_of(batch);
-    const nn::Task::Forward forward = task_.forward(tape, part_batch);
-    // A step's loss is the mean over all its batches, which weigh as much as the task counts.
-    const double count = task_.loss_count(batch);
-    const float scale = options_.precision.loss_scaling ? scaler_.scale() : 1;
-    float weight = scale * static_cast<float>(options_.accumulate == 1 ? 1 : count);
-    const float loss = forward.loss.value().data<float>()[0];
-    if (!ranks_.alone()) {
-      losses.push_back({loss, count});
-      weight = count == 0 ? 0 : weight / static_cast<float>(count);
-    } else if (count != 0) {
-      sums.loss += static_cast<double>(loss) * count;
+// Checks what can be wrong before the first step, and puts the run where it begins or goes on.
+inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSource* held_out) {
+  const std::uint64_t steps = detail::count_steps(batches, options_);
+  if (steps == 0 && schedule_.depends_on_steps())
+    fail(error_id::train_steps_unknown, "Trainer::fit", "batches", "a source of unknown length",
+         "max_steps, or a schedule that does not depend on the length");
+  if (held_out == nullptr && schedule_.decay == optim::Decay::plateau)
+    fail(error_id::train_options, "Trainer::fit", "held_out", "nothing to evaluate on",
+         "a source: a plateau schedule goes by evaluations");
+  schedule_.steps = steps;
+  schedule_.check();
+  progress_ = {};
+  progress_.steps = steps;
+  for (Callback* callback : callbacks_) callback->take_stop();  // of a run before
+  struct Description final : Ranks::RunDescription {
+    Description(const TrainerBase& own, const data::BatchSource& source,
+                const data::BatchSource* evaluated)
+        : trainer(own), batches(source), held_out(evaluated) {}
+    Record make() const override {
+      return agreement_of(trainer.identity(batches), trainer.parameters(), held_out,
+                          trainer.options_, trainer.progress_.steps,
+                          trainer.ranks_->shares_states());
     }
-    sums.losses += count;
-    sums.sequences += batch.inputs.sequences.count();
-    sums.tokens += batch.inputs.sequences.rows();
-    sums.flops += task_.useful_flops(batch);
-    ++sums.batches;
-    if (task_.classes() != 0 && forward.scores.defined()) {
-      ClassificationMetrics hits(task_.classes());
-      const Tensor scores = detail::scores_of(context_, task_, forward, part_batch);
-      detail::add_cases(hits, scores.span<float>(), nn::class_labels(part_batch));
-      sums.classified += hits.cases();
-      sums.correct += hits.correct();
-    }
-    tape.backward(forward.loss, weight);
-    ranks_.finish_gradients();  // or those of embeddings would wait, and all that follows them
-  }
-  const ReductionTimes after = ranks_.reduction_times();
-  sums.reduction = {after.total - before.total, after.waited - before.waited};
-  if (!ranks_.alone() && sums.batches != 0) add_losses(losses, sums);
-  return sums.batches != 0;
+    const TrainerBase& trainer;
+    const data::BatchSource& batches;
+    const data::BatchSource* held_out;
+  };
+  ranks_->begin(Description(*this, batches, held_out), parameters());
+  has_store_ = ranks_->from_first(options_.checkpoints != nullptr);
+  if (has_store_ && ranks_->shares_states()) ranks_->check_store(options_.checkpoints);
+  best_.begin(options_.checkpoints, has_store_);
+  batches.seek({});
+  if (options_.resume) resume(batches);
 }
 
-inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
-                                     const optim::Schedule& schedule) {
+// Clips the gradients, takes the step and says what it did.
+inline StepInfo TrainerBase::step(const StepSums& sums) {
   constexpr std::uint64_t most_skips = 25;
   const FloatEnvironment environment;
   const bool scaled = options_.precision.loss_scaling;
@@ -11900,9 +12853,10 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
   const double losses = sums.losses == 0 ? 1 : sums.losses;
   const double share =
       (options_.accumulate == 1 ? 1.0 : 1.0 / losses) * (scaled ? double{scaler_.inverse()} : 1.0);
+  StepInfo info;
   info.loss = sums.loss / losses;
-  info.gradient_norm = gradient_norm() * share;
-  info.learning_rate = schedule(progress_.step);
+  info.gradient_norm = gradients_->norm() * share;
+  info.learning_rate = schedule_(progress_.step, progress_.plateau.reductions);
   const bool finite = std::isfinite(info.gradient_norm);
   // A gradient that overflowed under a scale says that the scale was too large.
   const bool too_large = scaled && !scaler_.update(finite) && std::isfinite(info.loss) &&
@@ -11910,10 +12864,10 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
   if (std::isfinite(info.loss) && finite) {
     const float clipping =
         options_.clip == 0 ? 1.0f : optim::clipping_factor(info.gradient_norm, options_.clip);
-    optimizer_.step(
+    optimizer_->step(
         {.rate = info.learning_rate,
          .gradient_factor = share == 1 ? clipping : static_cast<float>(share * double{clipping})});
-    if (options_.shard_optimizer && !ranks_.alone()) ranks_.gather_rows(task_.parameters());
+    gradients_->stepped();
     progress_.skipped_in_a_row = 0;
   } else {
     info.skipped = true;
@@ -11926,149 +12880,78 @@ inline void TrainerBase::finish_step(const Gathered& sums, StepInfo& info,
   }
   precision_.end_step();
   ++progress_.step;
+  progress_.batches += sums.batches;
   progress_.last_loss = info.loss;
   info.step = progress_.step;
   info.tokens = sums.tokens;
   info.sequences = sums.sequences;
+  info.longest = sums.longest;
   info.classified = sums.classified;
   info.correct = sums.correct;
-  info.wait_seconds = sums.wait;
+  info.wait_seconds = sums.wait_seconds;
   info.useful_flops = sums.flops;
   info.reduction_seconds = sums.reduction.total;
   info.reduction_wait_seconds = sums.reduction.waited;
+  return info;
 }
 
-inline void TrainerBase::keep_best() {
-  if (has_store_) {
-    if (!ranks_.first()) return ranks_.barrier();
-    Checkpoint best;
-    best.weights = nn::state_dict(task_.parameters());
-    best.progress.set("step", progress_.step);
-    best.progress.set("score", progress_.best);
-    set_operators(best.progress, context_);
-    options_.checkpoints->save_best(best);
-    return ranks_.barrier();
-  }
-  best_ = StateDict();
-  for (const auto& [name, tensor] : nn::state_dict(task_.parameters()))
-    best_.set(name, clone(context_, tensor));
-}
-
-inline void TrainerBase::load_best() {
-  if (has_store_) {
-    Checkpoint best;
-    const bool found = ranks_.first() && options_.checkpoints->load_best(context_, best);
-    if (!ranks_.from_first(found)) return;
-    if (!ranks_.alone()) best = ranks_.from_first(best);
-    nn::load(task_.parameters(), best.weights);
-  } else if (!best_.empty()) {
-    nn::load(task_.parameters(), best_);
-  }
-}
-
-inline void TrainerBase::evaluate_now(data::BatchSource& held_out, Report& report,
-                                      std::uint64_t epoch) {
-  Evaluation evaluation = evaluate_all(held_out);
-  const double score = task_.classes() != 0 ? evaluation.metrics.accuracy() : -evaluation.loss;
+inline void TrainerBase::evaluate(data::BatchSource& held_out, Report& report,
+                                  std::uint64_t epoch) {
+  Evaluation evaluation = gradients_->evaluate(held_out);
+  const double score = detail::comparison_of(evaluation, options_.best_metric).score();
   const bool better = !std::isnan(score) && (!progress_.has_best || score > progress_.best);
-  progress_.stale = better ? 0 : progress_.stale + 1;
+  const bool equal = progress_.has_best && score == progress_.best;
+  if (better)
+    progress_.stale = 0;
+  else if (!equal)
+    ++progress_.stale;
   progress_.evaluated_at = progress_.step;
+  if (schedule_.decay == optim::Decay::plateau) progress_.plateau.add(score, schedule_.patience);
   if (better) {
     progress_.best = score;
     progress_.has_best = true;
-    if (options_.keep_best) keep_best();
+    if (options_.keep_best) best_.keep(context_, *ranks_, parameters(), progress_);
   }
   const EvaluationInfo info{.step = progress_.step,
                             .epoch = epoch,
-                            .metrics = &evaluation.metrics,
+                            .metrics = task_.classes() != 0 ? &evaluation.metrics : nullptr,
+                            .values = &evaluation.values,
                             .loss = evaluation.loss,
                             .seconds = evaluation.seconds,
                             .best = better};
   for (Callback* callback : callbacks_) callback->on_evaluation(info);
-  if (better || !options_.keep_best) {
-    report.metrics = std::move(evaluation.metrics);
-    report.evaluation_loss = evaluation.loss;
-    report.evaluated = true;
-  }
-}
-
-// Checks what can be wrong before the first step, and puts the run where it begins or goes on.
-inline optim::Schedule TrainerBase::begin(data::BatchSource& batches,
-                                          const data::BatchSource* held_out) {
-  progress_ = {};
-  best_ = StateDict();
-  const std::uint64_t steps = count_steps(batches);
-  if (steps == 0 && options_.schedule != optim::Decay::constant)
-    fail(error_id::train_steps_unknown, "Trainer::fit", "batches", "a source of unknown length",
-         "max_steps, or a constant schedule");
-  const optim::Schedule schedule{.rate = options_.learning_rate,
-                                 .decay = options_.schedule,
-                                 .warmup = options_.warmup_steps,
-                                 .steps = steps};
-  static_cast<void>(schedule(0));  // what is wrong with it shows here
-  has_store_ = options_.checkpoints != nullptr;
-  if (!ranks_.alone()) begin_ranks(batches, held_out, steps);
-  batches.seek({});
-  if (options_.resume) resume(batches);
-  return schedule;
-}
-
-inline RunInfo TrainerBase::run_info(std::uint64_t steps) const {
-  RunInfo info{.first_step = progress_.step,
-               .steps = steps,
-               .epochs = options_.epochs,
-               .threads = context_.executor().width,
-               .ranks = ranks_.count()};
-  for (const Parameter& parameter : task_.parameters())
-    info.parameters += parameter.value().elements();
-  return info;
+  if (better || !options_.keep_best) report.take(std::move(evaluation));
 }
 
 // What a report says of the run's end, but for metrics and times.
 inline void TrainerBase::finish(const data::BatchSource& batches, Report& report) const {
   report.steps = progress_.step;
-  const data::Position end = batches.position();  // behind the last batch, or in the next epoch
-  const bool at_end = end.batch != 0 && end.batch == batches.batches(end.epoch);
-  report.epochs = end.epoch + (at_end ? 1 : 0);
+  report.epochs = batches.position().epoch + (detail::at_epoch_end(batches) ? 1 : 0);
   report.loss = progress_.last_loss;
   report.skipped_steps = progress_.skipped;
   report.price_per_hour = options_.price_per_hour;
   report.peak_resident_bytes = peak_resident_bytes();
 }
 
-namespace detail {
-
-inline void add_step(Report& report, const StepInfo& step) {
-  report.tokens += step.tokens;
-  report.sequences += step.sequences;
-  report.train_seconds += step.seconds;
-  report.wait_seconds += step.wait_seconds;
-  report.useful_flops += step.useful_flops;
-  report.reduction_seconds += step.reduction_seconds;
-  report.reduction_wait_seconds += step.reduction_wait_seconds;
-}
-
-}  // namespace detail
-
 inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* held_out,
                                  const StopFlag* stop) {
   const std::int64_t start = monotonic_nanoseconds();
-  const optim::Schedule schedule = begin(batches, held_out);
-  const std::uint64_t steps = schedule.steps;
-
+  begin(batches, held_out);
+  const std::uint64_t steps = progress_.steps;
   const auto out_of_patience = [&] {
     return options_.patience != 0 && progress_.stale >= options_.patience;
   };
   Report report;
   report.stopped_early = out_of_patience();  // one that is resumed may have ended
   report.first_step = progress_.step;
-  const RunInfo run = run_info(steps);
+  RunInfo run{.first_step = progress_.step,
+              .steps = steps,
+              .epochs = options_.epochs,
+              .threads = context_.executor().width,
+              .ranks = ranks_->count()};
+  for (const Parameter& parameter : parameters()) run.parameters += parameter.value().elements();
   for (Callback* callback : callbacks_) callback->on_start(run);
 
-  Tape tape(context_, {.seed = options_.seed,
-                       .activations = precision_.activations(),
-                       .precision = &precision_,
-                       .receiver = ranks_.receiver()});
   const auto wants_more = [&] {
     return (steps == 0 || progress_.step < steps) && !report.stopped_early && !report.interrupted;
   };
@@ -12078,13 +12961,16 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
     const std::uint64_t epoch = batches.position().epoch;
     if (options_.epochs != 0 && epoch >= options_.epochs) break;
     const std::int64_t step_start = monotonic_nanoseconds();
-    Gathered sums;
-    const bool any = gather(batches, tape, sums);
+    const StepSums sums = gradients_->run(
+        batches, {.step = progress_.step,
+                  .first_batch = progress_.batches,
+                  .batches = options_.accumulate,
+                  .loss_scale = options_.precision.loss_scaling ? scaler_.scale() : 1});
+    const bool any = sums.batches != 0;
     if (any) {
       empty_epochs = 0;
-      StepInfo info;
+      StepInfo info = step(sums);
       info.epoch = epoch;
-      finish_step(sums, info, schedule);
       info.seconds = static_cast<double>(monotonic_nanoseconds() - step_start) * 1e-9;
       detail::add_step(report, info);
       for (Callback* callback : callbacks_) callback->on_step(info);
@@ -12097,32 +12983,61 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
     const bool due = options_.evaluate_every == 0
                          ? epoch_ended && progress_.step != progress_.evaluated_at
                          : any && progress_.step % options_.evaluate_every == 0;
-    if (held_out != nullptr && due) evaluate_now(*held_out, report, epoch);
+    if (held_out != nullptr && due) evaluate(*held_out, report, epoch);
     report.stopped_early = out_of_patience();
-    report.interrupted = any && ranks_.any(stop != nullptr && stop->requested()) && wants_more();
+    bool enough = false;
+    for (Callback* callback : callbacks_) enough |= callback->take_stop();
+    if (ranks_->any(enough || (any && stop != nullptr && stop->requested()))) {
+      if (ranks_->any(enough))
+        report.stopped_early = true;
+      else
+        report.interrupted = wants_more();
+    }
     if (options_.checkpoint_every != 0 && any && progress_.step % options_.checkpoint_every == 0 &&
         !report.interrupted) {
       save(batches);
       saved_at = progress_.step;
     }
   }
-  clear_gradients(task_.parameters());
-  if (held_out != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at)
-    evaluate_now(*held_out, report, batches.position().epoch);
-  if (has_store_ && saved_at != progress_.step) save(batches);
-  if (options_.keep_best && progress_.has_best && !report.interrupted) load_best();
-  if (held_out != nullptr && !report.interrupted && !report.evaluated) {
-    // The weights were evaluated before this run went on from a checkpoint.
-    Evaluation evaluation = evaluate_all(*held_out);
-    report.metrics = std::move(evaluation.metrics);
-    report.evaluation_loss = evaluation.loss;
-    report.evaluated = true;
-  }
+  clear_gradients(parameters());
+  // At an epoch's end a longer run evaluates, too, and a checkpoint remembers it; elsewhere it
+  // would not have, and the checkpoint comes first.
+  const auto save_end = [&] {
+    if (has_store_ && saved_at != progress_.step) save(batches);
+    saved_at = progress_.step;
+  };
+  const bool evaluates =
+      held_out != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at;
+  if (!evaluates || options_.evaluate_every != 0 || !detail::at_epoch_end(batches)) save_end();
+  if (evaluates) evaluate(*held_out, report, batches.position().epoch);
+  save_end();
+  if (options_.keep_best && progress_.has_best && !report.interrupted)
+    best_.load(context_, *ranks_, parameters());
+  // The weights were evaluated before this run went on from a checkpoint.
+  if (held_out != nullptr && !report.interrupted && !report.evaluated)
+    report.take(gradients_->evaluate(*held_out));
 
   finish(batches, report);
   report.total_seconds = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
   for (Callback* callback : callbacks_) callback->on_end(report);
   return report;
+}
+
+inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* held_out,
+                               const StopFlag* stop) {
+#if SOMA_HAS_EXCEPTIONS
+  try {
+    return train(batches, held_out, stop);
+  } catch (const std::exception& error) {
+    ranks_->abort(error.what());
+    throw;
+  } catch (...) {
+    ranks_->abort("something that is no std::exception was thrown");
+    throw;
+  }
+#else
+  return train(batches, held_out, stop);  // the end of this process tells the others
+#endif
 }
 
 }  // namespace soma::train
@@ -12214,9 +13129,11 @@ class ConsoleProgress final : public Callback {
     end_line();
     stream_ << "held out after step " << info.step << ": loss "
             << soma::detail::fixed(info.loss, 4);
-    if (info.metrics != nullptr && info.metrics->cases() != 0)
-      stream_ << ", accuracy " << soma::detail::fixed(info.metrics->accuracy(), 4) << ", macro F1 "
-              << soma::detail::fixed(info.metrics->macro_f1(), 4);
+    constexpr std::size_t most = 3;  // beside the loss: a line has to hold them
+    if (info.values != nullptr)
+      for (std::size_t i = 0; i < info.values->size() && i < most; ++i)
+        stream_ << ", " << (*info.values)[i].title << ' '
+                << soma::detail::fixed((*info.values)[i].value, 4);
     stream_ << (info.best ? " (best)\n" : "\n") << std::flush;
   }
   void on_checkpoint(std::uint64_t step) override {
@@ -12360,6 +13277,10 @@ class Prefetch final : public BatchSource {
   std::uint64_t hash() const override {
     const std::lock_guard lock(source_mutex_);
     return source_.hash();
+  }
+  void describe(Record& record) const override {
+    const std::lock_guard lock(source_mutex_);
+    source_.describe(record);
   }
   std::size_t largest_rows() const override { return source_.largest_rows(); }
   std::size_t largest_sequences() const override { return source_.largest_sequences(); }
@@ -14111,6 +15032,15 @@ class Lamb final : public Optimizer {
     detail::check_not_negative("epsilon", options.epsilon);
   }
 
+  void describe(Record& record) const override {
+    record.set("optimizer", "lamb");
+    record.set("optimizer.beta1", options_.beta1);
+    record.set("optimizer.beta2", options_.beta2);
+    record.set("optimizer.epsilon", options_.epsilon);
+    describe_groups(record);
+    describe_storage(record, options_.storage);
+  }
+
   // Updates the parameters that have a gradient; gradients stay.
   void step(const Step& step) override {
     const FloatEnvironment environment;
@@ -14169,11 +15099,22 @@ class Sgd final : public Optimizer {
   Sgd(Context& context, Parameters parameters, const SgdOptions& options = {})
       : Sgd(context, {Group{.parameters = std::move(parameters)}}, options) {}
 
+  void describe(Record& record) const override {
+    record.set("optimizer", "sgd");
+    record.set("optimizer.momentum", static_cast<double>(options_.momentum));
+    record.set("optimizer.dampening", static_cast<double>(options_.dampening));
+    record.set("optimizer.nesterov", options_.nesterov);
+    describe_groups(record);
+    describe_storage(record, options_.storage);
+  }
+  bool steps_rows_alone() const override { return true; }
+
   // Updates the parameters that have a gradient; gradients stay.
   void step(const Step& step) override {
     for (detail::Slot& slot : slots_) {
       const Gradient gradient = slot.parameter.gradient();
       if (!gradient.defined()) continue;
+      const Tensor weight = slot.rows_of(slot.parameter.value());
       if (options_.momentum != 0)
         detail::ensure_state(context_, slot.first, slot, options_.storage.state);
       const SgdSetting setting{
@@ -14184,13 +15125,15 @@ class Sgd final : public Optimizer {
           .gradient_factor = step.gradient_factor,
           .nesterov = options_.nesterov,
           .first_step = slot.steps == 0,
+          .first_row = slot.first_row,
           .weight = options_.storage.weight_rounding,
           .state = options_.storage.state_rounding,
           .seed = options_.storage.seed,
           .stream = slot.stream,
           .step = static_cast<std::uint32_t>(slot.steps)};
-      run(context_, *context_.built_in().sgd_step, setting,
-          {slot.parameter.value(), gradient.values, gradient.rows, slot.first});
+      if (weight.elements() != 0)
+        run(context_, *context_.built_in().sgd_step, setting,
+            {weight, gradient.values, gradient.rows, slot.first});
       ++slot.steps;
     }
   }

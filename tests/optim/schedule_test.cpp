@@ -6,6 +6,8 @@
 #include "support/errors.hpp"
 
 #include <cmath>
+#include <cstdint>
+#include <string>
 
 using namespace soma;
 using optim::Decay;
@@ -53,6 +55,65 @@ TEST_CASE("a falling schedule needs steps to fall over", "[unit][optim]") {
     CHECK(soma_test::message_of([&] { Schedule{.decay = decay, .warmup = 5, .steps = 5}(0); }) ==
           "Schedule: steps is 5, wanted more than the warm-up, 5 [operator.value]");
     CHECK(soma_test::id_of([&] { Schedule{.decay = decay}(3); }) == "operator.value");
-    CHECK(Schedule{.decay = decay, .warmup = 5, .steps = 6}(5) == 1e-3);
+    CHECK(Schedule{.rate = 1e-3, .decay = decay, .warmup = 5, .steps = 6}(5) == 1e-3);
   }
+}
+
+TEST_CASE("a rate that falls by a factor", "[unit][optim]") {
+  const Schedule steps{.rate = 0.8, .decay = Decay::step, .warmup = 2, .every = 3, .factor = 0.5};
+  const double wanted[] = {0.4, 0.8, 0.8, 0.8, 0.8, 0.4, 0.4, 0.4, 0.2};
+  for (std::uint64_t step = 0; step < 9; ++step) CHECK(steps(step) == wanted[step]);
+  const Schedule smooth{.rate = 0.8, .decay = Decay::exponential, .every = 4, .factor = 0.25};
+  CHECK(smooth(0) == 0.8);
+  CHECK(std::fabs(smooth(2) - 0.4) < 0x1p-52);
+  CHECK(smooth(4) == 0.2);
+  CHECK(smooth(8) == 0.05);
+  for (std::uint64_t step = 1; step < 40; ++step)
+    CHECK(std::fabs(smooth(step) / (0.8 * std::pow(0.25, static_cast<double>(step) / 4)) - 1) <
+          0x1p-50);
+  // As PyTorch's ExponentialLR: a factor for each step.
+  CHECK(std::fabs(Schedule{.rate = 1, .decay = Decay::exponential, .factor = 0.9}(10) -
+                  std::pow(0.9, 10)) < 0x1p-52);
+}
+
+TEST_CASE("a rate that falls where evaluations do not improve", "[unit][optim]") {
+  const Schedule schedule{.rate = 0.8,
+                          .decay = Decay::plateau,
+                          .warmup = 2,
+                          .final_ratio = 0.2,
+                          .factor = 0.5,
+                          .patience = 2};
+  CHECK(schedule(0, 0) == 0.4);
+  CHECK(schedule(5, 0) == 0.8);
+  CHECK(schedule(5, 1) == 0.4);
+  CHECK(schedule(5, 2) == 0.2);
+  CHECK(std::fabs(schedule(5, 3) - 0.16) < 0x1p-54);  // not below final_ratio
+  optim::Plateau plateau;
+  const auto after = [&](double value) {
+    plateau.add(value, schedule.patience);
+    return plateau.reductions;
+  };
+  CHECK(after(std::nan("")) == 0);  // worse than anything
+  CHECK(after(1) == 0);             // the best so far
+  CHECK(after(0.5) == 0);
+  CHECK(after(1) == 0);     // equal: neither better nor worse
+  CHECK(after(0.75) == 1);  // the second that is worse
+  CHECK(after(0.75) == 1);
+  CHECK(after(2) == 1);
+  CHECK(after(1.5) == 1);
+  CHECK(after(std::nan("")) == 2);
+}
+
+TEST_CASE("a schedule's numbers have their ranges", "[unit][optim]") {
+  const auto refused = [](const Schedule& schedule) {
+    return soma_test::message_of([&] { schedule(0); });
+  };
+  CHECK(refused({}) == "Schedule: rate is none, wanted the learning rate [operator.value]");
+  CHECK(refused({.rate = -1}) ==
+        "Schedule: rate is -1.000000, wanted a finite number from 0 [operator.value]");
+  CHECK(refused({.rate = 1, .final_ratio = 2}).find("final_ratio is 2") != std::string::npos);
+  CHECK(refused({.rate = 1, .every = 0}).find("every is 0") != std::string::npos);
+  CHECK(refused({.rate = 1, .factor = 0}).find("factor is 0") != std::string::npos);
+  CHECK(refused({.rate = 1, .factor = std::nan("")}).find("factor is ") != std::string::npos);
+  CHECK(refused({.rate = 1, .patience = 0}).find("patience is 0") != std::string::npos);
 }

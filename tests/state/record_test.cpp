@@ -1,7 +1,7 @@
 // Record: order, types, and errors that name what is wrong; and what makes two runs the same.
 
+#include <soma/base/record.hpp>
 #include <soma/state/checkpoint.hpp>
-#include <soma/state/record.hpp>
 
 #include "catch.hpp"
 #include "support/errors.hpp"

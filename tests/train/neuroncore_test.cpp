@@ -39,7 +39,7 @@ Run train_small(Context& context, const Precision& precision) {
                              {.epochs = 2,
                               .max_steps = steps,
                               .learning_rate = 2e-3,
-                              .warmup_steps = 3,
+                              .schedule = {.decay = optim::Decay::linear, .warmup = 3},
                               .seed = 5,
                               .precision = precision});
   Losses losses(run.losses);

@@ -2,7 +2,7 @@
 // of one, and other ones as soon as one thing that the promise rests on is left out.
 
 #include <soma/optim/gradients.hpp>
-#include <soma/train/ranks.hpp>
+#include <soma/train/many_ranks.hpp>
 
 #include "train/parallel_run.hpp"
 
@@ -71,7 +71,7 @@ std::uint64_t of_ranks(const Precision& precision, int ranks, Sabotage sabotage)
     threads.emplace_back([&, rank] {
       auto context = make_context({.threads = 1});
       InProcessCommunicator communicator(group, rank);
-      train::Ranks others(context, &communicator, {});
+      train::ManyRanks others(context, communicator, {});
       SmallModel small(context);
       const Parameters& parameters = small.task.parameters();
       PrecisionState state(context, precision, 5);

@@ -198,7 +198,6 @@ TEST_CASE("every rank has the evaluation of one", "[unit]") {
           CHECK(rank.report.metrics.cases() == 50);
           CHECK(rank.report.metrics.accuracy() == one.report.metrics.accuracy());
           CHECK(rank.report.metrics.area_under_curve() == one.report.metrics.area_under_curve());
-          CHECK(rank.report.metrics.loss() == one.report.metrics.loss());
         }
       }
     }

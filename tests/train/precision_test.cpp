@@ -167,7 +167,7 @@ TEST_CASE("every recipe learns what decides", "[unit]") {
     data::TokenSource held_out(context, token_lists(64), {.batch_sequences = 32, .shuffle = false});
     TrainerOptions options = options_of(precision);
     options.epochs = 8;
-    options.warmup_steps = 3;
+    options.schedule.warmup = 3;
     TrainerBase trainer(context, small.task, options);
     const train::Report report = trainer.fit(source, &held_out);
     CHECK(report.metrics.accuracy() >= 0.95);

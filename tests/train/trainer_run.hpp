@@ -13,7 +13,11 @@
 namespace soma_test {
 
 inline soma::train::TrainerOptions options_of(soma::Precision precision = {}) {
-  return {.epochs = 3, .learning_rate = 2e-3, .warmup_steps = 3, .seed = 5, .precision = precision};
+  return {.epochs = 3,
+          .learning_rate = 2e-3,
+          .schedule = {.decay = soma::optim::Decay::linear, .warmup = 3},
+          .seed = 5,
+          .precision = precision};
 }
 
 inline soma::data::BatchOptions batching() {

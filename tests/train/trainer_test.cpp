@@ -62,7 +62,7 @@ TEST_CASE("an epoch that ends within a step is evaluated like any other", "[unit
     data::TokenSource held_out(context, token_lists(16), {.batch_sequences = 16});
     TrainerOptions options = options_of();
     options.epochs = 3;
-    options.warmup_steps = 0;
+    options.schedule.warmup = 0;
     options.accumulate = accumulate;
     TrainerBase trainer(context, small.task, options);
     Follower follower;
@@ -95,7 +95,7 @@ TEST_CASE("batches that are accumulated make the step of one large batch", "[uni
     TrainerOptions options = options_of();
     options.accumulate = accumulate;
     options.max_steps = 1;
-    options.warmup_steps = 0;
+    options.schedule.warmup = 0;
     models::BertConfig config = small_config();
     config.dropout = config.attention_dropout = 0;
     models::BertClassifier model(nn::Scope{context, 7}, config, 2);

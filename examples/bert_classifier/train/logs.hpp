@@ -33,15 +33,14 @@ class JsonLog final : public soma::train::Callback {
     line.set("event", "evaluation");
     line.set("step", info.step);
     line.set("loss", info.loss);
-    line.set("accuracy", info.metrics->accuracy());
-    line.set("macro_f1", info.metrics->macro_f1());
+    for (const soma::metrics::Value& value : *info.values) line.set(value.name, value.value);
     line.set("seconds", info.seconds);
     write(line);
   }
   void done(const soma::train::Report& report, std::string_view weights_hash) {
     soma::Record line("line");
     line.set("event", "done");
-    if (report.evaluated) line.set("accuracy", report.metrics.accuracy());
+    for (const soma::metrics::Value& value : report.values) line.set(value.name, value.value);
     line.set("train_seconds", report.train_seconds);
     line.set("peak_rss_bytes", report.peak_resident_bytes);
     line.set("weights_hash", weights_hash);
@@ -86,8 +85,8 @@ class TensorBoardLog final : public soma::train::Callback {
   void on_evaluation(const soma::train::EvaluationInfo& info) override {
     const auto at = static_cast<std::int64_t>(info.step);
     file_.scalar("held_out/loss", at, info.loss);
-    file_.scalar("held_out/accuracy", at, info.metrics->accuracy());
-    file_.scalar("held_out/macro_f1", at, info.metrics->macro_f1());
+    for (const soma::metrics::Value& value : *info.values)
+      file_.scalar("held_out/" + value.name, at, value.value);
   }
 
  private:

@@ -77,19 +77,16 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
 }
 
 soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch& launch) {
-  const bool fine_tuning = !options.pretrained.empty();
   soma::train::TrainerOptions result;
   result.epochs = epochs(options);
   result.max_steps = options.max_steps;
   result.batch_size = options.batch_size;
   result.accumulate = options.accumulate;
-  result.learning_rate = options.learning_rate >= 0 ? options.learning_rate
-                         : fine_tuning              ? 1e-4
-                                                    : 5e-4;
-  result.schedule = options.schedule == "constant" ? soma::optim::Decay::constant
-                    : options.schedule == "cosine" ? soma::optim::Decay::cosine
-                                                   : soma::optim::Decay::linear;
-  result.warmup_steps =
+  if (options.learning_rate >= 0) result.learning_rate = options.learning_rate;
+  result.schedule.decay = options.schedule == "constant" ? soma::optim::Decay::constant
+                          : options.schedule == "cosine" ? soma::optim::Decay::cosine
+                                                         : soma::optim::Decay::linear;
+  result.schedule.warmup =
       static_cast<std::uint64_t>((std::max)(options.warmup_steps, std::int64_t{0}));
   result.weight_decay = options.weight_decay;
   result.decay_all = options.decay_all;
@@ -198,7 +195,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   batching.shuffle = false;
   const auto held_out = rows.held_out.empty() ? nullptr : model->batches(rows.held_out, batching);
   const std::uint64_t steps = steps_of(*source, rows, options, settings);
-  if (options.warmup_steps < 0 && options.pretrained.empty()) settings.warmup_steps = steps / 20;
+  if (options.warmup_steps < 0 && options.pretrained.empty()) settings.schedule.warmup = steps / 20;
   if (rows.stream) settings.max_steps = steps;
   soma::data::Prefetch prefetched(*source);
 

@@ -39,19 +39,14 @@ class ArraySource final : public IndexedSource {
   const Tensor& features() const { return features_; }
   const Tensor& labels() const { return labels_; }
 
-  // O(elements).
-  std::uint64_t hash() const override {
-    ContentHash hash;
+ private:
+  void add_content(ContentHash& hash) const override {
     for (const Tensor& tensor : {features_, labels_}) {
       if (!tensor.defined()) continue;
       hash.add_text(tensor.describe());
       hash.add_bytes({tensor.raw(), tensor.bytes()});
     }
-    add_settings(hash);
-    return hash.value();
   }
-
- private:
   std::size_t length(std::size_t) const override { return 1; }
 
   Batch make(std::span<const std::uint32_t> items) const override {

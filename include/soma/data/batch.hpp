@@ -6,6 +6,7 @@
 //   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch)
 //     while (source.next(batch)) step(batch);
 
+#include <soma/base/record.hpp>
 #include <soma/tensor/ragged.hpp>
 
 #include <cstddef>
@@ -53,6 +54,9 @@ class BatchSource {
   // A number that is the same for the same data and the same settings of what batches hold: a run
   // is not resumed with another one. May cost a pass over the data.
   virtual std::uint64_t hash() const = 0;
+  // The same in words, so that a run that is resumed with other data can say what differs: entries
+  // named "data.<what>".
+  virtual void describe(Record& record) const { record.set("data.content", hash()); }
 
   // No batch is larger: what to reserve memory for. Bounds, not necessarily reached.
   virtual std::size_t largest_rows() const = 0;

@@ -2,6 +2,7 @@
 // How a source cuts an epoch into batches.
 
 #include <soma/base/error.hpp>
+#include <soma/base/record.hpp>
 #include <soma/data/content_hash.hpp>
 #include <soma/tensor/ragged.hpp>
 
@@ -55,6 +56,15 @@ inline void add_options(ContentHash& hash, const BatchOptions& options) {
   hash.add(options.shuffle ? options.seed : 0);
   hash.add(options.shards);
   hash.add(options.drop_last ? 1 : 0);
+}
+
+inline void describe_options(Record& record, const BatchOptions& options) {
+  record.set("data.batch_sequences", options.batch_sequences);
+  record.set("data.batch_tokens", options.batch_tokens);
+  record.set("data.shuffle", options.shuffle);
+  if (options.shuffle) record.set("data.seed", options.seed);
+  record.set("data.shards", options.shards);
+  record.set("data.drop_last", options.drop_last);
 }
 
 }  // namespace detail

@@ -56,6 +56,21 @@ class IndexedSource : public BatchSource {
     return make_plan(epoch).batches();
   }
 
+  // A pass over the data.
+  std::uint64_t hash() const final {
+    ContentHash hash;
+    add_content(hash);
+    detail::add_options(hash, options_);
+    return hash.value();
+  }
+  void describe(Record& record) const final {
+    ContentHash hash;
+    add_content(hash);
+    record.set("data.content", std::to_string(count_) + " sequences, " + std::to_string(rows_) +
+                                   " rows, hash " + std::to_string(hash.value()));
+    detail::describe_options(record, options_);
+  }
+
   std::size_t largest_rows() const final { return largest_rows_; }
   std::size_t largest_sequences() const final { return largest_sequences_; }
 
@@ -74,6 +89,7 @@ class IndexedSource : public BatchSource {
     std::size_t rows = 0;
     for (std::size_t i = 0; i < count; ++i)
       rows = checked_add(rows, lengths[i] = length(i), operation_);
+    rows_ = rows;
     const bool one_batch = (options_.batch_sequences == 0 || count <= options_.batch_sequences) &&
                            (options_.batch_tokens == 0 || rows <= options_.batch_tokens);
     if (count == 0 ||
@@ -86,8 +102,6 @@ class IndexedSource : public BatchSource {
     find_bounds(std::move(lengths));
   }
 
-  // Of the data. Subclasses add theirs in hash().
-  void add_settings(ContentHash& hash) const { detail::add_options(hash, options_); }
   const BatchOptions& options() const { return options_; }
 
  private:
@@ -102,6 +116,8 @@ class IndexedSource : public BatchSource {
   };
 
   virtual std::size_t length(std::size_t item) const = 0;
+  // All that batches are made of.
+  virtual void add_content(ContentHash& hash) const = 0;
   virtual Batch make(std::span<const std::uint32_t> items) const = 0;
 
   Plan make_plan(std::uint64_t epoch) const {
@@ -146,7 +162,7 @@ class IndexedSource : public BatchSource {
 
   std::string_view operation_;
   BatchOptions options_;
-  std::size_t count_ = 0, largest_rows_ = 0, largest_sequences_ = 0;
+  std::size_t count_ = 0, rows_ = 0, largest_rows_ = 0, largest_sequences_ = 0;
   Position position_;
   Plan plan_;
   std::uint64_t planned_epoch_ = 0;

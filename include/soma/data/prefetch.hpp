@@ -102,6 +102,10 @@ class Prefetch final : public BatchSource {
     const std::lock_guard lock(source_mutex_);
     return source_.hash();
   }
+  void describe(Record& record) const override {
+    const std::lock_guard lock(source_mutex_);
+    source_.describe(record);
+  }
   std::size_t largest_rows() const override { return source_.largest_rows(); }
   std::size_t largest_sequences() const override { return source_.largest_sequences(); }
 

@@ -69,18 +69,13 @@ class TokenSource final : public IndexedSource {
 
   const TokenLists& lists() const { return lists_; }
 
-  // O(tokens).
-  std::uint64_t hash() const override {
-    ContentHash hash;
+ private:
+  void add_content(ContentHash& hash) const override {
     hash.add_list(std::span(lists_.ids));
     hash.add_list(std::span(lists_.types));
     for (const std::uint64_t offset : lists_.offsets) hash.add(offset);
     hash.add_list(std::span(lists_.labels));
-    add_settings(hash);
-    return hash.value();
   }
-
- private:
   void check() const {
     const auto& [ids, types, offsets, labels] = lists_;
     if (offsets.empty() || offsets.front() != 0 || offsets.back() != ids.size())

@@ -2,8 +2,8 @@
 // A Record as a line of JSON, and back: one object without anything nested in it.
 
 #include <soma/base/json_limits.hpp>
+#include <soma/base/record.hpp>
 #include <soma/io/json_text.hpp>
-#include <soma/state/record.hpp>
 
 #include <cstddef>
 #include <cstdint>

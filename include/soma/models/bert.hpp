@@ -2,9 +2,9 @@
 // BERT (arXiv 1810.04805) over ragged batches: embeddings, post-norm encoder, pooler, and a
 // classifier on top. Parameters have the names of the usual checkpoints.
 
+#include <soma/base/record.hpp>
 #include <soma/nn/transformer.hpp>
 #include <soma/ops/checks.hpp>
-#include <soma/state/record.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #pragma once
 // Mlp: linear layers with an activation between them.
 
+#include <soma/base/record.hpp>
 #include <soma/nn/layers.hpp>
-#include <soma/state/record.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -154,6 +154,8 @@ class TextClassifier final : public nn::Task {
 
   const Parameters& parameters() const override { return parameters_; }
   std::size_t classes() const override { return labels_.size(); }
+  // For weights from files, and for initial ones.
+  double learning_rate() const override { return pretrained_ ? 1e-4 : 5e-4; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     const Var types =
         batch.types.defined() ? tape.constant(batch.types, batch.inputs.sequences) : Var();
@@ -185,6 +187,7 @@ class TextClassifier final : public nn::Task {
                                      {.new_classifier = new_classifier})
                  .fresh;
     if (!new_classifier) order_classes(places);
+    pretrained_ = true;
   }
   static bool one_label(const BertConfigFile& file) {
     return file.problem_type == BertConfigFile{}.problem_type;
@@ -254,6 +257,7 @@ class TextClassifier final : public nn::Task {
   BertClassifier model_;
   Parameters parameters_;
   std::vector<std::string> fresh_;
+  bool pretrained_ = false;
 };
 
 }  // namespace soma::models

@@ -4,13 +4,18 @@
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/parameter.hpp>
 #include <soma/autograd/tape.hpp>
+#include <soma/base/owned.hpp>
+#include <soma/base/record.hpp>
 #include <soma/data/batch.hpp>
+#include <soma/data/labels.hpp>
 #include <soma/nn/scope.hpp>
-#include <soma/state/record.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+
+namespace soma::metrics {
+class Metrics;  // metrics/metrics.hpp
+}
 
 namespace soma::nn {
 
@@ -18,7 +23,7 @@ class Task {
  public:
   struct Forward {
     Var loss;       // one element: the mean of loss_count(); of a part the sum
-    Tensor scores;  // [sequences, classes] logits, fp32; not defined where there are no classes
+    Tensor scores;  // [sequences, outputs] fp32, what metrics() counts; not defined: nothing
   };
 
   Task() = default;
@@ -28,7 +33,14 @@ class Task {
 
   virtual const Parameters& parameters() const = 0;
   virtual Forward forward(Tape& tape, const data::Batch& batch) = 0;
+  // Of a classifier of one label: how many logits a sequence has. Else 0.
   virtual std::size_t classes() const { return 0; }
+  // What an evaluation counts beside the loss, without cases yet. Where there is none: accuracy, F1
+  // and so on where classes() is not 0, else the loss alone.
+  virtual Owned<metrics::Metrics> metrics() const { return {}; }
+  // The learning rate of a trainer that is given none: Adam's usual one. A task whose model asks
+  // for another, as a pretrained one does, says so.
+  virtual double learning_rate() const { return 1e-3; }
   // Whether several ranks may share its batches: forward() of a part (data::Batch::part) gives the
   // sum of the losses, also of a part without any sequence.
   virtual bool takes_parts() const { return false; }
@@ -49,18 +61,11 @@ inline CrossEntropySetting loss_of(const data::Batch& batch) {
 }
 inline bool is_ignored(std::int64_t label) { return label == CrossEntropySetting{}.ignore_index; }
 
-// Class labels of a batch, int32 or int64.
-inline std::vector<std::int64_t> class_labels(const data::Batch& batch) {
-  const auto copy = [](const auto labels) {
-    return std::vector<std::int64_t>(labels.begin(), labels.end());
-  };
-  return batch.labels.dtype() == DType::int32 ? copy(batch.labels.span<std::int32_t>())
-                                              : copy(batch.labels.span<std::int64_t>());
-}
 // The labels that its mean is over: those that loss_of() does not ignore.
 inline double counted_labels(const data::Batch& batch) {
   double counted = 0;
-  for (const std::int64_t label : class_labels(batch)) counted += is_ignored(label) ? 0 : 1;
+  for (const std::int64_t label : data::class_labels(batch.labels))
+    counted += is_ignored(label) ? 0 : 1;
   return counted;
 }
 

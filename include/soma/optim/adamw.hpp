@@ -57,11 +57,15 @@ class AdamW final : public Optimizer {
             std::vector<Group>{{.parameters = std::move(parameters), .weight_decay = weight_decay}},
             options) {}
 
-  // For an optimizer whose states several ranks share: see Optimizer::keep_rows_of().
-  template <class RowsOf>
-  void keep_rows(const RowsOf& rows_of) {
-    keep_rows_of(rows_of);
+  void describe(Record& record) const override {
+    record.set("optimizer", "adamw");
+    record.set("optimizer.beta1", options_.beta1);
+    record.set("optimizer.beta2", options_.beta2);
+    record.set("optimizer.epsilon", options_.epsilon);
+    describe_groups(record);
+    describe_storage(record, options_.storage);
   }
+  bool steps_rows_alone() const override { return true; }
 
   // Updates the parameters that have a gradient; gradients stay. Bias corrections and the like are
   // computed in double, the same on every machine, and rounded to fp32 once.

@@ -24,6 +24,15 @@ class Lamb final : public Optimizer {
     detail::check_not_negative("epsilon", options.epsilon);
   }
 
+  void describe(Record& record) const override {
+    record.set("optimizer", "lamb");
+    record.set("optimizer.beta1", options_.beta1);
+    record.set("optimizer.beta2", options_.beta2);
+    record.set("optimizer.epsilon", options_.epsilon);
+    describe_groups(record);
+    describe_storage(record, options_.storage);
+  }
+
   // Updates the parameters that have a gradient; gradients stay.
   void step(const Step& step) override {
     const FloatEnvironment environment;

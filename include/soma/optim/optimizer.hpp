@@ -3,6 +3,7 @@
 // of stochastic rounding.
 
 #include <soma/autograd/parameter.hpp>
+#include <soma/base/record.hpp>
 #include <soma/numeric/portable_math.hpp>
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/run.hpp>
@@ -140,11 +141,32 @@ class Optimizer {
   // Updates the parameters that have a gradient; gradients stay.
   virtual void step(const Step& step) = 0;
 
+  // What decides its steps beside gradients: a name, and settings. A run is not resumed with
+  // others, and ranks have the same.
+  virtual void describe(Record& record) const = 0;
+  // Whether a row of a parameter is stepped by its own gradient and states alone, so that ranks can
+  // share the rows of one (keep_rows()). Norms of whole parameters make that impossible.
+  virtual bool steps_rows_alone() const { return false; }
+  // From now on only some rows of each parameter are stepped, and have states and gradients
+  // (Gradient::first_row): those that rows_of(parameter) names, {begin, end}. To be called before
+  // the first step. Error operator.value: an optimizer that does not step rows alone.
+  template <class RowsOf>
+  void keep_rows(const RowsOf& rows_of) {
+    if (!steps_rows_alone())
+      fail(error_id::operator_value, "Optimizer::keep_rows", "optimizer",
+           "one that needs whole parameters", "one that steps rows alone (steps_rows_alone())");
+    for (detail::Slot& slot : slots_) {
+      const auto [begin, end] = rows_of(slot.parameter);
+      slot.first_row = begin;
+      slot.last_row = end;
+    }
+  }
+
   // Of each parameter that has been stepped: "<name>.steps" (int64, one element), and its moments
   // "<name>.first_moment" and "<name>.second_moment" where it has them. The tensors are shared, to
   // be read: changed ones come back by load_state(). Where an optimizer keeps some rows only, so do
-  // its states.
-  StateDict state() const {
+  // its states. An optimizer with other states than these two moments overrides both functions.
+  virtual StateDict state() const {
     StateDict state;
     for (const detail::Slot& slot : slots_) {
       if (slot.steps == 0) continue;
@@ -157,7 +179,7 @@ class Optimizer {
   }
   // Takes a copy of such states, whole ones; parameters that are not named begin anew. Errors
   // state.extra_name (of no parameter here), state.shape, state.dtype; nothing is taken then.
-  void load_state(const StateDict& state) {
+  virtual void load_state(const StateDict& state) {
     std::size_t used = 0;
     std::vector<detail::Slot> loaded = slots_;
     for (detail::Slot& slot : loaded) {
@@ -188,16 +210,24 @@ class Optimizer {
     check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
     check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
   }
-  // From now on only some rows of each parameter are stepped, and have states and gradients
-  // (Gradient::first_row): those that rows_of(parameter) names, {begin, end}. To be called before
-  // the first step.
-  template <class RowsOf>
-  void keep_rows_of(const RowsOf& rows_of) {
-    for (detail::Slot& slot : slots_) {
-      const auto [begin, end] = rows_of(slot.parameter);
-      slot.first_row = begin;
-      slot.last_row = end;
+  // For describe(): how weights and states are stored.
+  void describe_storage(Record& record, const StepStorage& storage) const {
+    record.set("optimizer.state", to_string(storage.state));
+    record.set("optimizer.state_rounding", to_string(storage.state_rounding.mode));
+    record.set("optimizer.weight_rounding", to_string(storage.weight_rounding.mode));
+    record.set("optimizer.seed", storage.seed);
+  }
+  // And by how much each group of parameters decays.
+  void describe_groups(Record& record) const {
+    std::string decays, rates;
+    for (const detail::Slot& slot : slots_) {
+      const std::string decay = to_text(static_cast<double>(slot.weight_decay));
+      const std::string rate = to_text(static_cast<double>(slot.rate_factor));
+      if (decays.find(decay) == decays.npos) decays.append(decays.empty() ? "" : " ").append(decay);
+      if (rates.find(rate) == rates.npos) rates.append(rates.empty() ? "" : " ").append(rate);
     }
+    record.set("optimizer.weight_decay", decays);
+    record.set("optimizer.rate_factor", rates);
   }
   Context& context_;
   std::vector<detail::Slot> slots_;

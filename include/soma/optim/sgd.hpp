@@ -25,11 +25,22 @@ class Sgd final : public Optimizer {
   Sgd(Context& context, Parameters parameters, const SgdOptions& options = {})
       : Sgd(context, {Group{.parameters = std::move(parameters)}}, options) {}
 
+  void describe(Record& record) const override {
+    record.set("optimizer", "sgd");
+    record.set("optimizer.momentum", static_cast<double>(options_.momentum));
+    record.set("optimizer.dampening", static_cast<double>(options_.dampening));
+    record.set("optimizer.nesterov", options_.nesterov);
+    describe_groups(record);
+    describe_storage(record, options_.storage);
+  }
+  bool steps_rows_alone() const override { return true; }
+
   // Updates the parameters that have a gradient; gradients stay.
   void step(const Step& step) override {
     for (detail::Slot& slot : slots_) {
       const Gradient gradient = slot.parameter.gradient();
       if (!gradient.defined()) continue;
+      const Tensor weight = slot.rows_of(slot.parameter.value());
       if (options_.momentum != 0)
         detail::ensure_state(context_, slot.first, slot, options_.storage.state);
       const SgdSetting setting{
@@ -40,13 +51,15 @@ class Sgd final : public Optimizer {
           .gradient_factor = step.gradient_factor,
           .nesterov = options_.nesterov,
           .first_step = slot.steps == 0,
+          .first_row = slot.first_row,
           .weight = options_.storage.weight_rounding,
           .state = options_.storage.state_rounding,
           .seed = options_.storage.seed,
           .stream = slot.stream,
           .step = static_cast<std::uint32_t>(slot.steps)};
-      run(context_, *context_.built_in().sgd_step, setting,
-          {slot.parameter.value(), gradient.values, gradient.rows, slot.first});
+      if (weight.elements() != 0)
+        run(context_, *context_.built_in().sgd_step, setting,
+            {weight, gradient.values, gradient.rows, slot.first});
       ++slot.steps;
     }
   }

@@ -2,10 +2,10 @@
 // Before ranks train together: do all of them have the same settings, the same data, the same
 // weights? A difference is refused on all of them, with the same words.
 
+#include <soma/base/record.hpp>
 #include <soma/data/content_hash.hpp>
 #include <soma/parallel/collectives.hpp>
 #include <soma/parallel/communicator.hpp>
-#include <soma/state/record.hpp>
 
 #include <charconv>
 #include <cstddef>

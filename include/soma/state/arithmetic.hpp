@@ -1,10 +1,10 @@
 #pragma once
 // The part of a checkpoint's identity that a run does not choose itself.
 
+#include <soma/base/record.hpp>
 #include <soma/base/version.hpp>
 #include <soma/ops/device.hpp>
 #include <soma/runtime/context.hpp>
-#include <soma/state/record.hpp>
 
 #include <string>
 

@@ -2,7 +2,7 @@
 // What a training run leaves behind so that it can go on, and where that is kept. Files are one
 // place (io/checkpoint_folder.hpp); a host with another store derives its own.
 
-#include <soma/state/record.hpp>
+#include <soma/base/record.hpp>
 #include <soma/state/state_dict.hpp>
 
 #include <cstddef>
@@ -68,23 +68,30 @@ class CheckpointStore {
 };
 
 // Whether a run with the identity `current` may go on from a checkpoint with the identity `saved`:
-// the same names with the same values, in any order. Error checkpoint.identity names the first
-// difference and both values.
+// the same names with the same values, in any order. Error checkpoint.identity names all that
+// differs, with both values.
 inline void check_identity(const Record& saved, const Record& current) {
-  constexpr std::string_view absent = "not there";
-  const auto differ = [](std::string_view name, std::string_view now, std::string_view then) {
-    std::string wanted(then);
-    fail(error_id::checkpoint_identity, "check_identity", soma::quoted(name), now,
-         wanted.append(", as the checkpoint has it"));
+  std::string names, given, wanted;
+  const auto differ = [&](std::string_view name, std::string_view now, std::string_view then) {
+    const std::string_view comma = names.empty() ? "" : ", ";
+    names.append(comma).append(soma::quoted(name));
+    given.append(comma).append(now);
+    wanted.append(comma).append(then);
   };
+  constexpr std::string_view absent = "not there";
   for (const auto& [name, value] : current.entries()) {
     const RecordValue* then = saved.find(name);
     // As text: a file does not say whether a 5 was signed.
-    if (then == nullptr) differ(name, to_text(value), absent);
-    if (to_text(value) != to_text(*then)) differ(name, to_text(value), to_text(*then));
+    if (then == nullptr)
+      differ(name, to_text(value), absent);
+    else if (to_text(value) != to_text(*then))
+      differ(name, to_text(value), to_text(*then));
   }
   for (const auto& [name, value] : saved.entries())
     if (!current.contains(name)) differ(name, absent, to_text(value));
+  if (!names.empty())
+    fail(error_id::checkpoint_identity, "check_identity", names, given,
+         wanted.append(", as the checkpoint has it"));
 }
 
 }  // namespace soma

@@ -2,8 +2,8 @@
 // Which operators of one's own a checkpoint needs. It has their names and not their code: a context
 // that does not know one of them cannot go on from it, and says which.
 
+#include <soma/base/record.hpp>
 #include <soma/ops/registry.hpp>
-#include <soma/state/record.hpp>
 
 #include <string>
 #include <string_view>

@@ -110,6 +110,12 @@ class StreamSource final : public data::BatchSource {
     if (!hash_) hash_ = compute_hash();
     return *hash_;
   }
+  void describe(soma::Record& record) const override {
+    hash();
+    record.set("data.content",
+               "a file and how its rows are read, hash " + std::to_string(content_hash_));
+    data::detail::describe_options(record, options_.batches);
+  }
 
   std::size_t largest_rows() const override {
     const data::BatchOptions& limits = options_.batches;
@@ -230,6 +236,7 @@ class StreamSource final : public data::BatchSource {
           std::uint64_t{options_.batches.shuffle ? options_.buffer_rows : 0},
           std::uint64_t{options_.max_tokens}, options_.settings})
       hash.add(number);
+    content_hash_ = hash.value();
     data::detail::add_options(hash, options_.batches);
     return hash.value();
   }
@@ -245,6 +252,7 @@ class StreamSource final : public data::BatchSource {
   std::vector<Encoded> held_;
   bool unfinished_ = false;  // collect() was left by an error: rows are lost
   mutable std::optional<std::uint64_t> hash_;
+  mutable std::uint64_t content_hash_ = 0;  // without the settings of batches; set with hash_
 };
 
 }  // namespace soma::text

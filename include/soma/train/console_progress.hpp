@@ -68,9 +68,11 @@ class ConsoleProgress final : public Callback {
     end_line();
     stream_ << "held out after step " << info.step << ": loss "
             << soma::detail::fixed(info.loss, 4);
-    if (info.metrics != nullptr && info.metrics->cases() != 0)
-      stream_ << ", accuracy " << soma::detail::fixed(info.metrics->accuracy(), 4) << ", macro F1 "
-              << soma::detail::fixed(info.metrics->macro_f1(), 4);
+    constexpr std::size_t most = 3;  // beside the loss: a line has to hold them
+    if (info.values != nullptr)
+      for (std::size_t i = 0; i < info.values->size() && i < most; ++i)
+        stream_ << ", " << (*info.values)[i].title << ' '
+                << soma::detail::fixed((*info.values)[i].value, 4);
     stream_ << (info.best ? " (best)\n" : "\n") << std::flush;
   }
   void on_checkpoint(std::uint64_t step) override {

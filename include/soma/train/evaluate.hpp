@@ -1,55 +1,48 @@
 #pragma once
 // evaluate(): a pass over a source without training.
 
+#include <soma/metrics/classification.hpp>
 #include <soma/nn/precision_state.hpp>
 #include <soma/nn/task.hpp>
 #include <soma/runtime/clock.hpp>
-#include <soma/train/metrics.hpp>
+#include <soma/train/evaluation.hpp>
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <utility>
-#include <vector>
 
 namespace soma::train {
 
-struct Evaluation {
-  ClassificationMetrics metrics{};  // of tasks that have classes
-  double loss = 0;                  // mean, as the task counts (Task::loss_count)
-  std::uint64_t sequences = 0;
-  double seconds = 0;
-};
-
 namespace detail {
 
-// The scores of a batch, or of a part of one, side by side. Error train.label where they are not
-// one for each class of each sequence.
-inline Tensor scores_of(Context& context, const nn::Task& task, const nn::Task::Forward& forward,
-                        const data::Batch& batch) {
-  const std::size_t sequences = batch.inputs.sequences.count(), classes = task.classes();
-  if (forward.scores.elements() != sequences * classes)
-    fail(error_id::train_label, "Task::forward", "scores", forward.scores.describe(),
-         to_string(Shape{sequences, classes}) + ", one for each class of the task");
-  return contiguous(context, forward.scores);
+// What the task counts beside the loss; empty: nothing.
+inline Owned<metrics::Metrics> metrics_of(const nn::Task& task) {
+  if (Owned<metrics::Metrics> own = task.metrics()) return own;
+  if (task.classes() == 0) return {};
+  return Owned<metrics::Metrics>::make<metrics::Classification>(task.classes());
 }
 
-// Cases with scores side by side, but for those whose labels are ignored.
-inline void add_cases(ClassificationMetrics& metrics, std::span<const float> scores,
-                      std::span<const std::int64_t> labels) {
-  const std::size_t classes = metrics.classes();
-  for (std::size_t i = 0; i < labels.size(); ++i)
-    if (!nn::is_ignored(labels[i])) metrics.add(scores.subspan(i * classes, classes), labels[i]);
+// The scores of a batch, or of a part of one, side by side. Error train.label where they are not
+// `outputs` for each sequence.
+inline Tensor scores_of(Context& context, const nn::Task::Forward& forward,
+                        const data::Batch& batch, std::size_t outputs) {
+  const std::size_t sequences = batch.inputs.sequences.count();
+  if (forward.scores.elements() != sequences * outputs)
+    fail(error_id::train_label, "Task::forward", "scores", forward.scores.describe(),
+         to_string(Shape{sequences, outputs}) + ", as many as the task's metrics count");
+  return contiguous(context, forward.scores);
 }
 
 // What a batch counts by, besides what is computed of it.
 struct BatchCounts {
   BatchCounts(const nn::Task& task, const data::Batch& batch)
-      : sequences(batch.inputs.sequences.count()), losses(task.loss_count(batch)) {
-    if (task.classes() != 0) labels = nn::class_labels(batch);
-  }
+      : sequences(batch.inputs.sequences.count()),
+        losses(task.loss_count(batch)),
+        labels(batch.labels) {}
   std::size_t sequences;
   double losses;
-  std::vector<std::int64_t> labels{};
+  Tensor labels;
 };
 
 // An evaluation in the making: batches are computed, and counted in their order.
@@ -71,30 +64,34 @@ class Evaluator {
               {.record = false,
                .training = false,
                .activations = precision == nullptr ? DType::fp32 : precision->activations(),
-               .precision = precision}) {
-    result_.metrics = ClassificationMetrics(task.classes());
-  }
+               .precision = precision}),
+        metrics_(metrics_of(task)) {}
+
+  // Scores of a sequence that are counted.
+  std::size_t outputs() const { return metrics_ ? metrics_->outputs() : 0; }
 
   Scored compute(const data::Batch& batch) {
     tape_.reset();
     const nn::Task::Forward forward = task_.forward(tape_, batch);
     Scored scored{forward.loss.value().data<float>()[0]};
-    if (forward.scores.defined() && task_.classes() != 0)
-      scored.scores = scores_of(context_, task_, forward, batch);
+    if (forward.scores.defined() && outputs() != 0)
+      scored.scores = scores_of(context_, forward, batch, outputs());
     return scored;
   }
   void count(const BatchCounts& batch, float loss, std::span<const float> scores) {
     // The mean of nothing is not a number.
-    const double sum = batch.losses == 0 ? 0 : static_cast<double>(loss) * batch.losses;
-    total_ += sum;
+    if (batch.losses != 0) total_ += static_cast<double>(loss) * batch.losses;
     losses_ += batch.losses;
     result_.sequences += batch.sequences;
-    if (scores.empty()) return;
-    add_cases(result_.metrics, scores, batch.labels);
-    result_.metrics.add_loss(sum);
+    if (!scores.empty()) metrics_->add(scores, batch.labels);
   }
   Evaluation finish() {
     if (losses_ != 0) result_.loss = total_ / losses_;
+    if (metrics_) {
+      result_.values = metrics_->values();
+      if (const metrics::Classification* classes = metrics_->classification())
+        result_.metrics = *classes;
+    }
     result_.seconds = static_cast<double>(monotonic_nanoseconds() - start_) * 1e-9;
     return std::move(result_);
   }
@@ -103,6 +100,7 @@ class Evaluator {
   Context& context_;
   nn::Task& task_;
   Tape tape_;
+  Owned<metrics::Metrics> metrics_;
   Evaluation result_{};
   double total_ = 0, losses_ = 0;
   std::int64_t start_ = monotonic_nanoseconds();

@@ -17,13 +17,11 @@ inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& 
                            PrecisionState* precision, Communicator& communicator) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const auto own = static_cast<std::size_t>(communicator.rank());
-  const std::size_t classes = task.classes();
+  detail::Evaluator evaluator(context, task, precision);
   // Of each batch that a rank computes: its loss, 1 where there are scores, and these (else zeros).
   const auto numbers_of = [&](const detail::BatchCounts& batch) {
-    return 2 + batch.sequences * classes;
+    return 2 + batch.sequences * evaluator.outputs();
   };
-
-  detail::Evaluator evaluator(context, task, precision);
   std::vector<detail::BatchCounts> batches;
   std::vector<std::vector<float>> numbers(ranks);
   data::Batch first;

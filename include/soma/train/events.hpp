@@ -1,11 +1,13 @@
 #pragma once
 // What a trainer tells its callbacks, and what it returns.
 
-#include <soma/train/metrics.hpp>
+#include <soma/train/evaluation.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace soma::train {
 
@@ -25,6 +27,7 @@ struct StepInfo {
   double gradient_norm = 0;
   double learning_rate = 0;
   std::uint64_t tokens = 0, sequences = 0;
+  std::uint64_t longest = 0;                  // tokens of the longest sequence
   std::uint64_t classified = 0, correct = 0;  // sequences with scores and a label, and of these
   double seconds = 0;                         // of the whole step, waiting included
   double wait_seconds = 0;                    // for the batch
@@ -37,7 +40,8 @@ struct StepInfo {
 
 struct EvaluationInfo {
   std::uint64_t step = 0, epoch = 0;
-  const ClassificationMetrics* metrics = nullptr;
+  const metrics::Classification* metrics = nullptr;  // of tasks that have classes
+  const metrics::Values* values = nullptr;           // of the task's metrics
   double loss = 0, seconds = 0;
   bool best = false;  // so far
 };
@@ -55,10 +59,28 @@ struct Report {
   bool interrupted = false, stopped_early = false;
   std::uint64_t skipped_steps = 0;
   bool evaluated = false;
-  ClassificationMetrics metrics{};  // of the weights that the run ended with, where evaluated
+  // Of the weights that the run ended with, where evaluated.
   double evaluation_loss = 0;
+  metrics::Values values{};
+  metrics::Classification metrics{};  // of tasks that have classes
   std::uint64_t peak_resident_bytes = 0;
   double price_per_hour = 0;
+
+  void take(Evaluation evaluation) {
+    metrics = std::move(evaluation.metrics);
+    values = std::move(evaluation.values);
+    evaluation_loss = evaluation.loss;
+    evaluated = true;
+  }
+  // Of a metric by its name. Error train.options: the run's task has none of that name.
+  double metric(std::string_view name) const {
+    if (const metrics::Value* value = metrics::find(values, name)) return value->value;
+    std::string known;
+    for (const metrics::Value& value : values)
+      known.append(known.empty() ? "" : ", ").append(value.name);
+    fail(error_id::train_options, "Report::metric", "name", soma::quoted(name),
+         known.empty() ? "none: nothing was evaluated" : "one of " + known);
+  }
 
   double steps_per_second() const { return per_second(static_cast<double>(steps - first_step)); }
   double tokens_per_second() const { return per_second(static_cast<double>(tokens)); }
@@ -73,7 +95,7 @@ struct Report {
   double per_second(double amount) const { return train_seconds > 0 ? amount / train_seconds : 0; }
 };
 
-// Follows a run. Nothing that it does changes what is trained.
+// Follows a run, and may end it. Nothing else that it does changes what is trained.
 class Callback {
  public:
   virtual ~Callback() = default;
@@ -82,6 +104,18 @@ class Callback {
   virtual void on_evaluation(const EvaluationInfo&) {}
   virtual void on_checkpoint(std::uint64_t /*step*/) {}
   virtual void on_end(const Report&) {}
+
+  // Whether stop_run() was called since the last time; for the trainer.
+  bool take_stop() { return std::exchange(stop_, false); }
+
+ protected:
+  // From on_step() or on_evaluation(): the run ends behind this step as by patience
+  // (Report::stopped_early), with its evaluation, checkpoint and best weights. On several ranks it
+  // is enough that one of them calls it.
+  void stop_run() { stop_ = true; }
+
+ private:
+  bool stop_ = false;
 };
 
 }  // namespace soma::train

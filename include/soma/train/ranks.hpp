@@ -1,164 +1,106 @@
 #pragma once
-// Ranks: the other ranks of a run, as a trainer sees them. Without a communicator there are none,
-// and every member does what one rank needs: mostly nothing.
+// Ranks: the other ranks of a run, as a trainer sees them. This class is a rank by itself, for
+// which every member does what one rank needs: mostly nothing. ManyRanks (many_ranks.hpp) has
+// others.
 
 #include <soma/autograd/parameter.hpp>
-#include <soma/data/part.hpp>
+#include <soma/data/batch.hpp>
 #include <soma/nn/precision_state.hpp>
-#include <soma/parallel/agreement.hpp>
-#include <soma/parallel/broadcast_checkpoint.hpp>
+#include <soma/nn/task.hpp>
+#include <soma/optim/gradients.hpp>
+#include <soma/optim/optimizer.hpp>
 #include <soma/parallel/gradient_reducer.hpp>
-#include <soma/parallel/partition.hpp>
-#include <soma/parallel/row_partition.hpp>
-#include <soma/runtime/heap_vector.hpp>
-#include <soma/runtime/shared.hpp>
+#include <soma/state/checkpoint.hpp>
+#include <soma/train/evaluate.hpp>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace soma::train {
 
+// Of a batch: its mean loss; where ranks share it, the sum of this rank's part. And how many losses
+// the whole batch has.
+struct BatchLoss {
+  float value = 0;
+  double count = 0;
+};
+
 class Ranks {
  public:
-  // Error parallel.ranks.
-  Ranks(Context& context, Communicator* communicator, const GradientReducerOptions& options)
-      : context_(context), communicator_(communicator) {
-    if (communicator != nullptr) reducer_.emplace(context, *communicator, options);
-  }
-
-  Ranks(const Ranks&) = delete;  // maximum() points here
+  Ranks() = default;
+  Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
+  virtual ~Ranks() = default;
 
-  bool alone() const { return communicator_ == nullptr; }
-  bool first() const { return alone() || communicator_->rank() == 0; }
-  int count() const { return alone() ? 1 : communicator_->size(); }
-  Communicator* communicator() const { return communicator_; }
-  void barrier() {
-    if (!alone()) communicator_->barrier();
-  }
-  void abort(std::string_view reason) { communicator_->abort(reason); }
+  virtual int count() const { return 1; }
+  virtual bool first() const { return true; }
+  virtual void barrier() {}
+  // Tells the others that this rank cannot go on.
+  virtual void abort(std::string_view /*reason*/) {}
+  virtual bool any(bool mine) { return mine; }
+
+  // ---- beginning and resuming
+
+  // Error train.options: a task, or an optimizer (nullptr: any will do), that ranks cannot share.
+  virtual void check(const nn::Task&, const optim::Optimizer*) const {}
+  // Tells precision and optimizer what they have to know of ranks, before the first step.
+  virtual void join(PrecisionState&, optim::Optimizer&) {}
+  // Whether all ranks are about to do the same, which run.make() describes (a pass over the data);
+  // then they get rank 0's weights. Error parallel.mismatch.
+  struct RunDescription {
+    virtual ~RunDescription() = default;
+    virtual Record make() const = 0;
+  };
+  virtual void begin(const RunDescription&, const Parameters&) {}
+  virtual bool from_first(bool mine) { return mine; }
+  virtual Checkpoint from_first(Checkpoint mine) { return mine; }
 
   // ---- a step
 
   // Before the first batch of a step.
-  void begin_step(std::uint64_t step) {
-    if (!alone()) reducer_->begin_step(step);
-  }
-  // This rank's shards of a batch. Error parallel.ranks (fewer shards than ranks).
-  data::Batch part_of(const data::Batch& batch) {
-    const Part own = owned_shards(batch.inputs.sequences.shards(), communicator_->rank(), count());
-    return data::part_of(context_, batch, own.begin, own.count);
-  }
+  virtual void begin_step(std::uint64_t /*step*/) {}
+  // What this rank computes of a batch. Error parallel.ranks (fewer shards than ranks).
+  virtual data::Batch part_of(const data::Batch& batch) { return batch; }
+  // What backward multiplies this rank's loss by, so that the gradients of all ranks add up to
+  // `whole` times that of the batch's mean loss.
+  virtual float weight_of(float whole, double /*count*/) const { return whole; }
   // TapeOptions::receiver.
-  GradientReceiver* receiver() { return alone() ? nullptr : &*reducer_; }
+  virtual GradientReceiver* receiver() { return nullptr; }
   // Waits until the gradients of all ranks have met.
-  void finish_gradients() {
-    if (!alone()) reducer_->finish();
+  virtual void finish_gradients() {}
+  virtual ReductionTimes reduction_times() const { return {}; }
+  // The sum of the losses of batches, on all ranks.
+  virtual double total_of(std::span<const BatchLoss> losses) {
+    double total = 0;
+    for (const BatchLoss& loss : losses)
+      if (loss.count != 0) total += static_cast<double>(loss.value) * loss.count;
+    return total;
   }
-  ReductionTimes reduction_times() const { return alone() ? ReductionTimes{} : reducer_->times(); }
-  // In the order of the shards.
-  void sum(std::span<float> values) {
-    if (!alone()) all_reduce(*communicator_, context_.heap(), values);
+  virtual void sum(std::span<std::uint64_t> /*numbers*/) {}
+  virtual double gradient_norm(Context& context, const Parameters& parameters) {
+    return optim::gradient_norm(context, parameters);
   }
-  void sum(std::span<std::uint64_t> numbers) {
-    if (!alone()) all_reduce_sum(*communicator_, context_.heap(), numbers);
-  }
-  bool any(bool mine) {
-    if (alone()) return mine;
-    std::uint64_t bit = mine ? 1 : 0;
-    all_reduce_or(*communicator_, context_.heap(), {&bit, 1});
-    return bit != 0;
-  }
-  // Of what decides scales.
-  GlobalMaximum maximum() {
-    return {this, [](void* self, std::span<float> values) {
-              auto& ranks = *static_cast<Ranks*>(self);
-              all_reduce_max(*ranks.communicator_, ranks.context_.heap(), values);
-            }};
+  // After the optimizer's step: from each rank its rows of every parameter, to all.
+  virtual void gather_rows(const Parameters&) {}
+
+  virtual Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
+                              PrecisionState& precision) {
+    return train::evaluate(context, task, source, &precision);
   }
 
-  // ---- parameters of which each rank keeps some rows
+  // ---- checkpoints
 
-  std::pair<std::size_t, std::size_t> own_rows(const Parameter& parameter) const {
-    const Part own = rows_of(parameter).part(communicator_->rank(), count());
-    return {own.begin, own.end()};
+  // Whether each rank keeps states of its own rows, so that a store has to take parts of them.
+  virtual bool shares_states() const { return false; }
+  // Whether every rank can write parts where rank 0 does: shows before hours have passed.
+  virtual void check_store(CheckpointStore*) {}
+  // The optimizer's states, into the checkpoint or, in parts, beside it.
+  virtual void save_states(CheckpointStore*, std::uint64_t /*step*/,
+                           const optim::Optimizer& optimizer, Checkpoint& checkpoint) {
+    checkpoint.optimizer = optimizer.state();
   }
-  // Of sums over the gradients of own rows.
-  void sum_parts(std::span<double> values) {
-    all_reduce_parts(*communicator_, context_.heap(), values);
-  }
-  // From each rank its rows of every parameter, to all.
-  void gather_rows(const Parameters& parameters) {
-    constexpr std::size_t at_once = 16;
-    for (std::size_t begin = 0; begin < parameters.size(); begin += at_once) {
-      HeapVector<Shared<RowGather>> gathers(context_.heap());
-      const std::size_t end = (std::min)(parameters.size(), begin + at_once);
-      for (std::size_t i = begin; i < end; ++i)
-        gathers.push_back(Shared<RowGather>::make(context_.heap(), *communicator_,
-                                                  static_cast<int>(i - begin), parameters[i]));
-      for (const Shared<RowGather>& gather : gathers) gather->finish();
-    }
-  }
-
-  // ---- beginning and resuming
-
-  // Whether all ranks are about to do the same; then they get rank 0's weights. Error
-  // parallel.mismatch.
-  void begin(const Record& run, const Parameters& parameters) {
-    agree(*communicator_, run);
-    for (const Parameter& parameter : parameters) {
-      const Tensor value = parameter.value();
-      if (value.bytes() != 0)
-        broadcast_checked(*communicator_, {value.mutable_raw(), value.bytes()}, parameter.name);
-    }
-  }
-  bool from_first(bool mine) {
-    std::uint8_t flag = mine ? 1 : 0;
-    if (!alone()) broadcast(*communicator_, std::as_writable_bytes(std::span(&flag, 1)));
-    return flag != 0;
-  }
-  std::string from_first(const std::string& text) {
-    return soma::detail::broadcast_text(*communicator_, text, 0);
-  }
-  Checkpoint from_first(const Checkpoint& checkpoint) {
-    return broadcast_checkpoint(*communicator_, context_, checkpoint);
-  }
-
- private:
-  static RowPartition rows_of(const Parameter& parameter) {
-    return RowPartition(parameter.var.shape(), parameter.first_row, parameter.last_row);
-  }
-
-  // Stays where it is: messages on their way belong to it.
-  class RowGather final : public Counted {
-   public:
-    RowGather(Heap& heap, Communicator& communicator, int tag, const Parameter& parameter)
-        : Counted(heap),
-          values_(parameter.value()),
-          rows_(rows_of(parameter)),
-          gather_(communicator, tag) {
-      if (values_.bytes() != 0)
-        gather_.start({values_.mutable_raw(), values_.bytes()},
-                      rows_.row_elements() * size_of(values_.dtype()), rows_);
-    }
-    void finish() { gather_.finish(); }
-
-   private:
-    Tensor values_;
-    RowPartition rows_;
-    AllGather gather_;
-  };
-
-  Context& context_;
-  Communicator* communicator_;
-  std::optional<GradientReducer> reducer_{};
 };
 
 }  // namespace soma::train

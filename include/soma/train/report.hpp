@@ -49,13 +49,16 @@ inline std::string to_string(const Report& report) {
     text.append(value).push_back('\n');
   };
   if (report.interrupted) line("interrupted", "after step " + std::to_string(report.steps));
+  if (report.evaluated) line("validation loss", fixed(report.evaluation_loss, 4));
   if (report.evaluated && report.metrics.cases() != 0) {
-    const Interval interval = report.metrics.accuracy_interval();
+    const metrics::Interval interval = report.metrics.accuracy_interval();
     line("accuracy", fixed(report.metrics.accuracy(), 4) + "  (95 %: " + fixed(interval.low, 4) +
                          " to " + fixed(interval.high, 4) + ", " +
                          std::to_string(report.metrics.cases()) + " held out)");
     line("macro F1", fixed(report.metrics.macro_f1(), 4));
     if (report.metrics.classes() == 2) line("AUC", fixed(report.metrics.area_under_curve(), 4));
+  } else {
+    for (const metrics::Value& value : report.values) line(value.title, fixed(value.value, 4));
   }
   line("steps", std::to_string(report.steps) + "  (" + fixed(report.steps_per_second(), 2) + "/s)");
   line("tokens", short_number(static_cast<double>(report.tokens)) + "  (" +

@@ -1,7 +1,8 @@
 #pragma once
 // Trainer: TrainerBase for a model that makes batches of its host's rows.
 
-#include <soma/train/trainer_loop.hpp>
+#include <soma/data/batch_options.hpp>
+#include <soma/train/loop.hpp>
 
 #include <type_traits>
 

@@ -1,7 +1,10 @@
 #pragma once
-// Metrics of a classifier: gathered batch by batch, read at the end.
+// Metrics of a classifier of one label: accuracy, F1, area under the ROC curve, confusion matrix.
 
 #include <soma/base/error.hpp>
+#include <soma/data/labels.hpp>
+#include <soma/metrics/metrics.hpp>
+#include <soma/ops/settings.hpp>
 #include <soma/runtime/float_environment.hpp>
 
 #include <algorithm>
@@ -12,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::train {
+namespace soma::metrics {
 
 struct Interval {
   double low = 0, high = 0;
@@ -52,15 +55,24 @@ inline double area_under_curve(std::vector<float> negatives, std::vector<float> 
   return below / all;
 }
 
-class ClassificationMetrics {
+// Copies are values.
+class Classification final : public Metrics {
  public:
-  explicit ClassificationMetrics(std::size_t class_count = 0)
+  explicit Classification(std::size_t class_count = 0)
       : classes_(class_count), confusion_(class_count * class_count) {}
 
+  std::size_t outputs() const override { return classes_; }
+  // Class labels, int32 or int64. Cases whose labels cross entropy ignores are not counted.
+  void add(std::span<const float> scores, const Tensor& labels) override {
+    const std::vector<std::int64_t> list = data::class_labels(labels);
+    for (std::size_t i = 0; i < list.size(); ++i)
+      if (list[i] != CrossEntropySetting{}.ignore_index)
+        add(scores.subspan(i * classes_, classes_), list[i]);
+  }
   // One case: its logits, one for each class, and its label. Error train.label.
   void add(std::span<const float> scores, std::int64_t label) {
     if (scores.size() != classes_ || label < 0 || static_cast<std::size_t>(label) >= classes_)
-      fail(error_id::train_label, "ClassificationMetrics", "label",
+      fail(error_id::train_label, "metrics::Classification", "label",
            std::to_string(label) + " beside " + std::to_string(scores.size()) + " scores",
            "a class below " + std::to_string(classes_));
     const auto truth = static_cast<std::size_t>(label);
@@ -72,14 +84,12 @@ class ClassificationMetrics {
     correct_ += best == truth ? 1 : 0;
     if (classes_ == 2) (truth == 1 ? positives_ : negatives_).push_back(scores[1] - scores[0]);
   }
-  void add_loss(double sum) { loss_ += sum; }
 
   std::size_t classes() const { return classes_; }
-  std::uint64_t cases() const { return cases_; }
+  std::uint64_t cases() const override { return cases_; }
   std::uint64_t correct() const { return correct_; }
   // [label, prediction], row-major.
   std::span<const std::uint64_t> confusion() const { return confusion_; }
-  double loss() const { return ratio(loss_, static_cast<double>(cases_)); }
   double accuracy() const { return ratio(correct_, cases_); }
   Interval accuracy_interval() const { return wilson_interval(correct_, cases_); }
   // Of one class; 0 where nothing is divided by nothing.
@@ -98,7 +108,15 @@ class ClassificationMetrics {
     return ratio(sum, met);
   }
   // Of two classes; else 0.5.
-  double area_under_curve() const { return train::area_under_curve(negatives_, positives_); }
+  double area_under_curve() const { return metrics::area_under_curve(negatives_, positives_); }
+
+  // accuracy, macro_f1 and, of two classes, auc.
+  Values values() const override {
+    Values values{{"accuracy", "accuracy", accuracy()}, {"macro_f1", "macro F1", macro_f1()}};
+    if (classes_ == 2) values.push_back({"auc", "AUC", area_under_curve()});
+    return values;
+  }
+  const Classification* classification() const override { return this; }
 
  private:
   template <class Number>
@@ -122,8 +140,7 @@ class ClassificationMetrics {
   std::size_t classes_;
   std::vector<std::uint64_t> confusion_;
   std::uint64_t cases_ = 0, correct_ = 0;
-  double loss_ = 0;
   std::vector<float> negatives_, positives_;
 };
 
-}  // namespace soma::train
+}  // namespace soma::metrics

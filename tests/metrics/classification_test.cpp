@@ -1,6 +1,6 @@
 // Metrics against their definitions, on cases counted by hand.
 
-#include <soma/train/metrics.hpp>
+#include <soma/metrics/classification.hpp>
 
 #include "catch.hpp"
 #include "support/errors.hpp"
@@ -9,11 +9,11 @@
 #include <cmath>
 #include <vector>
 
-using namespace soma::train;
+using namespace soma::metrics;
 using soma_test::id_of;
 
 TEST_CASE("accuracy, precision, recall and F1 of a small table", "[unit]") {
-  ClassificationMetrics metrics(3);
+  Classification metrics(3);
   const auto add = [&](std::int64_t label, std::size_t taken_for) {
     std::array<float, 3> scores{-1, -1, -1};
     scores[taken_for] = 2;
@@ -41,7 +41,7 @@ TEST_CASE("accuracy, precision, recall and F1 of a small table", "[unit]") {
 
 TEST_CASE("macro F1 is over the classes that occur", "[unit]") {
   // Data that lack one of the model's classes, all of them recognised.
-  ClassificationMetrics metrics(3);
+  Classification metrics(3);
   metrics.add(std::array<float, 3>{2, 1, 0}, 0);
   metrics.add(std::array<float, 3>{0, 1, 2}, 2);
   CHECK(metrics.f1(1) == 0);
@@ -49,7 +49,7 @@ TEST_CASE("macro F1 is over the classes that occur", "[unit]") {
   // One that is predicted only is one that occurs.
   metrics.add(std::array<float, 3>{0, 2, 1}, 2);
   CHECK(metrics.macro_f1() == (1 + 0 + 2.0 / 3) / 3);
-  CHECK(ClassificationMetrics(3).macro_f1() == 0);
+  CHECK(Classification(3).macro_f1() == 0);
 }
 
 TEST_CASE("the area under the curve counts pairs, ties for half", "[unit]") {
@@ -89,7 +89,7 @@ TEST_CASE("Wilson's interval", "[unit]") {
 }
 
 TEST_CASE("what is no class is refused", "[unit]") {
-  ClassificationMetrics metrics(2);
+  Classification metrics(2);
   const std::array<float, 2> two{0, 1};
   const std::array<float, 3> three{0, 1, 2};
   CHECK(id_of([&] { metrics.add(two, 2); }) == "train.label");

@@ -1,0 +1,53 @@
+#pragma once
+// Metrics: what an evaluation counts beside the loss. A task says which (nn::Task::metrics());
+// cases are added batch by batch, and values are read at the end.
+
+#include <soma/tensor/tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma::metrics {
+
+class Classification;
+
+struct Value {
+  std::string name;   // as options and logs have it: "macro_f1"
+  std::string title;  // as a report prints it: "macro F1"
+  double value = 0;
+  bool higher_is_better = true;
+};
+using Values = std::vector<Value>;
+
+inline const Value* find(const Values& values, std::string_view name) {
+  for (const Value& value : values)
+    if (value.name == name) return &value;
+  return nullptr;
+}
+
+class Metrics {
+ public:
+  virtual ~Metrics() = default;
+
+  // Scores of a case.
+  virtual std::size_t outputs() const = 0;
+  // The cases of a batch: outputs() scores each, side by side, and the batch's labels. Error
+  // train.label.
+  virtual void add(std::span<const float> scores, const Tensor& labels) = 0;
+  virtual std::uint64_t cases() const = 0;
+  // In the order of a report. Names and their order do not depend on the cases.
+  virtual Values values() const = 0;
+  // Of a classifier: its confusion matrix and what follows from it.
+  virtual const Classification* classification() const { return nullptr; }
+
+ protected:
+  Metrics() = default;
+  Metrics(const Metrics&) = default;
+  Metrics& operator=(const Metrics&) = default;
+};
+
+}  // namespace soma::metrics

@@ -1,0 +1,105 @@
+#pragma once
+// Tasks whose labels are numbers: regression, and classification with several labels a sequence.
+
+#include <soma/metrics/multi_label.hpp>
+#include <soma/metrics/regression.hpp>
+#include <soma/nn/task.hpp>
+
+#include <cstddef>
+#include <string_view>
+
+namespace soma::nn {
+
+namespace detail {
+
+// The labels of a batch in the shape of the model's outputs: [n] numbers beside outputs [n, 1] are
+// the same. Error train.label where their numbers differ.
+inline Tensor labels_like(std::string_view task, Context& context, const Var& outputs,
+                          const data::Batch& batch, std::size_t width) {
+  if (!batch.labels.defined())
+    fail(error_id::train_label, task, "labels", "not defined", "a number for each output");
+  const std::size_t sequences = batch.inputs.sequences.count();
+  if (outputs.value().elements() != sequences * width)
+    fail(error_id::train_label, task, "outputs", outputs.value().describe(),
+         to_string(Shape{sequences, width}));
+  if (batch.labels.elements() != sequences * width)
+    fail(error_id::train_label, task, "labels", batch.labels.describe(),
+         to_string(Shape{sequences, width}));
+  return contiguous(context, batch.labels).reshape(outputs.shape());
+}
+
+inline LossReduction reduction_of(const data::Batch& batch) {
+  return batch.part ? LossReduction::sum : LossReduction::mean;
+}
+
+}  // namespace detail
+
+// A model that is called with (tape, inputs) and gives numbers [sequences, outputs], trained by the
+// mean squared error. Labels of a batch: fp32 [sequences] or [sequences, outputs]. It may have
+// describe(Record&), as a task has. Metrics: mse, mae, r2.
+template <class Model>
+class RegressionTask final : public Task {
+ public:
+  explicit RegressionTask(const Model& model, std::size_t output_count = 1)
+      : model_(model), parameters_(nn::parameters(model)), outputs_(output_count) {}
+
+  const Parameters& parameters() const override { return parameters_; }
+  Forward forward(Tape& tape, const data::Batch& batch) override {
+    const Var y = model_(tape, tape.constant(batch.inputs));
+    const Tensor targets =
+        detail::labels_like("RegressionTask", tape.context(), y, batch, outputs_);
+    return {mse_loss(tape, y, tape.constant(targets), detail::reduction_of(batch)), y.value()};
+  }
+  Owned<metrics::Metrics> metrics() const override {
+    return Owned<metrics::Metrics>::make<metrics::Regression>(outputs_);
+  }
+  bool takes_parts() const override { return true; }
+  double loss_count(const data::Batch& batch) const override {
+    return static_cast<double>(batch.labels.elements());
+  }
+  void describe(Record& identity) const override {
+    if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
+  }
+
+ private:
+  const Model& model_;
+  Parameters parameters_;
+  std::size_t outputs_;
+};
+
+// A model that is called with (tape, inputs) and gives logits [sequences, labels], each trained by
+// binary cross entropy. Labels of a batch: fp32 [sequences, labels], 0 or 1. It may have
+// describe(Record&), as a task has. Metrics: micro_f1, macro_f1, f1_0 and so on.
+template <class Model>
+class MultiLabelTask final : public Task {
+ public:
+  MultiLabelTask(const Model& model, std::size_t label_count)
+      : model_(model), parameters_(nn::parameters(model)), labels_(label_count) {}
+
+  const Parameters& parameters() const override { return parameters_; }
+  Forward forward(Tape& tape, const data::Batch& batch) override {
+    const Var logits = model_(tape, tape.constant(batch.inputs));
+    const Tensor labels =
+        detail::labels_like("MultiLabelTask", tape.context(), logits, batch, labels_);
+    return {binary_cross_entropy_with_logits(tape, logits, tape.constant(labels),
+                                             detail::reduction_of(batch)),
+            logits.value()};
+  }
+  Owned<metrics::Metrics> metrics() const override {
+    return Owned<metrics::Metrics>::make<metrics::MultiLabel>(labels_);
+  }
+  bool takes_parts() const override { return true; }
+  double loss_count(const data::Batch& batch) const override {
+    return static_cast<double>(batch.labels.elements());
+  }
+  void describe(Record& identity) const override {
+    if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
+  }
+
+ private:
+  const Model& model_;
+  Parameters parameters_;
+  std::size_t labels_;
+};
+
+}  // namespace soma::nn

@@ -1,0 +1,61 @@
+#pragma once
+// BestWeights: those that evaluated best so far, in the store of checkpoints where there is one,
+// else in memory.
+
+#include <soma/nn/state.hpp>
+#include <soma/state/operators.hpp>
+#include <soma/train/progress.hpp>
+#include <soma/train/ranks.hpp>
+
+#include <utility>
+
+namespace soma::train {
+
+class BestWeights {
+ public:
+  // `in_store`: rank 0 has a store; its own one is nullptr elsewhere.
+  void begin(CheckpointStore* store, bool in_store) {
+    store_ = store;
+    in_store_ = in_store;
+    kept_ = StateDict();
+  }
+
+  void keep(Context& context, Ranks& ranks, const Parameters& parameters,
+            const Progress& progress) {
+    if (!in_store_) {
+      kept_ = StateDict();
+      for (const auto& [name, tensor] : nn::state_dict(parameters))
+        kept_.set(name, clone(context, tensor));
+      return;
+    }
+    if (ranks.first()) {
+      Checkpoint best;
+      best.weights = nn::state_dict(parameters);
+      best.progress.set("step", progress.step);
+      best.progress.set("score", progress.best);
+      set_operators(best.progress, context);
+      store_->save_best(best);
+    }
+    ranks.barrier();
+  }
+
+  // Puts them into the parameters; where there are none, these stay.
+  void load(Context& context, Ranks& ranks, const Parameters& parameters) {
+    if (!in_store_) {
+      if (!kept_.empty()) nn::load(parameters, kept_);
+      return;
+    }
+    Checkpoint best;
+    const bool found = ranks.first() && store_->load_best(context, best);
+    if (!ranks.from_first(found)) return;
+    best = ranks.from_first(std::move(best));
+    nn::load(parameters, best.weights);
+  }
+
+ private:
+  CheckpointStore* store_ = nullptr;
+  bool in_store_ = false;
+  StateDict kept_{};
+};
+
+}  // namespace soma::train

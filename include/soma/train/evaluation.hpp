@@ -1,0 +1,29 @@
+#pragma once
+// Evaluation: what a pass over a source without training found.
+
+#include <soma/metrics/classification.hpp>
+#include <soma/metrics/metrics.hpp>
+
+#include <cstdint>
+#include <string_view>
+
+namespace soma::train {
+
+struct Evaluation {
+  double loss = 0;                    // mean, as the task counts (Task::loss_count)
+  metrics::Values values{};           // of the task's metrics
+  metrics::Classification metrics{};  // of tasks that have classes
+  std::uint64_t sequences = 0;
+  double seconds = 0;
+};
+
+// Which value of an evaluation is compared: "loss", or a metric's name.
+struct Comparison {
+  double value = 0;
+  bool higher_is_better = false;
+
+  // So that more is better.
+  double score() const { return higher_is_better ? value : -value; }
+};
+
+}  // namespace soma::train

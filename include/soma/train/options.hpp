@@ -1,0 +1,74 @@
+#pragma once
+// TrainerOptions: all that a training run can be told.
+
+#include <soma/numeric/precision.hpp>
+#include <soma/optim/optimizer.hpp>
+#include <soma/optim/schedule.hpp>
+#include <soma/state/checkpoint.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace soma {
+class Communicator;  // parallel/communicator.hpp
+}
+
+namespace soma::train {
+
+class StepGradients;  // train/step_gradients.hpp
+
+// What happens at a step whose loss or gradient norm is not finite.
+enum class NonFinite : std::uint8_t {
+  stop,  // error train.not_finite; weights are those before the step
+  skip,  // the step changes nothing and is counted; the 25th in a row is an error all the same
+};
+
+struct TrainerOptions {
+  std::uint64_t epochs = 1;
+  std::uint64_t max_steps = 0;  // 0: as many as the epochs have
+  std::size_t batch_size = 32;  // of sources that are made here
+  std::size_t accumulate = 1;   // batches whose gradients make one step
+  // none: schedule.rate, and where that has none either the task's own (Task::learning_rate()).
+  std::optional<double> learning_rate{};
+  optim::Schedule schedule{.decay = optim::Decay::linear};
+  // The host's own optimizer of the task's parameters; stays with the caller. nullptr: an AdamW
+  // with the next two, and with states as the precision stores moments.
+  optim::Optimizer* optimizer = nullptr;
+  std::optional<double> weight_decay{};  // none: 0.01
+  bool decay_all = false;                // biases and norms as well
+  double clip = 1;                       // largest norm of all gradients; 0: any
+  std::uint64_t seed = 0;                // of dropout, order of the data, stochastic rounding
+  Precision precision{};
+  NonFinite non_finite = NonFinite::stop;
+
+  std::uint64_t evaluate_every = 0;  // steps; 0: after each epoch
+  // What tells a better evaluation: "loss", or the name of one of the task's metrics ("accuracy",
+  // "macro_f1", "auc", "mse" ...). Best weights, patience and a plateau schedule go by it. An
+  // evaluation that equals the best is no worsening: it does not count against patience.
+  std::string best_metric = "loss";
+  std::uint64_t patience =
+      0;  // evaluations that are worse than the best, after which a run ends; 0: never
+  bool keep_best = false;  // ends with the weights that evaluated best
+
+  CheckpointStore* checkpoints = nullptr;
+  std::uint64_t checkpoint_every = 0;  // steps; 0: at the end and when stopped
+  bool resume = false;  // from the newest checkpoint; from the beginning where there is none
+  double price_per_hour = 0;
+
+  // The ranks of a run that several train together (docs/scaling.md), a power of two up to the
+  // shards of a batch. Each has a trainer with the same options and a source of the same batches,
+  // of which it computes its shards. Only rank 0 needs a store of checkpoints; with shard_optimizer
+  // all have one to the same place, such as CheckpointPartFolder. nullptr: alone.
+  Communicator* communicator = nullptr;
+  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
+  bool overlap = true;           // gradients travel while backward goes on
+  bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
+
+  // The host's own way from batches to gradients; stays with the caller. nullptr: the task's
+  // forward and backward on a tape.
+  StepGradients* gradients = nullptr;
+};
+
+}  // namespace soma::train

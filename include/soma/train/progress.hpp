@@ -1,0 +1,74 @@
+#pragma once
+// Progress: the numbers that a run goes on from, beside weights and moments. One visitor writes and
+// reads them, so that no number can be saved and not loaded.
+
+#include <soma/base/record.hpp>
+#include <soma/data/batch.hpp>
+#include <soma/optim/loss_scaler.hpp>
+#include <soma/optim/schedule.hpp>
+
+#include <cstdint>
+#include <string_view>
+
+namespace soma::train {
+
+struct Progress {
+  std::uint64_t step = 0, batches = 0, skipped = 0, skipped_in_a_row = 0;
+  data::Position position{};  // of the batch that comes next
+  double last_loss = 0;
+  std::uint64_t steps = 0;  // of the whole run, as it was planned; 0: not known
+  // Evaluations: the last one's step, the best value of the chosen metric, and how many since were
+  // worse.
+  std::uint64_t evaluated_at = 0, stale = 0;
+  bool has_best = false;
+  double best = 0;
+  optim::Plateau plateau{};
+  float loss_scale = 0;
+  std::uint64_t loss_scale_good_steps = 0;
+
+  // visit(name, number) for each.
+  template <class Visit>
+  void visit(const Visit& visit) {
+    visit("step", step);
+    visit("epoch", position.epoch);
+    visit("batch", position.batch);
+    visit("batches", batches);
+    visit("skipped", skipped);
+    visit("skipped_in_a_row", skipped_in_a_row);
+    visit("evaluated_at", evaluated_at);
+    visit("stale", stale);
+    visit("has_best", has_best);
+    visit("best", best);
+    visit("last_loss", last_loss);
+    visit("steps", steps);
+    visit("plateau_best", plateau.best);
+    visit("plateau_known", plateau.known);
+    visit("plateau_worse", plateau.worse);
+    visit("plateau_reductions", plateau.reductions);
+    visit("loss_scale", loss_scale);
+    visit("loss_scale_good_steps", loss_scale_good_steps);
+  }
+
+  void write(Record& record) {
+    visit([&](std::string_view name, const auto& number) { record.set(name, number); });
+  }
+  // Errors record.missing, record.type.
+  static Progress read(const Record& record) {
+    struct Read {
+      void operator()(std::string_view name, std::uint64_t& number) const {
+        number = record.count(name);
+      }
+      void operator()(std::string_view name, bool& number) const { number = record.boolean(name); }
+      void operator()(std::string_view name, double& number) const { number = record.number(name); }
+      void operator()(std::string_view name, float& number) const {
+        number = static_cast<float>(record.number(name));
+      }
+      const Record& record;
+    };
+    Progress progress;
+    progress.visit(Read{record});
+    return progress;
+  }
+};
+
+}  // namespace soma::train
