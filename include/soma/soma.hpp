@@ -6,6 +6,7 @@
 // kernels are compiled once for every target and this header is as cheap as api.hpp.
 
 #include <soma/api.hpp>
+#include <soma/tensor/print.hpp>
 
 #ifdef SOMA_DISPATCH
 #include <soma/dispatch/context.hpp>

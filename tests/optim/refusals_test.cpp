@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -111,6 +112,131 @@ TEST_CASE("an optimizer has each variable once, and all of them are there", "[un
   CHECK(f.refused_groups({{.parameters = {{"a", w, 0, 3}, {"b", w, 2, 6}}}}) == "operator.value");
   CHECK(f.refused_groups({{.parameters = {{"a", w, 4, to_end}, {"b", w}}}}) == "operator.value");
   CHECK(f.refused_groups({{.parameters = {{"a", w, 3, to_end}, {"b", w, 0, 3}}}}) == "no error");
+}
+
+TEST_CASE("an optimizer without parameters, and a step without gradients or rate, are refused",
+          "[unit][optim]") {
+  Fixture f;
+  CHECK(message_of([&] { optim::AdamW(f.context, Parameters{}); }) ==
+        "Optimizer: parameters is none, wanted at least one [operator.value]");
+  const auto each = [&](optim::Optimizer& optimizer) {
+    clear_gradients(f.parameters);
+    CHECK(message_of([&] { optimizer.step({.rate = 0.1}); }) ==
+          "Optimizer::step: gradients is none in 1 parameters, wanted at least one: backward comes "
+          "before a step, clear_gradients after it [operator.value]");
+    f.w.set_gradient({f.ones(Shape{6, 4}), {}});
+    const std::vector<float> before = soma_test::values(f.context, f.w.value());
+    for (const double rate : {-0.1, std::nan(""), HUGE_VAL})
+      CHECK(id_of([&] { optimizer.step({.rate = rate}); }) == "operator.value");
+    CHECK(soma_test::values(f.context, f.w.value()) == before);
+    optimizer.step({.rate = 0.1});
+    CHECK(soma_test::values(f.context, f.w.value()) != before);
+  };
+  optim::AdamW adamw(f.context, f.parameters);
+  optim::Lamb lamb(f.context, {{.parameters = f.parameters}});
+  optim::Sgd sgd(f.context, f.parameters);
+  each(adamw), each(lamb), each(sgd);
+}
+
+namespace {
+
+// An optimizer's states with one entry changed, added or left out.
+struct States {
+  Fixture f;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  StateDict whole;
+
+  template <class Made>
+  explicit States(const Made& make) {
+    optimizer = make(f);
+    f.w.set_gradient({f.ones(Shape{6, 4}), {}});
+    optimizer->step({.rate = 0.1});
+    whole = optimizer->state();
+  }
+  StateDict with(const std::string& name, const Tensor& tensor) const {
+    StateDict changed;
+    bool found = false;
+    for (const auto& [each, value] : whole) {
+      found |= each == name;
+      if (each != name)
+        changed.set(each, value);
+      else if (tensor.defined())
+        changed.set(each, tensor);
+    }
+    if (!found) changed.set(name, tensor);
+    return changed;
+  }
+  // The error's message, if nothing was taken.
+  std::string refused(const std::string& name, const Tensor& tensor) {
+    const std::string message = message_of([&] { optimizer->load_state(with(name, tensor)); });
+    const StateDict after = optimizer->state();
+    for (const auto& [each, value] : whole)
+      if (soma_test::bits(f.context, *after.find(each)) != soma_test::bits(f.context, value))
+        return "taken in part";
+    return message;
+  }
+};
+
+template <class Made>
+void check_states(const Made& make, const std::vector<std::string>& names) {
+  States s(make);
+  REQUIRE(s.whole.size() == names.size());
+  for (const std::string& name : names) {
+    INFO(name);
+    const bool steps = name.ends_with(".steps");
+    if (names.size() > 1) {
+      const std::string missing = s.refused(name, Tensor());
+      CHECK(missing.find('"' + name + '"') != std::string::npos);
+      CHECK(missing.find("[state.missing_name]") != std::string::npos);
+    }
+    const Tensor wrong_shape = steps ? Tensor::full(s.f.context, Shape{2}, std::int64_t{1})
+                                     : Tensor::zeros(s.f.context, Shape{4, 6});
+    const Tensor wrong_type = steps ? Tensor::full(s.f.context, Shape{}, 1.5f)
+                                    : Tensor::zeros(s.f.context, Shape{6, 4}, DType::bf16);
+    const std::string shape = s.refused(name, wrong_shape), type = s.refused(name, wrong_type);
+    CHECK(shape.find('"' + name + '"') != std::string::npos);
+    CHECK(shape.find("[state.shape]") != std::string::npos);
+    CHECK(type.find('"' + name + '"') != std::string::npos);
+    CHECK(type.find("[state.dtype]") != std::string::npos);
+  }
+  for (const std::int64_t number :
+       {std::int64_t{0}, std::int64_t{-1}, std::numeric_limits<std::int64_t>::min()})
+    CHECK(s.refused("w.steps", Tensor::full(s.f.context, Shape{}, number))
+              .find("\"w.steps\" is " + std::to_string(number)) != std::string::npos);
+  for (const std::string extra : {"v.steps", "w.third_moment", "w"}) {
+    const std::string message = s.refused(extra, s.f.ones(Shape{6, 4}));
+    CHECK(message.find('"' + extra + '"') != std::string::npos);
+    CHECK(message.find("[state.extra_name]") != std::string::npos);
+  }
+  s.optimizer->load_state(s.whole);
+  s.optimizer->load_state({});  // begins anew
+  CHECK(s.optimizer->state().size() == 0);
+}
+
+}  // namespace
+
+TEST_CASE("damaged and half states of optimizers are refused by name", "[unit][optim]") {
+  const std::vector<std::string> both{"w.steps", "w.first_moment", "w.second_moment"};
+  check_states([](Fixture& f) { return std::make_unique<optim::AdamW>(f.context, f.parameters); },
+               both);
+  check_states(
+      [](Fixture& f) {
+        return std::make_unique<optim::Lamb>(
+            f.context, std::vector<optim::Group>{{.parameters = f.parameters}});
+      },
+      both);
+  check_states(
+      [](Fixture& f) {
+        return std::make_unique<optim::Sgd>(f.context, f.parameters,
+                                            optim::SgdOptions{.momentum = 0.9f});
+      },
+      {"w.steps", "w.first_moment"});
+  // Without momentum there is no moment: one that is given is not this optimizer's.
+  check_states([](Fixture& f) { return std::make_unique<optim::Sgd>(f.context, f.parameters); },
+               {"w.steps"});
+  States plain([](Fixture& f) { return std::make_unique<optim::Sgd>(f.context, f.parameters); });
+  CHECK(plain.refused("w.first_moment", plain.f.ones(Shape{6, 4})).find("state.extra_name") !=
+        std::string::npos);
 }
 
 TEST_CASE("a gradient that is none of its variable is refused", "[unit][optim]") {

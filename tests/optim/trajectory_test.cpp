@@ -227,9 +227,24 @@ TEST_CASE("biases and norms are exempt from weight decay", "[unit][optim]") {
                                             "bert.encoder.layer.0.output.dense.weight",
                                             "bert.pooler.dense.weight", "classifier.weight"});
   CHECK(groups[0].parameters.size() + groups[1].parameters.size() == nn::parameters(model).size());
-  const Var v = random_parameter(context, Shape{1}, "v");
-  const auto own = optim::decay_groups({{"bias", v}, {"my_norm.gain", v}, {"biased.weight", v}}, 1);
-  CHECK(own[1].parameters.size() == 2);
+  // What a parameter is decides, not its name; of one that nobody described, its rank.
+  const Var vector = random_parameter(context, Shape{3}, "v");
+  const Var matrix = random_parameter(context, Shape{3, 3}, "m");
+  const Parameters named{{.name = "ln_f.weight", .var = vector, .role = ParameterRole::scale},
+                         {.name = "normalizer_proj.weight", .var = matrix},
+                         {.name = "bias_table", .var = matrix, .role = ParameterRole::weight},
+                         {.name = "gains", .var = vector},
+                         {.name = "kernel", .var = vector, .role = ParameterRole::weight},
+                         {.name = "offsets", .var = matrix, .role = ParameterRole::bias}};
+  const auto names = [](const optim::Group& group) {
+    std::string all;
+    for (const Parameter& parameter : group.parameters) all += parameter.name + ' ';
+    return all;
+  };
+  CHECK(names(optim::decay_groups(named, 1)[0]) == "normalizer_proj.weight bias_table kernel ");
+  CHECK(names(optim::decay_groups(named, 1)[1]) == "ln_f.weight gains offsets ");
+  const auto own = [](const Parameter& parameter) { return parameter.name == "gains"; };
+  CHECK(names(optim::decay_groups(named, 1, own)[0]) == "gains ");
 }
 
 TEST_CASE("wrong inputs of optimizer steps are refused", "[unit][optim]") {

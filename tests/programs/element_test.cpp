@@ -342,6 +342,26 @@ TEST_CASE("programs of losses of elements work in several tiles", "[unit]") {
       }
 }
 
+TEST_CASE("the program of binary cross entropy has its limits at infinity", "[unit]") {
+  Pair pair(neuroncore::OutOfRange::value);
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> x{infinity,  infinity,  infinity, -infinity,
+                             -infinity, -infinity, 200,      -100};
+  const std::vector<float> t{1, 0, 0.25f, 0, 1, 0.25f, 1, 0};
+  const ElementLossSetting setting{.loss = ElementLoss::binary_cross_entropy_logits,
+                                   .reduction = LossReduction::none};
+  const std::vector<Tensor> in{Tensor::from<float>(pair.context, x, Shape{8}),
+                               Tensor::from<float>(pair.context, t, Shape{8})};
+  const Tensor loss = pair.on_device(ops::element_loss, setting, in)[0];
+  const std::vector<float> wanted{0, infinity, infinity, 0, infinity, infinity, 0, 0};
+  for (std::size_t i = 0; i < 8; ++i) CHECK(loss.span<float>()[i] == wanted[i]);
+  const Tensor ones = Tensor::full(pair.context, Shape{8}, 1.0f);
+  const Tensor slope = pair.on_device(ops::element_loss_backward, setting, {in[0], in[1], ones})[0];
+  const std::vector<float> slopes{0, 1, 0.75f, 0, -1, -0.25f, 0, 0};
+  for (std::size_t i = 0; i < 8; ++i)
+    CHECK(std::fabs(slope.span<float>()[i] - slopes[i]) <= 2 * unit);
+}
+
 TEST_CASE("programs draw what the host draws", "[unit]") {
   Pair pair;
   const DropoutSetting setting{.probability = 0.3f, .draw = {.seed = 5, .stream = 2, .step = 9}};

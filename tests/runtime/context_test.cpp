@@ -4,8 +4,11 @@
 #include <soma/soma.hpp>
 
 #include "catch.hpp"
+#include "io/child.hpp"
 
+#include <exception>
 #include <memory_resource>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,6 +85,38 @@ TEST_CASE("the log goes to the host's sink", "[unit]") {
   context.log(LogLevel::warning, "hello");
   CHECK(lines == std::vector<std::string>{"2hello"});
   make_context().log(LogLevel::error, "nobody listens");
+}
+
+TEST_CASE("a context that ends before its tensors says so", "[unit]") {
+  std::vector<std::string> lines;
+  const LogSink sink{&lines, [](void* self, LogLevel, std::string_view text) {
+                       static_cast<std::vector<std::string>*>(self)->emplace_back(text);
+                     }};
+  std::optional<Context> context(std::in_place,
+                                 ContextOptions{.log = sink, .outlived = Outlived::log},
+                                 make_context().targets());
+  {
+    const Tensor gone = Tensor::zeros(*context, Shape{10});
+    const Tape tape(*context);
+  }
+  context.reset();
+  CHECK(lines.empty());
+  // In a process of its own: what outlives its context is not to be touched again.
+  const auto outlive = [&](Outlived outlived, auto&& seen) {
+    return soma_test::in_child([&] {
+      std::set_terminate([] { _exit(40); });
+      alignas(Tensor) std::byte kept[sizeof(Tensor)];
+      context.emplace(ContextOptions{.log = sink, .outlived = outlived}, make_context().targets());
+      new (kept) Tensor(Tensor::zeros(*context, Shape{1000}));
+      context.reset();
+      return seen() ? 30 : 31;
+    });
+  };
+  CHECK(outlive(Outlived::log, [&] {
+          return lines.size() == 1 && lines[0].find("1 tensors") != std::string::npos &&
+                 lines[0].find("a context outlives its tensors") != std::string::npos;
+        }) == 30);
+  CHECK(outlive(Outlived::terminate, [] { return true; }) == 40);
 }
 
 TEST_CASE("targets are chosen by name, best first", "[unit]") {

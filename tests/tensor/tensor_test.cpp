@@ -7,7 +7,10 @@
 #include "support/errors.hpp"
 #include "support/limited_memory.hpp"
 
+#include <array>
+#include <cstdint>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -259,4 +262,21 @@ TEST_CASE("a tensor that is not defined has no storage to look at", "[unit][tens
   CHECK(id_of([&] {
           static_cast<void>(Tensor::zeros(context, {2, 3}).size(2));
         }) == "tensor.index");
+}
+
+TEST_CASE("tensors are made from containers, and printed without another header",
+          "[unit][tensor]") {
+  auto context = make_context({.threads = 1});
+  const std::vector<float> numbers{1, 2, 3, 4};
+  const std::array<std::int64_t, 3> labels{7, 8, 9};
+  const Tensor matrix = Tensor::from(context, numbers, {2, 2});
+  CHECK(matrix.dtype() == DType::fp32);
+  CHECK(matrix.span<float>()[3] == 4);
+  const Tensor vector = Tensor::from(context, labels, {3});
+  CHECK(vector.dtype() == DType::int64);
+  CHECK(vector.span<std::int64_t>()[2] == 9);
+  CHECK(id_of([&] { Tensor::from(context, numbers, {5}); }) == "tensor.size");
+  std::ostringstream text;
+  text << matrix;
+  CHECK(text.str().find('4') != std::string::npos);
 }

@@ -218,3 +218,36 @@ TEST_CASE("a learning rate is said once", "[unit]") {
   CHECK(id_of([&] { rate_of({.learning_rate = 0.25, .schedule = {.rate = 0.25}}); }) ==
         "train.options");
 }
+
+TEST_CASE("a wrong label is named by its place in the data", "[unit]") {
+  auto context = make_context({.threads = 1});
+  const std::size_t sizes[] = {2, 4, 3};
+  const models::Mlp model({context}, sizes);
+  nn::ClassificationTask task(model, 3);
+  std::vector<std::int64_t> labels(64, 1);
+  labels[37] = 3;
+  data::ArraySource source(context, Tensor::full(context, {64, 2}, 0.5f),
+                           Tensor::from(context, labels, {64}), {.batch_sequences = 8});
+  std::string message;
+  try {
+    train::TrainerBase(context, task, {}).fit(source);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  CHECK(message ==
+        "ClassificationTask: label of sequence 37 of the data is 3, wanted 0 to 2 [train.label]");
+}
+
+TEST_CASE("options say numbers of things as whole numbers", "[unit]") {
+  auto context = make_context({.threads = 1});
+  const std::size_t sizes[] = {2, 4, 3};
+  const models::Mlp model({context}, sizes);
+  nn::ClassificationTask task(model, 3);
+  try {
+    train::TrainerBase(context, task, {.epochs = 0});
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.argument() == "epochs");
+    CHECK(error.given() == "0");
+  }
+}

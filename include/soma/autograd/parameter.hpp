@@ -7,15 +7,31 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace soma {
 
+// What a parameter is to the module that registers it.
+enum class ParameterRole : std::uint8_t {
+  unknown,  // nobody said: a matrix counts as a weight, a vector or a number does not
+  weight,
+  bias,
+  scale,  // of a norm
+};
+
 struct Parameter {
   std::string name;
   Var var;
   std::size_t first_row = 0, last_row = to_end;  // of the variable
+  ParameterRole role = ParameterRole::unknown;
+
+  // Whether weight decay is usual for it: for weights, not for biases and the scales of norms.
+  bool decays() const {
+    return role == ParameterRole::weight ||
+           (role == ParameterRole::unknown && var.value().rank() >= 2);
+  }
 
   bool whole() const { return first_row == 0 && last_row == to_end; }
   // Views: what is written to them is written to the variable.

@@ -45,8 +45,8 @@ Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
   Var value;
   Tape::Replay latest;
   {
-    const Tape::NoGradient pause(tape);
-    const Tape::Latest collect(tape, latest);
+    const detail::Paused pause(tape.paused_);
+    const detail::LatestOutputs collect(tape.latest_, latest);
     value = function(tape, inputs);
   }
   // Nothing to differentiate; or a variable from outside, which has a history of its own.

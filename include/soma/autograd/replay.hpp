@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace soma::detail {
 
@@ -36,6 +37,23 @@ struct Replay {
       0;  // of the operator, in the order in which the function applies them; 0: none
   Outputs outputs;
   std::array<std::uint64_t, max_outputs> versions{};
+};
+
+// While it lives, the outputs of each operator go to `here`, and at its end to the place before.
+class [[nodiscard]] LatestOutputs {
+ public:
+  LatestOutputs(Replay*& latest, Replay& here)
+      : latest_(latest), before_(std::exchange(latest, &here)) {}
+  ~LatestOutputs() {
+    if (before_ != nullptr) *before_ = *latest_;
+    latest_ = before_;
+  }
+  LatestOutputs(const LatestOutputs&) = delete;
+  LatestOutputs& operator=(const LatestOutputs&) = delete;
+
+ private:
+  Replay*& latest_;
+  Replay* before_;
 };
 
 }  // namespace soma::detail

@@ -13,6 +13,7 @@
 // equal first one, which begins without the optimizer's states.)
 
 #include <soma/autograd/replay.hpp>
+#include <soma/autograd/tape_guards.hpp>
 #include <soma/autograd/tape_options.hpp>
 #include <soma/autograd/var.hpp>
 #include <soma/ops/built_in.hpp>
@@ -22,6 +23,7 @@
 #include <soma/runtime/shared.hpp>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -57,10 +59,12 @@ class Tape {
     slots_.clear();
     recording_ = context_.next_id();
   }
-  // The same for a new step: other random numbers.
+  // The same for a new step: other random numbers. From now on the caller counts steps; else
+  // backward does.
   void reset(std::uint32_t step) {
     reset();
     options_.step = step;
+    counts_steps_ = false;
   }
 
   // A leaf that is no parameter: inputs, labels, masks.
@@ -76,18 +80,10 @@ class Tape {
     return var;
   }
 
-  // Nothing is recorded while one of these lives.
-  class [[nodiscard]] NoGradient {
-   public:
-    explicit NoGradient(Tape& tape) : tape_(tape) { ++tape.paused_; }
-    ~NoGradient() { --tape_.paused_; }
-    NoGradient(const NoGradient&) = delete;
-    NoGradient& operator=(const NoGradient&) = delete;
-
-   private:
-    Tape& tape_;
-  };
-  NoGradient no_gradient() { return NoGradient(*this); }
+  // Nothing is recorded while what this returns lives.
+  detail::Paused no_gradient() { return detail::Paused(paused_); }
+  // Errors of operators name that layer while what this returns lives. Modules call it.
+  detail::WithinLayer within(std::string_view layer) { return {layer_, layer}; }
 
   // Applies an operator, and records it if an input has a gradient. The rows' sequences come from
   // the first input that has some. Errors autograd.foreign_tape (an input is the result of another
@@ -95,6 +91,7 @@ class Tape {
   // (before the operator has run), and the operator's.
   VarOutputs apply_all(const Operator& op, const Attributes& attributes,
                        std::span<const Var> inputs) {
+    const detail::ExclusiveUse use(in_use_);
     Tensors values(context_.heap());
     values.reserve(inputs.size());
     bool differentiable = false;
@@ -103,6 +100,8 @@ class Tape {
       values.push_back(input.defined() ? input.value() : Tensor());
       if (!input.defined()) continue;
       check_origin(op.name, input);
+      if (input.value().defined() && &input.value().heap() != &context_.heap())
+        refuse_foreign(op.name, values.size() - 1);
       differentiable |= input.requires_gradient();
       if (!sequences.defined()) sequences = input.sequences();
     }
@@ -113,8 +112,9 @@ class Tape {
       fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
            "one that has it, or constant inputs (Tape::detach)");
     const bool known = replay_ != nullptr && replay_->number == applied_ && replay_->unchanged();
-    const Outputs outputs =
-        known ? replay_->outputs : run(context_, op, attributes, values, sequences);
+    const Outputs outputs = known ? replay_->outputs : detail::in_layer(layer_, [&] {
+      return run(context_, op, attributes, values, sequences);
+    });
     if (latest_ != nullptr) *latest_ = op.composite ? Replay() : Replay(applied_, outputs);
     if (options_.stop_at_non_finite)
       check_finite(op.name, "", std::span(outputs).first(op.outputs));
@@ -161,6 +161,7 @@ class Tape {
     if (gradient.shape() != result.shape())
       fail(error_id::tensor_shape, "Tape::backward", "gradient", gradient.describe(),
            result.value().describe());
+    const detail::ExclusiveUse use(in_use_);
     const FloatEnvironment environment;
     const Finish finish{*this};
     slots_[result.state_->slot].values = gradient;
@@ -207,28 +208,18 @@ class Tape {
     Shared<Recompute> recompute;
   };
 
-  // While it lives, the outputs of each operator go to `latest`, and at its end to the place
-  // before.
-  class [[nodiscard]] Latest {
-   public:
-    Latest(Tape& tape, Replay& latest)
-        : tape_(tape), before_(std::exchange(tape.latest_, &latest)) {}
-    ~Latest() {
-      if (before_ != nullptr) *before_ = *tape_.latest_;
-      tape_.latest_ = before_;
-    }
-    Latest(const Latest&) = delete;
-    Latest& operator=(const Latest&) = delete;
-
-   private:
-    Tape& tape_;
-    Replay* before_;
-  };
-
   struct Finish {  // whatever happens, a recording is differentiated once
     Tape& tape;
-    ~Finish() { tape.reset(); }
+    ~Finish() {
+      tape.reset();
+      if (tape.counts_steps_) ++tape.options_.step;
+    }
   };
+
+  [[noreturn]] static void refuse_foreign(std::string_view operation, std::size_t input) {
+    fail(error_id::tensor_foreign, operation, detail::input_name(input),
+         "a tensor of another context", "one of the tape's context");
+  }
 
   void check_origin(std::string_view operation, const Var& var) const {
     if (var.is_leaf()) return;
@@ -253,7 +244,6 @@ class Tape {
     Var result(context_, std::move(value), record, std::move(sequences));
     if (!record) return result;
     result.state_->tape = this;
-    result.state_->home = &context_;
     result.state_->recording = recording_;
     result.state_->slot = slots_.size() + index;
     return result;
@@ -391,6 +381,9 @@ class Tape {
   HeapVector<Gradient> slots_;  // gradients of results, while backward runs
   std::uint64_t recording_;
   int paused_ = 0;
+  std::string_view layer_{};  // what errors name
+  bool counts_steps_ = true;  // backward begins a new step
+  std::atomic<bool> in_use_{false};
   std::uint64_t applied_ = 0;         // how many operators
   std::uint64_t differentiable_ = 0;  // how many of them had inputs with a gradient
   Replay* latest_ = nullptr;          // where recompute() wants operators' outputs

@@ -90,6 +90,8 @@ class Var {
   const Shape& shape() const { return state().value.shape(); }
   const Sequences& sequences() const { return state().sequences; }
   bool is_leaf() const { return state().tape == nullptr; }
+  // The context that it was made in.
+  const Context& context() const { return *state().home; }
 
   // Of a parameter, after backward. Not defined(): none came. Several parameters may share one
   // tensor (both terms of a sum get the same): to change a gradient, set a new one.
@@ -123,7 +125,7 @@ class Var {
     bool stands_in = false;         // for a result, while recompute() runs its function again
     Gradient gradient;              // of a leaf
     const void* tape = nullptr;     // whose result this is; nullptr: a leaf's
-    const Context* home = nullptr;  // that tape's context, which counts recordings
+    const Context* home = nullptr;  // the context it was made in, which counts recordings
     std::uint64_t recording = 0;    // and of which of its recordings
     std::size_t slot = 0;           // where that tape collects its gradient
   };
@@ -133,6 +135,7 @@ class Var {
     state_->value = std::move(value);
     state_->requires_gradient = requires_gradient;
     state_->sequences = std::move(sequences);
+    state_->home = &context;
   }
   explicit Var(Shared<State> state) : state_(std::move(state)) {}
 

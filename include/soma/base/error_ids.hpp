@@ -34,6 +34,7 @@ inline constexpr ErrorId scale_count{"scaling.count"};
 
 inline constexpr ErrorId executor_width{"executor.width"};
 inline constexpr ErrorId unknown_target{"context.unknown_target"};
+inline constexpr ErrorId context_outlived{"context.outlived"};
 inline constexpr ErrorId math_needs_fma{"context.portable_needs_fma"};
 inline constexpr ErrorId thread_start{"executor.thread_start"};
 
@@ -47,10 +48,12 @@ inline constexpr ErrorId tensor_index{"tensor.index"};
 inline constexpr ErrorId tensor_broadcast{"tensor.broadcast"};
 inline constexpr ErrorId tensor_not_contiguous{"tensor.not_contiguous"};
 inline constexpr ErrorId tensor_read_only{"tensor.read_only"};
+inline constexpr ErrorId tensor_foreign{"tensor.foreign_context"};
 inline constexpr ErrorId ragged_ordinals{"ragged.ordinals"};
 inline constexpr ErrorId ragged_shards{"ragged.shards"};
 inline constexpr ErrorId ragged_empty_sequence{"ragged.empty_sequence"};
 
+inline constexpr ErrorId no_parameters{"nn.no_parameters"};
 inline constexpr ErrorId duplicate_name{"state.duplicate_name"};
 inline constexpr ErrorId missing_name{"state.missing_name"};
 inline constexpr ErrorId extra_name{"state.extra_name"};
@@ -112,6 +115,7 @@ inline constexpr ErrorId not_differentiable{"autograd.not_differentiable"};
 inline constexpr ErrorId changed_in_place{"autograd.changed_in_place"};
 inline constexpr ErrorId not_finite{"autograd.not_finite"};
 inline constexpr ErrorId not_leaf{"autograd.not_leaf"};
+inline constexpr ErrorId tape_threads{"autograd.two_threads"};
 
 inline constexpr ErrorId text_vocabulary{"text.vocabulary"};
 inline constexpr ErrorId text_special_token{"text.special_token"};

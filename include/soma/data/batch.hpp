@@ -11,13 +11,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace soma::data {
 
 struct Batch {
-  Ragged inputs;            // int32 token ids [rows], or features [rows, ...]
-  Tensor types;             // int32 token types [rows]; not defined: all are 0
-  Tensor labels;            // [sequences]: int64 classes, or what the source was given; may lack
+  Ragged inputs;  // int32 token ids [rows], or features [rows, ...]
+  Tensor types;   // int32 token types [rows]; not defined: all are 0
+  Tensor labels;  // [sequences]: int64 classes, or what the source was given; may lack
+  // Which of the source's sequences these are, in their order; empty where it does not number them.
+  std::vector<std::uint32_t> items{};
   std::uint64_t epoch = 0;  // from 0
   std::uint64_t index = 0;  // in its epoch, from 0
   // Some shards of a batch (part_of): a task's loss is the sum then, not the mean.

@@ -28,7 +28,9 @@ class IndexedSource : public BatchSource {
       position_ = {position_.epoch + 1, 0};
       return false;
     }
-    Batch made = make(plan_.items(index));
+    const auto items = plan_.items(index);
+    Batch made = make(items);
+    made.items.assign(items.begin(), items.end());
     made.epoch = position_.epoch;
     made.index = position_.batch;
     batch = std::move(made);

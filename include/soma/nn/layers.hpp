@@ -38,11 +38,12 @@ class Linear {
   }
   Var operator()(Tape& tape, const Var& x, const LinearSetting& setting = {},
                  const Var& residual = {}) const {
+    const auto within = tape.within(site.path());
     return linear_at(site, tape, x, weight, bias, setting, residual);
   }
   void collect(Collector& collector) const {
-    collector.add("weight", weight);
-    collector.add("bias", bias);
+    collector.add("weight", weight, ParameterRole::weight);
+    collector.add("bias", bias, ParameterRole::bias);
   }
 
   Var weight, bias;  // [out, in], [out]
@@ -55,11 +56,18 @@ class Embedding {
   Embedding() = default;
   Embedding(const Scope& scope, std::size_t rows, std::size_t width, float deviation = 1)
       : weight(Var::parameter(scope.context, normal(scope.context, Shape{rows, width}, deviation,
-                                                    scope.draw("weight")))) {}
-  Var operator()(Tape& tape, const Var& ids) const { return embedding(tape, weight, ids); }
-  void collect(Collector& collector) const { collector.add("weight", weight); }
+                                                    scope.draw("weight")))),
+        path(scope) {}
+  Var operator()(Tape& tape, const Var& ids) const {
+    const auto within = tape.within(path.view());
+    return embedding(tape, weight, ids);
+  }
+  void collect(Collector& collector) const {
+    collector.add("weight", weight, ParameterRole::weight);
+  }
 
   Var weight;  // [rows, width]
+  LayerPath path{};
 };
 
 class LayerNorm {
@@ -68,17 +76,20 @@ class LayerNorm {
   LayerNorm(const Scope& scope, std::size_t width, float norm_epsilon = 1e-5f)
       : weight(Var::parameter(scope.context, Tensor::full(scope.context, Shape{width}, 1.0f))),
         bias(Var::parameter(scope.context, Tensor::zeros(scope.context, Shape{width}))),
-        epsilon(norm_epsilon) {}
+        epsilon(norm_epsilon),
+        path(scope) {}
   Var operator()(Tape& tape, const Var& x) const {
+    const auto within = tape.within(path.view());
     return layer_norm(tape, x, weight, bias, epsilon);
   }
   void collect(Collector& collector) const {
-    collector.add("weight", weight);
-    collector.add("bias", bias);
+    collector.add("weight", weight, ParameterRole::scale);
+    collector.add("bias", bias, ParameterRole::bias);
   }
 
   Var weight, bias;  // [width]
   float epsilon = 1e-5f;
+  LayerPath path{};
 };
 
 class Dropout {
@@ -108,7 +119,7 @@ class Conv2d {
   Conv2d() = default;
   Conv2d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
          const Conv2dOptions& options = {})
-      : setting(options.setting) {
+      : setting(options.setting), path(scope) {
     Context& context = scope.context;
     const Shape shape{out, in, kernel, kernel};
     const std::size_t inputs = fans(shape).in;
@@ -117,14 +128,18 @@ class Conv2d {
       bias =
           Var::parameter(context, lecun_uniform(context, Shape{out}, inputs, scope.draw("bias")));
   }
-  Var operator()(Tape& tape, const Var& x) const { return conv2d(tape, x, weight, bias, setting); }
+  Var operator()(Tape& tape, const Var& x) const {
+    const auto within = tape.within(path.view());
+    return conv2d(tape, x, weight, bias, setting);
+  }
   void collect(Collector& collector) const {
-    collector.add("weight", weight);
-    collector.add("bias", bias);
+    collector.add("weight", weight, ParameterRole::weight);
+    collector.add("bias", bias, ParameterRole::bias);
   }
 
   Var weight, bias;  // [out, in, kernel, kernel], [out]
   ConvolutionSetting setting;
+  LayerPath path{};
 };
 
 }  // namespace soma::nn

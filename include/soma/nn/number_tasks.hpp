@@ -42,6 +42,7 @@ class RegressionTask final : public Task {
  public:
   explicit RegressionTask(const Model& model, std::size_t output_count = 1)
       : model_(model), parameters_(nn::parameters(model)), outputs_(output_count) {}
+  explicit RegressionTask(const Model&&, std::size_t = 1) = delete;  // the model outlives its task
 
   const Parameters& parameters() const override { return parameters_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
@@ -75,6 +76,7 @@ class MultiLabelTask final : public Task {
  public:
   MultiLabelTask(const Model& model, std::size_t label_count)
       : model_(model), parameters_(nn::parameters(model)), labels_(label_count) {}
+  MultiLabelTask(const Model&&, std::size_t) = delete;  // the model outlives its task
 
   const Parameters& parameters() const override { return parameters_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {

@@ -8,6 +8,7 @@
 #include <soma/runtime/shared.hpp>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace soma::nn {
@@ -20,7 +21,8 @@ class ProductSite {
       : place_(Shared<Place>::make(scope.context.heap(), scope.path, edge)) {}
 
   bool defined() const { return !(place_ == nullptr); }
-  const std::string& path() const { return place_->path; }
+  // Empty: nowhere.
+  std::string_view path() const { return defined() ? std::string_view(place_->path) : ""; }
   bool edge() const { return place_->edge; }
 
  private:

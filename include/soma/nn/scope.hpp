@@ -5,11 +5,16 @@
 
 #include <soma/autograd/parameter.hpp>
 #include <soma/numeric/draw.hpp>
+#include <soma/runtime/shared.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace soma::nn {
 
@@ -29,6 +34,23 @@ struct Scope {
   Draw draw(std::string_view site) const { return {.seed = seed, .stream = stream(site)}; }
 };
 
+// Where in a model a layer is, for messages. Copies share the text, so that a layer is copied
+// without asking for memory.
+class LayerPath {
+ public:
+  LayerPath() = default;  // nowhere
+  explicit LayerPath(const Scope& scope)
+      : text_(Shared<Text>::make(scope.context.heap(), scope.path)) {}
+  std::string_view view() const { return text_ == nullptr ? "" : std::string_view(text_->path); }
+
+ private:
+  struct Text : Counted {
+    Text(Heap& heap, std::string where) : Counted(heap), path(std::move(where)) {}
+    std::string path;
+  };
+  Shared<Text> text_;
+};
+
 // Gathers the parameters of a module: each module has a member
 //     void collect(Collector& collector) const;
 // that adds its own and passes parts on.
@@ -37,10 +59,14 @@ class Collector {
   explicit Collector(Parameters& parameters, std::string path = {})
       : parameters_(parameters), path_(std::move(path)) {}
 
-  void add(std::string_view name, const Var& var) { add_rows(name, var, 0, to_end); }
+  // What the parameter is decides whether weight decay is usual for it.
+  void add(std::string_view name, const Var& var, ParameterRole role = ParameterRole::unknown) {
+    add_rows(name, var, 0, to_end, role);
+  }
   // A parameter that is some rows of a variable.
-  void add_rows(std::string_view name, const Var& var, std::size_t first, std::size_t last) {
-    if (var.defined()) parameters_.push_back({joined(name), var, first, last});
+  void add_rows(std::string_view name, const Var& var, std::size_t first, std::size_t last,
+                ParameterRole role = ParameterRole::unknown) {
+    if (var.defined()) parameters_.push_back({joined(name), var, first, last, role});
   }
   template <class Module>
   void part(std::string_view name, const Module& module) {
@@ -58,12 +84,54 @@ class Collector {
   std::string path_;
 };
 
-// All parameters of a module, in the order in which it names them.
+namespace detail {
+
+// Errors nn.no_parameters, state.duplicate_name.
+inline void check_parameters(const Parameters& parameters) {
+  if (parameters.empty())
+    fail(error_id::no_parameters, "nn::parameters", "module", "one that registers none",
+         "one whose collect() adds its parameters");
+  std::vector<std::string_view> names;
+  for (const Parameter& parameter : parameters) names.push_back(parameter.name);
+  std::sort(names.begin(), names.end());
+  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+    fail(error_id::duplicate_name, "nn::parameters", "module",
+         "one that registers " + soma::quoted(*twice) + " twice", "a name for each parameter");
+}
+
+// Whether two matrices hold the same numbers, which are not all one.
+inline bool same_random_values(const Tensor& a, const Tensor& b) {
+  if (a.rank() < 2 || a.shape() != b.shape() || a.dtype() != b.dtype() || a.bytes() == 0 ||
+      !a.contiguous() || !b.contiguous() || std::memcmp(a.raw(), b.raw(), a.bytes()) != 0)
+    return false;
+  const std::size_t element = size_of(a.dtype());
+  return std::memcmp(a.raw(), a.raw() + element, a.bytes() - element) != 0;
+}
+
+inline void warn_of_equal_layers(const Parameters& parameters) {
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (!parameters[i].var.is(parameters[j].var) &&
+          same_random_values(parameters[i].value(), parameters[j].value()))
+        parameters[i].var.context().log(
+            LogLevel::warning,
+            "nn::parameters: " + soma::quoted(parameters[j].name) + " and " +
+                soma::quoted(parameters[i].name) +
+                " have equal initial values: each layer needs a scope of its own");
+}
+
+}  // namespace detail
+
+// All parameters of a module, in the order in which it names them. Errors nn.no_parameters,
+// state.duplicate_name (two of one name). Two matrices of equal random values, as two layers have
+// that were made from one scope and would learn the same, are a warning in the context's log.
 template <class Module>
 Parameters parameters(const Module& module, std::string_view path = {}) {
   Parameters result;
   Collector collector(result, std::string(path));
   module.collect(collector);
+  detail::check_parameters(result);
+  detail::warn_of_equal_layers(result);
   return result;
 }
 

@@ -12,6 +12,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace soma::metrics {
 class Metrics;  // metrics/metrics.hpp
@@ -61,6 +64,23 @@ inline CrossEntropySetting loss_of(const data::Batch& batch) {
 }
 inline bool is_ignored(std::int64_t label) { return label == CrossEntropySetting{}.ignore_index; }
 
+// Whether each class label is one of the classes or ignored. Error train.label names the sequence
+// by its place in the data, where the source numbers them, else by that in the batch.
+inline void check_labels(std::string_view task, const data::Batch& batch, std::size_t classes) {
+  if (!batch.labels.defined())
+    fail(error_id::train_label, task, "labels", "not defined", "a class for each sequence");
+  const std::vector<std::int64_t> labels = data::class_labels(batch.labels);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (is_ignored(labels[i]) || (labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < classes))
+      continue;
+    const bool numbered = i < batch.items.size();
+    fail(error_id::train_label, task,
+         "label of sequence " + std::to_string(numbered ? batch.items[i] : i) + " of the " +
+             (numbered ? "data" : "batch"),
+         std::to_string(labels[i]), "0 to " + std::to_string(classes - 1));
+  }
+}
+
 // The labels that its mean is over: those that loss_of() does not ignore.
 inline double counted_labels(const data::Batch& batch) {
   double counted = 0;
@@ -76,10 +96,12 @@ class ClassificationTask final : public Task {
  public:
   ClassificationTask(const Model& model, std::size_t class_count)
       : model_(model), parameters_(nn::parameters(model)), classes_(class_count) {}
+  ClassificationTask(const Model&&, std::size_t) = delete;  // the model outlives its task
 
   const Parameters& parameters() const override { return parameters_; }
   std::size_t classes() const override { return classes_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
+    check_labels("ClassificationTask", batch, classes_);
     const Var logits = model_(tape, tape.constant(batch.inputs));
     return {cross_entropy(tape, logits, tape.constant(batch.labels), loss_of(batch)),
             logits.value()};

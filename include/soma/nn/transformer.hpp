@@ -77,8 +77,9 @@ class MultiHeadAttention {
     const auto names = names_together();
     for (std::size_t i = 0; i < names.size(); ++i) {
       const std::string name = names[i];
-      collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width);
-      collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width);
+      collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width,
+                         ParameterRole::weight);
+      collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width, ParameterRole::bias);
     }
   }
 

@@ -70,6 +70,8 @@ class AdamW final : public Optimizer {
   // Updates the parameters that have a gradient; gradients stay. Bias corrections and the like are
   // computed in double, the same on every machine, and rounded to fp32 once.
   void step(const Step& step) override {
+    detail::check_step(step);
+    check_gradients();
     const FloatEnvironment environment;
     for (detail::Slot& slot : slots_) {
       const Gradient gradient = slot.parameter.gradient();
@@ -106,6 +108,8 @@ class AdamW final : public Optimizer {
   }
 
  private:
+  std::size_t moments() const override { return 2; }
+
   // Most rows of a table of words never have a gradient. Their moments stay zero, and the step need
   // not read them.
   void mark_live(detail::Slot& slot, const Gradient& gradient) {

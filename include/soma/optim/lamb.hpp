@@ -35,6 +35,8 @@ class Lamb final : public Optimizer {
 
   // Updates the parameters that have a gradient; gradients stay.
   void step(const Step& step) override {
+    detail::check_step(step);
+    check_gradients();
     const FloatEnvironment environment;
     for (detail::Slot& slot : slots_) {
       const Gradient gradient = slot.parameter.gradient();
@@ -66,6 +68,8 @@ class Lamb final : public Optimizer {
   }
 
  private:
+  std::size_t moments() const override { return 2; }
+
   LambOptions options_;
 };
 

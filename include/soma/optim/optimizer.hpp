@@ -11,6 +11,7 @@
 #include <soma/optim/gradients.hpp>
 #include <soma/state/state_dict.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -28,20 +29,20 @@ struct Group {
   float rate_factor = 1;  // of the optimizer's rate
 };
 
-// The usual two groups: biases and norms without weight decay (names that end in ".bias", or
-// contain "norm"), everything else with it.
-inline std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay) {
-  const auto exempt = [](std::string_view name) {
-    std::string lower(name);
-    for (char& letter : lower)
-      if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-    return lower.ends_with("bias") || lower.find("norm") != std::string::npos;
-  };
+// Two groups: the parameters that decays(parameter) chooses with weight decay, the others without.
+template <class Decays>
+std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay,
+                                const Decays& decays) {
   std::vector<Group> groups(2);
   groups[0].weight_decay = weight_decay;
   for (const Parameter& parameter : parameters)
-    groups[exempt(parameter.name) ? 1 : 0].parameters.push_back(parameter);
+    groups[decays(parameter) ? 0 : 1].parameters.push_back(parameter);
   return groups;
+}
+// The usual two: by what each parameter is (Parameter::decays), not by its name.
+inline std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay) {
+  return decay_groups(parameters, weight_decay,
+                      [](const Parameter& parameter) { return parameter.decays(); });
 }
 
 // How states are stored, and how stored numbers are rounded when a step writes them. Stochastic
@@ -124,6 +125,9 @@ inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
   return made;
 }
 
+// What a step is given: a rate that is no number, or below 0, would spoil all weights at once.
+inline void check_step(const Step& step) { check_not_negative("rate", step.rate); }
+
 inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
   if (!state.defined())
     state = Tensor::zeros(context, slot.rows_of(slot.parameter.value()).shape(), dtype);
@@ -177,39 +181,56 @@ class Optimizer {
     }
     return state;
   }
-  // Takes a copy of such states, whole ones; parameters that are not named begin anew. Errors
-  // state.extra_name (of no parameter here), state.shape, state.dtype; nothing is taken then.
+  // Takes a copy of such states, whole ones; parameters of which nothing is named begin anew. Each
+  // entry has to be one that state() would give. Errors by the entry's name: state.missing_name,
+  // state.extra_name, state.shape, state.dtype, operator.value (a number of steps that is none);
+  // nothing is taken then.
   virtual void load_state(const StateDict& state) {
-    std::size_t used = 0;
+    constexpr std::string_view moments[] = {".first_moment", ".second_moment"};
+    std::vector<std::string> used;
     std::vector<detail::Slot> loaded = slots_;
     for (detail::Slot& slot : loaded) {
       const std::string& name = slot.parameter.name;
       slot.steps = 0;
-      slot.live = Tensor();
-      if (const Tensor* steps = state.find(name + ".steps")) {
-        check(name + ".steps", *steps, Shape{}, DType::int64);
-        slot.steps = static_cast<std::uint64_t>(*steps->data<std::int64_t>());
-        ++used;
-      }
-      used += copy_moment(state, name + ".first_moment", slot, slot.first);
-      used += copy_moment(state, name + ".second_moment", slot, slot.second);
+      slot.live = slot.first = slot.second = Tensor();
+      const auto is_named = [&](std::string_view end) {
+        return state.find(std::string(name).append(end)) != nullptr;
+      };
+      if (!is_named(".steps") && !is_named(moments[0]) && !is_named(moments[1])) continue;
+      slot.steps = steps_of(entry(state, name + ".steps", used), name);
+      for (std::size_t i = 0; i < this->moments(); ++i)
+        (i == 0 ? slot.first : slot.second) =
+            copy_moment(entry(state, std::string(name).append(moments[i]), used),
+                        std::string(name).append(moments[i]), slot);
     }
-    if (used != state.size())
-      fail(error_id::extra_name, "Optimizer::load_state", "state",
-           std::to_string(state.size()) + " tensors, " + std::to_string(state.size() - used) +
-               " of them of no parameter here",
-           "states of these parameters");
+    for (const auto& [name, tensor] : state)
+      if (std::find(used.begin(), used.end(), name) == used.end())
+        fail(error_id::extra_name, "Optimizer::load_state", "state", soma::quoted(name),
+             "states of these parameters, as this optimizer keeps them");
     slots_ = std::move(loaded);
   }
 
  protected:
-  // Errors tensor.undefined (a variable), operator.value (one that is listed twice, a setting),
-  // rounding.random_bits.
+  // Errors tensor.undefined (a variable), operator.value (no parameters, a variable that is listed
+  // twice, a setting), rounding.random_bits.
   Optimizer(Context& context, const std::vector<Group>& groups, const StepStorage& storage)
       : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
+    if (slots_.empty())
+      fail(error_id::operator_value, "Optimizer", "parameters", "none", "at least one");
     check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
     check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
   }
+  // How many of the two moments a parameter has that has been stepped.
+  virtual std::size_t moments() const { return 0; }
+  // Error operator.value: backward has left no gradient in any parameter. To be called by step().
+  void check_gradients() const {
+    for (const detail::Slot& slot : slots_)
+      if (slot.parameter.gradient().defined()) return;
+    fail(error_id::operator_value, "Optimizer::step", "gradients",
+         "none in " + std::to_string(slots_.size()) + " parameters",
+         "at least one: backward comes before a step, clear_gradients after it");
+  }
+
   // For describe(): how weights and states are stored.
   void describe_storage(Record& record, const StepStorage& storage) const {
     record.set("optimizer.state", to_string(storage.state));
@@ -241,18 +262,31 @@ class Optimizer {
       fail(error_id::state_dtype, "Optimizer::load_state", soma::quoted(name), given.describe(),
            to_string(dtype));
   }
-  std::size_t copy_moment(const StateDict& state, const std::string& name, const detail::Slot& slot,
-                          Tensor& moment) const {
-    moment = Tensor();
-    const Tensor* saved = state.find(name);
-    if (saved == nullptr) return 0;
+  static const Tensor& entry(const StateDict& state, std::string name,
+                             std::vector<std::string>& used) {
+    const Tensor* found = state.find(name);
+    if (found == nullptr)
+      fail(error_id::missing_name, "Optimizer::load_state", soma::quoted(name), "not there",
+           "an entry beside the others of its parameter");
+    used.push_back(std::move(name));
+    return *found;
+  }
+  static std::uint64_t steps_of(const Tensor& steps, const std::string& parameter) {
+    const std::string name = parameter + ".steps";
+    check(name, steps, Shape{}, DType::int64);
+    const std::int64_t number = *steps.data<std::int64_t>();
+    if (number < 1)
+      fail(error_id::operator_value, "Optimizer::load_state", soma::quoted(name),
+           std::to_string(number), "at least 1");
+    return static_cast<std::uint64_t>(number);
+  }
+  Tensor copy_moment(const Tensor& saved, const std::string& name, const detail::Slot& slot) const {
     const Shape shape = slot.parameter.value().shape();
     // Of a number without rows: one row, where ranks shared it (Slot::rows_of).
-    const bool as_row = shape.rank() == 0 && saved->shape() == Shape{1};
-    const Tensor whole = as_row ? saved->reshape(shape) : *saved;
+    const bool as_row = shape.rank() == 0 && saved.shape() == Shape{1};
+    const Tensor whole = as_row ? saved.reshape(shape) : saved;
     check(name, whole, shape, state_dtype_);
-    moment = clone(context_, slot.rows_of(whole));
-    return 1;
+    return clone(context_, slot.rows_of(whole));
   }
   DType state_dtype_;
 };

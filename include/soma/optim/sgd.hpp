@@ -37,6 +37,8 @@ class Sgd final : public Optimizer {
 
   // Updates the parameters that have a gradient; gradients stay.
   void step(const Step& step) override {
+    detail::check_step(step);
+    check_gradients();
     for (detail::Slot& slot : slots_) {
       const Gradient gradient = slot.parameter.gradient();
       if (!gradient.defined()) continue;
@@ -65,6 +67,8 @@ class Sgd final : public Optimizer {
   }
 
  private:
+  std::size_t moments() const override { return options_.momentum != 0 ? 1 : 0; }
+
   SgdOptions options_;
 };
 

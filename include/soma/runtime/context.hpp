@@ -26,6 +26,13 @@ struct BuiltInOperators;  // ops/built_in.hpp
 class OperatorRegistry;   // ops/registry.hpp
 class Device;             // ops/device.hpp
 
+// What happens where tensors, variables or tapes are still there when their context ends, whose
+// memory they are in: nothing good can come of them.
+enum class Outlived : std::uint8_t {
+  log,        // an error in the log
+  terminate,  // that, and the end of the program, with the same words on the error stream
+};
+
 struct ContextOptions {
   Executor executor{};      // empty: a ThreadPool, made on first use
   MemoryResource memory{};  // empty: the aligned operator new
@@ -33,6 +40,11 @@ struct ContextOptions {
   int threads = 0;          // width of that ThreadPool; 0: the cores this process may use
   Math math = Math::fast;
   std::string_view target{};  // "AVX2", ...; empty: the best that program and CPU have
+#ifdef NDEBUG
+  Outlived outlived = Outlived::log;
+#else
+  Outlived outlived = Outlived::terminate;
+#endif
 };
 
 // One instruction set that the program was compiled for and the CPU has.
@@ -69,6 +81,7 @@ class Context {
         memory_(options.memory),
         log_(options.log),
         math_(options.math),
+        outlived_(options.outlived),
         list_(list),
         target_(choose(options.target, list.targets)) {
     if (math_ == Math::portable && !target_->fused_multiply_add)
@@ -86,6 +99,7 @@ class Context {
   ~Context() {
     if (end_operators_ != nullptr) end_operators_(operators_);
     if (pool_.end != nullptr) pool_.end(pool_.executor.self);
+    if (heap_.blocks_in_use() != 0) complain();
   }
   // Neither copied nor moved: tensors and tapes keep its address.
   Context(const Context&) = delete;
@@ -146,6 +160,16 @@ class Context {
   void log(LogLevel level, std::string_view message) const { log_(level, message); }
 
  private:
+  // Out of a destructor an exception ends the program, which prints what it says.
+  void complain() noexcept {
+    const std::string given = std::to_string(heap_.blocks_in_use()) +
+                              " tensors, variables or parts of tapes with " +
+                              std::to_string(heap_.bytes_in_use()) + " bytes are still there";
+    log(LogLevel::error, "Context: at its end " + given + "; a context outlives its tensors");
+    if (outlived_ == Outlived::terminate)
+      fail(error_id::context_outlived, "Context", "end", given,
+           "none: a context outlives its tensors (declare it before them)");
+  }
   static const Target* choose(std::string_view wanted, std::span<const Target> targets) {
     for (const Target& target : targets)
       if (wanted.empty() || target.name == wanted) return &target;
@@ -162,6 +186,7 @@ class Context {
   Heap heap_{&memory_};
   LogSink log_;
   Math math_;
+  Outlived outlived_;
   TargetList list_;
   const Target* target_;
   Mutex made_on_first_use_;

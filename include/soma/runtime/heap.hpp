@@ -66,6 +66,7 @@ class Heap {
     }
     unpoison(block, bytes);
     in_use_ += block->size;
+    ++blocks_;
     peak_ = (std::max)(peak_, in_use_);
     return block->data();
   }
@@ -75,6 +76,7 @@ class Heap {
     auto* block = reinterpret_cast<Block*>(static_cast<std::byte*>(data) - sizeof(Block));
     const Mutex::Lock lock(mutex_);
     in_use_ -= block->size;
+    --blocks_;
     if (Block* next = block->next(); next->free) {
       remove(next);
       block->size += next->size;
@@ -112,6 +114,10 @@ class Heap {
     }
   }
 
+  std::size_t blocks_in_use() const {
+    const Mutex::Lock lock(mutex_);
+    return blocks_;
+  }
   std::size_t bytes_in_use() const {
     const Mutex::Lock lock(mutex_);
     return in_use_;
@@ -263,7 +269,7 @@ class Heap {
   Slab* slabs_ = nullptr;
   std::array<Block*, class_count> heads_{};
   std::array<std::uint64_t, (class_count + 63) / 64> bitmap_{};
-  std::size_t in_use_ = 0, peak_ = 0, capacity_ = 0;
+  std::size_t blocks_ = 0, in_use_ = 0, peak_ = 0, capacity_ = 0;
 };
 
 }  // namespace soma

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace soma {
 
@@ -120,6 +121,21 @@ struct DTypeOf;
 
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
+
+namespace detail {
+// dtype_of for elements of a tensor: it says what to write instead of double.
+template <class T>
+consteval DType dtype_of_elements() {
+  constexpr bool is_double = std::is_same_v<T, double>;
+  static_assert(!is_double,
+                "soma has no tensors of double: convert the elements first, for example with "
+                "std::vector<float>(values.begin(), values.end())");
+  if constexpr (is_double)
+    return DType::fp32;
+  else
+    return dtype_of<T>;
+}
+}  // namespace detail
 
 template <>
 struct DTypeOf<float> {

@@ -72,6 +72,8 @@ class Storage {
   std::byte* data() const { return block().data; }
   std::size_t bytes() const { return block().bytes; }
   bool writable() const { return block().writable; }
+  // Whose memory it is: that of one context.
+  const Heap& heap() const { return *block().heap; }
   std::uint64_t version() const { return block().version; }
   void advance_version() const { ++block().version; }
   // Whether this handle is the only one: its bytes may then be used for something else.

@@ -52,7 +52,7 @@ class Tensor {
   template <class T>
   static Tensor from(Context& context, std::span<const T> values, const Shape& shape) {
     check_count("Tensor::from", values.size(), shape);
-    Tensor tensor = empty(context, shape, dtype_of<T>);
+    Tensor tensor = empty(context, shape, detail::dtype_of_elements<T>());
     if (!values.empty()) std::memcpy(tensor.data_, values.data(), values.size_bytes());
     return tensor;
   }
@@ -60,9 +60,16 @@ class Tensor {
   static Tensor from(Context& context, std::initializer_list<T> values, const Shape& shape) {
     return from(context, std::span<const T>(values.begin(), values.size()), shape);
   }
+  // From anything else that has its elements one behind the other: a std::vector, a std::array.
+  template <class Container>
+  requires requires(const Container& values) { std::span(std::data(values), std::size(values)); }
+  static Tensor from(Context& context, const Container& values, const Shape& shape) {
+    using T = std::remove_cvref_t<decltype(*std::data(values))>;
+    return from(context, std::span<const T>(std::data(values), std::size(values)), shape);
+  }
   template <class T>
   static Tensor full(Context& context, const Shape& shape, T value) {
-    Tensor tensor = empty(context, shape, dtype_of<T>);
+    Tensor tensor = empty(context, shape, detail::dtype_of_elements<T>());
     std::fill_n(reinterpret_cast<T*>(tensor.data_), shape.elements(), value);
     return tensor;
   }
@@ -78,8 +85,8 @@ class Tensor {
   static Tensor adopt(Context& context, std::span<T> values, const Shape& shape, Owner owner = {}) {
     check_count("Tensor::adopt", values.size(), shape);
     auto* bytes = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(values.data()));
-    return adopt_bytes(context, bytes, shape, dtype_of<std::remove_const_t<T>>, std::move(owner),
-                       !std::is_const_v<T>);
+    return adopt_bytes(context, bytes, shape, detail::dtype_of_elements<std::remove_const_t<T>>(),
+                       std::move(owner), !std::is_const_v<T>);
   }
   // The same for a dtype known at run time; `data` holds shape.elements() of them.
   static Tensor adopt_bytes(Context& context, std::byte* data, const Shape& shape, DType dtype,
@@ -104,6 +111,8 @@ class Tensor {
     return tensor;
   }
 
+  // Whose memory the elements are in: that of one context.
+  const Heap& heap() const { return storage_.heap(); }
   bool defined() const { return static_cast<bool>(storage_); }
   const Shape& shape() const { return shape_; }
   std::size_t rank() const { return shape_.rank(); }
@@ -140,12 +149,12 @@ class Tensor {
   // Typed. Errors tensor.undefined, tensor.dtype where T is not the element type.
   template <class T>
   const T* data() const {
-    check_dtype(dtype_of<T>);
+    check_dtype(detail::dtype_of_elements<T>());
     return reinterpret_cast<const T*>(data_);
   }
   template <class T>
   T* mutable_data() const {
-    check_dtype(dtype_of<T>);
+    check_dtype(detail::dtype_of_elements<T>());
     return reinterpret_cast<T*>(mutable_raw());
   }
   // All elements, row-major. Errors tensor.dtype, tensor.not_contiguous.

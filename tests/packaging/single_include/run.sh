@@ -3,7 +3,7 @@
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 mkdir -p copy/soma renamed
-cp "$SOMA_SOURCE/single_include/soma/soma.hpp" copy/soma/soma.hpp
+cp "$SOMA_SOURCE/single_include/soma/soma.hpp" "$SOMA_SOURCE/single_include/soma/train.hpp" copy/soma/
 cp "$SOMA_SOURCE/single_include/soma/soma.hpp" renamed/one_file.hpp
 sed 's|<soma/soma.hpp>|"one_file.hpp"|' "$consumer/main.cpp" >renamed/main.cpp
 # Without optimisation: house/single_header shows that its text is that of the headers, which other tests optimise.

@@ -31,7 +31,7 @@ struct CrossEntropyArgs {
 
 enum class ElementLoss : std::uint8_t {
   squared_error,                // (x - t)^2
-  binary_cross_entropy_logits,  // max(x, 0) - x t + log(1 + exp(-|x|))
+  binary_cross_entropy_logits,  // max(x, 0) - x t + log(1 + exp(-|x|)); at infinities its limits
 };
 
 // `rows` x `columns` elements; loss is fp32, contiguous.

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace soma {
@@ -36,35 +37,53 @@ static inline std::int64_t label_of(const CrossEntropyArgs& args, std::size_t ro
   return label;
 }
 
+// x - largest, and 0 for the largest itself, which may be infinite.
+HWY_INLINE FloatVector below_largest(FloatVector x, FloatVector largest) {
+  return hn::IfThenElse(hn::Eq(x, largest), hn::Zero(Floats()), hn::Sub(x, largest));
+}
+
 // Adds x - largest.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void add_differences(const float* x, std::size_t count,
                                                           float largest, LaneSums<1>& sums) {
   const FloatVector shift = hn::Set(Floats(), largest);
   accumulate<1, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
-    sum[0] = hn::Add(sum[0], hn::Sub(v, shift));
+    sum[0] = hn::Add(sum[0], below_largest(v, shift));
   });
 }
 
-// Everything is measured from the largest of the row, so that a row whose label is far ahead has a
-// loss with all its digits: with log_sum = log sum exp(x - largest),
+// Of one infinite logit the logarithm is 0: the others vanish beside it. NaN where there are
+// several, or where all are -infinity.
+static inline float log_sum_of(float largest, const LaneSums<2>& sums) {
+  const bool certain = std::isinf(largest) && largest > 0 && sums.total(1) == 1;
+  return certain ? sums.total(0) : log_sum_below(largest, sums);
+}
+
+// Everything is measured from the largest of the row, and the largest itself is left out of the sum
+// of exponentials, so that a row whose label is far ahead has a loss with all its digits: with
+// log_sum = log sum exp(x - largest),
 //     lse - x[label] = log_sum - (x[label] - largest), and the same for the mean.
+// An infinite logit is a limit: a label that is it has loss 0, another one an infinite loss.
 static inline float cross_entropy_row(CachedRow& x, const CrossEntropyArgs& args, std::size_t row,
                                       std::size_t label) {
   const float largest = largest_of_row(x, args.columns);
   const bool smooth = args.smoothing != 0;
-  LaneSums<1> exponentials, differences;
+  LaneSums<2> exponentials;
+  LaneSums<1> differences;
   for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
     const float* from = x.read(first, count);
-    add_exponentials(from, count, largest, exponentials);
+    add_exponentials_apart(from, count, largest, exponentials);
     if (smooth) add_differences(from, count, largest, differences);
   });
-  const float log_sum = log_of(exponentials.total());
+  const float log_sum = log_sum_of(largest, exponentials);
   args.log_sum_exp[2 * row] = largest;
   args.log_sum_exp[2 * row + 1] = log_sum;
-  const float from_label = log_sum - (x.read(label, 1)[0] - largest);
+  const float own = x.read(label, 1)[0];
+  const float from_label = log_sum - (own == largest ? 0 : own - largest);
   if (!smooth) return from_label;
   const float from_mean = log_sum - differences.total() / static_cast<float>(args.columns);
-  return std::fma(args.smoothing, from_mean, (1 - args.smoothing) * from_label);
+  const float unsmoothed = 1 - args.smoothing;
+  // A share of zero takes nothing of an infinity.
+  return std::fma(args.smoothing, from_mean, unsmoothed == 0 ? 0 : unsmoothed * from_label);
 }
 
 static inline void cross_entropy_kernel(const CrossEntropyArgs& args) noexcept {
@@ -87,9 +106,27 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void cross_entropy_gradient_run(const float
   const FloatVector largest = hn::Set(d, lse[0]), log_sum = hn::Set(d, lse[1]);
   const FloatVector wanted = hn::Set(d, target), scale = hn::Set(d, factor);
   map_vectors<1>({x}, out, count, [&](FloatVector v) HWY_ATTR {
-    const FloatVector probability = exp_lanes(Floats(), hn::Sub(hn::Sub(v, largest), log_sum));
+    const FloatVector probability =
+        exp_lanes(Floats(), hn::Sub(below_largest(v, largest), log_sum));
     return hn::Mul(hn::Sub(probability, wanted), scale);
   });
+}
+
+// The label's own gradient: (p - (1 - smoothing + others)) * factor. Where p is above 0.5, p - 1 is
+// exp(-f) - 1 of the label's loss f, and that is -2 t / (1 + t) with t = tanh(f / 2): it keeps its
+// digits where p is nearly 1. Below 5 ulp.
+static inline float label_gradient(float own, const float* lse, float smoothing, float others,
+                                   float factor) {
+  const Floats d;
+  const float from_label = lse[1] - (own == lse[0] ? 0 : own - lse[0]);
+  if (!(from_label < 0.69f)) {
+    float gradient;
+    cross_entropy_gradient_run(&own, 1, lse, 1 - smoothing + others, factor, &gradient);
+    return gradient;
+  }
+  const FloatVector t = tanh_lanes(d, hn::Set(d, 0.5f * from_label));
+  const FloatVector missing = hn::Div(hn::Add(t, t), hn::Add(hn::Set(d, 1.0f), t));  // 1 - p
+  return (smoothing - others - hn::GetLane(missing)) * factor;
 }
 
 static inline void cross_entropy_backward_kernel(const CrossEntropyArgs& args) noexcept {
@@ -112,8 +149,7 @@ static inline void cross_entropy_backward_kernel(const CrossEntropyArgs& args) n
         const std::size_t at = static_cast<std::size_t>(label) - first;
         const float own = at < count ? x[at] : 0;
         cross_entropy_gradient_run(x, count, lse, others, factor, to);
-        if (at < count)
-          cross_entropy_gradient_run(&own, 1, lse, 1 - args.smoothing + others, factor, to + at);
+        if (at < count) to[at] = label_gradient(own, lse, args.smoothing, others, factor);
       }
       writer.finish(row, first, count);
     });
@@ -140,7 +176,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void squared_error_gradient_loop(const floa
                  });
 }
 
-// max(x, 0) - x t + log(1 + exp(-|x|)). A target of zero takes nothing off, of an infinity neither.
+// max(x, 0) - x t + log(1 + exp(-|x|)). A target of zero takes nothing off. At the infinities the
+// limits: 0 where the target is on that side, else infinity.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_loop(const float* const* in,
                                                                     float* out, std::size_t count) {
   map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector x, FloatVector t) HWY_ATTR {
@@ -148,17 +185,32 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_loop(const float*
     const FloatVector positive = at_least_lanes(d, x, 0.0f);
     const FloatVector linear =
         hn::IfThenElse(hn::Eq(t, hn::Zero(d)), positive, fused(d, hn::Neg(x), t, positive));
-    return hn::Add(linear, log_one_plus_lanes(d, exp_lanes(d, hn::Neg(hn::Abs(x)))));
+    const FloatVector size = hn::Abs(x);
+    const FloatVector loss = hn::Add(linear, log_one_plus_lanes(d, exp_lanes(d, hn::Neg(size))));
+    // What is left of the target on the other side of x, times infinity.
+    const FloatVector other =
+        hn::IfThenElse(hn::Lt(x, hn::Zero(d)), t, hn::Sub(hn::Set(d, 1.0f), t));
+    const FloatVector limit =
+        hn::IfThenElse(hn::Eq(other, hn::Zero(d)), hn::Zero(d), hn::Mul(size, other));
+    const auto infinite = hn::Eq(size, hn::Set(d, std::numeric_limits<float>::infinity()));
+    return hn::IfThenElse(infinite, limit, loss);
   });
 }
 
-// (sigmoid(x) - t) * factor
+// (sigmoid(x) - t) * factor. For x above zero as ((1 - t) - sigmoid(-x)) * factor: it keeps its
+// digits where both are nearly 1.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_gradient_loop(const float* const* in,
                                                                              float* out,
                                                                              std::size_t count) {
   map_vectors<3>({in[0], in[1], in[2]}, out, count,
-                 [](FloatVector x, FloatVector t, FloatVector factor)
-                     HWY_ATTR { return hn::Mul(hn::Sub(sigmoid_lanes(Floats(), x), t), factor); });
+                 [](FloatVector x, FloatVector t, FloatVector factor) HWY_ATTR {
+                   const Floats d;
+                   const FloatVector tail = sigmoid_lanes(d, hn::Neg(hn::Abs(x)));
+                   const FloatVector slope = hn::IfThenElse(
+                       hn::Gt(x, hn::Zero(d)), hn::Sub(hn::Sub(hn::Set(d, 1.0f), t), tail),
+                       hn::Sub(tail, t));
+                   return hn::Mul(slope, factor);
+                 });
 }
 
 static inline void element_loss_kernel(const ElementLossArgs& args) noexcept {

@@ -15,6 +15,7 @@
 #include <hwy/highway.h>
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 
@@ -56,6 +57,30 @@ static inline float log_of(float x) {
   return hn::GetLane(log_lanes(Floats(), hn::Set(Floats(), x)));
 }
 
+// Adds exp(x - largest) of the numbers below the largest to the first sum, and counts the others in
+// the second: the logarithm of both keeps digits that 1 + a small sum would lose.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_exponentials_apart(const float* x, std::size_t count,
+                                                                 float largest, LaneSums<2>& sums) {
+  const FloatVector shift = hn::Set(Floats(), largest);
+  accumulate<2, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
+    const Floats d;
+    const auto is_largest = hn::Eq(v, shift);
+    const FloatVector e = exp_lanes(d, hn::Sub(v, shift));
+    sum[0] = hn::Add(sum[0], hn::IfThenZeroElse(is_largest, e));
+    sum[1] = hn::Add(sum[1], hn::IfThenElseZero(is_largest, hn::Set(d, 1.0f)));
+  });
+}
+
+// log sum exp(x - largest) of a row, from those sums: log(1 + others), where others are the small
+// sum and all but one of the largest. NaN where the largest is infinite.
+static inline float log_sum_below(float largest, const LaneSums<2>& sums) {
+  if (std::isinf(largest)) return std::numeric_limits<float>::quiet_NaN();
+  const Floats d;
+  const float others = (sums.total(1) - 1) + sums.total(0);
+  return hn::GetLane(others <= 1 ? log_one_plus_lanes(d, hn::Set(d, others))
+                                 : log_lanes(d, hn::Set(d, 1 + others)));
+}
+
 HWY_NOINLINE HWY_MAYBE_UNUSED static void scale_run(const float* x, std::size_t count, float factor,
                                                     float* out) {
   const FloatVector scale = hn::Set(Floats(), factor);
@@ -90,15 +115,18 @@ static inline void softmax_kernel(const SoftmaxArgs& args) noexcept {
     x.start(row);
     const float largest = largest_of_row(x, args.columns);
     LaneSums<1> sums;
+    LaneSums<2> apart;
     for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
       const float* from = x.read(first, count);
       if (keep)
         write_exponentials(from, count, largest, writer.place(row, first), sums);
+      else if (args.logarithm)
+        add_exponentials_apart(from, count, largest, apart);
       else
         add_exponentials(from, count, largest, sums);
     });
-    const float total = sums.total(), inverse = 1 / total;
-    const float logarithm = args.logarithm ? log_of(total) : 0;
+    const float inverse = args.logarithm ? 0 : 1 / sums.total();
+    const float logarithm = args.logarithm ? log_sum_below(largest, apart) : 0;
     for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
       float* to = writer.place(row, first);
       if (keep)

@@ -32,13 +32,18 @@ void cross_entropy_backward(std::span<const T> x, std::size_t label, T smoothing
 template <class T>
 T element_loss(ElementLoss loss, T x, T target) {
   if (loss == ElementLoss::squared_error) return (x - target) * (x - target);
+  if (std::isinf(x)) {  // its limit
+    const T other = x > 0 ? 1 - target : target;
+    return other == 0 ? T(0) : std::fabs(x) * other;
+  }
   return (x > 0 ? x : 0) - x * target + std::log1p(std::exp(-std::fabs(x)));
 }
 
 template <class T>
 T element_loss_derivative(ElementLoss loss, T x, T target) {
   if (loss == ElementLoss::squared_error) return 2 * (x - target);
-  return 1 / (1 + std::exp(-x)) - target;
+  const T tail = 1 / (1 + std::exp(std::fabs(x)));
+  return x > 0 ? (1 - target) - tail : tail - target;
 }
 
 }  // namespace soma::reference

@@ -74,8 +74,8 @@ inline void convolution_shape(const ShapeCall& call) {
   check_rank("convolution", "weight", weight, 4);
   check_fp32("convolution", "weight", weight);
   if (weight.size(1) != x.size(1))
-    fail(error_id::tensor_shape, "convolution", "weight", weight.describe(),
-         std::to_string(x.size(1)) + " input channels for x, " + x.describe());
+    fail(error_id::tensor_shape, "convolution", "x", x.describe(),
+         std::to_string(weight.size(1)) + " channels for the weight, " + weight.describe());
   if (call.inputs.size() > 2 && call.inputs[2].defined())
     check_shape("convolution", "bias", call.inputs[2], Shape{weight.size(0)});
   const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());

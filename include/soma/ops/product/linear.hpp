@@ -29,8 +29,8 @@ inline void linear_shape(const ShapeCall& call) {
   check_floating("linear", "x", x);
   check_rank("linear", "weight", weight, 2);
   if (x.shape().columns() != weight.size(1))
-    fail(error_id::tensor_shape, "linear", "weight", weight.describe(),
-         "[N, " + std::to_string(x.shape().columns()) + "] for x, " + x.describe());
+    fail(error_id::tensor_shape, "linear", "x", x.describe(),
+         "[..., " + std::to_string(weight.size(1)) + "] for the weight, " + weight.describe());
   const Shape shape = x.shape().with(x.rank() - 1, weight.size(0));
   if (call.inputs.size() > 2 && call.inputs[2].defined())
     check_shape("linear", "bias", call.inputs[2], Shape{weight.size(0)});

@@ -24,6 +24,10 @@ inline void norm_shape(const ShapeCall& call) {
   check_min_rank("norm", "x", x, 1);
   check_floating("norm", "x", x);
   const Shape columns{x.shape().columns()};
+  if (call.inputs[1].rank() == 1 && call.inputs[1].shape() != columns)
+    fail(error_id::tensor_shape, "norm", "x", x.describe(),
+         "[..., " + std::to_string(call.inputs[1].size(0)) + "] for gamma, " +
+             call.inputs[1].describe());
   check_shape("norm", "gamma", call.inputs[1], columns);
   if (call.inputs.size() > 2 && call.inputs[2].defined())
     check_shape("norm", "beta", call.inputs[2], columns);

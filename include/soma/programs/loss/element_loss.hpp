@@ -6,6 +6,7 @@
 #include <soma/programs/loss/total.hpp>
 
 #include <cstddef>
+#include <limits>
 
 namespace soma::programs {
 
@@ -18,13 +19,22 @@ inline void element_loss_tile(Core& core, ElementLoss loss, const Tile& result, 
     core.scalar.activation_reduce(result, wide, Function::square, sum);
     return;
   }
-  // max(x, 0) - x t + log(1 + exp(-|x|))
-  const Tile product = scratch.like(1, x);
-  core.scalar.activation(wide, x, Function::absolute)
-      .activation(wide, wide, Function::softplus, {.scale = -1});
-  core.vector.tensor_tensor(product, x, target, Alu::multiply)
-      .scalar_tensor_tensor(product, x, Alu::maximum, 0, Alu::subtract, product, {.reverse0 = true})
-      .tensor_tensor(wide, wide, product, Alu::add);
+  // |x| w + log(1 + exp(-|x|)), where w is the target's share on the other side of x: 1 - t for x
+  // of zero or more, else t. A share of zero takes nothing, of an infinity neither: the product is
+  // that of a clamped x, and is made infinite where x is and a share is left.
+  constexpr float largest = std::numeric_limits<float>::max();
+  const Tile size = scratch.like(1, x), share = scratch.like(2, x), over = scratch.like(3, x);
+  core.scalar.activation(size, x, Function::absolute)
+      .activation(wide, size, Function::softplus, {.scale = -1});
+  core.vector.tensor_scalar(share, target, Alu::multiply, -2, Alu::add, 1)
+      .scalar_tensor_tensor(share, x, Alu::greater_equal, 0, Alu::multiply, share)
+      .tensor_tensor(share, share, target, Alu::add)
+      .tensor_scalar(over, size, Alu::greater, largest, Alu::none, {})
+      .scalar_tensor_tensor(size, size, Alu::minimum, largest, Alu::multiply, share,
+                            {.reverse0 = true})
+      .tensor_tensor(over, over, size, Alu::multiply)
+      .scalar_tensor_tensor(size, over, Alu::multiply, largest, Alu::add, size)
+      .tensor_tensor(wide, wide, size, Alu::add);
   core.scalar.activation_reduce(result, wide, Function::copy, sum);
 }
 

@@ -1,4 +1,4 @@
-// Must not compile: a type of an impossible record. The compiler's message has to contain
+// Must not compile: a type of an impossible record. The message has to contain
 //   impossible FloatFormat record: see FloatFormat::problem() for what it lacks
 #include <soma/numeric/minifloat.hpp>
 

@@ -1,5 +1,4 @@
-// Must not compile: fp4 has no infinity to overflow to, and each field is in its range; only
-// problem() sees it. The compiler's message has to contain
+// Must not compile: fp4 has no infinity to overflow to (only problem() sees it). To be said:
 //   impossible FloatFormat record: see FloatFormat::problem() for what it lacks
 #include <soma/numeric/minifloat.hpp>
 
