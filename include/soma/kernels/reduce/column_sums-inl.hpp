@@ -10,6 +10,7 @@
 
 #include <soma/base/config.hpp>
 #include <soma/kernels/operand.hpp>
+#include <soma/kernels/reduce/narrow_sums-inl.hpp>
 #include <soma/kernels/rows/run_io-inl.hpp>
 #include <soma/simd/memory-inl.hpp>
 
@@ -140,6 +141,9 @@ static inline const float* sum_tree(const RowSum& args, const RunSource& source,
 }
 
 static inline void sum_rows_of(const RowSum& args) {
+  if (args.list == nullptr &&
+      sum_narrow(args.x, args.segments, args.rows, args.columns, args.accumulate, args.out))
+    return;
   const RunSource source = run_source(args.x);
   RowSumBuffers buffers;
   const std::size_t fit = sum_room / (waiting_levels(args.segments) + 1) / run_group * run_group;

@@ -32,26 +32,58 @@ inline void reduce_shape(const ShapeCall& call) {
       DType::fp32};
 }
 
-// out = sums over the rows of a matrix, columns shared out.
+// Additions in the time of one simple operation.
+inline constexpr std::size_t sums_at_once = 8;
+
+// Sums of each segment by itself, shared out; they then meet in the tree as segments of one row.
+inline void sums_by_segments(Context& context, const ColumnSumArgs& args) {
+  const Segments& segments = args.segments;
+  HeapVector<float> partial(context.heap());
+  partial.resize(segments.count * args.columns);
+  const UnevenRanges ranges(context, segments.count, operations_worth_a_task, [&](std::size_t i) {
+    return (segments.bounds[i + 1] - segments.bounds[i]) * args.columns / sums_at_once;
+  });
+  ranges.run(context, [&](std::size_t begin, std::size_t end, std::size_t) {
+    for (std::size_t i = begin; i < end; ++i)
+      context.kernels().reduce.column_sums({.rows = segments.bounds[i + 1] - segments.bounds[i],
+                                            .columns = args.columns,
+                                            .x = part(args.x, segments.bounds[i], 0),
+                                            .out = partial.data() + i * args.columns});
+  });
+  HeapVector<std::size_t> rows(context.heap());
+  rows.resize(segments.count + 1);
+  for (std::size_t i = 0; i <= segments.count; ++i) rows[i] = i;
+  parallel(context, 1, [&](int) {
+    context.kernels().reduce.column_sums({.rows = segments.count,
+                                          .columns = args.columns,
+                                          .x = {.data = partial.data(), .row_stride = args.columns},
+                                          .segments = {rows.data(), segments.count},
+                                          .out = args.out});
+  });
+}
+
+// out = sums over the rows of a matrix. Columns are shared out, or segments where columns are few.
 inline void column_sums(Context& context, const Tensor& matrix, const Sequences& sequences,
                         float* out) {
   const Tensor x = regular(context, matrix);
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
   const RowSegments segments(sequences, rows);
-  const MatrixOperand all = operand(x);
+  const ColumnSumArgs all{
+      .rows = rows, .columns = columns, .x = operand(x), .segments = segments.get(), .out = out};
   constexpr std::size_t group = 16;  // columns are cut at whole cache lines
-  for_ranges(context, (columns + group - 1) / group, rows * group,
-             [&](std::size_t begin, std::size_t end) {
-               const std::size_t first = begin * group, last = (std::min)(columns, end * group);
-               MatrixOperand part = all;
-               part.data = static_cast<const std::byte*>(all.data) +
-                           first * all.column_stride * size_of(all.dtype);
-               context.kernels().reduce.column_sums({.rows = rows,
-                                                     .columns = last - first,
-                                                     .x = part,
-                                                     .segments = segments.get(),
-                                                     .out = out + first});
-             });
+  const std::size_t groups = (columns + group - 1) / group;
+  const auto width = static_cast<std::size_t>(context.executor().width);
+  if (groups != 0 && groups < width && segments.get().count > 1 &&
+      rows * columns / sums_at_once > operations_worth_a_task)
+    return sums_by_segments(context, all);
+  for_ranges(context, groups, rows * group, [&](std::size_t begin, std::size_t end) {
+    const std::size_t first = begin * group, last = (std::min)(columns, end * group);
+    ColumnSumArgs args = all;
+    args.columns = last - first;
+    args.x = part(all.x, 0, first);
+    args.out = out + first;
+    context.kernels().reduce.column_sums(args);
+  });
 }
 
 // Sums over the last dimensions, row by row.
