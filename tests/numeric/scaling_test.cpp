@@ -40,6 +40,20 @@ double largest_of(const FloatFormat& format) {
   return reference.magnitude(reference.finite_count() - 1);
 }
 
+// The largest scale, and the largest that is a power of two, by which the format's largest number
+// becomes no infinity.
+float largest_scale(const FloatFormat& format) {
+  const double largest = largest_of(format);
+  std::uint32_t below = 0, above = bits_of(0x1p126f) + 1;
+  while (above - below > 1) {
+    const std::uint32_t middle = below + (above - below) / 2;
+    const double product = static_cast<double>(std::bit_cast<float>(middle)) * largest;
+    (product <= 0x1.fffffep127 ? below : above) = middle;
+  }
+  return std::bit_cast<float>(below);
+}
+int largest_exponent(const FloatFormat& format) { return std::ilogb(largest_scale(format)); }
+
 float next_above(float value) { return std::bit_cast<float>(bits_of(value) + 1); }
 float next_below(float value) { return std::bit_cast<float>(bits_of(value) - 1); }
 
@@ -115,6 +129,7 @@ TEST_CASE("fp32 scales are amax / largest, correctly rounded", "[unit]") {
   for (const FloatFormat& format : scaled_formats)
     for (const int margin : {0, 1, 7, 64}) {
       const double largest = largest_of(format);
+      const float most = largest_scale(format);
       for (const float amax : magnitudes()) {
         const float scale = scale_for(current(ScaleFormat::fp32, margin), format, amax);
         const double wanted = std::ldexp(static_cast<double>(amax), margin);
@@ -122,7 +137,7 @@ TEST_CASE("fp32 scales are amax / largest, correctly rounded", "[unit]") {
         const double below = (static_cast<double>(scale) + next_below(scale)) / 2 * largest;
         const bool nearest = below <= wanted && wanted <= above;
         const bool clamped =
-            (scale == 0x1p-126f && wanted < above) || (scale == 0x1p126f && wanted > below);
+            (scale == 0x1p-126f && wanted < above) || (scale == most && wanted > below);
         result.expect(nearest || clamped, [&](auto& out) {
           out << format << " margin " << margin << std::hexfloat << ": amax " << amax << " scale "
               << scale << std::defaultfloat;
@@ -140,9 +155,10 @@ TEST_CASE("the largest element scaled by fp32 meets the largest number", "[unit]
   for (const FloatFormat& format : scaled_formats)
     for (const int margin : {0, 3}) {
       const double wanted = std::ldexp(largest_of(format), -margin);
+      const float most = largest_scale(format);
       for (const float amax : magnitudes()) {
         const float scale = scale_for(current(ScaleFormat::fp32, margin), format, amax);
-        if (scale == 0x1p-126f || scale == 0x1p126f) continue;
+        if (scale == 0x1p-126f || scale == most) continue;
         const float scaled = amax * (1.0f / scale);
         result.expect(std::fabs(scaled - wanted) <= wanted * 0x1p-22, [&](auto& out) {
           out << format << " margin " << margin << ": amax " << amax << " becomes " << scaled
@@ -158,10 +174,11 @@ TEST_CASE("power-of-two scales: the smallest power that brings amax into range",
   for (const FloatFormat& format : scaled_formats)
     for (const int margin : {0, 1, 7, 64}) {
       const double largest = largest_of(format);
+      const int most = largest_exponent(format);
       for (const float amax : magnitudes()) {
         int exponent = -300;  // by trying: the rule in words
         while (static_cast<double>(amax) > std::ldexp(largest, exponent)) ++exponent;
-        exponent = std::min(std::max(exponent + margin, -126), 126);
+        exponent = std::min(std::max(exponent + margin, -126), most);
         const float scale = scale_for(current(ScaleFormat::power_of_two, margin), format, amax);
         result.expect(static_cast<double>(scale) == std::ldexp(1.0, exponent), [&](auto& out) {
           out << format << " margin " << margin << ": amax " << amax << " scale " << scale
@@ -189,9 +206,10 @@ TEST_CASE("mx scales follow the published rule", "[unit]") {
                             {formats::fp4_e2m1, 2}};
   Mismatches result;
   for (const Case& c : cases)
-    for (const int margin : {0, 2})
+    for (const int margin : {0, 2}) {
+      const int most = largest_exponent(c.format);
       for (const float amax : magnitudes()) {
-        const int shared = std::min(std::max(std::ilogb(amax) - c.emax + margin, -126), 126);
+        const int shared = std::min(std::max(std::ilogb(amax) - c.emax + margin, -126), most);
         const float scale = scale_for(current(ScaleFormat::mx, margin), c.format, amax);
         result.expect(static_cast<double>(scale) == std::ldexp(1.0, shared), [&](auto& out) {
           out << c.format << ": amax " << amax << " scale " << scale << ", wanted 2^" << shared;
@@ -200,10 +218,30 @@ TEST_CASE("mx scales follow the published rule", "[unit]") {
         result.expect(soma::decode(formats::e8m0, soma::encode(formats::e8m0, scale)) == scale,
                       [&](auto& out) { out << "e8m0 of " << scale; });
       }
+    }
   CHECK_NONE(result);
   // By this rule the largest element may lie beyond the range: 7 in fp4, whose largest number is 6.
   CHECK(scale_for(current(ScaleFormat::mx), formats::fp4_e2m1, 7.0f) == 1.0f);
   CHECK(scale_for(current(ScaleFormat::power_of_two), formats::fp4_e2m1, 7.0f) == 2.0f);
+}
+
+TEST_CASE("every magnitude reads back finite under its scale", "[unit]") {
+  Mismatches result;
+  for (const FloatFormat& format : scaled_formats)
+    for (const ScaleFormat kind : {ScaleFormat::fp32, ScaleFormat::power_of_two, ScaleFormat::mx})
+      for (const int margin : {0, 1, 9, 64})
+        for (const auto mode : {soma::RoundingMode::nearest_even, soma::RoundingMode::up})
+          for (const float amax : magnitudes()) {
+            const float scale = scale_for(current(kind, margin), format, amax);
+            const std::uint32_t code =
+                soma::encode(format.with(soma::Overflow::saturate), amax * (1.0f / scale), {mode});
+            const float back = soma::decode(format, code) * scale;
+            result.expect(std::isfinite(back), [&](auto& out) {
+              out << format << " margin " << margin << ": amax " << amax << " by " << scale
+                  << " becomes " << back;
+            });
+          }
+  CHECK_NONE(result);
 }
 
 TEST_CASE("scales for a format whose largest number is subnormal", "[unit]") {

@@ -13,8 +13,10 @@
 #include <soma/numeric/formats.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -133,10 +135,24 @@ namespace detail {
 // floor(log2(value)) of a positive finite number.
 constexpr int exponent_of(float value) { return unpack(value).magnitude.exponent + 52; }
 
+// The limit of scales for a format with that largest number: no product of both is infinite, so
+// whatever is stored reads back finite, in each rounding. At most 2^126.
+constexpr int largest_scale_exponent(float largest) {
+  return (std::min)(126, 127 - exponent_of(largest));
+}
+constexpr float largest_scale(float largest) {
+  constexpr double most = std::numeric_limits<float>::max();
+  const double exact = (std::min)(most / static_cast<double>(largest), 0x1p126);
+  const auto scale = static_cast<float>(exact);
+  if (static_cast<double>(scale) * static_cast<double>(largest) <= most) return scale;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1);
+}
+
 }  // namespace detail
 
-// The scale for a granule whose largest finite magnitude is `amax`: 1 where that is 0, and from
-// 2^-126 to 2^126, so that it and its inverse are normal numbers.
+// The scale for a granule whose largest finite magnitude is `amax`: 1 where that is 0, from 2^-126
+// to 2^126, so that it and its inverse are normal numbers, and so small that `largest` times it is
+// finite: magnitudes close to 2^128 then saturate.
 //   fp32          amax / largest * 2^margin, rounded to nearest
 //   power_of_two  the smallest power of two that brings amax to the largest number or below, times
 //                 2^margin
@@ -152,7 +168,8 @@ inline float scale_for(const Scaling& scaling, const FloatFormat& format, float 
       // second rounding is exact.
       const auto margin = static_cast<double>(detail::two_to(scaling.margin));
       const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
-      return static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126));
+      return (std::min)(static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126)),
+                        detail::largest_scale(largest));
     }
     case ScaleFormat::power_of_two:
       exponent = detail::exponent_of(amax) - detail::exponent_of(largest);
@@ -162,7 +179,8 @@ inline float scale_for(const Scaling& scaling, const FloatFormat& format, float 
       exponent = detail::exponent_of(amax) - format.max_exponent();
       break;
   }
-  return detail::two_to((std::clamp)(exponent + scaling.margin, -126, 126));
+  return detail::two_to(
+      (std::clamp)(exponent + scaling.margin, -126, detail::largest_scale_exponent(largest)));
 }
 
 // amax of the last `scaling.history` steps for one granule, and the scale it gives: the delayed

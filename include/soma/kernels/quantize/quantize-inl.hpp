@@ -55,6 +55,8 @@ class ScaleRule {
     fraction_ = static_cast<std::uint32_t>(largest.significand >> 29) & 0x7FFFFFu;
     offset_ = scaling.margin - 127 - top;
     margin_ = static_cast<double>(soma::detail::two_to(scaling.margin));
+    most_exponent_ = soma::detail::largest_scale_exponent(largest_);
+    most_ = soma::detail::largest_scale(largest_);
   }
 
   void set(float amax, float& scale, float& inverse) const {
@@ -64,13 +66,13 @@ class ScaleRule {
       inverse = 1.0f / scale;
     } else if (scaling_.format == ScaleFormat::fp32) {
       const double exact = static_cast<double>(amax) / static_cast<double>(largest_) * margin_;
-      scale = static_cast<float>((std::clamp)(exact, 0x1p-126, 0x1p126));
+      scale = (std::min)(static_cast<float>((std::clamp)(exact, 0x1p-126, 0x1p126)), most_);
       inverse = 1.0f / scale;
     } else {
       int exponent = static_cast<int>(bits >> 23) + offset_;
       if (scaling_.format == ScaleFormat::power_of_two && (bits & 0x7FFFFFu) > fraction_)
         ++exponent;
-      exponent = (std::clamp)(exponent, -126, 126);
+      exponent = (std::clamp)(exponent, -126, most_exponent_);
       scale = soma::detail::two_to(exponent);
       inverse = soma::detail::two_to(-exponent);
     }
@@ -81,8 +83,9 @@ class ScaleRule {
   FloatFormat format_;
   float largest_;
   std::uint32_t fraction_;
-  int offset_;
+  int offset_, most_exponent_;
   double margin_;
+  float most_;
 };
 
 class QuantizePass {

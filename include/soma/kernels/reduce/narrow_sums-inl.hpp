@@ -42,7 +42,7 @@ struct NarrowBuffers {
 };
 
 // Memory that is fetched while sixteen runs are added. A processor recognises one stream of
-// addresses and not sixteen, so the runs that come next are fetched in the order of their addresses.
+// addresses and not sixteen, so the next runs are fetched in the order of their addresses.
 struct Fetched {
   std::uintptr_t at = 0;
   std::size_t bytes = 0;  // with sixteen floats of each run
