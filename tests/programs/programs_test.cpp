@@ -96,8 +96,11 @@ void check_sample(Context& context, const Operator& op, const OperatorSamples& s
   expect_close("host", device, host.outputs, {}, sample, both, variation.dtype);
 }
 
-// It has no program.
+// It has no program, or one that refuses the sample: the core has no integer sums.
 bool only_on_host(const Operator& op) { return op.name == "quantize"; }
+bool only_on_host(const Operator& op, const Sample& sample) {
+  return op.name == "matmul" && sample.attributes.as<MatmulSetting>().output == DType::int32;
+}
 
 constexpr DType machine_types[] = {DType::fp32,     DType::tf32,     DType::fp16,    DType::bf16,
                                    DType::fp8_e3m4, DType::fp8_e4m3, DType::fp8_e5m2};
@@ -113,7 +116,8 @@ TEST_CASE("a program computes what its operator says", "[unit][grad]") {
     DYNAMIC_SECTION(op->name) {
       for (const Sample& sample : samples.samples)
         for (const DType dtype : machine_types)
-          check_sample(context, *op, samples, sample, {.dtype = dtype});
+          if (!only_on_host(*op, sample))
+            check_sample(context, *op, samples, sample, {.dtype = dtype});
     }
   }
 }
@@ -124,6 +128,7 @@ TEST_CASE("nothing that must not changes the bits of a program", "[unit][invaria
     if (op->samples == nullptr || op->makes_views || only_on_host(*op)) continue;
     DYNAMIC_SECTION(op->name) {
       for (const Sample& sample : op->samples().samples) {
+        if (only_on_host(*op, sample)) continue;
         INFO(sample.name);
         const check::Result plain = on_device(*op, sample, {}, {});
         CHECK(check::same(plain, on_device(*op, sample, {.gaps = true}, {})));

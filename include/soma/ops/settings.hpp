@@ -54,7 +54,9 @@ struct MatmulSetting {
   // The sum runs over the rows of a batch: it follows their shards. Weight gradients.
   bool over_rows = false;
   Quantization a{}, b{};
-  std::optional<DType> output{};  // of the result; none: a's, or fp32 for integers
+  // Of the result; none: a's, or fp32 for integers. Sums of 8-bit integers are exact, and int32 or
+  // int64 keeps them so: without scales, on the host.
+  std::optional<DType> output{};
   // Where there is a place: a factor that scales give the whole product (see GemmArgs) is stored
   // there and not applied. It holds 1 before.
   float* factor = nullptr;

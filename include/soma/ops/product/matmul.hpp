@@ -1,8 +1,10 @@
 #pragma once
 // Matrix products. Leading dimensions of a are rows: [..., K] times [K, N] is [..., N]. Two tensors
-// of the same rank above 2 are stacks of matrices.
+// of the same rank above 2 are stacks of matrices. Sums of 8-bit integers are exact
+// (integer_product.hpp).
 
 #include <soma/kernels/gemm/multiply.hpp>
+#include <soma/ops/product/integer_product.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
@@ -61,7 +63,7 @@ inline void matmul_shape(const ShapeCall& call) {
   check_accumulation("matmul", setting.accumulation);
   const DType a = call.inputs[0].dtype();
   const DType dtype = setting.output.value_or(is_floating(a) ? a : DType::fp32);
-  check_output("matmul", dtype);
+  if (!is_floating(dtype)) check_integer_output(call.inputs, setting);
   call.outputs[0] = {matmul_sizes(call.inputs, setting).shape, dtype};
 }
 
@@ -100,8 +102,13 @@ inline void matmul_host(const OperatorCall& call) {
   }
   args.accumulation = setting.accumulation;
   args.factor = setting.factor;
+  const bool integers =
+      has_8bit_integers(a) && has_8bit_integers(b) && setting.accumulation.plain();
   for (std::size_t i = 0; i < sizes.batch; ++i) {
-    multiply(call.context, args);
+    if (integers)
+      multiply_integers(call.context, args);
+    else
+      multiply(call.context, args);
     args.a.data = static_cast<const std::byte*>(args.a.data) + a_step;
     args.b.data = static_cast<const std::byte*>(args.b.data) + b_step;
     args.c.data = static_cast<std::byte*>(args.c.data) + c_step;
@@ -175,6 +182,8 @@ inline OperatorSamples matmul_samples() {
     add({6, 6}, {6, 6}, {.transpose_a = turned, .transpose_b = turned, .a = {0.5f}, .b = {3}});
   add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, -2}}, {}, DType::int8);
   add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, 7}}, {}, DType::uint8);
+  add({3, 1030}, {1030, 2}, {.b = {1, 5}}, {}, DType::int8);
+  add({6, 10}, {10, 5}, {.b = {1, 5}, .output = DType::int32}, {}, DType::int8);
   return result;
 }
 

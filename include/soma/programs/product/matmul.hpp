@@ -30,6 +30,8 @@ inline InnerOperand matmul_operand(const HbmView& view, bool inner_rows,
 inline void matmul(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<MatmulSetting>();
   check_accumulation("matmul", setting.accumulation);
+  // The core adds products of integers in fp32, as all others.
+  soma::detail::check_output("matmul on a NeuronCore", call.outputs[0].dtype());
   const auto sizes = soma::detail::matmul_sizes(call.inputs, setting);
   const bool stacks = call.inputs[1].rank() > 2;
   // A stack as matrices behind each other.
