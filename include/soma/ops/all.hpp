@@ -21,6 +21,7 @@
 #include <soma/ops/rows/norm.hpp>
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/rows/softmax.hpp>
+#include <soma/ops/views/cast.hpp>
 #include <soma/ops/views/views.hpp>
 
 #include <array>

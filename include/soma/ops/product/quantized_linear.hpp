@@ -7,7 +7,7 @@
 #include <soma/ops/product/linear.hpp>
 #include <soma/ops/product/quantize.hpp>
 #include <soma/ops/product_formats.hpp>
-#include <soma/ops/views/views.hpp>
+#include <soma/ops/views/cast.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
 #pragma once
 // Operators that choose or rearrange elements without computing: reshape, transpose, slice, select
-// (views of their input), the first row of each sequence, concatenation, and cast.
+// (views of their input), the first row of each sequence, concatenation. Cast is in cast.hpp.
 
 #include <soma/ops/element/binary.hpp>
 #include <soma/ops/rows/embedding.hpp>
@@ -124,32 +124,6 @@ inline void concatenate_gradient(const GradientCall& call) {
   }
 }
 
-inline void cast_shape(const ShapeCall& call) {
-  const auto& setting = call.attributes.as<CastSetting>();
-  check_floating("cast", "x", call.inputs[0]);
-  if (!is_floating(setting.dtype))
-    fail(error_id::tensor_dtype, "cast", "dtype", std::string(to_string(setting.dtype)),
-         "a floating type");
-  check_random_bits("cast", "rounding.random_bits", setting.rounding);
-  call.outputs[0] = {call.inputs[0].shape(), setting.dtype};
-}
-inline void cast_host(const OperatorCall& call) {
-  const auto& setting = call.attributes.as<CastSetting>();
-  const Tensor x = contiguous(call.context, call.inputs[0]);
-  MatrixTarget y = target(call.outputs[0]);
-  y.rounding = setting.rounding;
-  y.draw = setting.draw;
-  for_ranges(call.context, x.elements(), 4, [&](std::size_t begin, std::size_t end) {
-    MatrixOperand from{.data = x.raw(), .dtype = x.dtype()};
-    call.context.kernels().element.unary({.function = Unary::copy,
-                                          .rows = 1,
-                                          .columns = end - begin,
-                                          .x = part(from, 0, begin),
-                                          .y = part(y, 0, begin)});
-  });
-}
-inline void cast_gradient(const GradientCall& call);
-
 inline OperatorSamples view_samples(
     std::vector<ReferenceTensor> (*reference)(const Sample&, const std::vector<ReferenceTensor>&),
     std::vector<Sample> samples) {
@@ -270,19 +244,6 @@ inline OperatorSamples concatenate_samples() {
         .attributes = std::size_t{1},
         .lengths = {}}});
 }
-inline OperatorSamples cast_samples() {
-  return view_samples(
-      [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
-        return std::vector<ReferenceTensor>{inputs[0]};
-      },
-      {{.name = "to bf16",
-        .inputs = {{.shape = Shape{7, 9}}},
-        .attributes = CastSetting{DType::bf16, {}, {}},
-        .lengths = {},
-        .error = 0x1p-9,  // half a unit of 8 bits
-        .gradient_error = 0x1p-9}});
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -316,18 +277,6 @@ inline constexpr Operator concatenate{.name = "concatenate",
                                       .host = &detail::concatenate_host,
                                       .gradient = &detail::concatenate_gradient,
                                       .samples = &detail::concatenate_samples};
-inline constexpr Operator cast{.name = "cast",
-                               .shape = &detail::cast_shape,
-                               .host = &detail::cast_host,
-                               .gradient = &detail::cast_gradient,
-                               .samples = &detail::cast_samples};
-
 }  // namespace ops
-
-inline void detail::cast_gradient(const GradientCall& call) {
-  call.input_gradients[0].values =
-      run(call.context, ops::cast, CastSetting{call.inputs[0].dtype(), {}, {}},
-          {call.output_gradients[0]})[0];
-}
 
 }  // namespace soma

@@ -1,8 +1,9 @@
 #pragma once
 // Cast: a copy by the Scalar engine that rounds as asked. Stochastic rounding draws at the
-// element's number in the tensor.
+// element's number in the tensor. The engine makes integers as the host does by default: nearest
+// even, saturated, NaN as 0. Integers of 32 bits pass through fp32; the core has none of 64.
 
-#include <soma/ops/views/views.hpp>
+#include <soma/ops/views/cast.hpp>
 #include <soma/programs/pieces.hpp>
 
 #include <cstddef>
@@ -11,6 +12,9 @@ namespace soma::programs {
 
 inline void cast(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<CastSetting>();
+  if (!is_floating(setting.dtype) && setting.rounding.mode != RoundingMode::nearest_even)
+    fail(error_id::operator_value, "cast", "rounding.mode", "not nearest_even",
+         "nearest_even for integers on a NeuronCore");
   const Tensor x = contiguous(call.context, call.inputs[0]);
   const HbmView from = flat_view(x);
   const HbmView to = flat_target(call.outputs[0]);
