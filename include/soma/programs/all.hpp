@@ -10,6 +10,7 @@
 #include <soma/programs/image/convolution.hpp>
 #include <soma/programs/image/convolution_backward.hpp>
 #include <soma/programs/image/max_pool.hpp>
+#include <soma/programs/image/widened.hpp>
 #include <soma/programs/loss/cross_entropy.hpp>
 #include <soma/programs/loss/element_loss.hpp>
 #include <soma/programs/optimizer/accumulate.hpp>
@@ -38,10 +39,12 @@ constexpr auto list_programs(std::index_sequence<unary...>, std::index_sequence<
                       {&programs::unary<static_cast<Unary>(unary)>}}...,
       OperatorProgram{&ops::concatenate, {&programs::concatenate}},
       OperatorProgram{&ops::sequence_first, {&programs::sequence_first}},
-      OperatorProgram{&ops::convolution, {&programs::convolution}},
-      OperatorProgram{&ops::convolution_backward, {&programs::convolution_backward}},
-      OperatorProgram{&ops::max_pool, {&programs::max_pool}},
-      OperatorProgram{&ops::max_pool_backward, {&programs::max_pool_backward}},
+      OperatorProgram{&ops::convolution, {&programs::image_program<&programs::convolution>}},
+      OperatorProgram{&ops::convolution_backward,
+                      {&programs::image_program<&programs::convolution_backward>}},
+      OperatorProgram{&ops::max_pool, {&programs::image_program<&programs::max_pool>}},
+      OperatorProgram{&ops::max_pool_backward,
+                      {&programs::image_program<&programs::max_pool_backward>}},
       OperatorProgram{&ops::sgd_step, {&programs::sgd_step}},
       OperatorProgram{&ops::adam_step, {&programs::adam_step}},
       OperatorProgram{&ops::lamb_step, {&programs::lamb_step}},

@@ -1,9 +1,11 @@
 #pragma once
 // 2-D convolution (cross-correlation, as everywhere in the field) through the matrix product: x
 // [N, C, H, W], weight [O, C, kernel height, kernel width], bias [O]; y [N, O, H', W'] with
-// H' = (H + 2 pad - kernel) / stride + 1. Each image is unfolded into columns, fp32.
+// H' = (H + 2 pad - kernel) / stride + 1. Each image is unfolded into columns, fp32. Any
+// floating types; y has x's, and gradients of x and weight have theirs.
 
 #include <soma/ops/element/binary.hpp>
+#include <soma/ops/image/widened.hpp>
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>
@@ -70,9 +72,9 @@ inline double convolution_backward_operations(const OperatorCall& call) {
 inline void convolution_shape(const ShapeCall& call) {
   const Tensor &x = call.inputs[0], &weight = call.inputs[1];
   check_rank("convolution", "x", x, 4);
-  check_fp32("convolution", "x", x);
+  check_floating("convolution", "x", x);
   check_rank("convolution", "weight", weight, 4);
-  check_fp32("convolution", "weight", weight);
+  check_floating("convolution", "weight", weight);
   if (weight.size(1) != x.size(1))
     fail(error_id::tensor_shape, "convolution", "x", x.describe(),
          std::to_string(weight.size(1)) + " channels for the weight, " + weight.describe());
@@ -80,7 +82,7 @@ inline void convolution_shape(const ShapeCall& call) {
     check_shape("convolution", "bias", call.inputs[2], Shape{weight.size(0)});
   const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
   call.outputs[0] = {Shape{x.size(0), weight.size(0), window.out_height, window.out_width},
-                     DType::fp32};
+                     x.dtype()};
 }
 
 // Workspace of one image: its columns and what the matrix product needs.
@@ -151,8 +153,8 @@ inline void convolution_host(const OperatorCall& call) {
 // Inputs x, weight, dy; outputs dx, dweight, dbias.
 inline void convolution_backward_shape(const ShapeCall& call) {
   const Tensor &x = call.inputs[0], &weight = call.inputs[1];
-  call.outputs[0] = {x.shape(), DType::fp32};
-  call.outputs[1] = {weight.shape(), DType::fp32};
+  call.outputs[0] = {x.shape(), x.dtype()};
+  call.outputs[1] = {weight.shape(), weight.dtype()};
   call.outputs[2] = {Shape{weight.size(0)}, DType::fp32};
 }
 
@@ -283,7 +285,7 @@ inline constexpr Operator convolution_backward{
     .max_inputs = 3,
     .outputs = 3,
     .shape = &detail::convolution_backward_shape,
-    .host = &detail::convolution_backward_host,
+    .host = &detail::image_host<detail::convolution_backward_host>,
     .operations = &detail::convolution_backward_operations};
 
 inline constexpr Operator convolution{.name = "convolution",
@@ -291,7 +293,7 @@ inline constexpr Operator convolution{.name = "convolution",
                                       .max_inputs = 3,
                                       .keeps_inputs = 3,
                                       .shape = &detail::convolution_shape,
-                                      .host = &detail::convolution_host,
+                                      .host = &detail::image_host<detail::convolution_host>,
                                       .gradient = &detail::convolution_gradient,
                                       .samples = &detail::convolution_samples,
                                       .operations = &detail::convolution_operations};

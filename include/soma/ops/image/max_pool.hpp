@@ -1,8 +1,9 @@
 #pragma once
-// Max pooling of images [N, C, H, W], fp32: the largest of each window. The gradient goes to the
-// first of equals.
+// Max pooling of images [N, C, H, W] of any floating type: the largest of each window. The gradient
+// goes to the first of equals.
 
 #include <soma/ops/image/convolution.hpp>
+#include <soma/ops/image/widened.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
@@ -27,12 +28,12 @@ inline Window pool_window(const Shape& x, const MaxPoolSetting& setting) {
 inline void max_pool_shape(const ShapeCall& call) {
   const Tensor& x = call.inputs[0];
   check_rank("max_pool", "x", x, 4);
-  check_fp32("max_pool", "x", x);
+  check_floating("max_pool", "x", x);
   if (x.size(2) * x.size(3) > 0x7FFFFFFFu)
     fail(error_id::tensor_shape, "max_pool", "x", x.describe(), "planes of fewer than 2^31 pixels");
   const Window window = pool_window(x.shape(), call.attributes.as<MaxPoolSetting>());
   const Shape shape{x.size(0), x.size(1), window.out_height, window.out_width};
-  call.outputs[0] = {shape, DType::fp32};
+  call.outputs[0] = {shape, x.dtype()};
   call.outputs[1] = {shape, DType::int32};
 }
 
@@ -54,7 +55,7 @@ inline void max_pool_host(const OperatorCall& call) {
 
 // Inputs x (its shape), indices, dy; output dx.
 inline void max_pool_backward_shape(const ShapeCall& call) {
-  call.outputs[0] = {call.inputs[0].shape(), DType::fp32};
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
 }
 inline void max_pool_backward_host(const OperatorCall& call) {
   const Shape& shape = call.inputs[0].shape();
@@ -123,17 +124,18 @@ inline OperatorSamples max_pool_samples() {
 
 namespace ops {
 
-inline constexpr Operator max_pool_backward{.name = "max_pool backward",
-                                            .min_inputs = 0,
-                                            .max_inputs = 3,
-                                            .shape = &detail::max_pool_backward_shape,
-                                            .host = &detail::max_pool_backward_host};
+inline constexpr Operator max_pool_backward{
+    .name = "max_pool backward",
+    .min_inputs = 0,
+    .max_inputs = 3,
+    .shape = &detail::max_pool_backward_shape,
+    .host = &detail::image_host<detail::max_pool_backward_host>};
 
 inline constexpr Operator max_pool{.name = "max_pool",
                                    .outputs = 2,
                                    .keeps_outputs = 2,
                                    .shape = &detail::max_pool_shape,
-                                   .host = &detail::max_pool_host,
+                                   .host = &detail::image_host<detail::max_pool_host>,
                                    .gradient = &detail::max_pool_gradient,
                                    .samples = &detail::max_pool_samples};
 

@@ -1,0 +1,60 @@
+#pragma once
+// Operators on images compute in fp32. Tensors of other floating types are widened on their way in,
+// which is exact, and results are rounded once on their way out.
+
+#include <soma/ops/operator.hpp>
+#include <soma/ops/support.hpp>
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+namespace soma::detail {
+
+// to = from, each number rounded once. Both without gaps.
+inline void convert_elements(Context& context, const Tensor& from, const Tensor& to) {
+  for_ranges(context, from.elements(), 4, [&](std::size_t begin, std::size_t end) {
+    const MatrixOperand x{.data = from.raw(), .dtype = from.dtype()};
+    const MatrixTarget y{.data = to.mutable_raw(), .dtype = to.dtype()};
+    context.kernels().element.unary({.function = Unary::copy,
+                                     .rows = 1,
+                                     .columns = end - begin,
+                                     .x = part(x, 0, begin),
+                                     .y = part(y, 0, begin)});
+  });
+}
+
+// Calls compute(call) with floating tensors in fp32; convert(from, to) goes there and back.
+template <class Compute, class Convert>
+void compute_in_fp32(const OperatorCall& call, const Compute& compute, const Convert& convert) {
+  const auto plain = [](const Tensor& tensor) {
+    return !tensor.defined() || !is_floating(tensor.dtype()) || tensor.dtype() == DType::fp32;
+  };
+  std::array<Tensor, 4> inputs;
+  std::array<Tensor, max_outputs> outputs;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    inputs[i] = call.inputs[i];
+    if (plain(inputs[i])) continue;
+    const Tensor narrow = contiguous(call.context, inputs[i]);
+    inputs[i] = Tensor::empty(call.context, narrow.shape());
+    convert(narrow, inputs[i]);
+  }
+  for (std::size_t i = 0; i < call.outputs.size(); ++i)
+    outputs[i] = plain(call.outputs[i]) ? call.outputs[i]
+                                        : Tensor::empty(call.context, call.outputs[i].shape());
+  compute(OperatorCall{call.context, call.attributes,
+                       std::span<const Tensor>(inputs).first(call.inputs.size()),
+                       std::span(outputs).first(call.outputs.size()), call.sequences, call.state});
+  for (std::size_t i = 0; i < call.outputs.size(); ++i)
+    if (!plain(call.outputs[i])) convert(outputs[i], call.outputs[i]);
+}
+
+// The host function of an operator whose function for fp32 is `compute`.
+template <void (*compute)(const OperatorCall&)>
+void image_host(const OperatorCall& call) {
+  compute_in_fp32(call, compute, [&call](const Tensor& from, const Tensor& to) {
+    convert_elements(call.context, from, to);
+  });
+}
+
+}  // namespace soma::detail
