@@ -7493,6 +7493,56 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
 }
 
 }  // namespace soma::programs
+// ---- soma/programs/image/widened.hpp
+// Programs of images are written for fp32. Tensors of other floating types are cast by the Scalar
+// engine before and after.
+
+// ---- soma/programs/views/cast.hpp
+// Cast: a copy by the Scalar engine that rounds as asked. Stochastic rounding draws at the
+// element's number in the tensor. The engine makes integers as the host does by default: nearest
+// even, saturated, NaN as 0. Integers of 32 bits pass through fp32; the core has none of 64.
+
+namespace soma::programs {
+
+inline void cast(Core& core, const OperatorCall& call) {
+  const auto& setting = call.attributes.as<CastSetting>();
+  if (!is_floating(setting.dtype) && setting.rounding.mode != RoundingMode::nearest_even)
+    fail(error_id::operator_value, "cast", "rounding.mode", "not nearest_even",
+         "nearest_even for integers on a NeuronCore");
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const HbmView from = flat_view(x);
+  const HbmView to = flat_target(call.outputs[0]);
+  const ElementTiles tiles(x.elements());
+  Pair in = tiles.pair(core, x.dtype()), out = tiles.pair(core, setting.dtype);
+  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    const Tile source = in.next(rows, columns), result = out.next(rows, columns);
+    core.dma.load(source, element_block(from, first, rows, columns));
+    neuroncore::Rounded rounded{.rounding = setting.rounding,
+                                .place = {.draw = setting.draw, .partition_step = columns}};
+    rounded.place.draw.index += first;
+    core.scalar.copy(result, source, rounded);
+    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
+  });
+}
+
+}  // namespace soma::programs
+
+namespace soma::programs {
+
+// The program of an operator whose program for fp32 is `compute`.
+template <void (*compute)(Core&, const OperatorCall&)>
+void image_program(Core& core, const OperatorCall& call) {
+  soma::detail::compute_in_fp32(
+      call, [&core](const OperatorCall& wide) { compute(core, wide); },
+      [&core, &call](const Tensor& from, Tensor to) {
+        if (from.elements() == 0) return;
+        const Attributes attributes = CastSetting{to.dtype(), {}, {}};
+        cast(core, OperatorCall{call.context, attributes, std::span(&from, 1), std::span(&to, 1),
+                                call.sequences, call.state});
+      });
+}
+
+}  // namespace soma::programs
 // ---- soma/programs/loss/cross_entropy.hpp
 // Cross entropy. The logit of the label is gathered by its address; the gradient finds the label's
 // column by comparison with a row of column numbers.
@@ -8529,6 +8579,8 @@ inline InnerOperand matmul_operand(const HbmView& view, bool inner_rows,
 inline void matmul(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<MatmulSetting>();
   check_accumulation("matmul", setting.accumulation);
+  // The core adds products of integers in fp32, as all others.
+  soma::detail::check_output("matmul on a NeuronCore", call.outputs[0].dtype());
   const auto sizes = soma::detail::matmul_sizes(call.inputs, setting);
   const bool stacks = call.inputs[1].rank() > 2;
   // A stack as matrices behind each other.
@@ -9115,31 +9167,6 @@ inline void reduce(Core& core, const OperatorCall& call) {
 }
 
 }  // namespace soma::programs
-// ---- soma/programs/views/cast.hpp
-// Cast: a copy by the Scalar engine that rounds as asked. Stochastic rounding draws at the
-// element's number in the tensor.
-
-namespace soma::programs {
-
-inline void cast(Core& core, const OperatorCall& call) {
-  const auto& setting = call.attributes.as<CastSetting>();
-  const Tensor x = contiguous(call.context, call.inputs[0]);
-  const HbmView from = flat_view(x);
-  const HbmView to = flat_target(call.outputs[0]);
-  const ElementTiles tiles(x.elements());
-  Pair in = tiles.pair(core, x.dtype()), out = tiles.pair(core, setting.dtype);
-  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
-    const Tile source = in.next(rows, columns), result = out.next(rows, columns);
-    core.dma.load(source, element_block(from, first, rows, columns));
-    neuroncore::Rounded rounded{.rounding = setting.rounding,
-                                .place = {.draw = setting.draw, .partition_step = columns}};
-    rounded.place.draw.index += first;
-    core.scalar.copy(result, source, rounded);
-    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
-  });
-}
-
-}  // namespace soma::programs
 // ---- soma/programs/views/views.hpp
 // Operators that only move elements: transfers and nothing else.
 
@@ -9239,10 +9266,12 @@ constexpr auto list_programs(std::index_sequence<unary...>, std::index_sequence<
                       {&programs::unary<static_cast<Unary>(unary)>}}...,
       OperatorProgram{&ops::concatenate, {&programs::concatenate}},
       OperatorProgram{&ops::sequence_first, {&programs::sequence_first}},
-      OperatorProgram{&ops::convolution, {&programs::convolution}},
-      OperatorProgram{&ops::convolution_backward, {&programs::convolution_backward}},
-      OperatorProgram{&ops::max_pool, {&programs::max_pool}},
-      OperatorProgram{&ops::max_pool_backward, {&programs::max_pool_backward}},
+      OperatorProgram{&ops::convolution, {&programs::image_program<&programs::convolution>}},
+      OperatorProgram{&ops::convolution_backward,
+                      {&programs::image_program<&programs::convolution_backward>}},
+      OperatorProgram{&ops::max_pool, {&programs::image_program<&programs::max_pool>}},
+      OperatorProgram{&ops::max_pool_backward,
+                      {&programs::image_program<&programs::max_pool_backward>}},
       OperatorProgram{&ops::sgd_step, {&programs::sgd_step}},
       OperatorProgram{&ops::adam_step, {&programs::adam_step}},
       OperatorProgram{&ops::lamb_step, {&programs::lamb_step}},

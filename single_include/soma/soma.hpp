@@ -5584,10 +5584,24 @@ namespace detail {
 // floor(log2(value)) of a positive finite number.
 constexpr int exponent_of(float value) { return unpack(value).magnitude.exponent + 52; }
 
+// The limit of scales for a format with that largest number: no product of both is infinite, so
+// whatever is stored reads back finite, in each rounding. At most 2^126.
+constexpr int largest_scale_exponent(float largest) {
+  return (std::min)(126, 127 - exponent_of(largest));
+}
+constexpr float largest_scale(float largest) {
+  constexpr double most = std::numeric_limits<float>::max();
+  const double exact = (std::min)(most / static_cast<double>(largest), 0x1p126);
+  const auto scale = static_cast<float>(exact);
+  if (static_cast<double>(scale) * static_cast<double>(largest) <= most) return scale;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1);
+}
+
 }  // namespace detail
 
-// The scale for a granule whose largest finite magnitude is `amax`: 1 where that is 0, and from
-// 2^-126 to 2^126, so that it and its inverse are normal numbers.
+// The scale for a granule whose largest finite magnitude is `amax`: 1 where that is 0, from 2^-126
+// to 2^126, so that it and its inverse are normal numbers, and so small that `largest` times it is
+// finite: magnitudes close to 2^128 then saturate.
 //   fp32          amax / largest * 2^margin, rounded to nearest
 //   power_of_two  the smallest power of two that brings amax to the largest number or below, times
 //                 2^margin
@@ -5603,7 +5617,8 @@ inline float scale_for(const Scaling& scaling, const FloatFormat& format, float 
       // second rounding is exact.
       const auto margin = static_cast<double>(detail::two_to(scaling.margin));
       const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
-      return static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126));
+      return (std::min)(static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126)),
+                        detail::largest_scale(largest));
     }
     case ScaleFormat::power_of_two:
       exponent = detail::exponent_of(amax) - detail::exponent_of(largest);
@@ -5613,7 +5628,8 @@ inline float scale_for(const Scaling& scaling, const FloatFormat& format, float 
       exponent = detail::exponent_of(amax) - format.max_exponent();
       break;
   }
-  return detail::two_to((std::clamp)(exponent + scaling.margin, -126, 126));
+  return detail::two_to(
+      (std::clamp)(exponent + scaling.margin, -126, detail::largest_scale_exponent(largest)));
 }
 
 // amax of the last `scaling.history` steps for one granule, and the scale it gives: the delayed
@@ -5736,7 +5752,9 @@ struct MatmulSetting {
   // The sum runs over the rows of a batch: it follows their shards. Weight gradients.
   bool over_rows = false;
   Quantization a{}, b{};
-  std::optional<DType> output{};  // of the result; none: a's, or fp32 for integers
+  // Of the result; none: a's, or fp32 for integers. Sums of 8-bit integers are exact, and int32 or
+  // int64 keeps them so: without scales, on the host.
+  std::optional<DType> output{};
   // Where there is a place: a factor that scales give the whole product (see GemmArgs) is stored
   // there and not applied. It holds 1 before.
   float* factor = nullptr;
@@ -21691,6 +21709,19 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_REDUCE_COLUMN_SUMS_INL_HPP
 #endif
 
+// ---- soma/kernels/reduce/narrow_sums-inl.hpp
+// Sums over the rows of few columns, such as a vector. One run of rows (rows_of_run) gives one
+// addition after the other, which waits for the latency of each; so 16 runs are summed side by side
+// in the lanes of vectors. Each lane adds its run in the documented order, so the bits are
+// those of sum_rows_of().
+
+#if defined(SOMA_KERNELS_REDUCE_NARROW_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_REDUCE_NARROW_SUMS_INL_HPP
+#undef SOMA_KERNELS_REDUCE_NARROW_SUMS_INL_HPP
+#else
+#define SOMA_KERNELS_REDUCE_NARROW_SUMS_INL_HPP
+#endif
+
 // ---- soma/kernels/rows/run_io-inl.hpp
 // Runs: stored elements of any type as adjacent floats and back, a chunk at a time. fp32 is used
 // where it lies.
@@ -21892,6 +21923,263 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// With 16 columns a row fills a vector by itself.
+inline constexpr std::size_t narrow_columns = 15;
+// Vectors have at most 8 lanes, because parts of wider ones are joined slowly.
+inline constexpr std::size_t narrow_runs = 16, narrow_lanes = 8;
+// Floats of each run at a time, where they are not added where they lie: 16 KiB, half of the
+// smallest first-level cache. The pitch keeps runs out of each other's cache lines.
+inline constexpr std::size_t narrow_piece = 256, narrow_pitch = narrow_piece + run_group;
+inline constexpr std::size_t narrow_levels = 10;  // of the tree over up to 2^10 segments
+
+struct NarrowBuffers {
+  alignas(64) float values[narrow_runs * narrow_pitch];
+  alignas(64) float sums[narrow_columns * narrow_runs];
+  ConvertBuffers scratch;
+};
+
+// Memory that is fetched while sixteen runs are added. A processor recognises one stream of
+// addresses and not sixteen, so the next runs are fetched in the order of their addresses.
+struct Fetched {
+  std::uintptr_t at = 0;
+  std::size_t bytes = 0;  // with sixteen floats of each run
+  void fetch() {
+    for (const std::uintptr_t end = at + bytes; at < end; at += 64)
+      __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);  // to the second-level cache
+  }
+};
+
+#if HWY_TARGET == HWY_SCALAR
+
+static inline void add_side_by_side(const float* const* runs, std::size_t taken, std::size_t count,
+                                    std::size_t columns, Fetched, float* sums) {
+  for (std::size_t run = 0; run < taken; ++run)
+    for (std::size_t i = 0; i < count; ++i) sums[i % columns * narrow_runs + run] += runs[run][i];
+}
+
+#else
+
+// Four floats of each of Lanes(d) runs, block by block.
+template <class D>
+HWY_INLINE hn::Vec<D> load_blocks(D d, const float* const* runs, std::size_t at) {
+  if constexpr (hn::MaxLanes(D()) <= 4) {
+    return load_bytes(d, runs[0] + at);
+  } else {
+    const hn::Half<D> half;
+    return hn::Combine(d, load_blocks(half, runs + hn::MaxLanes(half), at),
+                       load_blocks(half, runs, at));
+  }
+}
+
+// Calls add(k, vector) for k = 0 ... 3 with element at + k of Lanes(d) runs, in that order.
+template <class D, class Add>
+HWY_INLINE void transpose_four(D d, const float* const* runs, std::size_t at, const Add& add) {
+  const hn::Repartition<double, D> pairs;
+  const auto run_0 = load_blocks(d, runs, at), run_1 = load_blocks(d, runs + 1, at);
+  const auto run_2 = load_blocks(d, runs + 2, at), run_3 = load_blocks(d, runs + 3, at);
+  const auto low_01 = hn::BitCast(pairs, hn::InterleaveLower(d, run_0, run_1));
+  const auto low_23 = hn::BitCast(pairs, hn::InterleaveLower(d, run_2, run_3));
+  const auto high_01 = hn::BitCast(pairs, hn::InterleaveUpper(d, run_0, run_1));
+  const auto high_23 = hn::BitCast(pairs, hn::InterleaveUpper(d, run_2, run_3));
+  add(0, hn::BitCast(d, hn::InterleaveLower(pairs, low_01, low_23)));
+  add(1, hn::BitCast(d, hn::InterleaveUpper(pairs, low_01, low_23)));
+  add(2, hn::BitCast(d, hn::InterleaveLower(pairs, high_01, high_23)));
+  add(3, hn::BitCast(d, hn::InterleaveUpper(pairs, high_01, high_23)));
+}
+
+// One column: the sums of a vector's runs stay in a register for whole cache lines of each.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_column_side_by_side(const float* const* runs,
+                                                                  std::size_t taken,
+                                                                  std::size_t count, Fetched next,
+                                                                  float* sums) {
+  const hn::CappedTag<float, narrow_lanes> d;
+  constexpr std::size_t lanes = hn::MaxLanes(d);
+  for (std::size_t i = 0; i < count; i += run_group) {
+    next.fetch();
+    for (std::size_t run = 0; run < taken; run += lanes) {
+      auto sum = hn::Load(d, sums + run);
+      for (std::size_t at = i; at < i + run_group; at += 4)
+        transpose_four(d, runs + run, at,
+                       [&sum](std::size_t, auto value) HWY_ATTR { sum = hn::Add(sum, value); });
+      hn::Store(sum, d, sums + run);
+    }
+  }
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_rows_side_by_side(const float* const* runs,
+                                                                std::size_t taken,
+                                                                std::size_t count,
+                                                                std::size_t columns,
+                                                                Fetched following, float* sums) {
+  const hn::CappedTag<float, narrow_lanes> d;
+  constexpr std::size_t lanes = hn::MaxLanes(d);
+  std::size_t column = 0;
+  for (std::size_t at = 0; at < count; at += 4) {
+    if (at % run_group == 0) following.fetch();
+    std::size_t next[5] = {column};
+    for (std::size_t k = 0; k < 4; ++k) next[k + 1] = next[k] + 1 == columns ? 0 : next[k] + 1;
+    for (std::size_t run = 0; run < taken; run += lanes)
+      transpose_four(d, runs + run, at, [d, sums, run, &next](std::size_t k, auto value) HWY_ATTR {
+        float* sum = sums + next[k] * narrow_runs + run;
+        hn::Store(hn::Add(hn::Load(d, sum), value), d, sum);
+      });
+    column = next[4];
+  }
+}
+
+// Adds `count` floats (a multiple of 16) of each run, row by row of `columns`.
+static inline void add_side_by_side(const float* const* runs, std::size_t taken, std::size_t count,
+                                    std::size_t columns, const Fetched& next, float* sums) {
+  if (columns == 1)
+    add_column_side_by_side(runs, taken, count, next, sums);
+  else
+    add_rows_side_by_side(runs, taken, count, columns, next, sums);
+}
+
+#endif
+
+namespace {  // internal linkage: units with other flags have their own
+
+class NarrowSum {
+ public:
+  // Rows of `source` adjacent, or a single column, whose rows are then columns of `source`.
+  NarrowSum(const RunSource& source, std::size_t columns, const Segments& segments,
+            std::size_t rows)
+      : source_(source), columns_(columns) {
+    const std::size_t whole[2] = {0, rows};
+    const std::size_t* bounds = segments.bounds != nullptr ? segments.bounds : whole;
+    const std::size_t count = segments.bounds != nullptr ? segments.count : 1;
+    for (std::size_t segment = 0; segment < count; ++segment) {
+      const std::size_t begin = bounds[segment], end = bounds[segment + 1];
+      const std::size_t run = rows_of_run(end - begin);
+      std::size_t row = begin;
+      do {
+        runs_[taken_++] = {row, (std::min)(row + run, end), row == begin, end - row <= run};
+        if (taken_ == narrow_runs) sum_runs();
+        row += run;
+      } while (row < end);
+    }
+    sum_runs();
+  }
+  float operator[](std::size_t column) const { return current_[column]; }
+
+ private:
+  struct Run {
+    std::size_t first, last;
+    bool opens, closes;  // a segment
+  };
+
+  void sum_runs() {
+    std::fill(buffers_.sums, buffers_.sums + columns_ * narrow_runs, 0.0f);
+    std::size_t longest = 0;
+    for (std::size_t i = 0; i < taken_; ++i)
+      longest = (std::max)(longest, runs_[i].last - runs_[i].first);
+    // Whole vectors of runs are added; those beyond the last one count for nothing.
+    const std::size_t taken = (taken_ + narrow_lanes - 1) / narrow_lanes * narrow_lanes;
+    const std::size_t most = narrow_piece / columns_;
+    const float* from[narrow_runs];
+    for (std::size_t row = 0; row < longest; row += most) {
+      const std::size_t count = whole_groups((std::min)(most, longest - row) * columns_);
+      for (std::size_t i = 0; i < taken_; ++i) from[i] = load(i, row, most, count);
+      for (std::size_t i = taken_; i < taken; ++i) from[i] = from[0];
+      add_side_by_side(from, taken, count, columns_, next_runs(row), buffers_.sums);
+    }
+    for (std::size_t i = 0; i < taken_; ++i) join(i);
+    taken_ = 0;
+  }
+
+  // The runs that come next, as far as they are fetched while these are added.
+  Fetched next_runs(std::size_t row) const {
+    if (taken_ != narrow_runs || source_.column_stride != 1) return {};
+    const std::size_t before = (runs_[taken_ - 1].last + narrow_runs * row) * columns_;
+    return {reinterpret_cast<std::uintptr_t>(source_.data) + before * source_.width,
+            source_.width * narrow_runs * run_group};
+  }
+
+  // Zeros follow a run that is shorter than others: a sum is never -0, so they change no bit.
+  const float* load(std::size_t index, std::size_t row, std::size_t most, std::size_t count) {
+    float* values = buffers_.values + index * narrow_pitch;
+    const Run& run = runs_[index];
+    const std::size_t first = (std::min)(run.first + row, run.last);
+    const std::size_t loaded = (std::min)(most, run.last - first) * columns_;
+    if (loaded != 0) {
+      const float* from = load_run(source_, 0, first * columns_, loaded, values, buffers_.scratch);
+      if (loaded == count) return from;
+      if (from != values) std::memcpy(values, from, loaded * sizeof(float));
+    }
+    std::fill(values + loaded, values + count, 0.0f);
+    return values;
+  }
+
+  // Adds a run to its segment, and a whole segment to the tree of a binary counter (sum_tree()).
+  void join(std::size_t index) {
+    for (std::size_t column = 0; column < columns_; ++column) {
+      const float sum = buffers_.sums[column * narrow_runs + index];
+      current_[column] = runs_[index].opens ? sum : current_[column] + sum;
+    }
+    if (!runs_[index].closes) return;
+    std::size_t level = 0;
+    for (std::size_t bits = segment_++; (bits & 1) != 0; bits >>= 1, ++level)
+      for (std::size_t column = 0; column < columns_; ++column)
+        current_[column] += waiting_[level][column];
+    std::copy_n(current_, columns_, waiting_[level]);
+  }
+
+  const RunSource& source_;
+  std::size_t columns_, taken_ = 0, segment_ = 0;
+  Run runs_[narrow_runs];
+  float current_[narrow_columns] = {}, waiting_[narrow_levels + 1][narrow_columns];
+  NarrowBuffers buffers_;
+};
+
+}  // namespace
+
+// Whether runs side by side are faster than one row after the other. A step of a vector of lanes
+// takes about a fifth of the time of a row, for each column.
+static inline bool worth_side_by_side(const Segments& segments, std::size_t rows,
+                                      std::size_t columns) {
+  std::size_t longest = segments.bounds == nullptr ? rows : 0;
+  if (segments.bounds != nullptr)
+    for (std::size_t i = 0; i < segments.count; ++i)
+      longest = (std::max)(longest, segments.bounds[i + 1] - segments.bounds[i]);
+  return columns <= 4 * (rows / (std::min)(longest, rows_of_run(longest)));
+}
+
+// The sums of few columns; false where rows are better added one after the other.
+static inline bool sum_narrow(const MatrixOperand& x, const Segments& segments, std::size_t rows,
+                              std::size_t columns, bool accumulate, float* out) {
+  if (columns == 0 || columns > narrow_columns || rows == 0) return false;
+  const bool adjacent = columns > 1 && x.row_stride == columns && x.column_stride == 1;
+  // Columns that lie apart are read once for each.
+  if (columns > 4 && !adjacent) return false;
+  const std::size_t together = adjacent ? columns : 1;
+  if (!worth_side_by_side(segments, rows, columns)) return false;
+  for (std::size_t column = 0; column < columns; column += together) {
+    MatrixOperand part = detail::part(x, 0, column);
+    if (!adjacent) part.column_stride = x.row_stride;
+    const RunSource source = run_source(part);
+    const NarrowSum sums(source, together, segments, rows);
+    for (std::size_t i = 0; i < together; ++i) {
+      float& to = out[column + i];
+      to = accumulate ? to + sums[i] : sums[i];
+    }
+  }
+  return true;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
 struct RowSum {
   std::size_t rows = 0, columns = 0;
   const MatrixOperand& x;
@@ -22007,6 +22295,9 @@ static inline const float* sum_tree(const RowSum& args, const RunSource& source,
 }
 
 static inline void sum_rows_of(const RowSum& args) {
+  if (args.list == nullptr &&
+      sum_narrow(args.x, args.segments, args.rows, args.columns, args.accumulate, args.out))
+    return;
   const RunSource source = run_source(args.x);
   RowSumBuffers buffers;
   const std::size_t fit = sum_room / (waiting_levels(args.segments) + 1) / run_group * run_group;
@@ -26291,6 +26582,8 @@ class ScaleRule {
     fraction_ = static_cast<std::uint32_t>(largest.significand >> 29) & 0x7FFFFFu;
     offset_ = scaling.margin - 127 - top;
     margin_ = static_cast<double>(soma::detail::two_to(scaling.margin));
+    most_exponent_ = soma::detail::largest_scale_exponent(largest_);
+    most_ = soma::detail::largest_scale(largest_);
   }
 
   void set(float amax, float& scale, float& inverse) const {
@@ -26300,13 +26593,13 @@ class ScaleRule {
       inverse = 1.0f / scale;
     } else if (scaling_.format == ScaleFormat::fp32) {
       const double exact = static_cast<double>(amax) / static_cast<double>(largest_) * margin_;
-      scale = static_cast<float>((std::clamp)(exact, 0x1p-126, 0x1p126));
+      scale = (std::min)(static_cast<float>((std::clamp)(exact, 0x1p-126, 0x1p126)), most_);
       inverse = 1.0f / scale;
     } else {
       int exponent = static_cast<int>(bits >> 23) + offset_;
       if (scaling_.format == ScaleFormat::power_of_two && (bits & 0x7FFFFFu) > fraction_)
         ++exponent;
-      exponent = (std::clamp)(exponent, -126, 126);
+      exponent = (std::clamp)(exponent, -126, most_exponent_);
       scale = soma::detail::two_to(exponent);
       inverse = soma::detail::two_to(-exponent);
     }
@@ -26317,8 +26610,9 @@ class ScaleRule {
   FloatFormat format_;
   float largest_;
   std::uint32_t fraction_;
-  int offset_;
+  int offset_, most_exponent_;
   double margin_;
+  float most_;
 };
 
 class QuantizePass {
@@ -27794,26 +28088,58 @@ inline void reduce_shape(const ShapeCall& call) {
       DType::fp32};
 }
 
-// out = sums over the rows of a matrix, columns shared out.
+// Additions in the time of one simple operation.
+inline constexpr std::size_t sums_at_once = 8;
+
+// Sums of each segment by itself, shared out; they then meet in the tree as segments of one row.
+inline void sums_by_segments(Context& context, const ColumnSumArgs& args) {
+  const Segments& segments = args.segments;
+  HeapVector<float> partial(context.heap());
+  partial.resize(segments.count * args.columns);
+  const UnevenRanges ranges(context, segments.count, operations_worth_a_task, [&](std::size_t i) {
+    return (segments.bounds[i + 1] - segments.bounds[i]) * args.columns / sums_at_once;
+  });
+  ranges.run(context, [&](std::size_t begin, std::size_t end, std::size_t) {
+    for (std::size_t i = begin; i < end; ++i)
+      context.kernels().reduce.column_sums({.rows = segments.bounds[i + 1] - segments.bounds[i],
+                                            .columns = args.columns,
+                                            .x = part(args.x, segments.bounds[i], 0),
+                                            .out = partial.data() + i * args.columns});
+  });
+  HeapVector<std::size_t> rows(context.heap());
+  rows.resize(segments.count + 1);
+  for (std::size_t i = 0; i <= segments.count; ++i) rows[i] = i;
+  parallel(context, 1, [&](int) {
+    context.kernels().reduce.column_sums({.rows = segments.count,
+                                          .columns = args.columns,
+                                          .x = {.data = partial.data(), .row_stride = args.columns},
+                                          .segments = {rows.data(), segments.count},
+                                          .out = args.out});
+  });
+}
+
+// out = sums over the rows of a matrix. Columns are shared out, or segments where columns are few.
 inline void column_sums(Context& context, const Tensor& matrix, const Sequences& sequences,
                         float* out) {
   const Tensor x = regular(context, matrix);
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
   const RowSegments segments(sequences, rows);
-  const MatrixOperand all = operand(x);
+  const ColumnSumArgs all{
+      .rows = rows, .columns = columns, .x = operand(x), .segments = segments.get(), .out = out};
   constexpr std::size_t group = 16;  // columns are cut at whole cache lines
-  for_ranges(context, (columns + group - 1) / group, rows * group,
-             [&](std::size_t begin, std::size_t end) {
-               const std::size_t first = begin * group, last = (std::min)(columns, end * group);
-               MatrixOperand part = all;
-               part.data = static_cast<const std::byte*>(all.data) +
-                           first * all.column_stride * size_of(all.dtype);
-               context.kernels().reduce.column_sums({.rows = rows,
-                                                     .columns = last - first,
-                                                     .x = part,
-                                                     .segments = segments.get(),
-                                                     .out = out + first});
-             });
+  const std::size_t groups = (columns + group - 1) / group;
+  const auto width = static_cast<std::size_t>(context.executor().width);
+  if (groups != 0 && groups < width && segments.get().count > 1 &&
+      rows * columns / sums_at_once > operations_worth_a_task)
+    return sums_by_segments(context, all);
+  for_ranges(context, groups, rows * group, [&](std::size_t begin, std::size_t end) {
+    const std::size_t first = begin * group, last = (std::min)(columns, end * group);
+    ColumnSumArgs args = all;
+    args.columns = last - first;
+    args.x = part(all.x, 0, first);
+    args.out = out + first;
+    context.kernels().reduce.column_sums(args);
+  });
 }
 
 // Sums over the last dimensions, row by row.
@@ -28176,7 +28502,62 @@ inline void add_into(Context& context, const Tensor& total, const Tensor& more) 
 // ---- soma/ops/image/convolution.hpp
 // 2-D convolution (cross-correlation, as everywhere in the field) through the matrix product: x
 // [N, C, H, W], weight [O, C, kernel height, kernel width], bias [O]; y [N, O, H', W'] with
-// H' = (H + 2 pad - kernel) / stride + 1. Each image is unfolded into columns, fp32.
+// H' = (H + 2 pad - kernel) / stride + 1. Each image is unfolded into columns, fp32. Any
+// floating types; y has x's, and gradients of x and weight have theirs.
+
+// ---- soma/ops/image/widened.hpp
+// Operators on images compute in fp32. Tensors of other floating types are widened on their way in,
+// which is exact, and results are rounded once on their way out.
+
+namespace soma::detail {
+
+// to = from, each number rounded once. Both without gaps.
+inline void convert_elements(Context& context, const Tensor& from, const Tensor& to) {
+  for_ranges(context, from.elements(), 4, [&](std::size_t begin, std::size_t end) {
+    const MatrixOperand x{.data = from.raw(), .dtype = from.dtype()};
+    const MatrixTarget y{.data = to.mutable_raw(), .dtype = to.dtype()};
+    context.kernels().element.unary({.function = Unary::copy,
+                                     .rows = 1,
+                                     .columns = end - begin,
+                                     .x = part(x, 0, begin),
+                                     .y = part(y, 0, begin)});
+  });
+}
+
+// Calls compute(call) with floating tensors in fp32; convert(from, to) goes there and back.
+template <class Compute, class Convert>
+void compute_in_fp32(const OperatorCall& call, const Compute& compute, const Convert& convert) {
+  const auto plain = [](const Tensor& tensor) {
+    return !tensor.defined() || !is_floating(tensor.dtype()) || tensor.dtype() == DType::fp32;
+  };
+  std::array<Tensor, 4> inputs;
+  std::array<Tensor, max_outputs> outputs;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    inputs[i] = call.inputs[i];
+    if (plain(inputs[i])) continue;
+    const Tensor narrow = contiguous(call.context, inputs[i]);
+    inputs[i] = Tensor::empty(call.context, narrow.shape());
+    convert(narrow, inputs[i]);
+  }
+  for (std::size_t i = 0; i < call.outputs.size(); ++i)
+    outputs[i] = plain(call.outputs[i]) ? call.outputs[i]
+                                        : Tensor::empty(call.context, call.outputs[i].shape());
+  compute(OperatorCall{call.context, call.attributes,
+                       std::span<const Tensor>(inputs).first(call.inputs.size()),
+                       std::span(outputs).first(call.outputs.size()), call.sequences, call.state});
+  for (std::size_t i = 0; i < call.outputs.size(); ++i)
+    if (!plain(call.outputs[i])) convert(outputs[i], call.outputs[i]);
+}
+
+// The host function of an operator whose function for fp32 is `compute`.
+template <void (*compute)(const OperatorCall&)>
+void image_host(const OperatorCall& call) {
+  compute_in_fp32(call, compute, [&call](const Tensor& from, const Tensor& to) {
+    convert_elements(call.context, from, to);
+  });
+}
+
+}  // namespace soma::detail
 
 namespace soma {
 
@@ -28233,9 +28614,9 @@ inline double convolution_backward_operations(const OperatorCall& call) {
 inline void convolution_shape(const ShapeCall& call) {
   const Tensor &x = call.inputs[0], &weight = call.inputs[1];
   check_rank("convolution", "x", x, 4);
-  check_fp32("convolution", "x", x);
+  check_floating("convolution", "x", x);
   check_rank("convolution", "weight", weight, 4);
-  check_fp32("convolution", "weight", weight);
+  check_floating("convolution", "weight", weight);
   if (weight.size(1) != x.size(1))
     fail(error_id::tensor_shape, "convolution", "x", x.describe(),
          std::to_string(weight.size(1)) + " channels for the weight, " + weight.describe());
@@ -28243,7 +28624,7 @@ inline void convolution_shape(const ShapeCall& call) {
     check_shape("convolution", "bias", call.inputs[2], Shape{weight.size(0)});
   const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
   call.outputs[0] = {Shape{x.size(0), weight.size(0), window.out_height, window.out_width},
-                     DType::fp32};
+                     x.dtype()};
 }
 
 // Workspace of one image: its columns and what the matrix product needs.
@@ -28314,8 +28695,8 @@ inline void convolution_host(const OperatorCall& call) {
 // Inputs x, weight, dy; outputs dx, dweight, dbias.
 inline void convolution_backward_shape(const ShapeCall& call) {
   const Tensor &x = call.inputs[0], &weight = call.inputs[1];
-  call.outputs[0] = {x.shape(), DType::fp32};
-  call.outputs[1] = {weight.shape(), DType::fp32};
+  call.outputs[0] = {x.shape(), x.dtype()};
+  call.outputs[1] = {weight.shape(), weight.dtype()};
   call.outputs[2] = {Shape{weight.size(0)}, DType::fp32};
 }
 
@@ -28446,7 +28827,7 @@ inline constexpr Operator convolution_backward{
     .max_inputs = 3,
     .outputs = 3,
     .shape = &detail::convolution_backward_shape,
-    .host = &detail::convolution_backward_host,
+    .host = &detail::image_host<detail::convolution_backward_host>,
     .operations = &detail::convolution_backward_operations};
 
 inline constexpr Operator convolution{.name = "convolution",
@@ -28454,7 +28835,7 @@ inline constexpr Operator convolution{.name = "convolution",
                                       .max_inputs = 3,
                                       .keeps_inputs = 3,
                                       .shape = &detail::convolution_shape,
-                                      .host = &detail::convolution_host,
+                                      .host = &detail::image_host<detail::convolution_host>,
                                       .gradient = &detail::convolution_gradient,
                                       .samples = &detail::convolution_samples,
                                       .operations = &detail::convolution_operations};
@@ -28471,8 +28852,8 @@ inline void detail::convolution_gradient(const GradientCall& call) {
 
 }  // namespace soma
 // ---- soma/ops/image/max_pool.hpp
-// Max pooling of images [N, C, H, W], fp32: the largest of each window. The gradient goes to the
-// first of equals.
+// Max pooling of images [N, C, H, W] of any floating type: the largest of each window. The gradient
+// goes to the first of equals.
 
 namespace soma {
 
@@ -28486,12 +28867,12 @@ inline Window pool_window(const Shape& x, const MaxPoolSetting& setting) {
 inline void max_pool_shape(const ShapeCall& call) {
   const Tensor& x = call.inputs[0];
   check_rank("max_pool", "x", x, 4);
-  check_fp32("max_pool", "x", x);
+  check_floating("max_pool", "x", x);
   if (x.size(2) * x.size(3) > 0x7FFFFFFFu)
     fail(error_id::tensor_shape, "max_pool", "x", x.describe(), "planes of fewer than 2^31 pixels");
   const Window window = pool_window(x.shape(), call.attributes.as<MaxPoolSetting>());
   const Shape shape{x.size(0), x.size(1), window.out_height, window.out_width};
-  call.outputs[0] = {shape, DType::fp32};
+  call.outputs[0] = {shape, x.dtype()};
   call.outputs[1] = {shape, DType::int32};
 }
 
@@ -28513,7 +28894,7 @@ inline void max_pool_host(const OperatorCall& call) {
 
 // Inputs x (its shape), indices, dy; output dx.
 inline void max_pool_backward_shape(const ShapeCall& call) {
-  call.outputs[0] = {call.inputs[0].shape(), DType::fp32};
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
 }
 inline void max_pool_backward_host(const OperatorCall& call) {
   const Shape& shape = call.inputs[0].shape();
@@ -28582,17 +28963,18 @@ inline OperatorSamples max_pool_samples() {
 
 namespace ops {
 
-inline constexpr Operator max_pool_backward{.name = "max_pool backward",
-                                            .min_inputs = 0,
-                                            .max_inputs = 3,
-                                            .shape = &detail::max_pool_backward_shape,
-                                            .host = &detail::max_pool_backward_host};
+inline constexpr Operator max_pool_backward{
+    .name = "max_pool backward",
+    .min_inputs = 0,
+    .max_inputs = 3,
+    .shape = &detail::max_pool_backward_shape,
+    .host = &detail::image_host<detail::max_pool_backward_host>};
 
 inline constexpr Operator max_pool{.name = "max_pool",
                                    .outputs = 2,
                                    .keeps_outputs = 2,
                                    .shape = &detail::max_pool_shape,
-                                   .host = &detail::max_pool_host,
+                                   .host = &detail::image_host<detail::max_pool_host>,
                                    .gradient = &detail::max_pool_gradient,
                                    .samples = &detail::max_pool_samples};
 
@@ -29953,7 +30335,147 @@ inline void multiply(Context& context, GemmArgs args) {
 }  // namespace soma
 // ---- soma/ops/product/matmul.hpp
 // Matrix products. Leading dimensions of a are rows: [..., K] times [K, N] is [..., N]. Two tensors
-// of the same rank above 2 are stacks of matrices.
+// of the same rank above 2 are stacks of matrices. Sums of 8-bit integers are exact
+// (integer_product.hpp).
+
+// ---- soma/ops/product/integer_product.hpp
+// Products of 8-bit integers. Their sums are exact, and the result is rounded once. fp32 adds
+// integers exactly while all sums of magnitudes stay below 2^24, whatever the order and the
+// instructions. So the products of kernels/gemm/ run for so many steps of k at a time, and longer
+// sums go on in 64 bits.
+
+namespace soma::detail {
+
+inline bool has_8bit_integers(const Tensor& tensor) {
+  const DType dtype = tensor.dtype();
+  return dtype == DType::int8 || dtype == DType::uint8 || dtype == DType::boolean;
+}
+
+// How many products of such operands fp32 adds exactly. A 64th is left for tiles, which may add the
+// parts of a number that is not exact in bf16: their magnitudes can exceed its own by 2^-7.
+inline std::size_t exact_products(const MatrixOperand& a, const MatrixOperand& b) {
+  const auto largest = [](const MatrixOperand& operand) {
+    const std::int64_t low = operand.dtype == DType::int8 ? -128 : 0, zero = operand.zero_point;
+    return static_cast<std::size_t>((std::max)(std::abs(low - zero), std::abs(low + 255 - zero)));
+  };
+  const std::size_t of_a = largest(a), of_b = largest(b);
+  constexpr std::size_t most = (std::size_t{1} << 24) / 64 * 63;
+  const std::size_t steps = of_a > most ? 0 : most / of_a / of_b;
+  if (steps == 0)
+    fail(error_id::operator_value, "matmul", "zero_point",
+         std::to_string(a.zero_point) + " and " + std::to_string(b.zero_point),
+         "numbers whose products are below 2^24");
+  return steps;
+}
+
+// fp32 with the last bit set where the number lies between two: a second rounding, to a type with
+// at most 22 digits, is then the rounding of the number itself.
+inline float rounded_to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value) return nearest;
+  auto bits = std::bit_cast<std::uint32_t>(nearest);
+  if (std::abs(static_cast<double>(nearest)) > std::abs(value)) --bits;
+  return std::bit_cast<float>(bits | 1);
+}
+
+template <class Integer>
+Integer checked_sum(std::int64_t sum) {
+  if (sum < (std::numeric_limits<Integer>::min)() || sum > (std::numeric_limits<Integer>::max)())
+    fail(error_id::operator_value, "matmul", "result", std::to_string(sum),
+         "a number of the output's type (output int64 or fp32 holds it)");
+  return static_cast<Integer>(sum);
+}
+
+// Writes the elements of c from sum(i), the exact sums, times `factor`.
+template <class Sum>
+void store_integer_sums(Context& context, std::size_t count, const Sum& sum, double factor,
+                        const MatrixTarget& c) {
+  for_ranges(context, count, 4, [&](std::size_t begin, std::size_t end) {
+    const auto write = [&]<class T>(T* out, const auto& value) {
+      for (std::size_t i = begin; i < end; ++i) out[i] = value(i);
+    };
+    const auto scaled = [&](std::size_t i) { return static_cast<double>(sum(i)) * factor; };
+    if (c.dtype == DType::int32)
+      write(static_cast<std::int32_t*>(c.data),
+            [&](std::size_t i) { return checked_sum<std::int32_t>(sum(i)); });
+    else if (c.dtype == DType::int64)
+      write(static_cast<std::int64_t*>(c.data), sum);
+    else if (c.dtype == DType::fp32)
+      write(static_cast<float*>(c.data),
+            [&](std::size_t i) { return static_cast<float>(scaled(i)); });
+    else
+      for (std::size_t at = begin; at < end;) {
+        float chunk[256];
+        const std::size_t taken = (std::min)(std::size(chunk), end - at);
+        for (std::size_t i = 0; i < taken; ++i) chunk[i] = rounded_to_odd(scaled(at + i));
+        context.kernels().element.unary({.function = Unary::copy,
+                                         .rows = 1,
+                                         .columns = taken,
+                                         .x = {.data = chunk},
+                                         .y = part(c, 0, at)});
+        at += taken;
+      }
+  });
+}
+
+// c = a b, sums exact, times the scales in double. c is written without gaps, and may have an
+// integer type. Errors operator.value: a sum beyond an int32 c, zero points far outside of their
+// type.
+inline void multiply_integers(Context& context, GemmArgs args) {
+  double factor = static_cast<double>(args.a.scale) * static_cast<double>(args.b.scale);
+  if (args.factor != nullptr) {
+    *args.factor = static_cast<float>(factor);
+    factor = 1;
+  }
+  args.factor = nullptr;
+  args.a.scale = args.b.scale = 1;
+  const std::size_t steps = exact_products(args.a, args.b);
+  if (args.k <= steps && factor == 1 && is_floating(args.c.dtype)) return multiply(context, args);
+  args.segments = {};
+  args.stream_c = false;
+  const MatrixTarget c = args.c;
+  const std::size_t count = args.m * args.n;
+  const Tensor product = Tensor::empty(context, Shape{args.m, args.n});
+  args.c = target(product);
+  const float* some = product.data<float>();
+  if (args.k <= steps) {
+    multiply(context, args);
+    const auto sum = [some](std::size_t i) { return static_cast<std::int64_t>(some[i]); };
+    return store_integer_sums(context, count, sum, factor, c);
+  }
+  HeapVector<std::int64_t> sums(count, context.heap());
+  std::fill(sums.begin(), sums.end(), 0);
+  const GemmArgs all = args;
+  for (std::size_t first = 0; first < all.k; first += steps) {
+    args.k = (std::min)(steps, all.k - first);
+    args.a = part(all.a, 0, first);
+    args.b = part(all.b, first, 0);
+    multiply(context, args);
+    for_ranges(context, count, 1, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) sums[i] += static_cast<std::int64_t>(some[i]);
+    });
+  }
+  store_integer_sums(
+      context, count, [&sums](std::size_t i) { return sums[i]; }, factor, c);
+}
+
+// Of a product whose result has an integer type. Errors operator.value.
+inline void check_integer_output(std::span<const Tensor> inputs, const MatmulSetting& setting) {
+  const auto refuse = [](const std::string& given, std::string_view wanted) {
+    fail(error_id::operator_value, "matmul", "output", given, wanted);
+  };
+  const std::string type(to_string(*setting.output));
+  if (*setting.output != DType::int32 && *setting.output != DType::int64)
+    refuse(type, "a floating type, int32 or int64");
+  if (!has_8bit_integers(inputs[0]) || !has_8bit_integers(inputs[1]))
+    refuse(type + " of " + inputs[0].describe() + " and " + inputs[1].describe(),
+           "a floating type, or operands that are 8-bit integers");
+  if (setting.a.scale != 1 || setting.b.scale != 1 || setting.factor != nullptr ||
+      !setting.accumulation.plain())
+    refuse(type, "a floating type, or a product without scales and with the usual accumulation");
+}
+
+}  // namespace soma::detail
 
 namespace soma {
 
@@ -30003,7 +30525,7 @@ inline void matmul_shape(const ShapeCall& call) {
   check_accumulation("matmul", setting.accumulation);
   const DType a = call.inputs[0].dtype();
   const DType dtype = setting.output.value_or(is_floating(a) ? a : DType::fp32);
-  check_output("matmul", dtype);
+  if (!is_floating(dtype)) check_integer_output(call.inputs, setting);
   call.outputs[0] = {matmul_sizes(call.inputs, setting).shape, dtype};
 }
 
@@ -30042,8 +30564,13 @@ inline void matmul_host(const OperatorCall& call) {
   }
   args.accumulation = setting.accumulation;
   args.factor = setting.factor;
+  const bool integers =
+      has_8bit_integers(a) && has_8bit_integers(b) && setting.accumulation.plain();
   for (std::size_t i = 0; i < sizes.batch; ++i) {
-    multiply(call.context, args);
+    if (integers)
+      multiply_integers(call.context, args);
+    else
+      multiply(call.context, args);
     args.a.data = static_cast<const std::byte*>(args.a.data) + a_step;
     args.b.data = static_cast<const std::byte*>(args.b.data) + b_step;
     args.c.data = static_cast<std::byte*>(args.c.data) + c_step;
@@ -30117,6 +30644,8 @@ inline OperatorSamples matmul_samples() {
     add({6, 6}, {6, 6}, {.transpose_a = turned, .transpose_b = turned, .a = {0.5f}, .b = {3}});
   add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, -2}}, {}, DType::int8);
   add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, 7}}, {}, DType::uint8);
+  add({3, 1030}, {1030, 2}, {.b = {1, 5}}, {}, DType::int8);
+  add({6, 10}, {10, 5}, {.b = {1, 5}, .output = DType::int32}, {}, DType::int8);
   return result;
 }
 
@@ -30837,134 +31366,164 @@ inline Inspection inspect(Context& context, const Tensor& x, const Quantizer& qu
 
 }  // namespace numeric
 }  // namespace soma
-// ---- soma/ops/views/views.hpp
-// Operators that choose or rearrange elements without computing: reshape, transpose, slice, select
-// (views of their input), the first row of each sequence, concatenation, and cast.
+// ---- soma/ops/views/cast.hpp
+// Cast: the same numbers in another element type.
+//
+// To a floating type: rounded once as asked, from integers of any size too. To an integer type:
+// rounded as asked (nearest, ties to even, by default), then saturated, as a number outside of the
+// type has no code; NaN becomes 0. PyTorch and NumPy cut the fraction off, which
+// RoundingMode::toward_zero does, and leave the rest open. To a bool: whether a number is not 0.
 
 namespace soma {
 
 namespace detail {
 
-// The host makes the views, and their errors.
-inline void view_shape(const ShapeCall&) {}
-
-inline void reshape_host(const OperatorCall& call) {
-  call.outputs[0] =
-      contiguous(call.context, call.inputs[0]).reshape(call.attributes.as<ReshapeSetting>().shape);
-}
-inline void reshape_gradient(const GradientCall& call) {
-  call.input_gradients[0].values =
-      contiguous(call.context, call.output_gradients[0]).reshape(call.inputs[0].shape());
-}
-
-inline void transpose_host(const OperatorCall& call) {
-  const auto& setting = call.attributes.as<TransposeSetting>();
-  call.outputs[0] = call.inputs[0].transpose(setting.a, setting.b);
-}
-inline void transpose_gradient(const GradientCall& call) {
-  const auto& setting = call.attributes.as<TransposeSetting>();
-  call.input_gradients[0].values = call.output_gradients[0].transpose(setting.a, setting.b);
-}
-
-inline void slice_host(const OperatorCall& call) {
-  const auto& setting = call.attributes.as<SliceSetting>();
-  call.outputs[0] =
-      call.inputs[0].slice(setting.dimension, setting.begin, setting.end, setting.step);
-}
-inline void slice_gradient(const GradientCall& call) {
-  const auto& setting = call.attributes.as<SliceSetting>();
-  const Tensor dx =
-      Tensor::zeros(call.context, call.inputs[0].shape(), call.output_gradients[0].dtype());
-  copy(call.output_gradients[0],
-       dx.slice(setting.dimension, setting.begin, setting.end, setting.step));
-  call.input_gradients[0].values = dx;
-}
-
-// Row numbers of the first rows of sequences.
-inline Tensor first_rows(Context& context, const Sequences& sequences) {
-  const Tensor rows = Tensor::empty(context, Shape{sequences.count()}, DType::int64);
-  auto* out = rows.mutable_data<std::int64_t>();
-  for (std::size_t i = 0; i < sequences.count(); ++i)
-    out[i] = static_cast<std::int64_t>(sequences.begin(i));
-  return rows;
-}
-
-inline void sequence_first_shape(const ShapeCall& call) {
-  check_rank("sequence_first", "x", call.inputs[0], 2);
-  check_floating("sequence_first", "x", call.inputs[0]);
-  check_sequences("sequence_first", call.inputs[0], call.sequences);
-  check_first_rows("sequence_first", call.sequences);
-  call.outputs[0] = {call.inputs[0].shape().with(0, call.sequences.count()),
-                     call.inputs[0].dtype()};
-}
-inline void sequence_first_host(const OperatorCall& call) {
-  const Tensor rows = first_rows(call.context, call.sequences);
-  call.context.kernels().embedding.gather({.rows = rows.elements(),
-                                           .columns = call.inputs[0].size(1),
-                                           .table = operand(call.inputs[0]),
-                                           .ids = rows.raw(),
-                                           .id_dtype = DType::int64,
-                                           .y = target(call.outputs[0])});
-}
-inline void sequence_first_gradient(const GradientCall& call) {
-  Gradient& gradient = call.input_gradients[0];
-  gradient = {contiguous(call.context, call.output_gradients[0]),
-              first_rows(call.context, call.sequences)};
-}
-
-inline void concatenate_shape(const ShapeCall& call) {
-  const auto dimension = call.attributes.as<std::size_t>();
-  const Tensor& first = call.inputs[0];
-  if (dimension >= first.rank())
-    fail(error_id::tensor_index, "concatenate", "dimension", std::to_string(dimension),
-         "below the rank of " + first.describe());
-  std::size_t size = 0;
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    const Tensor& input = call.inputs[i];
-    if (!input.defined() || input.rank() != first.rank() || input.dtype() != first.dtype() ||
-        input.shape().with(dimension, 0) != first.shape().with(dimension, 0))
-      fail(error_id::tensor_shape, "concatenate", input_name(i), input.describe(),
-           first.describe() + " but for dimension " + std::to_string(dimension));
-    size = checked_add(size, input.size(dimension), "concatenate");
-  }
-  call.outputs[0] = {first.shape().with(dimension, size), first.dtype()};
-}
-inline void concatenate_host(const OperatorCall& call) {
-  const auto dimension = call.attributes.as<std::size_t>();
-  std::size_t begin = 0;
-  for (const Tensor& input : call.inputs) {
-    const std::size_t end = begin + input.size(dimension);
-    copy(input, call.outputs[0].slice(dimension, begin, end));
-    begin = end;
-  }
-}
-inline void concatenate_gradient(const GradientCall& call) {
-  const auto dimension = call.attributes.as<std::size_t>();
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    const std::size_t end = begin + call.inputs[i].size(dimension);
-    if (call.wanted[i])
-      call.input_gradients[i].values = call.output_gradients[0].slice(dimension, begin, end);
-    begin = end;
-  }
-}
-
 inline void cast_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<CastSetting>();
-  check_floating("cast", "x", call.inputs[0]);
-  if (!is_floating(setting.dtype))
-    fail(error_id::tensor_dtype, "cast", "dtype", std::string(to_string(setting.dtype)),
-         "a floating type");
+  if (!is_floating(setting.dtype) && setting.rounding.mode == RoundingMode::stochastic)
+    fail(error_id::operator_value, "cast", "rounding.mode", "stochastic",
+         "a deterministic one for " + std::string(to_string(setting.dtype)));
   check_random_bits("cast", "rounding.random_bits", setting.rounding);
   call.outputs[0] = {call.inputs[0].shape(), setting.dtype};
 }
+
+// A number of `digits` bits that rounds to fewer as `value` does: what is cut off sets its last
+// bit.
+template <int digits>
+double rounded_to_odd(std::int64_t value) {
+  const std::uint64_t magnitude =
+      value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : std::uint64_t(value);
+  const int cut = static_cast<int>(std::bit_width(magnitude)) - digits;
+  if (cut <= 0) return static_cast<double>(value);
+  const std::uint64_t kept = magnitude >> cut;
+  const double rounded = std::ldexp(static_cast<double>(kept | (kept << cut != magnitude)), cut);
+  return value < 0 ? -rounded : rounded;
+}
+
+inline double rounded_to_whole(double value, RoundingMode mode) {
+  switch (mode) {
+    case RoundingMode::nearest_away:
+      return std::round(value);
+    case RoundingMode::toward_zero:
+      return std::trunc(value);
+    case RoundingMode::up:
+      return std::ceil(value);
+    case RoundingMode::down:
+      return std::floor(value);
+    default:
+      break;
+  }
+  // The sum has no room for a fraction. Larger fp32 numbers have none.
+  return std::abs(value) < 0x1p24 ? (value + 0x1.8p52) - 0x1.8p52 : value;
+}
+
+template <class Integer, class Number>  // double or std::int64_t
+Integer saturated(Number value) {
+  if (value != value) return 0;
+  constexpr Integer low = (std::numeric_limits<Integer>::min)();
+  constexpr Integer high = (std::numeric_limits<Integer>::max)();
+  if (value <= static_cast<Number>(low)) return low;
+  return value >= static_cast<Number>(high) ? high : static_cast<Integer>(value);
+}
+
+// Calls function(zero of the type) for an integer type; a bool is a byte.
+template <class Function>
+void with_integer(DType dtype, const Function& function) {
+  if (dtype == DType::int8) return function(std::int8_t{});
+  if (dtype == DType::int32) return function(std::int32_t{});
+  if (dtype == DType::int64) return function(std::int64_t{});
+  function(std::uint8_t{});
+}
+
+inline constexpr std::size_t cast_chunk = 256;  // elements
+
+// Elements of an integer type from double or std::int64_t.
+template <class Number>
+void store_integers(const Number* from, std::size_t count, const CastSetting& setting,
+                    std::byte* to) {
+  with_integer(setting.dtype, [&]<class Integer>(Integer) {
+    auto* out = reinterpret_cast<Integer*>(to);
+    for (std::size_t i = 0; i < count; ++i)
+      if constexpr (std::is_same_v<Number, double>)
+        out[i] = setting.dtype == DType::boolean
+                     ? static_cast<Integer>(from[i] != 0)
+                     : saturated<Integer>(rounded_to_whole(from[i], setting.rounding.mode));
+      else
+        out[i] = setting.dtype == DType::boolean ? static_cast<Integer>(from[i] != 0)
+                                                 : saturated<Integer>(from[i]);
+  });
+}
+
+// Elements of a floating type from integers of up to 64 bits, from number `first` on.
+inline void store_floats(Context& context, const std::int64_t* from, std::size_t count,
+                         const CastSetting& setting, std::size_t first, std::byte* to) {
+  const FloatFormat& format = format_of(setting.dtype);
+  if (setting.rounding.mode == RoundingMode::nearest_even) {
+    float values[cast_chunk];
+    for (std::size_t i = 0; i < count; ++i)
+      if (setting.dtype == DType::fp32)
+        values[i] = static_cast<float>(from[i]);
+      else
+        values[i] = static_cast<float>(rounded_to_odd<24>(from[i]));
+    return context.kernels().element.unary({.function = Unary::copy,
+                                            .rows = 1,
+                                            .columns = count,
+                                            .x = {.data = values},
+                                            .y = {.data = to, .dtype = setting.dtype}});
+  }
+  const int bits = random_bits(setting.rounding, format);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t random = setting.rounding.mode == RoundingMode::stochastic
+                                     ? rounding_word(setting.draw, bits, first + i)
+                                     : 0;
+    const std::uint32_t code = encode(format, rounded_to_odd<53>(from[i]), setting.rounding, random)
+                               << format.storage_shift();
+    std::memcpy(to + i * size_of(setting.dtype), &code, size_of(setting.dtype));
+  }
+}
+
+// Elements first ... end - 1, where one of the types is an integer type.
+inline void cast_integers(Context& context, const Tensor& x, const CastSetting& setting,
+                          std::size_t first, std::size_t end, std::byte* y) {
+  for (std::size_t count = 0; first < end; first += count) {
+    count = (std::min)(cast_chunk, end - first);
+    const std::byte* from = x.raw() + first * size_of(x.dtype());
+    std::byte* to = y + first * size_of(setting.dtype);
+    if (is_floating(x.dtype())) {
+      float values[cast_chunk];
+      context.kernels().element.unary({.function = Unary::copy,
+                                       .rows = 1,
+                                       .columns = count,
+                                       .x = {.data = from, .dtype = x.dtype()},
+                                       .y = {.data = values}});
+      double wide[cast_chunk];
+      std::copy_n(values, count, wide);
+      store_integers(wide, count, setting, to);
+      continue;
+    }
+    std::int64_t values[cast_chunk];
+    with_integer(x.dtype(), [&]<class Integer>(Integer) {
+      std::copy_n(reinterpret_cast<const Integer*>(from), count, values);
+    });
+    if (is_floating(setting.dtype))
+      store_floats(context, values, count, setting, first, to);
+    else
+      store_integers(values, count, setting, to);
+  }
+}
+
 inline void cast_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<CastSetting>();
   const Tensor x = contiguous(call.context, call.inputs[0]);
   MatrixTarget y = target(call.outputs[0]);
   y.rounding = setting.rounding;
   y.draw = setting.draw;
+  // Integers of 8 bits are fp32 numbers, so kernels read them as such.
+  const bool kernel =
+      is_floating(setting.dtype) && (is_floating(x.dtype()) || size_of(x.dtype()) == 1);
   for_ranges(call.context, x.elements(), 4, [&](std::size_t begin, std::size_t end) {
+    if (!kernel)
+      return cast_integers(call.context, x, setting, begin, end, static_cast<std::byte*>(y.data));
     MatrixOperand from{.data = x.raw(), .dtype = x.dtype()};
     call.context.kernels().element.unary({.function = Unary::copy,
                                           .rows = 1,
@@ -30975,172 +31534,38 @@ inline void cast_host(const OperatorCall& call) {
 }
 inline void cast_gradient(const GradientCall& call);
 
-inline OperatorSamples view_samples(
-    std::vector<ReferenceTensor> (*reference)(const Sample&, const std::vector<ReferenceTensor>&),
-    std::vector<Sample> samples) {
-  return {std::move(samples), reference};
-}
-
-// The reference of a view: each output element is the input element with that number.
-inline std::vector<ReferenceTensor> numbered_reference(const Sample&,
-                                                       const std::vector<ReferenceTensor>& inputs,
-                                                       const Shape& shape, const Strides& strides,
-                                                       std::size_t first) {
-  ReferenceTensor y{shape, {}};
-  for (std::size_t i = 0; i < shape.elements(); ++i) {
-    std::size_t rest = i, from = first;
-    for (std::size_t d = shape.rank(); d-- > 0; rest /= shape[d])
-      from += rest % shape[d] * strides[d];
-    y.values.push_back(inputs[0].values[from]);
-  }
-  return {y};
-}
-
-inline OperatorSamples reshape_samples() {
-  return view_samples(
-      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-        return std::vector<ReferenceTensor>{
-            {sample.attributes.as<ReshapeSetting>().shape, inputs[0].values}};
-      },
-      {{.name = "2 x 6 to 3 x 4",
-        .inputs = {{.shape = Shape{2, 6}}},
-        .attributes = ReshapeSetting{Shape{3, 4}},
-        .lengths = {}},
-       {.name = "nothing",
-        .inputs = {{.shape = Shape{0, 6}}},
-        .attributes = ReshapeSetting{Shape{3, 0}},
-        .lengths = {}}});
-}
-inline OperatorSamples transpose_samples() {
-  return view_samples(
-      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-        const auto& setting = sample.attributes.as<TransposeSetting>();
-        Strides strides = inputs[0].shape.strides();
-        std::swap(strides[setting.a], strides[setting.b]);
-        const Shape shape = inputs[0]
-                                .shape.with(setting.a, inputs[0].shape[setting.b])
-                                .with(setting.b, inputs[0].shape[setting.a]);
-        return numbered_reference(sample, inputs, shape, strides, 0);
-      },
-      {{.name = "0 and 2",
-        .inputs = {{.shape = Shape{2, 3, 5}}},
-        .attributes = TransposeSetting{0, 2},
-        .lengths = {}}});
-}
-inline OperatorSamples slice_samples() {
-  return view_samples(
-      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-        const auto& setting = sample.attributes.as<SliceSetting>();
-        Strides strides = inputs[0].shape.strides();
-        const std::size_t first = setting.begin * strides[setting.dimension];
-        const std::size_t end =
-            setting.end == to_end ? inputs[0].shape[setting.dimension] : setting.end;
-        strides[setting.dimension] *= setting.step;
-        return numbered_reference(
-            sample, inputs,
-            inputs[0].shape.with(setting.dimension,
-                                 (end - setting.begin + setting.step - 1) / setting.step),
-            strides, first);
-      },
-      {{.name = "rows",
-        .inputs = {{.shape = Shape{7, 3}}},
-        .attributes = SliceSetting{0, 2, to_end, 2},
-        .lengths = {}},
-       {.name = "columns",
-        .inputs = {{.shape = Shape{2, 5, 3}}},
-        .attributes = SliceSetting{1, 1, 4, 1},
-        .lengths = {}}});
-}
-inline OperatorSamples sequence_first_samples() {
-  return view_samples(
-      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-        const std::size_t columns = inputs[0].shape[1];
-        ReferenceTensor y{Shape{sample.lengths.size(), columns}, {}};
-        std::size_t row = 0;
-        for (const std::size_t length : sample.lengths) {
-          for (std::size_t c = 0; c < columns; ++c)
-            y.values.push_back(inputs[0].values[row * columns + c]);
-          row += length;
-        }
-        return std::vector<ReferenceTensor>{y};
-      },
-      {{.name = "three sequences",
-        .inputs = {{.shape = Shape{9, 5}}},
-        .attributes = {},
-        .lengths = {1, 5, 3}}});
-}
-inline OperatorSamples concatenate_samples() {
-  return view_samples(
-      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-        const auto dimension = sample.attributes.as<std::size_t>();
-        std::size_t outer = 1, size = 0;
-        for (std::size_t d = 0; d < dimension; ++d) outer *= inputs[0].shape[d];
-        ReferenceTensor y;
-        for (std::size_t i = 0; i < outer; ++i)
-          for (const ReferenceTensor& input : inputs) {
-            const std::size_t run_length = input.values.size() / outer;
-            for (std::size_t j = 0; j < run_length; ++j)
-              y.values.push_back(input.values[i * run_length + j]);
-          }
-        for (const ReferenceTensor& input : inputs) size += input.shape[dimension];
-        y.shape = inputs[0].shape.with(dimension, size);
-        return std::vector<ReferenceTensor>{y};
-      },
-      {{.name = "rows",
-        .inputs = {{.shape = Shape{2, 3}}, {.shape = Shape{0, 3}}, {.shape = Shape{4, 3}}},
-        .attributes = std::size_t{0},
-        .lengths = {}},
-       {.name = "columns",
-        .inputs = {{.shape = Shape{2, 3}}, {.shape = Shape{2, 1}}},
-        .attributes = std::size_t{1},
-        .lengths = {}}});
-}
 inline OperatorSamples cast_samples() {
-  return view_samples(
-      [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
-        return std::vector<ReferenceTensor>{inputs[0]};
-      },
-      {{.name = "to bf16",
-        .inputs = {{.shape = Shape{7, 9}}},
-        .attributes = CastSetting{DType::bf16, {}, {}},
-        .lengths = {},
-        .error = 0x1p-9,  // half a unit of 8 bits
-        .gradient_error = 0x1p-9}});
+  OperatorSamples result;
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    ReferenceTensor y = inputs[0];
+    if (!is_floating(sample.attributes.as<CastSetting>().dtype))
+      for (double& value : y.values) value = std::nearbyint(value);
+    return std::vector<ReferenceTensor>{y};
+  };
+  const auto add = [&](std::string name, DType from, DType to, double error) {
+    const double low = from == DType::uint8 ? 0 : from == DType::fp32 ? -1 : -100;
+    result.samples.push_back({.name = std::move(name),
+                              .inputs = {{.shape = Shape{7, 9},
+                                          .dtype = from,
+                                          .low = low,
+                                          .high = from == DType::uint8 ? 255 : -low}},
+                              .attributes = CastSetting{to, {}, {}},
+                              .lengths = {},
+                              .error = error,
+                              .gradient_error = 0x1p-9});
+  };
+  add("to bf16", DType::fp32, DType::bf16, 0x1p-9);  // half a unit of 8 bits
+  add("int8 to bf16", DType::int8, DType::bf16, 0);
+  add("uint8 to fp32", DType::uint8, DType::fp32, 0);
+  add("int32 to fp16", DType::int32, DType::fp16, 0);
+  add("int64 to fp32", DType::int64, DType::fp32, 0);
+  return result;
 }
 
 }  // namespace detail
 
 namespace ops {
 
-inline constexpr Operator reshape{.name = "reshape",
-                                  .makes_views = true,
-                                  .shape = &detail::view_shape,
-                                  .host = &detail::reshape_host,
-                                  .gradient = &detail::reshape_gradient,
-                                  .samples = &detail::reshape_samples};
-inline constexpr Operator transpose{.name = "transpose",
-                                    .makes_views = true,
-                                    .shape = &detail::view_shape,
-                                    .host = &detail::transpose_host,
-                                    .gradient = &detail::transpose_gradient,
-                                    .samples = &detail::transpose_samples};
-inline constexpr Operator slice{.name = "slice",
-                                .makes_views = true,
-                                .shape = &detail::view_shape,
-                                .host = &detail::slice_host,
-                                .gradient = &detail::slice_gradient,
-                                .samples = &detail::slice_samples};
-inline constexpr Operator sequence_first{.name = "sequence_first",
-                                         .shape = &detail::sequence_first_shape,
-                                         .host = &detail::sequence_first_host,
-                                         .gradient = &detail::sequence_first_gradient,
-                                         .samples = &detail::sequence_first_samples};
-inline constexpr Operator concatenate{.name = "concatenate",
-                                      .max_inputs = 32,
-                                      .shape = &detail::concatenate_shape,
-                                      .host = &detail::concatenate_host,
-                                      .gradient = &detail::concatenate_gradient,
-                                      .samples = &detail::concatenate_samples};
 inline constexpr Operator cast{.name = "cast",
                                .shape = &detail::cast_shape,
                                .host = &detail::cast_host,
@@ -31149,10 +31574,12 @@ inline constexpr Operator cast{.name = "cast",
 
 }  // namespace ops
 
+// Integers have no gradient.
 inline void detail::cast_gradient(const GradientCall& call) {
+  const DType dtype = call.inputs[0].dtype();
+  if (!is_floating(dtype) || !is_floating(call.attributes.as<CastSetting>().dtype)) return;
   call.input_gradients[0].values =
-      run(call.context, ops::cast, CastSetting{call.inputs[0].dtype(), {}, {}},
-          {call.output_gradients[0]})[0];
+      run(call.context, ops::cast, CastSetting{dtype, {}, {}}, {call.output_gradients[0]})[0];
 }
 
 }  // namespace soma
@@ -31668,6 +32095,274 @@ inline void detail::softmax_gradient(const GradientCall& call) {
   call.input_gradients[0].values = run(call.context, ops::softmax_backward, call.attributes,
                                        {call.outputs[0], call.output_gradients[0]})[0];
 }
+
+}  // namespace soma
+// ---- soma/ops/views/views.hpp
+// Operators that choose or rearrange elements without computing: reshape, transpose, slice, select
+// (views of their input), the first row of each sequence, concatenation. Cast is in cast.hpp.
+
+namespace soma {
+
+namespace detail {
+
+// The host makes the views, and their errors.
+inline void view_shape(const ShapeCall&) {}
+
+inline void reshape_host(const OperatorCall& call) {
+  call.outputs[0] =
+      contiguous(call.context, call.inputs[0]).reshape(call.attributes.as<ReshapeSetting>().shape);
+}
+inline void reshape_gradient(const GradientCall& call) {
+  call.input_gradients[0].values =
+      contiguous(call.context, call.output_gradients[0]).reshape(call.inputs[0].shape());
+}
+
+inline void transpose_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<TransposeSetting>();
+  call.outputs[0] = call.inputs[0].transpose(setting.a, setting.b);
+}
+inline void transpose_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<TransposeSetting>();
+  call.input_gradients[0].values = call.output_gradients[0].transpose(setting.a, setting.b);
+}
+
+inline void slice_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<SliceSetting>();
+  call.outputs[0] =
+      call.inputs[0].slice(setting.dimension, setting.begin, setting.end, setting.step);
+}
+inline void slice_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<SliceSetting>();
+  const Tensor dx =
+      Tensor::zeros(call.context, call.inputs[0].shape(), call.output_gradients[0].dtype());
+  copy(call.output_gradients[0],
+       dx.slice(setting.dimension, setting.begin, setting.end, setting.step));
+  call.input_gradients[0].values = dx;
+}
+
+// Row numbers of the first rows of sequences.
+inline Tensor first_rows(Context& context, const Sequences& sequences) {
+  const Tensor rows = Tensor::empty(context, Shape{sequences.count()}, DType::int64);
+  auto* out = rows.mutable_data<std::int64_t>();
+  for (std::size_t i = 0; i < sequences.count(); ++i)
+    out[i] = static_cast<std::int64_t>(sequences.begin(i));
+  return rows;
+}
+
+inline void sequence_first_shape(const ShapeCall& call) {
+  check_rank("sequence_first", "x", call.inputs[0], 2);
+  check_floating("sequence_first", "x", call.inputs[0]);
+  check_sequences("sequence_first", call.inputs[0], call.sequences);
+  check_first_rows("sequence_first", call.sequences);
+  call.outputs[0] = {call.inputs[0].shape().with(0, call.sequences.count()),
+                     call.inputs[0].dtype()};
+}
+inline void sequence_first_host(const OperatorCall& call) {
+  const Tensor rows = first_rows(call.context, call.sequences);
+  call.context.kernels().embedding.gather({.rows = rows.elements(),
+                                           .columns = call.inputs[0].size(1),
+                                           .table = operand(call.inputs[0]),
+                                           .ids = rows.raw(),
+                                           .id_dtype = DType::int64,
+                                           .y = target(call.outputs[0])});
+}
+inline void sequence_first_gradient(const GradientCall& call) {
+  Gradient& gradient = call.input_gradients[0];
+  gradient = {contiguous(call.context, call.output_gradients[0]),
+              first_rows(call.context, call.sequences)};
+}
+
+inline void concatenate_shape(const ShapeCall& call) {
+  const auto dimension = call.attributes.as<std::size_t>();
+  const Tensor& first = call.inputs[0];
+  if (dimension >= first.rank())
+    fail(error_id::tensor_index, "concatenate", "dimension", std::to_string(dimension),
+         "below the rank of " + first.describe());
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const Tensor& input = call.inputs[i];
+    if (!input.defined() || input.rank() != first.rank() || input.dtype() != first.dtype() ||
+        input.shape().with(dimension, 0) != first.shape().with(dimension, 0))
+      fail(error_id::tensor_shape, "concatenate", input_name(i), input.describe(),
+           first.describe() + " but for dimension " + std::to_string(dimension));
+    size = checked_add(size, input.size(dimension), "concatenate");
+  }
+  call.outputs[0] = {first.shape().with(dimension, size), first.dtype()};
+}
+inline void concatenate_host(const OperatorCall& call) {
+  const auto dimension = call.attributes.as<std::size_t>();
+  std::size_t begin = 0;
+  for (const Tensor& input : call.inputs) {
+    const std::size_t end = begin + input.size(dimension);
+    copy(input, call.outputs[0].slice(dimension, begin, end));
+    begin = end;
+  }
+}
+inline void concatenate_gradient(const GradientCall& call) {
+  const auto dimension = call.attributes.as<std::size_t>();
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const std::size_t end = begin + call.inputs[i].size(dimension);
+    if (call.wanted[i])
+      call.input_gradients[i].values = call.output_gradients[0].slice(dimension, begin, end);
+    begin = end;
+  }
+}
+
+inline OperatorSamples view_samples(
+    std::vector<ReferenceTensor> (*reference)(const Sample&, const std::vector<ReferenceTensor>&),
+    std::vector<Sample> samples) {
+  return {std::move(samples), reference};
+}
+
+// The reference of a view: each output element is the input element with that number.
+inline std::vector<ReferenceTensor> numbered_reference(const Sample&,
+                                                       const std::vector<ReferenceTensor>& inputs,
+                                                       const Shape& shape, const Strides& strides,
+                                                       std::size_t first) {
+  ReferenceTensor y{shape, {}};
+  for (std::size_t i = 0; i < shape.elements(); ++i) {
+    std::size_t rest = i, from = first;
+    for (std::size_t d = shape.rank(); d-- > 0; rest /= shape[d])
+      from += rest % shape[d] * strides[d];
+    y.values.push_back(inputs[0].values[from]);
+  }
+  return {y};
+}
+
+inline OperatorSamples reshape_samples() {
+  return view_samples(
+      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+        return std::vector<ReferenceTensor>{
+            {sample.attributes.as<ReshapeSetting>().shape, inputs[0].values}};
+      },
+      {{.name = "2 x 6 to 3 x 4",
+        .inputs = {{.shape = Shape{2, 6}}},
+        .attributes = ReshapeSetting{Shape{3, 4}},
+        .lengths = {}},
+       {.name = "nothing",
+        .inputs = {{.shape = Shape{0, 6}}},
+        .attributes = ReshapeSetting{Shape{3, 0}},
+        .lengths = {}}});
+}
+inline OperatorSamples transpose_samples() {
+  return view_samples(
+      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+        const auto& setting = sample.attributes.as<TransposeSetting>();
+        Strides strides = inputs[0].shape.strides();
+        std::swap(strides[setting.a], strides[setting.b]);
+        const Shape shape = inputs[0]
+                                .shape.with(setting.a, inputs[0].shape[setting.b])
+                                .with(setting.b, inputs[0].shape[setting.a]);
+        return numbered_reference(sample, inputs, shape, strides, 0);
+      },
+      {{.name = "0 and 2",
+        .inputs = {{.shape = Shape{2, 3, 5}}},
+        .attributes = TransposeSetting{0, 2},
+        .lengths = {}}});
+}
+inline OperatorSamples slice_samples() {
+  return view_samples(
+      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+        const auto& setting = sample.attributes.as<SliceSetting>();
+        Strides strides = inputs[0].shape.strides();
+        const std::size_t first = setting.begin * strides[setting.dimension];
+        const std::size_t end =
+            setting.end == to_end ? inputs[0].shape[setting.dimension] : setting.end;
+        strides[setting.dimension] *= setting.step;
+        return numbered_reference(
+            sample, inputs,
+            inputs[0].shape.with(setting.dimension,
+                                 (end - setting.begin + setting.step - 1) / setting.step),
+            strides, first);
+      },
+      {{.name = "rows",
+        .inputs = {{.shape = Shape{7, 3}}},
+        .attributes = SliceSetting{0, 2, to_end, 2},
+        .lengths = {}},
+       {.name = "columns",
+        .inputs = {{.shape = Shape{2, 5, 3}}},
+        .attributes = SliceSetting{1, 1, 4, 1},
+        .lengths = {}}});
+}
+inline OperatorSamples sequence_first_samples() {
+  return view_samples(
+      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+        const std::size_t columns = inputs[0].shape[1];
+        ReferenceTensor y{Shape{sample.lengths.size(), columns}, {}};
+        std::size_t row = 0;
+        for (const std::size_t length : sample.lengths) {
+          for (std::size_t c = 0; c < columns; ++c)
+            y.values.push_back(inputs[0].values[row * columns + c]);
+          row += length;
+        }
+        return std::vector<ReferenceTensor>{y};
+      },
+      {{.name = "three sequences",
+        .inputs = {{.shape = Shape{9, 5}}},
+        .attributes = {},
+        .lengths = {1, 5, 3}}});
+}
+inline OperatorSamples concatenate_samples() {
+  return view_samples(
+      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+        const auto dimension = sample.attributes.as<std::size_t>();
+        std::size_t outer = 1, size = 0;
+        for (std::size_t d = 0; d < dimension; ++d) outer *= inputs[0].shape[d];
+        ReferenceTensor y;
+        for (std::size_t i = 0; i < outer; ++i)
+          for (const ReferenceTensor& input : inputs) {
+            const std::size_t run_length = input.values.size() / outer;
+            for (std::size_t j = 0; j < run_length; ++j)
+              y.values.push_back(input.values[i * run_length + j]);
+          }
+        for (const ReferenceTensor& input : inputs) size += input.shape[dimension];
+        y.shape = inputs[0].shape.with(dimension, size);
+        return std::vector<ReferenceTensor>{y};
+      },
+      {{.name = "rows",
+        .inputs = {{.shape = Shape{2, 3}}, {.shape = Shape{0, 3}}, {.shape = Shape{4, 3}}},
+        .attributes = std::size_t{0},
+        .lengths = {}},
+       {.name = "columns",
+        .inputs = {{.shape = Shape{2, 3}}, {.shape = Shape{2, 1}}},
+        .attributes = std::size_t{1},
+        .lengths = {}}});
+}
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator reshape{.name = "reshape",
+                                  .makes_views = true,
+                                  .shape = &detail::view_shape,
+                                  .host = &detail::reshape_host,
+                                  .gradient = &detail::reshape_gradient,
+                                  .samples = &detail::reshape_samples};
+inline constexpr Operator transpose{.name = "transpose",
+                                    .makes_views = true,
+                                    .shape = &detail::view_shape,
+                                    .host = &detail::transpose_host,
+                                    .gradient = &detail::transpose_gradient,
+                                    .samples = &detail::transpose_samples};
+inline constexpr Operator slice{.name = "slice",
+                                .makes_views = true,
+                                .shape = &detail::view_shape,
+                                .host = &detail::slice_host,
+                                .gradient = &detail::slice_gradient,
+                                .samples = &detail::slice_samples};
+inline constexpr Operator sequence_first{.name = "sequence_first",
+                                         .shape = &detail::sequence_first_shape,
+                                         .host = &detail::sequence_first_host,
+                                         .gradient = &detail::sequence_first_gradient,
+                                         .samples = &detail::sequence_first_samples};
+inline constexpr Operator concatenate{.name = "concatenate",
+                                      .max_inputs = 32,
+                                      .shape = &detail::concatenate_shape,
+                                      .host = &detail::concatenate_host,
+                                      .gradient = &detail::concatenate_gradient,
+                                      .samples = &detail::concatenate_samples};
+}  // namespace ops
 
 }  // namespace soma
 
