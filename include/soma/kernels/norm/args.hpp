@@ -8,9 +8,30 @@
 
 namespace soma {
 
+// Norms sum the elements of a longer row run by run, so that their errors stay small.
+inline constexpr std::size_t norm_run = 16384;  // columns
+
 // y = (x - mean) * rstd * gamma + beta, with mean and biased variance of the row,
-// rstd = 1 / sqrt(variance + epsilon). RMS norm: mean is 0 (rms = true). The variance is that of
-// the differences from the mean (two passes), so a large common offset costs no digits.
+// rstd = 1 / sqrt(variance + epsilon). RMS norm: mean is 0 (rms = true).
+//
+// Layer norm: m is the sum of x divided by the number of columns. A second pass gives the mean d of
+// x - m and the mean q of its squares. mean = m + d and variance = q - d^2. Where 4 d^2 >= q the
+// elements are nearly equal and m is not good enough: m + d takes its place and the pass is
+// repeated. A row whose numbers are all equal has exactly this number as mean, variance 0, and
+// y = beta (up to 2^24 columns, where the sum of x is finite and epsilon is not 0).
+//
+// For every other row, with u = 2^-24, s the roundings that an element of a sum goes through
+// (columns / 16 + 5, and one more for each norm_run), deviation the square root of the variance,
+// x^ = (x - mean) * rstd, and neglecting u^2:
+//     |error of mean|       <= u (|mean| + 1.2 (s + 2) deviation)
+//     |error of variance|   <= 5 (s + 3) u variance
+//     |error of rstd|       <= (2.5 (s + 3) + 3) u rstd
+//     |error of y|          <= u |gamma| (|mean| rstd + 1.2 (s + 2) + |x^| (2.5 s + 14)) + u |y|
+// u |mean| is the rounding of the mean to fp32. Why: without the repetition the mean of |x - m| is
+// at most 1.2 deviation, with it the mean of |x - m| is at most deviation + |d|, and m, nearest to
+// the mean, is no farther from it than any element, so d^2 <= variance. d errs by s + 2 roundings
+// of that mean, q by s + 3 of its own. RMS norm has (s + 3) / 2 + 3 roundings in rstd, and y errs
+// by |gamma x^| (s / 2 + 7) u + u |y|. Squares below 2^-149 count as zero.
 struct NormArgs {
   std::size_t rows = 0, columns = 0;
   bool rms = false;

@@ -43,33 +43,77 @@ struct RowMoments {
 
 }  // namespace
 
-HWY_NOINLINE HWY_MAYBE_UNUSED static void add_squared_differences(const float* x, std::size_t count,
-                                                                  float mean, LaneSums<1>& sums) {
+// sums[0] += (x - mean)^2, and with two sums sums[1] += x - mean.
+template <std::size_t kSums>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_differences(const float* x, std::size_t count,
+                                                          float mean, LaneSums<kSums>& sums) {
   const FloatVector center = hn::Set(Floats(), mean);
-  accumulate<1, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
+  accumulate<kSums, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
     const FloatVector difference = hn::Sub(v, center);
     sum[0] = fused(Floats(), difference, difference, sum[0]);
+    if constexpr (kSums == 2) sum[1] = hn::Add(sum[1], difference);
   });
+}
+
+// The sums of a row: add(first column, columns, sums) adds a chunk. Rows longer than a run add the
+// sums of their runs one after the other.
+template <std::size_t kSums, class Add>
+HWY_INLINE std::array<float, kSums> sums_of_row(std::size_t columns, const Add& add) {
+  std::array<float, kSums> totals{};
+  for (std::size_t begin = 0; begin < columns; begin += norm_run) {
+    LaneSums<kSums> sums;
+    for_each_chunk((std::min)(columns - begin, norm_run),
+                   [&](std::size_t first, std::size_t count) { add(begin + first, count, sums); });
+    for (std::size_t i = 0; i < kSums; ++i) totals[i] += sums.total(i);
+  }
+  return totals;
+}
+
+// -a * a + b, rounded once on every target.
+static inline float subtract_square(float b, float a) {
+  const Floats d;
+  return hn::GetLane(fused(d, hn::Set(d, -a), hn::Set(d, a), hn::Set(d, b)));
+}
+
+// The means of (x - mean)^2 and, with two sums, of x - mean.
+template <std::size_t kSums>
+static inline std::array<float, kSums> mean_differences(CachedRow& x, std::size_t columns,
+                                                        float mean) {
+  std::array<float, kSums> means =
+      sums_of_row<kSums>(columns, [&](std::size_t first, std::size_t count, auto& sums) {
+        add_differences(x.read(first, count), count, mean, sums);
+      });
+  for (float& value : means) value /= static_cast<float>(columns);
+  return means;
 }
 
 static inline RowMoments row_moments(CachedRow& x, const NormArgs& args) {
   const auto columns = static_cast<float>(args.columns);
   RowMoments moments;
-  if (!args.rms) {
-    LaneSums<1> sum;
-    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
-      add_run(x.read(first, count), count, sum);
-    });
-    moments.mean = sum.total() / columns;
+  float variance = 0;
+  if (args.rms) {
+    variance = mean_differences<1>(x, args.columns, 0)[0];
+  } else {
+    moments.mean = sums_of_row<1>(args.columns,
+                                  [&](std::size_t first, std::size_t count, auto& sums) {
+                                    add_run(x.read(first, count), count, sums);
+                                  })[0] /
+                   columns;
+    auto [square, rest] = mean_differences<2>(x, args.columns, moments.mean);
+    // The elements are nearly equal: the error of the mean is as large as their spread. (Both sides
+    // are infinite where equal elements are so large that the square of that error overflows.)
+    if (4 * rest * rest >= square) {
+      moments.mean += rest;
+      const auto again = mean_differences<2>(x, args.columns, moments.mean);
+      square = again[0];
+      rest = again[1];
+    }
+    variance = (std::max)(subtract_square(square, rest), 0.0f);  // NaN stays
+    moments.mean += rest;
   }
-  LaneSums<1> squares;
-  for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
-    add_squared_differences(x.read(first, count), count, moments.mean, squares);
-  });
   // A sum that is above all numbers says nothing of the row: without this it would end as zeros.
-  const float sum = squares.total();
-  moments.rstd = std::isinf(sum) ? std::numeric_limits<float>::quiet_NaN()
-                                 : 1 / std::sqrt(sum / columns + args.epsilon);
+  moments.rstd = std::isinf(variance) ? std::numeric_limits<float>::quiet_NaN()
+                                      : 1 / std::sqrt(variance + args.epsilon);
   return moments;
 }
 
@@ -129,7 +173,10 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void norm_gradient_run(const std::array<con
   const FloatVector offset = hn::Set(d, -mean_g), slope = hn::Set(d, -mean_g_xhat);
   map_vectors<3>(in, out, count, [&](FloatVector x, FloatVector dy, FloatVector gamma) HWY_ATTR {
     const FloatVector xhat = hn::Mul(hn::Sub(x, mean), rstd);
-    const FloatVector centered = fused(Floats(), dy, gamma, offset);
+    // g is rounded before its mean is subtracted: in a row of one column they are then equal. The
+    // addition of 0 keeps compilers from rounding product and difference as one.
+    const FloatVector g = fused(Floats(), dy, gamma, hn::Zero(Floats()));
+    const FloatVector centered = hn::Add(g, offset);
     return hn::Mul(rstd, fused(Floats(), xhat, slope, centered));
   });
 }
@@ -149,12 +196,12 @@ static inline void norm_backward_kernel(const NormArgs& args) noexcept {
           x.read(first, count), dy.read(first, count),
           args.gamma != nullptr ? args.gamma + first : constants.ones};
     };
-    LaneSums<2> sums;
-    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
-      add_norm_gradients(inputs(first, count), count, moments, sums);
-    });
-    const float mean_g = args.rms ? 0 : sums.total(0) / columns;
-    const float mean_g_xhat = sums.total(1) / columns;
+    const auto sums =
+        sums_of_row<2>(args.columns, [&](std::size_t first, std::size_t count, auto& lanes) {
+          add_norm_gradients(inputs(first, count), count, moments, lanes);
+        });
+    const float mean_g = args.rms ? 0 : sums[0] / columns;
+    const float mean_g_xhat = sums[1] / columns;
     for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
       norm_gradient_run(inputs(first, count), count, moments, mean_g, mean_g_xhat,
                         writer.place(row, first));

@@ -100,7 +100,16 @@ struct LaneSums {
     return left[0];
   }
   float total(std::size_t which = 0) const {
+#if HWY_TARGET == HWY_SCALAR  // has no shuffles
     return meet(which, [](float a, float b) { return a + b; });
+#else  // the same tree in vectors: a norm takes three totals for each row
+    const hn::CappedTag<float, 4> d;
+    const float* from = lanes[which];
+    const auto low = hn::Add(hn::Load(d, from), hn::Load(d, from + 8));
+    const auto high = hn::Add(hn::Load(d, from + 4), hn::Load(d, from + 12));
+    const auto four = hn::Add(low, high), two = hn::Add(four, hn::Shuffle1032(four));
+    return hn::GetLane(hn::Add(two, hn::Shuffle2301(two)));
+#endif
   }
 };
 

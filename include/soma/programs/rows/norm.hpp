@@ -1,6 +1,13 @@
 #pragma once
 // Layer norm and RMS norm over rows. Statistics by the Vector engine's batch-norm instructions; the
 // gradients of gamma and beta are sums over rows, products with a row of ones that add up in PSUM.
+//
+// Layer norm takes the statistics of x, and then those of x - mean: the first mean errs by some
+// units in its last place, which is more than the spread of numbers that are nearly equal. A row of
+// equal numbers gives beta exactly. Errors have the bounds of kernels/norm/args.hpp with s = 300
+// and 4 more for each further piece of a row, as an instruction sums up to 256 elements in any
+// order (ReduceOrder). Here "variance" in the bound of the variance's error is
+// variance + ((s + 1) u mean of |x|)^2, since the second mean and variance share one pass.
 
 #include <soma/ops/rows/norm.hpp>
 #include <soma/programs/pieces.hpp>
@@ -81,12 +88,19 @@ inline void norm(Core& core, const OperatorCall& call) {
       else
         statistics.add(source, column == 0);
     });
-    if (setting.rms)
+    if (setting.rms) {
       core.vector.tensor_scalar(rstd, rstd, Alu::multiply, 1 / static_cast<float>(columns),
                                 Alu::add, setting.epsilon);
-    else
-      core.vector.copy(mean, statistics.mean(rows))
+    } else {
+      core.vector.copy(mean, statistics.mean(rows));
+      for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
+        const Tile difference = scratch.tile(0, rows, size);
+        core.vector.tensor_scalar(difference, pieces.read(column, size), Alu::subtract, mean);
+        statistics.add(difference, column == 0);
+      });
+      core.vector.tensor_tensor(mean, mean, statistics.mean(rows), Alu::add)
           .tensor_scalar(rstd, statistics.variance(rows), Alu::add, setting.epsilon);
+    }
     // The root of the engine begins at 2^-116: rows of equal elements with epsilon 0.
     core.vector.tensor_scalar(rstd, rstd, Alu::maximum, 0x1p-116f, Alu::none, {},
                               {.reverse0 = true});
