@@ -261,8 +261,10 @@ TEST_CASE("AmaxHistory remembers as many steps as it was told", "[unit]") {
   CHECK(history.values().empty());
   CHECK(history.amax() == 0.0f);
   CHECK(history.scale() == 1.0f);
+  CHECK_FALSE(history.known());
 
   history.push(480.0f);
+  CHECK(history.known());
   CHECK(history.amax() == 480.0f);
   CHECK(history.scale() == 2.0f);  // 480 / 2 = 240
   history.push(60.0f);
@@ -277,6 +279,28 @@ TEST_CASE("AmaxHistory remembers as many steps as it was told", "[unit]") {
   CHECK(history.amax() == 30.0f);
   for (int i = 0; i < 3; ++i) history.push(0.0f);
   CHECK(history.scale() == 1.0f);
+  CHECK_FALSE(history.known());
+}
+
+TEST_CASE("zeros, NaN and infinities say nothing of a scale", "[unit]") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Scaling scaling = current(ScaleFormat::fp32);
+  scaling.history = 4;
+  soma::AmaxHistory history(scaling, formats::fp8_e4m3);
+  for (const float amax : {0.0f, nan, infinity, -0.0f}) {
+    history.push(amax);
+    CHECK_FALSE(history.known());
+    CHECK(history.amax() == 0);
+    CHECK(history.scale() == 1);
+  }
+  history.push(1e-44f);
+  CHECK(history.known());
+  CHECK(history.amax() == 1e-44f);
+  history.push(240);
+  CHECK(history.scale() == 1);
+  for (int i = 0; i < 4; ++i) history.push(nan);
+  CHECK_FALSE(history.known());
 }
 
 TEST_CASE("a history of one step is that step", "[unit]") {

@@ -76,7 +76,7 @@ class PrecisionState final : public ProductFormats {
     for_each_history([&](LinearOperand& operand, AmaxHistory& history) {
       history.push(seen[next++]);
       operand.amax = 0;
-      operand.scale = history.scale();
+      operand.scale = scale_of(history);
     });
   }
 
@@ -159,6 +159,11 @@ class PrecisionState final : public ProductFormats {
            : role == 1 ? precision_.gemm_weights
                        : precision_.gemm_gradients;
   }
+  // 0, unknown, until a number other than 0 was seen: a gradient that was 0 so far, as behind a
+  // weight that begins at 0, may be of any magnitude next.
+  static float scale_of(const AmaxHistory& history) {
+    return history.known() ? history.scale() : 0;
+  }
   static std::string name_of(std::string_view path, std::size_t role) {
     return std::string(path).append(".").append(roles[role]).append(".amax");
   }
@@ -174,7 +179,7 @@ class PrecisionState final : public ProductFormats {
         LinearOperand& operand = layer.operand(i);
         operand.quantizer = quantizer(i);
         operand.draw = {.seed = seed_, .stream = stream_id(path, roles[i])};
-        if (!layer.histories[i].values().empty()) operand.scale = layer.histories[i].scale();
+        operand.scale = scale_of(layer.histories[i]);
       }
       formats.accumulation = precision_.accumulation;
       formats.input_gradient = find_dtype(precision_.activation_gradients.format);

@@ -184,7 +184,7 @@ inline float scale_for(const Scaling& scaling, const FloatFormat& format, float 
 }
 
 // amax of the last `scaling.history` steps for one granule, and the scale it gives: the delayed
-// policy. Starts empty, with scale 1.
+// policy. Starts empty; the scale is 1 until an amax is known.
 class AmaxHistory {
  public:
   explicit AmaxHistory(const Scaling& scaling, const FloatFormat& format)
@@ -202,12 +202,15 @@ class AmaxHistory {
     ++next_;
   }
 
-  // The largest remembered magnitude, 0 where nothing is remembered.
+  // The largest finite magnitude that is remembered; 0 where there is none.
   float amax() const {
     float largest = 0;
-    for (const float value : values_) largest = (std::max)(largest, value);
+    for (const float value : values_)
+      if (value <= (std::numeric_limits<float>::max)()) largest = (std::max)(largest, value);
     return largest;
   }
+  // Whether scale() says anything. Zeros and NaN do not: what follows them may have any magnitude.
+  bool known() const { return amax() > 0; }
   float scale() const { return scale_for(scaling_, format_, amax()); }
 
   // What is remembered, oldest first: pushed into an empty history it gives the same one.

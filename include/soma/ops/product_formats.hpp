@@ -23,9 +23,11 @@ namespace soma {
 
 struct LinearOperand {
   Quantizer quantizer{};
-  Draw draw{};      // seed and stream of stochastic rounding
-  float scale = 0;  // delayed: the scale of this step; 0: none yet, the operand's own amax gives it
-  float amax = 0;   // the largest magnitude since the last step, of delayed operands
+  Draw draw{};  // seed and stream of stochastic rounding
+  // Delayed: the scale of this step. 0: unknown, as no amax but 0 was seen; the operand's own amax
+  // gives it.
+  float scale = 0;
+  float amax = 0;  // the largest magnitude since the last step, of delayed operands
   numeric::Inspection* statistics = nullptr;  // collects what conversion does, where it is wanted
 };
 
