@@ -162,6 +162,66 @@ TEST_CASE("a gradient that is a number is one, whatever it goes through", "[unit
   }
 }
 
+TEST_CASE("an infinite gradient stays out of units that relu has cut off", "[unit][tape]") {
+  auto context = make_context({.threads = 1});
+  // The root and the logarithm have an infinite slope at 0, where relu is flat.
+  for (const auto function : {static_cast<Var (*)(Tape&, const Var&)>(sqrt),
+                              static_cast<Var (*)(Tape&, const Var&)>(log)}) {
+    const Var x = Var::parameter(context, Tensor::from<float>(context, {-1, 0, 4}, Shape{3}));
+    const Var zero = Var::parameter(context, Tensor::zeros(context, Shape{1}));
+    for (const bool by_maximum : {false, true}) {
+      Tape tape(context);
+      const Var cut = by_maximum ? maximum(tape, zero, x) : relu(tape, x);
+      tape.backward(sum(tape, function(tape, cut)));
+      CHECK(gradient_values(context, x) == std::vector<float>{0, 0, 0.25f});
+      x.clear_gradient();
+    }
+  }
+  // A NaN input is not cut off: its gradient passes.
+  const Var x = Var::parameter(context, Tensor::full(context, Shape{1}, not_a_number));
+  Tape tape(context);
+  tape.backward(relu(tape, x), Tensor::full(context, Shape{1}, 3.0f));
+  CHECK(gradient_values(context, x)[0] == 3);
+}
+
+TEST_CASE("relu inside a linear layer lets no infinity into a row", "[unit][tape]") {
+  auto context = make_context({.threads = 1});
+  LinearFormats formats;  // nothing is converted
+  for (const bool quantized : {false, true})
+    for (const float bad : {infinity, -infinity, not_a_number}) {
+      const Var x = Var::parameter(context, Tensor::full(context, Shape{1, 2}, 1.0f));
+      const Var weight =
+          Var::parameter(context, Tensor::from<float>(context, {-1, 0, 1, 0}, Shape{2, 2}));
+      const Var bias = Var::parameter(context, Tensor::zeros(context, Shape{2}));
+      Tape tape(context);
+      // The units give -1 and 1 to relu.
+      const Var y =
+          quantized
+              ? tape.apply(*tape.operators().quantized_linear,
+                           QuantizedLinearSetting{
+                               .activation = Activation::relu, .formats = &formats, .record = true},
+                           {x, weight, bias})
+              : linear(tape, x, weight, bias, {.activation = Activation::relu});
+      tape.backward(y, Tensor::from<float>(context, {bad, 1}, Shape{1, 2}));
+      CHECK(gradient_values(context, x) == std::vector<float>{1, 0});
+      CHECK(gradient_values(context, weight) == std::vector<float>{0, 0, 1, 1});
+      CHECK(gradient_values(context, bias) == std::vector<float>{0, 1});
+    }
+}
+
+TEST_CASE("of equal inputs the first takes the gradient of maximum and minimum", "[unit][tape]") {
+  auto context = make_context({.threads = 1});
+  for (const auto function : {maximum, minimum})
+    for (const float b : {0.0f, -0.0f}) {
+      const Var x = Var::parameter(context, Tensor::zeros(context, Shape{1}));
+      const Var z = Var::parameter(context, Tensor::full(context, Shape{1}, b));
+      Tape tape(context);
+      tape.backward(function(tape, x, z), Tensor::full(context, Shape{1}, 5.0f));
+      CHECK(gradient_values(context, x)[0] == 5);
+      CHECK(gradient_values(context, z)[0] == 0);
+    }
+}
+
 TEST_CASE("images without pixels are refused", "[unit][tape]") {
   auto context = make_context({.threads = 1});
   Tape tape(context);

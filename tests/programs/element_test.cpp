@@ -125,6 +125,8 @@ TEST_CASE("element-wise programs treat special values as the host does", "[unit]
         Unary::absolute, Unary::relu, Unary::gelu, Unary::gelu_tanh, Unary::silu, Unary::softplus})
     expect(*context.built_in().unary[static_cast<std::size_t>(unary)], {x});
   expect(ops::unary_backward<Unary::relu>, {x, ordinary});
+  for (const float bad : {infinity, -infinity, nan})
+    expect(ops::unary_backward<Unary::relu>, {x, Tensor::full(context, Shape{12}, bad)});
   expect(ops::unary_backward<Unary::gelu_tanh>, {x, ordinary});
   expect(ops::unary_backward<Unary::tanh>, {x, ordinary});
   // dy / x^2, where x^2 is above or below all numbers.

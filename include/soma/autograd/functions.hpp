@@ -78,6 +78,8 @@ inline Var mul(Tape& tape, const Var& a, const Var& b) {
 inline Var div(Tape& tape, const Var& a, const Var& b) {
   return tape.apply(tape.operators().of(Binary::divide), {}, {a, b});
 }
+// maximum and minimum: the gradient goes to the input that was chosen. Of equal inputs the first
+// takes all of it.
 inline Var maximum(Tape& tape, const Var& a, const Var& b) {
   return tape.apply(tape.operators().of(Binary::maximum), {}, {a, b});
 }

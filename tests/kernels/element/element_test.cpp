@@ -112,6 +112,36 @@ TEST_CASE("simple unary functions are exact", "[unit][element]") {
     }
 }
 
+TEST_CASE("the gradient of relu selects, bit by bit", "[unit][element]") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> xs = {-infinity, -1, -1e-40f, -0.0f, 0, 1e-40f, 2, infinity, nan};
+  const std::vector<float> dys = {0, -0.0f, 1e-40f, -3, 3e38f, infinity, -infinity, nan};
+  std::vector<float> x, dy;
+  for (const float a : xs)
+    for (const float b : dys) x.push_back(a), dy.push_back(b);
+  auto any = make_context();
+  for (const Target& target : any.targets().targets) {
+    const Extent shape{1, x.size()};
+    std::vector<float> dx(x.size());
+    const MatrixOperand gradient = plain(dy, x.size());
+    run(*target.kernels, Unary::relu, plain(x, x.size()), &gradient, shape,
+        plain_target(dx, x.size()));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      INFO(std::string(target.name) << ": x " << x[i] << ", dy " << dy[i] << ", dx " << dx[i]);
+      const float wanted = reference::unary_gradient(Unary::relu, x[i], dy[i]);
+      if (x[i] <= 0) {
+        CHECK(dx[i] == 0);
+        // As the product of dy and 0 has it. (A NaN has no sign to speak of.)
+        if (!std::isnan(dy[i])) CHECK(std::signbit(dx[i]) == std::signbit(dy[i]));
+      } else {
+        CHECK(same_bits(std::vector<float>{dx[i]}, std::vector<float>{dy[i]}));
+      }
+      CHECK((dx[i] == wanted || (std::isnan(dx[i]) && std::isnan(wanted))));
+    }
+  }
+}
+
 TEST_CASE("element functions take operands of every type and layout", "[unit][element]") {
   auto any = make_context();
   for (const Target& target : any.targets().targets)

@@ -59,7 +59,6 @@ HWY_INLINE V unary_derivative_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::logarithm) return hn::Div(one, x);
   if constexpr (kFunction == Unary::sine) return cos_lanes(d, x);
   if constexpr (kFunction == Unary::cosine) return hn::Neg(sin_lanes(d, x));
-  if constexpr (kFunction == Unary::relu) return at_least_lanes(d, sign_lanes(d, x), 0.0f);
   if constexpr (kFunction == Unary::gelu) return gelu_derivative_lanes(d, x);
   if constexpr (kFunction == Unary::gelu_tanh) return gelu_tanh_derivative_lanes(d, x);
   if constexpr (kFunction == Unary::tanh) return tanh_derivative_lanes(d, x);
@@ -81,12 +80,16 @@ HWY_INLINE V binary_lanes(DF, V a, V b) {
     return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
 }
 
-// dy times the derivative. That of 1/x may be below or above all numbers where the result is not.
+// dy times the derivative, but relu selects: an infinite or NaN dy must not spoil an element that
+// relu made 0. The zero has dy's sign, as a product has. The derivative of 1/x may be below or
+// above all numbers where the result is not.
 template <Unary kFunction, class DF, class V = hn::Vec<DF>>
 HWY_INLINE V unary_gradient_lanes(DF d, V x, V dy) {
   if constexpr (kFunction == Unary::reciprocal) {
     const V y = hn::Div(hn::Set(d, 1.0f), x);
     return hn::Mul(hn::Mul(dy, y), hn::Neg(y));
+  } else if constexpr (kFunction == Unary::relu) {
+    return hn::IfThenElse(hn::Le(x, hn::Zero(d)), hn::And(dy, hn::SignBit(d)), dy);
   } else {
     return hn::Mul(dy, unary_derivative_lanes<kFunction>(d, x));
   }

@@ -59,7 +59,8 @@ T unary(Unary function, T x) {
   return x;
 }
 
-// Where a function has a corner the derivative there is 0, of x's sign.
+// Where a function has a corner the derivative there is 0; that of |x| has x's sign there. relu has
+// the derivative 1 at NaN: its gradient passes wherever x is not known to be cut off.
 template <class T>
 T unary_derivative(Unary function, T x) {
   const auto logistic = [](T v) { return 1 / (1 + std::exp(-v)); };
@@ -87,7 +88,7 @@ T unary_derivative(Unary function, T x) {
     case Unary::cosine:
       return -std::sin(x);
     case Unary::relu:
-      return x > 0 ? T(1) : x < 0 ? T(0) : x;
+      return x <= 0 ? T(0) : T(1);
     case Unary::gelu:  // Phi(x) + x phi(x)
       if (infinite) return x > 0 ? 1 : 0;
       return std::erfc(-x / std::numbers::sqrt2_v<T>) / 2 +
@@ -111,10 +112,14 @@ T unary_derivative(Unary function, T x) {
   return x;
 }
 
-// In the order of the kernels.
+// dy times the derivative, in the order of the kernels. The slopes of tanh, sigmoid, GELU and SiLU
+// may round to 0 where these functions are almost flat, and the slope of |x| is 0 at 0: an infinite
+// or NaN dy then gives NaN, as in PyTorch. relu alone is flat, so a dead unit gives 0 for every dy,
+// as PyTorch's threshold_backward does: sqrt(relu(x)) has a gradient.
 template <class T>
 T unary_gradient(Unary function, T x, T dy) {
   if (function == Unary::reciprocal) return dy * (1 / x) * -(1 / x);
+  if (function == Unary::relu) return x <= 0 ? std::copysign(T(0), dy) : dy;
   return dy * unary_derivative(function, x);
 }
 

@@ -170,9 +170,8 @@ inline void unary_backward_tile(Core& core, Unary function, const Tile& dx, cons
     core.vector.tensor_tensor(dx, slope, dy, Alu::multiply);
   };
   // dx = (slope op constant) dy
-  const auto scaled = [&](const Tile& value, Alu op, float constant, bool reverse = false) {
-    core.vector.scalar_tensor_tensor(dx, value, op, constant, Alu::multiply, dy,
-                                     {.reverse0 = reverse});
+  const auto scaled = [&](const Tile& value, Alu op, float constant) {
+    core.vector.scalar_tensor_tensor(dx, value, op, constant, Alu::multiply, dy);
   };
   switch (function) {
     case Unary::copy:
@@ -208,9 +207,15 @@ inline void unary_backward_tile(Core& core, Unary function, const Tile& dx, cons
     case Unary::cosine:
       sine_tile(core, slope, x, scratch);
       return scaled(slope, Alu::multiply, -1);
-    case Unary::relu:
-      core.scalar.activation(slope, x, Function::sign);
-      return scaled(slope, Alu::maximum, 0, true);  // reversed: NaN stays
+    case Unary::relu: {  // dy's bits where x is not at most 0: a product with 0 may be NaN
+      const Tile mask = slope.as(DType::int32), value = scratch.like(1, x);
+      core.vector.tensor_scalar(mask, x, Alu::less_equal, 0, Alu::subtract, 1);  // -1: all ones
+      core.scalar.copy(value, dy);
+      core.vector.tensor_tensor(value.as(DType::int32), value.as(DType::int32), mask,
+                                Alu::bitwise_and);
+      core.scalar.copy(dx, value);
+      return;
+    }
     case Unary::gelu:
       return activated(Function::gelu_dx);
     case Unary::gelu_tanh:
