@@ -46,8 +46,10 @@ struct NarrowBuffers {
 struct Fetched {
   std::uintptr_t at = 0;
   std::size_t bytes = 0;  // with sixteen floats of each run
-  void fetch() {
-    for (const std::uintptr_t end = at + bytes; at < end; at += 64)
+  std::uintptr_t end = at;
+  // One of `parts` of that many.
+  void fetch(std::size_t parts = 1) {
+    for (end += bytes / parts; at < end; at += 64)
       __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);  // to the second-level cache
   }
 };
@@ -98,12 +100,13 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_column_side_by_side(const float* c
   const hn::CappedTag<float, narrow_lanes> d;
   constexpr std::size_t lanes = hn::MaxLanes(d);
   for (std::size_t i = 0; i < count; i += run_group) {
-    next.fetch();
     for (std::size_t run = 0; run < taken; run += lanes) {
       auto sum = hn::Load(d, sums + run);
-      for (std::size_t at = i; at < i + run_group; at += 4)
+      for (std::size_t at = i; at < i + run_group; at += 4) {
+        next.fetch(narrow_runs / lanes * (run_group / 4));
         transpose_four(d, runs + run, at,
                        [&sum](std::size_t, auto value) HWY_ATTR { sum = hn::Add(sum, value); });
+      }
       hn::Store(sum, d, sums + run);
     }
   }
