@@ -6555,9 +6555,8 @@ inline void unary_backward_tile(Core& core, Unary function, const Tile& dx, cons
     core.vector.tensor_tensor(dx, slope, dy, Alu::multiply);
   };
   // dx = (slope op constant) dy
-  const auto scaled = [&](const Tile& value, Alu op, float constant, bool reverse = false) {
-    core.vector.scalar_tensor_tensor(dx, value, op, constant, Alu::multiply, dy,
-                                     {.reverse0 = reverse});
+  const auto scaled = [&](const Tile& value, Alu op, float constant) {
+    core.vector.scalar_tensor_tensor(dx, value, op, constant, Alu::multiply, dy);
   };
   switch (function) {
     case Unary::copy:
@@ -6593,9 +6592,15 @@ inline void unary_backward_tile(Core& core, Unary function, const Tile& dx, cons
     case Unary::cosine:
       sine_tile(core, slope, x, scratch);
       return scaled(slope, Alu::multiply, -1);
-    case Unary::relu:
-      core.scalar.activation(slope, x, Function::sign);
-      return scaled(slope, Alu::maximum, 0, true);  // reversed: NaN stays
+    case Unary::relu: {  // dy's bits where x is not at most 0: a product with 0 may be NaN
+      const Tile mask = slope.as(DType::int32), value = scratch.like(1, x);
+      core.vector.tensor_scalar(mask, x, Alu::less_equal, 0, Alu::subtract, 1);  // -1: all ones
+      core.scalar.copy(value, dy);
+      core.vector.tensor_tensor(value.as(DType::int32), value.as(DType::int32), mask,
+                                Alu::bitwise_and);
+      core.scalar.copy(dx, value);
+      return;
+    }
     case Unary::gelu:
       return activated(Function::gelu_dx);
     case Unary::gelu_tanh:
@@ -8775,6 +8780,13 @@ inline void embedding_backward(Core& core, const OperatorCall& call) {
 // ---- soma/programs/rows/norm.hpp
 // Layer norm and RMS norm over rows. Statistics by the Vector engine's batch-norm instructions; the
 // gradients of gamma and beta are sums over rows, products with a row of ones that add up in PSUM.
+//
+// Layer norm takes the statistics of x, and then those of x - mean: the first mean errs by some
+// units in its last place, which is more than the spread of numbers that are nearly equal. A row of
+// equal numbers gives beta exactly. Errors have the bounds of kernels/norm/args.hpp with s = 300
+// and 4 more for each further piece of a row, as an instruction sums up to 256 elements in any
+// order (ReduceOrder). Here "variance" in the bound of the variance's error is
+// variance + ((s + 1) u mean of |x|)^2, since the second mean and variance share one pass.
 
 namespace soma::programs {
 
@@ -8848,12 +8860,19 @@ inline void norm(Core& core, const OperatorCall& call) {
       else
         statistics.add(source, column == 0);
     });
-    if (setting.rms)
+    if (setting.rms) {
       core.vector.tensor_scalar(rstd, rstd, Alu::multiply, 1 / static_cast<float>(columns),
                                 Alu::add, setting.epsilon);
-    else
-      core.vector.copy(mean, statistics.mean(rows))
+    } else {
+      core.vector.copy(mean, statistics.mean(rows));
+      for_pieces(columns, width, [&](std::size_t column, std::size_t size) {
+        const Tile difference = scratch.tile(0, rows, size);
+        core.vector.tensor_scalar(difference, pieces.read(column, size), Alu::subtract, mean);
+        statistics.add(difference, column == 0);
+      });
+      core.vector.tensor_tensor(mean, mean, statistics.mean(rows), Alu::add)
           .tensor_scalar(rstd, statistics.variance(rows), Alu::add, setting.epsilon);
+    }
     // The root of the engine begins at 2^-116: rows of equal elements with epsilon 0.
     core.vector.tensor_scalar(rstd, rstd, Alu::maximum, 0x1p-116f, Alu::none, {},
                               {.reverse0 = true});

@@ -5633,7 +5633,7 @@ inline float scale_for(const Scaling& scaling, const FloatFormat& format, float 
 }
 
 // amax of the last `scaling.history` steps for one granule, and the scale it gives: the delayed
-// policy. Starts empty, with scale 1.
+// policy. Starts empty; the scale is 1 until an amax is known.
 class AmaxHistory {
  public:
   explicit AmaxHistory(const Scaling& scaling, const FloatFormat& format)
@@ -5651,12 +5651,15 @@ class AmaxHistory {
     ++next_;
   }
 
-  // The largest remembered magnitude, 0 where nothing is remembered.
+  // The largest finite magnitude that is remembered; 0 where there is none.
   float amax() const {
     float largest = 0;
-    for (const float value : values_) largest = (std::max)(largest, value);
+    for (const float value : values_)
+      if (value <= (std::numeric_limits<float>::max)()) largest = (std::max)(largest, value);
     return largest;
   }
+  // Whether scale() says anything. Zeros and NaN do not: what follows them may have any magnitude.
+  bool known() const { return amax() > 0; }
   float scale() const { return scale_for(scaling_, format_, amax()); }
 
   // What is remembered, oldest first: pushed into an empty history it gives the same one.
@@ -5945,6 +5948,8 @@ inline Var mul(Tape& tape, const Var& a, const Var& b) {
 inline Var div(Tape& tape, const Var& a, const Var& b) {
   return tape.apply(tape.operators().of(Binary::divide), {}, {a, b});
 }
+// maximum and minimum: the gradient goes to the input that was chosen. Of equal inputs the first
+// takes all of it.
 inline Var maximum(Tape& tape, const Var& a, const Var& b) {
   return tape.apply(tape.operators().of(Binary::maximum), {}, {a, b});
 }
@@ -7421,9 +7426,30 @@ struct ImageKernels {
 
 namespace soma {
 
+// Norms sum the elements of a longer row run by run, so that their errors stay small.
+inline constexpr std::size_t norm_run = 16384;  // columns
+
 // y = (x - mean) * rstd * gamma + beta, with mean and biased variance of the row,
-// rstd = 1 / sqrt(variance + epsilon). RMS norm: mean is 0 (rms = true). The variance is that of
-// the differences from the mean (two passes), so a large common offset costs no digits.
+// rstd = 1 / sqrt(variance + epsilon). RMS norm: mean is 0 (rms = true).
+//
+// Layer norm: m is the sum of x divided by the number of columns. A second pass gives the mean d of
+// x - m and the mean q of its squares. mean = m + d and variance = q - d^2. Where 4 d^2 >= q the
+// elements are nearly equal and m is not good enough: m + d takes its place and the pass is
+// repeated. A row whose numbers are all equal has exactly this number as mean, variance 0, and
+// y = beta (up to 2^24 columns, where the sum of x is finite and epsilon is not 0).
+//
+// For every other row, with u = 2^-24, s the roundings that an element of a sum goes through
+// (columns / 16 + 5, and one more for each norm_run), deviation the square root of the variance,
+// x^ = (x - mean) * rstd, and neglecting u^2:
+//     |error of mean|       <= u (|mean| + 1.2 (s + 2) deviation)
+//     |error of variance|   <= 5 (s + 3) u variance
+//     |error of rstd|       <= (2.5 (s + 3) + 3) u rstd
+//     |error of y|          <= u |gamma| (|mean| rstd + 1.2 (s + 2) + |x^| (2.5 s + 14)) + u |y|
+// u |mean| is the rounding of the mean to fp32. Why: without the repetition the mean of |x - m| is
+// at most 1.2 deviation, with it the mean of |x - m| is at most deviation + |d|, and m, nearest to
+// the mean, is no farther from it than any element, so d^2 <= variance. d errs by s + 2 roundings
+// of that mean, q by s + 3 of its own. RMS norm has (s + 3) / 2 + 3 roundings in rstd, and y errs
+// by |gamma x^| (s / 2 + 7) u + u |y|. Squares below 2^-149 count as zero.
 struct NormArgs {
   std::size_t rows = 0, columns = 0;
   bool rms = false;
@@ -9759,9 +9785,11 @@ namespace soma {
 
 struct LinearOperand {
   Quantizer quantizer{};
-  Draw draw{};      // seed and stream of stochastic rounding
-  float scale = 0;  // delayed: the scale of this step; 0: none yet, the operand's own amax gives it
-  float amax = 0;   // the largest magnitude since the last step, of delayed operands
+  Draw draw{};  // seed and stream of stochastic rounding
+  // Delayed: the scale of this step. 0: unknown, as no amax but 0 was seen; the operand's own amax
+  // gives it.
+  float scale = 0;
+  float amax = 0;  // the largest magnitude since the last step, of delayed operands
   numeric::Inspection* statistics = nullptr;  // collects what conversion does, where it is wanted
 };
 
@@ -9867,7 +9895,7 @@ class PrecisionState final : public ProductFormats {
     for_each_history([&](LinearOperand& operand, AmaxHistory& history) {
       history.push(seen[next++]);
       operand.amax = 0;
-      operand.scale = history.scale();
+      operand.scale = scale_of(history);
     });
   }
 
@@ -9950,6 +9978,11 @@ class PrecisionState final : public ProductFormats {
            : role == 1 ? precision_.gemm_weights
                        : precision_.gemm_gradients;
   }
+  // 0, unknown, until a number other than 0 was seen: a gradient that was 0 so far, as behind a
+  // weight that begins at 0, may be of any magnitude next.
+  static float scale_of(const AmaxHistory& history) {
+    return history.known() ? history.scale() : 0;
+  }
   static std::string name_of(std::string_view path, std::size_t role) {
     return std::string(path).append(".").append(roles[role]).append(".amax");
   }
@@ -9965,7 +9998,7 @@ class PrecisionState final : public ProductFormats {
         LinearOperand& operand = layer.operand(i);
         operand.quantizer = quantizer(i);
         operand.draw = {.seed = seed_, .stream = stream_id(path, roles[i])};
-        if (!layer.histories[i].values().empty()) operand.scale = layer.histories[i].scale();
+        operand.scale = scale_of(layer.histories[i]);
       }
       formats.accumulation = precision_.accumulation;
       formats.input_gradient = find_dtype(precision_.activation_gradients.format);
@@ -16820,7 +16853,16 @@ struct LaneSums {
     return left[0];
   }
   float total(std::size_t which = 0) const {
+#if HWY_TARGET == HWY_SCALAR  // has no shuffles
     return meet(which, [](float a, float b) { return a + b; });
+#else  // the same tree in vectors: a norm takes three totals for each row
+    const hn::CappedTag<float, 4> d;
+    const float* from = lanes[which];
+    const auto low = hn::Add(hn::Load(d, from), hn::Load(d, from + 8));
+    const auto high = hn::Add(hn::Load(d, from + 4), hn::Load(d, from + 12));
+    const auto four = hn::Add(low, high), two = hn::Add(four, hn::Shuffle1032(four));
+    return hn::GetLane(hn::Add(two, hn::Shuffle2301(two)));
+#endif
   }
 };
 
@@ -17749,7 +17791,6 @@ HWY_INLINE V unary_derivative_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::logarithm) return hn::Div(one, x);
   if constexpr (kFunction == Unary::sine) return cos_lanes(d, x);
   if constexpr (kFunction == Unary::cosine) return hn::Neg(sin_lanes(d, x));
-  if constexpr (kFunction == Unary::relu) return at_least_lanes(d, sign_lanes(d, x), 0.0f);
   if constexpr (kFunction == Unary::gelu) return gelu_derivative_lanes(d, x);
   if constexpr (kFunction == Unary::gelu_tanh) return gelu_tanh_derivative_lanes(d, x);
   if constexpr (kFunction == Unary::tanh) return tanh_derivative_lanes(d, x);
@@ -17771,12 +17812,16 @@ HWY_INLINE V binary_lanes(DF, V a, V b) {
     return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
 }
 
-// dy times the derivative. That of 1/x may be below or above all numbers where the result is not.
+// dy times the derivative, but relu selects: an infinite or NaN dy must not spoil an element that
+// relu made 0. The zero has dy's sign, as a product has. The derivative of 1/x may be below or
+// above all numbers where the result is not.
 template <Unary kFunction, class DF, class V = hn::Vec<DF>>
 HWY_INLINE V unary_gradient_lanes(DF d, V x, V dy) {
   if constexpr (kFunction == Unary::reciprocal) {
     const V y = hn::Div(hn::Set(d, 1.0f), x);
     return hn::Mul(hn::Mul(dy, y), hn::Neg(y));
+  } else if constexpr (kFunction == Unary::relu) {
+    return hn::IfThenElse(hn::Le(x, hn::Zero(d)), hn::And(dy, hn::SignBit(d)), dy);
   } else {
     return hn::Mul(dy, unary_derivative_lanes<kFunction>(d, x));
   }
@@ -21943,8 +21988,10 @@ struct NarrowBuffers {
 struct Fetched {
   std::uintptr_t at = 0;
   std::size_t bytes = 0;  // with sixteen floats of each run
-  void fetch() {
-    for (const std::uintptr_t end = at + bytes; at < end; at += 64)
+  std::uintptr_t end = at;
+  // One of `parts` of that many.
+  void fetch(std::size_t parts = 1) {
+    for (end += bytes / parts; at < end; at += 64)
       __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);  // to the second-level cache
   }
 };
@@ -21995,12 +22042,13 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_column_side_by_side(const float* c
   const hn::CappedTag<float, narrow_lanes> d;
   constexpr std::size_t lanes = hn::MaxLanes(d);
   for (std::size_t i = 0; i < count; i += run_group) {
-    next.fetch();
     for (std::size_t run = 0; run < taken; run += lanes) {
       auto sum = hn::Load(d, sums + run);
-      for (std::size_t at = i; at < i + run_group; at += 4)
+      for (std::size_t at = i; at < i + run_group; at += 4) {
+        next.fetch(narrow_runs / lanes * (run_group / 4));
         transpose_four(d, runs + run, at,
                        [&sum](std::size_t, auto value) HWY_ATTR { sum = hn::Add(sum, value); });
+      }
       hn::Store(sum, d, sums + run);
     }
   }
@@ -25407,33 +25455,77 @@ struct RowMoments {
 
 }  // namespace
 
-HWY_NOINLINE HWY_MAYBE_UNUSED static void add_squared_differences(const float* x, std::size_t count,
-                                                                  float mean, LaneSums<1>& sums) {
+// sums[0] += (x - mean)^2, and with two sums sums[1] += x - mean.
+template <std::size_t kSums>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_deviations(const float* x, std::size_t count,
+                                                          float mean, LaneSums<kSums>& sums) {
   const FloatVector center = hn::Set(Floats(), mean);
-  accumulate<1, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
+  accumulate<kSums, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
     const FloatVector difference = hn::Sub(v, center);
     sum[0] = fused(Floats(), difference, difference, sum[0]);
+    if constexpr (kSums == 2) sum[1] = hn::Add(sum[1], difference);
   });
+}
+
+// The sums of a row: add(first column, columns, sums) adds a chunk. Rows longer than a run add the
+// sums of their runs one after the other.
+template <std::size_t kSums, class Add>
+HWY_INLINE std::array<float, kSums> sums_of_row(std::size_t columns, const Add& add) {
+  std::array<float, kSums> totals{};
+  for (std::size_t begin = 0; begin < columns; begin += norm_run) {
+    LaneSums<kSums> sums;
+    for_each_chunk((std::min)(columns - begin, norm_run),
+                   [&](std::size_t first, std::size_t count) { add(begin + first, count, sums); });
+    for (std::size_t i = 0; i < kSums; ++i) totals[i] += sums.total(i);
+  }
+  return totals;
+}
+
+// -a * a + b, rounded once on every target.
+static inline float subtract_square(float b, float a) {
+  const Floats d;
+  return hn::GetLane(fused(d, hn::Set(d, -a), hn::Set(d, a), hn::Set(d, b)));
+}
+
+// The means of (x - mean)^2 and, with two sums, of x - mean.
+template <std::size_t kSums>
+static inline std::array<float, kSums> mean_differences(CachedRow& x, std::size_t columns,
+                                                        float mean) {
+  std::array<float, kSums> means =
+      sums_of_row<kSums>(columns, [&](std::size_t first, std::size_t count, auto& sums) {
+        add_deviations(x.read(first, count), count, mean, sums);
+      });
+  for (float& value : means) value /= static_cast<float>(columns);
+  return means;
 }
 
 static inline RowMoments row_moments(CachedRow& x, const NormArgs& args) {
   const auto columns = static_cast<float>(args.columns);
   RowMoments moments;
-  if (!args.rms) {
-    LaneSums<1> sum;
-    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
-      add_run(x.read(first, count), count, sum);
-    });
-    moments.mean = sum.total() / columns;
+  float variance = 0;
+  if (args.rms) {
+    variance = mean_differences<1>(x, args.columns, 0)[0];
+  } else {
+    moments.mean = sums_of_row<1>(args.columns,
+                                  [&](std::size_t first, std::size_t count, auto& sums) {
+                                    add_run(x.read(first, count), count, sums);
+                                  })[0] /
+                   columns;
+    auto [square, rest] = mean_differences<2>(x, args.columns, moments.mean);
+    // The elements are nearly equal: the error of the mean is as large as their spread. (Both sides
+    // are infinite where equal elements are so large that the square of that error overflows.)
+    if (4 * rest * rest >= square) {
+      moments.mean += rest;
+      const auto again = mean_differences<2>(x, args.columns, moments.mean);
+      square = again[0];
+      rest = again[1];
+    }
+    variance = (std::max)(subtract_square(square, rest), 0.0f);  // NaN stays
+    moments.mean += rest;
   }
-  LaneSums<1> squares;
-  for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
-    add_squared_differences(x.read(first, count), count, moments.mean, squares);
-  });
   // A sum that is above all numbers says nothing of the row: without this it would end as zeros.
-  const float sum = squares.total();
-  moments.rstd = std::isinf(sum) ? std::numeric_limits<float>::quiet_NaN()
-                                 : 1 / std::sqrt(sum / columns + args.epsilon);
+  moments.rstd = std::isinf(variance) ? std::numeric_limits<float>::quiet_NaN()
+                                      : 1 / std::sqrt(variance + args.epsilon);
   return moments;
 }
 
@@ -25493,7 +25585,10 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void norm_gradient_run(const std::array<con
   const FloatVector offset = hn::Set(d, -mean_g), slope = hn::Set(d, -mean_g_xhat);
   map_vectors<3>(in, out, count, [&](FloatVector x, FloatVector dy, FloatVector gamma) HWY_ATTR {
     const FloatVector xhat = hn::Mul(hn::Sub(x, mean), rstd);
-    const FloatVector centered = fused(Floats(), dy, gamma, offset);
+    // g is rounded before its mean is subtracted: in a row of one column they are then equal. The
+    // addition of 0 keeps compilers from rounding product and difference as one.
+    const FloatVector g = fused(Floats(), dy, gamma, hn::Zero(Floats()));
+    const FloatVector centered = hn::Add(g, offset);
     return hn::Mul(rstd, fused(Floats(), xhat, slope, centered));
   });
 }
@@ -25513,12 +25608,12 @@ static inline void norm_backward_kernel(const NormArgs& args) noexcept {
           x.read(first, count), dy.read(first, count),
           args.gamma != nullptr ? args.gamma + first : constants.ones};
     };
-    LaneSums<2> sums;
-    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
-      add_norm_gradients(inputs(first, count), count, moments, sums);
-    });
-    const float mean_g = args.rms ? 0 : sums.total(0) / columns;
-    const float mean_g_xhat = sums.total(1) / columns;
+    const auto sums =
+        sums_of_row<2>(args.columns, [&](std::size_t first, std::size_t count, auto& lanes) {
+          add_norm_gradients(inputs(first, count), count, moments, lanes);
+        });
+    const float mean_g = args.rms ? 0 : sums[0] / columns;
+    const float mean_g_xhat = sums[1] / columns;
     for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
       norm_gradient_run(inputs(first, count), count, moments, mean_g, mean_g_xhat,
                         writer.place(row, first));
@@ -27844,7 +27939,8 @@ T unary(Unary function, T x) {
   return x;
 }
 
-// Where a function has a corner the derivative there is 0, of x's sign.
+// Where a function has a corner the derivative there is 0; that of |x| has x's sign there. relu has
+// the derivative 1 at NaN: its gradient passes wherever x is not known to be cut off.
 template <class T>
 T unary_derivative(Unary function, T x) {
   const auto logistic = [](T v) { return 1 / (1 + std::exp(-v)); };
@@ -27872,7 +27968,7 @@ T unary_derivative(Unary function, T x) {
     case Unary::cosine:
       return -std::sin(x);
     case Unary::relu:
-      return x > 0 ? T(1) : x < 0 ? T(0) : x;
+      return x <= 0 ? T(0) : T(1);
     case Unary::gelu:  // Phi(x) + x phi(x)
       if (infinite) return x > 0 ? 1 : 0;
       return std::erfc(-x / std::numbers::sqrt2_v<T>) / 2 +
@@ -27896,10 +27992,14 @@ T unary_derivative(Unary function, T x) {
   return x;
 }
 
-// In the order of the kernels.
+// dy times the derivative, in the order of the kernels. The slopes of tanh, sigmoid, GELU and SiLU
+// may round to 0 where these functions are almost flat, and the slope of |x| is 0 at 0: an infinite
+// or NaN dy then gives NaN, as in PyTorch. relu alone is flat, so a dead unit gives 0 for every dy,
+// as PyTorch's threshold_backward does: sqrt(relu(x)) has a gradient.
 template <class T>
 T unary_gradient(Unary function, T x, T dy) {
   if (function == Unary::reciprocal) return dy * (1 / x) * -(1 / x);
+  if (function == Unary::relu) return x <= 0 ? std::copysign(T(0), dy) : dy;
   return dy * unary_derivative(function, x);
 }
 

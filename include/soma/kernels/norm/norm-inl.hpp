@@ -45,8 +45,8 @@ struct RowMoments {
 
 // sums[0] += (x - mean)^2, and with two sums sums[1] += x - mean.
 template <std::size_t kSums>
-HWY_NOINLINE HWY_MAYBE_UNUSED static void add_differences(const float* x, std::size_t count,
-                                                          float mean, LaneSums<kSums>& sums) {
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_deviations(const float* x, std::size_t count,
+                                                         float mean, LaneSums<kSums>& sums) {
   const FloatVector center = hn::Set(Floats(), mean);
   accumulate<kSums, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
     const FloatVector difference = hn::Sub(v, center);
@@ -81,7 +81,7 @@ static inline std::array<float, kSums> mean_differences(CachedRow& x, std::size_
                                                         float mean) {
   std::array<float, kSums> means =
       sums_of_row<kSums>(columns, [&](std::size_t first, std::size_t count, auto& sums) {
-        add_differences(x.read(first, count), count, mean, sums);
+        add_deviations(x.read(first, count), count, mean, sums);
       });
   for (float& value : means) value /= static_cast<float>(columns);
   return means;
