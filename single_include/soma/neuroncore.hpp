@@ -783,8 +783,8 @@ template <class Integer>
 Integer to_integer(float value) {
   if (value != value) return 0;
   const double rounded = std::nearbyint(static_cast<double>(value));
-  constexpr double low = static_cast<double>(std::numeric_limits<Integer>::min());
-  constexpr double high = static_cast<double>(std::numeric_limits<Integer>::max());
+  constexpr double low = static_cast<double>(std::(numeric_limits<Integer>::min)());
+  constexpr double high = static_cast<double>(std::(numeric_limits<Integer>::max)());
   return static_cast<Integer>((std::min)((std::max)(rounded, low), high));
 }
 
@@ -4981,7 +4981,7 @@ static inline void engine_alu_scalar(neuroncore::Alu op, const float* a, float b
 // leave |x| below 0.26; eight terms of the series then err by less than 1e-11. An infinity, which
 // would be divided by another, is as good as the largest number.
 HWY_MAYBE_UNUSED static inline float arctan_one(float value) {
-  constexpr float largest = std::numeric_limits<float>::max();
+  constexpr float largest = (std::numeric_limits<float>::max)();
   double x = static_cast<double>(std::clamp(value, -largest, largest));
   for (int half = 0; half < 2; ++half) x = x / (1 + std::sqrt(std::fma(x, x, 1.0)));
   const double s = -x * x;
@@ -7603,7 +7603,7 @@ inline void element_loss_tile(Core& core, ElementLoss loss, const Tile& result, 
   // |x| w + log(1 + exp(-|x|)), where w is the target's share on the other side of x: 1 - t for x
   // of zero or more, else t. A share of zero takes nothing, of an infinity neither: the product is
   // that of a clamped x, and is made infinite where x is and a share is left.
-  constexpr float largest = std::numeric_limits<float>::max();
+  constexpr float largest = (std::numeric_limits<float>::max)();
   const Tile size = scratch.like(1, x), share = scratch.like(2, x), over = scratch.like(3, x);
   core.scalar.activation(size, x, Function::absolute)
       .activation(wide, size, Function::softplus, {.scale = -1});

@@ -4199,7 +4199,7 @@ class [[nodiscard]] WithinLayer {
 
 // run(), whose errors get the name of the layer.
 template <class Run>
-auto in_layer(std::string_view layer, const Run& run) {
+auto in_layer([[maybe_unused]] std::string_view layer, const Run& run) {
 #if SOMA_HAS_EXCEPTIONS
   if (layer.empty()) return run();
   try {
@@ -5590,7 +5590,7 @@ constexpr int largest_scale_exponent(float largest) {
   return (std::min)(126, 127 - exponent_of(largest));
 }
 constexpr float largest_scale(float largest) {
-  constexpr double most = std::numeric_limits<float>::max();
+  constexpr double most = (std::numeric_limits<float>::max)();
   const double exact = (std::min)(most / static_cast<double>(largest), 0x1p126);
   const auto scale = static_cast<float>(exact);
   if (static_cast<double>(scale) * static_cast<double>(largest) <= most) return scale;
@@ -25458,7 +25458,7 @@ struct RowMoments {
 // sums[0] += (x - mean)^2, and with two sums sums[1] += x - mean.
 template <std::size_t kSums>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void add_deviations(const float* x, std::size_t count,
-                                                          float mean, LaneSums<kSums>& sums) {
+                                                         float mean, LaneSums<kSums>& sums) {
   const FloatVector center = hn::Set(Floats(), mean);
   accumulate<kSums, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
     const FloatVector difference = hn::Sub(v, center);

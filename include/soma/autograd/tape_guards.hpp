@@ -55,7 +55,7 @@ class [[nodiscard]] WithinLayer {
 
 // run(), whose errors get the name of the layer.
 template <class Run>
-auto in_layer(std::string_view layer, const Run& run) {
+auto in_layer([[maybe_unused]] std::string_view layer, const Run& run) {
 #if SOMA_HAS_EXCEPTIONS
   if (layer.empty()) return run();
   try {

@@ -141,7 +141,7 @@ constexpr int largest_scale_exponent(float largest) {
   return (std::min)(126, 127 - exponent_of(largest));
 }
 constexpr float largest_scale(float largest) {
-  constexpr double most = std::numeric_limits<float>::max();
+  constexpr double most = (std::numeric_limits<float>::max)();
   const double exact = (std::min)(most / static_cast<double>(largest), 0x1p126);
   const auto scale = static_cast<float>(exact);
   if (static_cast<double>(scale) * static_cast<double>(largest) <= most) return scale;

@@ -26,7 +26,7 @@
 
 namespace soma::text {
 
-inline constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+inline constexpr std::size_t no_limit = (std::numeric_limits<std::size_t>::max)();
 
 struct TokenizerOptions {
   SplitOptions split = {};

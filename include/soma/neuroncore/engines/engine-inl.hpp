@@ -185,7 +185,7 @@ static inline void engine_alu_scalar(neuroncore::Alu op, const float* a, float b
 // leave |x| below 0.26; eight terms of the series then err by less than 1e-11. An infinity, which
 // would be divided by another, is as good as the largest number.
 HWY_MAYBE_UNUSED static inline float arctan_one(float value) {
-  constexpr float largest = std::numeric_limits<float>::max();
+  constexpr float largest = (std::numeric_limits<float>::max)();
   double x = static_cast<double>(std::clamp(value, -largest, largest));
   for (int half = 0; half < 2; ++half) x = x / (1 + std::sqrt(std::fma(x, x, 1.0)));
   const double s = -x * x;

@@ -22,7 +22,7 @@ inline void element_loss_tile(Core& core, ElementLoss loss, const Tile& result, 
   // |x| w + log(1 + exp(-|x|)), where w is the target's share on the other side of x: 1 - t for x
   // of zero or more, else t. A share of zero takes nothing, of an infinity neither: the product is
   // that of a clamped x, and is made infinite where x is and a share is left.
-  constexpr float largest = std::numeric_limits<float>::max();
+  constexpr float largest = (std::numeric_limits<float>::max)();
   const Tile size = scratch.like(1, x), share = scratch.like(2, x), over = scratch.like(3, x);
   core.scalar.activation(size, x, Function::absolute)
       .activation(wide, size, Function::softplus, {.scale = -1});
