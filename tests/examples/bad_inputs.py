@@ -104,7 +104,7 @@ for option, path in [("checkpoint", "out/steps"), ("log-json", "out/log.jsonl"),
 
 for what, options in [("seed", ["--seed=2"]), ("model", ["--preset=small"]),
                       ("rate", ["--learning-rate=0.5"]), ("precision", ["--precision=bf16"]),
-                      ("batches", ["--batch-size=7"]), ("epochs", ["--epochs=9"]),
+                      ("batches", ["--batch-size=7"]), ("schedule", ["--schedule=cosine"]),
                       ("arithmetic", ["--math=portable"]), ("dropout", ["--dropout=0.5"])]:
     case(f"checkpoint of another {what}", [*TRAIN, *GOOD, *CHECKPOINT, *options], 1,
          "checkpoint.identity")
