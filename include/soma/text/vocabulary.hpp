@@ -121,7 +121,7 @@ class Vocabulary {
 
   Vocabulary(const std::vector<std::string_view>& pieces, std::string_view name) {
     if (pieces.empty()) refuse(name, "which has no pieces");
-    if (pieces.size() > static_cast<std::size_t>(std::(numeric_limits<std::int32_t>::max)()))
+    if (pieces.size() > static_cast<std::size_t>((std::numeric_limits<std::int32_t>::max)()))
       refuse(name, "which has more pieces than 2^31 - 1");
     // At most half of the slots are taken.
     unsigned bits = 4;

@@ -87,8 +87,8 @@ template <class Integer>
 Integer to_integer(float value) {
   if (value != value) return 0;
   const double rounded = std::nearbyint(static_cast<double>(value));
-  constexpr double low = static_cast<double>(std::(numeric_limits<Integer>::min)());
-  constexpr double high = static_cast<double>(std::(numeric_limits<Integer>::max)());
+  constexpr double low = static_cast<double>((std::numeric_limits<Integer>::min)());
+  constexpr double high = static_cast<double>((std::numeric_limits<Integer>::max)());
   return static_cast<Integer>((std::min)((std::max)(rounded, low), high));
 }
 
