@@ -7539,12 +7539,7 @@ template <void (*compute)(Core&, const OperatorCall&)>
 void image_program(Core& core, const OperatorCall& call) {
   soma::detail::compute_in_fp32(
       call, [&core](const OperatorCall& wide) { compute(core, wide); },
-      [&core, &call](const Tensor& from, Tensor to) {
-        if (from.elements() == 0) return;
-        const Attributes attributes = CastSetting{to.dtype(), {}, {}};
-        cast(core, OperatorCall{call.context, attributes, std::span(&from, 1), std::span(&to, 1),
-                                call.sequences, call.state});
-      });
+      [&core](const OperatorCall& one) { cast(core, one); });
 }
 
 }  // namespace soma::programs

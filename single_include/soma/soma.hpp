@@ -4149,8 +4149,8 @@ class [[nodiscard]] LatestOutputs {
 
 }  // namespace soma::detail
 // ---- soma/autograd/tape_guards.hpp
-// What guards a tape while an object lives: against a second thread, against recording, and the
-// name of the layer that errors are to name.
+// Objects that change a tape while they live: one keeps a second thread out, one stops recording,
+// one tells which layer errors name.
 
 namespace soma::detail {
 
@@ -4230,7 +4230,7 @@ struct TapeOptions {
   // Looks at every result, forward and backward, and stops at the first that is not finite: error
   // autograd.not_finite names the operator. Costs a pass over each result.
   bool stop_at_non_finite = false;
-  // What models cast their hidden states to, once they are embedded; what follows keeps the type.
+  // Models cast their hidden states to this type behind the embedding; later layers keep it.
   DType activations = DType::fp32;
   // In which numbers linear layers multiply, where that is not what is stored.
   ProductFormats* precision = nullptr;
@@ -6071,7 +6071,7 @@ inline Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding 
 
 namespace soma {
 
-// What a parameter is to the module that registers it.
+// The module that registers a parameter says what the parameter is to it.
 enum class ParameterRole : std::uint8_t {
   unknown,  // nobody said: a matrix counts as a weight, a vector or a number does not
   weight,
@@ -6085,7 +6085,7 @@ struct Parameter {
   std::size_t first_row = 0, last_row = to_end;  // of the variable
   ParameterRole role = ParameterRole::unknown;
 
-  // Whether weight decay is usual for it: for weights, not for biases and the scales of norms.
+  // True where weight decay is usual: for weights, but not for biases and the scales of norms.
   bool decays() const {
     return role == ParameterRole::weight ||
            (role == ParameterRole::unknown && var.value().rank() >= 2);
@@ -6203,6 +6203,7 @@ class LayerPath {
   LayerPath() = default;  // nowhere
   explicit LayerPath(const Scope& scope)
       : text_(Shared<Text>::make(scope.context.heap(), scope.path)) {}
+  bool defined() const { return !(text_ == nullptr); }
   std::string_view view() const { return text_ == nullptr ? "" : std::string_view(text_->path); }
 
  private:
@@ -14606,22 +14607,16 @@ class ProductSite {
  public:
   ProductSite() = default;  // nowhere: such a layer reads what is stored
   // `edge`: the first or the last layer of a model, which recipes leave alone.
-  explicit ProductSite(const Scope& scope, bool edge = false)
-      : place_(Shared<Place>::make(scope.context.heap(), scope.path, edge)) {}
+  explicit ProductSite(const Scope& scope, bool edge = false) : path_(scope), edge_(edge) {}
 
-  bool defined() const { return !(place_ == nullptr); }
+  bool defined() const { return path_.defined(); }
   // Empty: nowhere.
-  std::string_view path() const { return defined() ? std::string_view(place_->path) : ""; }
-  bool edge() const { return place_->edge; }
+  std::string_view path() const { return path_.view(); }
+  bool edge() const { return edge_; }
 
  private:
-  struct Place : Counted {
-    Place(Heap& heap, std::string where, bool at_edge)
-        : Counted(heap), path(std::move(where)), edge(at_edge) {}
-    std::string path;
-    bool edge;
-  };
-  Shared<Place> place_;
+  LayerPath path_;
+  bool edge_ = false;
 };
 
 // linear() at a place: in the formats that the tape's precision has for it.
@@ -28609,24 +28604,235 @@ inline void add_into(Context& context, const Tensor& total, const Tensor& more) 
 // Operators on images compute in fp32. Tensors of other floating types are widened on their way in,
 // which is exact, and results are rounded once on their way out.
 
-namespace soma::detail {
+// ---- soma/ops/views/cast.hpp
+// Cast: the same numbers in another element type.
+//
+// To a floating type: rounded once as asked, from integers of any size too. To an integer type:
+// rounded as asked (nearest, ties to even, by default), then saturated, as a number outside of the
+// type has no code; NaN becomes 0. PyTorch and NumPy cut the fraction off, which
+// RoundingMode::toward_zero does, and leave the rest open. To a bool: whether a number is not 0.
 
-// to = from, each number rounded once. Both without gaps.
-inline void convert_elements(Context& context, const Tensor& from, const Tensor& to) {
-  for_ranges(context, from.elements(), 4, [&](std::size_t begin, std::size_t end) {
-    const MatrixOperand x{.data = from.raw(), .dtype = from.dtype()};
-    const MatrixTarget y{.data = to.mutable_raw(), .dtype = to.dtype()};
-    context.kernels().element.unary({.function = Unary::copy,
-                                     .rows = 1,
-                                     .columns = end - begin,
-                                     .x = part(x, 0, begin),
-                                     .y = part(y, 0, begin)});
+namespace soma {
+
+namespace detail {
+
+inline void cast_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<CastSetting>();
+  if (!is_floating(setting.dtype) && setting.rounding.mode == RoundingMode::stochastic)
+    fail(error_id::operator_value, "cast", "rounding.mode", "stochastic",
+         "a deterministic one for " + std::string(to_string(setting.dtype)));
+  check_random_bits("cast", "rounding.random_bits", setting.rounding);
+  call.outputs[0] = {call.inputs[0].shape(), setting.dtype};
+}
+
+// A number of `digits` bits that rounds to fewer as `value` does: what is cut off sets its last
+// bit.
+template <int digits>
+double rounded_to_odd(std::int64_t value) {
+  const std::uint64_t magnitude =
+      value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : std::uint64_t(value);
+  const int cut = static_cast<int>(std::bit_width(magnitude)) - digits;
+  if (cut <= 0) return static_cast<double>(value);
+  const std::uint64_t kept = magnitude >> cut;
+  const double rounded = std::ldexp(static_cast<double>(kept | (kept << cut != magnitude)), cut);
+  return value < 0 ? -rounded : rounded;
+}
+
+inline double rounded_to_whole(double value, RoundingMode mode) {
+  switch (mode) {
+    case RoundingMode::nearest_away:
+      return std::round(value);
+    case RoundingMode::toward_zero:
+      return std::trunc(value);
+    case RoundingMode::up:
+      return std::ceil(value);
+    case RoundingMode::down:
+      return std::floor(value);
+    default:
+      break;
+  }
+  // The sum has no room for a fraction. Larger fp32 numbers have none.
+  return std::abs(value) < 0x1p24 ? (value + 0x1.8p52) - 0x1.8p52 : value;
+}
+
+template <class Integer, class Number>  // double or std::int64_t
+Integer saturated(Number value) {
+  if (value != value) return 0;
+  constexpr Integer low = (std::numeric_limits<Integer>::min)();
+  constexpr Integer high = (std::numeric_limits<Integer>::max)();
+  if (value <= static_cast<Number>(low)) return low;
+  return value >= static_cast<Number>(high) ? high : static_cast<Integer>(value);
+}
+
+// Calls function(zero of the type) for an integer type; a bool is a byte.
+template <class Function>
+void with_integer(DType dtype, const Function& function) {
+  if (dtype == DType::int8) return function(std::int8_t{});
+  if (dtype == DType::int32) return function(std::int32_t{});
+  if (dtype == DType::int64) return function(std::int64_t{});
+  function(std::uint8_t{});
+}
+
+inline constexpr std::size_t cast_chunk = 256;  // elements
+
+// Elements of an integer type from double or std::int64_t.
+template <class Number>
+void store_integers(const Number* from, std::size_t count, const CastSetting& setting,
+                    std::byte* to) {
+  with_integer(setting.dtype, [&]<class Integer>(Integer) {
+    auto* out = reinterpret_cast<Integer*>(to);
+    for (std::size_t i = 0; i < count; ++i)
+      if constexpr (std::is_same_v<Number, double>)
+        out[i] = setting.dtype == DType::boolean
+                     ? static_cast<Integer>(from[i] != 0)
+                     : saturated<Integer>(rounded_to_whole(from[i], setting.rounding.mode));
+      else
+        out[i] = setting.dtype == DType::boolean ? static_cast<Integer>(from[i] != 0)
+                                                 : saturated<Integer>(from[i]);
   });
 }
 
-// Calls compute(call) with floating tensors in fp32; convert(from, to) goes there and back.
-template <class Compute, class Convert>
-void compute_in_fp32(const OperatorCall& call, const Compute& compute, const Convert& convert) {
+// Elements of a floating type from integers of up to 64 bits, from number `first` on.
+inline void store_floats(Context& context, const std::int64_t* from, std::size_t count,
+                         const CastSetting& setting, std::size_t first, std::byte* to) {
+  const FloatFormat& format = format_of(setting.dtype);
+  if (setting.rounding.mode == RoundingMode::nearest_even) {
+    float values[cast_chunk];
+    for (std::size_t i = 0; i < count; ++i)
+      if (setting.dtype == DType::fp32)
+        values[i] = static_cast<float>(from[i]);
+      else
+        values[i] = static_cast<float>(rounded_to_odd<24>(from[i]));
+    return context.kernels().element.unary({.function = Unary::copy,
+                                            .rows = 1,
+                                            .columns = count,
+                                            .x = {.data = values},
+                                            .y = {.data = to, .dtype = setting.dtype}});
+  }
+  const int bits = random_bits(setting.rounding, format);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t random = setting.rounding.mode == RoundingMode::stochastic
+                                     ? rounding_word(setting.draw, bits, first + i)
+                                     : 0;
+    const std::uint32_t code = encode(format, rounded_to_odd<53>(from[i]), setting.rounding, random)
+                               << format.storage_shift();
+    std::memcpy(to + i * size_of(setting.dtype), &code, size_of(setting.dtype));
+  }
+}
+
+// Elements first ... end - 1, where one of the types is an integer type.
+inline void cast_integers(Context& context, const Tensor& x, const CastSetting& setting,
+                          std::size_t first, std::size_t end, std::byte* y) {
+  for (std::size_t count = 0; first < end; first += count) {
+    count = (std::min)(cast_chunk, end - first);
+    const std::byte* from = x.raw() + first * size_of(x.dtype());
+    std::byte* to = y + first * size_of(setting.dtype);
+    if (is_floating(x.dtype())) {
+      float values[cast_chunk];
+      context.kernels().element.unary({.function = Unary::copy,
+                                       .rows = 1,
+                                       .columns = count,
+                                       .x = {.data = from, .dtype = x.dtype()},
+                                       .y = {.data = values}});
+      double wide[cast_chunk];
+      std::copy_n(values, count, wide);
+      store_integers(wide, count, setting, to);
+      continue;
+    }
+    std::int64_t values[cast_chunk];
+    with_integer(x.dtype(), [&]<class Integer>(Integer) {
+      std::copy_n(reinterpret_cast<const Integer*>(from), count, values);
+    });
+    if (is_floating(setting.dtype))
+      store_floats(context, values, count, setting, first, to);
+    else
+      store_integers(values, count, setting, to);
+  }
+}
+
+inline void cast_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<CastSetting>();
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  MatrixTarget y = target(call.outputs[0]);
+  y.rounding = setting.rounding;
+  y.draw = setting.draw;
+  // Integers of 8 bits are fp32 numbers, so kernels read them as such.
+  const bool kernel =
+      is_floating(setting.dtype) && (is_floating(x.dtype()) || size_of(x.dtype()) == 1);
+  for_ranges(call.context, x.elements(), 4, [&](std::size_t begin, std::size_t end) {
+    if (!kernel)
+      return cast_integers(call.context, x, setting, begin, end, static_cast<std::byte*>(y.data));
+    MatrixOperand from{.data = x.raw(), .dtype = x.dtype()};
+    call.context.kernels().element.unary({.function = Unary::copy,
+                                          .rows = 1,
+                                          .columns = end - begin,
+                                          .x = part(from, 0, begin),
+                                          .y = part(y, 0, begin)});
+  });
+}
+inline void cast_gradient(const GradientCall& call);
+
+inline OperatorSamples cast_samples() {
+  OperatorSamples result;
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    ReferenceTensor y = inputs[0];
+    if (!is_floating(sample.attributes.as<CastSetting>().dtype))
+      for (double& value : y.values) value = std::nearbyint(value);
+    return std::vector<ReferenceTensor>{y};
+  };
+  const auto add = [&](std::string name, DType from, DType to, double error) {
+    const double low = from == DType::uint8 ? 0 : from == DType::fp32 ? -1 : -100;
+    result.samples.push_back({.name = std::move(name),
+                              .inputs = {{.shape = Shape{7, 9},
+                                          .dtype = from,
+                                          .low = low,
+                                          .high = from == DType::uint8 ? 255 : -low}},
+                              .attributes = CastSetting{to, {}, {}},
+                              .lengths = {},
+                              .error = error,
+                              .gradient_error = 0x1p-9});
+  };
+  add("to bf16", DType::fp32, DType::bf16, 0x1p-9);  // half a unit of 8 bits
+  add("int8 to bf16", DType::int8, DType::bf16, 0);
+  add("uint8 to fp32", DType::uint8, DType::fp32, 0);
+  add("int32 to fp16", DType::int32, DType::fp16, 0);
+  add("int64 to fp32", DType::int64, DType::fp32, 0);
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator cast{.name = "cast",
+                               .shape = &detail::cast_shape,
+                               .host = &detail::cast_host,
+                               .gradient = &detail::cast_gradient,
+                               .samples = &detail::cast_samples};
+
+}  // namespace ops
+
+// Integers have no gradient.
+inline void detail::cast_gradient(const GradientCall& call) {
+  const DType dtype = call.inputs[0].dtype();
+  if (!is_floating(dtype) || !is_floating(call.attributes.as<CastSetting>().dtype)) return;
+  call.input_gradients[0].values =
+      run(call.context, ops::cast, CastSetting{dtype, {}, {}}, {call.output_gradients[0]})[0];
+}
+
+}  // namespace soma
+
+namespace soma::detail {
+
+// Calls compute(call) with floating tensors in fp32; cast(call) of ops::cast goes there and back.
+template <class Compute, class Cast>
+void compute_in_fp32(const OperatorCall& call, const Compute& compute, const Cast& cast) {
+  const auto convert = [&](const Tensor& from, Tensor to) {
+    if (from.elements() == 0) return;
+    const Attributes attributes = CastSetting{to.dtype(), {}, {}};
+    cast(OperatorCall{call.context, attributes, std::span(&from, 1), std::span(&to, 1),
+                      call.sequences, call.state});
+  };
   const auto plain = [](const Tensor& tensor) {
     return !tensor.defined() || !is_floating(tensor.dtype()) || tensor.dtype() == DType::fp32;
   };
@@ -28652,9 +28858,7 @@ void compute_in_fp32(const OperatorCall& call, const Compute& compute, const Con
 // The host function of an operator whose function for fp32 is `compute`.
 template <void (*compute)(const OperatorCall&)>
 void image_host(const OperatorCall& call) {
-  compute_in_fp32(call, compute, [&call](const Tensor& from, const Tensor& to) {
-    convert_elements(call.context, from, to);
-  });
+  compute_in_fp32(call, compute, cast_host);
 }
 
 }  // namespace soma::detail
@@ -31465,223 +31669,6 @@ inline Inspection inspect(Context& context, const Tensor& x, const Quantizer& qu
 }
 
 }  // namespace numeric
-}  // namespace soma
-// ---- soma/ops/views/cast.hpp
-// Cast: the same numbers in another element type.
-//
-// To a floating type: rounded once as asked, from integers of any size too. To an integer type:
-// rounded as asked (nearest, ties to even, by default), then saturated, as a number outside of the
-// type has no code; NaN becomes 0. PyTorch and NumPy cut the fraction off, which
-// RoundingMode::toward_zero does, and leave the rest open. To a bool: whether a number is not 0.
-
-namespace soma {
-
-namespace detail {
-
-inline void cast_shape(const ShapeCall& call) {
-  const auto& setting = call.attributes.as<CastSetting>();
-  if (!is_floating(setting.dtype) && setting.rounding.mode == RoundingMode::stochastic)
-    fail(error_id::operator_value, "cast", "rounding.mode", "stochastic",
-         "a deterministic one for " + std::string(to_string(setting.dtype)));
-  check_random_bits("cast", "rounding.random_bits", setting.rounding);
-  call.outputs[0] = {call.inputs[0].shape(), setting.dtype};
-}
-
-// A number of `digits` bits that rounds to fewer as `value` does: what is cut off sets its last
-// bit.
-template <int digits>
-double rounded_to_odd(std::int64_t value) {
-  const std::uint64_t magnitude =
-      value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : std::uint64_t(value);
-  const int cut = static_cast<int>(std::bit_width(magnitude)) - digits;
-  if (cut <= 0) return static_cast<double>(value);
-  const std::uint64_t kept = magnitude >> cut;
-  const double rounded = std::ldexp(static_cast<double>(kept | (kept << cut != magnitude)), cut);
-  return value < 0 ? -rounded : rounded;
-}
-
-inline double rounded_to_whole(double value, RoundingMode mode) {
-  switch (mode) {
-    case RoundingMode::nearest_away:
-      return std::round(value);
-    case RoundingMode::toward_zero:
-      return std::trunc(value);
-    case RoundingMode::up:
-      return std::ceil(value);
-    case RoundingMode::down:
-      return std::floor(value);
-    default:
-      break;
-  }
-  // The sum has no room for a fraction. Larger fp32 numbers have none.
-  return std::abs(value) < 0x1p24 ? (value + 0x1.8p52) - 0x1.8p52 : value;
-}
-
-template <class Integer, class Number>  // double or std::int64_t
-Integer saturated(Number value) {
-  if (value != value) return 0;
-  constexpr Integer low = (std::numeric_limits<Integer>::min)();
-  constexpr Integer high = (std::numeric_limits<Integer>::max)();
-  if (value <= static_cast<Number>(low)) return low;
-  return value >= static_cast<Number>(high) ? high : static_cast<Integer>(value);
-}
-
-// Calls function(zero of the type) for an integer type; a bool is a byte.
-template <class Function>
-void with_integer(DType dtype, const Function& function) {
-  if (dtype == DType::int8) return function(std::int8_t{});
-  if (dtype == DType::int32) return function(std::int32_t{});
-  if (dtype == DType::int64) return function(std::int64_t{});
-  function(std::uint8_t{});
-}
-
-inline constexpr std::size_t cast_chunk = 256;  // elements
-
-// Elements of an integer type from double or std::int64_t.
-template <class Number>
-void store_integers(const Number* from, std::size_t count, const CastSetting& setting,
-                    std::byte* to) {
-  with_integer(setting.dtype, [&]<class Integer>(Integer) {
-    auto* out = reinterpret_cast<Integer*>(to);
-    for (std::size_t i = 0; i < count; ++i)
-      if constexpr (std::is_same_v<Number, double>)
-        out[i] = setting.dtype == DType::boolean
-                     ? static_cast<Integer>(from[i] != 0)
-                     : saturated<Integer>(rounded_to_whole(from[i], setting.rounding.mode));
-      else
-        out[i] = setting.dtype == DType::boolean ? static_cast<Integer>(from[i] != 0)
-                                                 : saturated<Integer>(from[i]);
-  });
-}
-
-// Elements of a floating type from integers of up to 64 bits, from number `first` on.
-inline void store_floats(Context& context, const std::int64_t* from, std::size_t count,
-                         const CastSetting& setting, std::size_t first, std::byte* to) {
-  const FloatFormat& format = format_of(setting.dtype);
-  if (setting.rounding.mode == RoundingMode::nearest_even) {
-    float values[cast_chunk];
-    for (std::size_t i = 0; i < count; ++i)
-      if (setting.dtype == DType::fp32)
-        values[i] = static_cast<float>(from[i]);
-      else
-        values[i] = static_cast<float>(rounded_to_odd<24>(from[i]));
-    return context.kernels().element.unary({.function = Unary::copy,
-                                            .rows = 1,
-                                            .columns = count,
-                                            .x = {.data = values},
-                                            .y = {.data = to, .dtype = setting.dtype}});
-  }
-  const int bits = random_bits(setting.rounding, format);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t random = setting.rounding.mode == RoundingMode::stochastic
-                                     ? rounding_word(setting.draw, bits, first + i)
-                                     : 0;
-    const std::uint32_t code = encode(format, rounded_to_odd<53>(from[i]), setting.rounding, random)
-                               << format.storage_shift();
-    std::memcpy(to + i * size_of(setting.dtype), &code, size_of(setting.dtype));
-  }
-}
-
-// Elements first ... end - 1, where one of the types is an integer type.
-inline void cast_integers(Context& context, const Tensor& x, const CastSetting& setting,
-                          std::size_t first, std::size_t end, std::byte* y) {
-  for (std::size_t count = 0; first < end; first += count) {
-    count = (std::min)(cast_chunk, end - first);
-    const std::byte* from = x.raw() + first * size_of(x.dtype());
-    std::byte* to = y + first * size_of(setting.dtype);
-    if (is_floating(x.dtype())) {
-      float values[cast_chunk];
-      context.kernels().element.unary({.function = Unary::copy,
-                                       .rows = 1,
-                                       .columns = count,
-                                       .x = {.data = from, .dtype = x.dtype()},
-                                       .y = {.data = values}});
-      double wide[cast_chunk];
-      std::copy_n(values, count, wide);
-      store_integers(wide, count, setting, to);
-      continue;
-    }
-    std::int64_t values[cast_chunk];
-    with_integer(x.dtype(), [&]<class Integer>(Integer) {
-      std::copy_n(reinterpret_cast<const Integer*>(from), count, values);
-    });
-    if (is_floating(setting.dtype))
-      store_floats(context, values, count, setting, first, to);
-    else
-      store_integers(values, count, setting, to);
-  }
-}
-
-inline void cast_host(const OperatorCall& call) {
-  const auto& setting = call.attributes.as<CastSetting>();
-  const Tensor x = contiguous(call.context, call.inputs[0]);
-  MatrixTarget y = target(call.outputs[0]);
-  y.rounding = setting.rounding;
-  y.draw = setting.draw;
-  // Integers of 8 bits are fp32 numbers, so kernels read them as such.
-  const bool kernel =
-      is_floating(setting.dtype) && (is_floating(x.dtype()) || size_of(x.dtype()) == 1);
-  for_ranges(call.context, x.elements(), 4, [&](std::size_t begin, std::size_t end) {
-    if (!kernel)
-      return cast_integers(call.context, x, setting, begin, end, static_cast<std::byte*>(y.data));
-    MatrixOperand from{.data = x.raw(), .dtype = x.dtype()};
-    call.context.kernels().element.unary({.function = Unary::copy,
-                                          .rows = 1,
-                                          .columns = end - begin,
-                                          .x = part(from, 0, begin),
-                                          .y = part(y, 0, begin)});
-  });
-}
-inline void cast_gradient(const GradientCall& call);
-
-inline OperatorSamples cast_samples() {
-  OperatorSamples result;
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    ReferenceTensor y = inputs[0];
-    if (!is_floating(sample.attributes.as<CastSetting>().dtype))
-      for (double& value : y.values) value = std::nearbyint(value);
-    return std::vector<ReferenceTensor>{y};
-  };
-  const auto add = [&](std::string name, DType from, DType to, double error) {
-    const double low = from == DType::uint8 ? 0 : from == DType::fp32 ? -1 : -100;
-    result.samples.push_back({.name = std::move(name),
-                              .inputs = {{.shape = Shape{7, 9},
-                                          .dtype = from,
-                                          .low = low,
-                                          .high = from == DType::uint8 ? 255 : -low}},
-                              .attributes = CastSetting{to, {}, {}},
-                              .lengths = {},
-                              .error = error,
-                              .gradient_error = 0x1p-9});
-  };
-  add("to bf16", DType::fp32, DType::bf16, 0x1p-9);  // half a unit of 8 bits
-  add("int8 to bf16", DType::int8, DType::bf16, 0);
-  add("uint8 to fp32", DType::uint8, DType::fp32, 0);
-  add("int32 to fp16", DType::int32, DType::fp16, 0);
-  add("int64 to fp32", DType::int64, DType::fp32, 0);
-  return result;
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator cast{.name = "cast",
-                               .shape = &detail::cast_shape,
-                               .host = &detail::cast_host,
-                               .gradient = &detail::cast_gradient,
-                               .samples = &detail::cast_samples};
-
-}  // namespace ops
-
-// Integers have no gradient.
-inline void detail::cast_gradient(const GradientCall& call) {
-  const DType dtype = call.inputs[0].dtype();
-  if (!is_floating(dtype) || !is_floating(call.attributes.as<CastSetting>().dtype)) return;
-  call.input_gradients[0].values =
-      run(call.context, ops::cast, CastSetting{dtype, {}, {}}, {call.output_gradients[0]})[0];
-}
-
 }  // namespace soma
 
 namespace soma {

@@ -13,7 +13,7 @@
 
 namespace soma {
 
-// What a parameter is to the module that registers it.
+// The module that registers a parameter says what the parameter is to it.
 enum class ParameterRole : std::uint8_t {
   unknown,  // nobody said: a matrix counts as a weight, a vector or a number does not
   weight,
@@ -27,7 +27,7 @@ struct Parameter {
   std::size_t first_row = 0, last_row = to_end;  // of the variable
   ParameterRole role = ParameterRole::unknown;
 
-  // Whether weight decay is usual for it: for weights, not for biases and the scales of norms.
+  // True where weight decay is usual: for weights, but not for biases and the scales of norms.
   bool decays() const {
     return role == ParameterRole::weight ||
            (role == ParameterRole::unknown && var.value().rank() >= 2);

@@ -1,6 +1,6 @@
 #pragma once
-// What guards a tape while an object lives: against a second thread, against recording, and the
-// name of the layer that errors are to name.
+// Objects that change a tape while they live: one keeps a second thread out, one stops recording,
+// one tells which layer errors name.
 
 #include <soma/base/error.hpp>
 

@@ -18,7 +18,7 @@ struct TapeOptions {
   // Looks at every result, forward and backward, and stops at the first that is not finite: error
   // autograd.not_finite names the operator. Costs a pass over each result.
   bool stop_at_non_finite = false;
-  // What models cast their hidden states to, once they are embedded; what follows keeps the type.
+  // Models cast their hidden states to this type behind the embedding; later layers keep it.
   DType activations = DType::fp32;
   // In which numbers linear layers multiply, where that is not what is stored.
   ProductFormats* precision = nullptr;

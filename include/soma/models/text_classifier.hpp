@@ -159,8 +159,8 @@ class TextClassifier final : public nn::Task {
   Forward forward(Tape& tape, const data::Batch& batch) override {
     const Var types =
         batch.types.defined() ? tape.constant(batch.types, batch.inputs.sequences) : Var();
-    const Var logits = model_(tape, tape.constant(batch.inputs), types);
     nn::check_labels("TextClassifier", batch, classes());
+    const Var logits = model_(tape, tape.constant(batch.inputs), types);
     return {cross_entropy(tape, logits, tape.constant(batch.labels), nn::loss_of(batch)),
             logits.value()};
   }

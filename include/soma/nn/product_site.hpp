@@ -5,11 +5,8 @@
 #include <soma/autograd/functions.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/ops/product_formats.hpp>
-#include <soma/runtime/shared.hpp>
 
-#include <string>
 #include <string_view>
-#include <utility>
 
 namespace soma::nn {
 
@@ -17,22 +14,16 @@ class ProductSite {
  public:
   ProductSite() = default;  // nowhere: such a layer reads what is stored
   // `edge`: the first or the last layer of a model, which recipes leave alone.
-  explicit ProductSite(const Scope& scope, bool edge = false)
-      : place_(Shared<Place>::make(scope.context.heap(), scope.path, edge)) {}
+  explicit ProductSite(const Scope& scope, bool edge = false) : path_(scope), edge_(edge) {}
 
-  bool defined() const { return !(place_ == nullptr); }
+  bool defined() const { return path_.defined(); }
   // Empty: nowhere.
-  std::string_view path() const { return defined() ? std::string_view(place_->path) : ""; }
-  bool edge() const { return place_->edge; }
+  std::string_view path() const { return path_.view(); }
+  bool edge() const { return edge_; }
 
  private:
-  struct Place : Counted {
-    Place(Heap& heap, std::string where, bool at_edge)
-        : Counted(heap), path(std::move(where)), edge(at_edge) {}
-    std::string path;
-    bool edge;
-  };
-  Shared<Place> place_;
+  LayerPath path_;
+  bool edge_ = false;
 };
 
 // linear() at a place: in the formats that the tape's precision has for it.

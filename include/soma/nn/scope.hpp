@@ -41,6 +41,7 @@ class LayerPath {
   LayerPath() = default;  // nowhere
   explicit LayerPath(const Scope& scope)
       : text_(Shared<Text>::make(scope.context.heap(), scope.path)) {}
+  bool defined() const { return !(text_ == nullptr); }
   std::string_view view() const { return text_ == nullptr ? "" : std::string_view(text_->path); }
 
  private:

@@ -4,6 +4,7 @@
 
 #include <soma/ops/operator.hpp>
 #include <soma/ops/support.hpp>
+#include <soma/ops/views/cast.hpp>
 
 #include <array>
 #include <cstddef>
@@ -11,22 +12,15 @@
 
 namespace soma::detail {
 
-// to = from, each number rounded once. Both without gaps.
-inline void convert_elements(Context& context, const Tensor& from, const Tensor& to) {
-  for_ranges(context, from.elements(), 4, [&](std::size_t begin, std::size_t end) {
-    const MatrixOperand x{.data = from.raw(), .dtype = from.dtype()};
-    const MatrixTarget y{.data = to.mutable_raw(), .dtype = to.dtype()};
-    context.kernels().element.unary({.function = Unary::copy,
-                                     .rows = 1,
-                                     .columns = end - begin,
-                                     .x = part(x, 0, begin),
-                                     .y = part(y, 0, begin)});
-  });
-}
-
-// Calls compute(call) with floating tensors in fp32; convert(from, to) goes there and back.
-template <class Compute, class Convert>
-void compute_in_fp32(const OperatorCall& call, const Compute& compute, const Convert& convert) {
+// Calls compute(call) with floating tensors in fp32; cast(call) of ops::cast goes there and back.
+template <class Compute, class Cast>
+void compute_in_fp32(const OperatorCall& call, const Compute& compute, const Cast& cast) {
+  const auto convert = [&](const Tensor& from, Tensor to) {
+    if (from.elements() == 0) return;
+    const Attributes attributes = CastSetting{to.dtype(), {}, {}};
+    cast(OperatorCall{call.context, attributes, std::span(&from, 1), std::span(&to, 1),
+                      call.sequences, call.state});
+  };
   const auto plain = [](const Tensor& tensor) {
     return !tensor.defined() || !is_floating(tensor.dtype()) || tensor.dtype() == DType::fp32;
   };
@@ -52,9 +46,7 @@ void compute_in_fp32(const OperatorCall& call, const Compute& compute, const Con
 // The host function of an operator whose function for fp32 is `compute`.
 template <void (*compute)(const OperatorCall&)>
 void image_host(const OperatorCall& call) {
-  compute_in_fp32(call, compute, [&call](const Tensor& from, const Tensor& to) {
-    convert_elements(call.context, from, to);
-  });
+  compute_in_fp32(call, compute, cast_host);
 }
 
 }  // namespace soma::detail
