@@ -1,4 +1,5 @@
 include(GNUInstallDirs)
+include("${CMAKE_CURRENT_LIST_DIR}/dispatch_targets.cmake")
 
 # Warnings and errors-from-warnings are for our own units only: nothing here reaches a user's compile line.
 add_library(soma_warnings INTERFACE)
@@ -14,7 +15,9 @@ endif()
 target_include_directories(soma INTERFACE
   "$<BUILD_INTERFACE:${soma_headers}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 target_compile_features(soma INTERFACE cxx_std_20)
-target_link_libraries(soma INTERFACE hwy::hwy Microsoft.GSL::GSL Threads::Threads)
+# The installed soma-config.cmake adds Threads::Threads by itself, so that a package description (CPS) can be written:
+# CMake's importer of those knows packages only, and threads are a module.
+target_link_libraries(soma INTERFACE hwy::hwy Microsoft.GSL::GSL $<BUILD_INTERFACE:Threads::Threads>)
 if(hwy_VERSION AND hwy_VERSION VERSION_LESS 1.0.4)
   # Those releases stop with an #error under flags of recent CPUs. Our headers set the same macro, but
   # too late for a unit that includes Highway first. The installed package decides this anew.
@@ -39,12 +42,17 @@ set(soma_dispatch_sources
   random.cpp
   reduce.cpp)
 list(TRANSFORM soma_dispatch_sources PREPEND "${PROJECT_SOURCE_DIR}/include/soma/dispatch/")
-add_library(soma_dispatch STATIC ${soma_dispatch_sources})
+add_library(soma_dispatch ${soma_dispatch_sources})  # static, or shared with BUILD_SHARED_LIBS
 add_library(soma::dispatch ALIAS soma_dispatch)
 set_target_properties(soma_dispatch PROPERTIES
   EXPORT_NAME dispatch
-  POSITION_INDEPENDENT_CODE ON
+  VERSION "${PROJECT_VERSION}"
+  SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
   UNITY_BUILD OFF)  # each unit goes through the targets on its own
+if(NOT DEFINED CMAKE_POSITION_INDEPENDENT_CODE)
+  set_target_properties(soma_dispatch PROPERTIES POSITION_INDEPENDENT_CODE ON)  # so that it fits into shared libraries
+endif()
+soma_limit_targets(soma_dispatch)
 if(NOT SOMA_BUILD_DISPATCH)
   set_target_properties(soma_dispatch PROPERTIES EXCLUDE_FROM_ALL ON)  # built when something links it
 endif()

@@ -5,10 +5,11 @@ project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
   cat <<'HELP'
-usage: bash tests/fresh_machine.sh [bookworm|trixie|both] [examples|tests|both] [options]
+usage: bash tests/fresh_machine.sh [bookworm|trixie|both] [examples|tests|both|packaging] [options]
 
 Makes a minimal Debian with debootstrap in a temporary folder, clones this checkout's HEAD into it, and runs
 examples/run.sh and/or tests/run.sh there as root, with no locale and an empty environment; then once more.
+"packaging" runs tests/packaging/environments.sh there, once: each way of using soma with the release's compilers.
 Needs root and debootstrap. Default: both releases, both commands.
 
   --worktree     take the working tree instead of HEAD
@@ -28,7 +29,7 @@ worktree='' keep='' fresh='' mirror='' host_certs='' folder=''
 while [ $# -gt 0 ]; do
   case $1 in
     bookworm | trixie) releases=("$1") ;;
-    examples | tests) commands=("$1") ;;
+    examples | tests | packaging) commands=("$1") ;;
     both) ;;
     --worktree) worktree=yes ;;
     --keep) keep=yes ;;
@@ -151,6 +152,32 @@ in_machine() {
     chroot "$machine" bash "/soma/$script" <&-
 }
 
+# The table of packages, with the compilers and libraries of the release.
+make_table() {
+  local release=$1 machine=$2 log=$work/$1.packaging.log code=0 environment=()
+  mapfile -d '' environment < <(passed_on)
+  printf '==== %s: tests/packaging/environments.sh\n' "$release"
+  SECONDS=0
+  # shellcheck disable=SC2016  # it is the other machine's shell that expands
+  env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive \
+    ${environment[@]+"${environment[@]}"} chroot "$machine" bash -ec '
+      dpkg --add-architecture arm64
+      apt-get update -q
+      clang=$(apt-cache depends clang | sed -n "s/.*Depends: clang-\([0-9]*\)$/\1/p")
+      apt-get install -q -y --no-install-recommends g++ cmake ninja-build git python3 python3-venv pkg-config clang \
+        "libc++-$clang-dev" "libc++abi-$clang-dev" libhwy-dev libmsgsl-dev libxtensor-dev nlohmann-json3-dev libxxhash-dev \
+        libutf8proc-dev zlib1g-dev libprotozero-dev libcli11-dev libcpp-httplib-dev \
+        g++-aarch64-linux-gnu qemu-user-static libhwy-dev:arm64 libutf8proc-dev:arm64 zlib1g-dev:arm64
+      bash /soma/tests/packaging/environments.sh' >"$log" 2>&1 <&- || code=$?
+  if [ "$code" -ne 0 ]; then
+    tail -n 60 "$log"
+    failed=yes
+  else
+    sed -n '/^way .*result$/,$p' "$log"
+  fi
+  results+=("$(printf '%-9s %-9s %-7s %4d  %5d s  %s' "$release" packaging once "$code" "$SECONDS" "$(tail -n 1 "$log" | cut -c1-70)")")
+}
+
 run_twice() {
   local release=$1 machine=$2 command=$3 round code seconds last log
   for round in first second; do
@@ -180,7 +207,11 @@ for release in "${releases[@]}"; do
     make_machine "$release" "$machine"
     put_checkout "$machine/soma"
     connect "$machine"
-    run_twice "$release" "$machine" "$command"
+    if [ "$command" = packaging ]; then
+      make_table "$release" "$machine"
+    else
+      run_twice "$release" "$machine" "$command"
+    fi
     unmount_all
     [ -n "$keep" ] || rm -rf --one-file-system "$machine"
   done

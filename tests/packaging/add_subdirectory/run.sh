@@ -1,10 +1,36 @@
 #!/usr/bin/env bash
-# As a subfolder of another CMake project: headers alone, then with the dispatch library (built on demand), where the
-# project joins its units.
+# As a subfolder of another CMake project: headers alone, then with the dispatch library (built on demand, shared, for one
+# instruction set beside the baseline), where the project joins its units.
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 project "$here" headers "-DSOMA_SOURCE=$SOMA_SOURCE"
 if [ -n "$(find headers -name 'libsoma_dispatch*' -print -quit)" ]; then
   fail "the dispatch library was built although nobody links it"
 fi
-project "$here" dispatch "-DSOMA_SOURCE=$SOMA_SOURCE" -DWITH_DISPATCH=ON -DCMAKE_UNITY_BUILD=ON
+configure=("$CMAKE" -S "$here" "-DCMAKE_CXX_COMPILER=$CXX" "-DSOMA_SOURCE=$SOMA_SOURCE")
+only=()
+case $(uname -m) in
+  x86_64)
+    only=(-DSOMA_TARGETS=AVX2)
+    must_fail "AVX5.* is none of" "${configure[@]}" -B unknown_target "-DSOMA_TARGETS=AVX2;AVX5"
+    ;;
+  *) must_fail "SOMA_TARGETS is for x86" "${configure[@]}" -B unknown_target -DSOMA_TARGETS=AVX2 ;;
+esac
+project "$here" dispatch "-DSOMA_SOURCE=$SOMA_SOURCE" -DWITH_DISPATCH=ON -DCMAKE_UNITY_BUILD=ON -DBUILD_SHARED_LIBS=ON \
+  ${only[@]+"${only[@]}"}
+library=$(find dispatch -name 'libsoma_dispatch.so' -print -quit)
+[ -n "$library" ] || fail "BUILD_SHARED_LIBS made no shared library"
+if [ -n "${only[*]}" ]; then
+  nm -C "$library" >names.txt
+  grep -q 'soma::N_AVX2::' names.txt || fail "SOMA_TARGETS=AVX2: no kernels for AVX2"
+  if grep -m 3 -E 'soma::N_(AVX3|SSE4)' names.txt; then
+    fail "SOMA_TARGETS=AVX2: kernels for other instruction sets"
+  fi
+fi
+
+# A component that is not there says what it needs.
+mkdir choosy
+printf '%s\n' 'cmake_minimum_required(VERSION 3.22)' 'project(choosy CXX)' "add_subdirectory(\"$SOMA_SOURCE\" soma EXCLUDE_FROM_ALL)" \
+  "add_executable(choosy \"$SOMA_SOURCE/tests/packaging/consumer/main.cpp\")" 'target_link_libraries(choosy PRIVATE soma::tensorboard)' \
+  >choosy/CMakeLists.txt
+must_fail "libprotozero-dev" "$CMAKE" -S choosy -B choosy/build "-DCMAKE_CXX_COMPILER=$CXX" -DSOMA_WITH_TENSORBOARD=OFF

@@ -36,6 +36,23 @@ configure=("$CMAKE" -S "$here" "-DCMAKE_CXX_COMPILER=$CXX" "-DCMAKE_PREFIX_PATH=
 must_fail "version" "${configure[@]}" -B newer "-DWANTED_VERSION=${minor%.*}.$((${minor#*.} + 1))"
 must_fail "nonsense" "${configure[@]}" -B unknown -DCOMPONENTS=nonsense
 
+# A component that is linked and was not asked for: the line that is missing. In a folder below, too.
+mkdir -p forgetful/below
+printf '%s\n' 'cmake_minimum_required(VERSION 3.22)' 'project(forgetful CXX)' 'find_package(soma REQUIRED)' 'add_subdirectory(below)' \
+  >forgetful/CMakeLists.txt
+printf '%s\n' "add_library(lib \"$consumer/main.cpp\")" 'target_link_libraries(lib PUBLIC soma::${LINKED})' >forgetful/below/CMakeLists.txt
+forgetful=("$CMAKE" -S forgetful "-DCMAKE_CXX_COMPILER=$CXX" "-DCMAKE_PREFIX_PATH=$SOMA_WORK/moved")
+if [ -n "$(find moved -name 'libsoma_dispatch*' -print -quit)" ]; then
+  must_fail "'lib' links soma::dispatch: write find_package(soma COMPONENTS dispatch)" "${forgetful[@]}" -B forgot -DLINKED=dispatch
+fi
+cp -r moved without
+rm -f without/share/cmake/soma/soma-text-targets*.cmake
+forgetful[4]=-DCMAKE_PREFIX_PATH=$SOMA_WORK/without
+must_fail "libutf8proc-dev" "${forgetful[@]}" -B forgot_text -DLINKED=text
+must_fail "libutf8proc-dev" "$CMAKE" -S "$here" -B no_text "-DCMAKE_CXX_COMPILER=$CXX" "-DCMAKE_PREFIX_PATH=$SOMA_WORK/without" \
+  -DCOMPONENTS=text
+run "${forgetful[@]}" -B remembered -DLINKED=soma
+
 # A component that lacks its library: the others are there for who can do without it, who cannot is told what it needs.
 if [ -f moved/share/cmake/soma/soma-models-targets.cmake ]; then
   mkdir choosy

@@ -14,6 +14,12 @@ if pkg-config --exists soma-dispatch; then
   run "$CXX" -std=c++20 "$consumer/main.cpp" $(pkg-config --cflags --libs soma-dispatch) -o consumer
   run ./consumer
 fi
+if pkg-config --exists soma-dispatch && pkg-config --print-errors --exists soma-models; then
+  # shellcheck disable=SC2046
+  run "$CXX" -std=c++20 "$consumer/main.cpp" "$here"/../find_package/{io,text}.cpp $(pkg-config --cflags --libs soma-dispatch soma-io soma-text) \
+    -o with_files
+  run ./with_files
+fi
 
 # Headers elsewhere than the rest, as some distributions have them. (CMake wants neither in the checkout.)
 outside=$(mktemp -d)

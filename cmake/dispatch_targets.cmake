@@ -1,0 +1,36 @@
+# SOMA_TARGETS: the instruction sets that soma::dispatch is compiled for. A program that ships to known CPUs builds
+# the library in less time with fewer of them. What the compiler's flags allow stays as the fallback for other CPUs.
+set(SOMA_TARGETS "" CACHE STRING
+    "Instruction sets of soma::dispatch by Highway's names, such as AVX2;AVX3, or BASELINE; empty: all")
+set(soma_known_targets BASELINE SSE4 AVX2 AVX3 AVX3_ZEN4 AVX3_SPR AVX10_2)
+
+# soma_limit_targets(<library>): checks SOMA_TARGETS and hands it to the library's units.
+function(soma_limit_targets library)
+  if(SOMA_TARGETS STREQUAL "")
+    return()
+  endif()
+  list(JOIN soma_known_targets ", " known)
+  # SSE2 is the baseline of x86-64 in newer Highways.
+  include(CheckSymbolExists)
+  set(CMAKE_REQUIRED_LIBRARIES hwy::hwy)
+  set(CMAKE_REQUIRED_QUIET ON)
+  set(macros HWY_EMU128 HWY_SCALAR)
+  foreach(name IN LISTS SOMA_TARGETS ITEMS SSE2)
+    if(NOT name IN_LIST soma_known_targets AND NOT name STREQUAL "SSE2")
+      message(FATAL_ERROR "SOMA_TARGETS: '${name}' is none of ${known}")
+    endif()
+    if(NOT name STREQUAL "BASELINE")
+      check_symbol_exists(HWY_${name} "hwy/detect_targets.h" SOMA_HIGHWAY_HAS_${name})
+      if(SOMA_HIGHWAY_HAS_${name})
+        list(APPEND macros HWY_${name})
+      elseif(NOT name STREQUAL "SSE2")
+        message(FATAL_ERROR "SOMA_TARGETS: this Highway (${hwy_VERSION}) has no ${name}; a newer one may have it")
+      endif()
+    endif()
+  endforeach()
+  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64|i.86)$")
+    message(FATAL_ERROR "SOMA_TARGETS is for x86: on ${CMAKE_SYSTEM_PROCESSOR} there is one instruction set only")
+  endif()
+  list(JOIN macros "|" macros)
+  target_compile_definitions(${library} PRIVATE "SOMA_TARGETS=(${macros})")
+endfunction()
