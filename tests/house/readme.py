@@ -24,7 +24,7 @@ FILE = re.compile(r"^// file: (\S+\.cpp)\s*$", re.MULTILINE)
 LIBRARY = re.compile(r"^/\* file: (\S+)\.c \*/$", re.MULTILINE)
 MAIN = re.compile(r"\bint\s+main\s*\(")
 SCRIPT = re.compile(r"\bbash +([\w./-]+\.sh)\b")
-PATH = re.compile(r"`((?:tests|docs|include|bench|examples|conan)/[\w./-]+)`")
+PATH = re.compile(r"`((?:tests|docs|include|bench|examples|conan|packaging)/[\w./-]+)`")
 FLAGS = ["-std=c++20", "-O1", "-DSOMA_DISPATCH=1", "-pthread"]
 
 
