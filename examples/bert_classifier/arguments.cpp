@@ -10,13 +10,6 @@
 
 namespace {
 
-nlohmann::json read_object(const std::string& path, std::string_view what) {
-  const auto file = soma::MappedFile::open(what, path);
-  const auto bytes = file->bytes();
-  return json_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                     std::string(what) + ": \"" + path + "\"");
-}
-
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -38,8 +31,15 @@ nlohmann::json json_object(std::string_view text, const std::string& what) {
   nlohmann::json root;
   if (soma::detail::may_be_tree(text)) root = nlohmann::json::parse(text, nullptr, false);
   if (!root.is_object())
-    throw UsageError(what + " holds no JSON object, wanted {\"option\": value}");
+    throw UsageError(what + " holds no JSON object, wanted one such as {\"name\": value}");
   return root;
+}
+
+nlohmann::json json_object_of_file(const std::string& path, std::string_view what) {
+  const auto file = soma::MappedFile::open(what, path);
+  const auto bytes = file->bytes();
+  return json_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                     std::string(what) + ": \"" + path + "\"");
 }
 
 std::vector<std::string> options_of_json(const nlohmann::json& object, std::string_view source,
@@ -95,7 +95,7 @@ std::vector<std::string> with_config(std::vector<std::string> arguments,
       if (other == "--config" || other.starts_with("--config="))
         throw UsageError("--config is there twice, wanted one file");
     const std::vector<std::string> more =
-        options_of_json(read_object(path, "--config"), "--config", flags);
+        options_of_json(json_object_of_file(path, "--config"), "--config", flags);
     arguments.insert(arguments.begin() + 1, more.begin(), more.end());
     break;
   }
@@ -130,7 +130,7 @@ std::vector<std::string> arguments_of_job(const std::vector<std::string>& flags)
   if (!given.empty()) {
     hyperparameters = json_object(given, "SM_HPS");
   } else if (std::filesystem::exists(standard)) {
-    hyperparameters = read_object(standard, "hyperparameters");
+    hyperparameters = json_object_of_file(standard, "hyperparameters");
   }
   for (std::string& option : options_of_json(hyperparameters, "hyperparameters", flags))
     arguments.push_back(std::move(option));

@@ -16,6 +16,9 @@ struct UsageError : std::runtime_error {
 // The object that a text is; `what` names the text in messages. Error UsageError.
 nlohmann::json json_object(std::string_view text, const std::string& what);
 
+// The same of a file. Errors UsageError, and file.read.
+nlohmann::json json_object_of_file(const std::string& path, std::string_view what);
+
 // Options in a JSON object as they would stand on the command line: {"epochs": 3, "decay-all":
 // true} is --epochs 3 --decay-all. _ may stand for -. Values may be texts that hold numbers, as
 // hosting services write them. Error UsageError.

@@ -4,6 +4,7 @@
 #include "bert_classifier/compute.hpp"
 #include "bert_classifier/predict_lines.hpp"
 #include "bert_classifier/train/outputs.hpp"
+#include "bert_classifier/train/row_options.hpp"
 #include "bert_classifier/train/rows.hpp"
 #include "bert_classifier/trained_model.hpp"
 
@@ -75,6 +76,7 @@ int evaluate(const EvaluateOptions& options) {
     record.set("accuracy_low", interval.low);
     record.set("accuracy_high", interval.high);
     record.set("macro_f1", metrics.macro_f1());
+    record.set("majority_share", metrics.majority_share());
     if (metrics.classes() == 2) record.set("auc", metrics.area_under_curve());
     record.set("loss", result.loss);
     record.set("seconds", result.seconds);
@@ -86,6 +88,10 @@ int evaluate(const EvaluateOptions& options) {
             << " to " << fixed(interval.high, 4) << "), macro F1 " << fixed(metrics.macro_f1(), 4);
   if (metrics.classes() == 2) std::cout << ", AUC " << fixed(metrics.area_under_curve(), 4);
   std::cout << ", loss " << fixed(result.loss, 4) << ", " << metrics.cases() << " rows\n";
+  if (metrics.only_prediction())
+    std::cout << "predicts one class only, " << model.labels()[*metrics.only_prediction()]
+              << "; always guessing the most frequent one gets "
+              << fixed(metrics.majority_share(), 4) << '\n';
   std::cout << "class\tprecision\trecall\tF1\n";
   for (std::size_t i = 0; i < metrics.classes(); ++i)
     std::cout << model.labels()[i] << '\t' << fixed(metrics.precision(i), 4) << '\t'
@@ -103,8 +109,19 @@ int predict(const PredictOptions& options) {
   std::vector<std::string> lines;
   std::uint64_t answered = 0;
   const auto answer = [&] {
-    const std::vector<std::string_view> texts(lines.begin(), lines.end());
-    for (const soma::models::Prediction& prediction : model.predict(texts))
+    std::vector<std::string_view> texts(lines.begin(), lines.end()), pairs;
+    for (std::string_view& text : texts) {
+      if (!options.pairs) break;
+      const std::size_t tab = text.find('\t');
+      if (tab == text.npos || text.find('\t', tab + 1) != text.npos)
+        soma::fail(soma::error_id::text_row_columns, "predict",
+                   "line " + std::to_string(answered + pairs.size() + 1), "not two texts",
+                   "a text, a tab and a text (--pairs)");
+      pairs.push_back(text.substr(tab + 1));
+      text = text.substr(0, tab);
+    }
+    for (const soma::models::Prediction& prediction :
+         model.predict(texts, soma::DType::fp32, pairs))
       std::cout << prediction << '\n';
     std::cout << std::flush;
     answered += lines.size();

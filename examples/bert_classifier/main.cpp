@@ -8,6 +8,7 @@
 
 #include <soma/base/error.hpp>
 #include <soma/base/error_ids.hpp>
+#include <soma/base/version.hpp>
 
 #include <cerrno>
 #include <csignal>
@@ -66,6 +67,9 @@ struct Program {
   Program() {
     app.require_subcommand(1);
     app.footer(epilogue);
+    app.set_version_flag("--version", "bert_classifier " + std::to_string(soma::version.major) +
+                                          "." + std::to_string(soma::version.minor) + "." +
+                                          std::to_string(soma::version.patch));
     app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     command("train", "learns to tell classes of text apart", train);
     command("evaluate", "measures a model on labelled rows", evaluate);
@@ -104,9 +108,26 @@ struct Program {
     }
   }
 
-  // False: all that was asked for is help, which is printed.
+  // A word in front that is no command.
+  void refuse_unknown(const std::string& command) const {
+    if (command.empty() || command.starts_with("-")) return;
+    std::vector<std::string> known;
+    std::string all;
+    for (const CLI::App* one : app.get_subcommands([](const CLI::App*) { return true; })) {
+      known.push_back(one->get_name());
+      all.append(all.empty() ? "" : ", ").append(one->get_name());
+    }
+    if (std::find(known.begin(), known.end(), command) != known.end()) return;
+    const std::string nearest = nearest_name(command, known);
+    throw UsageError(soma::quoted(command) + " is no command" +
+                     (nearest.empty() ? ", wanted one of " + all : "; is " + nearest + " meant?") +
+                     " (see --help)");
+  }
+
+  // False: all that was asked for is help or the version, which is printed.
   bool parse(std::vector<std::string> arguments) {
     const std::string command = arguments.empty() ? "" : arguments.front();
+    refuse_unknown(command);
     // Before CLI11 takes the next word for an empty value, and says less about an unknown option.
     refuse_empty(arguments);
     for (const std::string& argument : arguments) {

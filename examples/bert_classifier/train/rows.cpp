@@ -3,25 +3,19 @@
 #include "bert_classifier/arguments.hpp"
 #include "bert_classifier/train/baselines.hpp"
 #include "bert_classifier/train/reviews.hpp"
+#include "bert_classifier/train/row_options.hpp"
 
 #include <soma/base/fixed.hpp>
 
 #include <algorithm>
 #include <iostream>
-#include <set>
+#include <map>
+#include <utility>
 
 void report_skipped(const std::vector<soma::text::SkippedRows>& all) {
   for (const soma::text::SkippedRows& skipped : all)
     std::cerr << "skipped " << skipped.rows << " rows: " << skipped.reason.name
               << ", the first in line " << skipped.line << " of " << skipped.file << '\n';
-}
-
-soma::text::RowOptions row_options(const DataOptions& options) {
-  soma::text::RowOptions rows;
-  rows.text_column = options.text_column;
-  rows.label_column = options.label_column;
-  rows.skip_bad_rows = options.skip_bad_rows;
-  return rows;
 }
 
 namespace {
@@ -48,23 +42,36 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
   rows.stream = {.file = files.train.front(),
                  .rows = row_options(options.data),
                  .buffer_rows = options.stream};
-  std::set<std::string> labels;
+  std::map<std::string, std::uint64_t> labels;
   soma::text::Row row;
   soma::text::RowReader reader(rows.stream->file, rows.stream->rows, "train");
   while (reader.next(row)) {
     ++rows.stream->count;
-    if (labels.insert(row.label).second && labels.size() > soma::text::ReadOptions{}.max_labels)
+    bool new_label = false;
+    for (const std::string& label : soma::text::detail::labels_of(row, rows.stream->rows.labels))
+      new_label |= ++labels[label] == 1;
+    if (new_label && labels.size() > soma::text::ReadOptions{}.max_labels)
       soma::fail(soma::error_id::text_label_count, "train",
                  "labels of " + soma::quoted(rows.stream->file),
                  "more than " + std::to_string(labels.size() - 1),
                  "at most that, in the column of labels");
   }
   report_skipped(reader.skipped());
-  if (labels.size() < 2)
+  // What it took the whole file to find.
+  rows.stream->rows.header =
+      reader.has_header() ? soma::text::Header::present : soma::text::Header::absent;
+  using soma::data::LabelKind;
+  const LabelKind kind = rows.stream->rows.labels;
+  if (labels.size() < (kind == LabelKind::one ? 2u : kind == LabelKind::several ? 1u : 0u))
     soma::fail(soma::error_id::text_one_class, "train", "label of all rows",
-               soma::quoted(*labels.begin()), "two labels at least");
-  rows.labels.assign(labels.begin(), labels.end());
+               labels.empty() ? "none" : soma::quoted(labels.begin()->first),
+               kind == LabelKind::one ? "two labels at least" : "one label at least");
+  for (const auto& [label, count] : labels) rows.labels.push_back(label);
   soma::text::sort_labels(rows.labels);
+  soma::text::check_labels_apart("train", rows.labels);
+  if (kind == LabelKind::several)
+    soma::text::check_label_separator("train", rows.labels, rows.stream->rows.label_separator);
+  for (const std::string& label : rows.labels) rows.stream->label_counts.push_back(labels[label]);
   std::vector<soma::text::SkippedRows> skipped;
   rows.held_out =
       soma::text::read_rows(files.held_out, rows.labels, rows.stream->rows, skipped, "train");
@@ -103,11 +110,20 @@ TrainingRows make_up_rows(const TrainOptions& options) {
 
 }  // namespace
 
+std::vector<std::uint64_t> TrainingRows::counts() const {
+  if (stream) return stream->label_counts;
+  std::vector<std::uint64_t> result(labels.size());
+  for (const soma::text::LabelledRow& row : train) ++result[static_cast<std::size_t>(row.label)];
+  return result;
+}
+
 TrainingRows training_rows(const TrainOptions& options) {
   const auto need_share = [&](bool needed, const char* reason) {
     if (options.data.held_out_share && !needed)
       throw UsageError(std::string("--held-out-share would hold out nothing: ") + reason);
   };
+  if (options.data.multi_label && !options.class_weights.empty())
+    throw UsageError("--class-weights is for rows with one label each, not for --multi-label");
   if (options.data.data.empty()) {
     need_share(false, "reviews that are made up have held-out ones of their own");
     if (options.stream != 0) throw UsageError("--stream needs --data, a file of rows");

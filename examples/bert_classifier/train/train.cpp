@@ -3,6 +3,7 @@
 #include "bert_classifier/arguments.hpp"
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
+#include "bert_classifier/train/class_weights.hpp"
 #include "bert_classifier/train/logs.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/profile.hpp"
@@ -51,7 +52,8 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
                                                      .max_length = options.max_length,
                                                      .seed = options.seed,
                                                      .dropout = options.dropout,
-                                                     .recompute = options.recompute};
+                                                     .recompute = options.recompute,
+                                                     .class_weights = class_weights(options, rows)};
   if (!options.pretrained.empty()) {
     std::unique_ptr<TextClassifier> model(
         new TextClassifier(TextClassifier::from_pretrained(context, options.pretrained, settings)));
@@ -99,6 +101,7 @@ soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch&
   result.evaluate_every = options.evaluate_every;
   result.patience = options.patience;
   result.keep_best = options.keep_best;
+  result.best_metric = options.metric;
   result.checkpoint_every = options.checkpoint_every;
   result.resume = options.resume;
   result.price_per_hour = options.price_per_hour;
@@ -117,6 +120,15 @@ std::unique_ptr<soma::data::BatchSource> make_source(soma::Context& context,
   const auto encode = [&model](std::string_view text, std::vector<std::int32_t>& ids) {
     model.tokenizer().encode_ids(text, model.max_length(), ids);
   };
+  soma::text::EncodePair encode_pair;
+  if (!rows.stream->rows.pair_column.empty())
+    encode_pair = [&model](std::string_view text, std::string_view pair,
+                           std::vector<std::int32_t>& ids, std::vector<std::int32_t>& types) {
+      const soma::text::Encoding both =
+          model.tokenizer().encode(text, pair, {.max_length = model.max_length()});
+      ids.insert(ids.end(), both.ids.begin(), both.ids.end());
+      types.insert(types.end(), both.types.begin(), both.types.end());
+    };
   soma::data::ContentHash tokenizer;
   tokenizer.add_text(soma::text::to_tokenizer_json(model.tokenizer()));
   return std::make_unique<soma::text::StreamSource>(
@@ -125,7 +137,8 @@ std::unique_ptr<soma::data::BatchSource> make_source(soma::Context& context,
                                 .batches = batching,
                                 .buffer_rows = rows.stream->buffer_rows,
                                 .max_tokens = model.max_length(),
-                                .settings = tokenizer.value()});
+                                .settings = tokenizer.value(),
+                                .encode_pair = encode_pair});
 }
 
 // 0: not known before the end, as of a stream in batches of so many tokens.
@@ -155,6 +168,7 @@ void check_held_out(const TrainOptions& options, const TrainingRows& rows) {
   for (const auto& [name, given] : {std::pair("--keep-best", options.keep_best),
                                     {"--patience", options.patience != 0},
                                     {"--evaluate-every", options.evaluate_every != 0},
+                                    {"--metric", options.metric != "loss"},
                                     {"--confusion", !options.confusion.empty()}})
     if (given)
       throw UsageError(std::string(name) +
@@ -177,6 +191,10 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   const TrainOptions options = launch.rank() == 0 ? given : without_outputs(given);
   soma::train::TrainerOptions settings = trainer_options(options, launch);
   try_outputs(options, launch.rank() == 0);  // before anything is read
+  if (launch.rank() == 0 && options.output.empty())
+    std::cout << "There is no --output: the trained model will not be kept"
+              << (options.checkpoint.empty() ? "" : ", but for its checkpoints") << ".\n"
+              << std::flush;
   ComputeOptions computing = options.compute;
   if (computing.threads == 0) computing.threads = launch.threads();
   Compute compute(computing);

@@ -150,6 +150,7 @@ inline constexpr ErrorId text_file_changed{"text.file_changed"};
 inline constexpr ErrorId text_file_empty{"text.file_empty"};
 inline constexpr ErrorId text_folder{"text.folder"};
 inline constexpr ErrorId text_column{"text.column"};
+inline constexpr ErrorId text_header{"text.header"};
 inline constexpr ErrorId text_row_columns{"text.row_columns"};
 inline constexpr ErrorId text_row_quote{"text.row_quote"};
 inline constexpr ErrorId text_row_encoding{"text.row_encoding"};
@@ -159,6 +160,8 @@ inline constexpr ErrorId text_row_label{"text.row_label"};
 inline constexpr ErrorId text_row_json{"text.row_json"};
 inline constexpr ErrorId text_label_unseen{"text.label_unseen"};
 inline constexpr ErrorId text_label_count{"text.label_count"};
+inline constexpr ErrorId text_label_alike{"text.label_alike"};
+inline constexpr ErrorId text_label_separator{"text.label_separator"};
 inline constexpr ErrorId text_one_class{"text.one_class"};
 inline constexpr ErrorId text_split{"text.split"};
 

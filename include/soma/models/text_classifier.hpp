@@ -5,6 +5,7 @@
 #include <soma/base/fixed.hpp>
 #include <soma/data/token_source.hpp>
 #include <soma/models/pretrained.hpp>
+#include <soma/models/tokenized_pairs.hpp>
 #include <soma/nn/task.hpp>
 #include <soma/text/tokenizer_json.hpp>
 
@@ -45,6 +46,8 @@ struct TextClassifierOptions {
   std::uint64_t seed = 0;  // of what is initialised
   float dropout = -1;      // everywhere; below 0: what the configuration says
   bool recompute = false;  // BertConfig::recompute
+  // Of the loss, one for each class (nn/class_weights.hpp); empty: all weigh the same.
+  std::vector<float> class_weights{};
 };
 
 class TextClassifier final : public nn::Task {
@@ -57,6 +60,7 @@ class TextClassifier final : public nn::Task {
       : context_(context),
         tokenizer_(std::move(tokenizer)),
         labels_(options.labels),
+        class_weights_(options.class_weights),
         max_length_(options.max_length != 0
                         ? options.max_length
                         : (std::min)(tokenizer_.options().model_max_length, config.positions)),
@@ -102,12 +106,13 @@ class TextClassifier final : public nn::Task {
   // Parameters that were not taken from the files, and that are as initialised.
   const std::vector<std::string>& fresh() const { return fresh_; }
 
-  // Batches of rows that have members `text` and `label` (the number of a class), tokenized on all
-  // threads. Errors data.labels (a label that is no class), and those of TokenSource.
+  // Batches of rows that have members `text` and `label` (the number of a class), and perhaps
+  // `pair`, the second text of each row, or of none; tokenized on all threads. Errors data.labels (a
+  // label that is no class; a second text in some rows only), and those of TokenSource.
   template <class LabelledTexts>
   std::unique_ptr<data::TokenSource> batches(const LabelledTexts& rows,
                                              const data::BatchOptions& options = {}) const {
-    std::vector<std::string_view> texts;
+    std::vector<std::string_view> texts, pairs;
     data::TokenLists lists;
     for (const auto& row : rows) {
       if (row.label < 0 || static_cast<std::size_t>(row.label) >= labels_.size())
@@ -115,21 +120,25 @@ class TextClassifier final : public nn::Task {
              "label of row " + std::to_string(texts.size()), std::to_string(row.label),
              "a class below " + std::to_string(labels_.size()));
       texts.push_back(row.text);
+      if constexpr (requires { row.pair; })
+        if (!row.pair.empty()) pairs.push_back(row.pair);
       lists.labels.push_back(row.label);
     }
-    text::TokenizedTexts tokens =
-        tokenizer_.encode_all(context_, std::span<const std::string_view>(texts), max_length_);
+    detail::TokenizedPairs tokens = tokenize(texts, pairs);
     lists.ids = std::move(tokens.ids);
+    lists.types = std::move(tokens.types);
     lists.offsets = std::move(tokens.offsets);
     return std::make_unique<data::TokenSource>(context_, std::move(lists), options);
   }
 
-  // What the classes of texts are; all of them are one batch.
+  // What the classes of texts are; all of them are one batch. `pairs`: the second text of each, of
+  // a model that was trained on pairs. Error data.labels: not one for each text.
   std::vector<Prediction> predict(std::span<const std::string_view> texts,
-                                  DType activations = DType::fp32) const {
+                                  DType activations = DType::fp32,
+                                  std::span<const std::string_view> pairs = {}) const {
     std::vector<Prediction> result;
     if (texts.empty()) return result;
-    const text::TokenizedTexts tokens = tokenizer_.encode_all(context_, texts, max_length_);
+    const detail::TokenizedPairs tokens = tokenize(texts, pairs);
     std::vector<std::size_t> lengths;
     for (std::size_t i = 0; i < texts.size(); ++i)
       lengths.push_back(tokens.offsets[i + 1] - tokens.offsets[i]);
@@ -137,7 +146,12 @@ class TextClassifier final : public nn::Task {
     const Ragged ids{
         Tensor::from(context_, std::span<const std::int32_t>(tokens.ids), Shape{tokens.ids.size()}),
         Sequences::from_lengths(context_, lengths)};
-    const Tensor logits = model_(tape, tape.constant(ids)).value();
+    Var types;
+    if (!tokens.types.empty())
+      types = tape.constant(Tensor::from(context_, std::span<const std::int32_t>(tokens.types),
+                                         Shape{tokens.types.size()}),
+                            ids.sequences);
+    const Tensor logits = model_(tape, tape.constant(ids), types).value();
     const Tensor all = softmax(tape, tape.constant(logits)).value();
     for (std::size_t i = 0; i < texts.size(); ++i) {
       const std::span<const float> row =
@@ -161,11 +175,12 @@ class TextClassifier final : public nn::Task {
         batch.types.defined() ? tape.constant(batch.types, batch.inputs.sequences) : Var();
     nn::check_labels("TextClassifier", batch, classes());
     const Var logits = model_(tape, tape.constant(batch.inputs), types);
-    return {cross_entropy(tape, logits, tape.constant(batch.labels), nn::loss_of(batch)),
-            logits.value()};
+    return {nn::class_loss(tape, logits, batch, class_weights_), logits.value()};
   }
   bool takes_parts() const override { return true; }
-  double loss_count(const data::Batch& batch) const override { return nn::counted_labels(batch); }
+  double loss_count(const data::Batch& batch) const override {
+    return nn::counted_labels(batch, class_weights_);
+  }
   double useful_flops(const data::Batch& batch) const override {
     return training_flops(config(), batch.inputs.sequences);
   }
@@ -174,6 +189,7 @@ class TextClassifier final : public nn::Task {
     std::string names;
     for (const std::string& label : labels_) names.append(label).push_back('\n');
     identity.set("labels", names);
+    nn::describe_class_weights(identity, class_weights_);
   }
 
  private:
@@ -189,6 +205,14 @@ class TextClassifier final : public nn::Task {
                  .fresh;
     if (!new_classifier) order_classes(places);
     pretrained_ = true;
+  }
+  // Types are left out where the model has none for a second text.
+  detail::TokenizedPairs tokenize(std::span<const std::string_view> texts,
+                                  std::span<const std::string_view> pairs) const {
+    detail::TokenizedPairs tokens =
+        detail::tokenize_pairs(context_, tokenizer_, texts, pairs, max_length_);
+    if (config().types < 2) tokens.types.clear();
+    return tokens;
   }
   static bool one_label(const BertConfigFile& file) {
     return file.problem_type == BertConfigFile{}.problem_type;
@@ -238,6 +262,7 @@ class TextClassifier final : public nn::Task {
       fail(error_id::config_value, operation, "labels", std::to_string(labels_.size()),
            "at least 2");
     detail::check_labels(operation, labels_);
+    nn::check_class_weights(operation, class_weights_, labels_.size());
     if (options.max_length > config.positions)
       fail(error_id::config_value, operation, "max_length", std::to_string(options.max_length),
            "at most the model's positions, " + std::to_string(config.positions));
@@ -254,6 +279,7 @@ class TextClassifier final : public nn::Task {
   Context& context_;
   text::Tokenizer tokenizer_;
   std::vector<std::string> labels_;
+  std::vector<float> class_weights_;
   std::size_t max_length_;
   BertClassifier model_;
   Parameters parameters_;

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,7 @@ struct LabelledRow {
   std::int64_t label = 0;              // index in labels(); LabelKind::one
   std::vector<std::int32_t> labels{};  // indices in labels(), ascending, each once; several
   float number = 0;                    // LabelKind::number
+  std::string pair{};                  // the second text, of pairs
 };
 
 struct ReadOptions {
@@ -37,7 +39,7 @@ struct ReadOptions {
 };
 
 // Whether a text is held out: a function of the text and the seed alone, so neither the order of
-// rows nor other rows matter, and equal texts are on the same side.
+// rows nor other rows matter, and equal texts are on the same side; of pairs, the first text.
 inline bool is_held_out(std::string_view text, double share, std::uint64_t seed) {
   data::ContentHash hash;
   hash.add_text(text);
@@ -83,6 +85,7 @@ LabelledRow labelled(Row& row, data::LabelKind kind, const NumberOf& number_of) 
   }
   std::ranges::sort(result.labels);
   result.number = row.number;
+  result.pair = std::move(row.pair);
   return result;
 }
 
@@ -100,8 +103,10 @@ inline std::vector<LabelledRow> read_rows(std::span<const std::string> files,
     numbers.emplace(label, static_cast<std::int64_t>(numbers.size()));
   std::vector<LabelledRow> rows;
   Row row;
+  RowOptions reading = options;
+  reading.known_labels = labels;
   for (const std::string& file : files) {
-    RowReader reader(file, options, operation);
+    RowReader reader(file, reading, operation);
     while (reader.next(row)) {
       rows.push_back(detail::labelled(row, options.labels, [&](const std::string& label) {
         const auto known = numbers.find(label);
@@ -163,8 +168,11 @@ class LabelledTextReader {
       fail(error_id::text_folder, operation, "training files", "none", "one at least");
     std::unordered_map<std::string, std::int64_t> numbers;
     Row row;
+    RowOptions reading = options_.rows;
+    std::vector<std::string> known;
     for (const std::string& file : files) {
-      RowReader reader(file, options_.rows, operation);
+      reading.known_labels = known;
+      RowReader reader(file, reading, operation);
       while (reader.next(row)) {
         result_.train_.push_back(detail::labelled(row, kind(), [&](const std::string& label) {
           const auto [at, is_new] =
@@ -177,6 +185,8 @@ class LabelledTextReader {
         }));
       }
       for (const SkippedRows& skipped : reader.skipped()) count_skipped(result_.skipped_, skipped);
+      known.clear();
+      for (const auto& [label, number] : numbers) known.push_back(label);
     }
     if (kind() == data::LabelKind::one && numbers.size() < 2)
       fail(error_id::text_one_class, operation, "label of all rows",
@@ -186,6 +196,9 @@ class LabelledTextReader {
     std::vector<std::string>& labels = result_.labels_;
     for (const auto& [label, number] : numbers) labels.push_back(label);
     sort_labels(labels);
+    check_labels_apart(operation, labels);
+    if (kind() == data::LabelKind::several)
+      check_label_separator(operation, labels, options_.rows.label_separator);
     std::vector<std::int64_t> sorted(labels.size());
     for (std::size_t i = 0; i < labels.size(); ++i)
       sorted[static_cast<std::size_t>(numbers.find(labels[i])->second)] =
@@ -220,10 +233,27 @@ class LabelledTextReader {
       });
       (moves ? result_.held_out_ : result_.train_).push_back(std::move(rows[i]));
     }
-    if (result_.held_out_.empty())
-      fail(error_id::text_split, operation,
-           "held-out share of " + std::to_string(rows.size()) + " rows", "no row",
-           "some: a larger held_out_share, a file of its own, or 0 for none");
+    if (result_.held_out_.empty()) fail_split();
+  }
+  // No row is held out. Says why: equal texts stay together, and so do a label and its last rows.
+  void fail_split() const {
+    std::set<std::string_view> texts, chosen;
+    for (const LabelledRow& row : result_.train_) {
+      texts.insert(row.text);
+      if (is_held_out(row.text, options_.held_out_share, options_.split_seed))
+        chosen.insert(row.text);
+    }
+    std::string given =
+        "no row: " +
+        (texts.size() == 1 ? "all have the same text"
+                           : "there are " + std::to_string(texts.size()) + " different texts") +
+        " (equal ones stay together), of which the hash chose ";
+    given += chosen.empty() ? "none"
+                            : std::to_string(chosen.size()) +
+                                  ", with all rows of their labels, which stay in training";
+    fail(error_id::text_split, operation,
+         "held-out share of " + std::to_string(result_.train_.size()) + " rows", given,
+         "some: a larger held_out_share, a file of its own, or 0 for none");
   }
 
   data::LabelKind kind() const { return options_.rows.labels; }

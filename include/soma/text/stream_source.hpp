@@ -23,12 +23,18 @@ namespace soma::text {
 // Appends the token ids of a text. A function of the text alone.
 using Encode = std::function<void(std::string_view text, std::vector<std::int32_t>& ids)>;
 
+// The same of two texts, with the types of the tokens: 0 of the first text, 1 of the second.
+using EncodePair =
+    std::function<void(std::string_view text, std::string_view pair, std::vector<std::int32_t>& ids,
+                       std::vector<std::int32_t>& types)>;
+
 struct StreamOptions {
   RowOptions rows{};
   data::BatchOptions batches{};
   std::size_t buffer_rows = 10000;  // how many rows the next one is drawn from; not 0
   std::size_t max_tokens = 512;     // no text has more: encode has to cut
   std::uint64_t settings = 0;       // of encode: a number that changes when its results do
+  EncodePair encode_pair{};         // of rows with rows.pair_column, instead of encode
 };
 
 // Memory: buffer_rows texts and one batch. An epoch's order is a function of (seed, epoch, file):
@@ -63,8 +69,9 @@ class StreamSource final : public data::BatchSource {
       epoch_.reset();
       return false;
     }
-    const auto copy_list = [&](std::size_t i, std::int32_t* ids, std::int32_t*) {
+    const auto copy_list = [&](std::size_t i, std::int32_t* ids, std::int32_t* types) {
       std::copy(held_[i].ids.begin(), held_[i].ids.end(), ids);
+      if (types != nullptr) std::copy(held_[i].types.begin(), held_[i].types.end(), types);
     };
     std::vector<std::size_t> lengths;
     data::RowLabels labels;
@@ -82,7 +89,7 @@ class StreamSource final : public data::BatchSource {
       }
     }
     unfinished_ = true;  // until there is room for it
-    data::Batch made = data::detail::token_batch(context_, lengths, false, labels,
+    data::Batch made = data::detail::token_batch(context_, lengths, has_pairs(), labels,
                                                  options_.batches.shards, copy_list);
     unfinished_ = false;
     made.epoch = position_.epoch;
@@ -146,7 +153,7 @@ class StreamSource final : public data::BatchSource {
   static constexpr std::string_view operation = "StreamSource";
 
   struct Encoded {
-    std::vector<std::int32_t> ids;
+    std::vector<std::int32_t> ids{}, types{};
     std::int64_t label = 0;
     std::vector<std::int32_t> labels{};
     float number = 0;
@@ -159,9 +166,13 @@ class StreamSource final : public data::BatchSource {
     std::optional<Encoded> waiting{};  // read, but the batch before had no room
   };
 
+  bool has_pairs() const { return static_cast<bool>(options_.encode_pair); }
+
   void begin_epoch() {
+    RowOptions reading = options_.rows;
+    reading.known_labels = labels_;
     const Draw draw = data::epoch_draw(options_.batches.seed, position_.epoch, "buffer");
-    epoch_.emplace(Epoch{RowReader(path_, options_.rows, operation), DrawSequence(draw)});
+    epoch_.emplace(Epoch{RowReader(path_, reading, operation), DrawSequence(draw)});
     if (epoch_->reader.state() != state_)
       fail(error_id::text_file_changed, operation, "file", soma::quoted(path_) + ", written to",
            "the file that was there when the source was made");
@@ -229,7 +240,10 @@ class StreamSource final : public data::BatchSource {
         encoded.labels.push_back(static_cast<std::int32_t>(known(label)));
     std::ranges::sort(encoded.labels);
     encoded.number = row.number;
-    encode_(row.text, encoded.ids);
+    if (has_pairs())
+      options_.encode_pair(row.text, row.pair, encoded.ids, encoded.types);
+    else
+      encode_(row.text, encoded.ids);
     if (encoded.ids.empty())
       fail(error_id::ragged_empty_sequence, operation, place(), "encoded as nothing",
            "at least one token");
@@ -258,6 +272,11 @@ class StreamSource final : public data::BatchSource {
           std::uint64_t{options_.max_tokens}, options_.settings})
       hash.add(number);
     if (rows.labels != data::LabelKind::one) hash.add(static_cast<std::uint64_t>(rows.labels));
+    for (const std::string& column : rows.text_columns) hash.add_text(column);
+    if (!rows.pair_column.empty()) hash.add_text(rows.pair_column);
+    if (rows.separator != 0) hash.add(static_cast<unsigned char>(rows.separator));
+    if (rows.labels == data::LabelKind::several)
+      hash.add(static_cast<unsigned char>(rows.label_separator));
     content_hash_ = hash.value();
     data::detail::add_options(hash, options_.batches);
     return hash.value();

@@ -63,6 +63,8 @@ struct Report {
   double evaluation_loss = 0;
   metrics::Values values{};
   metrics::Classification metrics{};  // of tasks that have classes
+  // What chose the weights, "loss" or a metric's name; empty: they are those of the last step.
+  std::string best_metric{};
   std::uint64_t peak_resident_bytes = 0;
   double price_per_hour = 0;
 

@@ -307,6 +307,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   save_end();
   if (options_.keep_best && progress_.has_best && !report.interrupted)
     best_.load(context_, *ranks_, parameters());
+  if (options_.keep_best && progress_.has_best) report.best_metric = options_.best_metric;
   // The weights were evaluated before this run went on from a checkpoint.
   if (held_out != nullptr && !report.interrupted && !report.evaluated)
     report.take(gradients_->evaluate(*held_out));
