@@ -102,7 +102,6 @@ TEST_CASE("batches that are gathered, and layers that are computed again", "[uni
 TEST_CASE("classes that weigh differently: the normaliser is the whole batch's", "[unit]") {
   ParallelRun run = run_of();
   run.class_weights = {0.3f, 1.7f};
-  run.evaluate = true;
   run.sequences = 75;  // the last batch is short, its shards ragged
   for (const std::size_t accumulate : {1u, 2u}) {
     run.options.accumulate = accumulate;
@@ -113,10 +112,7 @@ TEST_CASE("classes that weigh differently: the normaliser is the whole batch's",
       INFO(ranks << " ranks, accumulate " << accumulate);
       run.ranks = ranks;
       run.threads = {1, 3};
-      const std::vector<RankRun> several = run_ranks(run);
-      check_same(several, one);
-      for (const RankRun& rank : several)
-        CHECK(rank.report.evaluation_loss == one.report.evaluation_loss);
+      check_same(run_ranks(run), one);
     }
     ParallelRun plain = run;
     plain.ranks = 0;

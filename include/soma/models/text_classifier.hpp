@@ -107,8 +107,8 @@ class TextClassifier final : public nn::Task {
   const std::vector<std::string>& fresh() const { return fresh_; }
 
   // Batches of rows that have members `text` and `label` (the number of a class), and perhaps
-  // `pair`, the second text of each row, or of none; tokenized on all threads. Errors data.labels (a
-  // label that is no class; a second text in some rows only), and those of TokenSource.
+  // `pair`, the second text of each row, or of none; tokenized on all threads. Errors data.labels
+  // (a label that is no class; a second text in some rows only), and those of TokenSource.
   template <class LabelledTexts>
   std::unique_ptr<data::TokenSource> batches(const LabelledTexts& rows,
                                              const data::BatchOptions& options = {}) const {
