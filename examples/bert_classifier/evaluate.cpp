@@ -4,7 +4,6 @@
 #include "bert_classifier/compute.hpp"
 #include "bert_classifier/predict_lines.hpp"
 #include "bert_classifier/train/outputs.hpp"
-#include "bert_classifier/train/row_options.hpp"
 #include "bert_classifier/train/rows.hpp"
 #include "bert_classifier/trained_model.hpp"
 

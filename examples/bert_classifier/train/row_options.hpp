@@ -3,14 +3,9 @@
 
 #include "bert_classifier/train/options.hpp"
 
-#include <soma/text/row_options.hpp>
-
 #include <string>
 
 inline const std::string data_group = "Data";  // as help names it
 
 // --data and what says how its rows are read. `folder`: what a folder has to hold.
 CLI::Option* add_rows(CLI::App& command, DataOptions& options, const std::string& folder);
-
-// Error UsageError: a separator that is no character.
-soma::text::RowOptions row_options(const DataOptions& options);

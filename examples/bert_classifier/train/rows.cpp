@@ -3,7 +3,6 @@
 #include "bert_classifier/arguments.hpp"
 #include "bert_classifier/train/baselines.hpp"
 #include "bert_classifier/train/reviews.hpp"
-#include "bert_classifier/train/row_options.hpp"
 
 #include <soma/base/fixed.hpp>
 
@@ -16,6 +15,55 @@ void report_skipped(const std::vector<soma::text::SkippedRows>& all) {
   for (const soma::text::SkippedRows& skipped : all)
     std::cerr << "skipped " << skipped.rows << " rows: " << skipped.reason.name
               << ", the first in line " << skipped.line << " of " << skipped.file << '\n';
+}
+
+namespace {
+
+// 0: none is given.
+char separator_of(const char* option, const std::string& text) {
+  for (const auto& [name, character] : {std::pair("comma", ','),
+                                        {"tab", '\t'},
+                                        {"\\t", '\t'},
+                                        {"semicolon", ';'},
+                                        {"bar", '|'},
+                                        {"pipe", '|'},
+                                        {"space", ' '}})
+    if (text == name) return character;
+  if (text.size() > 1 || text.find_first_of("\"\r\n") != text.npos ||
+      (!text.empty() && (static_cast<unsigned char>(text[0]) & 0x80) != 0))
+    throw UsageError(std::string(option) + " is " + soma::quoted(text) +
+                     ", wanted comma, tab, semicolon, bar or one character");
+  return text.empty() ? '\0' : text[0];
+}
+
+std::vector<std::string> split_names(const std::string& text) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
+    const std::size_t end = (std::min)(text.find(',', begin), text.size());
+    names.emplace_back(soma::text::trimmed(std::string_view(text).substr(begin, end - begin)));
+    if (names.back().empty())
+      throw UsageError("--text-columns " + soma::quoted(text) + " has an empty name in it");
+    begin = end + 1;
+  }
+  return names;
+}
+
+}  // namespace
+
+soma::text::RowOptions row_options(const DataOptions& options) {
+  soma::text::RowOptions rows;
+  rows.header = options.header == "yes"  ? soma::text::Header::present
+                : options.header == "no" ? soma::text::Header::absent
+                                         : soma::text::Header::detect;
+  rows.text_columns = split_names(options.text_columns);
+  rows.pair_column = options.pair_column;
+  rows.separator = separator_of("--separator", options.separator);
+  rows.label_separator = separator_of("--label-separator", options.label_separator);
+  if (options.multi_label) rows.labels = soma::data::LabelKind::several;
+  rows.text_column = options.text_column;
+  rows.label_column = options.label_column;
+  rows.skip_bad_rows = options.skip_bad_rows;
+  return rows;
 }
 
 namespace {

@@ -28,6 +28,8 @@ struct TrainingRows {
   std::vector<std::uint64_t> counts() const;
 };
 
+// Error UsageError: a separator that is no character.
+soma::text::RowOptions row_options(const DataOptions& options);
 // A line on standard error for each reason that rows were left out for.
 void report_skipped(const std::vector<soma::text::SkippedRows>& all);
 
