@@ -241,6 +241,19 @@ TEST_CASE("the split depends on texts and the seed alone", "[unit][text]") {
   for (const text::LabelledRow& row : text.held_out()) CHECK(row.text.starts_with("text"));
 }
 
+TEST_CASE("rows with numbers have no classes", "[unit][text]") {
+  const TemporaryFolder folder;
+  std::string content;
+  for (int i = 0; i < 100; ++i) content += "text " + std::to_string(i) + "\t0.5\n";
+  write_text(folder / "a.tsv", content);
+  const LabelledText text = read_labelled(
+      folder / "a.tsv", {.rows = {.labels = data::LabelKind::number}, .held_out_share = 0.2});
+  CHECK(text.labels().empty());
+  CHECK(text.train().size() + text.held_out().size() == 100);
+  CHECK_FALSE(text.held_out().empty());
+  CHECK(text.train().front().number == 0.5f);
+}
+
 TEST_CASE("data that nothing can be learned from are refused", "[unit][text]") {
   const TemporaryFolder folder;
   const auto message = [&](std::string_view train, std::string_view dev,

@@ -175,6 +175,28 @@ TEST_CASE("rows that are refused, with their line", "[unit][text]") {
   CHECK(refusal("text,label\n", Format::csv).ends_with("[text.file_empty]"));
 }
 
+TEST_CASE("labels that are numbers", "[unit][text]") {
+  const auto numbers = [](std::string_view content, Format format, bool skip = false) {
+    text::RowReader reader = text::RowReader::of_memory(
+        content, {.format = format, .skip_bad_rows = skip, .labels = data::LabelKind::number});
+    std::vector<float> all;
+    for (text::Row row; reader.next(row);) all.push_back(row.number);
+    return all;
+  };
+  // The first row names the columns where its label is no number and the next one's is.
+  CHECK(numbers("a,score\nb,0.5\nc,-3\nd, 1e-2 \n", Format::csv) ==
+        std::vector<float>{0.5f, -3, 1e-2f});
+  CHECK(numbers("{\"text\":\"a\",\"label\":2.5}\n{\"text\":\"a\",\"label\":-1}\n"
+                "{\"text\":\"a\",\"label\":\"0.25\"}\n",
+                Format::json_lines) == std::vector<float>{2.5f, -1, 0.25f});
+  for (const char* bad : {"good", "0,5", "nan", "inf", "1e99", "1 2"})
+    CHECK(numbers(std::string("a\t1\nb\t") + bad + "\nc\t2\n", Format::tsv, true) ==
+          std::vector<float>{1, 2});
+  CHECK(message_of([&] { numbers("a\t1\nb\tgood\n", Format::tsv); })
+            .ends_with("labelled \"good\", wanted a number that a float holds, such as 0.5 "
+                       "[text.row_label]"));
+}
+
 TEST_CASE("UTF-8 is what its definition says", "[unit][text]") {
   using text::find_invalid_utf8;
   for (const std::string_view good :

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -21,6 +22,16 @@ inline std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// The text as a number that a float holds, or none: "0.5", "-3", "1e-2".
+inline std::optional<float> real_number(std::string_view text) {
+  float value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() ||
+      !std::isfinite(value))
+    return std::nullopt;
   return value;
 }
 
@@ -82,8 +93,12 @@ inline bool is_header(const RowOptions& options, detail::Fields first, detail::F
   const auto text_name = detail::find_name(first, detail::text_names);
   const auto label_name = detail::find_name(first, detail::label_names);
   if (text_name && label_name && *text_name != *label_name) return true;
-  return label < first.size() && label < second.size() && !whole_number(trimmed(first[label])) &&
-         whole_number(trimmed(second[label]));
+  const auto is_number = [&](std::string_view cell) {
+    return options.labels == data::LabelKind::number ? real_number(trimmed(cell)).has_value()
+                                                     : whole_number(trimmed(cell)).has_value();
+  };
+  return label < first.size() && label < second.size() && !is_number(first[label]) &&
+         is_number(second[label]);
 }
 
 // The columns of a table whose first row is `first`. Error text.column (no such column, one for

@@ -23,8 +23,9 @@ class JsonRowReader {
  public:
   using Json = nlohmann::json;
 
-  JsonRowReader(std::string_view text_key, std::string_view label_key)
-      : text_key_(text_key), label_key_(label_key) {}
+  // `numbers`: a label may be any number, as one with a fraction.
+  JsonRowReader(std::string_view text_key, std::string_view label_key, bool numbers = false)
+      : text_key_(text_key), label_key_(label_key), numbers_(numbers) {}
 
   // What is wrong with the line, if something is: always text.row_json.
   std::optional<RowProblem> read(std::string_view line, std::string& text, std::string& label) {
@@ -41,7 +42,8 @@ class JsonRowReader {
     if (!problem_.empty())
       return RowProblem{error_id::text_row_json, problem_,
                         "an object with " + soma::quoted(text_key_) + ", a text, and " +
-                            soma::quoted(label_key_) + ", a text or a whole number"};
+                            soma::quoted(label_key_) + ", a text or a " +
+                            (numbers_ ? "" : "whole ") + "number"};
     text = std::move(*text_);
     label = std::move(*label_);
     return std::nullopt;
@@ -68,7 +70,9 @@ class JsonRowReader {
   }
   bool number_unsigned(std::uint64_t value) { return name(std::to_string(value)); }
   bool number_integer(std::int64_t value) { return name(std::to_string(value)); }
-  bool number_float(double, const std::string& digits) { return other_value(digits); }
+  bool number_float(double, const std::string& digits) {
+    return numbers_ ? name(digits) : other_value(digits);
+  }
   bool boolean(bool value) { return name(value ? "true" : "false"); }
   bool null() { return other_value("null"); }
   bool binary(Json::binary_t&) { return refuse("binary data"); }
@@ -109,6 +113,7 @@ class JsonRowReader {
 
   std::string text_key_, label_key_;
   std::optional<std::string> text_, label_;
+  bool numbers_;
   std::string problem_;  // of the first event that was refused
   std::size_t depth_ = 0;
   Field field_ = Field::other;

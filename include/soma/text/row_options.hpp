@@ -2,6 +2,7 @@
 // What a reader of labelled rows can be told, and what it tells.
 
 #include <soma/base/error.hpp>
+#include <soma/data/labels.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -42,11 +43,15 @@ struct RowOptions {
   std::string text_column{}, label_column{};
   std::size_t max_row_bytes = std::size_t{1} << 20;  // as the row lies in the file, unpacked
   bool skip_bad_rows = false;                        // count them instead of an error
+  // What the label of a row is: a class, classes (Row::labels), or a number (Row::number).
+  data::LabelKind labels = data::LabelKind::one;
 };
 
 struct Row {
   std::string text, label;
-  std::uint64_t line = 0;  // where the row begins, from 1
+  std::vector<std::string> labels{};  // LabelKind::several: each once, in the order of the file
+  float number = 0;                   // LabelKind::number
+  std::uint64_t line = 0;             // where the row begins, from 1
 };
 
 // Rows that skip_bad_rows left out, for one reason (an id text.row_*), and where the first was.

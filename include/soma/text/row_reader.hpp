@@ -37,7 +37,8 @@ class RowReader {
   // file. A bad row is an error that names file and line, or is counted:
   //   text.row_columns   more or fewer columns than the first row
   //   text.row_quote     a quotation mark where csv has none (one never closed is always an error)
-  //   text.row_label     no label, or several, or one with a tab or a line's end in it
+  //   text.row_label     no label, or several, or one with a tab or a line's end in it; or one that
+  //                      is no number where numbers are asked for
   //   text.row_json      no JSON object with a text and a label
   //   text.row_empty     nothing but white space for a text
   //   text.row_encoding  a zero byte, or bytes that are not UTF-8
@@ -75,7 +76,8 @@ class RowReader {
         records_(std::move(bytes), options.max_row_bytes),
         format_(find_format()),
         json_(options.text_column.empty() ? "text" : options.text_column,
-              options.label_column.empty() ? "label" : options.label_column) {
+              options.label_column.empty() ? "label" : options.label_column,
+              options.labels == data::LabelKind::number) {
     if (format_ == Format::tsv || format_ == Format::csv) read_header();
   }
 
@@ -200,7 +202,7 @@ class RowReader {
     return std::nullopt;
   }
 
-  static std::optional<RowProblem> check(const Row& row) {
+  std::optional<RowProblem> check(Row& row) const {
     for (const std::string* text : {&row.text, &row.label})
       if (const std::size_t at = find_invalid_utf8(*text); at != std::string::npos)
         return RowProblem{error_id::text_row_encoding,
@@ -215,6 +217,13 @@ class RowReader {
                         "a label without tabs and line ends"};
     if (row.text.find_first_not_of(" \t\r\n\f\v") == std::string::npos)
       return RowProblem{error_id::text_row_empty, "without text", "a text"};
+    if (options_.labels == data::LabelKind::number) {
+      const std::optional<float> number = real_number(row.label);
+      if (!number)
+        return RowProblem{error_id::text_row_label, "labelled " + soma::quoted(row.label),
+                          "a number that a float holds, such as 0.5"};
+      row.number = *number;
+    }
     return std::nullopt;
   }
 

@@ -37,8 +37,8 @@ struct StreamOptions {
 // class should be shuffled before. With shuffle off the order is the file's.
 class StreamSource final : public data::BatchSource {
  public:
-  // `labels` are all that may occur; their index is the class. Errors data.batch_size,
-  // ragged.shards, data.empty (no labels), file.read.
+  // `labels` are all that may occur; their index is the class. Rows with numbers need none. Errors
+  // data.batch_size, ragged.shards, data.empty (no labels), file.read.
   StreamSource(Context& context, std::string path, std::vector<std::string> labels, Encode encode,
                const StreamOptions& options = {})
       : context_(context),
@@ -48,7 +48,8 @@ class StreamSource final : public data::BatchSource {
         options_(options) {
     data::detail::check_batch_options(operation, context, options.batches);
     options_.buffer_rows = (std::max)(options.buffer_rows, std::size_t{1});
-    if (labels_.empty()) fail(error_id::data_empty, operation, "labels", "none", "at least one");
+    if (labels_.empty() && options.rows.labels != data::LabelKind::number)
+      fail(error_id::data_empty, operation, "labels", "none", "at least one");
     state_ = ByteSource::open(operation, path_).state();
   }
 
@@ -66,10 +67,19 @@ class StreamSource final : public data::BatchSource {
       std::copy(held_[i].ids.begin(), held_[i].ids.end(), ids);
     };
     std::vector<std::size_t> lengths;
-    std::vector<std::int64_t> labels;
+    data::RowLabels labels;
     for (const Encoded& encoded : held_) {
       lengths.push_back(encoded.ids.size());
-      labels.push_back(encoded.label);
+      switch (options_.rows.labels) {
+        case data::LabelKind::one:
+          labels.classes.push_back(encoded.label);
+          break;
+        case data::LabelKind::several:
+          labels.lists.add(encoded.labels);
+          break;
+        case data::LabelKind::number:
+          labels.numbers.push_back(encoded.number);
+      }
     }
     unfinished_ = true;  // until there is room for it
     data::Batch made = data::detail::token_batch(context_, lengths, false, labels,
@@ -138,6 +148,8 @@ class StreamSource final : public data::BatchSource {
   struct Encoded {
     std::vector<std::int32_t> ids;
     std::int64_t label = 0;
+    std::vector<std::int32_t> labels{};
+    float number = 0;
   };
   struct Epoch {
     RowReader reader;
@@ -203,11 +215,20 @@ class StreamSource final : public data::BatchSource {
       return "line " + std::to_string(row.line) + " of " + soma::quoted(path_);
     };
     Encoded encoded;
-    const auto label = std::ranges::find(labels_, row.label);
-    if (label == labels_.end())
-      fail(error_id::text_label_unseen, operation, "label in " + place(), soma::quoted(row.label),
-           "one of the " + std::to_string(labels_.size()) + " labels given");
-    encoded.label = label - labels_.begin();
+    const auto known = [&](const std::string& label) {
+      const auto at = std::ranges::find(labels_, label);
+      if (at == labels_.end())
+        fail(error_id::text_label_unseen, operation, "label in " + place(), soma::quoted(label),
+             "one of the " + std::to_string(labels_.size()) + " labels given");
+      return at - labels_.begin();
+    };
+    const data::LabelKind kind = options_.rows.labels;
+    if (kind == data::LabelKind::one) encoded.label = known(row.label);
+    if (kind == data::LabelKind::several)
+      for (const std::string& label : row.labels)
+        encoded.labels.push_back(static_cast<std::int32_t>(known(label)));
+    std::ranges::sort(encoded.labels);
+    encoded.number = row.number;
     encode_(row.text, encoded.ids);
     if (encoded.ids.empty())
       fail(error_id::ragged_empty_sequence, operation, place(), "encoded as nothing",
@@ -236,6 +257,7 @@ class StreamSource final : public data::BatchSource {
           std::uint64_t{options_.batches.shuffle ? options_.buffer_rows : 0},
           std::uint64_t{options_.max_tokens}, options_.settings})
       hash.add(number);
+    if (rows.labels != data::LabelKind::one) hash.add(static_cast<std::uint64_t>(rows.labels));
     content_hash_ = hash.value();
     data::detail::add_options(hash, options_.batches);
     return hash.value();
