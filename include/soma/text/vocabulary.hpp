@@ -46,13 +46,16 @@ class Vocabulary {
     return Vocabulary(pieces, {}, name, true);
   }
   // As the usual libraries take the lists of files: an empty piece is an id without a piece, and of
-  // two pieces that are equal the last is found. The ids in `added`, ascending, are tokens that
-  // find() finds and that are no pieces of words. Errors text.vocabulary: no pieces, one that holds
-  // a line break, or is no UTF-8; or a token in `added` that is empty or there twice.
+  // two pieces that are equal the last is found. Empty pieces at the end are none. The ids in
+  // `added`, ascending, are tokens that find() finds and that are no pieces of words. Errors
+  // text.vocabulary: no pieces, one that holds a line break, or is no UTF-8; or a token in `added`
+  // that is empty or there twice.
   static Vocabulary from_list(const std::vector<std::string_view>& pieces,
                               std::span<const std::size_t> added = {},
                               std::string_view name = "memory") {
-    return Vocabulary(pieces, added, name, false);
+    std::span<const std::string_view> listed(pieces);
+    while (!listed.empty() && listed.back().empty()) listed = listed.first(listed.size() - 1);
+    return Vocabulary(listed, added, name, false);
   }
 
   // The content of a vocab.txt: a piece a line. Lines may end in CR LF; the last need not end.
@@ -66,7 +69,6 @@ class Vocabulary {
       pieces.push_back(line);
       content.remove_prefix(std::min(line_break + 1, content.size()));
     }
-    while (!pieces.empty() && pieces.back().empty()) pieces.pop_back();
     return from_list(pieces, {}, name);
   }
   // Errors file.read, and those of from_text.
@@ -139,11 +141,9 @@ class Vocabulary {
     return (hash.state ^ hash.state >> 32) * 0x9E3779B97F4A7C15u;
   }
 
-  Vocabulary(const std::vector<std::string_view>& pieces, std::span<const std::size_t> added,
+  Vocabulary(std::span<const std::string_view> pieces, std::span<const std::size_t> added,
              std::string_view name, bool strict) {
-    if (std::ranges::all_of(pieces, [](std::string_view piece) { return piece.empty(); }) &&
-        (pieces.empty() || !strict))
-      refuse(name, "which has no pieces");
+    if (pieces.empty()) refuse(name, "which has no pieces");
     if (pieces.size() > static_cast<std::size_t>((std::numeric_limits<std::int32_t>::max)()))
       refuse(name, "which has more pieces than 2^31 - 1");
     // At most half of the slots are taken.
