@@ -53,6 +53,7 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
                                                      .seed = options.seed,
                                                      .dropout = options.dropout,
                                                      .recompute = options.recompute,
+                                                     .kind = row_options(options.data).labels,
                                                      .class_weights = class_weights(options, rows)};
   if (!options.pretrained.empty()) {
     std::unique_ptr<TextClassifier> model(

@@ -43,6 +43,8 @@ class Task {
   // What an evaluation counts beside the loss, without cases yet. Where there is none: accuracy, F1
   // and so on where classes() is not 0, else the loss alone.
   virtual Owned<metrics::Metrics> metrics() const { return {}; }
+  // The labels of a batch as metrics() counts them.
+  virtual Tensor labels_of(const data::Batch& batch) const { return batch.labels; }
   // The learning rate of a trainer that is given none: Adam's usual one. A task whose model asks
   // for another, as a pretrained one does, says so.
   virtual double learning_rate() const { return 1e-3; }
