@@ -103,10 +103,12 @@ class TextClassifier final : public nn::Task {
   const std::vector<std::string>& fresh() const { return fresh_; }
 
   // Batches of rows that have members `text` and `label` (the number of a class), tokenized on all
-  // threads. Errors data.labels (a label that is no class), and those of TokenSource.
+  // threads. Errors data.labels (a label that is no class), runtime.stopped, and those of
+  // TokenSource.
   template <class LabelledTexts>
   std::unique_ptr<data::TokenSource> batches(const LabelledTexts& rows,
-                                             const data::BatchOptions& options = {}) const {
+                                             const data::BatchOptions& options = {},
+                                             const StopFlag* stop = nullptr) const {
     std::vector<std::string_view> texts;
     data::TokenLists lists;
     for (const auto& row : rows) {
@@ -117,8 +119,8 @@ class TextClassifier final : public nn::Task {
       texts.push_back(row.text);
       lists.labels.push_back(row.label);
     }
-    text::TokenizedTexts tokens =
-        tokenizer_.encode_all(context_, std::span<const std::string_view>(texts), max_length_);
+    text::TokenizedTexts tokens = tokenizer_.encode_all(
+        context_, std::span<const std::string_view>(texts), max_length_, stop);
     lists.ids = std::move(tokens.ids);
     lists.offsets = std::move(tokens.offsets);
     return std::make_unique<data::TokenSource>(context_, std::move(lists), options);

@@ -1,7 +1,7 @@
 #pragma once
 // What a reader of labelled rows can be told, and what it tells.
 
-#include <soma/base/error.hpp>
+#include <soma/runtime/stop_flag.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -42,6 +42,7 @@ struct RowOptions {
   std::string text_column{}, label_column{};
   std::size_t max_row_bytes = std::size_t{1} << 20;  // as the row lies in the file, unpacked
   bool skip_bad_rows = false;                        // count them instead of an error
+  const StopFlag* stop = nullptr;  // ends the reading with runtime.stopped; nullptr: nothing does
 };
 
 struct Row {

@@ -26,7 +26,7 @@ class RowReader {
   // file.read, text.file_format, text.column, and those of next().
   explicit RowReader(std::string_view path, const RowOptions& options = {},
                      std::string_view operation = "RowReader")
-      : RowReader(ByteSource::open(operation, path), options) {}
+      : RowReader(ByteSource::open(operation, path, options.stop), options) {}
   // The same for what is in memory already, and outlives the object.
   static RowReader of_memory(std::string_view content, const RowOptions& options,
                              std::string_view operation = "RowReader") {
@@ -43,7 +43,7 @@ class RowReader {
   //   text.row_encoding  a zero byte, or bytes that are not UTF-8
   //   text.row_too_long  more than max_row_bytes
   // Further errors: text.file_empty (not one good row), file.read, text.file_gzip,
-  // text.file_changed.
+  // text.file_changed, runtime.stopped (RowOptions::stop).
   bool next(Row& row) {
     Record record;
     while (next_record(record)) {
