@@ -1,5 +1,6 @@
 #include "bert_classifier/launch/launch.hpp"
 
+#include "bert_classifier/commands.hpp"
 #include "bert_classifier/launch/surroundings.hpp"
 
 #include <soma/base/error.hpp>
@@ -9,11 +10,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
 #include <mutex>
 #include <streambuf>
+#include <system_error>
 #include <thread>
 
 #include <sched.h>
@@ -74,17 +77,16 @@ Share share_of(const cpu_set_t& own, const std::vector<cpu_set_t>& local) {
   return share;
 }
 
-// Ends the process, and so all ranks, unless it is destroyed within the time limit: MPI_Init waits
-// for ranks that never come, and knows no limit.
+// Ends the process, and so all ranks, unless it is destroyed within the time limit; at once when a
+// signal asks for it. MPI_Init waits for ranks that never come, and knows neither.
 class Watchdog {
  public:
   // `last_words` gets the message of the error.
   Watchdog(double seconds, std::function<void(const std::string&)> last_words)
       : seconds_(seconds), last_words_(std::move(last_words)) {
-    if (seconds > 0) thread_ = std::thread([this] { watch(); });
+    thread_ = std::thread([this] { watch(); });
   }
   ~Watchdog() {
-    if (!thread_.joinable()) return;
     {
       const std::lock_guard lock(mutex_);
       over_ = true;
@@ -97,9 +99,15 @@ class Watchdog {
 
  private:
   void watch() {
+    using Clock = std::chrono::steady_clock;
+    const auto begin = Clock::now();
     std::unique_lock lock(mutex_);
-    if (bell_.wait_for(lock, std::chrono::duration<double>(seconds_), [this] { return over_; }))
-      return;
+    while (seconds_ == 0 || Clock::now() - begin < std::chrono::duration<double>(seconds_)) {
+      if (bell_.wait_for(lock, std::chrono::milliseconds(50), [this] { return over_; })) return;
+      if (!stop_requested.requested()) continue;
+      last_words_("train: ended by a signal while it met the other ranks [cli.interrupted]");
+      std::_Exit(1);
+    }
     const soma::Error error(
         soma::error_id::parallel_timeout, "MPI_Init", "meeting the other ranks",
         "not over after " + std::to_string(static_cast<long long>(seconds_ * 1e3)) + " ms",
@@ -233,6 +241,10 @@ void Launch::warn(std::ostream& out) const {
         << " (mpirun --bind-to none gives ranks all of them)\n";
 }
 
+void Launch::tell(const std::string& message) {
+  if (rank_ == 0) write(message);
+}
+
 void Launch::leave() {
   if (soma::Communicator* others = communicator(); others != nullptr) others->barrier();
 }
@@ -244,5 +256,8 @@ void Launch::write(std::string_view message) {
   line += '\n';
   if (error_ != nullptr) std::cerr.rdbuf(error_);
   std::cerr << line << std::flush;  // in one piece, beside those of other ranks
-  if (!failure_file_.empty()) std::ofstream(failure_file_) << line;
+  if (failure_file_.empty()) return;
+  std::error_code problem;  // then opening the file fails as well
+  std::filesystem::create_directory(std::filesystem::path(failure_file_).parent_path(), problem);
+  std::ofstream(failure_file_) << line;
 }

@@ -12,7 +12,7 @@ struct Surroundings {
   bool other_hosts = false;  // some run on hosts whose names are not said
 };
 
-// Error UsageError: SM_HOSTS is no list of names.
+// Error UsageError: a job whose hosts are no list of names.
 Surroundings look_around();
 
 // The command that starts so many processes, for a shell: "mpirun -n 2 --host a,b PROGRAM ...".

@@ -49,6 +49,7 @@ struct Service {
 
 int status_of(ErrorId id) {
   if (id == ErrorId{"serve.body"}) return 400;
+  if (id == ErrorId{"serve.accept"}) return 406;
   if (id == ErrorId{"serve.timeout"}) return 408;
   if (id == ErrorId{"serve.body_size"}) return 413;
   if (id == ErrorId{"serve.loading"} || id == ErrorId{"serve.busy"}) return 503;
@@ -73,7 +74,7 @@ bodies::Type check_head(const Service& service, const Request& request) {
   const auto type = bodies::find_type(type_name);
   if (!type)
     bodies::refuse("of type " + soma::quoted(type_name),
-                   "text/plain, application/json or text/csv");
+                   "text/plain, application/json, application/jsonlines or text/csv");
   if (request.has_header("Content-Encoding"))
     bodies::refuse("encoded as " + soma::quoted(request.get_header_value("Content-Encoding")),
                    "one without Content-Encoding");
@@ -92,6 +93,26 @@ bodies::Type check_head(const Service& service, const Request& request) {
   return *type;
 }
 
+// What a request holds and what its answer is, by its head alone.
+struct Kinds {
+  bodies::Type body, answer;
+  bool header;  // of a table
+};
+
+// Errors of check_head, and serve.accept.
+Kinds check_kinds(const Service& service, const Request& request) {
+  const bodies::Type body = check_head(service, request);
+  const std::string accept = request.get_header_value("Accept");
+  const auto answer = bodies::find_answer_type(accept, body);
+  if (!answer)
+    soma::fail(ErrorId{"serve.accept"}, post, "the header Accept", soma::quoted(accept),
+               "application/json, application/jsonlines, text/csv or text/plain");
+  const std::string header = bodies::parameter(request.get_header_value("Content-Type"), "header");
+  if (!header.empty() && header != "present" && header != "absent")
+    bodies::refuse("of a type with header=" + header, "header=present or header=absent");
+  return {body, *answer, body == bodies::Type::csv && header == "present"};
+}
+
 // Whether the connection can go on after this request: its body is read as far as it goes.
 bool is_expected(const Service& service, const Request& request) {
   if (request.method == "GET" || request.method == "HEAD")
@@ -99,7 +120,7 @@ bool is_expected(const Service& service, const Request& request) {
   if (request.method != "POST" || request.path != path) return false;
   if (request.has_header("Transfer-Encoding")) return false;  // may be longer than is read
   try {
-    check_head(service, request);
+    check_kinds(service, request);
     return true;
   } catch (const soma::Error&) {
     return false;
@@ -153,10 +174,10 @@ class Body {
   bool busy_ = false;
 };
 
-std::vector<std::string> read_texts(const Service& service, bodies::Type type,
+std::vector<std::string> read_texts(const Service& service, const Kinds& kinds,
                                     std::string_view body) {
   const std::size_t most = (std::max)(always_texts, service.max_body / text_bytes);
-  std::vector<std::string> texts = bodies::texts(type, body, most + 1);
+  std::vector<std::string> texts = bodies::texts(kinds.body, body, most + 1, kinds.header);
   if (texts.size() > most)
     soma::fail(ErrorId{"serve.body_size"}, post, "the body",
                "more than " + std::to_string(most) + " texts",
@@ -169,15 +190,16 @@ void answer(Service& service, const Request& request, Response& response,
             const httplib::ContentReader& reader) {
   std::int64_t begin = soma::monotonic_nanoseconds();
   try {
-    const bodies::Type type = check_head(service, request);
+    const Kinds kinds = check_kinds(service, request);
     Body body(service);
     const std::string_view text = body.read(reader);
     begin = soma::monotonic_nanoseconds();  // how long the client took to send is its own affair
     if (!service.loaded)
       soma::fail(ErrorId{"serve.loading"}, post, "the model", "being loaded", "one that is loaded");
-    const std::vector<std::string> texts = read_texts(service, type, text);
-    response.set_content(bodies::answer(type, service.batcher.predict(texts), service.labels),
-                         std::string(bodies::names[static_cast<std::size_t>(type)]));
+    const std::vector<std::string> texts = read_texts(service, kinds, text);
+    response.set_content(
+        bodies::answer(kinds.answer, service.batcher.predict(texts), service.labels),
+        std::string(bodies::name_of(kinds.answer)));
     response.status = 200;
   } catch (const soma::Error& error) {
     set_error(response, status_of(error.id()), error.what(), error.id().name);

@@ -41,7 +41,7 @@ class Ranks {
   // Tells the others that this rank cannot go on.
   virtual void abort(std::string_view /*reason*/) {}
   virtual bool any(bool mine) { return mine; }
-  // Waits for other ranks end with runtime.stopped when they last so many seconds after the request.
+  // Waits for other ranks end with runtime.stopped so many seconds after the request.
   virtual void give_up_after(const StopFlag*, double /*seconds*/) {}
 
   // ---- beginning and resuming

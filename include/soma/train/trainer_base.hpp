@@ -39,11 +39,13 @@ class TrainerBase {
   // is cut short then and counts for nothing; a run that is resumed makes it again. Ranks stop at
   // the same step; where one does not answer any more, the others end with runtime.stopped, rank 0
   // with a checkpoint of the last whole step. Before the first step there is nothing to keep:
-  // whatever waits or reads ends with runtime.stopped. Errors train.steps_unknown (a falling schedule over a
-  // source that does not know its length), train.not_finite, train.options, checkpoint.identity,
-  // checkpoint.operator, and those of the task, the source and the store. With
-  // ranks, what ends one ends all: the others get parallel.rank_lost. parallel.mismatch: they were
-  // not given the same. checkpoint.parts: their stores do not lead to one place.
+  // whatever waits or reads ends with runtime.stopped.
+  //
+  // Errors train.steps_unknown (a falling schedule over a source that does not know its length),
+  // train.not_finite, train.options, checkpoint.identity, checkpoint.operator, and those of the
+  // task, the source and the store. With ranks, what ends one ends all: the others get
+  // parallel.rank_lost. parallel.mismatch: they were not given the same. checkpoint.parts: their
+  // stores do not lead to one place.
   Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
              const StopFlag* stop = nullptr);
 
