@@ -208,13 +208,14 @@ int main(int count, char** given) {
   } catch (const UsageError& error) {
     return finish(2, std::string(error.what()) + " [cli.usage]", launch);
   } catch (const Interrupted& error) {
-    return finish(1, std::string(error.what()) + " [cli.interrupted]", launch);
+    launch.give_up(std::string(error.what()) + " [cli.interrupted]");
+    return 1;
   } catch (const soma::Error& error) {
-    if (error.id() == soma::error_id::stopped)
-      return finish(1,
-                    "ended by a signal before it was done (" + std::string(error.what()) +
-                        ") [cli.interrupted]",
-                    launch);
+    if (error.id() == soma::error_id::stopped) {
+      launch.give_up("ended by a signal before it was done (" + std::string(error.what()) +
+                     ") [cli.interrupted]");
+      return 1;
+    }
     return finish(1, error.what(), launch);
   } catch (const std::exception& error) {
     return finish(1, std::string(error.what()) + " [cli.failed]", launch);

@@ -241,6 +241,11 @@ void Launch::warn(std::ostream& out) const {
         << " (mpirun --bind-to none gives ranks all of them)\n";
 }
 
+void Launch::give_up(const std::string& message) {
+  if (rank_ != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+  fail(message, 1);
+}
+
 void Launch::tell(const std::string& message) {
   if (rank_ == 0) write(message);
 }

@@ -29,13 +29,19 @@ inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
   return checkpoint;
 }
 
+// While steps are made. Rank 0 saves what is there before it ends the others, which give it time.
+inline void TrainerBase::be_patient(const StopFlag* stop) {
+  constexpr double time_to_save = 60;
+  ranks_->give_up_after(stop, patience_seconds_ + (ranks_->first() ? 0 : time_to_save));
+}
+
 inline void TrainerBase::save(const data::BatchSource& batches, const StopFlag* stop) {
   ranks_->give_up_after(nullptr, 0);  // a save is finished, however long it takes
   Checkpoint checkpoint = checkpoint_of(batches);
   ranks_->save_states(options_.checkpoints, progress_.step, *optimizer_, checkpoint);
   if (ranks_->first()) options_.checkpoints->save(progress_.step, checkpoint);
   ranks_->barrier();
-  ranks_->give_up_after(stop, patience_seconds_);
+  be_patient(stop);
   tell([&](Callback& callback) { callback.on_checkpoint(progress_.step); });
 }
 

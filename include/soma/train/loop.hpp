@@ -204,8 +204,8 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   const std::int64_t start = monotonic_nanoseconds();
   failure_ = nullptr;
   between_steps_ = false;
-  patience_seconds_ = 0;  // before the first step nothing is lost
-  ranks_->give_up_after(stop, patience_seconds_);
+  // Before the first step nothing is lost. Rank 0 is the one to say so.
+  ranks_->give_up_after(stop, ranks_->first() ? 0 : 2);
   begin(batches, held_out);
   const std::uint64_t steps = progress_.steps;
   const auto out_of_patience = [&] {
@@ -221,7 +221,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   for (const Parameter& parameter : parameters()) run.parameters += parameter.value().elements();
   for (Callback* callback : callbacks_) callback->on_start(run);
   patience_seconds_ = options_.stop_patience;
-  ranks_->give_up_after(stop, patience_seconds_);
+  be_patient(stop);
   between_steps_ = true;
 
   if (held_out != nullptr && evaluation_is_due(batches)) {
@@ -256,8 +256,10 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
       between_steps_ = true;
       info.epoch = epoch;
       info.seconds = static_cast<double>(monotonic_nanoseconds() - step_start) * 1e-9;
-      if (patience_seconds_ < 2 * info.seconds)
-        ranks_->give_up_after(stop, patience_seconds_ = 2 * info.seconds);
+      if (patience_seconds_ < 2 * info.seconds) {
+        patience_seconds_ = 2 * info.seconds;
+        be_patient(stop);
+      }
       detail::add_step(report, info);
       tell([&](Callback& callback) { callback.on_step(info); });
     } else if (++empty_epochs > 1) {

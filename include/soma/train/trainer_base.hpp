@@ -75,6 +75,7 @@ class TrainerBase {
 
   // Checkpoints (checkpoints.hpp).
   Checkpoint checkpoint_of(const data::BatchSource& batches);
+  void be_patient(const StopFlag* stop);
   void save(const data::BatchSource& batches, const StopFlag* stop);
   void save_alone(const data::BatchSource& batches, const std::exception& reason) noexcept;
   void resume(data::BatchSource& batches);
