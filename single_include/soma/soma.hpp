@@ -151,6 +151,7 @@ inline constexpr ErrorId unknown_target{"context.unknown_target"};
 inline constexpr ErrorId context_outlived{"context.outlived"};
 inline constexpr ErrorId math_needs_fma{"context.portable_needs_fma"};
 inline constexpr ErrorId thread_start{"executor.thread_start"};
+inline constexpr ErrorId stopped{"runtime.stopped"};
 
 inline constexpr ErrorId unknown_dtype{"tensor.unknown_dtype"};
 inline constexpr ErrorId tensor_undefined{"tensor.undefined"};
@@ -6992,6 +6993,7 @@ struct Report {
   double reduction_seconds = 0, reduction_wait_seconds = 0;  // as in StepInfo
   double loss = 0;                                           // of the last step
   bool interrupted = false, stopped_early = false;
+  bool complete = false;  // all steps were made; interrupted then: the last evaluation was not
   std::uint64_t skipped_steps = 0;
   bool evaluated = false;
   // Of the weights that the run ended with, where evaluated.
@@ -7030,7 +7032,9 @@ struct Report {
   double per_second(double amount) const { return train_seconds > 0 ? amount / train_seconds : 0; }
 };
 
-// Follows a run, and may end it. Nothing else that it does changes what is trained.
+// Follows a run, and may end it. Nothing else that it does changes what is trained. What on_step(),
+// on_evaluation() or on_checkpoint() throw costs nothing that was learnt: the run ends behind this
+// step with a checkpoint, as when it is stopped, and fit() throws the same then.
 class Callback {
  public:
   virtual ~Callback() = default;
@@ -7042,15 +7046,19 @@ class Callback {
 
   // Whether stop_run() was called since the last time; for the trainer.
   bool take_stop() { return std::exchange(stop_, false); }
+  bool take_save() { return std::exchange(save_, false); }
 
  protected:
   // From on_step() or on_evaluation(): the run ends behind this step as by patience
   // (Report::stopped_early), with its evaluation, checkpoint and best weights. On several ranks it
   // is enough that one of them calls it.
   void stop_run() { stop_ = true; }
+  // From the same: a checkpoint is written behind this step, where the run has a store. On several
+  // ranks it is enough that one of them calls it.
+  void save_run() { save_ = true; }
 
  private:
-  bool stop_ = false;
+  bool stop_ = false, save_ = false;
 };
 
 }  // namespace soma::train
@@ -7144,8 +7152,7 @@ Stream& operator<<(Stream& stream, const Report& report) {
 // Trainer: TrainerBase for a model that makes batches of its host's rows.
 
 // ---- soma/train/loop.hpp
-// The members of TrainerBase that make a run: what is put together, the loop, one step of it, an
-// evaluation.
+// The members of TrainerBase that make a run: what is put together, the loop, one step of it.
 
 // ---- soma/optim/gradients.hpp
 // What is done to all gradients together: their norm, clipping, and whether they are finite.
@@ -8346,9 +8353,66 @@ inline void check_operators(const Record& record, Context& context) {
 }
 
 }  // namespace soma
-// ---- soma/train/identity.hpp
-// What has to be the same for a run to go on from a checkpoint with the numbers that it would have
-// had, and what all ranks of a run have to have in common.
+// ---- soma/train/evaluations.hpp
+// The members of TrainerBase that evaluate and tell callbacks of it.
+
+// ---- soma/train/stoppable_source.hpp
+// StoppableSource: a source that ends early when a stop is requested, for all ranks behind the same
+// batch.
+
+// ---- soma/runtime/clock.hpp
+// A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
+// newer that header brings <format> along, and costs as much as the rest of soma's interface.
+
+namespace soma {
+
+// Nanoseconds since some moment in the past.
+inline std::int64_t monotonic_nanoseconds() {
+  timespec now{};
+#if defined(CLOCK_MONOTONIC)
+  clock_gettime(CLOCK_MONOTONIC, &now);
+#else
+  timespec_get(&now, TIME_UTC);
+#endif
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace soma
+// ---- soma/runtime/stop_flag.hpp
+// StopFlag: asks work that takes long to end early. The host sets the flag, from any thread or from
+// a signal handler of its own (soma installs none); whoever takes a `const StopFlag*` looks at it
+// often enough to notice within a fraction of a second.
+
+namespace soma {
+
+class StopFlag {
+ public:
+  void request() noexcept { requested_.store(true, std::memory_order_relaxed); }
+  void clear() noexcept { requested_.store(false, std::memory_order_relaxed); }
+  bool requested() const noexcept { return requested_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> requested_{false};
+  static_assert(std::atomic<bool>::is_always_lock_free);
+};
+
+// For work that has nothing to show before its end. nullptr: nobody asks. Error runtime.stopped.
+inline void check_stop(const StopFlag* stop, std::string_view operation) {
+  if (stop != nullptr && stop->requested())
+    fail(error_id::stopped, operation, "the stop flag", "set",
+         "a clear one until the work is done");
+}
+
+}  // namespace soma
+// ---- soma/train/ranks.hpp
+// Ranks: the other ranks of a run, as a trainer sees them. This class is a rank by itself, for
+// which every member does what one rank needs: mostly nothing. ManyRanks (many_ranks.hpp) has
+// others.
+
+// ---- soma/nn/precision_state.hpp
+// PrecisionState: a Precision at work in a model: for each linear layer the formats of its
+// operands, the amax history behind delayed scales, and statistics where they are wanted. A tape
+// that is given one (TapeOptions::precision) multiplies accordingly.
 
 // ---- soma/numeric/precision_text.hpp
 // A Precision in words, and what is wrong with one that came from outside.
@@ -8646,9 +8710,371 @@ inline const Precision& validate(const Precision& precision, std::string_view op
 }
 
 }  // namespace soma
-// ---- soma/train/options.hpp
-// TrainerOptions: all that a training run can be told.
+// ---- soma/ops/product_formats.hpp
+// In which numbers the products of linear layers are computed. LinearFormats: those of one layer,
+// and what is remembered of its operands from call to call. ProductFormats: who has them for a
+// model.
+//
+// The way from an option to a product: TrainerOptions::precision, a Precision, becomes a
+// PrecisionState (nn/precision_state.hpp), which is the ProductFormats of a tape
+// (TapeOptions::precision); nn::linear_at() asks it for the layer's LinearFormats and hands them to
+// the operator quantized_linear (ops/product/quantized_linear.hpp).
 
+// ---- soma/numeric/inspect.hpp
+// inspect(): what a format does to numbers: how many are lost below it, cut off above it, and how
+// far the others move. For any tensor: ops/product/inspect.hpp.
+
+namespace soma::numeric {
+
+// Counts of elements, and sums over the finite ones. Two of them add up.
+struct Inspection {
+  std::uint64_t count = 0, zeros = 0, infinities = 0, nans = 0;
+  std::uint64_t exact = 0;      // finite, unchanged; zeros included
+  std::uint64_t underflow = 0;  // not zero, became zero
+  std::uint64_t subnormal = 0;  // became a subnormal number of the format, not zero
+  std::uint64_t saturated = 0;  // finite, became the largest number, infinity or NaN from beyond it
+  double largest = 0, smallest = 0;  // magnitudes of finite elements that are not zero; 0: none
+  double squares = 0, error_squares = 0;  // of the numbers, and of how far they moved
+  // How many have a magnitude of 2^e to 2^(e + 1), e from -150 to 127, zeros apart.
+  static constexpr int least_exponent = -150;
+  std::array<std::uint64_t, 278> exponents{};
+
+  // Shares of all elements that are not zero.
+  double share(std::uint64_t some) const {
+    return count == zeros ? 0 : static_cast<double>(some) / static_cast<double>(count - zeros);
+  }
+  // Signal to quantization noise in decibels; infinite where nothing moved.
+  double signal_to_noise() const { return 10 * std::log10(squares / error_squares); }
+
+  Inspection& operator+=(const Inspection& other) {
+    const bool none = largest == 0;
+    for (auto member : {&Inspection::count, &Inspection::zeros, &Inspection::infinities,
+                        &Inspection::nans, &Inspection::exact, &Inspection::underflow,
+                        &Inspection::subnormal, &Inspection::saturated})
+      this->*member += other.*member;
+    largest = (std::max)(largest, other.largest);
+    if (other.largest != 0) smallest = none ? other.smallest : (std::min)(smallest, other.smallest);
+    squares += other.squares;
+    error_squares += other.error_squares;
+    for (std::size_t i = 0; i < exponents.size(); ++i) exponents[i] += other.exponents[i];
+    return *this;
+  }
+};
+
+// Of one element `from` that became `to`; `limit` and `normal` are the format's largest and
+// smallest normal number, times the scale.
+inline void inspect(Inspection& result, float from, float to, double limit, double normal) {
+  ++result.count;
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(from) & 0x7FFFFFFFu;
+  if (bits >= 0x7F800000u) {
+    ++(bits == 0x7F800000u ? result.infinities : result.nans);
+    return;
+  }
+  if (bits == 0) {
+    ++result.zeros;
+    ++result.exact;
+    return;
+  }
+  const double magnitude = std::abs(double{from}), became = std::abs(double{to});
+  result.largest = (std::max)(result.largest, magnitude);
+  result.smallest = result.smallest == 0 ? magnitude : (std::min)(result.smallest, magnitude);
+  // As a double every number is normal.
+  const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(magnitude) >> 52) - 1023;
+  ++result.exponents[static_cast<std::size_t>(exponent - Inspection::least_exponent)];
+  result.squares += magnitude * magnitude;
+  if (became <= static_cast<double>((std::numeric_limits<float>::max)())) {
+    const double moved = double{to} - double{from};
+    result.error_squares += moved * moved;
+  }
+  if (to == from)
+    ++result.exact;
+  else if (to == 0)
+    ++result.underflow;
+  else if (magnitude > limit)
+    ++result.saturated;
+  if (to != 0 && became < normal) ++result.subnormal;
+}
+
+// What `format` does to values divided by `scale`, rounded to nearest, finite ones kept within the
+// format's numbers. One element at a time: for study.
+inline Inspection inspect(std::span<const float> values, const FloatFormat& format,
+                          float scale = 1) {
+  const double largest = decode(format, format.max_finite_code());
+  const double normal = std::ldexp(1.0, format.min_normal_exponent()) * double{scale};
+  const float inverse = 1 / scale;
+  Inspection result;
+  for (const float value : values) {
+    float scaled = value * inverse;
+    if (std::isfinite(value))
+      scaled = (std::clamp)(scaled, static_cast<float>(-largest), static_cast<float>(largest));
+    inspect(result, value, decode(format, encode(format, scaled)) * scale, largest * double{scale},
+            normal);
+  }
+  return result;
+}
+
+// How many numbers of `after` are those of `before`: what an update left where it was.
+inline std::uint64_t unmoved(std::span<const float> before, std::span<const float> after) {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < before.size() && i < after.size(); ++i)
+    count += before[i] == after[i] ? 1u : 0u;
+  return count;
+}
+
+}  // namespace soma::numeric
+
+namespace soma {
+
+struct LinearOperand {
+  Quantizer quantizer{};
+  Draw draw{};  // seed and stream of stochastic rounding
+  // Delayed: the scale of this step. 0: unknown, as no amax but 0 was seen; the operand's own amax
+  // gives it.
+  float scale = 0;
+  float amax = 0;  // the largest magnitude since the last step, of delayed operands
+  numeric::Inspection* statistics = nullptr;  // collects what conversion does, where it is wanted
+};
+
+// Maxima over all ranks of a run, in place. Where there are others, their calls match.
+struct GlobalMaximum {
+  void* self = nullptr;
+  void (*run)(void* self, std::span<float> values) = nullptr;
+};
+
+struct LinearFormats {
+  LinearOperand x{}, weight{}, gradient{};
+  std::optional<DType> input_gradient{};               // none: the input's type
+  std::optional<DType> weight_gradient = DType::fp32;  // none: the output gradient's type
+  // The batch is a part of a larger one: weight gradients stay unrounded fp32 sums, and say what is
+  // left to do with them (Gradient::stored).
+  bool part = false;
+  Accumulation accumulation{};
+  GlobalMaximum maximum{};
+
+  // The converted weight, until somebody writes the weight or the scale changes.
+  struct Converted {
+    const std::byte* source = nullptr;
+    std::uint64_t version = 0;
+    float wanted_scale = 0;
+    Tensor values{};
+    float scale = 1;
+  };
+  Converted forward{}, backward{};  // with groups along the inputs, and along the outputs
+};
+
+class ProductFormats {
+ public:
+  virtual ~ProductFormats() = default;
+  ProductFormats(const ProductFormats&) = delete;
+  ProductFormats& operator=(const ProductFormats&) = delete;
+  // Formats of the layer at that path of the model; nullptr: the layer multiplies stored numbers.
+  // `edge`: the first or the last layer of a model, which recipes leave alone.
+  virtual LinearFormats* formats(std::string_view layer, bool edge) = 0;
+
+ protected:
+  ProductFormats() = default;
+};
+
+}  // namespace soma
+
+namespace soma {
+
+class PrecisionState final : public ProductFormats {
+ public:
+  // The roles of a product's operands, as precisions and states name them.
+  static constexpr std::array<std::string_view, 3> roles{"gemm_activations", "gemm_weights",
+                                                         "gemm_gradients"};
+
+  // What the conversions of one layer's operands did, in the order of `roles`.
+  using Statistics = std::array<numeric::Inspection, 3>;
+
+  // `seed` of stochastic rounding. Error train.precision.
+  PrecisionState(Context& context, const Precision& precision, std::uint64_t seed)
+      : context_(context), precision_(validate(precision, "PrecisionState")), seed_(seed) {
+    const auto as_stored = [&](const Quantizer& read, const Quantizer& stored) {
+      return read.format == formats::fp32 ||
+             (read.format == stored.format && read.scaling.policy == ScalePolicy::none);
+    };
+    plain_ = as_stored(precision_.gemm_activations, precision_.activations) &&
+             as_stored(precision_.gemm_weights, precision_.weights) &&
+             as_stored(precision_.gemm_gradients, precision_.activation_gradients) &&
+             precision_.activation_gradients.format == precision_.activations.format &&
+             precision_.weight_gradients.format == precision_.activation_gradients.format &&
+             precision_.accumulation.plain();
+  }
+  PrecisionState(const PrecisionState&) = delete;
+  PrecisionState& operator=(const PrecisionState&) = delete;
+
+  // Every batch is a part of one that several ranks share: gradients of weights stay fp32 until the
+  // ranks' sums have met (LinearFormats::part), and maxima are those of all ranks. To be called
+  // before the first use.
+  void use_parts(const GlobalMaximum& maximum) {
+    part_ = true;
+    // A layer that reads what is stored, and says what is left to do with its gradient.
+    plain_everywhere_ = plain_;
+    plain_ = plain_ && activations() == DType::fp32;
+    set_maximum(maximum);
+  }
+
+  // What hidden states are stored as: TapeOptions::activations.
+  DType activations() const { return find_dtype(precision_.activations.format); }
+
+  // A layer's formats are made when they are first asked for.
+  LinearFormats* formats(std::string_view path, bool edge) override {
+    if (plain_) return nullptr;
+    const auto found = layers_.find(path);
+    Layer& layer = found != layers_.end() ? found->second : add(path);
+    if (!layer.known) set_formats(layer, path, edge);
+    return &layer.formats;
+  }
+
+  // After each step of the optimizer: takes what was seen of operands with delayed scales.
+  void end_step() {
+    std::vector<float> seen;
+    for_each_history([&](LinearOperand& operand, AmaxHistory&) { seen.push_back(operand.amax); });
+    if (maximum_.run != nullptr && !seen.empty()) maximum_.run(maximum_.self, seen);
+    std::size_t next = 0;
+    for_each_history([&](LinearOperand& operand, AmaxHistory& history) {
+      history.push(seen[next++]);
+      operand.amax = 0;
+      operand.scale = scale_of(history);
+    });
+  }
+
+  // "<layer>.<role>.amax" [steps remembered], fp32, oldest first, of operands with delayed scales.
+  StateDict state() const {
+    StateDict result;
+    for (const auto& [path, layer] : layers_)
+      for (std::size_t i = 0; i < roles.size(); ++i) {
+        const std::vector<float> values = layer.histories[i].values();
+        if (!values.empty())
+          result.set(name_of(path, i),
+                     Tensor::from(context_, std::span<const float>(values), Shape{values.size()}));
+      }
+    return result;
+  }
+  // Errors state.extra_name, state.shape, state.dtype; nothing is taken then.
+  void load_state(const StateDict& state) {
+    std::map<std::string, Layer, std::less<>> loaded;
+    for (const auto& [name, tensor] : state) {
+      std::size_t role = roles.size();
+      std::string path;
+      for (std::size_t i = 0; i < roles.size(); ++i)
+        if (const std::string end = name_of("", i);
+            name.size() > end.size() && name.ends_with(end) &&
+            quantizer(i).scaling.policy == ScalePolicy::delayed) {
+          role = i;
+          path = name.substr(0, name.size() - end.size());
+        }
+      if (role == roles.size())
+        fail(error_id::extra_name, "PrecisionState::load_state", "state", soma::quoted(name),
+             "amax histories of roles with delayed scales");
+      const auto most = static_cast<std::size_t>(quantizer(role).scaling.history);
+      if (tensor.rank() != 1 || tensor.size(0) > most)
+        fail(error_id::state_shape, "PrecisionState::load_state", soma::quoted(name),
+             tensor.describe(), "[up to " + std::to_string(most) + "]");
+      if (tensor.dtype() != DType::fp32)
+        fail(error_id::state_dtype, "PrecisionState::load_state", soma::quoted(name),
+             tensor.describe(), "fp32");
+      AmaxHistory& history = loaded.try_emplace(path, precision_).first->second.histories[role];
+      for (const float amax : tensor.span<float>()) history.push(amax);
+    }
+    layers_ = std::move(loaded);
+  }
+
+  // Maxima over all ranks, for current and delayed scales of whole tensors.
+  void set_maximum(const GlobalMaximum& maximum) {
+    maximum_ = maximum;
+    for (auto& [path, layer] : layers_) layer.formats.maximum = maximum;
+  }
+
+  // Collects statistics from now on (a plain pass over each operand: for study), or no more.
+  void collect_statistics(bool wanted) {
+    collects_ = wanted;
+    for (auto& [path, layer] : layers_) point_to_statistics(layer);
+  }
+  // Of each layer since they were first collected.
+  std::vector<std::pair<std::string, Statistics>> statistics() const {
+    std::vector<std::pair<std::string, Statistics>> result;
+    for (const auto& [path, layer] : layers_) result.emplace_back(path, layer.statistics);
+    return result;
+  }
+
+ private:
+  struct Layer {
+    explicit Layer(const Precision& p)
+        : histories{AmaxHistory(p.gemm_activations.scaling, p.gemm_activations.format),
+                    AmaxHistory(p.gemm_weights.scaling, p.gemm_weights.format),
+                    AmaxHistory(p.gemm_gradients.scaling, p.gemm_gradients.format)} {}
+    LinearOperand& operand(std::size_t role) {
+      return role == 0 ? formats.x : role == 1 ? formats.weight : formats.gradient;
+    }
+    bool known = false;  // whether formats are set: a loaded layer waits for its first use
+    LinearFormats formats{};
+    std::array<AmaxHistory, 3> histories;
+    Statistics statistics{};
+  };
+
+  const Quantizer& quantizer(std::size_t role) const {
+    return role == 0   ? precision_.gemm_activations
+           : role == 1 ? precision_.gemm_weights
+                       : precision_.gemm_gradients;
+  }
+  // 0, unknown, until a number other than 0 was seen: a gradient that was 0 so far, as behind a
+  // weight that begins at 0, may be of any magnitude next.
+  static float scale_of(const AmaxHistory& history) {
+    return history.known() ? history.scale() : 0;
+  }
+  static std::string name_of(std::string_view path, std::size_t role) {
+    return std::string(path).append(".").append(roles[role]).append(".amax");
+  }
+  Layer& add(std::string_view path) {
+    return layers_.try_emplace(std::string(path), precision_).first->second;
+  }
+
+  void set_formats(Layer& layer, std::string_view path, bool edge) {
+    layer.known = true;
+    LinearFormats& formats = layer.formats;
+    if (!plain_everywhere_ && (!edge || precision_.narrow_edges)) {
+      for (std::size_t i = 0; i < roles.size(); ++i) {
+        LinearOperand& operand = layer.operand(i);
+        operand.quantizer = quantizer(i);
+        operand.draw = {.seed = seed_, .stream = stream_id(path, roles[i])};
+        operand.scale = scale_of(layer.histories[i]);
+      }
+      formats.accumulation = precision_.accumulation;
+      formats.input_gradient = find_dtype(precision_.activation_gradients.format);
+    }
+    if (plain_everywhere_)
+      formats.weight_gradient.reset();  // as a layer without formats has it
+    else
+      formats.weight_gradient = find_dtype(precision_.weight_gradients.format);
+    formats.part = part_;
+    formats.maximum = maximum_;
+    point_to_statistics(layer);
+  }
+  void point_to_statistics(Layer& layer) {
+    for (std::size_t i = 0; i < roles.size(); ++i)
+      layer.operand(i).statistics = collects_ ? &layer.statistics[i] : nullptr;
+  }
+  template <class Each>
+  void for_each_history(const Each& each) {
+    for (auto& [path, layer] : layers_)
+      for (std::size_t i = 0; i < roles.size(); ++i)
+        if (layer.operand(i).quantizer.scaling.policy == ScalePolicy::delayed)
+          each(layer.operand(i), layer.histories[i]);
+  }
+
+  Context& context_;
+  Precision precision_;
+  std::uint64_t seed_;
+  bool plain_ = true, collects_ = false;
+  bool part_ = false, plain_everywhere_ = false;
+  GlobalMaximum maximum_{};
+  std::map<std::string, Layer, std::less<>> layers_{};
+};
+
+}  // namespace soma
 // ---- soma/optim/optimizer.hpp
 // What optimizers share: groups of parameters, states stored in a type of their own, and the draws
 // of stochastic rounding.
@@ -9138,902 +9564,6 @@ class Optimizer {
 };
 
 }  // namespace soma::optim
-// ---- soma/optim/schedule.hpp
-// Schedules: the learning rate of each step, as a value. Computed in double with portable
-// functions: the same on every machine.
-
-namespace soma::optim {
-
-// How the learning rate falls once it has risen. With t the number of steps since the warm-up and
-// n those from there to the end of the training:
-enum class Decay : std::uint8_t {
-  constant,     // rate
-  linear,       // rate (1 - t / n), down to rate * final_ratio
-  cosine,       // along half a cosine (arXiv 1608.03983), down to rate * final_ratio
-  step,         // rate * factor^floor(t / every)
-  exponential,  // rate * factor^(t / every)
-  plateau,      // rate * factor^k, where k counts how often the chosen metric stopped improving
-};
-inline constexpr std::string_view decay_names[] = {"constant", "linear",      "cosine",
-                                                   "step",     "exponential", "plateau"};
-
-// The rate rises in a straight line over the warm-up (step 0 has rate / warmup, step warmup - 1 the
-// rate), then goes as `decay` says. linear and cosine would arrive at their end in step number
-// `steps`, the one after the last, so that no step is without effect.
-struct Schedule {
-  std::optional<double> rate{};  // a trainer that is given none takes the task's
-  Decay decay = Decay::constant;
-  std::uint64_t warmup = 0;
-  std::uint64_t steps = 0;     // of the whole training; needed by linear and cosine
-  double final_ratio = 0;      // linear, cosine; the least share of the rate with plateau
-  std::uint64_t every = 1;     // steps; step, exponential
-  double factor = 0.1;         // step, exponential, plateau
-  std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
-
-  // Whether a run of another length has other rates from its first step on.
-  bool depends_on_steps() const { return decay == Decay::linear || decay == Decay::cosine; }
-
-  // Error operator.value: a falling schedule without steps, a number out of its range.
-  void check() const {
-    if (depends_on_steps() && steps <= warmup)
-      fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),
-           "more than the warm-up, " + std::to_string(warmup));
-    check_settings();
-  }
-  // The same, but for `steps`: of a schedule that gets its length later.
-  void check_settings() const {
-    const auto demand = [](bool in_range, std::string_view name, double given,
-                           std::string_view wanted) {
-      if (!in_range)
-        fail(error_id::operator_value, "Schedule", name, std::to_string(given), wanted);
-    };
-    if (!rate) fail(error_id::operator_value, "Schedule", "rate", "none", "the learning rate");
-    demand(*rate >= 0 && std::isfinite(*rate), "rate", *rate, "a finite number from 0");
-    demand(final_ratio >= 0 && final_ratio <= 1, "final_ratio", final_ratio, "0 to 1");
-    demand(factor > 0 && factor <= 1, "factor", factor, "above 0, up to 1");
-    demand(every != 0, "every", 0, "at least 1");
-    demand(patience != 0, "patience", 0, "at least 1");
-  }
-
-  // Of step 0, 1 ...; `reductions`: those of Plateau so far. Errors of check().
-  double operator()(std::uint64_t step, std::uint64_t reductions = 0) const {
-    check();
-    if (step < warmup) return *rate * (static_cast<double>(step + 1) / static_cast<double>(warmup));
-    const std::uint64_t since = step - warmup;
-    switch (decay) {
-      case Decay::constant:
-        return *rate;
-      case Decay::linear:
-      case Decay::cosine:
-        break;
-      case Decay::step:
-        return rounded(*rate * portable_power(factor, since / every));
-      case Decay::exponential:
-        // Whole periods by multiplication: a factor is met exactly at their ends.
-        return rounded(*rate * rounded(portable_power(factor, since / every) *
-                                       portable_pow(factor, static_cast<double>(since % every) /
-                                                                static_cast<double>(every))));
-      case Decay::plateau: {
-        const double share = portable_power(factor, reductions);
-        return rounded(*rate * (share > final_ratio ? share : final_ratio));
-      }
-    }
-    const std::uint64_t at = step < steps ? step : steps;
-    const double progress = static_cast<double>(at - warmup) / static_cast<double>(steps - warmup);
-    const double share = decay == Decay::linear
-                             ? 1 - progress
-                             : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
-    return rounded(*rate * std::fma(1 - final_ratio, share, final_ratio));
-  }
-};
-
-// What a plateau schedule remembers of evaluations. A value that equals the best is neither an
-// improvement nor a worsening.
-struct Plateau {
-  double best = 0;
-  bool known = false;
-  std::uint64_t worse = 0;       // evaluations since the best, or since the last reduction
-  std::uint64_t reductions = 0;  // of the learning rate so far
-
-  // The value of an evaluation; higher is better. NaN is worse than anything.
-  void add(double value, std::uint64_t patience) {
-    if (known ? value > best : !std::isnan(value)) {
-      best = value;
-      known = true;
-      worse = 0;
-    } else if (!known || value != best) {
-      if (++worse < patience) return;
-      worse = 0;
-      ++reductions;
-    }
-  }
-};
-
-}  // namespace soma::optim
-
-namespace soma {
-class Communicator;  // parallel/communicator.hpp
-}
-
-namespace soma::train {
-
-class StepGradients;  // train/step_gradients.hpp
-
-// What happens at a step whose loss or gradient norm is not finite.
-enum class NonFinite : std::uint8_t {
-  stop,  // error train.not_finite; weights are those before the step
-  skip,  // the step changes nothing and is counted; the 25th in a row is an error all the same
-};
-
-struct TrainerOptions {
-  std::uint64_t epochs = 1;
-  std::uint64_t max_steps = 0;  // 0: as many as the epochs have
-  std::size_t batch_size = 32;  // of sources that are made here
-  std::size_t accumulate = 1;   // batches whose gradients make one step
-  // none: schedule.rate, and where that has none either the task's own (Task::learning_rate()).
-  std::optional<double> learning_rate{};
-  optim::Schedule schedule{.decay = optim::Decay::linear};
-  // The host's own optimizer of the task's parameters; stays with the caller. nullptr: an AdamW
-  // with the next two, and with states as the precision stores moments.
-  optim::Optimizer* optimizer = nullptr;
-  std::optional<double> weight_decay{};  // none: 0.01
-  bool decay_all = false;                // biases and norms as well
-  double clip = 1;                       // largest norm of all gradients; 0: any
-  std::uint64_t seed = 0;                // of dropout, order of the data, stochastic rounding
-  Precision precision{};
-  NonFinite non_finite = NonFinite::stop;
-
-  std::uint64_t evaluate_every = 0;  // steps; 0: after each epoch
-  // What tells a better evaluation: "loss", or the name of one of the task's metrics ("accuracy",
-  // "macro_f1", "auc", "mse" ...). Best weights, patience and a plateau schedule go by it. An
-  // evaluation that equals the best is no worsening: it does not count against patience.
-  std::string best_metric = "loss";
-  std::uint64_t patience =
-      0;  // evaluations that are worse than the best, after which a run ends; 0: never
-  bool keep_best = false;  // ends with the weights that evaluated best
-
-  CheckpointStore* checkpoints = nullptr;
-  std::uint64_t checkpoint_every = 0;  // steps; 0: at the end and when stopped
-  bool resume = false;  // from the newest checkpoint; from the beginning where there is none
-  double price_per_hour = 0;
-
-  // The ranks of a run that several train together (docs/scaling.md), a power of two up to the
-  // shards of a batch. Each has a trainer with the same options and a source of the same batches,
-  // of which it computes its shards. Only rank 0 needs a store of checkpoints; with shard_optimizer
-  // all have one to the same place, such as CheckpointPartFolder. nullptr: alone.
-  Communicator* communicator = nullptr;
-  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
-  bool overlap = true;           // gradients travel while backward goes on
-  bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
-
-  // The host's own way from batches to gradients; stays with the caller. nullptr: the task's
-  // forward and backward on a tape.
-  StepGradients* gradients = nullptr;
-};
-
-}  // namespace soma::train
-
-namespace soma::train {
-
-// In words and numbers, so that a difference can be told. The length of the run is not part of it:
-// a run may be resumed for more epochs or steps.
-inline Record identity_of(const Context& context, const nn::Task& task,
-                          const data::BatchSource& batches, const TrainerOptions& options,
-                          const optim::Schedule& schedule, const optim::Optimizer& optimizer) {
-  Record record("identity");
-  add_arithmetic(record, context);
-  std::uint64_t numbers = 0;
-  for (const Parameter& parameter : task.parameters()) numbers += parameter.value().elements();
-  record.set("parameters", numbers);
-  task.describe(record);
-  batches.describe(record);
-  record.set("accumulate", options.accumulate);
-  record.set("learning_rate", *schedule.rate);
-  record.set("schedule", optim::decay_names[static_cast<std::size_t>(schedule.decay)]);
-  record.set("schedule.warmup", schedule.warmup);
-  if (schedule.depends_on_steps()) record.set("schedule.final_ratio", schedule.final_ratio);
-  if (schedule.decay == optim::Decay::step || schedule.decay == optim::Decay::exponential)
-    record.set("schedule.every", schedule.every);
-  if (schedule.decay >= optim::Decay::step) record.set("schedule.factor", schedule.factor);
-  if (schedule.decay == optim::Decay::plateau) {
-    record.set("schedule.final_ratio", schedule.final_ratio);
-    record.set("schedule.patience", schedule.patience);
-    record.set("best_metric", options.best_metric);
-    record.set("evaluate_every", options.evaluate_every);
-  }
-  record.set("clip", options.clip);
-  record.set("seed", options.seed);
-  record.set("precision", to_string(options.precision));
-  optimizer.describe(record);
-  return record;
-}
-
-// All that has to be the same on all ranks, besides what a checkpoint remembers. `held_out`:
-// nullptr where nothing is evaluated.
-inline Record agreement_of(Record identity, const Parameters& parameters,
-                           const data::BatchSource* held_out, const TrainerOptions& options,
-                           std::uint64_t steps, bool shares_states) {
-  data::ContentHash shapes;
-  for (const Parameter& parameter : parameters) {
-    const std::string text = parameter.name + " " + parameter.value().describe();
-    shapes.add_list(std::span(text.data(), text.size()));
-  }
-  identity.set("names_and_shapes", shapes.value());
-  identity.set("steps", steps);
-  identity.set("epochs", options.epochs);
-  identity.set("held_out", held_out == nullptr ? std::uint64_t{0} : held_out->hash());
-  identity.set("non_finite", static_cast<std::uint64_t>(options.non_finite));
-  identity.set("evaluate_every", options.evaluate_every);
-  identity.set("best_metric", options.best_metric);
-  identity.set("patience", options.patience);
-  identity.set("keep_best", options.keep_best);
-  identity.set("checkpoint_every", options.checkpoint_every);
-  identity.set("resume", options.resume);
-  identity.set("reduce_bucket_bytes", options.reduce_bucket_bytes);
-  identity.set("shard_optimizer", options.shard_optimizer);
-  if (shares_states)
-    identity.set("checkpoints", options.checkpoints == nullptr ? "none" : "a store");
-  return identity;
-}
-
-// Error checkpoint.identity: the first parameter that the checkpoint does not have so.
-inline void check_parameters(const StateDict& saved, const Parameters& parameters) {
-  for (const Parameter& parameter : parameters) {
-    const Tensor* found = saved.find(parameter.name);
-    const std::string given = parameter.value().describe();
-    if (found == nullptr || found->describe() != given)
-      fail(error_id::checkpoint_identity, "Trainer::fit",
-           "parameter " + soma::quoted(parameter.name), given,
-           (found == nullptr ? std::string("none") : found->describe()) +
-               ", as the checkpoint has it");
-  }
-}
-
-}  // namespace soma::train
-// ---- soma/train/trainer_base.hpp
-// TrainerBase: the loop around a task: gradients, clipping, steps, schedule, evaluation,
-// checkpoints. It knows data, gradients, optimizers, checkpoints and progress as interfaces;
-// nothing is printed and no signal handled here. The same bits come out for any number of threads
-// and of ranks, and for a run that was interrupted and resumed.
-//
-// Where what stands: options.hpp, what a run is told; loop.hpp, the loop and one step of it;
-// step_gradients.hpp, the door to gradients; ranks.hpp, other ranks; progress.hpp and identity.hpp,
-// what a checkpoint remembers and compares; best_weights.hpp; events.hpp, what callbacks see.
-
-// ---- soma/optim/adamw.hpp
-// AdamW (arXiv 1711.05101): Adam with decoupled weight decay.
-
-namespace soma::optim {
-
-namespace detail {
-
-// Of each row 1 where a moment is other than zero: bytes, as a negative zero counts. One pass.
-inline Tensor live_rows(Context& context, const Tensor& first, const Tensor& second) {
-  const std::size_t rows = first.size(0);
-  const Tensor live = Tensor::zeros(context, Shape{rows}, DType::uint8);
-  auto* marks = live.mutable_data<std::uint8_t>();
-  for (const Tensor& moment : {first, second}) {
-    const std::size_t bytes = rows == 0 ? 0 : moment.bytes() / rows;
-    if (bytes == 0) continue;
-    soma::detail::for_ranges(context, rows, bytes / 4, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row) {
-        const std::byte* at = moment.raw() + row * bytes;
-        // All bytes are the first one, and that is zero.
-        if (at[0] != std::byte{0} || std::memcmp(at, at + 1, bytes - 1) != 0) marks[row] = 1;
-      }
-    });
-  }
-  return live;
-}
-
-}  // namespace detail
-
-struct AdamWOptions {
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  StepStorage storage{};
-};
-
-class AdamW final : public Optimizer {
- public:
-  AdamW(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
-      : Optimizer(context, groups, options.storage), options_(options) {
-    detail::check_beta("beta1", options.beta1);
-    detail::check_beta("beta2", options.beta2);
-    detail::check_not_negative("epsilon", options.epsilon);
-  }
-  AdamW(Context& context, Parameters parameters, float weight_decay = 0,
-        const AdamWOptions& options = {})
-      : AdamW(
-            context,
-            std::vector<Group>{{.parameters = std::move(parameters), .weight_decay = weight_decay}},
-            options) {}
-
-  void describe(Record& record) const override {
-    record.set("optimizer", "adamw");
-    record.set("optimizer.beta1", options_.beta1);
-    record.set("optimizer.beta2", options_.beta2);
-    record.set("optimizer.epsilon", options_.epsilon);
-    describe_groups(record);
-    describe_storage(record, options_.storage);
-  }
-  bool steps_rows_alone() const override { return true; }
-
-  // Updates the parameters that have a gradient; gradients stay. Bias corrections and the like are
-  // computed in double, the same on every machine, and rounded to fp32 once.
-  void step(const Step& step) override {
-    detail::check_step(step);
-    check_gradients();
-    const FloatEnvironment environment;
-    for (detail::Slot& slot : slots_) {
-      const Gradient gradient = slot.parameter.gradient();
-      if (!gradient.defined()) continue;
-      const Tensor weight = slot.rows_of(slot.parameter.value());
-      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
-      detail::ensure_state(context_, slot.second, slot, options_.storage.state);
-      const double rate = step.rate * static_cast<double>(slot.rate_factor);
-      const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
-      const double correction2 = 1 - portable_power(options_.beta2, slot.steps + 1);
-      const AdamSetting setting{
-          .beta1 = static_cast<float>(options_.beta1),
-          .beta2 = static_cast<float>(options_.beta2),
-          .epsilon = static_cast<float>(options_.epsilon),
-          .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
-          .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
-          .decay_factor =
-              static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0)),
-          .step_size = static_cast<float>(rate / correction1),
-          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
-          .gradient_factor = step.gradient_factor,
-          .first_row = slot.first_row,
-          .weight = options_.storage.weight_rounding,
-          .state = options_.storage.state_rounding,
-          .seed = options_.storage.seed,
-          .stream = slot.stream,
-          .step = static_cast<std::uint32_t>(slot.steps)};
-      mark_live(slot, gradient);
-      if (weight.elements() != 0)
-        run(context_, *context_.built_in().adam_step, setting,
-            {weight, gradient.values, gradient.rows, slot.first, slot.second, slot.live});
-      ++slot.steps;
-    }
-  }
-
- private:
-  std::size_t moments() const override { return 2; }
-
-  // Most rows of a table of words never have a gradient. Their moments stay zero, and the step need
-  // not read them.
-  void mark_live(detail::Slot& slot, const Gradient& gradient) {
-    if (!gradient.sparse()) {
-      slot.live = Tensor();
-      return;
-    }
-    if (!slot.live.defined()) slot.live = detail::live_rows(context_, slot.first, slot.second);
-    const std::span<std::uint8_t> marks = slot.live.mutable_span<std::uint8_t>();
-    for (const std::int64_t row : gradient.rows.span<std::int64_t>())
-      if (row >= 0 && static_cast<std::uint64_t>(row) < marks.size())  // others the step refuses
-        marks[static_cast<std::size_t>(row)] = 1;
-  }
-
-  AdamWOptions options_;
-};
-
-}  // namespace soma::optim
-// ---- soma/optim/loss_scaler.hpp
-// Dynamic loss scaling ("Mixed Precision Training", arXiv 1710.03740): the loss is multiplied by a
-// power of two so that small gradients survive a narrow format; the scale halves when a gradient
-// overflows, and doubles after many steps without.
-
-namespace soma::optim {
-
-struct LossScalerOptions {
-  float initial = 65536, smallest = 1, largest = 16777216;  // powers of two
-  std::uint32_t growth_interval = 2000;
-};
-
-class LossScaler {
- public:
-  explicit LossScaler(const LossScalerOptions& options = {})
-      : options_(options), scale_(options.initial) {}
-
-  // For Tape::backward, and its inverse for Step::gradient_factor.
-  float scale() const { return scale_; }
-  float inverse() const { return 1 / scale_; }
-
-  const LossScalerOptions& options() const { return options_; }
-  // What a resumed run goes on from.
-  std::uint64_t good_steps() const { return good_steps_; }
-  void restore(float scale, std::uint64_t good_steps) {
-    scale_ = scale;
-    good_steps_ = static_cast<std::uint32_t>(good_steps);
-  }
-
-  // After backward, with whether all gradients were finite. Whether the step is to be taken.
-  bool update(bool finite) {
-    if (!finite) {
-      scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
-      good_steps_ = 0;
-      return false;
-    }
-    if (++good_steps_ >= options_.growth_interval) {  // a resumed one may have been longer
-      scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
-      good_steps_ = 0;
-    }
-    return true;
-  }
-
- private:
-  LossScalerOptions options_;
-  float scale_;
-  std::uint32_t good_steps_ = 0;
-};
-
-}  // namespace soma::optim
-// ---- soma/train/best_weights.hpp
-// BestWeights: those that evaluated best so far, in the store of checkpoints where there is one,
-// else in memory.
-
-// ---- soma/nn/state.hpp
-// Parameters as a StateDict, and back.
-
-namespace soma::nn {
-
-// The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
-inline StateDict state_dict(const Parameters& parameters) {
-  StateDict state;
-  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
-  return state;
-}
-
-// Copies values into the parameters; every parameter has to be there. Returns names that no
-// parameter has. Errors as copy_into: nothing is written before all is checked.
-inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
-                                     const CopyIntoOptions& options = {}) {
-  return copy_into(state, state_dict(parameters), options);
-}
-
-}  // namespace soma::nn
-// ---- soma/train/progress.hpp
-// Progress: the numbers that a run goes on from, beside weights and moments. One visitor writes and
-// reads them, so that no number can be saved and not loaded.
-
-namespace soma::train {
-
-struct Progress {
-  std::uint64_t step = 0, batches = 0, skipped = 0, skipped_in_a_row = 0;
-  data::Position position{};  // of the batch that comes next
-  double last_loss = 0;
-  std::uint64_t steps = 0;  // of the whole run, as it was planned; 0: not known
-  // Evaluations: the last one's step, the best value of the chosen metric, and how many since were
-  // worse.
-  std::uint64_t evaluated_at = 0, stale = 0;
-  bool has_best = false;
-  double best = 0;
-  optim::Plateau plateau{};
-  float loss_scale = 0;
-  std::uint64_t loss_scale_good_steps = 0;
-
-  // visit(name, number) for each.
-  template <class Visit>
-  void visit(const Visit& visit) {
-    visit("step", step);
-    visit("epoch", position.epoch);
-    visit("batch", position.batch);
-    visit("batches", batches);
-    visit("skipped", skipped);
-    visit("skipped_in_a_row", skipped_in_a_row);
-    visit("evaluated_at", evaluated_at);
-    visit("stale", stale);
-    visit("has_best", has_best);
-    visit("best", best);
-    visit("last_loss", last_loss);
-    visit("steps", steps);
-    visit("plateau_best", plateau.best);
-    visit("plateau_known", plateau.known);
-    visit("plateau_worse", plateau.worse);
-    visit("plateau_reductions", plateau.reductions);
-    visit("loss_scale", loss_scale);
-    visit("loss_scale_good_steps", loss_scale_good_steps);
-  }
-
-  void write(Record& record) {
-    visit([&](std::string_view name, const auto& number) { record.set(name, number); });
-  }
-  // Errors record.missing, record.type.
-  static Progress read(const Record& record) {
-    struct Read {
-      void operator()(std::string_view name, std::uint64_t& number) const {
-        number = record.count(name);
-      }
-      void operator()(std::string_view name, bool& number) const { number = record.boolean(name); }
-      void operator()(std::string_view name, double& number) const { number = record.number(name); }
-      void operator()(std::string_view name, float& number) const {
-        number = static_cast<float>(record.number(name));
-      }
-      const Record& record;
-    };
-    Progress progress;
-    progress.visit(Read{record});
-    return progress;
-  }
-};
-
-}  // namespace soma::train
-// ---- soma/train/ranks.hpp
-// Ranks: the other ranks of a run, as a trainer sees them. This class is a rank by itself, for
-// which every member does what one rank needs: mostly nothing. ManyRanks (many_ranks.hpp) has
-// others.
-
-// ---- soma/nn/precision_state.hpp
-// PrecisionState: a Precision at work in a model: for each linear layer the formats of its
-// operands, the amax history behind delayed scales, and statistics where they are wanted. A tape
-// that is given one (TapeOptions::precision) multiplies accordingly.
-
-// ---- soma/ops/product_formats.hpp
-// In which numbers the products of linear layers are computed. LinearFormats: those of one layer,
-// and what is remembered of its operands from call to call. ProductFormats: who has them for a
-// model.
-//
-// The way from an option to a product: TrainerOptions::precision, a Precision, becomes a
-// PrecisionState (nn/precision_state.hpp), which is the ProductFormats of a tape
-// (TapeOptions::precision); nn::linear_at() asks it for the layer's LinearFormats and hands them to
-// the operator quantized_linear (ops/product/quantized_linear.hpp).
-
-// ---- soma/numeric/inspect.hpp
-// inspect(): what a format does to numbers: how many are lost below it, cut off above it, and how
-// far the others move. For any tensor: ops/product/inspect.hpp.
-
-namespace soma::numeric {
-
-// Counts of elements, and sums over the finite ones. Two of them add up.
-struct Inspection {
-  std::uint64_t count = 0, zeros = 0, infinities = 0, nans = 0;
-  std::uint64_t exact = 0;      // finite, unchanged; zeros included
-  std::uint64_t underflow = 0;  // not zero, became zero
-  std::uint64_t subnormal = 0;  // became a subnormal number of the format, not zero
-  std::uint64_t saturated = 0;  // finite, became the largest number, infinity or NaN from beyond it
-  double largest = 0, smallest = 0;  // magnitudes of finite elements that are not zero; 0: none
-  double squares = 0, error_squares = 0;  // of the numbers, and of how far they moved
-  // How many have a magnitude of 2^e to 2^(e + 1), e from -150 to 127, zeros apart.
-  static constexpr int least_exponent = -150;
-  std::array<std::uint64_t, 278> exponents{};
-
-  // Shares of all elements that are not zero.
-  double share(std::uint64_t some) const {
-    return count == zeros ? 0 : static_cast<double>(some) / static_cast<double>(count - zeros);
-  }
-  // Signal to quantization noise in decibels; infinite where nothing moved.
-  double signal_to_noise() const { return 10 * std::log10(squares / error_squares); }
-
-  Inspection& operator+=(const Inspection& other) {
-    const bool none = largest == 0;
-    for (auto member : {&Inspection::count, &Inspection::zeros, &Inspection::infinities,
-                        &Inspection::nans, &Inspection::exact, &Inspection::underflow,
-                        &Inspection::subnormal, &Inspection::saturated})
-      this->*member += other.*member;
-    largest = (std::max)(largest, other.largest);
-    if (other.largest != 0) smallest = none ? other.smallest : (std::min)(smallest, other.smallest);
-    squares += other.squares;
-    error_squares += other.error_squares;
-    for (std::size_t i = 0; i < exponents.size(); ++i) exponents[i] += other.exponents[i];
-    return *this;
-  }
-};
-
-// Of one element `from` that became `to`; `limit` and `normal` are the format's largest and
-// smallest normal number, times the scale.
-inline void inspect(Inspection& result, float from, float to, double limit, double normal) {
-  ++result.count;
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(from) & 0x7FFFFFFFu;
-  if (bits >= 0x7F800000u) {
-    ++(bits == 0x7F800000u ? result.infinities : result.nans);
-    return;
-  }
-  if (bits == 0) {
-    ++result.zeros;
-    ++result.exact;
-    return;
-  }
-  const double magnitude = std::abs(double{from}), became = std::abs(double{to});
-  result.largest = (std::max)(result.largest, magnitude);
-  result.smallest = result.smallest == 0 ? magnitude : (std::min)(result.smallest, magnitude);
-  // As a double every number is normal.
-  const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(magnitude) >> 52) - 1023;
-  ++result.exponents[static_cast<std::size_t>(exponent - Inspection::least_exponent)];
-  result.squares += magnitude * magnitude;
-  if (became <= static_cast<double>((std::numeric_limits<float>::max)())) {
-    const double moved = double{to} - double{from};
-    result.error_squares += moved * moved;
-  }
-  if (to == from)
-    ++result.exact;
-  else if (to == 0)
-    ++result.underflow;
-  else if (magnitude > limit)
-    ++result.saturated;
-  if (to != 0 && became < normal) ++result.subnormal;
-}
-
-// What `format` does to values divided by `scale`, rounded to nearest, finite ones kept within the
-// format's numbers. One element at a time: for study.
-inline Inspection inspect(std::span<const float> values, const FloatFormat& format,
-                          float scale = 1) {
-  const double largest = decode(format, format.max_finite_code());
-  const double normal = std::ldexp(1.0, format.min_normal_exponent()) * double{scale};
-  const float inverse = 1 / scale;
-  Inspection result;
-  for (const float value : values) {
-    float scaled = value * inverse;
-    if (std::isfinite(value))
-      scaled = (std::clamp)(scaled, static_cast<float>(-largest), static_cast<float>(largest));
-    inspect(result, value, decode(format, encode(format, scaled)) * scale, largest * double{scale},
-            normal);
-  }
-  return result;
-}
-
-// How many numbers of `after` are those of `before`: what an update left where it was.
-inline std::uint64_t unmoved(std::span<const float> before, std::span<const float> after) {
-  std::uint64_t count = 0;
-  for (std::size_t i = 0; i < before.size() && i < after.size(); ++i)
-    count += before[i] == after[i] ? 1u : 0u;
-  return count;
-}
-
-}  // namespace soma::numeric
-
-namespace soma {
-
-struct LinearOperand {
-  Quantizer quantizer{};
-  Draw draw{};  // seed and stream of stochastic rounding
-  // Delayed: the scale of this step. 0: unknown, as no amax but 0 was seen; the operand's own amax
-  // gives it.
-  float scale = 0;
-  float amax = 0;  // the largest magnitude since the last step, of delayed operands
-  numeric::Inspection* statistics = nullptr;  // collects what conversion does, where it is wanted
-};
-
-// Maxima over all ranks of a run, in place. Where there are others, their calls match.
-struct GlobalMaximum {
-  void* self = nullptr;
-  void (*run)(void* self, std::span<float> values) = nullptr;
-};
-
-struct LinearFormats {
-  LinearOperand x{}, weight{}, gradient{};
-  std::optional<DType> input_gradient{};               // none: the input's type
-  std::optional<DType> weight_gradient = DType::fp32;  // none: the output gradient's type
-  // The batch is a part of a larger one: weight gradients stay unrounded fp32 sums, and say what is
-  // left to do with them (Gradient::stored).
-  bool part = false;
-  Accumulation accumulation{};
-  GlobalMaximum maximum{};
-
-  // The converted weight, until somebody writes the weight or the scale changes.
-  struct Converted {
-    const std::byte* source = nullptr;
-    std::uint64_t version = 0;
-    float wanted_scale = 0;
-    Tensor values{};
-    float scale = 1;
-  };
-  Converted forward{}, backward{};  // with groups along the inputs, and along the outputs
-};
-
-class ProductFormats {
- public:
-  virtual ~ProductFormats() = default;
-  ProductFormats(const ProductFormats&) = delete;
-  ProductFormats& operator=(const ProductFormats&) = delete;
-  // Formats of the layer at that path of the model; nullptr: the layer multiplies stored numbers.
-  // `edge`: the first or the last layer of a model, which recipes leave alone.
-  virtual LinearFormats* formats(std::string_view layer, bool edge) = 0;
-
- protected:
-  ProductFormats() = default;
-};
-
-}  // namespace soma
-
-namespace soma {
-
-class PrecisionState final : public ProductFormats {
- public:
-  // The roles of a product's operands, as precisions and states name them.
-  static constexpr std::array<std::string_view, 3> roles{"gemm_activations", "gemm_weights",
-                                                         "gemm_gradients"};
-
-  // What the conversions of one layer's operands did, in the order of `roles`.
-  using Statistics = std::array<numeric::Inspection, 3>;
-
-  // `seed` of stochastic rounding. Error train.precision.
-  PrecisionState(Context& context, const Precision& precision, std::uint64_t seed)
-      : context_(context), precision_(validate(precision, "PrecisionState")), seed_(seed) {
-    const auto as_stored = [&](const Quantizer& read, const Quantizer& stored) {
-      return read.format == formats::fp32 ||
-             (read.format == stored.format && read.scaling.policy == ScalePolicy::none);
-    };
-    plain_ = as_stored(precision_.gemm_activations, precision_.activations) &&
-             as_stored(precision_.gemm_weights, precision_.weights) &&
-             as_stored(precision_.gemm_gradients, precision_.activation_gradients) &&
-             precision_.activation_gradients.format == precision_.activations.format &&
-             precision_.weight_gradients.format == precision_.activation_gradients.format &&
-             precision_.accumulation.plain();
-  }
-  PrecisionState(const PrecisionState&) = delete;
-  PrecisionState& operator=(const PrecisionState&) = delete;
-
-  // Every batch is a part of one that several ranks share: gradients of weights stay fp32 until the
-  // ranks' sums have met (LinearFormats::part), and maxima are those of all ranks. To be called
-  // before the first use.
-  void use_parts(const GlobalMaximum& maximum) {
-    part_ = true;
-    // A layer that reads what is stored, and says what is left to do with its gradient.
-    plain_everywhere_ = plain_;
-    plain_ = plain_ && activations() == DType::fp32;
-    set_maximum(maximum);
-  }
-
-  // What hidden states are stored as: TapeOptions::activations.
-  DType activations() const { return find_dtype(precision_.activations.format); }
-
-  // A layer's formats are made when they are first asked for.
-  LinearFormats* formats(std::string_view path, bool edge) override {
-    if (plain_) return nullptr;
-    const auto found = layers_.find(path);
-    Layer& layer = found != layers_.end() ? found->second : add(path);
-    if (!layer.known) set_formats(layer, path, edge);
-    return &layer.formats;
-  }
-
-  // After each step of the optimizer: takes what was seen of operands with delayed scales.
-  void end_step() {
-    std::vector<float> seen;
-    for_each_history([&](LinearOperand& operand, AmaxHistory&) { seen.push_back(operand.amax); });
-    if (maximum_.run != nullptr && !seen.empty()) maximum_.run(maximum_.self, seen);
-    std::size_t next = 0;
-    for_each_history([&](LinearOperand& operand, AmaxHistory& history) {
-      history.push(seen[next++]);
-      operand.amax = 0;
-      operand.scale = scale_of(history);
-    });
-  }
-
-  // "<layer>.<role>.amax" [steps remembered], fp32, oldest first, of operands with delayed scales.
-  StateDict state() const {
-    StateDict result;
-    for (const auto& [path, layer] : layers_)
-      for (std::size_t i = 0; i < roles.size(); ++i) {
-        const std::vector<float> values = layer.histories[i].values();
-        if (!values.empty())
-          result.set(name_of(path, i),
-                     Tensor::from(context_, std::span<const float>(values), Shape{values.size()}));
-      }
-    return result;
-  }
-  // Errors state.extra_name, state.shape, state.dtype; nothing is taken then.
-  void load_state(const StateDict& state) {
-    std::map<std::string, Layer, std::less<>> loaded;
-    for (const auto& [name, tensor] : state) {
-      std::size_t role = roles.size();
-      std::string path;
-      for (std::size_t i = 0; i < roles.size(); ++i)
-        if (const std::string end = name_of("", i);
-            name.size() > end.size() && name.ends_with(end) &&
-            quantizer(i).scaling.policy == ScalePolicy::delayed) {
-          role = i;
-          path = name.substr(0, name.size() - end.size());
-        }
-      if (role == roles.size())
-        fail(error_id::extra_name, "PrecisionState::load_state", "state", soma::quoted(name),
-             "amax histories of roles with delayed scales");
-      const auto most = static_cast<std::size_t>(quantizer(role).scaling.history);
-      if (tensor.rank() != 1 || tensor.size(0) > most)
-        fail(error_id::state_shape, "PrecisionState::load_state", soma::quoted(name),
-             tensor.describe(), "[up to " + std::to_string(most) + "]");
-      if (tensor.dtype() != DType::fp32)
-        fail(error_id::state_dtype, "PrecisionState::load_state", soma::quoted(name),
-             tensor.describe(), "fp32");
-      AmaxHistory& history = loaded.try_emplace(path, precision_).first->second.histories[role];
-      for (const float amax : tensor.span<float>()) history.push(amax);
-    }
-    layers_ = std::move(loaded);
-  }
-
-  // Maxima over all ranks, for current and delayed scales of whole tensors.
-  void set_maximum(const GlobalMaximum& maximum) {
-    maximum_ = maximum;
-    for (auto& [path, layer] : layers_) layer.formats.maximum = maximum;
-  }
-
-  // Collects statistics from now on (a plain pass over each operand: for study), or no more.
-  void collect_statistics(bool wanted) {
-    collects_ = wanted;
-    for (auto& [path, layer] : layers_) point_to_statistics(layer);
-  }
-  // Of each layer since they were first collected.
-  std::vector<std::pair<std::string, Statistics>> statistics() const {
-    std::vector<std::pair<std::string, Statistics>> result;
-    for (const auto& [path, layer] : layers_) result.emplace_back(path, layer.statistics);
-    return result;
-  }
-
- private:
-  struct Layer {
-    explicit Layer(const Precision& p)
-        : histories{AmaxHistory(p.gemm_activations.scaling, p.gemm_activations.format),
-                    AmaxHistory(p.gemm_weights.scaling, p.gemm_weights.format),
-                    AmaxHistory(p.gemm_gradients.scaling, p.gemm_gradients.format)} {}
-    LinearOperand& operand(std::size_t role) {
-      return role == 0 ? formats.x : role == 1 ? formats.weight : formats.gradient;
-    }
-    bool known = false;  // whether formats are set: a loaded layer waits for its first use
-    LinearFormats formats{};
-    std::array<AmaxHistory, 3> histories;
-    Statistics statistics{};
-  };
-
-  const Quantizer& quantizer(std::size_t role) const {
-    return role == 0   ? precision_.gemm_activations
-           : role == 1 ? precision_.gemm_weights
-                       : precision_.gemm_gradients;
-  }
-  // 0, unknown, until a number other than 0 was seen: a gradient that was 0 so far, as behind a
-  // weight that begins at 0, may be of any magnitude next.
-  static float scale_of(const AmaxHistory& history) {
-    return history.known() ? history.scale() : 0;
-  }
-  static std::string name_of(std::string_view path, std::size_t role) {
-    return std::string(path).append(".").append(roles[role]).append(".amax");
-  }
-  Layer& add(std::string_view path) {
-    return layers_.try_emplace(std::string(path), precision_).first->second;
-  }
-
-  void set_formats(Layer& layer, std::string_view path, bool edge) {
-    layer.known = true;
-    LinearFormats& formats = layer.formats;
-    if (!plain_everywhere_ && (!edge || precision_.narrow_edges)) {
-      for (std::size_t i = 0; i < roles.size(); ++i) {
-        LinearOperand& operand = layer.operand(i);
-        operand.quantizer = quantizer(i);
-        operand.draw = {.seed = seed_, .stream = stream_id(path, roles[i])};
-        operand.scale = scale_of(layer.histories[i]);
-      }
-      formats.accumulation = precision_.accumulation;
-      formats.input_gradient = find_dtype(precision_.activation_gradients.format);
-    }
-    if (plain_everywhere_)
-      formats.weight_gradient.reset();  // as a layer without formats has it
-    else
-      formats.weight_gradient = find_dtype(precision_.weight_gradients.format);
-    formats.part = part_;
-    formats.maximum = maximum_;
-    point_to_statistics(layer);
-  }
-  void point_to_statistics(Layer& layer) {
-    for (std::size_t i = 0; i < roles.size(); ++i)
-      layer.operand(i).statistics = collects_ ? &layer.statistics[i] : nullptr;
-  }
-  template <class Each>
-  void for_each_history(const Each& each) {
-    for (auto& [path, layer] : layers_)
-      for (std::size_t i = 0; i < roles.size(); ++i)
-        if (layer.operand(i).quantizer.scaling.policy == ScalePolicy::delayed)
-          each(layer.operand(i), layer.histories[i]);
-  }
-
-  Context& context_;
-  Precision precision_;
-  std::uint64_t seed_;
-  bool plain_ = true, collects_ = false;
-  bool part_ = false, plain_everywhere_ = false;
-  GlobalMaximum maximum_{};
-  std::map<std::string, Layer, std::less<>> layers_{};
-};
-
-}  // namespace soma
 // ---- soma/parallel/gradient_reducer.hpp
 // GradientReducer: adds the gradients of all ranks up while backward goes on.
 //
@@ -10069,25 +9599,6 @@ class PrecisionState final : public ProductFormats {
 //
 // What a host writes: rank(), size(), abort(), and the four protected functions begin_send(),
 // begin_receive(), poll(), cancel(). tests/parallel/socket_communicator.hpp is one over sockets.
-
-// ---- soma/runtime/clock.hpp
-// A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
-// newer that header brings <format> along, and costs as much as the rest of soma's interface.
-
-namespace soma {
-
-// Nanoseconds since some moment in the past.
-inline std::int64_t monotonic_nanoseconds() {
-  timespec now{};
-#if defined(CLOCK_MONOTONIC)
-  clock_gettime(CLOCK_MONOTONIC, &now);
-#else
-  timespec_get(&now, TIME_UTC);
-#endif
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
-
-}  // namespace soma
 
 namespace soma {
 
@@ -10171,12 +9682,17 @@ class Communicator {
     request.communicator_ = nullptr;
     return true;
   }
-  // Until it is over, but no longer than the time limit.
+  // Until it is over, but no longer than the time limit, and than give_up_after() allows. Errors
+  // parallel.timeout, runtime.stopped.
   void wait(Request& request) {
     const std::int64_t start = monotonic_nanoseconds();
     for (std::uint64_t round = 0; !test(request); ++round) {
-      const std::int64_t waited = monotonic_nanoseconds() - start;
-      if (time_limit_ > 0 && waited > time_limit_) timed_out(request, waited);
+      const std::int64_t now = monotonic_nanoseconds();
+      if (time_limit_ > 0 && now - start > time_limit_) timed_out(request, now - start);
+      if (stop_ != nullptr && stop_->requested()) {
+        if (stop_seen_ == 0) stop_seen_ = now;
+        if (now - (std::max)(start, stop_seen_) >= patience_) given_up(request);
+      }
       idle(round);
     }
   }
@@ -10215,6 +9731,14 @@ class Communicator {
       fail(error_id::parallel_argument, "Communicator", "time_limit", "out of range",
            "0 (none) to 1000000000 seconds");
     time_limit_ = static_cast<std::int64_t>(std::ceil(seconds * 1e9));  // 0 would be for ever
+  }
+
+  // From now on a wait that goes on for so many seconds behind the request to stop ends with
+  // runtime.stopped; the flag outlives its use. nullptr: only the time limit ends waits.
+  void give_up_after(const StopFlag* stop, double seconds) {
+    stop_ = stop;
+    stop_seen_ = 0;
+    patience_ = static_cast<std::int64_t>((std::min)(seconds, longest_limit) * 1e9);
   }
 
  protected:
@@ -10280,6 +9804,17 @@ class Communicator {
          "a rank " + std::to_string(request.peer_) + " that answers within the time limit");
   }
 
+  [[noreturn]] void given_up(Request& request) {
+    const std::string name = name_of(request.receives_ ? request.peer_ : rank(),
+                                     request.receives_ ? rank() : request.peer_, request.tag_);
+    request.cancel();
+    fail(error_id::stopped, "Communicator", name, "not over though a stop is requested",
+         "a rank " + std::to_string(request.peer_) + " that comes to the end of its step");
+  }
+
+  const StopFlag* stop_ = nullptr;
+  std::int64_t stop_seen_ = 0;  // when a wait saw the request first; 0: not yet
+  std::int64_t patience_ = 0;
   std::int64_t time_limit_ = 600'000'000'000;  // ten minutes: longer than any evaluation pause
 };
 
@@ -12082,6 +11617,8 @@ class Ranks {
   // Tells the others that this rank cannot go on.
   virtual void abort(std::string_view /*reason*/) {}
   virtual bool any(bool mine) { return mine; }
+  // Waits for other ranks end with runtime.stopped so many seconds after the request.
+  virtual void give_up_after(const StopFlag*, double /*seconds*/) {}
 
   // ---- beginning and resuming
 
@@ -12142,6 +11679,460 @@ class Ranks {
   virtual void save_states(CheckpointStore*, std::uint64_t /*step*/,
                            const optim::Optimizer& optimizer, Checkpoint& checkpoint) {
     checkpoint.optimizer = optimizer.state();
+  }
+};
+
+}  // namespace soma::train
+
+namespace soma::train {
+
+class StoppableSource final : public data::BatchSource {
+ public:
+  // When a request counts.
+  //   between_batches  next() delivers nothing more once ranks have agreed on it, which they do a
+  //                    few times a second: of an evaluation, which counts for nothing then
+  //   while_reading    a batch that was being read is not delivered: of a step, whose batches are
+  //                    finished otherwise
+  enum class When : std::uint8_t { between_batches, while_reading };
+
+  // Ranks call next() equally often. `stop` may be nullptr.
+  StoppableSource(data::BatchSource& inner, const StopFlag* stop, Ranks& ranks, When when)
+      : inner_(inner), stop_(stop), ranks_(ranks), when_(when) {}
+
+  bool next(data::Batch& batch) override {
+    if (stop_ == nullptr) return inner_.next(batch);
+    if (when_ == When::while_reading) return read(batch);
+    if (!cut_ && calls_++ == next_look_) look();
+    return !cut_ && inner_.next(batch);
+  }
+  // Whether batches were held back: what was made of the others is to be thrown away.
+  bool cut() const { return cut_; }
+
+  data::Position position() const override { return inner_.position(); }
+  void seek(data::Position position) override { inner_.seek(position); }
+  std::uint64_t batches(std::uint64_t epoch) const override { return inner_.batches(epoch); }
+  std::uint64_t hash() const override { return inner_.hash(); }
+  void describe(Record& record) const override { inner_.describe(record); }
+  std::size_t largest_rows() const override { return inner_.largest_rows(); }
+  std::size_t largest_sequences() const override { return inner_.largest_sequences(); }
+
+ private:
+  // Ranks have to meet before they know. As that takes them time, they count batches until next
+  // time, so many that about a fifth of a second goes by: all ranks look at the same batches.
+  void look() {
+    constexpr std::int64_t often = 200'000'000;
+    cut_ = ranks_.any(stop_->requested());
+    const std::int64_t now = monotonic_nanoseconds();
+    if (ranks_.count() != 1)
+      between_ = ranks_.any(now - looked_ > often) ? (std::max)(between_ / 2, std::uint64_t{1})
+                                                   : (std::min)(2 * between_, std::uint64_t{1024});
+    looked_ = now;
+    next_look_ = calls_ + between_ - 1;
+  }
+  bool read(data::Batch& batch) {
+    bool more = false;
+#if SOMA_HAS_EXCEPTIONS
+    try {
+      more = inner_.next(batch);
+    } catch (const Error& error) {
+      if (error.id() != error_id::stopped) throw;
+      cut_ = true;
+    }
+#else
+    more = inner_.next(batch);
+#endif
+    cut_ = ranks_.any(cut_);
+    return more && !cut_;
+  }
+
+  data::BatchSource& inner_;
+  const StopFlag* stop_;
+  Ranks& ranks_;
+  When when_;
+  bool cut_ = false;
+  std::uint64_t calls_ = 0, next_look_ = 0, between_ = 1;
+  std::int64_t looked_ = monotonic_nanoseconds();
+};
+
+}  // namespace soma::train
+// ---- soma/train/trainer_base.hpp
+// TrainerBase: the loop around a task: gradients, clipping, steps, schedule, evaluation,
+// checkpoints. It knows data, gradients, optimizers, checkpoints and progress as interfaces;
+// nothing is printed and no signal handled here. The same bits come out for any number of threads
+// and of ranks, and for a run that was interrupted and resumed.
+//
+// Where what stands: options.hpp, what a run is told; loop.hpp, the loop and one step of it;
+// step_gradients.hpp, the door to gradients; ranks.hpp, other ranks; progress.hpp and identity.hpp,
+// what a checkpoint remembers and compares; best_weights.hpp; events.hpp, what callbacks see.
+
+// ---- soma/optim/adamw.hpp
+// AdamW (arXiv 1711.05101): Adam with decoupled weight decay.
+
+namespace soma::optim {
+
+namespace detail {
+
+// Of each row 1 where a moment is other than zero: bytes, as a negative zero counts. One pass.
+inline Tensor live_rows(Context& context, const Tensor& first, const Tensor& second) {
+  const std::size_t rows = first.size(0);
+  const Tensor live = Tensor::zeros(context, Shape{rows}, DType::uint8);
+  auto* marks = live.mutable_data<std::uint8_t>();
+  for (const Tensor& moment : {first, second}) {
+    const std::size_t bytes = rows == 0 ? 0 : moment.bytes() / rows;
+    if (bytes == 0) continue;
+    soma::detail::for_ranges(context, rows, bytes / 4, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        const std::byte* at = moment.raw() + row * bytes;
+        // All bytes are the first one, and that is zero.
+        if (at[0] != std::byte{0} || std::memcmp(at, at + 1, bytes - 1) != 0) marks[row] = 1;
+      }
+    });
+  }
+  return live;
+}
+
+}  // namespace detail
+
+struct AdamWOptions {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  StepStorage storage{};
+};
+
+class AdamW final : public Optimizer {
+ public:
+  AdamW(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
+      : Optimizer(context, groups, options.storage), options_(options) {
+    detail::check_beta("beta1", options.beta1);
+    detail::check_beta("beta2", options.beta2);
+    detail::check_not_negative("epsilon", options.epsilon);
+  }
+  AdamW(Context& context, Parameters parameters, float weight_decay = 0,
+        const AdamWOptions& options = {})
+      : AdamW(
+            context,
+            std::vector<Group>{{.parameters = std::move(parameters), .weight_decay = weight_decay}},
+            options) {}
+
+  void describe(Record& record) const override {
+    record.set("optimizer", "adamw");
+    record.set("optimizer.beta1", options_.beta1);
+    record.set("optimizer.beta2", options_.beta2);
+    record.set("optimizer.epsilon", options_.epsilon);
+    describe_groups(record);
+    describe_storage(record, options_.storage);
+  }
+  bool steps_rows_alone() const override { return true; }
+
+  // Updates the parameters that have a gradient; gradients stay. Bias corrections and the like are
+  // computed in double, the same on every machine, and rounded to fp32 once.
+  void step(const Step& step) override {
+    detail::check_step(step);
+    check_gradients();
+    const FloatEnvironment environment;
+    for (detail::Slot& slot : slots_) {
+      const Gradient gradient = slot.parameter.gradient();
+      if (!gradient.defined()) continue;
+      const Tensor weight = slot.rows_of(slot.parameter.value());
+      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
+      detail::ensure_state(context_, slot.second, slot, options_.storage.state);
+      const double rate = step.rate * static_cast<double>(slot.rate_factor);
+      const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
+      const double correction2 = 1 - portable_power(options_.beta2, slot.steps + 1);
+      const AdamSetting setting{
+          .beta1 = static_cast<float>(options_.beta1),
+          .beta2 = static_cast<float>(options_.beta2),
+          .epsilon = static_cast<float>(options_.epsilon),
+          .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
+          .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
+          .decay_factor =
+              static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0)),
+          .step_size = static_cast<float>(rate / correction1),
+          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
+          .gradient_factor = step.gradient_factor,
+          .first_row = slot.first_row,
+          .weight = options_.storage.weight_rounding,
+          .state = options_.storage.state_rounding,
+          .seed = options_.storage.seed,
+          .stream = slot.stream,
+          .step = static_cast<std::uint32_t>(slot.steps)};
+      mark_live(slot, gradient);
+      if (weight.elements() != 0)
+        run(context_, *context_.built_in().adam_step, setting,
+            {weight, gradient.values, gradient.rows, slot.first, slot.second, slot.live});
+      ++slot.steps;
+    }
+  }
+
+ private:
+  std::size_t moments() const override { return 2; }
+
+  // Most rows of a table of words never have a gradient. Their moments stay zero, and the step need
+  // not read them.
+  void mark_live(detail::Slot& slot, const Gradient& gradient) {
+    if (!gradient.sparse()) {
+      slot.live = Tensor();
+      return;
+    }
+    if (!slot.live.defined()) slot.live = detail::live_rows(context_, slot.first, slot.second);
+    const std::span<std::uint8_t> marks = slot.live.mutable_span<std::uint8_t>();
+    for (const std::int64_t row : gradient.rows.span<std::int64_t>())
+      if (row >= 0 && static_cast<std::uint64_t>(row) < marks.size())  // others the step refuses
+        marks[static_cast<std::size_t>(row)] = 1;
+  }
+
+  AdamWOptions options_;
+};
+
+}  // namespace soma::optim
+// ---- soma/optim/loss_scaler.hpp
+// Dynamic loss scaling ("Mixed Precision Training", arXiv 1710.03740): the loss is multiplied by a
+// power of two so that small gradients survive a narrow format; the scale halves when a gradient
+// overflows, and doubles after many steps without.
+
+namespace soma::optim {
+
+struct LossScalerOptions {
+  float initial = 65536, smallest = 1, largest = 16777216;  // powers of two
+  std::uint32_t growth_interval = 2000;
+};
+
+class LossScaler {
+ public:
+  explicit LossScaler(const LossScalerOptions& options = {})
+      : options_(options), scale_(options.initial) {}
+
+  // For Tape::backward, and its inverse for Step::gradient_factor.
+  float scale() const { return scale_; }
+  float inverse() const { return 1 / scale_; }
+
+  const LossScalerOptions& options() const { return options_; }
+  // What a resumed run goes on from.
+  std::uint64_t good_steps() const { return good_steps_; }
+  void restore(float scale, std::uint64_t good_steps) {
+    scale_ = scale;
+    good_steps_ = static_cast<std::uint32_t>(good_steps);
+  }
+
+  // After backward, with whether all gradients were finite. Whether the step is to be taken.
+  bool update(bool finite) {
+    if (!finite) {
+      scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
+      good_steps_ = 0;
+      return false;
+    }
+    if (++good_steps_ >= options_.growth_interval) {  // a resumed one may have been longer
+      scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
+      good_steps_ = 0;
+    }
+    return true;
+  }
+
+ private:
+  LossScalerOptions options_;
+  float scale_;
+  std::uint32_t good_steps_ = 0;
+};
+
+}  // namespace soma::optim
+// ---- soma/train/best_weights.hpp
+// BestWeights: those that evaluated best so far, in the store of checkpoints where there is one,
+// else in memory.
+
+// ---- soma/nn/state.hpp
+// Parameters as a StateDict, and back.
+
+namespace soma::nn {
+
+// The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
+inline StateDict state_dict(const Parameters& parameters) {
+  StateDict state;
+  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
+  return state;
+}
+
+// Copies values into the parameters; every parameter has to be there. Returns names that no
+// parameter has. Errors as copy_into: nothing is written before all is checked.
+inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
+                                     const CopyIntoOptions& options = {}) {
+  return copy_into(state, state_dict(parameters), options);
+}
+
+}  // namespace soma::nn
+// ---- soma/train/progress.hpp
+// Progress: the numbers that a run goes on from, beside weights and moments. One visitor writes and
+// reads them, so that no number can be saved and not loaded.
+
+// ---- soma/optim/schedule.hpp
+// Schedules: the learning rate of each step, as a value. Computed in double with portable
+// functions: the same on every machine.
+
+namespace soma::optim {
+
+// How the learning rate falls once it has risen. With t the number of steps since the warm-up and
+// n those from there to the end of the training:
+enum class Decay : std::uint8_t {
+  constant,     // rate
+  linear,       // rate (1 - t / n), down to rate * final_ratio
+  cosine,       // along half a cosine (arXiv 1608.03983), down to rate * final_ratio
+  step,         // rate * factor^floor(t / every)
+  exponential,  // rate * factor^(t / every)
+  plateau,      // rate * factor^k, where k counts how often the chosen metric stopped improving
+};
+inline constexpr std::string_view decay_names[] = {"constant", "linear",      "cosine",
+                                                   "step",     "exponential", "plateau"};
+
+// The rate rises in a straight line over the warm-up (step 0 has rate / warmup, step warmup - 1 the
+// rate), then goes as `decay` says. linear and cosine would arrive at their end in step number
+// `steps`, the one after the last, so that no step is without effect.
+struct Schedule {
+  std::optional<double> rate{};  // a trainer that is given none takes the task's
+  Decay decay = Decay::constant;
+  std::uint64_t warmup = 0;
+  std::uint64_t steps = 0;     // of the whole training; needed by linear and cosine
+  double final_ratio = 0;      // linear, cosine; the least share of the rate with plateau
+  std::uint64_t every = 1;     // steps; step, exponential
+  double factor = 0.1;         // step, exponential, plateau
+  std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
+
+  // Whether a run of another length has other rates from its first step on.
+  bool depends_on_steps() const { return decay == Decay::linear || decay == Decay::cosine; }
+
+  // Error operator.value: a falling schedule without steps, a number out of its range.
+  void check() const {
+    if (depends_on_steps() && steps <= warmup)
+      fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),
+           "more than the warm-up, " + std::to_string(warmup));
+    check_settings();
+  }
+  // The same, but for `steps`: of a schedule that gets its length later.
+  void check_settings() const {
+    const auto demand = [](bool in_range, std::string_view name, double given,
+                           std::string_view wanted) {
+      if (!in_range)
+        fail(error_id::operator_value, "Schedule", name, std::to_string(given), wanted);
+    };
+    if (!rate) fail(error_id::operator_value, "Schedule", "rate", "none", "the learning rate");
+    demand(*rate >= 0 && std::isfinite(*rate), "rate", *rate, "a finite number from 0");
+    demand(final_ratio >= 0 && final_ratio <= 1, "final_ratio", final_ratio, "0 to 1");
+    demand(factor > 0 && factor <= 1, "factor", factor, "above 0, up to 1");
+    demand(every != 0, "every", 0, "at least 1");
+    demand(patience != 0, "patience", 0, "at least 1");
+  }
+
+  // Of step 0, 1 ...; `reductions`: those of Plateau so far. Errors of check().
+  double operator()(std::uint64_t step, std::uint64_t reductions = 0) const {
+    check();
+    if (step < warmup) return *rate * (static_cast<double>(step + 1) / static_cast<double>(warmup));
+    const std::uint64_t since = step - warmup;
+    switch (decay) {
+      case Decay::constant:
+        return *rate;
+      case Decay::linear:
+      case Decay::cosine:
+        break;
+      case Decay::step:
+        return rounded(*rate * portable_power(factor, since / every));
+      case Decay::exponential:
+        // Whole periods by multiplication: a factor is met exactly at their ends.
+        return rounded(*rate * rounded(portable_power(factor, since / every) *
+                                       portable_pow(factor, static_cast<double>(since % every) /
+                                                                static_cast<double>(every))));
+      case Decay::plateau: {
+        const double share = portable_power(factor, reductions);
+        return rounded(*rate * (share > final_ratio ? share : final_ratio));
+      }
+    }
+    const std::uint64_t at = step < steps ? step : steps;
+    const double progress = static_cast<double>(at - warmup) / static_cast<double>(steps - warmup);
+    const double share = decay == Decay::linear
+                             ? 1 - progress
+                             : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
+    return rounded(*rate * std::fma(1 - final_ratio, share, final_ratio));
+  }
+};
+
+// What a plateau schedule remembers of evaluations. A value that equals the best is neither an
+// improvement nor a worsening.
+struct Plateau {
+  double best = 0;
+  bool known = false;
+  std::uint64_t worse = 0;       // evaluations since the best, or since the last reduction
+  std::uint64_t reductions = 0;  // of the learning rate so far
+
+  // The value of an evaluation; higher is better. NaN is worse than anything.
+  void add(double value, std::uint64_t patience) {
+    if (known ? value > best : !std::isnan(value)) {
+      best = value;
+      known = true;
+      worse = 0;
+    } else if (!known || value != best) {
+      if (++worse < patience) return;
+      worse = 0;
+      ++reductions;
+    }
+  }
+};
+
+}  // namespace soma::optim
+
+namespace soma::train {
+
+struct Progress {
+  std::uint64_t step = 0, batches = 0, skipped = 0, skipped_in_a_row = 0;
+  data::Position position{};  // of the batch that comes next
+  double last_loss = 0;
+  std::uint64_t steps = 0;  // of the whole run, as it was planned; 0: not known
+  // Evaluations: the last one's step, the best value of the chosen metric, and how many since were
+  // worse.
+  std::uint64_t evaluated_at = 0, stale = 0;
+  bool has_best = false;
+  double best = 0;
+  optim::Plateau plateau{};
+  float loss_scale = 0;
+  std::uint64_t loss_scale_good_steps = 0;
+
+  // visit(name, number) for each.
+  template <class Visit>
+  void visit(const Visit& visit) {
+    visit("step", step);
+    visit("epoch", position.epoch);
+    visit("batch", position.batch);
+    visit("batches", batches);
+    visit("skipped", skipped);
+    visit("skipped_in_a_row", skipped_in_a_row);
+    visit("evaluated_at", evaluated_at);
+    visit("stale", stale);
+    visit("has_best", has_best);
+    visit("best", best);
+    visit("last_loss", last_loss);
+    visit("steps", steps);
+    visit("plateau_best", plateau.best);
+    visit("plateau_known", plateau.known);
+    visit("plateau_worse", plateau.worse);
+    visit("plateau_reductions", plateau.reductions);
+    visit("loss_scale", loss_scale);
+    visit("loss_scale_good_steps", loss_scale_good_steps);
+  }
+
+  void write(Record& record) {
+    visit([&](std::string_view name, const auto& number) { record.set(name, number); });
+  }
+  // Errors record.missing, record.type.
+  static Progress read(const Record& record) {
+    struct Read {
+      void operator()(std::string_view name, std::uint64_t& number) const {
+        number = record.count(name);
+      }
+      void operator()(std::string_view name, bool& number) const { number = record.boolean(name); }
+      void operator()(std::string_view name, double& number) const { number = record.number(name); }
+      void operator()(std::string_view name, float& number) const {
+        number = static_cast<float>(record.number(name));
+      }
+      const Record& record;
+    };
+    Progress progress;
+    progress.visit(Read{record});
+    return progress;
   }
 };
 
@@ -12506,6 +12497,73 @@ inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& 
 }
 
 }  // namespace soma::train
+// ---- soma/train/options.hpp
+// TrainerOptions: all that a training run can be told.
+
+namespace soma {
+class Communicator;  // parallel/communicator.hpp
+}
+
+namespace soma::train {
+
+class StepGradients;  // train/step_gradients.hpp
+
+// What happens at a step whose loss or gradient norm is not finite.
+enum class NonFinite : std::uint8_t {
+  stop,  // error train.not_finite; weights are those before the step
+  skip,  // the step changes nothing and is counted; the 25th in a row is an error all the same
+};
+
+struct TrainerOptions {
+  std::uint64_t epochs = 1;
+  std::uint64_t max_steps = 0;  // 0: as many as the epochs have
+  std::size_t batch_size = 32;  // of sources that are made here
+  std::size_t accumulate = 1;   // batches whose gradients make one step
+  // none: schedule.rate, and where that has none either the task's own (Task::learning_rate()).
+  std::optional<double> learning_rate{};
+  optim::Schedule schedule{.decay = optim::Decay::linear};
+  // The host's own optimizer of the task's parameters; stays with the caller. nullptr: an AdamW
+  // with the next two, and with states as the precision stores moments.
+  optim::Optimizer* optimizer = nullptr;
+  std::optional<double> weight_decay{};  // none: 0.01
+  bool decay_all = false;                // biases and norms as well
+  double clip = 1;                       // largest norm of all gradients; 0: any
+  std::uint64_t seed = 0;                // of dropout, order of the data, stochastic rounding
+  Precision precision{};
+  NonFinite non_finite = NonFinite::stop;
+
+  std::uint64_t evaluate_every = 0;  // steps; 0: after each epoch
+  // What tells a better evaluation: "loss", or the name of one of the task's metrics ("accuracy",
+  // "macro_f1", "auc", "mse" ...). Best weights, patience and a plateau schedule go by it. An
+  // evaluation that equals the best is no worsening: it does not count against patience.
+  std::string best_metric = "loss";
+  std::uint64_t patience =
+      0;  // evaluations that are worse than the best, after which a run ends; 0: never
+  bool keep_best = false;  // ends with the weights that evaluated best
+
+  CheckpointStore* checkpoints = nullptr;
+  std::uint64_t checkpoint_every = 0;  // steps; 0: at the end and when stopped
+  bool resume = false;  // from the newest checkpoint; from the beginning where there is none
+  double price_per_hour = 0;
+
+  // The ranks of a run that several train together (docs/scaling.md), a power of two up to the
+  // shards of a batch. Each has a trainer with the same options and a source of the same batches,
+  // of which it computes its shards. Only rank 0 needs a store of checkpoints; with shard_optimizer
+  // all have one to the same place, such as CheckpointPartFolder. nullptr: alone.
+  Communicator* communicator = nullptr;
+  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
+  bool overlap = true;           // gradients travel while backward goes on
+  bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
+  // Seconds that other ranks have for the end of a step (at least: twice the longest step so far),
+  // once a stop is requested. Then the run ends with runtime.stopped; rank 0 keeps the last step.
+  double stop_patience = 5;
+
+  // The host's own way from batches to gradients; stays with the caller. nullptr: the task's
+  // forward and backward on a tape.
+  StepGradients* gradients = nullptr;
+};
+
+}  // namespace soma::train
 
 namespace soma::train {
 
@@ -12522,6 +12580,9 @@ class ManyRanks final : public Ranks {
   bool first() const override { return communicator_.rank() == 0; }
   void barrier() override { communicator_.barrier(); }
   void abort(std::string_view reason) override { communicator_.abort(reason); }
+  void give_up_after(const StopFlag* stop, double seconds) override {
+    communicator_.give_up_after(stop, seconds);
+  }
   bool any(bool mine) override {
     std::uint64_t bit = mine ? 1 : 0;
     all_reduce_or(communicator_, context_.heap(), {&bit, 1});
@@ -12717,21 +12778,11 @@ inline Owned<Ranks> make_ranks(Context& context, const TrainerOptions& options) 
 
 }  // namespace soma::train
 // ---- soma/train/stop_flag.hpp
-// StopFlag: asks a run to end after the step it is in. May be set from any thread and from a signal
-// handler of the host (soma installs none).
+// The flag that ends a run, under the name that trainers use.
 
 namespace soma::train {
 
-class StopFlag {
- public:
-  void request() noexcept { requested_.store(true, std::memory_order_relaxed); }
-  void clear() noexcept { requested_.store(false, std::memory_order_relaxed); }
-  bool requested() const noexcept { return requested_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<bool> requested_{false};
-  static_assert(std::atomic<bool>::is_always_lock_free);
-};
+using soma::StopFlag;
 
 }  // namespace soma::train
 // ---- soma/train/tape_gradients.hpp
@@ -12894,11 +12945,17 @@ class TrainerBase {
   void add(Callback& callback) { callbacks_.push_back(&callback); }
 
   // Trains; evaluates on `held_out` where there is one. Ends early when `stop` is requested: after
-  // the step that runs, with a checkpoint. Errors train.steps_unknown (a falling schedule over a
-  // source that does not know its length), train.not_finite, train.options, checkpoint.identity,
-  // checkpoint.operator, and those of the task, the source and the store. With
-  // ranks, what ends one ends all: the others get parallel.rank_lost. parallel.mismatch: they were
-  // not given the same. checkpoint.parts: their stores do not lead to one place.
+  // the step that runs, or before a batch that takes long to read, with a checkpoint. An evaluation
+  // is cut short then and counts for nothing; a run that is resumed makes it again. Ranks stop at
+  // the same step; where one does not answer any more, the others end with runtime.stopped, rank 0
+  // with a checkpoint of the last whole step. Before the first step there is nothing to keep:
+  // whatever waits or reads ends with runtime.stopped.
+  //
+  // Errors train.steps_unknown (a falling schedule over a source that does not know its length),
+  // train.not_finite, train.options, checkpoint.identity, checkpoint.operator, and those of the
+  // task, the source and the store. With ranks, what ends one ends all: the others get
+  // parallel.rank_lost. parallel.mismatch: they were not given the same. checkpoint.parts: their
+  // stores do not lead to one place.
   Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
              const StopFlag* stop = nullptr);
 
@@ -12917,11 +12974,20 @@ class TrainerBase {
   Report train(data::BatchSource& batches, data::BatchSource* held_out, const StopFlag* stop);
   void begin(data::BatchSource& batches, const data::BatchSource* held_out);
   StepInfo step(const StepSums& sums);
-  void evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch);
+  bool evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
+                const StopFlag* stop);
+  std::optional<Evaluation> measure(data::BatchSource& held_out, const StopFlag* stop);
+  bool evaluation_is_due(const data::BatchSource& batches) const;
+  bool stoppable() const { return options_.gradients == nullptr || ranks_->count() == 1; }
+  template <class Call>
+  void tell(const Call& call);
   void finish(const data::BatchSource& batches, Report& report) const;
 
   // Checkpoints (checkpoints.hpp).
-  void save(const data::BatchSource& batches);
+  Checkpoint checkpoint_of(const data::BatchSource& batches);
+  void be_patient(const StopFlag* stop);
+  void save(const data::BatchSource& batches, const StopFlag* stop);
+  void save_alone(const data::BatchSource& batches, const std::exception& reason) noexcept;
   void resume(data::BatchSource& batches);
   void load(const Checkpoint& checkpoint, data::BatchSource& batches);
 
@@ -12940,7 +13006,176 @@ class TrainerBase {
   optim::LossScaler scaler_{};
   Progress progress_{};
   BestWeights best_{};
+  // How long other ranks may take to answer when a stop is requested.
+  double patience_seconds_ = 0;
+  bool between_steps_ = false;    // what a checkpoint holds belongs together
+  std::uint64_t saved_at_ = 0;    // step of the newest checkpoint of this call
+  std::exception_ptr failure_{};  // what a callback threw
 };
+
+}  // namespace soma::train
+
+namespace soma::train {
+
+namespace detail {
+
+// The value that best_metric names.
+inline Comparison comparison_of(const Evaluation& evaluation, const std::string& name) {
+  if (name == "loss") return {evaluation.loss, false};
+  const metrics::Value* value = metrics::find(evaluation.values, name);
+  return {value->value, value->higher_is_better};
+}
+
+}  // namespace detail
+
+// What callbacks throw is kept until what was learnt is safe.
+template <class Call>
+void TrainerBase::tell(const Call& call) {
+  for (Callback* callback : callbacks_) {
+#if SOMA_HAS_EXCEPTIONS
+    try {
+      call(*callback);
+    } catch (...) {
+      if (!failure_) failure_ = std::current_exception();
+    }
+#else
+    call(*callback);
+#endif
+  }
+}
+
+// Nothing where a stop has cut it short.
+inline std::optional<Evaluation> TrainerBase::measure(data::BatchSource& held_out,
+                                                      const StopFlag* stop) {
+  if (!stoppable()) return gradients_->evaluate(held_out);
+  StoppableSource source(held_out, stop, *ranks_, StoppableSource::When::between_batches);
+  Evaluation evaluation = gradients_->evaluate(source);
+  if (source.cut()) return std::nullopt;
+  return evaluation;
+}
+
+// Whether a run that goes on from here had its evaluation cut short.
+inline bool TrainerBase::evaluation_is_due(const data::BatchSource& batches) const {
+  if (progress_.step == 0 || progress_.evaluated_at == progress_.step) return false;
+  if (options_.evaluate_every != 0) return progress_.step % options_.evaluate_every == 0;
+  const data::Position place = batches.position();
+  return place.epoch != 0 && place.batch == 0;
+}
+
+// False: it was cut short, and is as if it had not begun.
+inline bool TrainerBase::evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
+                                  const StopFlag* stop) {
+  std::optional<Evaluation> measured = measure(held_out, stop);
+  if (!measured) return false;
+  Evaluation& evaluation = *measured;
+  between_steps_ = false;
+  const double score = detail::comparison_of(evaluation, options_.best_metric).score();
+  const bool better = !std::isnan(score) && (!progress_.has_best || score > progress_.best);
+  const bool equal = progress_.has_best && score == progress_.best;
+  if (better)
+    progress_.stale = 0;
+  else if (!equal)
+    ++progress_.stale;
+  progress_.evaluated_at = progress_.step;
+  if (schedule_.decay == optim::Decay::plateau) progress_.plateau.add(score, schedule_.patience);
+  if (better) {
+    progress_.best = score;
+    progress_.has_best = true;
+    if (options_.keep_best) best_.keep(context_, *ranks_, parameters(), progress_);
+  }
+  const EvaluationInfo info{.step = progress_.step,
+                            .epoch = epoch,
+                            .metrics = task_.classes() != 0 ? &evaluation.metrics : nullptr,
+                            .values = &evaluation.values,
+                            .loss = evaluation.loss,
+                            .seconds = evaluation.seconds,
+                            .best = better};
+  between_steps_ = true;
+  tell([&](Callback& callback) { callback.on_evaluation(info); });
+  if (better || !options_.keep_best) report.take(std::move(evaluation));
+  return true;
+}
+
+}  // namespace soma::train
+// ---- soma/train/identity.hpp
+// What has to be the same for a run to go on from a checkpoint with the numbers that it would have
+// had, and what all ranks of a run have to have in common.
+
+namespace soma::train {
+
+// In words and numbers, so that a difference can be told. The length of the run is not part of it:
+// a run may be resumed for more epochs or steps.
+inline Record identity_of(const Context& context, const nn::Task& task,
+                          const data::BatchSource& batches, const TrainerOptions& options,
+                          const optim::Schedule& schedule, const optim::Optimizer& optimizer) {
+  Record record("identity");
+  add_arithmetic(record, context);
+  std::uint64_t numbers = 0;
+  for (const Parameter& parameter : task.parameters()) numbers += parameter.value().elements();
+  record.set("parameters", numbers);
+  task.describe(record);
+  batches.describe(record);
+  record.set("accumulate", options.accumulate);
+  record.set("learning_rate", *schedule.rate);
+  record.set("schedule", optim::decay_names[static_cast<std::size_t>(schedule.decay)]);
+  record.set("schedule.warmup", schedule.warmup);
+  if (schedule.depends_on_steps()) record.set("schedule.final_ratio", schedule.final_ratio);
+  if (schedule.decay == optim::Decay::step || schedule.decay == optim::Decay::exponential)
+    record.set("schedule.every", schedule.every);
+  if (schedule.decay >= optim::Decay::step) record.set("schedule.factor", schedule.factor);
+  if (schedule.decay == optim::Decay::plateau) {
+    record.set("schedule.final_ratio", schedule.final_ratio);
+    record.set("schedule.patience", schedule.patience);
+    record.set("best_metric", options.best_metric);
+    record.set("evaluate_every", options.evaluate_every);
+  }
+  record.set("clip", options.clip);
+  record.set("seed", options.seed);
+  record.set("precision", to_string(options.precision));
+  optimizer.describe(record);
+  return record;
+}
+
+// All that has to be the same on all ranks, besides what a checkpoint remembers. `held_out`:
+// nullptr where nothing is evaluated.
+inline Record agreement_of(Record identity, const Parameters& parameters,
+                           const data::BatchSource* held_out, const TrainerOptions& options,
+                           std::uint64_t steps, bool shares_states) {
+  data::ContentHash shapes;
+  for (const Parameter& parameter : parameters) {
+    const std::string text = parameter.name + " " + parameter.value().describe();
+    shapes.add_list(std::span(text.data(), text.size()));
+  }
+  identity.set("names_and_shapes", shapes.value());
+  identity.set("steps", steps);
+  identity.set("epochs", options.epochs);
+  identity.set("held_out", held_out == nullptr ? std::uint64_t{0} : held_out->hash());
+  identity.set("non_finite", static_cast<std::uint64_t>(options.non_finite));
+  identity.set("evaluate_every", options.evaluate_every);
+  identity.set("best_metric", options.best_metric);
+  identity.set("patience", options.patience);
+  identity.set("keep_best", options.keep_best);
+  identity.set("checkpoint_every", options.checkpoint_every);
+  identity.set("resume", options.resume);
+  identity.set("reduce_bucket_bytes", options.reduce_bucket_bytes);
+  identity.set("shard_optimizer", options.shard_optimizer);
+  if (shares_states)
+    identity.set("checkpoints", options.checkpoints == nullptr ? "none" : "a store");
+  return identity;
+}
+
+// Error checkpoint.identity: the first parameter that the checkpoint does not have so.
+inline void check_parameters(const StateDict& saved, const Parameters& parameters) {
+  for (const Parameter& parameter : parameters) {
+    const Tensor* found = saved.find(parameter.name);
+    const std::string given = parameter.value().describe();
+    if (found == nullptr || found->describe() != given)
+      fail(error_id::checkpoint_identity, "Trainer::fit",
+           "parameter " + soma::quoted(parameter.name), given,
+           (found == nullptr ? std::string("none") : found->describe()) +
+               ", as the checkpoint has it");
+  }
+}
 
 }  // namespace soma::train
 
@@ -12950,21 +13185,52 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
   return identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
 }
 
-inline void TrainerBase::save(const data::BatchSource& batches) {
+inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
   Checkpoint checkpoint;
   checkpoint.weights = nn::state_dict(parameters());
-  ranks_->save_states(options_.checkpoints, progress_.step, *optimizer_, checkpoint);
   checkpoint.precision = precision_.state();
   checkpoint.identity = identity(batches);
-  progress_.position = batches.position();
   progress_.loss_scale = scaler_.scale();
   progress_.loss_scale_good_steps = scaler_.good_steps();
   progress_.write(checkpoint.progress);
   set_operators(checkpoint.progress, context_);
+  return checkpoint;
+}
+
+// While steps are made. Rank 0 saves what is there before it ends the others, which give it time.
+inline void TrainerBase::be_patient(const StopFlag* stop) {
+  constexpr double time_to_save = 60;
+  ranks_->give_up_after(stop, patience_seconds_ + (ranks_->first() ? 0 : time_to_save));
+}
+
+inline void TrainerBase::save(const data::BatchSource& batches, const StopFlag* stop) {
+  ranks_->give_up_after(nullptr, 0);  // a save is finished, however long it takes
+  Checkpoint checkpoint = checkpoint_of(batches);
+  ranks_->save_states(options_.checkpoints, progress_.step, *optimizer_, checkpoint);
   if (ranks_->first()) options_.checkpoints->save(progress_.step, checkpoint);
   ranks_->barrier();
-  for (Callback* callback : callbacks_) callback->on_checkpoint(progress_.step);
+  be_patient(stop);
+  tell([&](Callback& callback) { callback.on_checkpoint(progress_.step); });
 }
+
+#if SOMA_HAS_EXCEPTIONS
+// The last whole step, where a stop came while other ranks did not answer: every rank has all of
+// it, unless they share the optimizer's states. The error that ended the run is the one to hear of.
+inline void TrainerBase::save_alone(const data::BatchSource& batches,
+                                    const std::exception& reason) noexcept {
+  const auto* known = dynamic_cast<const Error*>(&reason);
+  if (known == nullptr || known->id() != error_id::stopped || !between_steps_ || !has_store_ ||
+      !ranks_->first() || ranks_->shares_states() || saved_at_ == progress_.step)
+    return;
+  try {
+    Checkpoint checkpoint = checkpoint_of(batches);
+    checkpoint.optimizer = optimizer_->state();
+    options_.checkpoints->save(progress_.step, checkpoint);
+  } catch (const std::exception& error) {
+    context_.log(LogLevel::error, error.what());
+  }
+}
+#endif
 
 inline void TrainerBase::resume(data::BatchSource& batches) {
   Checkpoint checkpoint;
@@ -13113,13 +13379,6 @@ inline void add_step(Report& report, const StepInfo& step) {
   report.reduction_wait_seconds += step.reduction_wait_seconds;
 }
 
-// The value that best_metric names.
-inline Comparison comparison_of(const Evaluation& evaluation, const std::string& name) {
-  if (name == "loss") return {evaluation.loss, false};
-  const metrics::Value* value = metrics::find(evaluation.values, name);
-  return {value->value, value->higher_is_better};
-}
-
 }  // namespace detail
 
 inline void TrainerBase::make_optimizer() {
@@ -13155,7 +13414,10 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
   schedule_.check();
   progress_ = {};
   progress_.steps = steps;
-  for (Callback* callback : callbacks_) callback->take_stop();  // of a run before
+  for (Callback* callback : callbacks_) {  // of a run before
+    callback->take_stop();
+    callback->take_save();
+  }
   struct Description final : Ranks::RunDescription {
     Description(const TrainerBase& own, const data::BatchSource& source,
                 const data::BatchSource* evaluated)
@@ -13175,6 +13437,9 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
   best_.begin(options_.checkpoints, has_store_);
   batches.seek({});
   if (options_.resume) resume(batches);
+  saved_at_ = progress_.step;
+  // A pass over the data, for some sources: a checkpoint that is wanted at once cannot wait for it.
+  if (has_store_) batches.hash();
 }
 
 // Clips the gradients, takes the step and says what it did.
@@ -13229,34 +13494,6 @@ inline StepInfo TrainerBase::step(const StepSums& sums) {
   return info;
 }
 
-inline void TrainerBase::evaluate(data::BatchSource& held_out, Report& report,
-                                  std::uint64_t epoch) {
-  Evaluation evaluation = gradients_->evaluate(held_out);
-  const double score = detail::comparison_of(evaluation, options_.best_metric).score();
-  const bool better = !std::isnan(score) && (!progress_.has_best || score > progress_.best);
-  const bool equal = progress_.has_best && score == progress_.best;
-  if (better)
-    progress_.stale = 0;
-  else if (!equal)
-    ++progress_.stale;
-  progress_.evaluated_at = progress_.step;
-  if (schedule_.decay == optim::Decay::plateau) progress_.plateau.add(score, schedule_.patience);
-  if (better) {
-    progress_.best = score;
-    progress_.has_best = true;
-    if (options_.keep_best) best_.keep(context_, *ranks_, parameters(), progress_);
-  }
-  const EvaluationInfo info{.step = progress_.step,
-                            .epoch = epoch,
-                            .metrics = task_.classes() != 0 ? &evaluation.metrics : nullptr,
-                            .values = &evaluation.values,
-                            .loss = evaluation.loss,
-                            .seconds = evaluation.seconds,
-                            .best = better};
-  for (Callback* callback : callbacks_) callback->on_evaluation(info);
-  if (better || !options_.keep_best) report.take(std::move(evaluation));
-}
-
 // What a report says of the run's end, but for metrics and times.
 inline void TrainerBase::finish(const data::BatchSource& batches, Report& report) const {
   report.steps = progress_.step;
@@ -13270,13 +13507,16 @@ inline void TrainerBase::finish(const data::BatchSource& batches, Report& report
 inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* held_out,
                                  const StopFlag* stop) {
   const std::int64_t start = monotonic_nanoseconds();
+  failure_ = nullptr;
+  between_steps_ = false;
+  // Before the first step nothing is lost. Rank 0 is the one to say so.
+  ranks_->give_up_after(stop, ranks_->first() ? 0 : 2);
   begin(batches, held_out);
   const std::uint64_t steps = progress_.steps;
   const auto out_of_patience = [&] {
     return options_.patience != 0 && progress_.stale >= options_.patience;
   };
   Report report;
-  report.stopped_early = out_of_patience();  // one that is resumed may have ended
   report.first_step = progress_.step;
   RunInfo run{.first_step = progress_.step,
               .steps = steps,
@@ -13285,71 +13525,109 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
               .ranks = ranks_->count()};
   for (const Parameter& parameter : parameters()) run.parameters += parameter.value().elements();
   for (Callback* callback : callbacks_) callback->on_start(run);
+  patience_seconds_ = options_.stop_patience;
+  be_patient(stop);
+  between_steps_ = true;
 
+  if (held_out != nullptr && evaluation_is_due(batches)) {
+    const data::Position place = batches.position();
+    report.interrupted =
+        !evaluate(*held_out, report,
+                  place.batch == 0 && place.epoch != 0 ? place.epoch - 1 : place.epoch, stop);
+  }
+  report.stopped_early = out_of_patience();  // one that is resumed may have ended
   const auto wants_more = [&] {
     return (steps == 0 || progress_.step < steps) && !report.stopped_early && !report.interrupted;
   };
-  std::uint64_t saved_at = progress_.step;
+  StoppableSource source(batches, stoppable() ? stop : nullptr, *ranks_,
+                         StoppableSource::When::while_reading);
   std::uint64_t empty_epochs = 0;
   while (wants_more()) {
     const std::uint64_t epoch = batches.position().epoch;
     if (options_.epochs != 0 && epoch >= options_.epochs) break;
     const std::int64_t step_start = monotonic_nanoseconds();
     const StepSums sums = gradients_->run(
-        batches, {.step = progress_.step,
-                  .first_batch = progress_.batches,
-                  .batches = options_.accumulate,
-                  .loss_scale = options_.precision.loss_scaling ? scaler_.scale() : 1});
+        source, {.step = progress_.step,
+                 .first_batch = progress_.batches,
+                 .batches = options_.accumulate,
+                 .loss_scale = options_.precision.loss_scaling ? scaler_.scale() : 1});
+    if ((report.interrupted = source.cut())) break;  // the step was not made
     const bool any = sums.batches != 0;
     if (any) {
       empty_epochs = 0;
+      between_steps_ = false;
       StepInfo info = step(sums);
+      progress_.position = batches.position();
+      between_steps_ = true;
       info.epoch = epoch;
       info.seconds = static_cast<double>(monotonic_nanoseconds() - step_start) * 1e-9;
+      if (patience_seconds_ < 2 * info.seconds) {
+        patience_seconds_ = 2 * info.seconds;
+        be_patient(stop);
+      }
       detail::add_step(report, info);
-      for (Callback* callback : callbacks_) callback->on_step(info);
+      tell([&](Callback& callback) { callback.on_step(info); });
     } else if (++empty_epochs > 1) {
       fail(error_id::train_options, "Trainer::fit", "batches", "a source without any",
            "at least one batch in an epoch");
     }
+    progress_.position = batches.position();
     // The step may have found the end itself, with fewer batches than it was to accumulate.
     const bool epoch_ended = batches.position().epoch != epoch;
     const bool due = options_.evaluate_every == 0
                          ? epoch_ended && progress_.step != progress_.evaluated_at
                          : any && progress_.step % options_.evaluate_every == 0;
-    if (held_out != nullptr && due) evaluate(*held_out, report, epoch);
+    bool cut = held_out != nullptr && due && !evaluate(*held_out, report, epoch, stop);
     report.stopped_early = out_of_patience();
-    bool enough = false;
-    for (Callback* callback : callbacks_) enough |= callback->take_stop();
-    if (ranks_->any(enough || (any && stop != nullptr && stop->requested()))) {
+    bool enough = false, wants_save = false;
+    for (Callback* callback : callbacks_) {
+      enough |= callback->take_stop();
+      wants_save |= callback->take_save();
+    }
+    cut |= failure_ != nullptr || (any && stop != nullptr && stop->requested());
+    if (ranks_->any(enough || cut || wants_save)) {
       if (ranks_->any(enough))
         report.stopped_early = true;
-      else
+      else if (ranks_->any(cut))
         report.interrupted = wants_more();
+      wants_save = has_store_ && ranks_->any(wants_save);
     }
-    if (options_.checkpoint_every != 0 && any && progress_.step % options_.checkpoint_every == 0 &&
-        !report.interrupted) {
-      save(batches);
-      saved_at = progress_.step;
+    const bool save_is_due =
+        options_.checkpoint_every != 0 && any && progress_.step % options_.checkpoint_every == 0;
+    if ((save_is_due || wants_save) && !report.interrupted) {
+      save(batches, stop);
+      saved_at_ = progress_.step;
     }
   }
   clear_gradients(parameters());
+  report.complete = !report.interrupted;
   // At an epoch's end a longer run evaluates, too, and a checkpoint remembers it; elsewhere it
   // would not have, and the checkpoint comes first.
   const auto save_end = [&] {
-    if (has_store_ && saved_at != progress_.step) save(batches);
-    saved_at = progress_.step;
+    if (has_store_ && saved_at_ != progress_.step) save(batches, stop);
+    saved_at_ = progress_.step;
   };
   const bool evaluates =
       held_out != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at;
   if (!evaluates || options_.evaluate_every != 0 || !detail::at_epoch_end(batches)) save_end();
-  if (evaluates) evaluate(*held_out, report, batches.position().epoch);
+  if (evaluates) report.interrupted = !evaluate(*held_out, report, batches.position().epoch, stop);
   save_end();
+#if SOMA_HAS_EXCEPTIONS
+  if (ranks_->any(failure_ != nullptr)) {
+    if (failure_) std::rethrow_exception(failure_);
+    ranks_->barrier();  // ends with what the rank with the failure says
+  }
+#endif
   if (options_.keep_best && progress_.has_best && !report.interrupted)
     best_.load(context_, *ranks_, parameters());
   // The weights were evaluated before this run went on from a checkpoint.
-  if (held_out != nullptr && !report.interrupted && !report.evaluated)
-    report.take(gradients_->evaluate(*held_out));
+  if (held_out != nullptr && !report.interrupted && !report.evaluated) {
+    if (std::optional<Evaluation> evaluation = measure(*held_out, stop))
+      report.take(std::move(*evaluation));
+    else
+      report.interrupted = true;
+  }
+  ranks_->give_up_after(nullptr, 0);
 
   finish(batches, report);
   report.total_seconds = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
@@ -13363,6 +13641,8 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
   try {
     return train(batches, held_out, stop);
   } catch (const std::exception& error) {
+    save_alone(batches, error);
+    ranks_->give_up_after(nullptr, 0);
     ranks_->abort(error.what());
     throw;
   } catch (...) {

@@ -173,7 +173,8 @@ bool is_training_job(const std::vector<std::string>& typed) {
   for (const char* other : {"--data", "--reviews", "--label-noise", "--help", "--version"})
     if (names(typed, other)) return false;
   if (names(typed, "-h") || !(says_train || options_alone)) return false;
-  return !channels_of_environment().empty() || (says_train && has_layout());
+  return has_layout() || !channels_of_environment().empty() ||
+         !environment("SM_TRAINING_ENV").empty();
 }
 
 std::string failure_file_of_job() {

@@ -16,9 +16,8 @@ struct Job {
   std::string data, dev;
 };
 
-// Whether what was typed means a training job. Without --data, and with the argument "train" or
-// with options alone, it does where there are channels (SM_CHANNEL_...); with "train", also where
-// the service's folder of settings is.
+// Whether what was typed means a training job: the argument "train" or options alone, without
+// --data, where the service's folder of settings is or its toolkit has set channels.
 bool is_training_job(const std::vector<std::string>& typed);
 // The file that gets the reason when it fails.
 std::string failure_file_of_job();

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,10 +19,13 @@ template <class Log>
 class Expendable final : public soma::train::Callback {
  public:
   template <class... Arguments>
-  explicit Expendable(Arguments&&... arguments) : log_(std::forward<Arguments>(arguments)...) {}
+  explicit Expendable(Arguments&&... arguments) {
+    attempt([&] { log_.emplace(std::forward<Arguments>(arguments)...); });
+  }
 
-  // Nothing is lost yet: an error here ends the run.
-  void on_start(const soma::train::RunInfo& run) override { log_.on_start(run); }
+  void on_start(const soma::train::RunInfo& run) override {
+    write([&](Log& log) { log.on_start(run); });
+  }
   void on_step(const soma::train::StepInfo& step) override {
     write([&](Log& log) { log.on_step(step); });
   }
@@ -38,20 +42,23 @@ class Expendable final : public soma::train::Callback {
   // Calls write(log), unless an earlier call has failed.
   template <class Write>
   void write(const Write& write) {
-    if (failed_) return;
+    if (log_) attempt([&] { write(*log_); });
+  }
+
+ private:
+  template <class Action>
+  void attempt(const Action& action) {
     try {
-      write(log_);
+      action();
     } catch (const soma::Error& error) {
       if (error.id() != soma::error_id::file_write) throw;
-      failed_ = true;
+      log_.reset();
       std::cerr << error.what() << "; the run goes on without it\n" << std::flush;
       save_run();
     }
   }
 
- private:
-  Log log_;
-  bool failed_ = false;
+  std::optional<Log> log_;  // none: it cannot be written
 };
 
 class JsonLog final : public soma::train::Callback {
