@@ -10,8 +10,10 @@
 #include <soma/base/error.hpp>
 #include <soma/base/error_ids.hpp>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -55,16 +57,24 @@ void flush_output() {
 // Where a job says why it ended; the end of the program by a second signal has to say it as well.
 std::string failure_file;
 
-// The first asks for an orderly end; the second ends the program at once. As the first process of a
-// container it would survive the system's default.
+std::array<volatile std::sig_atomic_t, 65> seen{};  // by the numbers of signals
+
+// The first asks for an orderly end; a second one of the same kind ends the program at once.
 void on_signal(int number) {
-  if (!stop_requested.requested()) return stop_requested.request();
+  const auto at = static_cast<std::size_t>(number);
+  if (at < seen.size() && seen[at] == 0) {
+    seen[at] = 1;
+    return stop_requested.request();
+  }
   constexpr std::string_view reason = "train: ended at once by a second signal [cli.interrupted]\n";
   if (!failure_file.empty()) {
     const int file = ::open(failure_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
     static_cast<void>(!::write(file, reason.data(), reason.size()));
   }
-  ::_exit(128 + number);
+  // What the system does by default, it does not do to the first process of a container.
+  if (::getpid() == 1) ::_exit(128 + number);
+  std::signal(number, SIG_DFL);
+  ::raise(number);
 }
 
 struct Program {

@@ -35,6 +35,9 @@ namespace {
                     "; start them with: " + mpirun_line(around, command));
 }
 
+// A signal that ends ranks: rank 0 says so and ends the others, which wait so long for it.
+constexpr std::chrono::seconds time_of_rank_0{3};
+
 }  // namespace
 
 #ifdef BERT_CLASSIFIER_MPI
@@ -82,8 +85,8 @@ Share share_of(const cpu_set_t& own, const std::vector<cpu_set_t>& local) {
 class Watchdog {
  public:
   // `last_words` gets the message of the error.
-  Watchdog(double seconds, std::function<void(const std::string&)> last_words)
-      : seconds_(seconds), last_words_(std::move(last_words)) {
+  Watchdog(double seconds, bool first, std::function<void(const std::string&)> last_words)
+      : seconds_(seconds), first_(first), last_words_(std::move(last_words)) {
     thread_ = std::thread([this] { watch(); });
   }
   ~Watchdog() {
@@ -105,6 +108,7 @@ class Watchdog {
     while (seconds_ == 0 || Clock::now() - begin < std::chrono::duration<double>(seconds_)) {
       if (bell_.wait_for(lock, std::chrono::milliseconds(50), [this] { return over_; })) return;
       if (!stop_requested.requested()) continue;
+      if (!first_) std::this_thread::sleep_for(time_of_rank_0);
       last_words_("train: ended by a signal while it met the other ranks [cli.interrupted]");
       std::_Exit(1);
     }
@@ -117,6 +121,7 @@ class Watchdog {
   }
 
   double seconds_;
+  bool first_;
   std::function<void(const std::string&)> last_words_;
   std::mutex mutex_;
   std::condition_variable bell_;
@@ -161,7 +166,8 @@ void Launch::join(const RankOptions& options, std::size_t shards,
   const cpu_set_t own = allowed_cores(0);
   std::vector<cpu_set_t> local = {own};
   if (around.launcher) {
-    const Watchdog watchdog(options.time_limit, [this](const std::string& text) { write(text); });
+    const Watchdog watchdog(options.time_limit, around.first,
+                            [this](const std::string& text) { write(text); });
     world_ = std::make_unique<World>(*this);
     rank_ = world_->communicator.rank();
     size_ = world_->communicator.size();
@@ -242,7 +248,7 @@ void Launch::warn(std::ostream& out) const {
 }
 
 void Launch::give_up(const std::string& message) {
-  if (rank_ != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+  if (rank_ != 0) std::this_thread::sleep_for(time_of_rank_0);
   fail(message, 1);
 }
 

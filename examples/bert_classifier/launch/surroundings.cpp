@@ -45,8 +45,10 @@ Surroundings look_around() {
     found.source = source;
   };
   // Open MPI's mpirun, then launchers that speak PMI (MPICH's, srun --mpi=pmi2) or PMIx.
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}) {
     found.launcher = found.launcher || !variable(name).empty();
+    found.first = found.first && number(name) == 0;
+  }
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
     if (const int size = number(name); size != 0) {
       found.launcher = true;

@@ -6,6 +6,7 @@
 
 struct Surroundings {
   bool launcher = false;     // an MPI launcher has started this process
+  bool first = true;         // as its rank 0, or nobody has
   int processes = 1;         // that work together, as whoever names most of them says
   std::string source;        // who says so, "WORLD_SIZE=2 of torchrun"; empty: nobody
   std::string hosts;         // "algo-1,algo-2"; empty: not said
