@@ -15,6 +15,7 @@
 #include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
 #include <soma/train/evaluate.hpp>
+#include <soma/train/stoppable_source.hpp>
 
 #include <cstdint>
 #include <iostream>
@@ -22,26 +23,6 @@
 namespace {
 
 using soma::models::TextClassifier;
-
-// A source that a signal ends.
-class StoppableSource final : public soma::data::BatchSource {
- public:
-  explicit StoppableSource(soma::data::BatchSource& inner) : inner_(inner) {}
-
-  bool next(soma::data::Batch& batch) override {
-    if (stop_requested.requested()) throw Interrupted("evaluate: ended by a signal");
-    return inner_.next(batch);
-  }
-  soma::data::Position position() const override { return inner_.position(); }
-  void seek(soma::data::Position position) override { inner_.seek(position); }
-  std::uint64_t batches(std::uint64_t epoch) const override { return inner_.batches(epoch); }
-  std::uint64_t hash() const override { return inner_.hash(); }
-  std::size_t largest_rows() const override { return inner_.largest_rows(); }
-  std::size_t largest_sequences() const override { return inner_.largest_sequences(); }
-
- private:
-  soma::data::BatchSource& inner_;
-};
 
 }  // namespace
 
@@ -56,10 +37,13 @@ int evaluate(const EvaluateOptions& options) {
       soma::text::read_rows(soma::text::find_test_files(options.data.data, "evaluate"),
                             model.labels(), row_options(options.data), skipped, "evaluate");
   report_skipped(skipped);
-  const auto batches =
-      model.batches(rows, {.batch_sequences = options.batch_size, .shuffle = false});
-  StoppableSource source(*batches);
+  const auto batches = model.batches(
+      rows, {.batch_sequences = options.batch_size, .shuffle = false}, &stop_requested);
+  using soma::train::StoppableSource;
+  soma::train::Ranks alone;
+  StoppableSource source(*batches, &stop_requested, alone, StoppableSource::When::between_batches);
   const soma::train::Evaluation result = soma::train::evaluate(context, model, source);
+  if (source.cut()) throw Interrupted("evaluate: ended by a signal");
   const soma::metrics::Classification& metrics = result.metrics;
 
   if (!options.confusion.empty()) {

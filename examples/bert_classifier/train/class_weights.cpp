@@ -18,7 +18,7 @@ std::vector<float> weights_of_file(const std::string& path,
   const auto wrong = [&](const std::string& what) {
     throw UsageError("--class-weights " + soma::quoted(path) + " " + what);
   };
-  const nlohmann::json object = json_object_of_file(path, "--class-weights");
+  const nlohmann::json object = read_json_object(path, "--class-weights");
   for (const auto& [label, weight] : object.items()) {
     if (std::find(labels.begin(), labels.end(), label) == labels.end())
       wrong("weighs " + soma::quoted(label) + ", which is none of the " +

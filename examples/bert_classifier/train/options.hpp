@@ -1,6 +1,8 @@
 // What the program can be told.
 #pragma once
 
+#include <soma/text/data_files.hpp>
+
 #include <CLI/CLI.hpp>
 
 #include <cstddef>
@@ -23,6 +25,7 @@ struct DataOptions {
   std::string label_separator = ",";
   bool skip_bad_rows = false;
   std::optional<double> held_out_share;  // nothing: a tenth, where they are not a file of their own
+  soma::text::DataFiles files{};         // that a training job names; empty: `data` says which
 };
 
 // Of a training with several ranks.

@@ -1,6 +1,7 @@
 #include "bert_classifier/train/rows.hpp"
 
 #include "bert_classifier/arguments.hpp"
+#include "bert_classifier/commands.hpp"
 #include "bert_classifier/train/baselines.hpp"
 #include "bert_classifier/train/reviews.hpp"
 
@@ -63,6 +64,7 @@ soma::text::RowOptions row_options(const DataOptions& options) {
   rows.text_column = options.text_column;
   rows.label_column = options.label_column;
   rows.skip_bad_rows = options.skip_bad_rows;
+  rows.stop = &stop_requested;
   return rows;
 }
 
@@ -72,11 +74,12 @@ TrainingRows read_rows(const TrainOptions& options, const soma::text::DataFiles&
   soma::text::ReadOptions settings;
   settings.rows = row_options(options.data);
   settings.held_out_share = options.data.held_out_share.value_or(settings.held_out_share);
-  settings.read_test = false;
+  settings.read_test = !options.data.files.test.empty();
   const soma::text::LabelledText text = soma::text::read_labelled(files, settings);
   report_skipped(text.skipped());
   return {{text.train().begin(), text.train().end()},
           {text.held_out().begin(), text.held_out().end()},
+          {text.test().begin(), text.test().end()},
           text.labels(),
           {}};
 }
@@ -123,6 +126,8 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
   std::vector<soma::text::SkippedRows> skipped;
   rows.held_out =
       soma::text::read_rows(files.held_out, rows.labels, rows.stream->rows, skipped, "train");
+  if (!options.data.files.test.empty())
+    rows.test = soma::text::read_rows(files.test, rows.labels, rows.stream->rows, skipped, "train");
   report_skipped(skipped);
   return rows;
 }
@@ -131,9 +136,14 @@ TrainingRows make_up_rows(const TrainOptions& options) {
   TrainingRows rows;
   rows.labels = {"negative", "positive"};
   const auto make = [&](std::size_t count, reviews::Split split, double label_noise) {
+    constexpr std::size_t at_once = 1000;  // between two looks at the stop flag
     std::vector<soma::text::LabelledRow> made;
-    for (reviews::Review& review : reviews::generate(count, options.seed, split, label_noise))
-      made.push_back({std::move(review.text), review.label});
+    for (std::size_t first = 0; first < count; first += at_once) {
+      soma::check_stop(&stop_requested, "train");
+      for (reviews::Review& review : reviews::generate((std::min)(at_once, count - first),
+                                                       options.seed, split, label_noise, first))
+        made.push_back({std::move(review.text), review.label});
+    }
     return made;
   };
   rows.train = make(options.reviews, reviews::Split::train, options.label_noise);
@@ -145,7 +155,8 @@ TrainingRows make_up_rows(const TrainOptions& options) {
     return texts;
   };
   const baselines::Accuracies reached =
-      baselines::measure(as_texts(rows.train), as_texts(rows.held_out));
+      baselines::measure(as_texts(rows.train), as_texts(rows.held_out),
+                         [] { soma::check_stop(&stop_requested, "train"); });
   std::cout << "The reviews are generated, not written by people; the held-out ones are made of\n"
                "combinations and names that training never shows. What ignores the order of words\n"
                "reaches, on the held-out reviews:\n"
@@ -177,8 +188,11 @@ TrainingRows training_rows(const TrainOptions& options) {
     if (options.stream != 0) throw UsageError("--stream needs --data, a file of rows");
     return make_up_rows(options);
   }
-  soma::text::DataFiles files = soma::text::find_data_files(options.data.data);
-  if (!options.data.dev.empty()) files.held_out = {options.data.dev};
+  soma::text::DataFiles files = options.data.files;
+  if (files.train.empty()) {
+    files = soma::text::find_data_files(options.data.data);
+    if (!options.data.dev.empty()) files.held_out = {options.data.dev};
+  }
   need_share(options.stream == 0, "with --stream held-out rows come from --dev");
   need_share(files.held_out.empty(), "held-out rows have a file of their own");
   return options.stream != 0 ? stream_rows(options, files) : read_rows(options, files);

@@ -1,6 +1,7 @@
 // The rows of a training: read, made up, or left in their file.
 #pragma once
 
+#include "bert_classifier/commands.hpp"
 #include "bert_classifier/train/options.hpp"
 
 #include <soma/text/labelled_text.hpp>
@@ -21,6 +22,7 @@ struct TrainingRows {
   };
 
   std::vector<soma::text::LabelledRow> train, held_out;
+  std::vector<soma::text::LabelledRow> test;  // that a job measures the finished model by
   std::vector<std::string> labels;
   std::optional<Stream> stream;  // instead of train
 
@@ -36,14 +38,17 @@ void report_skipped(const std::vector<soma::text::SkippedRows>& all);
 // Errors of read_labelled, and UsageError.
 TrainingRows training_rows(const TrainOptions& options);
 
-// Calls take(text) for the text of every training row.
+// Calls take(text) for the text of every training row. Error runtime.stopped.
 template <class Take>
 void for_each_text(const TrainingRows& rows, const Take& take) {
   const auto take_both = [&](const std::string& text, const std::string& pair) {
     take(text);
     if (!pair.empty()) take(pair);
   };
-  for (const soma::text::LabelledRow& row : rows.train) take_both(row.text, row.pair);
+  for (const soma::text::LabelledRow& row : rows.train) {
+    soma::check_stop(&stop_requested, "train");
+    take_both(row.text, row.pair);
+  }
   if (!rows.stream) return;
   soma::text::RowReader reader(rows.stream->file, rows.stream->rows, "train");
   for (soma::text::Row row; reader.next(row);) take_both(row.text, row.pair);

@@ -37,6 +37,7 @@ inline constexpr ErrorId unknown_target{"context.unknown_target"};
 inline constexpr ErrorId context_outlived{"context.outlived"};
 inline constexpr ErrorId math_needs_fma{"context.portable_needs_fma"};
 inline constexpr ErrorId thread_start{"executor.thread_start"};
+inline constexpr ErrorId stopped{"runtime.stopped"};
 
 inline constexpr ErrorId unknown_dtype{"tensor.unknown_dtype"};
 inline constexpr ErrorId tensor_undefined{"tensor.undefined"};

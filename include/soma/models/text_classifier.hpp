@@ -140,10 +140,11 @@ class TextClassifier final : public nn::Task {
   // Batches of rows that have members `text` and, as kind() says, `label` (the number of a class),
   // `labels` (a list of these) or `number`, and perhaps `pair`, the second text of each row, or of
   // none; tokenized on all threads. Errors data.labels (a label that is no class; a second text in
-  // some rows only), and those of TokenSource.
+  // some rows only), runtime.stopped, and those of TokenSource.
   template <class LabelledTexts>
   std::unique_ptr<data::TokenSource> batches(const LabelledTexts& rows,
-                                             const data::BatchOptions& options = {}) const {
+                                             const data::BatchOptions& options = {},
+                                             const StopFlag* stop = nullptr) const {
     std::vector<std::string_view> texts, pairs;
     data::TokenLists lists;
     for (const auto& row : rows) {
@@ -152,7 +153,7 @@ class TextClassifier final : public nn::Task {
       if constexpr (requires { row.pair; })
         if (!row.pair.empty()) pairs.push_back(row.pair);
     }
-    detail::TokenizedPairs tokens = tokenize(texts, pairs);
+    detail::TokenizedPairs tokens = tokenize(texts, pairs, stop);
     lists.ids = std::move(tokens.ids);
     lists.types = std::move(tokens.types);
     lists.offsets = std::move(tokens.offsets);
@@ -265,9 +266,10 @@ class TextClassifier final : public nn::Task {
   }
   // Types are left out where the model has none for a second text.
   detail::TokenizedPairs tokenize(std::span<const std::string_view> texts,
-                                  std::span<const std::string_view> pairs) const {
+                                  std::span<const std::string_view> pairs,
+                                  const StopFlag* stop = nullptr) const {
     detail::TokenizedPairs tokens =
-        detail::tokenize_pairs(context_, tokenizer_, texts, pairs, max_length_);
+        detail::tokenize_pairs(context_, tokenizer_, texts, pairs, max_length_, stop);
     if (config().types < 2 || config().kind == BertKind::distilbert) tokens.types.clear();
     return tokens;
   }

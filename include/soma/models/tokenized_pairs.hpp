@@ -3,6 +3,7 @@
 
 #include <soma/base/error.hpp>
 #include <soma/runtime/parallel.hpp>
+#include <soma/runtime/stop_flag.hpp>
 #include <soma/text/tokenizer.hpp>
 
 #include <cstddef>
@@ -22,16 +23,16 @@ struct TokenizedPairs {
   std::vector<std::size_t> offsets{};
 };
 
-// On all of the context's threads, the result does not depend on how many there are. `pairs`: none,
-// or the second text of each. Errors data.labels (another number of them), and those of
-// Tokenizer::encode.
+// On all of the context's threads; the result does not depend on how many there are. `pairs`: none,
+// or the second text of each. Errors data.labels (another number of them), runtime.stopped, and
+// those of Tokenizer::encode.
 inline TokenizedPairs tokenize_pairs(Context& context, const text::Tokenizer& tokenizer,
                                      std::span<const std::string_view> texts,
                                      std::span<const std::string_view> pairs,
-                                     std::size_t max_length) {
+                                     std::size_t max_length, const StopFlag* stop = nullptr) {
   TokenizedPairs all;
   if (pairs.empty()) {
-    text::TokenizedTexts tokens = tokenizer.encode_all(context, texts, max_length);
+    text::TokenizedTexts tokens = tokenizer.encode_all(context, texts, max_length, stop);
     all.ids = std::move(tokens.ids);
     all.offsets = std::move(tokens.offsets);
     return all;
@@ -45,9 +46,10 @@ inline TokenizedPairs tokenize_pairs(Context& context, const text::Tokenizer& to
   parallel(context, static_cast<int>(parts), [&](int index) {
     const auto part = static_cast<std::size_t>(index);
     const std::size_t first = texts.size() * part / parts, end = texts.size() * (part + 1) / parts;
-    for (std::size_t i = first; i < end; ++i)
+    for (std::size_t i = first; i < end && !(stop != nullptr && stop->requested()); ++i)
       found[i] = tokenizer.encode(texts[i], pairs[i], options);
   });
+  check_stop(stop, "TextClassifier");
   all.offsets.push_back(0);
   for (const text::Encoding& encoding : found) {
     all.ids.insert(all.ids.end(), encoding.ids.begin(), encoding.ids.end());

@@ -3,6 +3,7 @@
 
 #include <soma/base/error.hpp>
 #include <soma/data/labels.hpp>
+#include <soma/runtime/stop_flag.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -61,6 +62,7 @@ struct RowOptions {
   // Labels that are known before: a first row that has one of them is no header. They outlive the
   // reader.
   std::span<const std::string> known_labels{};
+  const StopFlag* stop = nullptr;  // ends the reading with runtime.stopped; nullptr: nothing does
 };
 
 struct Row {

@@ -29,7 +29,7 @@ class RowReader {
   // file.read, text.file_format, text.column, text.header, and those of next().
   explicit RowReader(std::string_view path, const RowOptions& options = {},
                      std::string_view operation = "RowReader")
-      : RowReader(ByteSource::open(operation, path), options) {}
+      : RowReader(ByteSource::open(operation, path, options.stop), options) {}
   // The same for what is in memory already, and outlives the object.
   static RowReader of_memory(std::string_view content, const RowOptions& options,
                              std::string_view operation = "RowReader") {
@@ -47,7 +47,7 @@ class RowReader {
   //   text.row_encoding  a zero byte, or bytes that are not UTF-8
   //   text.row_too_long  more than max_row_bytes
   // Further errors: text.file_empty (not one good row), file.read, text.file_gzip,
-  // text.file_changed.
+  // text.file_changed, runtime.stopped (RowOptions::stop).
   bool next(Row& row) {
     Record record;
     while (next_record(record)) {
@@ -189,8 +189,9 @@ class RowReader {
   }
   // The rows behind the first, by a reader of its own.
   void read_ahead(HeaderFinder& finder, const Record& first) {
-    ByteSource again = memory_.data() != nullptr ? ByteSource::of_memory(operation(), memory_)
-                                                 : ByteSource::open(operation(), file());
+    ByteSource again = memory_.data() != nullptr
+                           ? ByteSource::of_memory(operation(), memory_)
+                           : ByteSource::open(operation(), file(), options_.stop);
     RecordReader records(std::move(again), options_.max_row_bytes, separator());
     Record record;
     while (finder.needs_rows() && read_record(records, record))

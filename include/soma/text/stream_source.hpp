@@ -256,7 +256,7 @@ class StreamSource final : public data::BatchSource {
 
   std::uint64_t compute_hash() const {
     data::ContentHash hash;
-    ByteSource bytes = ByteSource::open(operation, path_);
+    ByteSource bytes = ByteSource::open(operation, path_, options_.rows.stop);
     for (std::string_view part = bytes.ahead(); !part.empty(); part = bytes.ahead()) {
       hash.add_bytes(std::as_bytes(std::span(part.data(), part.size())));
       bytes.skip(part.size());

@@ -9,6 +9,7 @@
 //   special  [CLS] first, [SEP] behind each text
 
 #include <soma/runtime/parallel.hpp>
+#include <soma/runtime/stop_flag.hpp>
 #include <soma/text/special_tokens.hpp>
 #include <soma/text/tokenizer_options.hpp>
 #include <soma/text/vocabulary.hpp>
@@ -121,7 +122,8 @@ class Tokenizer {
   // many there are. Texts are std::string or std::string_view. Errors as encode.
   template <class Text>
   TokenizedTexts encode_all(Context& context, std::span<const Text> texts,
-                            std::size_t max_length = no_limit) const;
+                            std::size_t max_length = no_limit,
+                            const StopFlag* stop = nullptr) const;
 
   // The text again, as far as that is possible: a space before every piece that begins a word.
   // Error text.token_id.
@@ -328,7 +330,7 @@ class Tokenizer {
 
 template <class Text>
 TokenizedTexts Tokenizer::encode_all(Context& context, std::span<const Text> texts,
-                                     std::size_t max_length) const {
+                                     std::size_t max_length, const StopFlag* stop) const {
   static_assert(std::is_convertible_v<const Text&, std::string_view>);
   room_for({.max_length = max_length}, 2);  // refused here, even if there are no texts
   // Several parts for each thread, of about as many bytes each: texts differ in length.
@@ -350,6 +352,7 @@ TokenizedTexts Tokenizer::encode_all(Context& context, std::span<const Text> tex
     TokenizedTexts& lists = found[part];
     WordSplitter splitter(rules_);
     for (std::size_t i = bounds[part]; i < bounds[part + 1]; ++i) {
+      check_stop(stop, "Tokenizer");
       lists.replaced += encode_ids(texts[i], max_length, lists.ids, splitter);
       lists.offsets.push_back(lists.ids.size());
     }
