@@ -3,6 +3,7 @@
     python3 rows.py PROGRAM WORK_FOLDER
 """
 
+import itertools
 import json
 import re
 import sys
@@ -59,6 +60,12 @@ def check_headers(work):
     for header in headers:
         data = work.file("a.tsv", header.encode() + b"\n" + rows)
         that(hash_of(work.report(data, "--stream=1")) == streamed, f"{header}: streamed, the same weights")
+    # Each file has a header or none.
+    work.file("dev.tsv", rows)
+    work.file("headed.tsv", b"tweet\tmood\n" + rows)
+    for data, dev, more in itertools.product(["plain", "headed"], ["dev", "headed"], [[], ["--stream=5"]]):
+        text = work.report(f"--data={data}.tsv", f"--dev={dev}.tsv", *more)
+        that(re.search(r"\b60 (held out|validation)", text), f"held-out rows of {dev} beside {data} {more}: {text}")
     data = work.file("a.tsv", b"heading\tmood\n" + rows)
     for more in [[], ["--stream=5"]]:
         that(work.train(data, "--header=yes", *more) == ["dull", "good"], f"--header yes {more}")
@@ -121,6 +128,37 @@ def check_columns(work):
          "pairs that are streamed")
     result = work.run("predict", "--model=model", "--pairs", text=b"a\tb\nc\n")
     that(result.returncode == 1 and result.stderr.startswith(b"predict: line 2 "), f"no pair: {result.stderr}")
+
+
+def check_several(work):
+    """Rows with several labels, in three formats: the same model."""
+    that = work.checks.that
+    rows = [(f"{'loud ' if i % 2 else ''}{'long ' if i % 3 == 0 else ''}film number {i}",
+             [name for name, given in [("loud", i % 2), ("long", i % 3 == 0)] if given]) for i in range(60)]
+    formats = {
+        "a.csv": "text,tags\n" + "".join(f'{text},"{", ".join(labels)}"\n' for text, labels in rows),
+        "a.jsonl": "".join(json.dumps({"text": text, "label": labels}) + "\n" for text, labels in rows),
+        "a.ft": "__label__loud __label__long loud long film\n" +
+                "".join("".join(f"__label__{label} " for label in labels) + text + "\n" for text, labels in rows)}
+    hashes = set()
+    for name, content in formats.items():
+        data = work.file(name, content.encode())
+        that(work.train(data, "--multi-label") == ["long", "loud"], f"{name}: two labels")
+        if name != "a.ft":  # which has a row more
+            hashes.add(hash_of(work.report(data, "--multi-label")))
+        result = work.run(*TRAIN, data)
+        that((b"[text.row_label]" if name == "a.ft" else b"[text.row_json]" if name == "a.jsonl" else
+              b"[text.row_label]") in result.stderr, f"{name} without --multi-label: {result.stderr}")
+    that(len(hashes) == 1, "a table and JSON lines train the same model")
+    config = json.loads((work.folder / "model/config.json").read_text())
+    that(config["problem_type"] == "multi_label_classification", "the model's kind")
+    streamed = [hash_of(work.report("--data=a.csv", "--dev=a.csv", "--multi-label", "--no-shuffle", *more))
+                for more in [[], ["--stream=5"]]]
+    that(streamed[0] == streamed[1], "several labels, streamed")
+    text = work.report("--data=a.csv", "--multi-label", "--metric=micro_f1", "--keep-best")
+    that("by micro F1" in text, f"--metric of several labels: {text}")
+    result = work.run(*TRAIN, "--data=a.csv", "--multi-label", "--class-weights=balanced")
+    that(result.returncode == 2, "weights of classes are for one label")
 
 
 def check_rare(work):
@@ -188,7 +226,7 @@ def check_command_line(work):
 
 def main():
     work = Work(sys.argv[1], tool.fresh_folder(Path(sys.argv[2])), tool.Checks())
-    for check in [check_headers, check_columns, check_rare, check_command_line]:
+    for check in [check_headers, check_columns, check_several, check_rare, check_command_line]:
         check(work)
     return work.checks.finish("rows")
 

@@ -123,11 +123,12 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
   if (kind == LabelKind::several)
     soma::text::check_label_separator("train", rows.labels, rows.stream->rows.label_separator);
   for (const std::string& label : rows.labels) rows.stream->label_counts.push_back(labels[label]);
+  // Other files may have a header where this one has none, and the other way round.
+  const soma::text::RowOptions others = row_options(options.data);
   std::vector<soma::text::SkippedRows> skipped;
-  rows.held_out =
-      soma::text::read_rows(files.held_out, rows.labels, rows.stream->rows, skipped, "train");
+  rows.held_out = soma::text::read_rows(files.held_out, rows.labels, others, skipped, "train");
   if (!options.data.files.test.empty())
-    rows.test = soma::text::read_rows(files.test, rows.labels, rows.stream->rows, skipped, "train");
+    rows.test = soma::text::read_rows(files.test, rows.labels, others, skipped, "train");
   report_skipped(skipped);
   return rows;
 }
