@@ -60,7 +60,6 @@ soma_has_package() {
     libutf8proc-dev) soma_has_header utf8proc.h ;;
     zlib1g-dev) soma_has_header zlib.h ;;
     libcli11-dev) soma_has_header CLI/CLI.hpp ;;
-    libcpp-httplib-dev) soma_has_header httplib.h ;;
     libprotozero-dev) soma_has_header protozero/pbf_writer.hpp ;;
     libopenmpi-dev) soma_has_command mpicxx ;;
     openmpi-bin) soma_has_command mpirun ;;

@@ -15,7 +15,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Vocabulary vocabulary = Vocabulary::from_text(content);
     for (std::size_t i = 0; i < vocabulary.size(); ++i) {
       const auto id = static_cast<std::int32_t>(i);
-      soma_fuzz::check(vocabulary.find(vocabulary.piece(id)) == id, "every piece is found");
+      const std::string_view piece = vocabulary.piece(id);
+      // An empty line has no piece; of equal lines the last has it.
+      const std::int32_t found = vocabulary.find(piece);
+      soma_fuzz::check(piece.empty() ? found == Vocabulary::absent
+                                     : found >= id && vocabulary.piece(found) == piece,
+                       "every piece is found");
+      soma_fuzz::check(vocabulary.is_piece(id) == (found == id), "and knows its id");
     }
     soma_fuzz::check(vocabulary.find("\xFF") == Vocabulary::absent, "no piece is invalid");
     soma_fuzz::check(Vocabulary::from_text(vocabulary.to_text()) == vocabulary, "reads the same");

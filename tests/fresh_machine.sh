@@ -53,17 +53,9 @@ command -v git >/dev/null || stop "git is missing: apt-get install git"
 
 work=$(mktemp -d "${folder:-${TMPDIR:-/tmp}}/soma_machine.XXXXXX")
 chmod 755 "$work"
-host_bundle=/root/host-certificates.pem # inside the machine
-mounts=()
+# shellcheck source=tests/machine.sh
+source "$project/tests/machine.sh"
 results=()
-
-unmount_all() {
-  local index
-  for ((index = ${#mounts[@]} - 1; index >= 0; index--)); do
-    umount "${mounts[index]}" 2>/dev/null || umount --lazy "${mounts[index]}"
-  done
-  mounts=()
-}
 
 clean_up() {
   unmount_all
@@ -78,26 +70,6 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-attach() {
-  mount "$@"
-  mounts+=("${!#}")
-}
-
-# The bare system is kept as a tar file: making it is slow and always the same.
-make_machine() {
-  local release=$1 machine=$2 cache=$project/build/fresh_machine/$1.tar
-  [ -z "$fresh" ] || rm -f "$cache"
-  mkdir -p "$machine" "$(dirname "$cache")"
-  if [ -f "$cache" ]; then
-    tar -xf "$cache" -C "$machine" --numeric-owner
-    return
-  fi
-  debootstrap --variant=minbase "$release" "$machine" ${mirror:+"$mirror"} >"$work/$release.debootstrap.log" ||
-    { tail -n 20 "$work/$release.debootstrap.log" >&2; stop "debootstrap $release failed"; }
-  tar -cf "$cache.new" -C "$machine" --numeric-owner .
-  mv "$cache.new" "$cache"
-}
-
 # The checkout arrives by git, as at a user's: nothing that is ignored or not committed can help.
 put_checkout() {
   local target=$1
@@ -109,39 +81,6 @@ put_checkout() {
   else
     git -c safe.directory='*' clone --quiet --no-local "$project" "$target"
   fi
-}
-
-connect() {
-  local machine=$1
-  attach -t proc proc "$machine/proc"
-  attach -t sysfs -o ro sys "$machine/sys"
-  attach -t tmpfs -o size=64m,mode=755 dev "$machine/dev"
-  local node
-  for node in null zero full random urandom; do
-    : >"$machine/dev/$node"
-    attach --bind "/dev/$node" "$machine/dev/$node"
-  done
-  ln -s /proc/self/fd "$machine/dev/fd"
-  mkdir "$machine/dev/shm"
-  attach -t tmpfs -o mode=1777 shm "$machine/dev/shm"
-  cp --dereference /etc/resolv.conf /etc/hosts "$machine/etc/"
-  if [ -n "$host_certs" ]; then
-    cp --dereference "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$machine$host_bundle"
-  fi
-}
-
-# What is passed on: how to reach the network, and nothing else.
-passed_on() {
-  local name
-  while read -r name; do
-    case $name in
-      PIP_CERT) ;; # a path on this machine
-      PIP_* | [Hh][Tt][Tt][Pp]_[Pp]* | [Hh][Tt][Tt][Pp][Ss]_[Pp]* | [Nn][Oo]_[Pp][Rr][Oo][Xx][Yy])
-        printf '%s=%s\0' "$name" "${!name}"
-        ;;
-    esac
-  done < <(compgen -e)
-  if [ -n "$host_certs" ]; then printf '%s\0' "PIP_CERT=$host_bundle" "SSL_CERT_FILE=$host_bundle"; fi
 }
 
 # in_machine <machine> <script> : from / and with stdin closed, the least friendly way to start a command

@@ -5,41 +5,20 @@
 #include <soma/state/state_dict.hpp>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-
-namespace {
-
-nlohmann::json read_object(const std::string& path, std::string_view what) {
-  const auto file = soma::MappedFile::open(what, path);
-  const auto bytes = file->bytes();
-  return json_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                     std::string(what) + ": \"" + path + "\"");
-}
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// A channel is a folder: the one file in it, or the folder itself where it has several.
-std::string channel_data(const std::string& folder) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    if (entry.is_regular_file() && entry.path().filename().string().front() != '.')
-      files.push_back(entry.path().string());
-  return files.size() == 1 ? files.front() : folder;
-}
-
-}  // namespace
 
 nlohmann::json json_object(std::string_view text, const std::string& what) {
   nlohmann::json root;
   if (soma::detail::may_be_tree(text)) root = nlohmann::json::parse(text, nullptr, false);
   if (!root.is_object())
-    throw UsageError(what + " holds no JSON object, wanted {\"option\": value}");
+    throw UsageError(what + " holds no JSON object, wanted one such as {\"name\": value}");
   return root;
+}
+
+nlohmann::json read_json_object(const std::string& path, std::string_view what) {
+  const auto file = soma::MappedFile::open(what, path);
+  const auto bytes = file->bytes();
+  return json_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                     std::string(what) + ": \"" + path + "\"");
 }
 
 std::vector<std::string> options_of_json(const nlohmann::json& object, std::string_view source,
@@ -95,45 +74,10 @@ std::vector<std::string> with_config(std::vector<std::string> arguments,
       if (other == "--config" || other.starts_with("--config="))
         throw UsageError("--config is there twice, wanted one file");
     const std::vector<std::string> more =
-        options_of_json(read_object(path, "--config"), "--config", flags);
+        options_of_json(read_json_object(path, "--config"), "--config", flags);
     arguments.insert(arguments.begin() + 1, more.begin(), more.end());
     break;
   }
-  return arguments;
-}
-
-bool is_training_job() { return !environment("SM_CHANNEL_TRAIN").empty(); }
-
-std::string failure_file_of_job() {
-  const std::string output = environment("SM_OUTPUT_DATA_DIR");
-  if (output.empty()) return "/opt/ml/output/failure";
-  // Whether or not a / ends it.
-  return (std::filesystem::path(output) / "").parent_path().parent_path() / "failure";
-}
-
-std::vector<std::string> arguments_of_job(const std::vector<std::string>& flags) {
-  const std::string output = environment("SM_OUTPUT_DATA_DIR");
-  std::vector<std::string> arguments = {"train",
-                                        "--data=" + channel_data(environment("SM_CHANNEL_TRAIN"))};
-  for (const char* name : {"SM_CHANNEL_TEST", "SM_CHANNEL_VALIDATION"})
-    if (const std::string folder = environment(name); !folder.empty()) {
-      arguments.push_back("--dev=" + channel_data(folder));
-      break;
-    }
-  if (const std::string folder = environment("SM_MODEL_DIR"); !folder.empty())
-    arguments.push_back("--output=" + folder);
-  if (!output.empty()) arguments.push_back("--log-json=" + output + "/log.jsonl");
-
-  constexpr const char* standard = "/opt/ml/input/config/hyperparameters.json";
-  const std::string given = environment("SM_HPS");
-  nlohmann::json hyperparameters = nlohmann::json::object();
-  if (!given.empty()) {
-    hyperparameters = json_object(given, "SM_HPS");
-  } else if (std::filesystem::exists(standard)) {
-    hyperparameters = read_object(standard, "hyperparameters");
-  }
-  for (std::string& option : options_of_json(hyperparameters, "hyperparameters", flags))
-    arguments.push_back(std::move(option));
   return arguments;
 }
 

@@ -1,4 +1,4 @@
-// Options from elsewhere than the command line: a JSON file, the environment of a training job.
+// Options from elsewhere than the command line.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,6 +15,8 @@ struct UsageError : std::runtime_error {
 
 // The object that a text is; `what` names the text in messages. Error UsageError.
 nlohmann::json json_object(std::string_view text, const std::string& what);
+// The same of a file. Errors UsageError, file.read.
+nlohmann::json read_json_object(const std::string& path, std::string_view what);
 
 // Options in a JSON object as they would stand on the command line: {"epochs": 3, "decay-all":
 // true} is --epochs 3 --decay-all. _ may stand for -. Values may be texts that hold numbers, as
@@ -26,14 +28,6 @@ std::vector<std::string> options_of_json(const nlohmann::json& object, std::stri
 // others, which win. Errors UsageError, and file.read.
 std::vector<std::string> with_config(std::vector<std::string> arguments,
                                      const std::vector<std::string>& flags);
-
-// The training job of a hosting service: its environment says where data lie and where the model
-// goes.
-bool is_training_job();
-// The file that gets the reason when it fails.
-std::string failure_file_of_job();
-// Errors UsageError, and file.read.
-std::vector<std::string> arguments_of_job(const std::vector<std::string>& flags);
 
 // The one of the names that looks most like a text.
 std::string nearest_name(std::string_view text, const std::vector<std::string>& names);

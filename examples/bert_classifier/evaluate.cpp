@@ -15,6 +15,7 @@
 #include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
 #include <soma/train/evaluate.hpp>
+#include <soma/train/stoppable_source.hpp>
 
 #include <cstdint>
 #include <iostream>
@@ -22,26 +23,6 @@
 namespace {
 
 using soma::models::TextClassifier;
-
-// A source that a signal ends.
-class StoppableSource final : public soma::data::BatchSource {
- public:
-  explicit StoppableSource(soma::data::BatchSource& inner) : inner_(inner) {}
-
-  bool next(soma::data::Batch& batch) override {
-    if (stop_requested.requested()) throw Interrupted("evaluate: ended by a signal");
-    return inner_.next(batch);
-  }
-  soma::data::Position position() const override { return inner_.position(); }
-  void seek(soma::data::Position position) override { inner_.seek(position); }
-  std::uint64_t batches(std::uint64_t epoch) const override { return inner_.batches(epoch); }
-  std::uint64_t hash() const override { return inner_.hash(); }
-  std::size_t largest_rows() const override { return inner_.largest_rows(); }
-  std::size_t largest_sequences() const override { return inner_.largest_sequences(); }
-
- private:
-  soma::data::BatchSource& inner_;
-};
 
 }  // namespace
 
@@ -56,10 +37,13 @@ int evaluate(const EvaluateOptions& options) {
       soma::text::read_rows(soma::text::find_test_files(options.data.data, "evaluate"),
                             model.labels(), row_options(options.data), skipped, "evaluate");
   report_skipped(skipped);
-  const auto batches =
-      model.batches(rows, {.batch_sequences = options.batch_size, .shuffle = false});
-  StoppableSource source(*batches);
+  const auto batches = model.batches(
+      rows, {.batch_sequences = options.batch_size, .shuffle = false}, &stop_requested);
+  using soma::train::StoppableSource;
+  soma::train::Ranks alone;
+  StoppableSource source(*batches, &stop_requested, alone, StoppableSource::When::between_batches);
   const soma::train::Evaluation result = soma::train::evaluate(context, model, source);
+  if (source.cut()) throw Interrupted("evaluate: ended by a signal");
   const soma::metrics::Classification& metrics = result.metrics;
 
   if (!options.confusion.empty()) {
@@ -75,6 +59,7 @@ int evaluate(const EvaluateOptions& options) {
     record.set("accuracy_low", interval.low);
     record.set("accuracy_high", interval.high);
     record.set("macro_f1", metrics.macro_f1());
+    record.set("majority_share", metrics.majority_share());
     if (metrics.classes() == 2) record.set("auc", metrics.area_under_curve());
     record.set("loss", result.loss);
     record.set("seconds", result.seconds);
@@ -86,6 +71,10 @@ int evaluate(const EvaluateOptions& options) {
             << " to " << fixed(interval.high, 4) << "), macro F1 " << fixed(metrics.macro_f1(), 4);
   if (metrics.classes() == 2) std::cout << ", AUC " << fixed(metrics.area_under_curve(), 4);
   std::cout << ", loss " << fixed(result.loss, 4) << ", " << metrics.cases() << " rows\n";
+  if (metrics.only_prediction())
+    std::cout << "predicts one class only, " << model.labels()[*metrics.only_prediction()]
+              << "; always guessing the most frequent one gets "
+              << fixed(metrics.majority_share(), 4) << '\n';
   std::cout << "class\tprecision\trecall\tF1\n";
   for (std::size_t i = 0; i < metrics.classes(); ++i)
     std::cout << model.labels()[i] << '\t' << fixed(metrics.precision(i), 4) << '\t'
@@ -103,8 +92,19 @@ int predict(const PredictOptions& options) {
   std::vector<std::string> lines;
   std::uint64_t answered = 0;
   const auto answer = [&] {
-    const std::vector<std::string_view> texts(lines.begin(), lines.end());
-    for (const soma::models::Prediction& prediction : model.predict(texts))
+    std::vector<std::string_view> texts(lines.begin(), lines.end()), pairs;
+    for (std::string_view& text : texts) {
+      if (!options.pairs) break;
+      const std::size_t tab = text.find('\t');
+      if (tab == text.npos || text.find('\t', tab + 1) != text.npos)
+        soma::fail(soma::error_id::text_row_columns, "predict",
+                   "line " + std::to_string(answered + pairs.size() + 1), "not two texts",
+                   "a text, a tab and a text (--pairs)");
+      pairs.push_back(text.substr(tab + 1));
+      text = text.substr(0, tab);
+    }
+    for (const soma::models::Prediction& prediction :
+         model.predict(texts, soma::DType::fp32, pairs))
       std::cout << prediction << '\n';
     std::cout << std::flush;
     answered += lines.size();

@@ -3,17 +3,23 @@
 
 #include "bert_classifier/arguments.hpp"
 #include "bert_classifier/commands.hpp"
+#include "bert_classifier/launch/job.hpp"
 #include "bert_classifier/launch/launch.hpp"
 #include "bert_classifier/train/options.hpp"
 
 #include <soma/base/error.hpp>
 #include <soma/base/error_ids.hpp>
+#include <soma/base/version.hpp>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <iostream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -49,10 +55,27 @@ void flush_output() {
                "closed, or has no room", "one that takes what is printed");
 }
 
-// The first asks for an orderly end; the second is the system's default.
+// Where a job says why it ended; the end of the program by a second signal has to say it as well.
+std::string failure_file;
+
+std::array<volatile std::sig_atomic_t, 65> seen{};  // by the numbers of signals
+
+// The first asks for an orderly end; a second one of the same kind ends the program at once.
 void on_signal(int number) {
-  stop_requested.request();
+  const auto at = static_cast<std::size_t>(number);
+  if (at < seen.size() && seen[at] == 0) {
+    seen[at] = 1;
+    return stop_requested.request();
+  }
+  constexpr std::string_view reason = "train: ended at once by a second signal [cli.interrupted]\n";
+  if (!failure_file.empty()) {
+    const int file = ::open(failure_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    static_cast<void>(!::write(file, reason.data(), reason.size()));
+  }
+  // What the system does by default, it does not do to the first process of a container.
+  if (::getpid() == 1) ::_exit(128 + number);
   std::signal(number, SIG_DFL);
+  ::raise(number);
 }
 
 struct Program {
@@ -66,6 +89,9 @@ struct Program {
   Program() {
     app.require_subcommand(1);
     app.footer(epilogue);
+    app.set_version_flag("--version", "bert_classifier " + std::to_string(soma::version.major) +
+                                          "." + std::to_string(soma::version.minor) + "." +
+                                          std::to_string(soma::version.patch));
     app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     command("train", "learns to tell classes of text apart", train);
     command("evaluate", "measures a model on labelled rows", evaluate);
@@ -104,9 +130,26 @@ struct Program {
     }
   }
 
-  // False: all that was asked for is help, which is printed.
+  // A word in front that is no command.
+  void refuse_unknown(const std::string& command) const {
+    if (command.empty() || command.starts_with("-")) return;
+    std::vector<std::string> known;
+    std::string all;
+    for (const CLI::App* one : app.get_subcommands([](const CLI::App*) { return true; })) {
+      known.push_back(one->get_name());
+      all.append(all.empty() ? "" : ", ").append(one->get_name());
+    }
+    if (std::find(known.begin(), known.end(), command) != known.end()) return;
+    const std::string nearest = nearest_name(command, known);
+    throw UsageError(soma::quoted(command) + " is no command" +
+                     (nearest.empty() ? ", wanted one of " + all : "; is " + nearest + " meant?") +
+                     " (see --help)");
+  }
+
+  // False: all that was asked for is help or the version, which is printed.
   bool parse(std::vector<std::string> arguments) {
     const std::string command = arguments.empty() ? "" : arguments.front();
+    refuse_unknown(command);
     // Before CLI11 takes the next word for an empty value, and says less about an unknown option.
     refuse_empty(arguments);
     for (const std::string& argument : arguments) {
@@ -127,6 +170,14 @@ struct Program {
       return false;
     }
     return true;
+  }
+
+  // Of a job, as far as the options still are what it says.
+  void take_files(Job job) {
+    DataOptions& data = train.data;
+    if (job.files.train.empty() || data.data != job.data) return;
+    data.files = std::move(job.files);
+    if (data.dev != job.dev) data.files.held_out = {data.dev};
   }
 
   int run(Launch& launch, const std::vector<std::string>& command) {
@@ -158,16 +209,26 @@ int main(int count, char** given) {
   try {
     Program program;
     std::vector<std::string> arguments(given + 1, given + count);
-    if (arguments.empty() && is_training_job()) {
+    Job job;
+    std::vector<std::string> command;
+    if (is_training_job(arguments)) {
       // Where to write a failure is known before anything can fail.
-      launch.set_failure_file(failure_file_of_job());
-      arguments = arguments_of_job(program.options_of("train", true));
+      failure_file = failure_file_of_job();
+      launch.set_failure_file(failure_file);
+      job = read_job(arguments, program.options_of("train", true));
+      arguments = job.arguments;
+      // Several files have no word on a command line.
+      command = job.files.train.size() == 1 ? arguments : std::vector<std::string>{"train"};
+    } else {
+      arguments = arguments_of_server(arguments);
+      command = arguments;
     }
-    std::vector<std::string> command = arguments;
     command.insert(command.begin(), given[0]);
     if (!arguments.empty())
       arguments = with_config(arguments, program.options_of(arguments.front(), true));
-    const int code = program.parse(std::move(arguments)) ? program.run(launch, command) : 0;
+    const bool runs = program.parse(std::move(arguments));
+    program.take_files(std::move(job));
+    const int code = runs ? program.run(launch, command) : 0;
     flush_output();
     launch.leave();
     return code;
@@ -178,10 +239,18 @@ int main(int count, char** given) {
   } catch (const UsageError& error) {
     return finish(2, std::string(error.what()) + " [cli.usage]", launch);
   } catch (const Interrupted& error) {
-    return finish(1, std::string(error.what()) + " [cli.interrupted]", launch);
+    launch.give_up(std::string(error.what()) + " [cli.interrupted]");
+    return 1;
   } catch (const soma::Error& error) {
+    if (error.id() == soma::error_id::stopped) {
+      launch.give_up("ended by a signal before it was done (" + std::string(error.what()) +
+                     ") [cli.interrupted]");
+      return 1;
+    }
     return finish(1, error.what(), launch);
   } catch (const std::exception& error) {
     return finish(1, std::string(error.what()) + " [cli.failed]", launch);
+  } catch (...) {
+    return finish(1, "something that is no std::exception was thrown [cli.failed]", launch);
   }
 }

@@ -151,6 +151,7 @@ inline constexpr ErrorId unknown_target{"context.unknown_target"};
 inline constexpr ErrorId context_outlived{"context.outlived"};
 inline constexpr ErrorId math_needs_fma{"context.portable_needs_fma"};
 inline constexpr ErrorId thread_start{"executor.thread_start"};
+inline constexpr ErrorId stopped{"runtime.stopped"};
 
 inline constexpr ErrorId unknown_dtype{"tensor.unknown_dtype"};
 inline constexpr ErrorId tensor_undefined{"tensor.undefined"};
@@ -244,6 +245,8 @@ inline constexpr ErrorId config_type{"models.config_type"};
 inline constexpr ErrorId config_value{"models.config_value"};
 inline constexpr ErrorId shard_index{"models.shard_index"};
 inline constexpr ErrorId model_file_name{"models.file_name"};
+inline constexpr ErrorId weights_file{"models.weights_file"};
+inline constexpr ErrorId model_not_finite{"models.not_finite"};
 
 inline constexpr ErrorId train_options{"train.options"};
 inline constexpr ErrorId train_precision{"train.precision"};
@@ -264,6 +267,7 @@ inline constexpr ErrorId text_file_changed{"text.file_changed"};
 inline constexpr ErrorId text_file_empty{"text.file_empty"};
 inline constexpr ErrorId text_folder{"text.folder"};
 inline constexpr ErrorId text_column{"text.column"};
+inline constexpr ErrorId text_header{"text.header"};
 inline constexpr ErrorId text_row_columns{"text.row_columns"};
 inline constexpr ErrorId text_row_quote{"text.row_quote"};
 inline constexpr ErrorId text_row_encoding{"text.row_encoding"};
@@ -273,6 +277,8 @@ inline constexpr ErrorId text_row_label{"text.row_label"};
 inline constexpr ErrorId text_row_json{"text.row_json"};
 inline constexpr ErrorId text_label_unseen{"text.label_unseen"};
 inline constexpr ErrorId text_label_count{"text.label_count"};
+inline constexpr ErrorId text_label_alike{"text.label_alike"};
+inline constexpr ErrorId text_label_separator{"text.label_separator"};
 inline constexpr ErrorId text_one_class{"text.one_class"};
 inline constexpr ErrorId text_split{"text.split"};
 
@@ -571,60 +577,50 @@ class Record {
 //   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch)
 //     while (source.next(batch)) step(batch);
 
-// ---- soma/tensor/ragged.hpp
-// Ragged: a batch of sequences of different lengths without padding: their rows concatenated, and
-// Sequences, which says where each begins.
+// ---- soma/data/labels.hpp
+// Labels of a batch, as whoever counts them wants them.
 
-// ---- soma/numeric/logical_index.hpp
-// Logical indices: what a random draw is keyed by. An index says which number of the model or of
-// the global batch is meant, never which thread, rank, tile or padded position happens to compute
-// it, so the fields below have fixed widths. A value that does not fit its field is Error
-// random.index_range.
+// ---- soma/tensor/tensor.hpp
+// Tensor: shared storage seen through a shape, a dtype and strides. Copying a tensor shares its
+// elements, as do slice, select, reshape, transpose and broadcast_to: a write through one is seen
+// through all.
+//
+// Not thread-safe where one thread writes. Memory comes from the context's heap, so tensors end
+// before their context does.
+
+// ---- soma/runtime/context.hpp
+// Context: everything soma needs from its host, in one object that is passed explicitly. There is
+// no other state: two contexts in one program do not disturb each other, and what is not in a
+// context is a pure function.
+//
+// Made by make_context() (soma.hpp), which knows the kernels of this unit or of soma::dispatch.
+
+// ---- soma/runtime/executor.hpp
+// Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
+// soma's own.
 
 namespace soma {
 
-namespace detail {
+// run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
+// any threads and in any order, and returns when all have returned. soma asks for at most `width`
+// tasks that it wants to run at the same time, never needs two tasks to make progress together, and
+// its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
+// executor may then run the inner tasks one after another on the calling thread.
+struct Executor {
+  void* self = nullptr;
+  int width = 0;
+  void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
+};
 
-inline std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
-                                 std::string_view field) {
-  if (value >> bits != 0)
-    fail(error_id::index_range, operation, field, std::to_string(value),
-         "below 2^" + std::to_string(bits));
-  return value;
-}
+inline constexpr int max_threads = 4096;
 
-}  // namespace detail
-
-// An element of an activation: sequence of the global batch (24 bits), position in it (20), channel
-// (20).
-inline std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position,
-                                 std::uint64_t channel) {
-  return detail::index_field(ordinal, 24, "token_index", "ordinal") << 40 |
-         detail::index_field(position, 20, "token_index", "position") << 20 |
-         detail::index_field(channel, 20, "token_index", "channel");
-}
-
-// An attention probability: sequence of the global batch (24 bits), head (8), query (16), key (16).
-inline std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head, std::uint64_t query,
-                                     std::uint64_t key) {
-  return detail::index_field(ordinal, 24, "attention_index", "ordinal") << 40 |
-         detail::index_field(head, 8, "attention_index", "head") << 32 |
-         detail::index_field(query, 16, "attention_index", "query") << 16 |
-         detail::index_field(key, 16, "attention_index", "key");
-}
-
-// An element of a parameter seen as a matrix: row (32 bits), column (32).
-inline std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
-  return detail::index_field(row, 32, "parameter_index", "row") << 32 |
-         detail::index_field(column, 32, "parameter_index", "column");
-}
+// An executor of its own threads, and how to end them: end(executor.self).
+struct OwnedExecutor {
+  Executor executor{};
+  void (*end)(void* self) = nullptr;
+};
 
 }  // namespace soma
-// ---- soma/runtime/heap_vector.hpp
-// HeapVector: a growing array on a context's heap. What tapes and batches are made of; a
-// std::vector with an allocator would do the same, but every unit would pay for it: compilers spend
-// three times as long on one.
-
 // ---- soma/runtime/heap.hpp
 // Heap: memory that is used, given back in any order and used again. Tensors and tapes live here:
 // work that repeats itself asks nothing of the host any more after its first rounds. (Mostly after
@@ -1066,206 +1062,6 @@ class Heap {
   std::array<Block*, class_count> heads_{};
   std::array<std::uint64_t, (class_count + 63) / 64> bitmap_{};
   std::size_t blocks_ = 0, in_use_ = 0, peak_ = 0, capacity_ = 0;
-};
-
-}  // namespace soma
-
-namespace soma {
-
-// Moved, never copied. Members do what those of std::vector do. Error memory.exhausted.
-template <class T>
-class HeapVector {
- public:
-  using value_type = T;
-
-  explicit HeapVector(Heap& heap) : heap_(&heap) {}
-  // `count` elements made from nothing: numbers are 0.
-  HeapVector(std::size_t count, Heap& heap) : heap_(&heap) { resize(count); }
-  HeapVector(HeapVector&& other) noexcept
-      : heap_(other.heap_),
-        data_(std::exchange(other.data_, nullptr)),
-        size_(std::exchange(other.size_, 0)),
-        capacity_(std::exchange(other.capacity_, 0)) {}
-  HeapVector& operator=(HeapVector&& other) noexcept {
-    std::swap(heap_, other.heap_);
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    std::swap(capacity_, other.capacity_);
-    return *this;
-  }
-  ~HeapVector() {
-    clear();
-    release();
-  }
-
-  std::size_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-  T* data() { return data_; }
-  const T* data() const { return data_; }
-  T* begin() { return data_; }
-  T* end() { return data_ + size_; }
-  const T* begin() const { return data_; }
-  const T* end() const { return data_ + size_; }
-  T& operator[](std::size_t index) { return data_[index]; }
-  const T& operator[](std::size_t index) const { return data_[index]; }
-  T& back() { return data_[size_ - 1]; }
-  const T& back() const { return data_[size_ - 1]; }
-
-  void reserve(std::size_t count) {
-    if (count > capacity_) move_to(count);
-  }
-  void resize(std::size_t count) {
-    reserve(count);
-    while (size_ > count) pop_back();
-    for (; size_ < count; ++size_) ::new (static_cast<void*>(data_ + size_)) T();
-  }
-  // The value is not an element of this one: that would move away.
-  T& push_back(T value) {
-    if (size_ == capacity_) move_to(size_ < 4 ? 8 : 2 * size_);
-    return *::new (static_cast<void*>(data_ + size_++)) T(std::move(value));
-  }
-  // Of numbers.
-  void assign(std::span<const T> values) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    clear();
-    reserve(values.size());
-    if (!values.empty()) std::memcpy(data_, values.data(), values.size_bytes());
-    size_ = values.size();
-  }
-  void pop_back() { data_[--size_].~T(); }
-  void clear() {
-    while (size_ != 0) pop_back();
-  }
-
- private:
-  void move_to(std::size_t capacity) {
-    static_assert(alignof(T) <= memory_alignment);
-    auto* moved =
-        static_cast<T*>(heap_->allocate(checked_multiply(capacity, sizeof(T), "HeapVector")));
-    if constexpr (std::is_trivially_copyable_v<T>) {
-      if (size_ != 0) std::memcpy(moved, data_, size_ * sizeof(T));
-    } else {
-      for (std::size_t i = 0; i < size_; ++i) {
-        ::new (static_cast<void*>(moved + i)) T(std::move(data_[i]));
-        data_[i].~T();
-      }
-    }
-    release();
-    data_ = moved;
-    capacity_ = capacity;
-  }
-  void release() {
-    if (data_ != nullptr) heap_->deallocate(data_);
-  }
-
-  Heap* heap_;
-  T* data_ = nullptr;
-  std::size_t size_ = 0, capacity_ = 0;
-};
-
-}  // namespace soma
-// ---- soma/runtime/shared.hpp
-// Shared: an object on a context's heap that several handles share and the last one ends. One
-// pointer; the count lies in the object.
-
-namespace soma {
-
-// What a shared object derives from, as its first base.
-class Counted {
- public:
-  explicit Counted(Heap& heap) : heap_(&heap) {}
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-
- private:
-  template <class T>
-  friend class Shared;
-  Heap* heap_;
-  std::atomic<std::size_t> references_{1};
-};
-
-// Counting is thread-safe, the object is as safe as it is by itself. Empty by default.
-template <class T>
-class Shared {
- public:
-  Shared() = default;
-  Shared(std::nullptr_t) {}
-  // An object made of the heap and the arguments. Error memory.exhausted.
-  template <class... Arguments>
-  static Shared make(Heap& heap, Arguments&&... arguments) {
-    static_assert(alignof(T) <= memory_alignment);
-    Shared made;
-    made.object_ = ::new (heap.allocate(sizeof(T))) T(heap, std::forward<Arguments>(arguments)...);
-    return made;
-  }
-  Shared(const Shared& other) : object_(other.object_) {
-    if (object_ != nullptr) object_->references_.fetch_add(1, std::memory_order_relaxed);
-  }
-  Shared(Shared&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  // A derived class has a virtual destructor, and T as its first base.
-  template <class Derived>
-  Shared(Shared<Derived> other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Shared& operator=(Shared other) noexcept {
-    std::swap(object_, other.object_);
-    return *this;
-  }
-  ~Shared() {
-    if (object_ == nullptr || object_->references_.fetch_sub(1, std::memory_order_acq_rel) != 1)
-      return;
-    Heap* heap = object_->heap_;
-    object_->~T();
-    heap->deallocate(object_);
-  }
-
-  T* operator->() const { return object_; }
-  T& operator*() const { return *object_; }
-  friend bool operator==(const Shared& shared, std::nullptr_t) { return shared.object_ == nullptr; }
-
- private:
-  template <class Other>
-  friend class Shared;
-  T* object_ = nullptr;
-};
-
-}  // namespace soma
-// ---- soma/tensor/tensor.hpp
-// Tensor: shared storage seen through a shape, a dtype and strides. Copying a tensor shares its
-// elements, as do slice, select, reshape, transpose and broadcast_to: a write through one is seen
-// through all.
-//
-// Not thread-safe where one thread writes. Memory comes from the context's heap, so tensors end
-// before their context does.
-
-// ---- soma/runtime/context.hpp
-// Context: everything soma needs from its host, in one object that is passed explicitly. There is
-// no other state: two contexts in one program do not disturb each other, and what is not in a
-// context is a pure function.
-//
-// Made by make_context() (soma.hpp), which knows the kernels of this unit or of soma::dispatch.
-
-// ---- soma/runtime/executor.hpp
-// Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
-// soma's own.
-
-namespace soma {
-
-// run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
-// any threads and in any order, and returns when all have returned. soma asks for at most `width`
-// tasks that it wants to run at the same time, never needs two tasks to make progress together, and
-// its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
-// executor may then run the inner tasks one after another on the calling thread.
-struct Executor {
-  void* self = nullptr;
-  int width = 0;
-  void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
-};
-
-inline constexpr int max_threads = 4096;
-
-// An executor of its own threads, and how to end them: end(executor.self).
-struct OwnedExecutor {
-  Executor executor{};
-  void (*end)(void* self) = nullptr;
 };
 
 }  // namespace soma
@@ -2606,6 +2402,297 @@ inline Tensor contiguous(Context& context, const Tensor& tensor) {
 
 }  // namespace soma
 
+namespace soma::data {
+
+// What a sequence is labelled with: one of several classes, any number of them, or a number.
+enum class LabelKind : std::uint8_t { one, several, number };
+
+// Class labels, int32 or int64.
+inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
+  const auto copy = [](const auto values) {
+    return std::vector<std::int64_t>(values.begin(), values.end());
+  };
+  return labels.dtype() == DType::int32 ? copy(labels.span<std::int32_t>())
+                                        : copy(labels.span<std::int64_t>());
+}
+
+// The lists of classes of a batch's sequences, in compressed rows: list i is ids[offsets[i]] up to
+// ids[offsets[i + 1]]. A list may be empty. So memory grows with the labels that are given, not
+// with the classes that there are.
+struct LabelLists {
+  Tensor offsets{};  // int64 [sequences + 1], ascending from 0
+  Tensor ids{};      // int32 [all labels]; in a list ascending, each once
+
+  bool defined() const { return offsets.defined(); }
+  std::size_t count() const { return offsets.elements() - 1; }
+  std::span<const std::int32_t> list(std::size_t i) const {
+    const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
+    return ids.span<std::int32_t>().subspan(static_cast<std::size_t>(at[i]),
+                                            static_cast<std::size_t>(at[i + 1] - at[i]));
+  }
+
+  // Lists first to end, as lists of their own: ids are a view.
+  LabelLists part(Context& context, std::size_t first, std::size_t end) const {
+    const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
+    std::vector<std::int64_t> own;
+    for (std::size_t i = first; i <= end; ++i) own.push_back(at[i] - at[first]);
+    return {Tensor::from(context, std::span<const std::int64_t>(own), Shape{own.size()}),
+            ids.slice(0, static_cast<std::size_t>(at[first]), static_cast<std::size_t>(at[end]))};
+  }
+  // 1 for each class of a list, 0 for others: [sequences, classes], fp32. Error data.labels (a
+  // class that is not below `classes`).
+  Tensor dense(Context& context, std::size_t classes) const {
+    const Tensor all = Tensor::zeros(context, Shape{count(), classes}, DType::fp32);
+    auto* row = all.mutable_data<float>();
+    for (std::size_t i = 0; i < count(); ++i, row += classes)
+      for (const std::int32_t id : list(i)) {
+        if (id < 0 || static_cast<std::size_t>(id) >= classes)
+          fail(error_id::data_labels, "LabelLists::dense", "label of sequence " + std::to_string(i),
+               std::to_string(id), "a class below " + std::to_string(classes));
+        row[id] = 1;
+      }
+    return all;
+  }
+};
+
+// Lists of classes of rows that lie in memory, one behind the other.
+struct IdLists {
+  std::vector<std::size_t> offsets{};  // [rows + 1], from 0: where lists begin and end; or empty
+  std::vector<std::int32_t> ids{};     // in a list ascending, each once
+
+  bool empty() const { return offsets.empty(); }
+  std::size_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
+  std::span<const std::int32_t> list(std::size_t row) const {
+    return std::span(ids).subspan(offsets[row], offsets[row + 1] - offsets[row]);
+  }
+  void add(std::span<const std::int32_t> list) {
+    if (offsets.empty()) offsets.push_back(0);
+    ids.insert(ids.end(), list.begin(), list.end());
+    offsets.push_back(ids.size());
+  }
+};
+
+// Labels of rows that lie in memory, of one kind: the other kinds are empty.
+struct RowLabels {
+  std::vector<std::int64_t> classes{};  // [rows]
+  std::vector<float> numbers{};         // [rows]
+  IdLists lists{};                      // [rows]
+};
+
+}  // namespace soma::data
+// ---- soma/tensor/ragged.hpp
+// Ragged: a batch of sequences of different lengths without padding: their rows concatenated, and
+// Sequences, which says where each begins.
+
+// ---- soma/numeric/logical_index.hpp
+// Logical indices: what a random draw is keyed by. An index says which number of the model or of
+// the global batch is meant, never which thread, rank, tile or padded position happens to compute
+// it, so the fields below have fixed widths. A value that does not fit its field is Error
+// random.index_range.
+
+namespace soma {
+
+namespace detail {
+
+inline std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
+                                 std::string_view field) {
+  if (value >> bits != 0)
+    fail(error_id::index_range, operation, field, std::to_string(value),
+         "below 2^" + std::to_string(bits));
+  return value;
+}
+
+}  // namespace detail
+
+// An element of an activation: sequence of the global batch (24 bits), position in it (20), channel
+// (20).
+inline std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position,
+                                 std::uint64_t channel) {
+  return detail::index_field(ordinal, 24, "token_index", "ordinal") << 40 |
+         detail::index_field(position, 20, "token_index", "position") << 20 |
+         detail::index_field(channel, 20, "token_index", "channel");
+}
+
+// An attention probability: sequence of the global batch (24 bits), head (8), query (16), key (16).
+inline std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head, std::uint64_t query,
+                                     std::uint64_t key) {
+  return detail::index_field(ordinal, 24, "attention_index", "ordinal") << 40 |
+         detail::index_field(head, 8, "attention_index", "head") << 32 |
+         detail::index_field(query, 16, "attention_index", "query") << 16 |
+         detail::index_field(key, 16, "attention_index", "key");
+}
+
+// An element of a parameter seen as a matrix: row (32 bits), column (32).
+inline std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
+  return detail::index_field(row, 32, "parameter_index", "row") << 32 |
+         detail::index_field(column, 32, "parameter_index", "column");
+}
+
+}  // namespace soma
+// ---- soma/runtime/heap_vector.hpp
+// HeapVector: a growing array on a context's heap. What tapes and batches are made of; a
+// std::vector with an allocator would do the same, but every unit would pay for it: compilers spend
+// three times as long on one.
+
+namespace soma {
+
+// Moved, never copied. Members do what those of std::vector do. Error memory.exhausted.
+template <class T>
+class HeapVector {
+ public:
+  using value_type = T;
+
+  explicit HeapVector(Heap& heap) : heap_(&heap) {}
+  // `count` elements made from nothing: numbers are 0.
+  HeapVector(std::size_t count, Heap& heap) : heap_(&heap) { resize(count); }
+  HeapVector(HeapVector&& other) noexcept
+      : heap_(other.heap_),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
+  HeapVector& operator=(HeapVector&& other) noexcept {
+    std::swap(heap_, other.heap_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+    return *this;
+  }
+  ~HeapVector() {
+    clear();
+    release();
+  }
+
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  T* begin() { return data_; }
+  T* end() { return data_ + size_; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + size_; }
+  T& operator[](std::size_t index) { return data_[index]; }
+  const T& operator[](std::size_t index) const { return data_[index]; }
+  T& back() { return data_[size_ - 1]; }
+  const T& back() const { return data_[size_ - 1]; }
+
+  void reserve(std::size_t count) {
+    if (count > capacity_) move_to(count);
+  }
+  void resize(std::size_t count) {
+    reserve(count);
+    while (size_ > count) pop_back();
+    for (; size_ < count; ++size_) ::new (static_cast<void*>(data_ + size_)) T();
+  }
+  // The value is not an element of this one: that would move away.
+  T& push_back(T value) {
+    if (size_ == capacity_) move_to(size_ < 4 ? 8 : 2 * size_);
+    return *::new (static_cast<void*>(data_ + size_++)) T(std::move(value));
+  }
+  // Of numbers.
+  void assign(std::span<const T> values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    clear();
+    reserve(values.size());
+    if (!values.empty()) std::memcpy(data_, values.data(), values.size_bytes());
+    size_ = values.size();
+  }
+  void pop_back() { data_[--size_].~T(); }
+  void clear() {
+    while (size_ != 0) pop_back();
+  }
+
+ private:
+  void move_to(std::size_t capacity) {
+    static_assert(alignof(T) <= memory_alignment);
+    auto* moved =
+        static_cast<T*>(heap_->allocate(checked_multiply(capacity, sizeof(T), "HeapVector")));
+    if constexpr (std::is_trivially_copyable_v<T>) {
+      if (size_ != 0) std::memcpy(moved, data_, size_ * sizeof(T));
+    } else {
+      for (std::size_t i = 0; i < size_; ++i) {
+        ::new (static_cast<void*>(moved + i)) T(std::move(data_[i]));
+        data_[i].~T();
+      }
+    }
+    release();
+    data_ = moved;
+    capacity_ = capacity;
+  }
+  void release() {
+    if (data_ != nullptr) heap_->deallocate(data_);
+  }
+
+  Heap* heap_;
+  T* data_ = nullptr;
+  std::size_t size_ = 0, capacity_ = 0;
+};
+
+}  // namespace soma
+// ---- soma/runtime/shared.hpp
+// Shared: an object on a context's heap that several handles share and the last one ends. One
+// pointer; the count lies in the object.
+
+namespace soma {
+
+// What a shared object derives from, as its first base.
+class Counted {
+ public:
+  explicit Counted(Heap& heap) : heap_(&heap) {}
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  template <class T>
+  friend class Shared;
+  Heap* heap_;
+  std::atomic<std::size_t> references_{1};
+};
+
+// Counting is thread-safe, the object is as safe as it is by itself. Empty by default.
+template <class T>
+class Shared {
+ public:
+  Shared() = default;
+  Shared(std::nullptr_t) {}
+  // An object made of the heap and the arguments. Error memory.exhausted.
+  template <class... Arguments>
+  static Shared make(Heap& heap, Arguments&&... arguments) {
+    static_assert(alignof(T) <= memory_alignment);
+    Shared made;
+    made.object_ = ::new (heap.allocate(sizeof(T))) T(heap, std::forward<Arguments>(arguments)...);
+    return made;
+  }
+  Shared(const Shared& other) : object_(other.object_) {
+    if (object_ != nullptr) object_->references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  Shared(Shared&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  // A derived class has a virtual destructor, and T as its first base.
+  template <class Derived>
+  Shared(Shared<Derived> other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Shared& operator=(Shared other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Shared() {
+    if (object_ == nullptr || object_->references_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+      return;
+    Heap* heap = object_->heap_;
+    object_->~T();
+    heap->deallocate(object_);
+  }
+
+  T* operator->() const { return object_; }
+  T& operator*() const { return *object_; }
+  friend bool operator==(const Shared& shared, std::nullptr_t) { return shared.object_ == nullptr; }
+
+ private:
+  template <class Other>
+  friend class Shared;
+  T* object_ = nullptr;
+};
+
+}  // namespace soma
+
 namespace soma {
 
 inline constexpr std::size_t default_shards = 8;
@@ -2833,7 +2920,9 @@ namespace soma::data {
 struct Batch {
   Ragged inputs;  // int32 token ids [rows], or features [rows, ...]
   Tensor types;   // int32 token types [rows]; not defined: all are 0
-  Tensor labels;  // [sequences]: int64 classes, or what the source was given; may lack
+  Tensor
+      labels;  // [sequences]: int64 classes, fp32 numbers, or what the source was given; may lack
+  LabelLists label_lists{};  // where sequences have any number of classes; else not defined
   // Which of the source's sequences these are, in their order; empty where it does not number them.
   std::vector<std::uint32_t> items{};
   std::uint64_t epoch = 0;  // from 0
@@ -3418,12 +3507,14 @@ class ArraySource final : public IndexedSource {
 
 namespace soma::data {
 
-// Token lists one behind the other. `types` and `labels` may be empty: all types are 0, and batches
-// have no labels.
+// Token lists one behind the other. `types` may be empty: all types are 0. Labels are of one kind,
+// and the other members stay empty; without any, batches have no labels.
 struct TokenLists {
   std::vector<std::int32_t> ids{}, types{};  // [tokens]
   std::vector<std::size_t> offsets{0};       // where lists begin, and the end of the last
-  std::vector<std::int64_t> labels{};        // [lists]
+  std::vector<std::int64_t> labels{};        // [lists]: a class each
+  std::vector<float> numbers{};              // [lists]: a number each
+  IdLists label_lists{};                     // [lists]: any number of classes each
 
   void add(std::span<const std::int32_t> list, std::int64_t label) {
     ids.insert(ids.end(), list.begin(), list.end());
@@ -3439,8 +3530,7 @@ namespace detail {
 // there are none. Labels may be empty.
 template <class CopyList>
 Batch token_batch(Context& context, std::span<const std::size_t> lengths, bool with_types,
-                  std::span<const std::int64_t> labels, std::size_t shards,
-                  const CopyList& copy_list) {
+                  const RowLabels& labels, std::size_t shards, const CopyList& copy_list) {
   Batch batch;
   batch.inputs.sequences = Sequences::from_lengths(context, lengths, {.shards = shards});
   const Shape rows{batch.inputs.sequences.rows()};
@@ -3453,7 +3543,15 @@ Batch token_batch(Context& context, std::span<const std::size_t> lengths, bool w
     ids += lengths[i];
     if (types != nullptr) types += lengths[i];
   }
-  if (!labels.empty()) batch.labels = Tensor::from(context, labels, Shape{labels.size()});
+  const auto tensor = [&]<class T>(const std::vector<T>& values) {
+    return Tensor::from(context, std::span<const T>(values), Shape{values.size()});
+  };
+  if (!labels.classes.empty()) batch.labels = tensor(labels.classes);
+  if (!labels.numbers.empty()) batch.labels = tensor(labels.numbers);
+  if (!labels.lists.empty())
+    batch.label_lists = {
+        tensor(std::vector<std::int64_t>(labels.lists.offsets.begin(), labels.lists.offsets.end())),
+        tensor(labels.lists.ids)};
   return batch;
 }
 
@@ -3480,9 +3578,12 @@ class TokenSource final : public IndexedSource {
     hash.add_list(std::span(lists_.types));
     for (const std::uint64_t offset : lists_.offsets) hash.add(offset);
     hash.add_list(std::span(lists_.labels));
+    if (!lists_.numbers.empty()) hash.add_list(std::span(lists_.numbers));
+    for (const std::uint64_t offset : lists_.label_lists.offsets) hash.add(offset);
+    if (!lists_.label_lists.empty()) hash.add_list(std::span(lists_.label_lists.ids));
   }
   void check() const {
-    const auto& [ids, types, offsets, labels] = lists_;
+    const auto& [ids, types, offsets, labels, numbers, label_lists] = lists_;
     if (offsets.empty() || offsets.front() != 0 || offsets.back() != ids.size())
       fail(error_id::data_offsets, "TokenSource", "offsets",
            offsets.empty()
@@ -3500,9 +3601,21 @@ class TokenSource final : public IndexedSource {
     if (!types.empty() && types.size() != ids.size())
       fail(error_id::data_offsets, "TokenSource", "types", std::to_string(types.size()),
            "none, or one for each id: " + std::to_string(ids.size()));
-    if (!labels.empty() && labels.size() != lists_.count())
-      fail(error_id::data_labels, "TokenSource", "labels", std::to_string(labels.size()),
-           "none, or one for each list: " + std::to_string(lists_.count()));
+    const std::size_t count = lists_.count();
+    std::size_t kinds = 0;
+    for (const std::size_t labelled : {labels.size(), numbers.size(), label_lists.count()}) {
+      kinds += labelled != 0 ? 1 : 0;
+      if (labelled != 0 && (labelled != count || kinds > 1))
+        fail(error_id::data_labels, "TokenSource", "labels",
+             kinds > 1 ? "of several kinds" : std::to_string(labelled),
+             "none, or one for each list: " + std::to_string(count));
+    }
+    const std::vector<std::size_t>& ends = label_lists.offsets;
+    if (!ends.empty() && (!std::ranges::is_sorted(ends) || ends.front() != 0 ||
+                          ends.back() != label_lists.ids.size()))
+      fail(error_id::data_offsets, "TokenSource", "offsets of label_lists",
+           std::to_string(ends.front()) + " to " + std::to_string(ends.back()),
+           "ascending from 0 to the number of its ids, " + std::to_string(label_lists.ids.size()));
   }
 
   std::size_t length(std::size_t item) const override {
@@ -3511,10 +3624,12 @@ class TokenSource final : public IndexedSource {
 
   Batch make(std::span<const std::uint32_t> items) const override {
     std::vector<std::size_t> lengths;
-    std::vector<std::int64_t> labels;
+    RowLabels labels;
     for (const std::uint32_t item : items) {
       lengths.push_back(length(item));
-      if (!lists_.labels.empty()) labels.push_back(lists_.labels[item]);
+      if (!lists_.labels.empty()) labels.classes.push_back(lists_.labels[item]);
+      if (!lists_.numbers.empty()) labels.numbers.push_back(lists_.numbers[item]);
+      if (!lists_.label_lists.empty()) labels.lists.add(lists_.label_lists.list(item));
     }
     const auto copy_list = [&](std::size_t i, std::int32_t* ids, std::int32_t* types) {
       const std::size_t first = lists_.offsets[items[i]];
@@ -3587,6 +3702,9 @@ namespace soma::metrics {
 class MultiLabel final : public Metrics {
  public:
   explicit MultiLabel(std::size_t label_count = 0) : counts_(label_count) {}
+  // `names` of the labels, for reports.
+  explicit MultiLabel(std::vector<std::string> names)
+      : counts_(names.size()), names_(std::move(names)) {}
 
   std::size_t outputs() const override { return counts_.size(); }
   // 0 or 1 for each label of each case, fp32 or uint8.
@@ -3634,7 +3752,9 @@ class MultiLabel final : public Metrics {
   Values values() const override {
     Values values{{"micro_f1", "micro F1", micro_f1()}, {"macro_f1", "macro F1", macro_f1()}};
     for (std::size_t i = 0; i < counts_.size(); ++i)
-      values.push_back({"f1_" + std::to_string(i), "F1 of label " + std::to_string(i), f1(i)});
+      values.push_back({"f1_" + std::to_string(i),
+                        "F1 of " + (names_.empty() ? "label " + std::to_string(i) : names_[i]),
+                        f1(i)});
     return values;
   }
 
@@ -3648,6 +3768,7 @@ class MultiLabel final : public Metrics {
   };
 
   std::vector<Counts> counts_;
+  std::vector<std::string> names_;
   std::uint64_t cases_ = 0;
 };
 
@@ -4586,7 +4707,23 @@ constexpr std::size_t rows_of_run(std::size_t rows) {
   return run;
 }
 
-enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, tanh };
+// What a linear layer applies to its product (Unary says what each computes).
+enum class Activation : std::uint8_t {
+  none,
+  relu,
+  gelu,
+  gelu_tanh,
+  tanh,
+  sigmoid,
+  silu,
+  gelu_sigmoid,
+  gelu_clipped,
+  mish,
+  leaky_relu,
+  relu6,
+  relu_squared,
+  laplace,
+};
 
 namespace detail {
 
@@ -4641,8 +4778,15 @@ enum class Unary : std::uint8_t {
   gelu_tanh,  // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
   tanh,
   sigmoid,
-  silu,      // x sigmoid(x)
-  softplus,  // log(1 + exp x)
+  silu,          // x sigmoid(x)
+  softplus,      // log(1 + exp x)
+  gelu_sigmoid,  // x sigmoid(1.702 x)
+  gelu_clipped,  // gelu, at most 10
+  mish,          // x tanh(softplus x)
+  leaky_relu,    // x, below zero x / 100
+  relu6,         // relu, at most 6
+  relu_squared,  // relu(x)^2
+  laplace,       // the normal distribution's sum up to x, about 0.707107 with deviation 0.282095
 };
 
 // Beside the formulas, which are in kernels/reference/element.hpp: the operator's name, and from
@@ -4670,6 +4814,13 @@ inline constexpr UnaryFunction unary_functions[] = {
     {Unary::sigmoid, "sigmoid"},
     {Unary::silu, "silu"},
     {Unary::softplus, "softplus"},
+    {Unary::gelu_sigmoid, "gelu_sigmoid"},
+    {Unary::gelu_clipped, "gelu_clipped"},
+    {Unary::mish, "mish"},
+    {Unary::leaky_relu, "leaky_relu"},
+    {Unary::relu6, "relu6"},
+    {Unary::relu_squared, "relu_squared"},
+    {Unary::laplace, "laplace"},
 };
 inline constexpr std::size_t unary_count = std::size(unary_functions);
 
@@ -4684,6 +4835,15 @@ static_assert(
     }(),
     "the table has the functions in the order of the enumeration");
 
+inline constexpr float leaky_slope = 0.01f;  // of leaky_relu below zero
+inline constexpr float gelu_clip = 10;       // the most that gelu_clipped gives, and where
+
+// Whether the function is constant somewhere: there its gradient is 0 whatever dy is.
+constexpr bool is_cut_off(Unary function) {
+  return function == Unary::relu || function == Unary::relu6 || function == Unary::relu_squared ||
+         function == Unary::gelu_clipped;
+}
+
 // The function that a linear layer applies as an activation.
 constexpr Unary unary_of(Activation activation) {
   switch (activation) {
@@ -4697,6 +4857,24 @@ constexpr Unary unary_of(Activation activation) {
       return Unary::gelu_tanh;
     case Activation::tanh:
       return Unary::tanh;
+    case Activation::sigmoid:
+      return Unary::sigmoid;
+    case Activation::silu:
+      return Unary::silu;
+    case Activation::gelu_sigmoid:
+      return Unary::gelu_sigmoid;
+    case Activation::gelu_clipped:
+      return Unary::gelu_clipped;
+    case Activation::mish:
+      return Unary::mish;
+    case Activation::leaky_relu:
+      return Unary::leaky_relu;
+    case Activation::relu6:
+      return Unary::relu6;
+    case Activation::relu_squared:
+      return Unary::relu_squared;
+    case Activation::laplace:
+      return Unary::laplace;
   }
   return Unary::copy;
 }
@@ -5934,6 +6112,27 @@ inline Var silu(Tape& tape, const Var& x) {
 inline Var softplus(Tape& tape, const Var& x) {
   return tape.apply(tape.operators().of(Unary::softplus), {}, {x});
 }
+inline Var gelu_sigmoid(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu_sigmoid), {}, {x});
+}
+inline Var gelu_clipped(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu_clipped), {}, {x});
+}
+inline Var mish(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::mish), {}, {x});
+}
+inline Var leaky_relu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::leaky_relu), {}, {x});
+}
+inline Var relu6(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::relu6), {}, {x});
+}
+inline Var relu_squared(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::relu_squared), {}, {x});
+}
+inline Var laplace(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::laplace), {}, {x});
+}
 
 // With broadcasting.
 inline Var add(Tape& tape, const Var& a, const Var& b) {
@@ -6158,21 +6357,93 @@ class Owned {
 };
 
 }  // namespace soma
-// ---- soma/data/labels.hpp
-// Labels of a batch, as whoever counts them wants them.
+// ---- soma/nn/class_weights.hpp
+// Cross entropy whose classes weigh differently: the weighted mean
+//     sum over rows of w[label] * loss / sum over rows of w[label],
+// as PyTorch's CrossEntropyLoss(weight=w) has it. Rare classes with large weights count as much as
+// frequent ones.
 
-namespace soma::data {
+namespace soma::nn {
 
-// Class labels, int32 or int64.
-inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
-  const auto copy = [](const auto values) {
-    return std::vector<std::int64_t>(values.begin(), values.end());
-  };
-  return labels.dtype() == DType::int32 ? copy(labels.span<std::int32_t>())
-                                        : copy(labels.span<std::int64_t>());
+// How the cross entropy of a batch, or of a part of one, becomes a number.
+inline CrossEntropySetting loss_of(const data::Batch& batch) {
+  return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
+}
+inline bool is_ignored(std::int64_t label) { return label == CrossEntropySetting{}.ignore_index; }
+
+// The weights with which each class adds as much to the loss as the others: of a class that has n
+// of the N rows, N / (classes * n). A class without rows weighs nothing.
+inline std::vector<float> balanced_class_weights(std::span<const std::uint64_t> rows) {
+  double all = 0;
+  for (const std::uint64_t count : rows) all += static_cast<double>(count);
+  std::vector<float> weights;
+  for (const std::uint64_t count : rows)
+    weights.push_back(count == 0 ? 0.0f
+                                 : static_cast<float>(all / (static_cast<double>(rows.size()) *
+                                                             static_cast<double>(count))));
+  return weights;
 }
 
-}  // namespace soma::data
+// Error operator.value: not one finite number from 0 for each class, or all of them 0.
+inline void check_class_weights(std::string_view operation, std::span<const float> weights,
+                                std::size_t classes) {
+  if (weights.empty()) return;
+  if (weights.size() != classes)
+    fail(error_id::operator_value, operation, "class_weights", std::to_string(weights.size()),
+         "none, or one for each of " + std::to_string(classes) + " classes");
+  bool any = false;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (!(weights[i] >= 0) || std::isinf(weights[i]))
+      fail(error_id::operator_value, operation, "class_weights[" + std::to_string(i) + "]",
+           to_text(static_cast<double>(weights[i])), "a finite number from 0");
+    any = any || weights[i] > 0;
+  }
+  if (!any)
+    fail(error_id::operator_value, operation, "class_weights", "all 0", "one above 0 at least");
+}
+
+// They decide numbers: a run is not resumed with others.
+inline void describe_class_weights(Record& identity, std::span<const float> weights) {
+  if (weights.empty()) return;
+  std::string all;
+  for (const float weight : weights)
+    all.append(all.empty() ? "" : " ").append(to_text(static_cast<double>(weight)));
+  identity.set("class_weights", all);
+}
+
+// What the mean of a batch's losses divides by: the weight of its labels that are not ignored, or
+// without weights their number. A sum in double, in the order of the batch.
+inline double counted_labels(const data::Batch& batch, std::span<const float> weights = {}) {
+  double counted = 0;
+  for (const std::int64_t label : data::class_labels(batch.labels))
+    if (!is_ignored(label))
+      counted +=
+          weights.empty() ? 1 : static_cast<double>(weights[static_cast<std::size_t>(label)]);
+  return counted;
+}
+
+// The loss of a batch of class labels, which have been checked: the mean, of a part the sum. The
+// sums run over the batch's shards, so that the bits do not depend on threads and ranks.
+inline Var class_loss(Tape& tape, const Var& logits, const data::Batch& batch,
+                      std::span<const float> weights = {}) {
+  if (weights.empty())
+    return cross_entropy(tape, logits, tape.constant(batch.labels), loss_of(batch));
+  Context& context = tape.context();
+  std::vector<float> factors;
+  for (const std::int64_t label : data::class_labels(batch.labels))
+    factors.push_back(is_ignored(label) ? 0 : weights[static_cast<std::size_t>(label)]);
+  const Var losses =
+      cross_entropy(tape, logits, tape.constant(batch.labels), {.reduction = LossReduction::none});
+  const Tensor factor = Tensor::from(context, std::span<const float>(factors), losses.shape());
+  const Var total = sum(tape, mul(tape, losses, tape.constant(factor)));
+  if (batch.part) return total;
+  const double weight = counted_labels(batch, weights);
+  const float divisor[] = {weight == 0 ? 1.0f : static_cast<float>(weight)};
+  return div(tape, total,
+             tape.constant(Tensor::from(context, std::span<const float>(divisor), Shape{})));
+}
+
+}  // namespace soma::nn
 // ---- soma/nn/scope.hpp
 // Scope: where in a model something is. Modules are made from one: its path names the streams of
 // random numbers that initialise their parameters and drive their dropout, so that neither depends
@@ -6325,6 +6596,8 @@ class Task {
   // What an evaluation counts beside the loss, without cases yet. Where there is none: accuracy, F1
   // and so on where classes() is not 0, else the loss alone.
   virtual Owned<metrics::Metrics> metrics() const { return {}; }
+  // The labels of a batch as metrics() counts them.
+  virtual Tensor labels_of(const data::Batch& batch) const { return batch.labels; }
   // The learning rate of a trainer that is given none: Adam's usual one. A task whose model asks
   // for another, as a pretrained one does, says so.
   virtual double learning_rate() const { return 1e-3; }
@@ -6341,12 +6614,6 @@ class Task {
   // What decides numbers beside parameters and data: checkpoints and other ranks have to agree.
   virtual void describe(Record&) const {}
 };
-
-// How the cross entropy of a batch, or of a part of one, becomes a number.
-inline CrossEntropySetting loss_of(const data::Batch& batch) {
-  return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
-}
-inline bool is_ignored(std::int64_t label) { return label == CrossEntropySetting{}.ignore_index; }
 
 // Whether each class label is one of the classes or ignored. Error train.label names the sequence
 // by its place in the data, where the source numbers them, else by that in the batch.
@@ -6365,34 +6632,36 @@ inline void check_labels(std::string_view task, const data::Batch& batch, std::s
   }
 }
 
-// The labels that its mean is over: those that loss_of() does not ignore.
-inline double counted_labels(const data::Batch& batch) {
-  double counted = 0;
-  for (const std::int64_t label : data::class_labels(batch.labels))
-    counted += is_ignored(label) ? 0 : 1;
-  return counted;
-}
-
-// A model that is called with (tape, inputs) and gives logits, trained by cross entropy. It may
-// have describe(Record&), as a task has.
+// A model that is called with (tape, inputs) and gives logits, trained by cross entropy, in which
+// classes may have weights. It may have describe(Record&), as a task has.
 template <class Model>
 class ClassificationTask final : public Task {
  public:
-  ClassificationTask(const Model& model, std::size_t class_count)
-      : model_(model), parameters_(nn::parameters(model)), classes_(class_count) {}
-  ClassificationTask(const Model&&, std::size_t) = delete;  // the model outlives its task
+  // Error operator.value: class_weights that are not one for each class.
+  ClassificationTask(const Model& model, std::size_t class_count,
+                     std::vector<float> class_weights = {})
+      : model_(model),
+        parameters_(nn::parameters(model)),
+        classes_(class_count),
+        weights_(std::move(class_weights)) {
+    check_class_weights("ClassificationTask", weights_, classes_);
+  }
+  // The model outlives its task.
+  ClassificationTask(const Model&&, std::size_t, std::vector<float> = {}) = delete;
 
   const Parameters& parameters() const override { return parameters_; }
   std::size_t classes() const override { return classes_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     check_labels("ClassificationTask", batch, classes_);
     const Var logits = model_(tape, tape.constant(batch.inputs));
-    return {cross_entropy(tape, logits, tape.constant(batch.labels), loss_of(batch)),
-            logits.value()};
+    return {class_loss(tape, logits, batch, weights_), logits.value()};
   }
   bool takes_parts() const override { return true; }
-  double loss_count(const data::Batch& batch) const override { return counted_labels(batch); }
+  double loss_count(const data::Batch& batch) const override {
+    return counted_labels(batch, weights_);
+  }
   void describe(Record& identity) const override {
+    describe_class_weights(identity, weights_);
     if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
   }
 
@@ -6400,6 +6669,7 @@ class ClassificationTask final : public Task {
   const Model& model_;
   Parameters parameters_;
   std::size_t classes_;
+  std::vector<float> weights_;
 };
 
 }  // namespace soma::nn
@@ -6411,17 +6681,16 @@ namespace detail {
 // The labels of a batch in the shape of the model's outputs: [n] numbers beside outputs [n, 1] are
 // the same. Error train.label where their numbers differ.
 inline Tensor labels_like(std::string_view task, Context& context, const Var& outputs,
-                          const data::Batch& batch, std::size_t width) {
-  if (!batch.labels.defined())
+                          const Tensor& labels, std::size_t width, std::size_t sequences) {
+  if (!labels.defined())
     fail(error_id::train_label, task, "labels", "not defined", "a number for each output");
-  const std::size_t sequences = batch.inputs.sequences.count();
   if (outputs.value().elements() != sequences * width)
     fail(error_id::train_label, task, "outputs", outputs.value().describe(),
          to_string(Shape{sequences, width}));
-  if (batch.labels.elements() != sequences * width)
-    fail(error_id::train_label, task, "labels", batch.labels.describe(),
+  if (labels.elements() != sequences * width)
+    fail(error_id::train_label, task, "labels", labels.describe(),
          to_string(Shape{sequences, width}));
-  return contiguous(context, batch.labels).reshape(outputs.shape());
+  return contiguous(context, labels).reshape(outputs.shape());
 }
 
 inline LossReduction reduction_of(const data::Batch& batch) {
@@ -6443,8 +6712,8 @@ class RegressionTask final : public Task {
   const Parameters& parameters() const override { return parameters_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     const Var y = model_(tape, tape.constant(batch.inputs));
-    const Tensor targets =
-        detail::labels_like("RegressionTask", tape.context(), y, batch, outputs_);
+    const Tensor targets = detail::labels_like("RegressionTask", tape.context(), y, batch.labels,
+                                               outputs_, batch.inputs.sequences.count());
     return {mse_loss(tape, y, tape.constant(targets), detail::reduction_of(batch)), y.value()};
   }
   Owned<metrics::Metrics> metrics() const override {
@@ -6478,7 +6747,8 @@ class MultiLabelTask final : public Task {
   Forward forward(Tape& tape, const data::Batch& batch) override {
     const Var logits = model_(tape, tape.constant(batch.inputs));
     const Tensor labels =
-        detail::labels_like("MultiLabelTask", tape.context(), logits, batch, labels_);
+        detail::labels_like("MultiLabelTask", tape.context(), logits, labels_of(batch), labels_,
+                            batch.inputs.sequences.count());
     return {binary_cross_entropy_with_logits(tape, logits, tape.constant(labels),
                                              detail::reduction_of(batch)),
             logits.value()};
@@ -6885,6 +7155,18 @@ class Classification final : public Metrics {
     }
     return ratio(sum, met);
   }
+  // The class that all cases were taken for; none: there were several, or no cases.
+  std::optional<std::size_t> only_prediction() const {
+    for (std::size_t i = 0; i < classes_; ++i)
+      if (cases_ != 0 && column(i) == cases_) return i;
+    return std::nullopt;
+  }
+  // The share of the most frequent label: the accuracy of guessing it every time.
+  double majority_share() const {
+    std::uint64_t most = 0;
+    for (std::size_t i = 0; i < classes_; ++i) most = (std::max)(most, row(i));
+    return ratio(most, cases_);
+  }
   // Of two classes; else 0.5.
   double area_under_curve() const { return metrics::area_under_curve(negatives_, positives_); }
 
@@ -6992,12 +7274,15 @@ struct Report {
   double reduction_seconds = 0, reduction_wait_seconds = 0;  // as in StepInfo
   double loss = 0;                                           // of the last step
   bool interrupted = false, stopped_early = false;
+  bool complete = false;  // all steps were made; interrupted then: the last evaluation was not
   std::uint64_t skipped_steps = 0;
   bool evaluated = false;
   // Of the weights that the run ended with, where evaluated.
   double evaluation_loss = 0;
   metrics::Values values{};
   metrics::Classification metrics{};  // of tasks that have classes
+  // What chose the weights, "loss" or a metric's name; empty: they are those of the last step.
+  std::string best_metric{};
   std::uint64_t peak_resident_bytes = 0;
   double price_per_hour = 0;
 
@@ -7030,7 +7315,9 @@ struct Report {
   double per_second(double amount) const { return train_seconds > 0 ? amount / train_seconds : 0; }
 };
 
-// Follows a run, and may end it. Nothing else that it does changes what is trained.
+// Follows a run, and may end it. Nothing else that it does changes what is trained. What on_step(),
+// on_evaluation() or on_checkpoint() throw costs nothing that was learnt: the run ends behind this
+// step with a checkpoint, as when it is stopped, and fit() throws the same then.
 class Callback {
  public:
   virtual ~Callback() = default;
@@ -7042,15 +7329,19 @@ class Callback {
 
   // Whether stop_run() was called since the last time; for the trainer.
   bool take_stop() { return std::exchange(stop_, false); }
+  bool take_save() { return std::exchange(save_, false); }
 
  protected:
   // From on_step() or on_evaluation(): the run ends behind this step as by patience
   // (Report::stopped_early), with its evaluation, checkpoint and best weights. On several ranks it
   // is enough that one of them calls it.
   void stop_run() { stop_ = true; }
+  // From the same: a checkpoint is written behind this step, where the run has a store. On several
+  // ranks it is enough that one of them calls it.
+  void save_run() { save_ = true; }
 
  private:
-  bool stop_ = false;
+  bool stop_ = false, save_ = false;
 };
 
 }  // namespace soma::train
@@ -7082,6 +7373,17 @@ inline std::string duration(double seconds) {
   return std::to_string(whole) + "s";
 }
 
+// A model that has learnt nothing but which class is frequent may have a good accuracy.
+inline std::string one_class_only(const metrics::Classification& metrics) {
+  return "one class only; always guessing the most frequent one gets " +
+         soma::detail::fixed(metrics.majority_share(), 4);
+}
+
+inline std::string title_of(std::string_view metric, const metrics::Values& values) {
+  const metrics::Value* value = metrics::find(values, metric);
+  return value == nullptr ? "validation loss" : value->title;
+}
+
 inline std::string bytes(std::uint64_t count) {
   return soma::detail::fixed(static_cast<double>(count) / (1 << 20), 0) + " MiB";
 }
@@ -7105,9 +7407,14 @@ inline std::string to_string(const Report& report) {
                          std::to_string(report.metrics.cases()) + " held out)");
     line("macro F1", fixed(report.metrics.macro_f1(), 4));
     if (report.metrics.classes() == 2) line("AUC", fixed(report.metrics.area_under_curve(), 4));
+    if (report.metrics.only_prediction())
+      line("predictions", detail::one_class_only(report.metrics));
   } else {
     for (const metrics::Value& value : report.values) line(value.title, fixed(value.value, 4));
   }
+  if (!report.best_metric.empty())
+    line("weights",
+         "of the best evaluation, by " + detail::title_of(report.best_metric, report.values));
   line("steps", std::to_string(report.steps) + "  (" + fixed(report.steps_per_second(), 2) + "/s)");
   line("tokens", short_number(static_cast<double>(report.tokens)) + "  (" +
                      short_number(report.tokens_per_second()) + "/s)");
@@ -7144,8 +7451,7 @@ Stream& operator<<(Stream& stream, const Report& report) {
 // Trainer: TrainerBase for a model that makes batches of its host's rows.
 
 // ---- soma/train/loop.hpp
-// The members of TrainerBase that make a run: what is put together, the loop, one step of it, an
-// evaluation.
+// The members of TrainerBase that make a run: what is put together, the loop, one step of it.
 
 // ---- soma/optim/gradients.hpp
 // What is done to all gradients together: their norm, clipping, and whether they are finite.
@@ -8346,9 +8652,66 @@ inline void check_operators(const Record& record, Context& context) {
 }
 
 }  // namespace soma
-// ---- soma/train/identity.hpp
-// What has to be the same for a run to go on from a checkpoint with the numbers that it would have
-// had, and what all ranks of a run have to have in common.
+// ---- soma/train/evaluations.hpp
+// The members of TrainerBase that evaluate and tell callbacks of it.
+
+// ---- soma/train/stoppable_source.hpp
+// StoppableSource: a source that ends early when a stop is requested, for all ranks behind the same
+// batch.
+
+// ---- soma/runtime/clock.hpp
+// A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
+// newer that header brings <format> along, and costs as much as the rest of soma's interface.
+
+namespace soma {
+
+// Nanoseconds since some moment in the past.
+inline std::int64_t monotonic_nanoseconds() {
+  timespec now{};
+#if defined(CLOCK_MONOTONIC)
+  clock_gettime(CLOCK_MONOTONIC, &now);
+#else
+  timespec_get(&now, TIME_UTC);
+#endif
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace soma
+// ---- soma/runtime/stop_flag.hpp
+// StopFlag: asks work that takes long to end early. The host sets the flag, from any thread or from
+// a signal handler of its own (soma installs none); whoever takes a `const StopFlag*` looks at it
+// often enough to notice within a fraction of a second.
+
+namespace soma {
+
+class StopFlag {
+ public:
+  void request() noexcept { requested_.store(true, std::memory_order_relaxed); }
+  void clear() noexcept { requested_.store(false, std::memory_order_relaxed); }
+  bool requested() const noexcept { return requested_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> requested_{false};
+  static_assert(std::atomic<bool>::is_always_lock_free);
+};
+
+// For work that has nothing to show before its end. nullptr: nobody asks. Error runtime.stopped.
+inline void check_stop(const StopFlag* stop, std::string_view operation) {
+  if (stop != nullptr && stop->requested())
+    fail(error_id::stopped, operation, "the stop flag", "set",
+         "a clear one until the work is done");
+}
+
+}  // namespace soma
+// ---- soma/train/ranks.hpp
+// Ranks: the other ranks of a run, as a trainer sees them. This class is a rank by itself, for
+// which every member does what one rank needs: mostly nothing. ManyRanks (many_ranks.hpp) has
+// others.
+
+// ---- soma/nn/precision_state.hpp
+// PrecisionState: a Precision at work in a model: for each linear layer the formats of its
+// operands, the amax history behind delayed scales, and statistics where they are wanted. A tape
+// that is given one (TapeOptions::precision) multiplies accordingly.
 
 // ---- soma/numeric/precision_text.hpp
 // A Precision in words, and what is wrong with one that came from outside.
@@ -8646,9 +9009,371 @@ inline const Precision& validate(const Precision& precision, std::string_view op
 }
 
 }  // namespace soma
-// ---- soma/train/options.hpp
-// TrainerOptions: all that a training run can be told.
+// ---- soma/ops/product_formats.hpp
+// In which numbers the products of linear layers are computed. LinearFormats: those of one layer,
+// and what is remembered of its operands from call to call. ProductFormats: who has them for a
+// model.
+//
+// The way from an option to a product: TrainerOptions::precision, a Precision, becomes a
+// PrecisionState (nn/precision_state.hpp), which is the ProductFormats of a tape
+// (TapeOptions::precision); nn::linear_at() asks it for the layer's LinearFormats and hands them to
+// the operator quantized_linear (ops/product/quantized_linear.hpp).
 
+// ---- soma/numeric/inspect.hpp
+// inspect(): what a format does to numbers: how many are lost below it, cut off above it, and how
+// far the others move. For any tensor: ops/product/inspect.hpp.
+
+namespace soma::numeric {
+
+// Counts of elements, and sums over the finite ones. Two of them add up.
+struct Inspection {
+  std::uint64_t count = 0, zeros = 0, infinities = 0, nans = 0;
+  std::uint64_t exact = 0;      // finite, unchanged; zeros included
+  std::uint64_t underflow = 0;  // not zero, became zero
+  std::uint64_t subnormal = 0;  // became a subnormal number of the format, not zero
+  std::uint64_t saturated = 0;  // finite, became the largest number, infinity or NaN from beyond it
+  double largest = 0, smallest = 0;  // magnitudes of finite elements that are not zero; 0: none
+  double squares = 0, error_squares = 0;  // of the numbers, and of how far they moved
+  // How many have a magnitude of 2^e to 2^(e + 1), e from -150 to 127, zeros apart.
+  static constexpr int least_exponent = -150;
+  std::array<std::uint64_t, 278> exponents{};
+
+  // Shares of all elements that are not zero.
+  double share(std::uint64_t some) const {
+    return count == zeros ? 0 : static_cast<double>(some) / static_cast<double>(count - zeros);
+  }
+  // Signal to quantization noise in decibels; infinite where nothing moved.
+  double signal_to_noise() const { return 10 * std::log10(squares / error_squares); }
+
+  Inspection& operator+=(const Inspection& other) {
+    const bool none = largest == 0;
+    for (auto member : {&Inspection::count, &Inspection::zeros, &Inspection::infinities,
+                        &Inspection::nans, &Inspection::exact, &Inspection::underflow,
+                        &Inspection::subnormal, &Inspection::saturated})
+      this->*member += other.*member;
+    largest = (std::max)(largest, other.largest);
+    if (other.largest != 0) smallest = none ? other.smallest : (std::min)(smallest, other.smallest);
+    squares += other.squares;
+    error_squares += other.error_squares;
+    for (std::size_t i = 0; i < exponents.size(); ++i) exponents[i] += other.exponents[i];
+    return *this;
+  }
+};
+
+// Of one element `from` that became `to`; `limit` and `normal` are the format's largest and
+// smallest normal number, times the scale.
+inline void inspect(Inspection& result, float from, float to, double limit, double normal) {
+  ++result.count;
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(from) & 0x7FFFFFFFu;
+  if (bits >= 0x7F800000u) {
+    ++(bits == 0x7F800000u ? result.infinities : result.nans);
+    return;
+  }
+  if (bits == 0) {
+    ++result.zeros;
+    ++result.exact;
+    return;
+  }
+  const double magnitude = std::abs(double{from}), became = std::abs(double{to});
+  result.largest = (std::max)(result.largest, magnitude);
+  result.smallest = result.smallest == 0 ? magnitude : (std::min)(result.smallest, magnitude);
+  // As a double every number is normal.
+  const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(magnitude) >> 52) - 1023;
+  ++result.exponents[static_cast<std::size_t>(exponent - Inspection::least_exponent)];
+  result.squares += magnitude * magnitude;
+  if (became <= static_cast<double>((std::numeric_limits<float>::max)())) {
+    const double moved = double{to} - double{from};
+    result.error_squares += moved * moved;
+  }
+  if (to == from)
+    ++result.exact;
+  else if (to == 0)
+    ++result.underflow;
+  else if (magnitude > limit)
+    ++result.saturated;
+  if (to != 0 && became < normal) ++result.subnormal;
+}
+
+// What `format` does to values divided by `scale`, rounded to nearest, finite ones kept within the
+// format's numbers. One element at a time: for study.
+inline Inspection inspect(std::span<const float> values, const FloatFormat& format,
+                          float scale = 1) {
+  const double largest = decode(format, format.max_finite_code());
+  const double normal = std::ldexp(1.0, format.min_normal_exponent()) * double{scale};
+  const float inverse = 1 / scale;
+  Inspection result;
+  for (const float value : values) {
+    float scaled = value * inverse;
+    if (std::isfinite(value))
+      scaled = (std::clamp)(scaled, static_cast<float>(-largest), static_cast<float>(largest));
+    inspect(result, value, decode(format, encode(format, scaled)) * scale, largest * double{scale},
+            normal);
+  }
+  return result;
+}
+
+// How many numbers of `after` are those of `before`: what an update left where it was.
+inline std::uint64_t unmoved(std::span<const float> before, std::span<const float> after) {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < before.size() && i < after.size(); ++i)
+    count += before[i] == after[i] ? 1u : 0u;
+  return count;
+}
+
+}  // namespace soma::numeric
+
+namespace soma {
+
+struct LinearOperand {
+  Quantizer quantizer{};
+  Draw draw{};  // seed and stream of stochastic rounding
+  // Delayed: the scale of this step. 0: unknown, as no amax but 0 was seen; the operand's own amax
+  // gives it.
+  float scale = 0;
+  float amax = 0;  // the largest magnitude since the last step, of delayed operands
+  numeric::Inspection* statistics = nullptr;  // collects what conversion does, where it is wanted
+};
+
+// Maxima over all ranks of a run, in place. Where there are others, their calls match.
+struct GlobalMaximum {
+  void* self = nullptr;
+  void (*run)(void* self, std::span<float> values) = nullptr;
+};
+
+struct LinearFormats {
+  LinearOperand x{}, weight{}, gradient{};
+  std::optional<DType> input_gradient{};               // none: the input's type
+  std::optional<DType> weight_gradient = DType::fp32;  // none: the output gradient's type
+  // The batch is a part of a larger one: weight gradients stay unrounded fp32 sums, and say what is
+  // left to do with them (Gradient::stored).
+  bool part = false;
+  Accumulation accumulation{};
+  GlobalMaximum maximum{};
+
+  // The converted weight, until somebody writes the weight or the scale changes.
+  struct Converted {
+    const std::byte* source = nullptr;
+    std::uint64_t version = 0;
+    float wanted_scale = 0;
+    Tensor values{};
+    float scale = 1;
+  };
+  Converted forward{}, backward{};  // with groups along the inputs, and along the outputs
+};
+
+class ProductFormats {
+ public:
+  virtual ~ProductFormats() = default;
+  ProductFormats(const ProductFormats&) = delete;
+  ProductFormats& operator=(const ProductFormats&) = delete;
+  // Formats of the layer at that path of the model; nullptr: the layer multiplies stored numbers.
+  // `edge`: the first or the last layer of a model, which recipes leave alone.
+  virtual LinearFormats* formats(std::string_view layer, bool edge) = 0;
+
+ protected:
+  ProductFormats() = default;
+};
+
+}  // namespace soma
+
+namespace soma {
+
+class PrecisionState final : public ProductFormats {
+ public:
+  // The roles of a product's operands, as precisions and states name them.
+  static constexpr std::array<std::string_view, 3> roles{"gemm_activations", "gemm_weights",
+                                                         "gemm_gradients"};
+
+  // What the conversions of one layer's operands did, in the order of `roles`.
+  using Statistics = std::array<numeric::Inspection, 3>;
+
+  // `seed` of stochastic rounding. Error train.precision.
+  PrecisionState(Context& context, const Precision& precision, std::uint64_t seed)
+      : context_(context), precision_(validate(precision, "PrecisionState")), seed_(seed) {
+    const auto as_stored = [&](const Quantizer& read, const Quantizer& stored) {
+      return read.format == formats::fp32 ||
+             (read.format == stored.format && read.scaling.policy == ScalePolicy::none);
+    };
+    plain_ = as_stored(precision_.gemm_activations, precision_.activations) &&
+             as_stored(precision_.gemm_weights, precision_.weights) &&
+             as_stored(precision_.gemm_gradients, precision_.activation_gradients) &&
+             precision_.activation_gradients.format == precision_.activations.format &&
+             precision_.weight_gradients.format == precision_.activation_gradients.format &&
+             precision_.accumulation.plain();
+  }
+  PrecisionState(const PrecisionState&) = delete;
+  PrecisionState& operator=(const PrecisionState&) = delete;
+
+  // Every batch is a part of one that several ranks share: gradients of weights stay fp32 until the
+  // ranks' sums have met (LinearFormats::part), and maxima are those of all ranks. To be called
+  // before the first use.
+  void use_parts(const GlobalMaximum& maximum) {
+    part_ = true;
+    // A layer that reads what is stored, and says what is left to do with its gradient.
+    plain_everywhere_ = plain_;
+    plain_ = plain_ && activations() == DType::fp32;
+    set_maximum(maximum);
+  }
+
+  // What hidden states are stored as: TapeOptions::activations.
+  DType activations() const { return find_dtype(precision_.activations.format); }
+
+  // A layer's formats are made when they are first asked for.
+  LinearFormats* formats(std::string_view path, bool edge) override {
+    if (plain_) return nullptr;
+    const auto found = layers_.find(path);
+    Layer& layer = found != layers_.end() ? found->second : add(path);
+    if (!layer.known) set_formats(layer, path, edge);
+    return &layer.formats;
+  }
+
+  // After each step of the optimizer: takes what was seen of operands with delayed scales.
+  void end_step() {
+    std::vector<float> seen;
+    for_each_history([&](LinearOperand& operand, AmaxHistory&) { seen.push_back(operand.amax); });
+    if (maximum_.run != nullptr && !seen.empty()) maximum_.run(maximum_.self, seen);
+    std::size_t next = 0;
+    for_each_history([&](LinearOperand& operand, AmaxHistory& history) {
+      history.push(seen[next++]);
+      operand.amax = 0;
+      operand.scale = scale_of(history);
+    });
+  }
+
+  // "<layer>.<role>.amax" [steps remembered], fp32, oldest first, of operands with delayed scales.
+  StateDict state() const {
+    StateDict result;
+    for (const auto& [path, layer] : layers_)
+      for (std::size_t i = 0; i < roles.size(); ++i) {
+        const std::vector<float> values = layer.histories[i].values();
+        if (!values.empty())
+          result.set(name_of(path, i),
+                     Tensor::from(context_, std::span<const float>(values), Shape{values.size()}));
+      }
+    return result;
+  }
+  // Errors state.extra_name, state.shape, state.dtype; nothing is taken then.
+  void load_state(const StateDict& state) {
+    std::map<std::string, Layer, std::less<>> loaded;
+    for (const auto& [name, tensor] : state) {
+      std::size_t role = roles.size();
+      std::string path;
+      for (std::size_t i = 0; i < roles.size(); ++i)
+        if (const std::string end = name_of("", i);
+            name.size() > end.size() && name.ends_with(end) &&
+            quantizer(i).scaling.policy == ScalePolicy::delayed) {
+          role = i;
+          path = name.substr(0, name.size() - end.size());
+        }
+      if (role == roles.size())
+        fail(error_id::extra_name, "PrecisionState::load_state", "state", soma::quoted(name),
+             "amax histories of roles with delayed scales");
+      const auto most = static_cast<std::size_t>(quantizer(role).scaling.history);
+      if (tensor.rank() != 1 || tensor.size(0) > most)
+        fail(error_id::state_shape, "PrecisionState::load_state", soma::quoted(name),
+             tensor.describe(), "[up to " + std::to_string(most) + "]");
+      if (tensor.dtype() != DType::fp32)
+        fail(error_id::state_dtype, "PrecisionState::load_state", soma::quoted(name),
+             tensor.describe(), "fp32");
+      AmaxHistory& history = loaded.try_emplace(path, precision_).first->second.histories[role];
+      for (const float amax : tensor.span<float>()) history.push(amax);
+    }
+    layers_ = std::move(loaded);
+  }
+
+  // Maxima over all ranks, for current and delayed scales of whole tensors.
+  void set_maximum(const GlobalMaximum& maximum) {
+    maximum_ = maximum;
+    for (auto& [path, layer] : layers_) layer.formats.maximum = maximum;
+  }
+
+  // Collects statistics from now on (a plain pass over each operand: for study), or no more.
+  void collect_statistics(bool wanted) {
+    collects_ = wanted;
+    for (auto& [path, layer] : layers_) point_to_statistics(layer);
+  }
+  // Of each layer since they were first collected.
+  std::vector<std::pair<std::string, Statistics>> statistics() const {
+    std::vector<std::pair<std::string, Statistics>> result;
+    for (const auto& [path, layer] : layers_) result.emplace_back(path, layer.statistics);
+    return result;
+  }
+
+ private:
+  struct Layer {
+    explicit Layer(const Precision& p)
+        : histories{AmaxHistory(p.gemm_activations.scaling, p.gemm_activations.format),
+                    AmaxHistory(p.gemm_weights.scaling, p.gemm_weights.format),
+                    AmaxHistory(p.gemm_gradients.scaling, p.gemm_gradients.format)} {}
+    LinearOperand& operand(std::size_t role) {
+      return role == 0 ? formats.x : role == 1 ? formats.weight : formats.gradient;
+    }
+    bool known = false;  // whether formats are set: a loaded layer waits for its first use
+    LinearFormats formats{};
+    std::array<AmaxHistory, 3> histories;
+    Statistics statistics{};
+  };
+
+  const Quantizer& quantizer(std::size_t role) const {
+    return role == 0   ? precision_.gemm_activations
+           : role == 1 ? precision_.gemm_weights
+                       : precision_.gemm_gradients;
+  }
+  // 0, unknown, until a number other than 0 was seen: a gradient that was 0 so far, as behind a
+  // weight that begins at 0, may be of any magnitude next.
+  static float scale_of(const AmaxHistory& history) {
+    return history.known() ? history.scale() : 0;
+  }
+  static std::string name_of(std::string_view path, std::size_t role) {
+    return std::string(path).append(".").append(roles[role]).append(".amax");
+  }
+  Layer& add(std::string_view path) {
+    return layers_.try_emplace(std::string(path), precision_).first->second;
+  }
+
+  void set_formats(Layer& layer, std::string_view path, bool edge) {
+    layer.known = true;
+    LinearFormats& formats = layer.formats;
+    if (!plain_everywhere_ && (!edge || precision_.narrow_edges)) {
+      for (std::size_t i = 0; i < roles.size(); ++i) {
+        LinearOperand& operand = layer.operand(i);
+        operand.quantizer = quantizer(i);
+        operand.draw = {.seed = seed_, .stream = stream_id(path, roles[i])};
+        operand.scale = scale_of(layer.histories[i]);
+      }
+      formats.accumulation = precision_.accumulation;
+      formats.input_gradient = find_dtype(precision_.activation_gradients.format);
+    }
+    if (plain_everywhere_)
+      formats.weight_gradient.reset();  // as a layer without formats has it
+    else
+      formats.weight_gradient = find_dtype(precision_.weight_gradients.format);
+    formats.part = part_;
+    formats.maximum = maximum_;
+    point_to_statistics(layer);
+  }
+  void point_to_statistics(Layer& layer) {
+    for (std::size_t i = 0; i < roles.size(); ++i)
+      layer.operand(i).statistics = collects_ ? &layer.statistics[i] : nullptr;
+  }
+  template <class Each>
+  void for_each_history(const Each& each) {
+    for (auto& [path, layer] : layers_)
+      for (std::size_t i = 0; i < roles.size(); ++i)
+        if (layer.operand(i).quantizer.scaling.policy == ScalePolicy::delayed)
+          each(layer.operand(i), layer.histories[i]);
+  }
+
+  Context& context_;
+  Precision precision_;
+  std::uint64_t seed_;
+  bool plain_ = true, collects_ = false;
+  bool part_ = false, plain_everywhere_ = false;
+  GlobalMaximum maximum_{};
+  std::map<std::string, Layer, std::less<>> layers_{};
+};
+
+}  // namespace soma
 // ---- soma/optim/optimizer.hpp
 // What optimizers share: groups of parameters, states stored in a type of their own, and the draws
 // of stochastic rounding.
@@ -9138,902 +9863,6 @@ class Optimizer {
 };
 
 }  // namespace soma::optim
-// ---- soma/optim/schedule.hpp
-// Schedules: the learning rate of each step, as a value. Computed in double with portable
-// functions: the same on every machine.
-
-namespace soma::optim {
-
-// How the learning rate falls once it has risen. With t the number of steps since the warm-up and
-// n those from there to the end of the training:
-enum class Decay : std::uint8_t {
-  constant,     // rate
-  linear,       // rate (1 - t / n), down to rate * final_ratio
-  cosine,       // along half a cosine (arXiv 1608.03983), down to rate * final_ratio
-  step,         // rate * factor^floor(t / every)
-  exponential,  // rate * factor^(t / every)
-  plateau,      // rate * factor^k, where k counts how often the chosen metric stopped improving
-};
-inline constexpr std::string_view decay_names[] = {"constant", "linear",      "cosine",
-                                                   "step",     "exponential", "plateau"};
-
-// The rate rises in a straight line over the warm-up (step 0 has rate / warmup, step warmup - 1 the
-// rate), then goes as `decay` says. linear and cosine would arrive at their end in step number
-// `steps`, the one after the last, so that no step is without effect.
-struct Schedule {
-  std::optional<double> rate{};  // a trainer that is given none takes the task's
-  Decay decay = Decay::constant;
-  std::uint64_t warmup = 0;
-  std::uint64_t steps = 0;     // of the whole training; needed by linear and cosine
-  double final_ratio = 0;      // linear, cosine; the least share of the rate with plateau
-  std::uint64_t every = 1;     // steps; step, exponential
-  double factor = 0.1;         // step, exponential, plateau
-  std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
-
-  // Whether a run of another length has other rates from its first step on.
-  bool depends_on_steps() const { return decay == Decay::linear || decay == Decay::cosine; }
-
-  // Error operator.value: a falling schedule without steps, a number out of its range.
-  void check() const {
-    if (depends_on_steps() && steps <= warmup)
-      fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),
-           "more than the warm-up, " + std::to_string(warmup));
-    check_settings();
-  }
-  // The same, but for `steps`: of a schedule that gets its length later.
-  void check_settings() const {
-    const auto demand = [](bool in_range, std::string_view name, double given,
-                           std::string_view wanted) {
-      if (!in_range)
-        fail(error_id::operator_value, "Schedule", name, std::to_string(given), wanted);
-    };
-    if (!rate) fail(error_id::operator_value, "Schedule", "rate", "none", "the learning rate");
-    demand(*rate >= 0 && std::isfinite(*rate), "rate", *rate, "a finite number from 0");
-    demand(final_ratio >= 0 && final_ratio <= 1, "final_ratio", final_ratio, "0 to 1");
-    demand(factor > 0 && factor <= 1, "factor", factor, "above 0, up to 1");
-    demand(every != 0, "every", 0, "at least 1");
-    demand(patience != 0, "patience", 0, "at least 1");
-  }
-
-  // Of step 0, 1 ...; `reductions`: those of Plateau so far. Errors of check().
-  double operator()(std::uint64_t step, std::uint64_t reductions = 0) const {
-    check();
-    if (step < warmup) return *rate * (static_cast<double>(step + 1) / static_cast<double>(warmup));
-    const std::uint64_t since = step - warmup;
-    switch (decay) {
-      case Decay::constant:
-        return *rate;
-      case Decay::linear:
-      case Decay::cosine:
-        break;
-      case Decay::step:
-        return rounded(*rate * portable_power(factor, since / every));
-      case Decay::exponential:
-        // Whole periods by multiplication: a factor is met exactly at their ends.
-        return rounded(*rate * rounded(portable_power(factor, since / every) *
-                                       portable_pow(factor, static_cast<double>(since % every) /
-                                                                static_cast<double>(every))));
-      case Decay::plateau: {
-        const double share = portable_power(factor, reductions);
-        return rounded(*rate * (share > final_ratio ? share : final_ratio));
-      }
-    }
-    const std::uint64_t at = step < steps ? step : steps;
-    const double progress = static_cast<double>(at - warmup) / static_cast<double>(steps - warmup);
-    const double share = decay == Decay::linear
-                             ? 1 - progress
-                             : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
-    return rounded(*rate * std::fma(1 - final_ratio, share, final_ratio));
-  }
-};
-
-// What a plateau schedule remembers of evaluations. A value that equals the best is neither an
-// improvement nor a worsening.
-struct Plateau {
-  double best = 0;
-  bool known = false;
-  std::uint64_t worse = 0;       // evaluations since the best, or since the last reduction
-  std::uint64_t reductions = 0;  // of the learning rate so far
-
-  // The value of an evaluation; higher is better. NaN is worse than anything.
-  void add(double value, std::uint64_t patience) {
-    if (known ? value > best : !std::isnan(value)) {
-      best = value;
-      known = true;
-      worse = 0;
-    } else if (!known || value != best) {
-      if (++worse < patience) return;
-      worse = 0;
-      ++reductions;
-    }
-  }
-};
-
-}  // namespace soma::optim
-
-namespace soma {
-class Communicator;  // parallel/communicator.hpp
-}
-
-namespace soma::train {
-
-class StepGradients;  // train/step_gradients.hpp
-
-// What happens at a step whose loss or gradient norm is not finite.
-enum class NonFinite : std::uint8_t {
-  stop,  // error train.not_finite; weights are those before the step
-  skip,  // the step changes nothing and is counted; the 25th in a row is an error all the same
-};
-
-struct TrainerOptions {
-  std::uint64_t epochs = 1;
-  std::uint64_t max_steps = 0;  // 0: as many as the epochs have
-  std::size_t batch_size = 32;  // of sources that are made here
-  std::size_t accumulate = 1;   // batches whose gradients make one step
-  // none: schedule.rate, and where that has none either the task's own (Task::learning_rate()).
-  std::optional<double> learning_rate{};
-  optim::Schedule schedule{.decay = optim::Decay::linear};
-  // The host's own optimizer of the task's parameters; stays with the caller. nullptr: an AdamW
-  // with the next two, and with states as the precision stores moments.
-  optim::Optimizer* optimizer = nullptr;
-  std::optional<double> weight_decay{};  // none: 0.01
-  bool decay_all = false;                // biases and norms as well
-  double clip = 1;                       // largest norm of all gradients; 0: any
-  std::uint64_t seed = 0;                // of dropout, order of the data, stochastic rounding
-  Precision precision{};
-  NonFinite non_finite = NonFinite::stop;
-
-  std::uint64_t evaluate_every = 0;  // steps; 0: after each epoch
-  // What tells a better evaluation: "loss", or the name of one of the task's metrics ("accuracy",
-  // "macro_f1", "auc", "mse" ...). Best weights, patience and a plateau schedule go by it. An
-  // evaluation that equals the best is no worsening: it does not count against patience.
-  std::string best_metric = "loss";
-  std::uint64_t patience =
-      0;  // evaluations that are worse than the best, after which a run ends; 0: never
-  bool keep_best = false;  // ends with the weights that evaluated best
-
-  CheckpointStore* checkpoints = nullptr;
-  std::uint64_t checkpoint_every = 0;  // steps; 0: at the end and when stopped
-  bool resume = false;  // from the newest checkpoint; from the beginning where there is none
-  double price_per_hour = 0;
-
-  // The ranks of a run that several train together (docs/scaling.md), a power of two up to the
-  // shards of a batch. Each has a trainer with the same options and a source of the same batches,
-  // of which it computes its shards. Only rank 0 needs a store of checkpoints; with shard_optimizer
-  // all have one to the same place, such as CheckpointPartFolder. nullptr: alone.
-  Communicator* communicator = nullptr;
-  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
-  bool overlap = true;           // gradients travel while backward goes on
-  bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
-
-  // The host's own way from batches to gradients; stays with the caller. nullptr: the task's
-  // forward and backward on a tape.
-  StepGradients* gradients = nullptr;
-};
-
-}  // namespace soma::train
-
-namespace soma::train {
-
-// In words and numbers, so that a difference can be told. The length of the run is not part of it:
-// a run may be resumed for more epochs or steps.
-inline Record identity_of(const Context& context, const nn::Task& task,
-                          const data::BatchSource& batches, const TrainerOptions& options,
-                          const optim::Schedule& schedule, const optim::Optimizer& optimizer) {
-  Record record("identity");
-  add_arithmetic(record, context);
-  std::uint64_t numbers = 0;
-  for (const Parameter& parameter : task.parameters()) numbers += parameter.value().elements();
-  record.set("parameters", numbers);
-  task.describe(record);
-  batches.describe(record);
-  record.set("accumulate", options.accumulate);
-  record.set("learning_rate", *schedule.rate);
-  record.set("schedule", optim::decay_names[static_cast<std::size_t>(schedule.decay)]);
-  record.set("schedule.warmup", schedule.warmup);
-  if (schedule.depends_on_steps()) record.set("schedule.final_ratio", schedule.final_ratio);
-  if (schedule.decay == optim::Decay::step || schedule.decay == optim::Decay::exponential)
-    record.set("schedule.every", schedule.every);
-  if (schedule.decay >= optim::Decay::step) record.set("schedule.factor", schedule.factor);
-  if (schedule.decay == optim::Decay::plateau) {
-    record.set("schedule.final_ratio", schedule.final_ratio);
-    record.set("schedule.patience", schedule.patience);
-    record.set("best_metric", options.best_metric);
-    record.set("evaluate_every", options.evaluate_every);
-  }
-  record.set("clip", options.clip);
-  record.set("seed", options.seed);
-  record.set("precision", to_string(options.precision));
-  optimizer.describe(record);
-  return record;
-}
-
-// All that has to be the same on all ranks, besides what a checkpoint remembers. `held_out`:
-// nullptr where nothing is evaluated.
-inline Record agreement_of(Record identity, const Parameters& parameters,
-                           const data::BatchSource* held_out, const TrainerOptions& options,
-                           std::uint64_t steps, bool shares_states) {
-  data::ContentHash shapes;
-  for (const Parameter& parameter : parameters) {
-    const std::string text = parameter.name + " " + parameter.value().describe();
-    shapes.add_list(std::span(text.data(), text.size()));
-  }
-  identity.set("names_and_shapes", shapes.value());
-  identity.set("steps", steps);
-  identity.set("epochs", options.epochs);
-  identity.set("held_out", held_out == nullptr ? std::uint64_t{0} : held_out->hash());
-  identity.set("non_finite", static_cast<std::uint64_t>(options.non_finite));
-  identity.set("evaluate_every", options.evaluate_every);
-  identity.set("best_metric", options.best_metric);
-  identity.set("patience", options.patience);
-  identity.set("keep_best", options.keep_best);
-  identity.set("checkpoint_every", options.checkpoint_every);
-  identity.set("resume", options.resume);
-  identity.set("reduce_bucket_bytes", options.reduce_bucket_bytes);
-  identity.set("shard_optimizer", options.shard_optimizer);
-  if (shares_states)
-    identity.set("checkpoints", options.checkpoints == nullptr ? "none" : "a store");
-  return identity;
-}
-
-// Error checkpoint.identity: the first parameter that the checkpoint does not have so.
-inline void check_parameters(const StateDict& saved, const Parameters& parameters) {
-  for (const Parameter& parameter : parameters) {
-    const Tensor* found = saved.find(parameter.name);
-    const std::string given = parameter.value().describe();
-    if (found == nullptr || found->describe() != given)
-      fail(error_id::checkpoint_identity, "Trainer::fit",
-           "parameter " + soma::quoted(parameter.name), given,
-           (found == nullptr ? std::string("none") : found->describe()) +
-               ", as the checkpoint has it");
-  }
-}
-
-}  // namespace soma::train
-// ---- soma/train/trainer_base.hpp
-// TrainerBase: the loop around a task: gradients, clipping, steps, schedule, evaluation,
-// checkpoints. It knows data, gradients, optimizers, checkpoints and progress as interfaces;
-// nothing is printed and no signal handled here. The same bits come out for any number of threads
-// and of ranks, and for a run that was interrupted and resumed.
-//
-// Where what stands: options.hpp, what a run is told; loop.hpp, the loop and one step of it;
-// step_gradients.hpp, the door to gradients; ranks.hpp, other ranks; progress.hpp and identity.hpp,
-// what a checkpoint remembers and compares; best_weights.hpp; events.hpp, what callbacks see.
-
-// ---- soma/optim/adamw.hpp
-// AdamW (arXiv 1711.05101): Adam with decoupled weight decay.
-
-namespace soma::optim {
-
-namespace detail {
-
-// Of each row 1 where a moment is other than zero: bytes, as a negative zero counts. One pass.
-inline Tensor live_rows(Context& context, const Tensor& first, const Tensor& second) {
-  const std::size_t rows = first.size(0);
-  const Tensor live = Tensor::zeros(context, Shape{rows}, DType::uint8);
-  auto* marks = live.mutable_data<std::uint8_t>();
-  for (const Tensor& moment : {first, second}) {
-    const std::size_t bytes = rows == 0 ? 0 : moment.bytes() / rows;
-    if (bytes == 0) continue;
-    soma::detail::for_ranges(context, rows, bytes / 4, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row) {
-        const std::byte* at = moment.raw() + row * bytes;
-        // All bytes are the first one, and that is zero.
-        if (at[0] != std::byte{0} || std::memcmp(at, at + 1, bytes - 1) != 0) marks[row] = 1;
-      }
-    });
-  }
-  return live;
-}
-
-}  // namespace detail
-
-struct AdamWOptions {
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  StepStorage storage{};
-};
-
-class AdamW final : public Optimizer {
- public:
-  AdamW(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
-      : Optimizer(context, groups, options.storage), options_(options) {
-    detail::check_beta("beta1", options.beta1);
-    detail::check_beta("beta2", options.beta2);
-    detail::check_not_negative("epsilon", options.epsilon);
-  }
-  AdamW(Context& context, Parameters parameters, float weight_decay = 0,
-        const AdamWOptions& options = {})
-      : AdamW(
-            context,
-            std::vector<Group>{{.parameters = std::move(parameters), .weight_decay = weight_decay}},
-            options) {}
-
-  void describe(Record& record) const override {
-    record.set("optimizer", "adamw");
-    record.set("optimizer.beta1", options_.beta1);
-    record.set("optimizer.beta2", options_.beta2);
-    record.set("optimizer.epsilon", options_.epsilon);
-    describe_groups(record);
-    describe_storage(record, options_.storage);
-  }
-  bool steps_rows_alone() const override { return true; }
-
-  // Updates the parameters that have a gradient; gradients stay. Bias corrections and the like are
-  // computed in double, the same on every machine, and rounded to fp32 once.
-  void step(const Step& step) override {
-    detail::check_step(step);
-    check_gradients();
-    const FloatEnvironment environment;
-    for (detail::Slot& slot : slots_) {
-      const Gradient gradient = slot.parameter.gradient();
-      if (!gradient.defined()) continue;
-      const Tensor weight = slot.rows_of(slot.parameter.value());
-      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
-      detail::ensure_state(context_, slot.second, slot, options_.storage.state);
-      const double rate = step.rate * static_cast<double>(slot.rate_factor);
-      const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
-      const double correction2 = 1 - portable_power(options_.beta2, slot.steps + 1);
-      const AdamSetting setting{
-          .beta1 = static_cast<float>(options_.beta1),
-          .beta2 = static_cast<float>(options_.beta2),
-          .epsilon = static_cast<float>(options_.epsilon),
-          .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
-          .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
-          .decay_factor =
-              static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0)),
-          .step_size = static_cast<float>(rate / correction1),
-          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
-          .gradient_factor = step.gradient_factor,
-          .first_row = slot.first_row,
-          .weight = options_.storage.weight_rounding,
-          .state = options_.storage.state_rounding,
-          .seed = options_.storage.seed,
-          .stream = slot.stream,
-          .step = static_cast<std::uint32_t>(slot.steps)};
-      mark_live(slot, gradient);
-      if (weight.elements() != 0)
-        run(context_, *context_.built_in().adam_step, setting,
-            {weight, gradient.values, gradient.rows, slot.first, slot.second, slot.live});
-      ++slot.steps;
-    }
-  }
-
- private:
-  std::size_t moments() const override { return 2; }
-
-  // Most rows of a table of words never have a gradient. Their moments stay zero, and the step need
-  // not read them.
-  void mark_live(detail::Slot& slot, const Gradient& gradient) {
-    if (!gradient.sparse()) {
-      slot.live = Tensor();
-      return;
-    }
-    if (!slot.live.defined()) slot.live = detail::live_rows(context_, slot.first, slot.second);
-    const std::span<std::uint8_t> marks = slot.live.mutable_span<std::uint8_t>();
-    for (const std::int64_t row : gradient.rows.span<std::int64_t>())
-      if (row >= 0 && static_cast<std::uint64_t>(row) < marks.size())  // others the step refuses
-        marks[static_cast<std::size_t>(row)] = 1;
-  }
-
-  AdamWOptions options_;
-};
-
-}  // namespace soma::optim
-// ---- soma/optim/loss_scaler.hpp
-// Dynamic loss scaling ("Mixed Precision Training", arXiv 1710.03740): the loss is multiplied by a
-// power of two so that small gradients survive a narrow format; the scale halves when a gradient
-// overflows, and doubles after many steps without.
-
-namespace soma::optim {
-
-struct LossScalerOptions {
-  float initial = 65536, smallest = 1, largest = 16777216;  // powers of two
-  std::uint32_t growth_interval = 2000;
-};
-
-class LossScaler {
- public:
-  explicit LossScaler(const LossScalerOptions& options = {})
-      : options_(options), scale_(options.initial) {}
-
-  // For Tape::backward, and its inverse for Step::gradient_factor.
-  float scale() const { return scale_; }
-  float inverse() const { return 1 / scale_; }
-
-  const LossScalerOptions& options() const { return options_; }
-  // What a resumed run goes on from.
-  std::uint64_t good_steps() const { return good_steps_; }
-  void restore(float scale, std::uint64_t good_steps) {
-    scale_ = scale;
-    good_steps_ = static_cast<std::uint32_t>(good_steps);
-  }
-
-  // After backward, with whether all gradients were finite. Whether the step is to be taken.
-  bool update(bool finite) {
-    if (!finite) {
-      scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
-      good_steps_ = 0;
-      return false;
-    }
-    if (++good_steps_ >= options_.growth_interval) {  // a resumed one may have been longer
-      scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
-      good_steps_ = 0;
-    }
-    return true;
-  }
-
- private:
-  LossScalerOptions options_;
-  float scale_;
-  std::uint32_t good_steps_ = 0;
-};
-
-}  // namespace soma::optim
-// ---- soma/train/best_weights.hpp
-// BestWeights: those that evaluated best so far, in the store of checkpoints where there is one,
-// else in memory.
-
-// ---- soma/nn/state.hpp
-// Parameters as a StateDict, and back.
-
-namespace soma::nn {
-
-// The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
-inline StateDict state_dict(const Parameters& parameters) {
-  StateDict state;
-  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
-  return state;
-}
-
-// Copies values into the parameters; every parameter has to be there. Returns names that no
-// parameter has. Errors as copy_into: nothing is written before all is checked.
-inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
-                                     const CopyIntoOptions& options = {}) {
-  return copy_into(state, state_dict(parameters), options);
-}
-
-}  // namespace soma::nn
-// ---- soma/train/progress.hpp
-// Progress: the numbers that a run goes on from, beside weights and moments. One visitor writes and
-// reads them, so that no number can be saved and not loaded.
-
-namespace soma::train {
-
-struct Progress {
-  std::uint64_t step = 0, batches = 0, skipped = 0, skipped_in_a_row = 0;
-  data::Position position{};  // of the batch that comes next
-  double last_loss = 0;
-  std::uint64_t steps = 0;  // of the whole run, as it was planned; 0: not known
-  // Evaluations: the last one's step, the best value of the chosen metric, and how many since were
-  // worse.
-  std::uint64_t evaluated_at = 0, stale = 0;
-  bool has_best = false;
-  double best = 0;
-  optim::Plateau plateau{};
-  float loss_scale = 0;
-  std::uint64_t loss_scale_good_steps = 0;
-
-  // visit(name, number) for each.
-  template <class Visit>
-  void visit(const Visit& visit) {
-    visit("step", step);
-    visit("epoch", position.epoch);
-    visit("batch", position.batch);
-    visit("batches", batches);
-    visit("skipped", skipped);
-    visit("skipped_in_a_row", skipped_in_a_row);
-    visit("evaluated_at", evaluated_at);
-    visit("stale", stale);
-    visit("has_best", has_best);
-    visit("best", best);
-    visit("last_loss", last_loss);
-    visit("steps", steps);
-    visit("plateau_best", plateau.best);
-    visit("plateau_known", plateau.known);
-    visit("plateau_worse", plateau.worse);
-    visit("plateau_reductions", plateau.reductions);
-    visit("loss_scale", loss_scale);
-    visit("loss_scale_good_steps", loss_scale_good_steps);
-  }
-
-  void write(Record& record) {
-    visit([&](std::string_view name, const auto& number) { record.set(name, number); });
-  }
-  // Errors record.missing, record.type.
-  static Progress read(const Record& record) {
-    struct Read {
-      void operator()(std::string_view name, std::uint64_t& number) const {
-        number = record.count(name);
-      }
-      void operator()(std::string_view name, bool& number) const { number = record.boolean(name); }
-      void operator()(std::string_view name, double& number) const { number = record.number(name); }
-      void operator()(std::string_view name, float& number) const {
-        number = static_cast<float>(record.number(name));
-      }
-      const Record& record;
-    };
-    Progress progress;
-    progress.visit(Read{record});
-    return progress;
-  }
-};
-
-}  // namespace soma::train
-// ---- soma/train/ranks.hpp
-// Ranks: the other ranks of a run, as a trainer sees them. This class is a rank by itself, for
-// which every member does what one rank needs: mostly nothing. ManyRanks (many_ranks.hpp) has
-// others.
-
-// ---- soma/nn/precision_state.hpp
-// PrecisionState: a Precision at work in a model: for each linear layer the formats of its
-// operands, the amax history behind delayed scales, and statistics where they are wanted. A tape
-// that is given one (TapeOptions::precision) multiplies accordingly.
-
-// ---- soma/ops/product_formats.hpp
-// In which numbers the products of linear layers are computed. LinearFormats: those of one layer,
-// and what is remembered of its operands from call to call. ProductFormats: who has them for a
-// model.
-//
-// The way from an option to a product: TrainerOptions::precision, a Precision, becomes a
-// PrecisionState (nn/precision_state.hpp), which is the ProductFormats of a tape
-// (TapeOptions::precision); nn::linear_at() asks it for the layer's LinearFormats and hands them to
-// the operator quantized_linear (ops/product/quantized_linear.hpp).
-
-// ---- soma/numeric/inspect.hpp
-// inspect(): what a format does to numbers: how many are lost below it, cut off above it, and how
-// far the others move. For any tensor: ops/product/inspect.hpp.
-
-namespace soma::numeric {
-
-// Counts of elements, and sums over the finite ones. Two of them add up.
-struct Inspection {
-  std::uint64_t count = 0, zeros = 0, infinities = 0, nans = 0;
-  std::uint64_t exact = 0;      // finite, unchanged; zeros included
-  std::uint64_t underflow = 0;  // not zero, became zero
-  std::uint64_t subnormal = 0;  // became a subnormal number of the format, not zero
-  std::uint64_t saturated = 0;  // finite, became the largest number, infinity or NaN from beyond it
-  double largest = 0, smallest = 0;  // magnitudes of finite elements that are not zero; 0: none
-  double squares = 0, error_squares = 0;  // of the numbers, and of how far they moved
-  // How many have a magnitude of 2^e to 2^(e + 1), e from -150 to 127, zeros apart.
-  static constexpr int least_exponent = -150;
-  std::array<std::uint64_t, 278> exponents{};
-
-  // Shares of all elements that are not zero.
-  double share(std::uint64_t some) const {
-    return count == zeros ? 0 : static_cast<double>(some) / static_cast<double>(count - zeros);
-  }
-  // Signal to quantization noise in decibels; infinite where nothing moved.
-  double signal_to_noise() const { return 10 * std::log10(squares / error_squares); }
-
-  Inspection& operator+=(const Inspection& other) {
-    const bool none = largest == 0;
-    for (auto member : {&Inspection::count, &Inspection::zeros, &Inspection::infinities,
-                        &Inspection::nans, &Inspection::exact, &Inspection::underflow,
-                        &Inspection::subnormal, &Inspection::saturated})
-      this->*member += other.*member;
-    largest = (std::max)(largest, other.largest);
-    if (other.largest != 0) smallest = none ? other.smallest : (std::min)(smallest, other.smallest);
-    squares += other.squares;
-    error_squares += other.error_squares;
-    for (std::size_t i = 0; i < exponents.size(); ++i) exponents[i] += other.exponents[i];
-    return *this;
-  }
-};
-
-// Of one element `from` that became `to`; `limit` and `normal` are the format's largest and
-// smallest normal number, times the scale.
-inline void inspect(Inspection& result, float from, float to, double limit, double normal) {
-  ++result.count;
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(from) & 0x7FFFFFFFu;
-  if (bits >= 0x7F800000u) {
-    ++(bits == 0x7F800000u ? result.infinities : result.nans);
-    return;
-  }
-  if (bits == 0) {
-    ++result.zeros;
-    ++result.exact;
-    return;
-  }
-  const double magnitude = std::abs(double{from}), became = std::abs(double{to});
-  result.largest = (std::max)(result.largest, magnitude);
-  result.smallest = result.smallest == 0 ? magnitude : (std::min)(result.smallest, magnitude);
-  // As a double every number is normal.
-  const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(magnitude) >> 52) - 1023;
-  ++result.exponents[static_cast<std::size_t>(exponent - Inspection::least_exponent)];
-  result.squares += magnitude * magnitude;
-  if (became <= static_cast<double>((std::numeric_limits<float>::max)())) {
-    const double moved = double{to} - double{from};
-    result.error_squares += moved * moved;
-  }
-  if (to == from)
-    ++result.exact;
-  else if (to == 0)
-    ++result.underflow;
-  else if (magnitude > limit)
-    ++result.saturated;
-  if (to != 0 && became < normal) ++result.subnormal;
-}
-
-// What `format` does to values divided by `scale`, rounded to nearest, finite ones kept within the
-// format's numbers. One element at a time: for study.
-inline Inspection inspect(std::span<const float> values, const FloatFormat& format,
-                          float scale = 1) {
-  const double largest = decode(format, format.max_finite_code());
-  const double normal = std::ldexp(1.0, format.min_normal_exponent()) * double{scale};
-  const float inverse = 1 / scale;
-  Inspection result;
-  for (const float value : values) {
-    float scaled = value * inverse;
-    if (std::isfinite(value))
-      scaled = (std::clamp)(scaled, static_cast<float>(-largest), static_cast<float>(largest));
-    inspect(result, value, decode(format, encode(format, scaled)) * scale, largest * double{scale},
-            normal);
-  }
-  return result;
-}
-
-// How many numbers of `after` are those of `before`: what an update left where it was.
-inline std::uint64_t unmoved(std::span<const float> before, std::span<const float> after) {
-  std::uint64_t count = 0;
-  for (std::size_t i = 0; i < before.size() && i < after.size(); ++i)
-    count += before[i] == after[i] ? 1u : 0u;
-  return count;
-}
-
-}  // namespace soma::numeric
-
-namespace soma {
-
-struct LinearOperand {
-  Quantizer quantizer{};
-  Draw draw{};  // seed and stream of stochastic rounding
-  // Delayed: the scale of this step. 0: unknown, as no amax but 0 was seen; the operand's own amax
-  // gives it.
-  float scale = 0;
-  float amax = 0;  // the largest magnitude since the last step, of delayed operands
-  numeric::Inspection* statistics = nullptr;  // collects what conversion does, where it is wanted
-};
-
-// Maxima over all ranks of a run, in place. Where there are others, their calls match.
-struct GlobalMaximum {
-  void* self = nullptr;
-  void (*run)(void* self, std::span<float> values) = nullptr;
-};
-
-struct LinearFormats {
-  LinearOperand x{}, weight{}, gradient{};
-  std::optional<DType> input_gradient{};               // none: the input's type
-  std::optional<DType> weight_gradient = DType::fp32;  // none: the output gradient's type
-  // The batch is a part of a larger one: weight gradients stay unrounded fp32 sums, and say what is
-  // left to do with them (Gradient::stored).
-  bool part = false;
-  Accumulation accumulation{};
-  GlobalMaximum maximum{};
-
-  // The converted weight, until somebody writes the weight or the scale changes.
-  struct Converted {
-    const std::byte* source = nullptr;
-    std::uint64_t version = 0;
-    float wanted_scale = 0;
-    Tensor values{};
-    float scale = 1;
-  };
-  Converted forward{}, backward{};  // with groups along the inputs, and along the outputs
-};
-
-class ProductFormats {
- public:
-  virtual ~ProductFormats() = default;
-  ProductFormats(const ProductFormats&) = delete;
-  ProductFormats& operator=(const ProductFormats&) = delete;
-  // Formats of the layer at that path of the model; nullptr: the layer multiplies stored numbers.
-  // `edge`: the first or the last layer of a model, which recipes leave alone.
-  virtual LinearFormats* formats(std::string_view layer, bool edge) = 0;
-
- protected:
-  ProductFormats() = default;
-};
-
-}  // namespace soma
-
-namespace soma {
-
-class PrecisionState final : public ProductFormats {
- public:
-  // The roles of a product's operands, as precisions and states name them.
-  static constexpr std::array<std::string_view, 3> roles{"gemm_activations", "gemm_weights",
-                                                         "gemm_gradients"};
-
-  // What the conversions of one layer's operands did, in the order of `roles`.
-  using Statistics = std::array<numeric::Inspection, 3>;
-
-  // `seed` of stochastic rounding. Error train.precision.
-  PrecisionState(Context& context, const Precision& precision, std::uint64_t seed)
-      : context_(context), precision_(validate(precision, "PrecisionState")), seed_(seed) {
-    const auto as_stored = [&](const Quantizer& read, const Quantizer& stored) {
-      return read.format == formats::fp32 ||
-             (read.format == stored.format && read.scaling.policy == ScalePolicy::none);
-    };
-    plain_ = as_stored(precision_.gemm_activations, precision_.activations) &&
-             as_stored(precision_.gemm_weights, precision_.weights) &&
-             as_stored(precision_.gemm_gradients, precision_.activation_gradients) &&
-             precision_.activation_gradients.format == precision_.activations.format &&
-             precision_.weight_gradients.format == precision_.activation_gradients.format &&
-             precision_.accumulation.plain();
-  }
-  PrecisionState(const PrecisionState&) = delete;
-  PrecisionState& operator=(const PrecisionState&) = delete;
-
-  // Every batch is a part of one that several ranks share: gradients of weights stay fp32 until the
-  // ranks' sums have met (LinearFormats::part), and maxima are those of all ranks. To be called
-  // before the first use.
-  void use_parts(const GlobalMaximum& maximum) {
-    part_ = true;
-    // A layer that reads what is stored, and says what is left to do with its gradient.
-    plain_everywhere_ = plain_;
-    plain_ = plain_ && activations() == DType::fp32;
-    set_maximum(maximum);
-  }
-
-  // What hidden states are stored as: TapeOptions::activations.
-  DType activations() const { return find_dtype(precision_.activations.format); }
-
-  // A layer's formats are made when they are first asked for.
-  LinearFormats* formats(std::string_view path, bool edge) override {
-    if (plain_) return nullptr;
-    const auto found = layers_.find(path);
-    Layer& layer = found != layers_.end() ? found->second : add(path);
-    if (!layer.known) set_formats(layer, path, edge);
-    return &layer.formats;
-  }
-
-  // After each step of the optimizer: takes what was seen of operands with delayed scales.
-  void end_step() {
-    std::vector<float> seen;
-    for_each_history([&](LinearOperand& operand, AmaxHistory&) { seen.push_back(operand.amax); });
-    if (maximum_.run != nullptr && !seen.empty()) maximum_.run(maximum_.self, seen);
-    std::size_t next = 0;
-    for_each_history([&](LinearOperand& operand, AmaxHistory& history) {
-      history.push(seen[next++]);
-      operand.amax = 0;
-      operand.scale = scale_of(history);
-    });
-  }
-
-  // "<layer>.<role>.amax" [steps remembered], fp32, oldest first, of operands with delayed scales.
-  StateDict state() const {
-    StateDict result;
-    for (const auto& [path, layer] : layers_)
-      for (std::size_t i = 0; i < roles.size(); ++i) {
-        const std::vector<float> values = layer.histories[i].values();
-        if (!values.empty())
-          result.set(name_of(path, i),
-                     Tensor::from(context_, std::span<const float>(values), Shape{values.size()}));
-      }
-    return result;
-  }
-  // Errors state.extra_name, state.shape, state.dtype; nothing is taken then.
-  void load_state(const StateDict& state) {
-    std::map<std::string, Layer, std::less<>> loaded;
-    for (const auto& [name, tensor] : state) {
-      std::size_t role = roles.size();
-      std::string path;
-      for (std::size_t i = 0; i < roles.size(); ++i)
-        if (const std::string end = name_of("", i);
-            name.size() > end.size() && name.ends_with(end) &&
-            quantizer(i).scaling.policy == ScalePolicy::delayed) {
-          role = i;
-          path = name.substr(0, name.size() - end.size());
-        }
-      if (role == roles.size())
-        fail(error_id::extra_name, "PrecisionState::load_state", "state", soma::quoted(name),
-             "amax histories of roles with delayed scales");
-      const auto most = static_cast<std::size_t>(quantizer(role).scaling.history);
-      if (tensor.rank() != 1 || tensor.size(0) > most)
-        fail(error_id::state_shape, "PrecisionState::load_state", soma::quoted(name),
-             tensor.describe(), "[up to " + std::to_string(most) + "]");
-      if (tensor.dtype() != DType::fp32)
-        fail(error_id::state_dtype, "PrecisionState::load_state", soma::quoted(name),
-             tensor.describe(), "fp32");
-      AmaxHistory& history = loaded.try_emplace(path, precision_).first->second.histories[role];
-      for (const float amax : tensor.span<float>()) history.push(amax);
-    }
-    layers_ = std::move(loaded);
-  }
-
-  // Maxima over all ranks, for current and delayed scales of whole tensors.
-  void set_maximum(const GlobalMaximum& maximum) {
-    maximum_ = maximum;
-    for (auto& [path, layer] : layers_) layer.formats.maximum = maximum;
-  }
-
-  // Collects statistics from now on (a plain pass over each operand: for study), or no more.
-  void collect_statistics(bool wanted) {
-    collects_ = wanted;
-    for (auto& [path, layer] : layers_) point_to_statistics(layer);
-  }
-  // Of each layer since they were first collected.
-  std::vector<std::pair<std::string, Statistics>> statistics() const {
-    std::vector<std::pair<std::string, Statistics>> result;
-    for (const auto& [path, layer] : layers_) result.emplace_back(path, layer.statistics);
-    return result;
-  }
-
- private:
-  struct Layer {
-    explicit Layer(const Precision& p)
-        : histories{AmaxHistory(p.gemm_activations.scaling, p.gemm_activations.format),
-                    AmaxHistory(p.gemm_weights.scaling, p.gemm_weights.format),
-                    AmaxHistory(p.gemm_gradients.scaling, p.gemm_gradients.format)} {}
-    LinearOperand& operand(std::size_t role) {
-      return role == 0 ? formats.x : role == 1 ? formats.weight : formats.gradient;
-    }
-    bool known = false;  // whether formats are set: a loaded layer waits for its first use
-    LinearFormats formats{};
-    std::array<AmaxHistory, 3> histories;
-    Statistics statistics{};
-  };
-
-  const Quantizer& quantizer(std::size_t role) const {
-    return role == 0   ? precision_.gemm_activations
-           : role == 1 ? precision_.gemm_weights
-                       : precision_.gemm_gradients;
-  }
-  // 0, unknown, until a number other than 0 was seen: a gradient that was 0 so far, as behind a
-  // weight that begins at 0, may be of any magnitude next.
-  static float scale_of(const AmaxHistory& history) {
-    return history.known() ? history.scale() : 0;
-  }
-  static std::string name_of(std::string_view path, std::size_t role) {
-    return std::string(path).append(".").append(roles[role]).append(".amax");
-  }
-  Layer& add(std::string_view path) {
-    return layers_.try_emplace(std::string(path), precision_).first->second;
-  }
-
-  void set_formats(Layer& layer, std::string_view path, bool edge) {
-    layer.known = true;
-    LinearFormats& formats = layer.formats;
-    if (!plain_everywhere_ && (!edge || precision_.narrow_edges)) {
-      for (std::size_t i = 0; i < roles.size(); ++i) {
-        LinearOperand& operand = layer.operand(i);
-        operand.quantizer = quantizer(i);
-        operand.draw = {.seed = seed_, .stream = stream_id(path, roles[i])};
-        operand.scale = scale_of(layer.histories[i]);
-      }
-      formats.accumulation = precision_.accumulation;
-      formats.input_gradient = find_dtype(precision_.activation_gradients.format);
-    }
-    if (plain_everywhere_)
-      formats.weight_gradient.reset();  // as a layer without formats has it
-    else
-      formats.weight_gradient = find_dtype(precision_.weight_gradients.format);
-    formats.part = part_;
-    formats.maximum = maximum_;
-    point_to_statistics(layer);
-  }
-  void point_to_statistics(Layer& layer) {
-    for (std::size_t i = 0; i < roles.size(); ++i)
-      layer.operand(i).statistics = collects_ ? &layer.statistics[i] : nullptr;
-  }
-  template <class Each>
-  void for_each_history(const Each& each) {
-    for (auto& [path, layer] : layers_)
-      for (std::size_t i = 0; i < roles.size(); ++i)
-        if (layer.operand(i).quantizer.scaling.policy == ScalePolicy::delayed)
-          each(layer.operand(i), layer.histories[i]);
-  }
-
-  Context& context_;
-  Precision precision_;
-  std::uint64_t seed_;
-  bool plain_ = true, collects_ = false;
-  bool part_ = false, plain_everywhere_ = false;
-  GlobalMaximum maximum_{};
-  std::map<std::string, Layer, std::less<>> layers_{};
-};
-
-}  // namespace soma
 // ---- soma/parallel/gradient_reducer.hpp
 // GradientReducer: adds the gradients of all ranks up while backward goes on.
 //
@@ -10069,25 +9898,6 @@ class PrecisionState final : public ProductFormats {
 //
 // What a host writes: rank(), size(), abort(), and the four protected functions begin_send(),
 // begin_receive(), poll(), cancel(). tests/parallel/socket_communicator.hpp is one over sockets.
-
-// ---- soma/runtime/clock.hpp
-// A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
-// newer that header brings <format> along, and costs as much as the rest of soma's interface.
-
-namespace soma {
-
-// Nanoseconds since some moment in the past.
-inline std::int64_t monotonic_nanoseconds() {
-  timespec now{};
-#if defined(CLOCK_MONOTONIC)
-  clock_gettime(CLOCK_MONOTONIC, &now);
-#else
-  timespec_get(&now, TIME_UTC);
-#endif
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
-
-}  // namespace soma
 
 namespace soma {
 
@@ -10171,12 +9981,17 @@ class Communicator {
     request.communicator_ = nullptr;
     return true;
   }
-  // Until it is over, but no longer than the time limit.
+  // Until it is over, but no longer than the time limit, and than give_up_after() allows. Errors
+  // parallel.timeout, runtime.stopped.
   void wait(Request& request) {
     const std::int64_t start = monotonic_nanoseconds();
     for (std::uint64_t round = 0; !test(request); ++round) {
-      const std::int64_t waited = monotonic_nanoseconds() - start;
-      if (time_limit_ > 0 && waited > time_limit_) timed_out(request, waited);
+      const std::int64_t now = monotonic_nanoseconds();
+      if (time_limit_ > 0 && now - start > time_limit_) timed_out(request, now - start);
+      if (stop_ != nullptr && stop_->requested()) {
+        if (stop_seen_ == 0) stop_seen_ = now;
+        if (now - (std::max)(start, stop_seen_) >= patience_) given_up(request);
+      }
       idle(round);
     }
   }
@@ -10215,6 +10030,14 @@ class Communicator {
       fail(error_id::parallel_argument, "Communicator", "time_limit", "out of range",
            "0 (none) to 1000000000 seconds");
     time_limit_ = static_cast<std::int64_t>(std::ceil(seconds * 1e9));  // 0 would be for ever
+  }
+
+  // From now on a wait that goes on for so many seconds behind the request to stop ends with
+  // runtime.stopped; the flag outlives its use. nullptr: only the time limit ends waits.
+  void give_up_after(const StopFlag* stop, double seconds) {
+    stop_ = stop;
+    stop_seen_ = 0;
+    patience_ = static_cast<std::int64_t>((std::min)(seconds, longest_limit) * 1e9);
   }
 
  protected:
@@ -10280,6 +10103,17 @@ class Communicator {
          "a rank " + std::to_string(request.peer_) + " that answers within the time limit");
   }
 
+  [[noreturn]] void given_up(Request& request) {
+    const std::string name = name_of(request.receives_ ? request.peer_ : rank(),
+                                     request.receives_ ? rank() : request.peer_, request.tag_);
+    request.cancel();
+    fail(error_id::stopped, "Communicator", name, "not over though a stop is requested",
+         "a rank " + std::to_string(request.peer_) + " that comes to the end of its step");
+  }
+
+  const StopFlag* stop_ = nullptr;
+  std::int64_t stop_seen_ = 0;  // when a wait saw the request first; 0: not yet
+  std::int64_t patience_ = 0;
   std::int64_t time_limit_ = 600'000'000'000;  // ten minutes: longer than any evaluation pause
 };
 
@@ -11976,7 +11810,7 @@ struct BatchCounts {
   BatchCounts(const nn::Task& task, const data::Batch& batch)
       : sequences(batch.inputs.sequences.count()),
         losses(task.loss_count(batch)),
-        labels(batch.labels) {}
+        labels(task.labels_of(batch)) {}
   std::size_t sequences;
   double losses;
   Tensor labels;
@@ -12082,6 +11916,8 @@ class Ranks {
   // Tells the others that this rank cannot go on.
   virtual void abort(std::string_view /*reason*/) {}
   virtual bool any(bool mine) { return mine; }
+  // Waits for other ranks end with runtime.stopped so many seconds after the request.
+  virtual void give_up_after(const StopFlag*, double /*seconds*/) {}
 
   // ---- beginning and resuming
 
@@ -12142,6 +11978,460 @@ class Ranks {
   virtual void save_states(CheckpointStore*, std::uint64_t /*step*/,
                            const optim::Optimizer& optimizer, Checkpoint& checkpoint) {
     checkpoint.optimizer = optimizer.state();
+  }
+};
+
+}  // namespace soma::train
+
+namespace soma::train {
+
+class StoppableSource final : public data::BatchSource {
+ public:
+  // When a request counts.
+  //   between_batches  next() delivers nothing more once ranks have agreed on it, which they do a
+  //                    few times a second: of an evaluation, which counts for nothing then
+  //   while_reading    a batch that was being read is not delivered: of a step, whose batches are
+  //                    finished otherwise
+  enum class When : std::uint8_t { between_batches, while_reading };
+
+  // Ranks call next() equally often. `stop` may be nullptr.
+  StoppableSource(data::BatchSource& inner, const StopFlag* stop, Ranks& ranks, When when)
+      : inner_(inner), stop_(stop), ranks_(ranks), when_(when) {}
+
+  bool next(data::Batch& batch) override {
+    if (stop_ == nullptr) return inner_.next(batch);
+    if (when_ == When::while_reading) return read(batch);
+    if (!cut_ && calls_++ == next_look_) look();
+    return !cut_ && inner_.next(batch);
+  }
+  // Whether batches were held back: what was made of the others is to be thrown away.
+  bool cut() const { return cut_; }
+
+  data::Position position() const override { return inner_.position(); }
+  void seek(data::Position position) override { inner_.seek(position); }
+  std::uint64_t batches(std::uint64_t epoch) const override { return inner_.batches(epoch); }
+  std::uint64_t hash() const override { return inner_.hash(); }
+  void describe(Record& record) const override { inner_.describe(record); }
+  std::size_t largest_rows() const override { return inner_.largest_rows(); }
+  std::size_t largest_sequences() const override { return inner_.largest_sequences(); }
+
+ private:
+  // Ranks have to meet before they know. As that takes them time, they count batches until next
+  // time, so many that about a fifth of a second goes by: all ranks look at the same batches.
+  void look() {
+    constexpr std::int64_t often = 200'000'000;
+    cut_ = ranks_.any(stop_->requested());
+    const std::int64_t now = monotonic_nanoseconds();
+    if (ranks_.count() != 1)
+      between_ = ranks_.any(now - looked_ > often) ? (std::max)(between_ / 2, std::uint64_t{1})
+                                                   : (std::min)(2 * between_, std::uint64_t{1024});
+    looked_ = now;
+    next_look_ = calls_ + between_ - 1;
+  }
+  bool read(data::Batch& batch) {
+    bool more = false;
+#if SOMA_HAS_EXCEPTIONS
+    try {
+      more = inner_.next(batch);
+    } catch (const Error& error) {
+      if (error.id() != error_id::stopped) throw;
+      cut_ = true;
+    }
+#else
+    more = inner_.next(batch);
+#endif
+    cut_ = ranks_.any(cut_);
+    return more && !cut_;
+  }
+
+  data::BatchSource& inner_;
+  const StopFlag* stop_;
+  Ranks& ranks_;
+  When when_;
+  bool cut_ = false;
+  std::uint64_t calls_ = 0, next_look_ = 0, between_ = 1;
+  std::int64_t looked_ = monotonic_nanoseconds();
+};
+
+}  // namespace soma::train
+// ---- soma/train/trainer_base.hpp
+// TrainerBase: the loop around a task: gradients, clipping, steps, schedule, evaluation,
+// checkpoints. It knows data, gradients, optimizers, checkpoints and progress as interfaces;
+// nothing is printed and no signal handled here. The same bits come out for any number of threads
+// and of ranks, and for a run that was interrupted and resumed.
+//
+// Where what stands: options.hpp, what a run is told; loop.hpp, the loop and one step of it;
+// step_gradients.hpp, the door to gradients; ranks.hpp, other ranks; progress.hpp and identity.hpp,
+// what a checkpoint remembers and compares; best_weights.hpp; events.hpp, what callbacks see.
+
+// ---- soma/optim/adamw.hpp
+// AdamW (arXiv 1711.05101): Adam with decoupled weight decay.
+
+namespace soma::optim {
+
+namespace detail {
+
+// Of each row 1 where a moment is other than zero: bytes, as a negative zero counts. One pass.
+inline Tensor live_rows(Context& context, const Tensor& first, const Tensor& second) {
+  const std::size_t rows = first.size(0);
+  const Tensor live = Tensor::zeros(context, Shape{rows}, DType::uint8);
+  auto* marks = live.mutable_data<std::uint8_t>();
+  for (const Tensor& moment : {first, second}) {
+    const std::size_t bytes = rows == 0 ? 0 : moment.bytes() / rows;
+    if (bytes == 0) continue;
+    soma::detail::for_ranges(context, rows, bytes / 4, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        const std::byte* at = moment.raw() + row * bytes;
+        // All bytes are the first one, and that is zero.
+        if (at[0] != std::byte{0} || std::memcmp(at, at + 1, bytes - 1) != 0) marks[row] = 1;
+      }
+    });
+  }
+  return live;
+}
+
+}  // namespace detail
+
+struct AdamWOptions {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  StepStorage storage{};
+};
+
+class AdamW final : public Optimizer {
+ public:
+  AdamW(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
+      : Optimizer(context, groups, options.storage), options_(options) {
+    detail::check_beta("beta1", options.beta1);
+    detail::check_beta("beta2", options.beta2);
+    detail::check_not_negative("epsilon", options.epsilon);
+  }
+  AdamW(Context& context, Parameters parameters, float weight_decay = 0,
+        const AdamWOptions& options = {})
+      : AdamW(
+            context,
+            std::vector<Group>{{.parameters = std::move(parameters), .weight_decay = weight_decay}},
+            options) {}
+
+  void describe(Record& record) const override {
+    record.set("optimizer", "adamw");
+    record.set("optimizer.beta1", options_.beta1);
+    record.set("optimizer.beta2", options_.beta2);
+    record.set("optimizer.epsilon", options_.epsilon);
+    describe_groups(record);
+    describe_storage(record, options_.storage);
+  }
+  bool steps_rows_alone() const override { return true; }
+
+  // Updates the parameters that have a gradient; gradients stay. Bias corrections and the like are
+  // computed in double, the same on every machine, and rounded to fp32 once.
+  void step(const Step& step) override {
+    detail::check_step(step);
+    check_gradients();
+    const FloatEnvironment environment;
+    for (detail::Slot& slot : slots_) {
+      const Gradient gradient = slot.parameter.gradient();
+      if (!gradient.defined()) continue;
+      const Tensor weight = slot.rows_of(slot.parameter.value());
+      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
+      detail::ensure_state(context_, slot.second, slot, options_.storage.state);
+      const double rate = step.rate * static_cast<double>(slot.rate_factor);
+      const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
+      const double correction2 = 1 - portable_power(options_.beta2, slot.steps + 1);
+      const AdamSetting setting{
+          .beta1 = static_cast<float>(options_.beta1),
+          .beta2 = static_cast<float>(options_.beta2),
+          .epsilon = static_cast<float>(options_.epsilon),
+          .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
+          .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
+          .decay_factor =
+              static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0)),
+          .step_size = static_cast<float>(rate / correction1),
+          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
+          .gradient_factor = step.gradient_factor,
+          .first_row = slot.first_row,
+          .weight = options_.storage.weight_rounding,
+          .state = options_.storage.state_rounding,
+          .seed = options_.storage.seed,
+          .stream = slot.stream,
+          .step = static_cast<std::uint32_t>(slot.steps)};
+      mark_live(slot, gradient);
+      if (weight.elements() != 0)
+        run(context_, *context_.built_in().adam_step, setting,
+            {weight, gradient.values, gradient.rows, slot.first, slot.second, slot.live});
+      ++slot.steps;
+    }
+  }
+
+ private:
+  std::size_t moments() const override { return 2; }
+
+  // Most rows of a table of words never have a gradient. Their moments stay zero, and the step need
+  // not read them.
+  void mark_live(detail::Slot& slot, const Gradient& gradient) {
+    if (!gradient.sparse()) {
+      slot.live = Tensor();
+      return;
+    }
+    if (!slot.live.defined()) slot.live = detail::live_rows(context_, slot.first, slot.second);
+    const std::span<std::uint8_t> marks = slot.live.mutable_span<std::uint8_t>();
+    for (const std::int64_t row : gradient.rows.span<std::int64_t>())
+      if (row >= 0 && static_cast<std::uint64_t>(row) < marks.size())  // others the step refuses
+        marks[static_cast<std::size_t>(row)] = 1;
+  }
+
+  AdamWOptions options_;
+};
+
+}  // namespace soma::optim
+// ---- soma/optim/loss_scaler.hpp
+// Dynamic loss scaling ("Mixed Precision Training", arXiv 1710.03740): the loss is multiplied by a
+// power of two so that small gradients survive a narrow format; the scale halves when a gradient
+// overflows, and doubles after many steps without.
+
+namespace soma::optim {
+
+struct LossScalerOptions {
+  float initial = 65536, smallest = 1, largest = 16777216;  // powers of two
+  std::uint32_t growth_interval = 2000;
+};
+
+class LossScaler {
+ public:
+  explicit LossScaler(const LossScalerOptions& options = {})
+      : options_(options), scale_(options.initial) {}
+
+  // For Tape::backward, and its inverse for Step::gradient_factor.
+  float scale() const { return scale_; }
+  float inverse() const { return 1 / scale_; }
+
+  const LossScalerOptions& options() const { return options_; }
+  // What a resumed run goes on from.
+  std::uint64_t good_steps() const { return good_steps_; }
+  void restore(float scale, std::uint64_t good_steps) {
+    scale_ = scale;
+    good_steps_ = static_cast<std::uint32_t>(good_steps);
+  }
+
+  // After backward, with whether all gradients were finite. Whether the step is to be taken.
+  bool update(bool finite) {
+    if (!finite) {
+      scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
+      good_steps_ = 0;
+      return false;
+    }
+    if (++good_steps_ >= options_.growth_interval) {  // a resumed one may have been longer
+      scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
+      good_steps_ = 0;
+    }
+    return true;
+  }
+
+ private:
+  LossScalerOptions options_;
+  float scale_;
+  std::uint32_t good_steps_ = 0;
+};
+
+}  // namespace soma::optim
+// ---- soma/train/best_weights.hpp
+// BestWeights: those that evaluated best so far, in the store of checkpoints where there is one,
+// else in memory.
+
+// ---- soma/nn/state.hpp
+// Parameters as a StateDict, and back.
+
+namespace soma::nn {
+
+// The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
+inline StateDict state_dict(const Parameters& parameters) {
+  StateDict state;
+  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
+  return state;
+}
+
+// Copies values into the parameters; every parameter has to be there. Returns names that no
+// parameter has. Errors as copy_into: nothing is written before all is checked.
+inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
+                                     const CopyIntoOptions& options = {}) {
+  return copy_into(state, state_dict(parameters), options);
+}
+
+}  // namespace soma::nn
+// ---- soma/train/progress.hpp
+// Progress: the numbers that a run goes on from, beside weights and moments. One visitor writes and
+// reads them, so that no number can be saved and not loaded.
+
+// ---- soma/optim/schedule.hpp
+// Schedules: the learning rate of each step, as a value. Computed in double with portable
+// functions: the same on every machine.
+
+namespace soma::optim {
+
+// How the learning rate falls once it has risen. With t the number of steps since the warm-up and
+// n those from there to the end of the training:
+enum class Decay : std::uint8_t {
+  constant,     // rate
+  linear,       // rate (1 - t / n), down to rate * final_ratio
+  cosine,       // along half a cosine (arXiv 1608.03983), down to rate * final_ratio
+  step,         // rate * factor^floor(t / every)
+  exponential,  // rate * factor^(t / every)
+  plateau,      // rate * factor^k, where k counts how often the chosen metric stopped improving
+};
+inline constexpr std::string_view decay_names[] = {"constant", "linear",      "cosine",
+                                                   "step",     "exponential", "plateau"};
+
+// The rate rises in a straight line over the warm-up (step 0 has rate / warmup, step warmup - 1 the
+// rate), then goes as `decay` says. linear and cosine would arrive at their end in step number
+// `steps`, the one after the last, so that no step is without effect.
+struct Schedule {
+  std::optional<double> rate{};  // a trainer that is given none takes the task's
+  Decay decay = Decay::constant;
+  std::uint64_t warmup = 0;
+  std::uint64_t steps = 0;     // of the whole training; needed by linear and cosine
+  double final_ratio = 0;      // linear, cosine; the least share of the rate with plateau
+  std::uint64_t every = 1;     // steps; step, exponential
+  double factor = 0.1;         // step, exponential, plateau
+  std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
+
+  // Whether a run of another length has other rates from its first step on.
+  bool depends_on_steps() const { return decay == Decay::linear || decay == Decay::cosine; }
+
+  // Error operator.value: a falling schedule without steps, a number out of its range.
+  void check() const {
+    if (depends_on_steps() && steps <= warmup)
+      fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),
+           "more than the warm-up, " + std::to_string(warmup));
+    check_settings();
+  }
+  // The same, but for `steps`: of a schedule that gets its length later.
+  void check_settings() const {
+    const auto demand = [](bool in_range, std::string_view name, double given,
+                           std::string_view wanted) {
+      if (!in_range)
+        fail(error_id::operator_value, "Schedule", name, std::to_string(given), wanted);
+    };
+    if (!rate) fail(error_id::operator_value, "Schedule", "rate", "none", "the learning rate");
+    demand(*rate >= 0 && std::isfinite(*rate), "rate", *rate, "a finite number from 0");
+    demand(final_ratio >= 0 && final_ratio <= 1, "final_ratio", final_ratio, "0 to 1");
+    demand(factor > 0 && factor <= 1, "factor", factor, "above 0, up to 1");
+    demand(every != 0, "every", 0, "at least 1");
+    demand(patience != 0, "patience", 0, "at least 1");
+  }
+
+  // Of step 0, 1 ...; `reductions`: those of Plateau so far. Errors of check().
+  double operator()(std::uint64_t step, std::uint64_t reductions = 0) const {
+    check();
+    if (step < warmup) return *rate * (static_cast<double>(step + 1) / static_cast<double>(warmup));
+    const std::uint64_t since = step - warmup;
+    switch (decay) {
+      case Decay::constant:
+        return *rate;
+      case Decay::linear:
+      case Decay::cosine:
+        break;
+      case Decay::step:
+        return rounded(*rate * portable_power(factor, since / every));
+      case Decay::exponential:
+        // Whole periods by multiplication: a factor is met exactly at their ends.
+        return rounded(*rate * rounded(portable_power(factor, since / every) *
+                                       portable_pow(factor, static_cast<double>(since % every) /
+                                                                static_cast<double>(every))));
+      case Decay::plateau: {
+        const double share = portable_power(factor, reductions);
+        return rounded(*rate * (share > final_ratio ? share : final_ratio));
+      }
+    }
+    const std::uint64_t at = step < steps ? step : steps;
+    const double progress = static_cast<double>(at - warmup) / static_cast<double>(steps - warmup);
+    const double share = decay == Decay::linear
+                             ? 1 - progress
+                             : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
+    return rounded(*rate * std::fma(1 - final_ratio, share, final_ratio));
+  }
+};
+
+// What a plateau schedule remembers of evaluations. A value that equals the best is neither an
+// improvement nor a worsening.
+struct Plateau {
+  double best = 0;
+  bool known = false;
+  std::uint64_t worse = 0;       // evaluations since the best, or since the last reduction
+  std::uint64_t reductions = 0;  // of the learning rate so far
+
+  // The value of an evaluation; higher is better. NaN is worse than anything.
+  void add(double value, std::uint64_t patience) {
+    if (known ? value > best : !std::isnan(value)) {
+      best = value;
+      known = true;
+      worse = 0;
+    } else if (!known || value != best) {
+      if (++worse < patience) return;
+      worse = 0;
+      ++reductions;
+    }
+  }
+};
+
+}  // namespace soma::optim
+
+namespace soma::train {
+
+struct Progress {
+  std::uint64_t step = 0, batches = 0, skipped = 0, skipped_in_a_row = 0;
+  data::Position position{};  // of the batch that comes next
+  double last_loss = 0;
+  std::uint64_t steps = 0;  // of the whole run, as it was planned; 0: not known
+  // Evaluations: the last one's step, the best value of the chosen metric, and how many since were
+  // worse.
+  std::uint64_t evaluated_at = 0, stale = 0;
+  bool has_best = false;
+  double best = 0;
+  optim::Plateau plateau{};
+  float loss_scale = 0;
+  std::uint64_t loss_scale_good_steps = 0;
+
+  // visit(name, number) for each.
+  template <class Visit>
+  void visit(const Visit& visit) {
+    visit("step", step);
+    visit("epoch", position.epoch);
+    visit("batch", position.batch);
+    visit("batches", batches);
+    visit("skipped", skipped);
+    visit("skipped_in_a_row", skipped_in_a_row);
+    visit("evaluated_at", evaluated_at);
+    visit("stale", stale);
+    visit("has_best", has_best);
+    visit("best", best);
+    visit("last_loss", last_loss);
+    visit("steps", steps);
+    visit("plateau_best", plateau.best);
+    visit("plateau_known", plateau.known);
+    visit("plateau_worse", plateau.worse);
+    visit("plateau_reductions", plateau.reductions);
+    visit("loss_scale", loss_scale);
+    visit("loss_scale_good_steps", loss_scale_good_steps);
+  }
+
+  void write(Record& record) {
+    visit([&](std::string_view name, const auto& number) { record.set(name, number); });
+  }
+  // Errors record.missing, record.type.
+  static Progress read(const Record& record) {
+    struct Read {
+      void operator()(std::string_view name, std::uint64_t& number) const {
+        number = record.count(name);
+      }
+      void operator()(std::string_view name, bool& number) const { number = record.boolean(name); }
+      void operator()(std::string_view name, double& number) const { number = record.number(name); }
+      void operator()(std::string_view name, float& number) const {
+        number = static_cast<float>(record.number(name));
+      }
+      const Record& record;
+    };
+    Progress progress;
+    progress.visit(Read{record});
+    return progress;
   }
 };
 
@@ -12223,6 +12513,9 @@ inline Batch part_of(Context& context, const Batch& batch, std::size_t first, st
   if (batch.labels.defined())
     part.labels = batch.labels.slice(0, whole.sequence_bounds()[first],
                                      whole.sequence_bounds()[first + count]);
+  if (batch.label_lists.defined())
+    part.label_lists = batch.label_lists.part(context, whole.sequence_bounds()[first],
+                                              whole.sequence_bounds()[first + count]);
   return part;
 }
 
@@ -12506,6 +12799,73 @@ inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& 
 }
 
 }  // namespace soma::train
+// ---- soma/train/options.hpp
+// TrainerOptions: all that a training run can be told.
+
+namespace soma {
+class Communicator;  // parallel/communicator.hpp
+}
+
+namespace soma::train {
+
+class StepGradients;  // train/step_gradients.hpp
+
+// What happens at a step whose loss or gradient norm is not finite.
+enum class NonFinite : std::uint8_t {
+  stop,  // error train.not_finite; weights are those before the step
+  skip,  // the step changes nothing and is counted; the 25th in a row is an error all the same
+};
+
+struct TrainerOptions {
+  std::uint64_t epochs = 1;
+  std::uint64_t max_steps = 0;  // 0: as many as the epochs have
+  std::size_t batch_size = 32;  // of sources that are made here
+  std::size_t accumulate = 1;   // batches whose gradients make one step
+  // none: schedule.rate, and where that has none either the task's own (Task::learning_rate()).
+  std::optional<double> learning_rate{};
+  optim::Schedule schedule{.decay = optim::Decay::linear};
+  // The host's own optimizer of the task's parameters; stays with the caller. nullptr: an AdamW
+  // with the next two, and with states as the precision stores moments.
+  optim::Optimizer* optimizer = nullptr;
+  std::optional<double> weight_decay{};  // none: 0.01
+  bool decay_all = false;                // biases and norms as well
+  double clip = 1;                       // largest norm of all gradients; 0: any
+  std::uint64_t seed = 0;                // of dropout, order of the data, stochastic rounding
+  Precision precision{};
+  NonFinite non_finite = NonFinite::stop;
+
+  std::uint64_t evaluate_every = 0;  // steps; 0: after each epoch
+  // What tells a better evaluation: "loss", or the name of one of the task's metrics ("accuracy",
+  // "macro_f1", "auc", "mse" ...). Best weights, patience and a plateau schedule go by it. An
+  // evaluation that equals the best is no worsening: it does not count against patience.
+  std::string best_metric = "loss";
+  std::uint64_t patience =
+      0;  // evaluations that are worse than the best, after which a run ends; 0: never
+  bool keep_best = false;  // ends with the weights that evaluated best
+
+  CheckpointStore* checkpoints = nullptr;
+  std::uint64_t checkpoint_every = 0;  // steps; 0: at the end and when stopped
+  bool resume = false;  // from the newest checkpoint; from the beginning where there is none
+  double price_per_hour = 0;
+
+  // The ranks of a run that several train together (docs/scaling.md), a power of two up to the
+  // shards of a batch. Each has a trainer with the same options and a source of the same batches,
+  // of which it computes its shards. Only rank 0 needs a store of checkpoints; with shard_optimizer
+  // all have one to the same place, such as CheckpointPartFolder. nullptr: alone.
+  Communicator* communicator = nullptr;
+  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
+  bool overlap = true;           // gradients travel while backward goes on
+  bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
+  // Seconds that other ranks have for the end of a step (at least: twice the longest step so far),
+  // once a stop is requested. Then the run ends with runtime.stopped; rank 0 keeps the last step.
+  double stop_patience = 5;
+
+  // The host's own way from batches to gradients; stays with the caller. nullptr: the task's
+  // forward and backward on a tape.
+  StepGradients* gradients = nullptr;
+};
+
+}  // namespace soma::train
 
 namespace soma::train {
 
@@ -12522,6 +12882,9 @@ class ManyRanks final : public Ranks {
   bool first() const override { return communicator_.rank() == 0; }
   void barrier() override { communicator_.barrier(); }
   void abort(std::string_view reason) override { communicator_.abort(reason); }
+  void give_up_after(const StopFlag* stop, double seconds) override {
+    communicator_.give_up_after(stop, seconds);
+  }
   bool any(bool mine) override {
     std::uint64_t bit = mine ? 1 : 0;
     all_reduce_or(communicator_, context_.heap(), {&bit, 1});
@@ -12717,21 +13080,11 @@ inline Owned<Ranks> make_ranks(Context& context, const TrainerOptions& options) 
 
 }  // namespace soma::train
 // ---- soma/train/stop_flag.hpp
-// StopFlag: asks a run to end after the step it is in. May be set from any thread and from a signal
-// handler of the host (soma installs none).
+// The flag that ends a run, under the name that trainers use.
 
 namespace soma::train {
 
-class StopFlag {
- public:
-  void request() noexcept { requested_.store(true, std::memory_order_relaxed); }
-  void clear() noexcept { requested_.store(false, std::memory_order_relaxed); }
-  bool requested() const noexcept { return requested_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<bool> requested_{false};
-  static_assert(std::atomic<bool>::is_always_lock_free);
-};
+using soma::StopFlag;
 
 }  // namespace soma::train
 // ---- soma/train/tape_gradients.hpp
@@ -12894,11 +13247,17 @@ class TrainerBase {
   void add(Callback& callback) { callbacks_.push_back(&callback); }
 
   // Trains; evaluates on `held_out` where there is one. Ends early when `stop` is requested: after
-  // the step that runs, with a checkpoint. Errors train.steps_unknown (a falling schedule over a
-  // source that does not know its length), train.not_finite, train.options, checkpoint.identity,
-  // checkpoint.operator, and those of the task, the source and the store. With
-  // ranks, what ends one ends all: the others get parallel.rank_lost. parallel.mismatch: they were
-  // not given the same. checkpoint.parts: their stores do not lead to one place.
+  // the step that runs, or before a batch that takes long to read, with a checkpoint. An evaluation
+  // is cut short then and counts for nothing; a run that is resumed makes it again. Ranks stop at
+  // the same step; where one does not answer any more, the others end with runtime.stopped, rank 0
+  // with a checkpoint of the last whole step. Before the first step there is nothing to keep:
+  // whatever waits or reads ends with runtime.stopped.
+  //
+  // Errors train.steps_unknown (a falling schedule over a source that does not know its length),
+  // train.not_finite, train.options, checkpoint.identity, checkpoint.operator, and those of the
+  // task, the source and the store. With ranks, what ends one ends all: the others get
+  // parallel.rank_lost. parallel.mismatch: they were not given the same. checkpoint.parts: their
+  // stores do not lead to one place.
   Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
              const StopFlag* stop = nullptr);
 
@@ -12917,11 +13276,20 @@ class TrainerBase {
   Report train(data::BatchSource& batches, data::BatchSource* held_out, const StopFlag* stop);
   void begin(data::BatchSource& batches, const data::BatchSource* held_out);
   StepInfo step(const StepSums& sums);
-  void evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch);
+  bool evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
+                const StopFlag* stop);
+  std::optional<Evaluation> measure(data::BatchSource& held_out, const StopFlag* stop);
+  bool evaluation_is_due(const data::BatchSource& batches) const;
+  bool stoppable() const { return options_.gradients == nullptr || ranks_->count() == 1; }
+  template <class Call>
+  void tell(const Call& call);
   void finish(const data::BatchSource& batches, Report& report) const;
 
   // Checkpoints (checkpoints.hpp).
-  void save(const data::BatchSource& batches);
+  Checkpoint checkpoint_of(const data::BatchSource& batches);
+  void be_patient(const StopFlag* stop);
+  void save(const data::BatchSource& batches, const StopFlag* stop);
+  void save_alone(const data::BatchSource& batches, const std::exception& reason) noexcept;
   void resume(data::BatchSource& batches);
   void load(const Checkpoint& checkpoint, data::BatchSource& batches);
 
@@ -12940,7 +13308,179 @@ class TrainerBase {
   optim::LossScaler scaler_{};
   Progress progress_{};
   BestWeights best_{};
+  // How long other ranks may take to answer when a stop is requested.
+  double patience_seconds_ = 0;
+  bool between_steps_ = false;    // what a checkpoint holds belongs together
+  std::uint64_t saved_at_ = 0;    // step of the newest checkpoint of this call
+  std::exception_ptr failure_{};  // what a callback threw
 };
+
+}  // namespace soma::train
+
+namespace soma::train {
+
+namespace detail {
+
+// The value that best_metric names.
+inline Comparison comparison_of(const Evaluation& evaluation, const std::string& name) {
+  if (name == "loss") return {evaluation.loss, false};
+  const metrics::Value* value = metrics::find(evaluation.values, name);
+  return {value->value, value->higher_is_better};
+}
+
+}  // namespace detail
+
+// What callbacks throw is kept until what was learnt is safe.
+template <class Call>
+void TrainerBase::tell(const Call& call) {
+  for (Callback* callback : callbacks_) {
+#if SOMA_HAS_EXCEPTIONS
+    try {
+      call(*callback);
+    } catch (...) {
+      if (!failure_) failure_ = std::current_exception();
+    }
+#else
+    call(*callback);
+#endif
+  }
+}
+
+// Nothing where a stop has cut it short.
+inline std::optional<Evaluation> TrainerBase::measure(data::BatchSource& held_out,
+                                                      const StopFlag* stop) {
+  if (!stoppable()) return gradients_->evaluate(held_out);
+  StoppableSource source(held_out, stop, *ranks_, StoppableSource::When::between_batches);
+  Evaluation evaluation = gradients_->evaluate(source);
+  if (source.cut()) return std::nullopt;
+  return evaluation;
+}
+
+// Whether a run that goes on from here had its evaluation cut short.
+inline bool TrainerBase::evaluation_is_due(const data::BatchSource& batches) const {
+  if (progress_.step == 0 || progress_.evaluated_at == progress_.step) return false;
+  if (options_.evaluate_every != 0) return progress_.step % options_.evaluate_every == 0;
+  const data::Position place = batches.position();
+  return place.epoch != 0 && place.batch == 0;
+}
+
+// False: it was cut short, and is as if it had not begun.
+inline bool TrainerBase::evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
+                                  const StopFlag* stop) {
+  std::optional<Evaluation> measured = measure(held_out, stop);
+  if (!measured) return false;
+  Evaluation& evaluation = *measured;
+  between_steps_ = false;
+  const double score = detail::comparison_of(evaluation, options_.best_metric).score();
+  const bool better = !std::isnan(score) && (!progress_.has_best || score > progress_.best);
+  const bool equal = progress_.has_best && score == progress_.best;
+  if (better)
+    progress_.stale = 0;
+  else if (!equal)
+    ++progress_.stale;
+  progress_.evaluated_at = progress_.step;
+  if (schedule_.decay == optim::Decay::plateau) progress_.plateau.add(score, schedule_.patience);
+  if (better) {
+    progress_.best = score;
+    progress_.has_best = true;
+    if (options_.keep_best) best_.keep(context_, *ranks_, parameters(), progress_);
+  }
+  const EvaluationInfo info{.step = progress_.step,
+                            .epoch = epoch,
+                            .metrics = task_.classes() != 0 ? &evaluation.metrics : nullptr,
+                            .values = &evaluation.values,
+                            .loss = evaluation.loss,
+                            .seconds = evaluation.seconds,
+                            .best = better};
+  between_steps_ = true;
+  tell([&](Callback& callback) { callback.on_evaluation(info); });
+  if (better || !options_.keep_best) report.take(std::move(evaluation));
+  return true;
+}
+
+}  // namespace soma::train
+// ---- soma/train/identity.hpp
+// What has to be the same for a run to go on from a checkpoint with the numbers that it would have
+// had, and what all ranks of a run have to have in common.
+
+namespace soma::train {
+
+// In words and numbers, so that a difference can be told. The length of the run is not part of it:
+// a run may be resumed for more epochs or steps.
+inline Record identity_of(const Context& context, const nn::Task& task,
+                          const data::BatchSource& batches, const TrainerOptions& options,
+                          const optim::Schedule& schedule, const optim::Optimizer& optimizer) {
+  Record record("identity");
+  add_arithmetic(record, context);
+  std::uint64_t numbers = 0;
+  for (const Parameter& parameter : task.parameters()) numbers += parameter.value().elements();
+  record.set("parameters", numbers);
+  task.describe(record);
+  batches.describe(record);
+  record.set("accumulate", options.accumulate);
+  record.set("learning_rate", *schedule.rate);
+  record.set("schedule", optim::decay_names[static_cast<std::size_t>(schedule.decay)]);
+  record.set("schedule.warmup", schedule.warmup);
+  if (schedule.depends_on_steps()) record.set("schedule.final_ratio", schedule.final_ratio);
+  if (schedule.decay == optim::Decay::step || schedule.decay == optim::Decay::exponential)
+    record.set("schedule.every", schedule.every);
+  if (schedule.decay >= optim::Decay::step) record.set("schedule.factor", schedule.factor);
+  if (schedule.decay == optim::Decay::plateau) {
+    record.set("schedule.final_ratio", schedule.final_ratio);
+    record.set("schedule.patience", schedule.patience);
+    record.set("evaluate_every", options.evaluate_every);
+  }
+  // Best weights and patience go on from a value of this metric, which says nothing of another.
+  if (options.best_metric != TrainerOptions{}.best_metric ||
+      schedule.decay == optim::Decay::plateau)
+    record.set("best_metric", options.best_metric);
+  record.set("clip", options.clip);
+  record.set("seed", options.seed);
+  record.set("precision", to_string(options.precision));
+  optimizer.describe(record);
+  return record;
+}
+
+// All that has to be the same on all ranks, besides what a checkpoint remembers. `held_out`:
+// nullptr where nothing is evaluated.
+inline Record agreement_of(Record identity, const Parameters& parameters,
+                           const data::BatchSource* held_out, const TrainerOptions& options,
+                           std::uint64_t steps, bool shares_states) {
+  data::ContentHash shapes;
+  for (const Parameter& parameter : parameters) {
+    const std::string text = parameter.name + " " + parameter.value().describe();
+    shapes.add_list(std::span(text.data(), text.size()));
+  }
+  identity.set("names_and_shapes", shapes.value());
+  identity.set("steps", steps);
+  identity.set("epochs", options.epochs);
+  identity.set("held_out", held_out == nullptr ? std::uint64_t{0} : held_out->hash());
+  identity.set("non_finite", static_cast<std::uint64_t>(options.non_finite));
+  identity.set("evaluate_every", options.evaluate_every);
+  identity.set("best_metric", options.best_metric);
+  identity.set("patience", options.patience);
+  identity.set("keep_best", options.keep_best);
+  identity.set("checkpoint_every", options.checkpoint_every);
+  identity.set("resume", options.resume);
+  identity.set("reduce_bucket_bytes", options.reduce_bucket_bytes);
+  identity.set("shard_optimizer", options.shard_optimizer);
+  if (shares_states)
+    identity.set("checkpoints", options.checkpoints == nullptr ? "none" : "a store");
+  return identity;
+}
+
+// Error checkpoint.identity: the first parameter that the checkpoint does not have so.
+inline void check_parameters(const StateDict& saved, const Parameters& parameters) {
+  for (const Parameter& parameter : parameters) {
+    const Tensor* found = saved.find(parameter.name);
+    const std::string given = parameter.value().describe();
+    if (found == nullptr || found->describe() != given)
+      fail(error_id::checkpoint_identity, "Trainer::fit",
+           "parameter " + soma::quoted(parameter.name), given,
+           (found == nullptr ? std::string("none") : found->describe()) +
+               ", as the checkpoint has it");
+  }
+}
 
 }  // namespace soma::train
 
@@ -12950,21 +13490,52 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
   return identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
 }
 
-inline void TrainerBase::save(const data::BatchSource& batches) {
+inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
   Checkpoint checkpoint;
   checkpoint.weights = nn::state_dict(parameters());
-  ranks_->save_states(options_.checkpoints, progress_.step, *optimizer_, checkpoint);
   checkpoint.precision = precision_.state();
   checkpoint.identity = identity(batches);
-  progress_.position = batches.position();
   progress_.loss_scale = scaler_.scale();
   progress_.loss_scale_good_steps = scaler_.good_steps();
   progress_.write(checkpoint.progress);
   set_operators(checkpoint.progress, context_);
+  return checkpoint;
+}
+
+// While steps are made. Rank 0 saves what is there before it ends the others, which give it time.
+inline void TrainerBase::be_patient(const StopFlag* stop) {
+  constexpr double time_to_save = 60;
+  ranks_->give_up_after(stop, patience_seconds_ + (ranks_->first() ? 0 : time_to_save));
+}
+
+inline void TrainerBase::save(const data::BatchSource& batches, const StopFlag* stop) {
+  ranks_->give_up_after(nullptr, 0);  // a save is finished, however long it takes
+  Checkpoint checkpoint = checkpoint_of(batches);
+  ranks_->save_states(options_.checkpoints, progress_.step, *optimizer_, checkpoint);
   if (ranks_->first()) options_.checkpoints->save(progress_.step, checkpoint);
   ranks_->barrier();
-  for (Callback* callback : callbacks_) callback->on_checkpoint(progress_.step);
+  be_patient(stop);
+  tell([&](Callback& callback) { callback.on_checkpoint(progress_.step); });
 }
+
+#if SOMA_HAS_EXCEPTIONS
+// The last whole step, where a stop came while other ranks did not answer: every rank has all of
+// it, unless they share the optimizer's states. The error that ended the run is the one to hear of.
+inline void TrainerBase::save_alone(const data::BatchSource& batches,
+                                    const std::exception& reason) noexcept {
+  const auto* known = dynamic_cast<const Error*>(&reason);
+  if (known == nullptr || known->id() != error_id::stopped || !between_steps_ || !has_store_ ||
+      !ranks_->first() || ranks_->shares_states() || saved_at_ == progress_.step)
+    return;
+  try {
+    Checkpoint checkpoint = checkpoint_of(batches);
+    checkpoint.optimizer = optimizer_->state();
+    options_.checkpoints->save(progress_.step, checkpoint);
+  } catch (const std::exception& error) {
+    context_.log(LogLevel::error, error.what());
+  }
+}
+#endif
 
 inline void TrainerBase::resume(data::BatchSource& batches) {
   Checkpoint checkpoint;
@@ -13113,13 +13684,6 @@ inline void add_step(Report& report, const StepInfo& step) {
   report.reduction_wait_seconds += step.reduction_wait_seconds;
 }
 
-// The value that best_metric names.
-inline Comparison comparison_of(const Evaluation& evaluation, const std::string& name) {
-  if (name == "loss") return {evaluation.loss, false};
-  const metrics::Value* value = metrics::find(evaluation.values, name);
-  return {value->value, value->higher_is_better};
-}
-
 }  // namespace detail
 
 inline void TrainerBase::make_optimizer() {
@@ -13155,7 +13719,10 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
   schedule_.check();
   progress_ = {};
   progress_.steps = steps;
-  for (Callback* callback : callbacks_) callback->take_stop();  // of a run before
+  for (Callback* callback : callbacks_) {  // of a run before
+    callback->take_stop();
+    callback->take_save();
+  }
   struct Description final : Ranks::RunDescription {
     Description(const TrainerBase& own, const data::BatchSource& source,
                 const data::BatchSource* evaluated)
@@ -13175,6 +13742,9 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
   best_.begin(options_.checkpoints, has_store_);
   batches.seek({});
   if (options_.resume) resume(batches);
+  saved_at_ = progress_.step;
+  // A pass over the data, for some sources: a checkpoint that is wanted at once cannot wait for it.
+  if (has_store_) batches.hash();
 }
 
 // Clips the gradients, takes the step and says what it did.
@@ -13229,34 +13799,6 @@ inline StepInfo TrainerBase::step(const StepSums& sums) {
   return info;
 }
 
-inline void TrainerBase::evaluate(data::BatchSource& held_out, Report& report,
-                                  std::uint64_t epoch) {
-  Evaluation evaluation = gradients_->evaluate(held_out);
-  const double score = detail::comparison_of(evaluation, options_.best_metric).score();
-  const bool better = !std::isnan(score) && (!progress_.has_best || score > progress_.best);
-  const bool equal = progress_.has_best && score == progress_.best;
-  if (better)
-    progress_.stale = 0;
-  else if (!equal)
-    ++progress_.stale;
-  progress_.evaluated_at = progress_.step;
-  if (schedule_.decay == optim::Decay::plateau) progress_.plateau.add(score, schedule_.patience);
-  if (better) {
-    progress_.best = score;
-    progress_.has_best = true;
-    if (options_.keep_best) best_.keep(context_, *ranks_, parameters(), progress_);
-  }
-  const EvaluationInfo info{.step = progress_.step,
-                            .epoch = epoch,
-                            .metrics = task_.classes() != 0 ? &evaluation.metrics : nullptr,
-                            .values = &evaluation.values,
-                            .loss = evaluation.loss,
-                            .seconds = evaluation.seconds,
-                            .best = better};
-  for (Callback* callback : callbacks_) callback->on_evaluation(info);
-  if (better || !options_.keep_best) report.take(std::move(evaluation));
-}
-
 // What a report says of the run's end, but for metrics and times.
 inline void TrainerBase::finish(const data::BatchSource& batches, Report& report) const {
   report.steps = progress_.step;
@@ -13270,13 +13812,16 @@ inline void TrainerBase::finish(const data::BatchSource& batches, Report& report
 inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* held_out,
                                  const StopFlag* stop) {
   const std::int64_t start = monotonic_nanoseconds();
+  failure_ = nullptr;
+  between_steps_ = false;
+  // Before the first step nothing is lost. Rank 0 is the one to say so.
+  ranks_->give_up_after(stop, ranks_->first() ? 0 : 2);
   begin(batches, held_out);
   const std::uint64_t steps = progress_.steps;
   const auto out_of_patience = [&] {
     return options_.patience != 0 && progress_.stale >= options_.patience;
   };
   Report report;
-  report.stopped_early = out_of_patience();  // one that is resumed may have ended
   report.first_step = progress_.step;
   RunInfo run{.first_step = progress_.step,
               .steps = steps,
@@ -13285,71 +13830,110 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
               .ranks = ranks_->count()};
   for (const Parameter& parameter : parameters()) run.parameters += parameter.value().elements();
   for (Callback* callback : callbacks_) callback->on_start(run);
+  patience_seconds_ = options_.stop_patience;
+  be_patient(stop);
+  between_steps_ = true;
 
+  if (held_out != nullptr && evaluation_is_due(batches)) {
+    const data::Position place = batches.position();
+    report.interrupted =
+        !evaluate(*held_out, report,
+                  place.batch == 0 && place.epoch != 0 ? place.epoch - 1 : place.epoch, stop);
+  }
+  report.stopped_early = out_of_patience();  // one that is resumed may have ended
   const auto wants_more = [&] {
     return (steps == 0 || progress_.step < steps) && !report.stopped_early && !report.interrupted;
   };
-  std::uint64_t saved_at = progress_.step;
+  StoppableSource source(batches, stoppable() ? stop : nullptr, *ranks_,
+                         StoppableSource::When::while_reading);
   std::uint64_t empty_epochs = 0;
   while (wants_more()) {
     const std::uint64_t epoch = batches.position().epoch;
     if (options_.epochs != 0 && epoch >= options_.epochs) break;
     const std::int64_t step_start = monotonic_nanoseconds();
     const StepSums sums = gradients_->run(
-        batches, {.step = progress_.step,
-                  .first_batch = progress_.batches,
-                  .batches = options_.accumulate,
-                  .loss_scale = options_.precision.loss_scaling ? scaler_.scale() : 1});
+        source, {.step = progress_.step,
+                 .first_batch = progress_.batches,
+                 .batches = options_.accumulate,
+                 .loss_scale = options_.precision.loss_scaling ? scaler_.scale() : 1});
+    if ((report.interrupted = source.cut())) break;  // the step was not made
     const bool any = sums.batches != 0;
     if (any) {
       empty_epochs = 0;
+      between_steps_ = false;
       StepInfo info = step(sums);
+      progress_.position = batches.position();
+      between_steps_ = true;
       info.epoch = epoch;
       info.seconds = static_cast<double>(monotonic_nanoseconds() - step_start) * 1e-9;
+      if (patience_seconds_ < 2 * info.seconds) {
+        patience_seconds_ = 2 * info.seconds;
+        be_patient(stop);
+      }
       detail::add_step(report, info);
-      for (Callback* callback : callbacks_) callback->on_step(info);
+      tell([&](Callback& callback) { callback.on_step(info); });
     } else if (++empty_epochs > 1) {
       fail(error_id::train_options, "Trainer::fit", "batches", "a source without any",
            "at least one batch in an epoch");
     }
+    progress_.position = batches.position();
     // The step may have found the end itself, with fewer batches than it was to accumulate.
     const bool epoch_ended = batches.position().epoch != epoch;
     const bool due = options_.evaluate_every == 0
                          ? epoch_ended && progress_.step != progress_.evaluated_at
                          : any && progress_.step % options_.evaluate_every == 0;
-    if (held_out != nullptr && due) evaluate(*held_out, report, epoch);
+    bool cut = held_out != nullptr && due && !evaluate(*held_out, report, epoch, stop);
     report.stopped_early = out_of_patience();
-    bool enough = false;
-    for (Callback* callback : callbacks_) enough |= callback->take_stop();
-    if (ranks_->any(enough || (any && stop != nullptr && stop->requested()))) {
+    bool enough = false, wants_save = false;
+    for (Callback* callback : callbacks_) {
+      enough |= callback->take_stop();
+      wants_save |= callback->take_save();
+    }
+    cut |= failure_ != nullptr || (any && stop != nullptr && stop->requested());
+    if (ranks_->any(enough || cut || wants_save)) {
       if (ranks_->any(enough))
         report.stopped_early = true;
-      else
+      else if (ranks_->any(cut))
         report.interrupted = wants_more();
+      wants_save = has_store_ && ranks_->any(wants_save);
     }
-    if (options_.checkpoint_every != 0 && any && progress_.step % options_.checkpoint_every == 0 &&
-        !report.interrupted) {
-      save(batches);
-      saved_at = progress_.step;
+    const bool save_is_due =
+        options_.checkpoint_every != 0 && any && progress_.step % options_.checkpoint_every == 0;
+    if ((save_is_due || wants_save) && !report.interrupted) {
+      save(batches, stop);
+      saved_at_ = progress_.step;
     }
   }
   clear_gradients(parameters());
+  report.complete = !report.interrupted;
   // At an epoch's end a longer run evaluates, too, and a checkpoint remembers it; elsewhere it
   // would not have, and the checkpoint comes first.
   const auto save_end = [&] {
-    if (has_store_ && saved_at != progress_.step) save(batches);
-    saved_at = progress_.step;
+    if (has_store_ && saved_at_ != progress_.step) save(batches, stop);
+    saved_at_ = progress_.step;
   };
   const bool evaluates =
       held_out != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at;
   if (!evaluates || options_.evaluate_every != 0 || !detail::at_epoch_end(batches)) save_end();
-  if (evaluates) evaluate(*held_out, report, batches.position().epoch);
+  if (evaluates) report.interrupted = !evaluate(*held_out, report, batches.position().epoch, stop);
   save_end();
+#if SOMA_HAS_EXCEPTIONS
+  if (ranks_->any(failure_ != nullptr)) {
+    if (failure_) std::rethrow_exception(failure_);
+    ranks_->barrier();  // ends with what the rank with the failure says
+  }
+#endif
   if (options_.keep_best && progress_.has_best && !report.interrupted)
     best_.load(context_, *ranks_, parameters());
+  if (options_.keep_best && progress_.has_best) report.best_metric = options_.best_metric;
   // The weights were evaluated before this run went on from a checkpoint.
-  if (held_out != nullptr && !report.interrupted && !report.evaluated)
-    report.take(gradients_->evaluate(*held_out));
+  if (held_out != nullptr && !report.interrupted && !report.evaluated) {
+    if (std::optional<Evaluation> evaluation = measure(*held_out, stop))
+      report.take(std::move(*evaluation));
+    else
+      report.interrupted = true;
+  }
+  ranks_->give_up_after(nullptr, 0);
 
   finish(batches, report);
   report.total_seconds = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
@@ -13363,6 +13947,8 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
   try {
     return train(batches, held_out, stop);
   } catch (const std::exception& error) {
+    save_alone(batches, error);
+    ranks_->give_up_after(nullptr, 0);
     ranks_->abort(error.what());
     throw;
   } catch (...) {
@@ -13468,7 +14054,10 @@ class ConsoleProgress final : public Callback {
       for (std::size_t i = 0; i < info.values->size() && i < most; ++i)
         stream_ << ", " << (*info.values)[i].title << ' '
                 << soma::detail::fixed((*info.values)[i].value, 4);
-    stream_ << (info.best ? " (best)\n" : "\n") << std::flush;
+    stream_ << (info.best ? " (best)\n" : "\n");
+    if (info.metrics != nullptr && info.metrics->only_prediction())
+      stream_ << "  predicts " << detail::one_class_only(*info.metrics) << '\n';
+    stream_ << std::flush;
   }
   void on_checkpoint(std::uint64_t step) override {
     if (options_.terminal) return;  // the line would flicker
@@ -14522,7 +15111,8 @@ inline void fill_bernoulli(Context& context, std::span<float> out, const Draw& d
 }  // namespace soma
 // ---- soma/models/bert.hpp
 // BERT (arXiv 1810.04805) over ragged batches: embeddings, post-norm encoder, pooler, and a
-// classifier on top. Parameters have the names of the usual checkpoints.
+// classifier on top; and DistilBERT (arXiv 1910.01108), which is the same but for what BertKind
+// says. Parameters have the names of the usual checkpoints.
 
 // ---- soma/nn/transformer.hpp
 // MultiHeadAttention and TransformerEncoder (arXiv 1706.03762), over ragged batches.
@@ -14783,6 +15373,7 @@ struct TransformerOptions {
   float epsilon = 1e-5f;
   bool norm_first = false;  // before each part, as in arXiv 2002.04745, instead of after it
   float deviation = 0.02f;  // of initial weights
+  bool attention_output_dropout = true;  // `dropout` also behind the attention's output
 };
 
 // Queries, keys and values of all heads come from one matrix product: weight is [3 C, C], queries
@@ -14797,7 +15388,7 @@ class MultiHeadAttention {
       : heads(options.heads),
         site(scope),
         probabilities(scope / "probabilities", options.attention_dropout),
-        output_dropout(scope / "output", options.dropout),
+        output_dropout(scope / "output", options.attention_output_dropout ? options.dropout : 0),
         output(scope / "output", options.width, options.width, {.deviation = options.deviation}) {
     if (heads == 0 || options.width % heads != 0)
       fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
@@ -14836,12 +15427,15 @@ class MultiHeadAttention {
     collect_projections(collector);
     collector.part("output", output);
   }
-  void collect_projections(Collector& collector) const {
+  using ProjectionNames = std::array<const char*, 3>;
+  // `called`: queries, keys, values.
+  void collect_projections(Collector& collector,
+                           const ProjectionNames& called = projection_names) const {
     const std::size_t width = weight.shape()[1];
-    if (query.weight.defined()) collector.part("query", query);
-    const auto names = names_together();
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const std::string name = names[i];
+    if (query.weight.defined()) collector.part(called[0], query);
+    const std::size_t apart = query.weight.defined() ? 1 : 0;
+    for (std::size_t i = 0; i + apart < called.size(); ++i) {
+      const std::string name = called[i + apart];
       collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width,
                          ParameterRole::weight);
       collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width, ParameterRole::bias);
@@ -14856,10 +15450,10 @@ class MultiHeadAttention {
   Linear query;      // where queries are apart
 
  private:
+  static constexpr ProjectionNames projection_names = {"query", "key", "value"};
   // The projections that are one matrix.
   std::span<const char* const> names_together() const {
-    static constexpr const char* names[] = {"query", "key", "value"};
-    return std::span(names).subspan(query.weight.defined() ? 1 : 0);
+    return std::span(projection_names).subspan(query.weight.defined() ? 1 : 0);
   }
 };
 
@@ -14965,6 +15559,10 @@ class TransformerEncoder {
 
 namespace soma::models {
 
+// distilbert has no token types, no dropout behind the attention's output, and relu instead of tanh
+// in the layer between the encoder and the classifier, which belongs to the classifier.
+enum class BertKind : std::uint8_t { bert, distilbert };
+
 struct BertConfig {
   std::size_t vocabulary = 30522, width = 768, layers = 12, heads = 12, inner = 3072;
   std::size_t positions = 512, types = 2;
@@ -14975,6 +15573,7 @@ struct BertConfig {
   // Backward keeps only the input and the last sum of each layer and computes the rest once more:
   // less memory, about a fifth more products, the same bits.
   bool recompute = false;
+  BertKind kind = BertKind::bert;
 
   static BertConfig base() { return {}; }
   static BertConfig minilm() { return {.width = 384, .layers = 6, .inner = 1536}; }
@@ -15006,15 +15605,18 @@ inline double training_flops(const BertConfig& config, const Sequences& sequence
 class BertModel {
  public:
   BertModel() = default;
-  // Errors operator.value (heads do not divide the width).
+  // Errors operator.value (heads do not divide the width). A DistilBERT has no types, whatever
+  // `settings.types` says.
   BertModel(const nn::Scope& scope, const BertConfig& settings)
       : config(settings),
         words(scope / "embeddings.word_embeddings", settings.vocabulary, settings.width,
               settings.deviation),
         positions(scope / "embeddings.position_embeddings", settings.positions, settings.width,
                   settings.deviation),
-        types(scope / "embeddings.token_type_embeddings", settings.types, settings.width,
-              settings.deviation),
+        types(settings.kind == BertKind::distilbert
+                  ? nn::Embedding()
+                  : nn::Embedding(scope / "embeddings.token_type_embeddings", settings.types,
+                                  settings.width, settings.deviation)),
         norm(scope / "embeddings.LayerNorm", settings.width, settings.epsilon),
         dropout(scope / "embeddings", settings.dropout),
         encoder(scope / "encoder", {.width = settings.width,
@@ -15025,7 +15627,8 @@ class BertModel {
                                     .dropout = settings.dropout,
                                     .attention_dropout = settings.attention_dropout,
                                     .epsilon = settings.epsilon,
-                                    .deviation = settings.deviation}),
+                                    .deviation = settings.deviation,
+                                    .attention_output_dropout = settings.kind == BertKind::bert}),
         pooler(scope / "pooler.dense", settings.width, settings.width,
                {.deviation = settings.deviation, .edge = true}) {}
 
@@ -15045,19 +15648,24 @@ class BertModel {
                    {.recompute = config.recompute, .first_rows = true});
   }
 
-  // tanh of a linear function of each sequence's first hidden state: [sequences, width].
+  // tanh, or relu of a DistilBERT, of a linear function of each sequence's first hidden state:
+  // [sequences, width].
   Var pool(Tape& tape, const Var& first) const {
-    return pooler(tape, first, {.activation = Activation::tanh});
+    const bool distilled = config.kind == BertKind::distilbert;
+    return pooler(tape, first, {.activation = distilled ? Activation::relu : Activation::tanh});
   }
 
+  // A DistilBERT's pooler is named by its classifier.
   void collect(nn::Collector& collector) const {
+    const bool distilled = config.kind == BertKind::distilbert;
     collector.part("embeddings.word_embeddings", words);
     collector.part("embeddings.position_embeddings", positions);
     collector.part("embeddings.token_type_embeddings", types);
     collector.part("embeddings.LayerNorm", norm);
     for (std::size_t i = 0; i < encoder.layers.size(); ++i)
-      collector.part("encoder.layer." + std::to_string(i), Layer{encoder.layers[i]});
-    collector.part("pooler.dense", pooler);
+      collector.part((distilled ? "transformer.layer." : "encoder.layer.") + std::to_string(i),
+                     Layer{encoder.layers[i], config.kind});
+    if (!distilled) collector.part("pooler.dense", pooler);
   }
   // What decides numbers and shows in no shape.
   void describe(Record& identity) const {
@@ -15066,6 +15674,7 @@ class BertModel {
     identity.set("activation", static_cast<std::uint64_t>(config.activation));
     identity.set("dropout", config.dropout);
     identity.set("attention_dropout", config.attention_dropout);
+    if (config.kind == BertKind::distilbert) identity.set("kind", "distilbert");
   }
 
   BertConfig config;
@@ -15079,7 +15688,18 @@ class BertModel {
   // A layer under the names of checkpoints.
   struct Layer {
     const nn::TransformerEncoderLayer& layer;
+    BertKind kind;
     void collect(nn::Collector& collector) const {
+      if (kind == BertKind::distilbert) {
+        layer.attention.collect_projections(
+            collector, {"attention.q_lin", "attention.k_lin", "attention.v_lin"});
+        collector.part("attention.out_lin", layer.attention.output);
+        collector.part("sa_layer_norm", layer.attention_norm);
+        collector.part("ffn.lin1", layer.inner);
+        collector.part("ffn.lin2", layer.outer);
+        collector.part("output_layer_norm", layer.outer_norm);
+        return;
+      }
       collector.part("attention.self", Projections{layer.attention});
       collector.part("attention.output.dense", layer.attention.output);
       collector.part("attention.output.LayerNorm", layer.attention_norm);
@@ -15113,12 +15733,16 @@ class BertModel {
     for (std::size_t i = 0; i < sequences.count(); ++i)
       for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
     const Var place = tape.constant(position, sequences);
-    const Var type = token_types.defined()
-                         ? token_types
-                         : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
-    // In the order of the usual implementation: (words + types) + positions.
-    const Var sum =
-        add(tape, add(tape, words(tape, ids), types(tape, type)), positions(tape, place));
+    // In the order of the usual implementation: (words + types) + positions. Types have no say
+    // where the model has no table of them.
+    Var sum = words(tape, ids);
+    if (types.weight.defined()) {
+      const Var type = token_types.defined()
+                           ? token_types
+                           : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
+      sum = add(tape, sum, types(tape, type));
+    }
+    sum = add(tape, sum, positions(tape, place));
     const Var embedded = dropout(tape, norm(tape, sum));
     const DType activations = tape.options().activations;
     return embedded.value().dtype() == activations ? embedded : cast(tape, embedded, activations);
@@ -15129,7 +15753,7 @@ class BertClassifier {
  public:
   BertClassifier() = default;
   BertClassifier(const nn::Scope& scope, const BertConfig& config, std::size_t labels)
-      : bert(scope / "bert", config),
+      : bert(scope / name_of(config.kind), config),
         dropout(scope / "classifier", config.classifier_dropout.value_or(config.dropout)),
         classifier(scope / "classifier", config.width, labels,
                    {.deviation = config.deviation, .edge = true}) {}
@@ -15142,8 +15766,13 @@ class BertClassifier {
   }
 
   void collect(nn::Collector& collector) const {
-    collector.part("bert", bert);
+    collector.part(name_of(bert.config.kind), bert);
+    if (bert.config.kind == BertKind::distilbert) collector.part("pre_classifier", bert.pooler);
     collector.part("classifier", classifier);
+  }
+  // As parameters of the encoder begin, and as model_type of a config.json calls it.
+  static std::string_view name_of(BertKind kind) {
+    return kind == BertKind::bert ? "bert" : "distilbert";
   }
   void describe(Record& identity) const {
     bert.describe(identity);
@@ -17308,6 +17937,18 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_ELEMENT_FUNCTIONS_INL_HPP
 #endif
 
+// ---- soma/simd/activations-inl.hpp
+// Activations that are made of the elementary functions of math-inl.hpp, and their derivatives, a
+// vector at a time. Their definitions are in kernels/reference/element.hpp. Errors are stated where
+// a function has more than its elementary functions have.
+
+#if defined(SOMA_SIMD_ACTIVATIONS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_ACTIVATIONS_INL_HPP
+#undef SOMA_SIMD_ACTIVATIONS_INL_HPP
+#else
+#define SOMA_SIMD_ACTIVATIONS_INL_HPP
+#endif
+
 // ---- soma/simd/math-inl.hpp
 // Elementary functions in fp32 lanes: the same bits on every target, because every step is an IEEE
 // operation or an explicit fused multiply-add (fused-inl.hpp), and no product meets a sum in any
@@ -17746,6 +18387,87 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// x sigmoid(1.702 x), to 4 ulp above zero. Below, the rounding of the exponent shows: 80 ulp to
+// -50; within 2^-24 everywhere.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V gelu_sigmoid_lanes(DF d, V x) {
+  const V v = hn::Mul(x, hn::Set(d, 1.702f));
+  return hn::Mul(at_least_lanes(d, x, -65.0f), sigmoid_lanes(d, v));
+}
+// With v = 1.702 x it is the derivative of silu at v; within 2^-21 everywhere.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V gelu_sigmoid_derivative_lanes(DF d, V x) {
+  return silu_derivative_lanes(d, hn::Mul(x, hn::Set(d, 1.702f)));
+}
+
+// tanh(ln(1 + exp x)) with e = exp(-|x|): (1 + 2 e) / (1 + 2 e + 2 e^2) above zero, and
+// e (e + 2) / (e^2 + 2 e + 2) below: no cancellation, and no number that is too large.
+template <class DF, class V = hn::Vec<DF>>
+struct MishParts {
+  V small, gate, below;  // e, the tanh, and 1 / (e^2 + 2 e + 2) of the negative side
+  hn::Mask<DF> negative;
+  HWY_INLINE MishParts(DF d, V x)
+      : small(exp_lanes(d, hn::Neg(hn::Abs(x)))), negative(hn::Lt(x, hn::Zero(d))) {
+    const V one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f), e = small;
+    const V far = hn::Mul(e, hn::Add(e, two));  // e^2 + 2 e
+    const V near = fused(d, e, two, one);       // 1 + 2 e
+    const V numerator = hn::IfThenElse(negative, far, near);
+    const V rest = hn::IfThenElse(negative, two, hn::Mul(hn::Mul(two, e), e));
+    below = hn::Div(one, hn::Add(numerator, rest));
+    gate = hn::Div(numerator, hn::Add(numerator, rest));
+  }
+};
+
+// x tanh(ln(1 + exp x)), to 5 ulp for x > -87. Below, where exp x is subnormal, within 2^-141; -0
+// at -infinity.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V mish_lanes(DF d, V x) {
+  const V y = at_least_lanes(d, x, -110.0f);
+  return hn::Mul(y, MishParts<DF>(d, y).gate);
+}
+// gate + 4 x e^2 (1 + e) / D^2 above zero, gate + 4 x e (1 + e) / D^2 below, D being the
+// denominator of the gate; within 2^-21 everywhere (it has a zero at -1.1924).
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V mish_derivative_lanes(DF d, V x) {
+  const V y = clamp_lanes(d, x, -110.0f, 110.0f);  // no infinity times zero
+  const MishParts<DF> parts(d, y);
+  const V one = hn::Set(d, 1.0f), e = parts.small;
+  const V power = hn::IfThenElse(parts.negative, e, hn::Mul(e, e));
+  const V slope = hn::Mul(hn::Mul(power, hn::Add(one, e)), hn::Mul(parts.below, parts.below));
+  return fused(d, hn::Mul(hn::Set(d, 4.0f), y), slope, parts.gate);
+}
+
+// 1/2 (1 + erf((x - 0.707107) / (0.282095 sqrt 2))), within 2^-22; its argument is rounded, which
+// shows where the result is small.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V laplace_argument(DF d, V x) {
+  return hn::Div(hn::Sub(x, hn::Set(d, 0.707107f)), hn::Set(d, 0.282095f));
+}
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V laplace_lanes(DF d, V x) {
+  return normal_cumulative_lanes(d, laplace_argument(d, x));
+}
+// Within 2^-21.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V laplace_derivative_lanes(DF d, V x) {
+  const V t = clamp_lanes(d, laplace_argument(d, x), -20.0f, 20.0f);
+  const V decay = exp_lanes(d, hn::Mul(hn::Mul(t, t), hn::Set(d, -0.5f)));
+  return hn::Mul(decay, hn::Set(d, 1.41421252f));  // 1 / (0.282095 sqrt(2 pi))
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
 template <Unary kFunction, class DF, class V = hn::Vec<DF>>
 HWY_INLINE V unary_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::copy) return x;
@@ -17765,6 +18487,18 @@ HWY_INLINE V unary_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::sigmoid) return sigmoid_lanes(d, x);
   if constexpr (kFunction == Unary::silu) return silu_lanes(d, x);
   if constexpr (kFunction == Unary::softplus) return softplus_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_sigmoid) return gelu_sigmoid_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_clipped)
+    return at_most_lanes(d, gelu_lanes(d, x), gelu_clip);
+  if constexpr (kFunction == Unary::mish) return mish_lanes(d, x);
+  if constexpr (kFunction == Unary::leaky_relu)
+    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, hn::Set(d, leaky_slope)), x);
+  if constexpr (kFunction == Unary::relu6) return clamp_lanes(d, x, 0.0f, 6.0f);
+  if constexpr (kFunction == Unary::relu_squared) {
+    const V y = at_least_lanes(d, x, 0.0f);
+    return hn::Mul(y, y);
+  }
+  if constexpr (kFunction == Unary::laplace) return laplace_lanes(d, x);
 }
 
 // 0 at zero, and NaN of NaN, as x itself there.
@@ -17792,6 +18526,14 @@ HWY_INLINE V unary_derivative_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::sigmoid) return sigmoid_derivative_lanes(d, x);
   if constexpr (kFunction == Unary::silu) return silu_derivative_lanes(d, x);
   if constexpr (kFunction == Unary::softplus) return sigmoid_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_sigmoid) return gelu_sigmoid_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_clipped) return gelu_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::mish) return mish_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::leaky_relu)
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), one, hn::Set(d, leaky_slope));
+  if constexpr (kFunction == Unary::relu6) return one;
+  if constexpr (kFunction == Unary::relu_squared) return hn::Add(x, x);
+  if constexpr (kFunction == Unary::laplace) return laplace_derivative_lanes(d, x);
 }
 
 // NaN where either is NaN; of equal ones (zeros of both signs too) maximum and minimum give b.
@@ -17807,16 +18549,28 @@ HWY_INLINE V binary_lanes(DF, V a, V b) {
     return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
 }
 
-// dy times the derivative, but relu selects: an infinite or NaN dy must not spoil an element that
-// relu made 0. The zero has dy's sign, as a product has. The derivative of 1/x may be below or
-// above all numbers where the result is not.
+// Where a function is cut off, so that its gradient is 0 whatever dy is.
+template <Unary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE hn::Mask<DF> cut_off_lanes(DF d, V x) {
+  if constexpr (kFunction == Unary::gelu_clipped) return hn::Gt(x, hn::Set(d, gelu_clip));
+  const hn::Mask<DF> below = hn::Le(x, hn::Zero(d));
+  if constexpr (kFunction == Unary::relu6) return hn::Or(below, hn::Ge(x, hn::Set(d, 6.0f)));
+  return below;
+}
+
+// dy times the derivative, but functions that are cut off select: an infinite or NaN dy must not
+// spoil an element that relu made 0. The zero has dy's sign, as a product has. The derivative of
+// 1/x may be below or above all numbers where the result is not.
 template <Unary kFunction, class DF, class V = hn::Vec<DF>>
 HWY_INLINE V unary_gradient_lanes(DF d, V x, V dy) {
   if constexpr (kFunction == Unary::reciprocal) {
     const V y = hn::Div(hn::Set(d, 1.0f), x);
     return hn::Mul(hn::Mul(dy, y), hn::Neg(y));
   } else if constexpr (kFunction == Unary::relu) {
-    return hn::IfThenElse(hn::Le(x, hn::Zero(d)), hn::And(dy, hn::SignBit(d)), dy);
+    return hn::IfThenElse(cut_off_lanes<kFunction>(d, x), hn::And(dy, hn::SignBit(d)), dy);
+  } else if constexpr (is_cut_off(kFunction)) {
+    return hn::IfThenElse(cut_off_lanes<kFunction>(d, x), hn::And(dy, hn::SignBit(d)),
+                          hn::Mul(dy, unary_derivative_lanes<kFunction>(d, x)));
   } else {
     return hn::Mul(dy, unary_derivative_lanes<kFunction>(d, x));
   }
@@ -18305,6 +19059,24 @@ static inline void activate_in_place(Activation function, std::size_t count, flo
       return activate_run<unary_of(Activation::gelu_tanh)>(count, values);
     case Activation::tanh:
       return activate_run<unary_of(Activation::tanh)>(count, values);
+    case Activation::sigmoid:
+      return activate_run<unary_of(Activation::sigmoid)>(count, values);
+    case Activation::silu:
+      return activate_run<unary_of(Activation::silu)>(count, values);
+    case Activation::gelu_sigmoid:
+      return activate_run<unary_of(Activation::gelu_sigmoid)>(count, values);
+    case Activation::gelu_clipped:
+      return activate_run<unary_of(Activation::gelu_clipped)>(count, values);
+    case Activation::mish:
+      return activate_run<unary_of(Activation::mish)>(count, values);
+    case Activation::leaky_relu:
+      return activate_run<unary_of(Activation::leaky_relu)>(count, values);
+    case Activation::relu6:
+      return activate_run<unary_of(Activation::relu6)>(count, values);
+    case Activation::relu_squared:
+      return activate_run<unary_of(Activation::relu_squared)>(count, values);
+    case Activation::laplace:
+      return activate_run<unary_of(Activation::laplace)>(count, values);
   }
 }
 
@@ -27892,6 +28664,12 @@ T gelu_tanh_argument(T x) {
   return std::sqrt(T(2) / std::numbers::pi_v<T>) * (x + T(0.044715) * x * x * x);
 }
 
+// How many deviations of laplace x lies above the middle.
+template <class T>
+T laplace_argument(T x) {
+  return (x - T(0.707107)) / T(0.282095);
+}
+
 template <class T>
 T unary(Unary function, T x) {
   const bool vanished = x == -std::numeric_limits<T>::infinity();
@@ -27930,6 +28708,26 @@ T unary(Unary function, T x) {
       return vanished ? T(0) : x / (1 + std::exp(-x));
     case Unary::softplus:
       return (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x)));
+    case Unary::gelu_sigmoid:
+      return vanished ? T(0) : x / (1 + std::exp(T(-1.702) * x));
+    case Unary::gelu_clipped: {
+      const T y = unary(Unary::gelu, x);
+      return y > T(gelu_clip) ? T(gelu_clip) : y;
+    }
+    case Unary::mish: {  // tanh(log(1 + n)) = (n^2 + 2 n) / (n^2 + 2 n + 2), divided by n^2
+      if (vanished) return T(0);
+      const T n = std::exp(x), inverse = std::exp(-x);
+      return x < 0 ? x * (n * (n + 2)) / (n * (n + 2) + 2)
+                   : x * (1 + 2 * inverse) / (1 + 2 * inverse + 2 * inverse * inverse);
+    }
+    case Unary::leaky_relu:
+      return x < 0 ? x * T(leaky_slope) : x;
+    case Unary::relu6:
+      return x < 0 ? T(0) : x > 6 ? T(6) : x;
+    case Unary::relu_squared:
+      return x < 0 ? T(0) : x * x;
+    case Unary::laplace:
+      return std::erfc(-laplace_argument(x) / std::numbers::sqrt2_v<T>) / 2;
   }
   return x;
 }
@@ -27983,18 +28781,44 @@ T unary_derivative(Unary function, T x) {
       return logistic(x) + x * logistic_slope(x);
     case Unary::softplus:
       return logistic(x);
+    case Unary::gelu_sigmoid: {
+      if (infinite) return x > 0 ? 1 : 0;
+      const T v = T(1.702) * x;
+      return logistic(v) + v * logistic_slope(v);
+    }
+    case Unary::gelu_clipped:
+      return x > T(gelu_clip) ? T(0) : unary_derivative(Unary::gelu, x);
+    case Unary::mish: {
+      if (std::fabs(x) > 300) return x > 0 ? 1 : 0;
+      const T gate = std::tanh((x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x))));
+      return gate + x * (1 - gate * gate) * logistic(x);
+    }
+    case Unary::leaky_relu:
+      return x > 0 ? T(1) : T(leaky_slope);
+    case Unary::relu6:
+      return x <= 0 || x >= 6 ? T(0) : T(1);
+    case Unary::relu_squared:
+      return x <= 0 ? T(0) : 2 * x;
+    case Unary::laplace: {
+      const T t = laplace_argument(x);
+      return std::exp(-t * t / 2) / (T(0.282095) * std::sqrt(2 * std::numbers::pi_v<T>));
+    }
   }
   return x;
 }
 
 // dy times the derivative, in the order of the kernels. The slopes of tanh, sigmoid, GELU and SiLU
 // may round to 0 where these functions are almost flat, and the slope of |x| is 0 at 0: an infinite
-// or NaN dy then gives NaN, as in PyTorch. relu alone is flat, so a dead unit gives 0 for every dy,
-// as PyTorch's threshold_backward does: sqrt(relu(x)) has a gradient.
+// or NaN dy then gives NaN, as in PyTorch. Where a function is cut off, as relu is at zero, every
+// dy gives 0, as PyTorch's threshold_backward does: sqrt(relu(x)) has a gradient.
 template <class T>
 T unary_gradient(Unary function, T x, T dy) {
   if (function == Unary::reciprocal) return dy * (1 / x) * -(1 / x);
   if (function == Unary::relu) return x <= 0 ? std::copysign(T(0), dy) : dy;
+  const bool above =
+      (function == Unary::gelu_clipped && x > T(gelu_clip)) || (function == Unary::relu6 && x >= 6);
+  const bool below = (function == Unary::relu6 || function == Unary::relu_squared) && x <= 0;
+  if (above || below) return std::copysign(T(0), dy);
   return dy * unary_derivative(function, x);
 }
 

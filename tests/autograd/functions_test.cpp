@@ -75,6 +75,15 @@ TEST_CASE("functions of one number", "[unit][autograd]") {
       {"sigmoid", sigmoid, sigmoid_of},
       {"silu", silu, [](double x) { return x * sigmoid_of(x); }},
       {"softplus", softplus, [](double x) { return std::log1p(std::exp(x)); }},
+      {"gelu_sigmoid", gelu_sigmoid, [](double x) { return x * sigmoid_of(1.702 * x); }},
+      {"gelu_clipped", gelu_clipped,
+       [](double x) { return (std::min)(10.0, x * 0.5 * std::erfc(-x / std::sqrt(2.0))); }},
+      {"mish", mish, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }},
+      {"leaky_relu", leaky_relu, [](double x) { return x < 0 ? 0.01 * x : x; }},
+      {"relu6", relu6, [](double x) { return (std::min)((std::max)(x, 0.0), 6.0); }},
+      {"relu_squared", relu_squared, [](double x) { return x > 0 ? x * x : 0; }},
+      {"laplace", laplace,
+       [](double x) { return 0.5 * (1 + std::erf((x - 0.707107) / (0.282095 * std::sqrt(2.0)))); }},
   };
   for (const Case& each : cases) {
     INFO(each.name);

@@ -58,6 +58,47 @@ TEST_CASE("rows, types and labels of a batch's parts are those of the batch", "[
   }
 }
 
+TEST_CASE("lists of labels and numbers are cut where the batch's sequences are", "[unit][data]") {
+  auto context = make_context();
+  const std::vector<std::vector<std::int32_t>> given{{1, 4}, {}, {0}, {}, {2, 3, 4}};
+  data::TokenLists lists, numbered;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const std::vector<std::int32_t> ids(1 + 3 * i, 7);
+    for (data::TokenLists* all : {&lists, &numbered}) {
+      all->ids.insert(all->ids.end(), ids.begin(), ids.end());
+      all->offsets.push_back(all->ids.size());
+    }
+    lists.label_lists.add(given[i]);
+    numbered.numbers.push_back(0.25f * static_cast<float>(i));
+  }
+  data::TokenSource source(context, lists, {.batch_sequences = 5, .shuffle = false});
+  data::TokenSource number_source(context, numbered, {.batch_sequences = 5, .shuffle = false});
+  CHECK(source.hash() != number_source.hash());
+  data::Batch batch, number_batch;
+  REQUIRE((source.next(batch) && number_source.next(number_batch)));
+  CHECK_FALSE(batch.labels.defined());
+  CHECK_FALSE(number_batch.label_lists.defined());
+  for (const std::size_t count : {1u, 2u, 8u}) {
+    std::vector<std::vector<std::int32_t>> found;
+    std::vector<float> numbers;
+    for (std::size_t first = 0; first < 8; first += count) {
+      const data::Batch part = data::part_of(context, batch, first, count);
+      REQUIRE(part.label_lists.count() == part.inputs.sequences.count());
+      for (std::size_t i = 0; i < part.label_lists.count(); ++i) {
+        const auto list = part.label_lists.list(i);
+        found.emplace_back(list.begin(), list.end());
+      }
+      append(numbers, data::part_of(context, number_batch, first, count).labels);
+    }
+    CHECK(found == given);
+    CHECK(numbers == numbered.numbers);
+  }
+  const Tensor dense = batch.label_lists.dense(context, 5);
+  CHECK(all_of<float>(dense) == std::vector<float>{0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0,
+                                                   0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1});
+  CHECK_THROWS_AS(batch.label_lists.dense(context, 4), Error);
+}
+
 TEST_CASE("parts of features without labels", "[unit][data]") {
   auto context = make_context();
   const Tensor features = Tensor::full(context, Shape{3, 2, 2}, 1.0f);

@@ -209,6 +209,22 @@ TEST_CASE("lists that do not fit together are refused", "[unit][data]") {
         "TokenSource: types is 1, wanted none, or one for each id: 2 [data.offsets]");
   CHECK(message({.ids = {1, 2}, .types = {}, .offsets = {0, 2}, .labels = {1, 2}}) ==
         "TokenSource: labels is 2, wanted none, or one for each list: 1 [data.labels]");
+  data::TokenLists lists{.ids = {1, 2}, .offsets = {0, 1, 2}, .labels = {1, 2}, .numbers = {1, 2}};
+  CHECK(message(lists) ==
+        "TokenSource: labels is of several kinds, wanted none, or one for each list: 2 "
+        "[data.labels]");
+  lists.labels = {};
+  lists.numbers = {1};
+  CHECK(message(lists).ends_with("[data.labels]"));
+  lists.numbers = {};
+  lists.label_lists = {.offsets = {0, 2, 1}, .ids = {0}};
+  CHECK(message(lists) ==
+        "TokenSource: offsets of label_lists is 0 to 1, wanted ascending from 0 to the number of "
+        "its ids, 1 [data.offsets]");
+  lists.label_lists.offsets = {0, 1};
+  CHECK(message(lists).ends_with("[data.labels]"));
+  lists.label_lists.offsets = {0, 0, 2};
+  CHECK(message(lists).ends_with("[data.offsets]"));
   CHECK(message({}) == "TokenSource: data is 0 sequences, wanted at least one [data.empty]");
   CHECK(message(token_lists(3), {.batch_sequences = 0}) ==
         "TokenSource: batch_sequences and batch_tokens is 0, wanted at least one of them "

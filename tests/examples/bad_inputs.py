@@ -105,6 +105,7 @@ for option, path in [("checkpoint", "out/steps"), ("log-json", "out/log.jsonl"),
 for what, options in [("seed", ["--seed=2"]), ("model", ["--preset=small"]),
                       ("rate", ["--learning-rate=0.5"]), ("precision", ["--precision=bf16"]),
                       ("batches", ["--batch-size=7"]), ("schedule", ["--schedule=cosine"]),
+                      ("metric", ["--metric=accuracy"]), ("loss", ["--class-weights=balanced"]),
                       ("arithmetic", ["--math=portable"]), ("dropout", ["--dropout=0.5"])]:
     case(f"checkpoint of another {what}", [*TRAIN, *GOOD, *CHECKPOINT, *options], 1,
          "checkpoint.identity")

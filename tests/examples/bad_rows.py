@@ -37,6 +37,31 @@ data("data column name", b"text\tlabel\n" + ROWS, "text.column", "--text-column=
      says="words")
 data("data one column for both", ROWS, "text.column", "--text-column=2", "--label-column=2")
 data("data header of other names", b"heading\tstars\n" + ROWS, "text.column", "--label-column=mark")
+NAMED = ROWS.replace(b"\t0", b"\tdull").replace(b"\t1", b"\tgood")
+data("data header that no name tells", b"heading\tmood\n" + NAMED, "text.header", says="--header")
+data("data header that no name tells, streamed", b"heading\tmood\n" + NAMED, "text.header",
+     "--stream=50", says="--header")
+data("data header twice", b"text\tlabel\n" + NAMED + b"text\tlabel\n" + NAMED, "text.header",
+     says="line 62")
+data("data header and a class of its name", b"text\tlabel\n" + NAMED + b"a\tlabel\n", "text.header")
+data("data classes that look the same", NAMED + b"a\tg\xc2\xadood\n", "text.label_alike",
+     says="U+00AD")
+data("csv with semicolons", b"good, really;1\n" + ROWS.replace(b"\t", b";"), "text.file_format", file="rows.csv", says="semicolons")
+data("data several labels in a cell", b"a\tx|y\nb\tx\nc\ty\n", "text.label_separator",
+     "--multi-label", says="x|y")
+data("data columns of fastText", b"__label__1 a\n__label__2 b\n", "text.column", "--text-column=1",
+     file="rows.txt")
+data("data without the second text", b"a\tb\t1\nc\t \t0\n", "text.row_empty", "--text-column=1",
+     "--pair-column=2")
+data("data columns twice", ROWS, "text.column", "--text-columns=1,1", "--label-column=2")
+data("data all of one text", b"same\t1\nsame\t0\n" * 9, "text.split", says="the same text")
+for name, content in [("of no JSON", b"good,5\n"), ("that lack a class", b'{"0": 1}'),
+                      ("of another class", b'{"0": 1, "1": 1, "2": 1}'),
+                      ("below zero", b'{"0": 1, "1": -1}'), ("of a text", b'{"0": 1, "1": "2"}'),
+                      ("of nothing", b'{"0": 0, "1": 0}'), ("that overflow", b'{"0": 1, "1": 1e60}')]:
+    case(f"class weights {name}", [*TRAIN, *GOOD, "--class-weights=w.json"], 2, "cli.usage",
+         {"w.json": content}, says="--class-weights")
+case("class weights missing", [*TRAIN, *GOOD, "--class-weights=w.json"], 1, "file.read")
 data("data one class", ROWS.replace(b"\t0", b"\t1"), "text.one_class")
 data("data label missing", ROWS + b"a text\t\n", "text.row_label")
 data("data text missing", ROWS + b"  \t1\n", "text.row_empty")
@@ -53,6 +78,8 @@ data("csv quote inside", b'text,label\na "film",1\n', "text.row_quote", file="ro
 data("csv text behind quote", b'text,label\n"a" film,1\n', "text.row_quote", file="rows.csv")
 data("csv that is tsv", ROWS, "text.file_format", file="rows.csv")
 data("fastText without label", b"__label__1 good\nbad\n", "text.row_label", file="rows.txt")
+data("fastText with a label behind the text", b"__label__1 good __label__2 tail\n",
+     "text.row_label", file="rows.txt")
 data("fastText with two labels", b"__label__1 __label__2 good\n", "text.row_label", file="rows.txt")
 data("JSON lines cut", b'{"text": "a", "label": 1}\n{"text": "b", "la\n', "text.row_json",
      file="rows.jsonl", says="line 2")

@@ -52,6 +52,18 @@ TEST_CASE("macro F1 is over the classes that occur", "[unit]") {
   CHECK(Classification(3).macro_f1() == 0);
 }
 
+TEST_CASE("one class only, and the share of the most frequent label", "[unit]") {
+  Classification metrics(3);
+  CHECK_FALSE(metrics.only_prediction());
+  CHECK(metrics.majority_share() == 0);
+  for (const std::int64_t label : {1, 1, 0, 1}) metrics.add(std::array<float, 3>{0, 1, 2}, label);
+  CHECK(metrics.only_prediction() == 2u);
+  CHECK(metrics.majority_share() == 3.0 / 4);
+  metrics.add(std::array<float, 3>{0, 2, 1}, 2);
+  CHECK_FALSE(metrics.only_prediction());
+  CHECK(metrics.majority_share() == 3.0 / 5);
+}
+
 TEST_CASE("the area under the curve counts pairs, ties for half", "[unit]") {
   CHECK(area_under_curve({1, 2, 3}, {4, 5}) == 1);
   CHECK(area_under_curve({4, 5}, {1, 2, 3}) == 0);

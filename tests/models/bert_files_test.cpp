@@ -81,8 +81,7 @@ TEST_CASE("a config that says nothing is the published base model", "[unit][bert
 }
 
 TEST_CASE("a config is written and read the same", "[unit][bert]") {
-  for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::relu,
-                                      Activation::tanh, Activation::none}) {
+  for (const auto& [name, activation] : models::detail::activation_names) {
     BertConfigFile file;
     file.config = {.vocabulary = 1000,
                    .width = 96,
@@ -108,6 +107,8 @@ TEST_CASE("a config is written and read the same", "[unit][bert]") {
     CHECK(again.config.epsilon == 1e-7f);
     CHECK(again.config.classifier_dropout == 0.7f);
     CHECK(again.config.activation == activation);
+    const std::string entry = "{\"hidden_act\": \"" + std::string(name) + "\"}";
+    CHECK(bert_config_from_json(entry).config.activation == activation);
     CHECK(again.labels == file.labels);
     CHECK(again.pad_token == 999);
   }
@@ -130,9 +131,9 @@ TEST_CASE("a config that cannot be is refused by key", "[unit][bert]") {
         "divisor of hidden_size, 768 [models.config_value]");
   CHECK(problem_of("\"model_type\": \"roberta\"") ==
         "bert_config_from_json: model_type of \"model/config.json\" is \"roberta\", wanted "
-        "\"bert\" [models.config_value]");
-  CHECK_THAT(problem_of("\"hidden_act\": \"swish\""),
-             contains("hidden_act of \"model/config.json\" is \"swish\", wanted one of gelu "));
+        "\"bert\" or \"distilbert\" [models.config_value]");
+  CHECK_THAT(problem_of("\"hidden_act\": \"prelu\""),
+             contains("hidden_act of \"model/config.json\" is \"prelu\", wanted one of gelu "));
   struct Case {
     const char *entries, *id;
   };
@@ -152,17 +153,19 @@ TEST_CASE("a config that cannot be is refused by key", "[unit][bert]") {
       {"\"hidden_act\": 5", "models.config_type"},
       {"\"position_embedding_type\": \"relative_key\"", "models.config_value"},
       {"\"is_decoder\": true", "models.config_value"},
-      {"\"add_cross_attention\": 1", "models.config_type"},
+      {"\"add_cross_attention\": 1", "models.config_value"},
       {"\"architectures\": \"BertModel\"", "models.config_type"},
       {"\"architectures\": [1]", "models.config_type"},
       {"\"problem_type\": 1", "models.config_type"},
+      {"\"problem_type\": \"ranking\"", "models.config_value"},
       {"\"pad_token_id\": 30522", "models.config_value"},
       {"\"pad_token_id\": -1", "models.config_value"},
       {"\"num_labels\": 65537", "models.config_value"},
       {"\"id2label\": [\"a\"]", "models.config_type"},
       {"\"id2label\": {}", "models.config_value"},
       {"\"id2label\": {\"1\": \"a\"}", "models.config_value"},
-      {"\"id2label\": {\"0\": 1}", "models.config_type"},
+      {"\"id2label\": {\"0\": []}", "models.config_type"},
+      {"\"id2label\": {\"0\": null}", "models.config_type"},
       {"\"id2label\": {\"0\": \"a\", \"00\": \"b\"}", "models.config_value"},
       {"\"id2label\": {\"0\": \"a\"}, \"num_labels\": 2", "models.config_value"},
   };
@@ -184,6 +187,9 @@ TEST_CASE("null is the same as not there, and labels have their usual names", "[
   CHECK(file.config.activation == Activation::gelu_tanh);
   CHECK(bert_config_from_json("{\"id2label\": {\"1\": \"b\", \"0\": \"a\"}}").labels ==
         std::vector<std::string>{"a", "b"});
+  // Numbers are names, too.
+  CHECK(bert_config_from_json("{\"id2label\": {\"0\": 0, \"1\": -1.5, \"2\": true}}").labels ==
+        std::vector<std::string>{"0", "-1.5", "true"});
 }
 
 TEST_CASE("a saved model is loaded with the same bits", "[unit][bert]") {

@@ -262,12 +262,13 @@ TEST_CASE("a classifier of another task is not taken", "[unit]") {
 
   // Any number of labels a text, or numbers: what it gives are no logits of a softmax.
   saved.save(folder / "model");
-  change(file, "\"model_type\"",
-         "\"problem_type\": \"single_label_classification\", \"model_type\"");
   CHECK(fresh({}) == 0);
   change(file, "single_label_classification", "multi_label_classification");
-  CHECK(id_of([&] { fresh({}); }) == "models.config_value");
+  CHECK(fresh({}) == 0);
   CHECK(fresh(unnamed) == 2);
+  unnamed.kind = data::LabelKind::several;
+  CHECK(fresh(unnamed) == 0);
+  CHECK(fresh({.kind = data::LabelKind::number}) == 2);
   change(file, "multi_label_classification", "regression");
   CHECK(id_of([&] { fresh({}); }) == "models.config_value");
 }
@@ -295,4 +296,15 @@ TEST_CASE("what does not fit is refused", "[unit]") {
   CHECK(id_of([&] { model.batches(std::vector<Row>{{"text", 2}}); }) == "data.labels");
   CHECK(id_of([&] { models::TextClassifier::from_pretrained(context, "/nonexistent"); }) ==
         "file.read");
+
+  // A folder that does not say how long texts may be: as long as there are positions.
+  const Folder folder;
+  options.max_length = 0;
+  models::TextClassifier(context, tokenizer(), config(), options).save(folder / "model");
+  std::filesystem::remove(folder / "model/tokenizer_config.json");
+  const auto loaded = models::TextClassifier::from_pretrained(context, folder / "model");
+  CHECK(loaded.max_length() == 40);
+  std::string text = "lamp";
+  for (int i = 0; i < 100; ++i) text += " lamp";
+  CHECK(loaded.predict(text).probability > 0);
 }

@@ -63,6 +63,9 @@ void Launch::join(const RankOptions& options, std::size_t, const std::vector<std
 }
 soma::Communicator* Launch::communicator() { return &world_->communicator; }
 void Launch::warn(std::ostream&) const {}
+void Launch::tell(const std::string& message) {
+  if (rank_ == 0) std::cerr << message << '\n';
+}
 
 int main(int count, char** given) {
   const std::vector<std::string> command(given, given + count);

@@ -122,11 +122,21 @@ TEST_CASE("element-wise programs treat special values as the host does", "[unit]
   const Tensor ordinary = Tensor::full(context, Shape{12}, 0.5f);
   for (const Unary unary :
        {Unary::square_root, Unary::logarithm, Unary::reciprocal, Unary::exponential,
-        Unary::absolute, Unary::relu, Unary::gelu, Unary::gelu_tanh, Unary::silu, Unary::softplus})
+        Unary::absolute, Unary::relu, Unary::gelu, Unary::gelu_tanh, Unary::silu, Unary::softplus,
+        Unary::gelu_sigmoid, Unary::gelu_clipped, Unary::mish, Unary::leaky_relu, Unary::relu6,
+        Unary::relu_squared, Unary::laplace})
     expect(*context.built_in().unary[static_cast<std::size_t>(unary)], {x});
   expect(ops::unary_backward<Unary::relu>, {x, ordinary});
-  for (const float bad : {infinity, -infinity, nan})
-    expect(ops::unary_backward<Unary::relu>, {x, Tensor::full(context, Shape{12}, bad)});
+  for (const float bad : {infinity, -infinity, nan, 0.5f}) {
+    const Tensor dy = Tensor::full(context, Shape{12}, bad);
+    expect(ops::unary_backward<Unary::relu>, {x, dy});
+    expect(ops::unary_backward<Unary::relu6>, {x, dy});
+  }
+  for (const Operator* cut :
+       {&ops::unary_backward<Unary::relu_squared>, &ops::unary_backward<Unary::gelu_clipped>,
+        &ops::unary_backward<Unary::gelu_sigmoid>, &ops::unary_backward<Unary::mish>,
+        &ops::unary_backward<Unary::leaky_relu>, &ops::unary_backward<Unary::laplace>})
+    expect(*cut, {x, ordinary});
   expect(ops::unary_backward<Unary::gelu_tanh>, {x, ordinary});
   expect(ops::unary_backward<Unary::tanh>, {x, ordinary});
   // dy / x^2, where x^2 is above or below all numbers.

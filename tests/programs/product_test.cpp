@@ -82,7 +82,7 @@ TEST_CASE("linear's program fuses the same steps over many tiles", "[unit][progr
     for (const auto& [m, n, k] :
          {std::array<std::size_t, 3>{300, 1100, 200}, {129, 4200, 30}, {131, 520, 4500}})
       for (const Activation activation :
-           {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh})
+           {Activation::none, Activation::relu, Activation::gelu, Activation::relu6})
         for (const bool dropped : {false, true})
           for (const bool residual : {false, true}) {
             const LinearSetting setting{.activation = activation,

@@ -76,6 +76,23 @@ constexpr Bound bounds[] = {
     {Unary::gelu_tanh, forward, -infinity, 0, 0, 0x1p-24},
     {Unary::gelu_tanh, derivative, 0, infinity, 3, 0},
     {Unary::gelu_tanh, derivative, -infinity, infinity, 0, 0x1p-22},
+    {Unary::gelu_sigmoid, forward, 0, infinity, 4, 0},
+    {Unary::gelu_sigmoid, forward, -50, 0, 80, 0},
+    {Unary::gelu_sigmoid, forward, -infinity, 0, 0, 0x1p-24},
+    {Unary::gelu_sigmoid, derivative, -infinity, infinity, 0, 0x1p-21},
+    {Unary::gelu_clipped, forward, -infinity, infinity, 5, 0},
+    {Unary::gelu_clipped, derivative, -infinity, infinity, 0, 0x1.6ap-23},
+    {Unary::mish, forward, -87, infinity, 5, 0},
+    {Unary::mish, forward, -infinity, -87, 0, 0x1p-141},
+    {Unary::mish, derivative, -infinity, infinity, 0, 0x1p-21},
+    {Unary::leaky_relu, forward, -infinity, infinity, 1, 0},
+    {Unary::leaky_relu, derivative, -infinity, infinity, 0.5, 0},
+    {Unary::relu6, forward, -infinity, infinity, 0, 0x1p-149},
+    {Unary::relu6, derivative, -infinity, infinity, 0, 0x1p-149},
+    {Unary::relu_squared, forward, -infinity, infinity, 0.5, 0},
+    {Unary::relu_squared, derivative, -infinity, infinity, 0.5, 0},
+    {Unary::laplace, forward, -infinity, infinity, 0, 0x1p-22},
+    {Unary::laplace, derivative, -infinity, infinity, 0, 0x1p-21},
     // Correctly rounded, or two such steps.
     {Unary::square, forward, -infinity, infinity, 0.5, 0},
     {Unary::square_root, forward, -infinity, infinity, 0.5, 0},
@@ -206,7 +223,9 @@ TEST_CASE("elementary functions keep the signs of zeros", "[unit][math]") {
   auto any = make_context();
   for (const Target& target : any.targets().targets) {
     for (const Unary function : {Unary::copy, Unary::sine, Unary::gelu, Unary::gelu_tanh,
-                                 Unary::tanh, Unary::silu, Unary::square_root}) {
+                                 Unary::tanh, Unary::silu, Unary::square_root,
+                                 Unary::gelu_sigmoid, Unary::gelu_clipped, Unary::mish,
+                                 Unary::leaky_relu}) {
       const std::vector<float> y = apply(*target.kernels, function, false, {0.0f, -0.0f});
       INFO(std::string(target.name) << ": function " << static_cast<int>(function));
       CHECK(std::bit_cast<std::uint32_t>(y[0]) == 0);

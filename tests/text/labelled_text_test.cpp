@@ -72,6 +72,23 @@ TEST_CASE("a format is found by the name or the first line", "[unit][text]") {
   CHECK(message("c.csv", "x\t1\n").ends_with("[text.file_format]"));
   CHECK(message("c.jsonl", "x\t1\n").ends_with("[text.file_format]"));
   CHECK(message("c.txt", "x,1\n").ends_with("[text.file_format]"));
+  // Texts have commas, or none: the columns are between other characters.
+  CHECK(message("d.csv", "good, really;1\nbad;0\nso, so, well;1\n") ==
+        "RowReader: file is \"F/d.csv\", whose columns are separated by semicolons, wanted commas, "
+        "or a separator that is given (--separator) [text.file_format]");
+  CHECK(message("d.csv", "good;1\nbad;0\n").ends_with("[text.file_format]"));
+  CHECK(message("d.csv", "\"a;b\"|1\nb|0\n").find("vertical bars") != std::string::npos);
+  CHECK(message("d.csv", "a, b\t1\nc\t0\nd\t0\n").find("by tabs") != std::string::npos);
+  CHECK(message("d.tsv", "a\tb;1\nc;0\nd;0\n").find("semicolons") != std::string::npos);
+  CHECK(format_of("e.csv", "a;b,1\nc;d,2\ne;f,1\n") == Format::csv);  // commas will do
+  write_text(folder / "f.csv", "good, really;1\n\"bad; so\";0\n");
+  text::RowReader reader(folder / "f.csv", {.separator = ';'});
+  text::Row row;
+  REQUIRE(reader.next(row));
+  CHECK(row.text == "good, really");
+  REQUIRE(reader.next(row));
+  CHECK(row.text == "bad; so");
+  CHECK(row.label == "0");
 }
 
 TEST_CASE("gzip is read like what is in it", "[unit][text]") {
@@ -241,6 +258,19 @@ TEST_CASE("the split depends on texts and the seed alone", "[unit][text]") {
   for (const text::LabelledRow& row : text.held_out()) CHECK(row.text.starts_with("text"));
 }
 
+TEST_CASE("rows with numbers have no classes", "[unit][text]") {
+  const TemporaryFolder folder;
+  std::string content;
+  for (int i = 0; i < 100; ++i) content += "text " + std::to_string(i) + "\t0.5\n";
+  write_text(folder / "a.tsv", content);
+  const LabelledText text = read_labelled(
+      folder / "a.tsv", {.rows = {.labels = data::LabelKind::number}, .held_out_share = 0.2});
+  CHECK(text.labels().empty());
+  CHECK(text.train().size() + text.held_out().size() == 100);
+  CHECK_FALSE(text.held_out().empty());
+  CHECK(text.train().front().number == 0.5f);
+}
+
 TEST_CASE("data that nothing can be learned from are refused", "[unit][text]") {
   const TemporaryFolder folder;
   const auto message = [&](std::string_view train, std::string_view dev,
@@ -259,8 +289,15 @@ TEST_CASE("data that nothing can be learned from are refused", "[unit][text]") {
         "such as \"x\" [text.label_unseen]");
   CHECK(
       message("a\tx\nb\ty\n", "", {.held_out_share = 1e-9}) ==
-      "read_labelled: held-out share of 2 rows is no row, wanted some: a larger held_out_share, a "
-      "file of its own, or 0 for none [text.split]");
+      "read_labelled: held-out share of 2 rows is no row: there are 2 different texts (equal ones "
+      "stay together), of which the hash chose none, wanted some: a larger held_out_share, a file "
+      "of its own, or 0 for none [text.split]");
+  std::string equal;
+  for (int i = 0; i < 50; ++i) equal += i % 2 == 0 ? "same\tx\n" : "same\ty\n";
+  CHECK_THAT(message(equal, ""), contains("of 50 rows is no row: all have the same text (equal"));
+  // All rows of a label, which therefore stays.
+  CHECK_THAT(message("a\tx\nb\ty\n", "", {.held_out_share = 1 - 1e-9}),
+             contains("the hash chose 2, with all rows of their labels, which stay in training"));
   CHECK(message("a\tx\nb\ty\n", "", {.held_out_share = 1}).ends_with("[text.split]"));
   CHECK(message("a\tx\nb\ty\n", "", {.held_out_share = -0.5}).ends_with("[text.split]"));
   CHECK(

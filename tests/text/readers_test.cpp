@@ -6,6 +6,7 @@
 #include "io/samples.hpp"
 #include "support/errors.hpp"
 #include "text/files.hpp"
+#include "text/rows.hpp"
 
 #include <cstddef>
 #include <string>
@@ -17,29 +18,6 @@ using namespace soma_test;
 using text::Format;
 using text::Header;
 using text::RowOptions;
-
-namespace {
-
-// "label: text @line|" of each row.
-std::string rows_of(std::string_view content, const RowOptions& options) {
-  text::RowReader reader = text::RowReader::of_memory(content, options);
-  text::Row row;
-  std::string all;
-  while (reader.next(row))
-    all += row.label + ": " + row.text + " @" + std::to_string(row.line) + "|";
-  return all;
-}
-std::string rows_of(std::string_view content, Format format) {
-  return rows_of(content, {.format = format});
-}
-std::string refusal(std::string_view content, const RowOptions& options) {
-  return message_of([&] { rows_of(content, options); });
-}
-std::string refusal(std::string_view content, Format format) {
-  return refusal(content, RowOptions{.format = format});
-}
-
-}  // namespace
 
 TEST_CASE("rows of tsv", "[unit][text]") {
   CHECK(rows_of("a \"b\tx\n\n\r\nc, d\t y \r\ne\tx", Format::tsv) ==
@@ -56,7 +34,7 @@ TEST_CASE("rows of csv", "[unit][text]") {
                  .label_column = "2",
                  .skip_bad_rows = true}) ==
         "1: a \"quoted\", word @1|2: plain @2|1: two\nlines\r\n @3|");
-  CHECK(rows_of("a,b\n\"x\ny\",1\nz,2\n", Format::csv) == "1: x\ny @2|2: z @4|");
+  CHECK(rows_of("a,label\n\"x\ny\",1\nz,2\n", Format::csv) == "1: x\ny @2|2: z @4|");
   CHECK(rows_of("a,1\nb,\"2\"", Format::csv) == "1: a @1|2: b @2|");
 }
 
@@ -175,6 +153,28 @@ TEST_CASE("rows that are refused, with their line", "[unit][text]") {
   CHECK(refusal("text,label\n", Format::csv).ends_with("[text.file_empty]"));
 }
 
+TEST_CASE("labels that are numbers", "[unit][text]") {
+  const auto numbers = [](std::string_view content, Format format, bool skip = false) {
+    text::RowReader reader = text::RowReader::of_memory(
+        content, {.format = format, .skip_bad_rows = skip, .labels = data::LabelKind::number});
+    std::vector<float> all;
+    for (text::Row row; reader.next(row);) all.push_back(row.number);
+    return all;
+  };
+  // The first row names the columns where its label is no number and the next one's is.
+  CHECK(numbers("a,score\nb,0.5\nc,-3\nd, 1e-2 \n", Format::csv) ==
+        std::vector<float>{0.5f, -3, 1e-2f});
+  CHECK(numbers("{\"text\":\"a\",\"label\":2.5}\n{\"text\":\"a\",\"label\":-1}\n"
+                "{\"text\":\"a\",\"label\":\"0.25\"}\n",
+                Format::json_lines) == std::vector<float>{2.5f, -1, 0.25f});
+  for (const char* bad : {"good", "0,5", "nan", "inf", "1e99", "1 2"})
+    CHECK(numbers(std::string("a\t1\nb\t") + bad + "\nc\t2\n", Format::tsv, true) ==
+          std::vector<float>{1, 2});
+  CHECK(message_of([&] { numbers("a\t1\nb\tgood\n", Format::tsv); })
+            .ends_with("labelled \"good\", wanted a number that a float holds, such as 0.5 "
+                       "[text.row_label]"));
+}
+
 TEST_CASE("UTF-8 is what its definition says", "[unit][text]") {
   using text::find_invalid_utf8;
   for (const std::string_view good :
@@ -213,37 +213,4 @@ TEST_CASE("bad rows are counted by reason", "[unit][text]") {
   CHECK(refusal(" ,1\n", {.format = Format::csv, .skip_bad_rows = true}) ==
         "RowReader: file is \"memory\", all rows of it bad, wanted at least one row with text and "
         "label [text.file_empty]");
-}
-
-TEST_CASE("headers are found by their names, by options, or by labels that are numbers",
-          "[unit][text]") {
-  CHECK(rows_of("sentence\tlabel\na\t1\n", Format::tsv) == "1: a @2|");
-  CHECK(rows_of("Label,Text\ngood,a\n", Format::csv) == "good: a @2|");
-  CHECK(rows_of("id,review,sentiment\n7,a,good\n", Format::csv) == "good: a @2|");
-  CHECK(rows_of("comment,stars\na,1\n", Format::csv) == "1: a @2|");
-  CHECK(rows_of("remark,verdict\na,good\n", Format::csv) == "verdict: remark @1|good: a @2|");
-  CHECK(rows_of("remark,verdict\na,good\n", {.format = Format::csv, .header = Header::present}) ==
-        "good: a @2|");
-  CHECK(rows_of("remark,verdict\na,good\n", {.format = Format::csv, .label_column = "verdict"}) ==
-        "good: a @2|");
-  CHECK(rows_of("text,label\na,good\n", {.format = Format::csv, .header = Header::absent}) ==
-        "label: text @1|good: a @2|");
-  CHECK(rows_of("1,a\n2,b\n", {.format = Format::csv, .text_column = "2"}) == "1: a @1|2: b @2|");
-  CHECK(
-      rows_of("x,1,a\ny,2,b\n", {.format = Format::csv, .text_column = "3", .label_column = "2"}) ==
-      "1: a @1|2: b @2|");
-
-  CHECK(refusal("x,1,a\n", Format::csv) ==
-        "RowReader: table of \"memory\" is 3 columns wide, wanted 2 columns, or text_column and "
-        "label_column to say which [text.column]");
-  CHECK(
-      refusal("a,b\nx,1\n", {.format = Format::csv, .label_column = "class"}) ==
-      "RowReader: label_column is \"class\", wanted a name of the header of \"memory\" or a number "
-      "from 1 to 2 [text.column]");
-  CHECK(refusal("x,1\n", {.format = Format::csv, .text_column = "3"}) ==
-        "RowReader: text_column is \"3\", wanted a column of \"memory\" or a number from 1 to 2 "
-        "[text.column]");
-  CHECK(refusal("x,1\n", {.format = Format::csv, .text_column = "0"}).ends_with("[text.column]"));
-  CHECK(refusal("x,1\n", {.format = Format::csv, .text_column = "2", .label_column = "2"}) ==
-        "RowReader: text_column and label_column is the same, 2, wanted two columns [text.column]");
 }

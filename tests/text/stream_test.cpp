@@ -129,6 +129,21 @@ TEST_CASE("a stream's hash depends on content and settings", "[unit][text]") {
   CHECK(hashes.size() == 6);
 }
 
+TEST_CASE("a stream hands on numbers", "[unit][text]") {
+  auto context = make_context();
+  const TemporaryFolder folder;
+  write_text(folder / "a.tsv", "1\t0.5\n2\t-2\n");
+  StreamOptions options;
+  options.rows.labels = data::LabelKind::number;
+  options.batches.shuffle = false;
+  StreamSource source(context, folder / "a.tsv", {}, repeat_number, options);
+  data::Batch batch;
+  REQUIRE(source.next(batch));
+  CHECK(batch.labels.dtype() == DType::fp32);
+  CHECK(batch.labels.span<float>()[0] == 0.5f);
+  CHECK(batch.labels.span<float>()[1] == -2);
+}
+
 TEST_CASE("a stream's errors name the line, and stay", "[unit][text]") {
   auto context = make_context();
   const TemporaryFolder folder;

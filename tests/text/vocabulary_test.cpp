@@ -62,17 +62,53 @@ TEST_CASE("vocabularies that cannot be are refused", "[unit][text][vocabulary]")
   CHECK(refusal("") ==
         "Vocabulary: source is \"v.txt\", which has no pieces, wanted different pieces of UTF-8, "
         "one a line [text.vocabulary]");
-  CHECK(refusal("a\nb\na\n") ==
+  CHECK(refusal("\n\n").find("which has no pieces") != std::string::npos);
+  const auto of_pieces = [](const std::vector<std::string>& pieces) {
+    return message_of([&] { Vocabulary::from_pieces(pieces, "v.txt"); });
+  };
+  CHECK(of_pieces({"a", "b", "a"}) ==
         "Vocabulary: source is \"v.txt\", whose piece 2 is \"a\", as piece 0, wanted different "
         "pieces of UTF-8, one a line [text.vocabulary]");
-  CHECK(refusal("a\n\nb\n").find("whose piece 1 is empty") != std::string::npos);
-  CHECK(refusal("a\n\n").find("whose piece 1 is empty") != std::string::npos);
+  CHECK(of_pieces({"a", "", "b"}).find("whose piece 1 is empty") != std::string::npos);
+  CHECK(of_pieces({"a", ""}).find("whose piece 1 is empty") != std::string::npos);
   CHECK(refusal("a\nb\xE9\n").find("whose piece 1 is no UTF-8") != std::string::npos);
   CHECK(refusal("a\rb\n").find("whose piece 0 holds a line break") != std::string::npos);
   const Vocabulary vocabulary = Vocabulary::from_text("a\nb");
   CHECK(message_of([&] { vocabulary.piece(2); }) ==
         "Vocabulary: id is 2, wanted 0 to 1 [text.token_id]");
   CHECK(id_of([&] { vocabulary.piece(-1); }) == "text.token_id");
+}
+
+TEST_CASE("lines that are empty or twice are taken as the usual libraries take them",
+          "[unit][text][vocabulary]") {
+  // An empty line is a number without a piece; of equal lines the last has the piece.
+  const Vocabulary vocabulary = Vocabulary::from_text("a\n\nb\na\n\n\n");
+  CHECK(vocabulary.size() == 4);
+  CHECK(vocabulary.find("a") == 3);
+  CHECK(vocabulary.find("b") == 2);
+  CHECK(vocabulary.find("") == Vocabulary::absent);
+  CHECK(vocabulary.piece(1).empty());
+  CHECK(vocabulary.piece(0) == "a");
+  CHECK_FALSE(vocabulary.is_piece(0));
+  CHECK_FALSE(vocabulary.is_piece(1));
+  CHECK(vocabulary.is_piece(3));
+  CHECK(vocabulary.to_text() == "a\n\nb\na\n");
+  CHECK(Vocabulary::from_text(vocabulary.to_text()) == vocabulary);
+
+  // A token that was added is found by name, and is no piece of a word.
+  const std::size_t added[] = {1, 3};
+  const Vocabulary more = Vocabulary::from_list({"a", "new", "", "newer"}, added);
+  CHECK(more.find("new") == 1);
+  CHECK(more.find("newer") == 3);
+  CHECK(more.find_joined("", "new", PieceHash().add("new")) == Vocabulary::absent);
+  CHECK(more.is_added(3));
+  CHECK_FALSE(more.is_added(0));
+  CHECK_FALSE(more.is_piece(1));
+  CHECK(more.longest() == 1);
+  CHECK_FALSE(more == Vocabulary::from_list({"a", "new", "", "newer"}));
+  CHECK(message_of([&] {
+          Vocabulary::from_list({"a", "a"}, std::span(added).first(1));
+        }).find("whose added token 1 is there twice") != std::string::npos);
 }
 
 TEST_CASE("files that cannot be read are named", "[unit][text][vocabulary]") {

@@ -30,3 +30,33 @@ TEST_CASE("the mean loss goes on over steps without a finite one", "[unit][train
   // 2 + 0.05 (1 - 2)
   CHECK(shown == std::vector<std::string>{"nan", "2.0000", "2.0000", "2.0000", "1.9500"});
 }
+
+TEST_CASE("a model that predicts one class only is told, and what that is worth",
+          "[unit][trainer]") {
+  soma::metrics::Classification metrics(2);
+  const auto add = [&](std::vector<float> scores, std::int64_t label) {
+    metrics.add(scores, label);
+  };
+  for (int i = 0; i < 15; ++i) add({2, 1}, 0);
+  add({2, 1}, 1);
+  Report report;
+  report.take({.values = metrics.values(), .metrics = metrics});
+  const std::string line = "one class only; always guessing the most frequent one gets 0.9375\n";
+  CHECK(to_string(report).find("  predictions       " + line) != std::string::npos);
+  std::ostringstream stream;
+  ConsoleProgress progress(stream);
+  const soma::metrics::Values values = metrics.values();
+  progress.on_evaluation({.step = 3, .metrics = &metrics, .values = &values});
+  CHECK(stream.str().find("  predicts " + line) != std::string::npos);
+  // Which value chose the weights.
+  CHECK(to_string(report).find("of the best evaluation") == std::string::npos);
+  report.best_metric = "macro_f1";
+  CHECK(to_string(report).find("  weights           of the best evaluation, by macro F1\n") !=
+        std::string::npos);
+  report.best_metric = "loss";
+  CHECK(to_string(report).find("evaluation, by validation loss\n") != std::string::npos);
+
+  add({1, 2}, 1);
+  report.take({.values = metrics.values(), .metrics = metrics});
+  CHECK(to_string(report).find("one class only") == std::string::npos);
+}

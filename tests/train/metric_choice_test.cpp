@@ -152,6 +152,7 @@ TEST_CASE("best weights are those of the chosen metric", "[unit]") {
     if (metric == "accuracy")
       CHECK(report.metric("accuracy") ==
             *std::max_element(notes.accuracy.begin(), notes.accuracy.end()));
+    CHECK(report.best_metric == metric);
     CHECK(train::evaluate(context, small.task, held_out).loss == report.evaluation_loss);
   }
   SmallModel small(context);

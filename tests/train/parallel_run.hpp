@@ -33,6 +33,7 @@ struct ParallelRun {
   bool recompute = false;
   bool repeat = false;  // each epoch like the first: the same order, no dropout
   bool evaluate = false;
+  std::vector<float> class_weights{};
   std::uint64_t stop_after = 0;
   std::uint64_t model_seed = 7;
   soma::CheckpointStore* store = nullptr;  // of rank 0, or of all where they share moments
@@ -67,7 +68,7 @@ inline RankRun run_rank(const ParallelRun& run, int rank, soma::Communicator* co
   // Each rank begins with other weights: those of rank 0 are to be trained.
   models::BertClassifier model(
       nn::Scope{context, run.model_seed + static_cast<std::uint64_t>(rank)}, config, 2);
-  nn::ClassificationTask task(model, 2);
+  nn::ClassificationTask task(model, 2, run.class_weights);
   data::TokenSource source(
       context, token_lists(run.sequences),
       {.batch_sequences = run.batch, .shuffle = !run.repeat, .seed = 3, .shards = run.shards});

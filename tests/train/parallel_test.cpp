@@ -99,6 +99,28 @@ TEST_CASE("batches that are gathered, and layers that are computed again", "[uni
       }
 }
 
+TEST_CASE("classes that weigh differently: the normaliser is the whole batch's", "[unit]") {
+  ParallelRun run = run_of();
+  run.class_weights = {0.3f, 1.7f};
+  run.sequences = 75;  // the last batch is short, its shards ragged
+  for (const std::size_t accumulate : {1u, 2u}) {
+    run.options.accumulate = accumulate;
+    run.ranks = 0;
+    run.threads = {1};
+    const RankRun one = run_ranks(run).front();
+    for (const int ranks : {1, 2, 8}) {
+      INFO(ranks << " ranks, accumulate " << accumulate);
+      run.ranks = ranks;
+      run.threads = {1, 3};
+      check_same(run_ranks(run), one);
+    }
+    ParallelRun plain = run;
+    plain.ranks = 0;
+    plain.class_weights.clear();
+    CHECK(run_ranks(plain).front().bits != one.bits);
+  }
+}
+
 TEST_CASE("batches that are gathered take the memory of one, and of its gradients", "[unit]") {
   ParallelRun run = run_of();
   run.ranks = 2;

@@ -1,5 +1,6 @@
 #include "bert_classifier/launch/launch.hpp"
 
+#include "bert_classifier/commands.hpp"
 #include "bert_classifier/launch/surroundings.hpp"
 
 #include <soma/base/error.hpp>
@@ -9,11 +10,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
 #include <mutex>
 #include <streambuf>
+#include <system_error>
 #include <thread>
 
 #include <sched.h>
@@ -31,6 +34,9 @@ namespace {
                     " processes, and " + what +
                     "; start them with: " + mpirun_line(around, command));
 }
+
+// A signal that ends ranks: rank 0 says so and ends the others, which wait so long for it.
+constexpr std::chrono::seconds time_of_rank_0{3};
 
 }  // namespace
 
@@ -74,17 +80,16 @@ Share share_of(const cpu_set_t& own, const std::vector<cpu_set_t>& local) {
   return share;
 }
 
-// Ends the process, and so all ranks, unless it is destroyed within the time limit: MPI_Init waits
-// for ranks that never come, and knows no limit.
+// Ends the process, and so all ranks, unless it is destroyed within the time limit; at once when a
+// signal asks for it. MPI_Init waits for ranks that never come, and knows neither.
 class Watchdog {
  public:
   // `last_words` gets the message of the error.
-  Watchdog(double seconds, std::function<void(const std::string&)> last_words)
-      : seconds_(seconds), last_words_(std::move(last_words)) {
-    if (seconds > 0) thread_ = std::thread([this] { watch(); });
+  Watchdog(double seconds, bool first, std::function<void(const std::string&)> last_words)
+      : seconds_(seconds), first_(first), last_words_(std::move(last_words)) {
+    thread_ = std::thread([this] { watch(); });
   }
   ~Watchdog() {
-    if (!thread_.joinable()) return;
     {
       const std::lock_guard lock(mutex_);
       over_ = true;
@@ -97,9 +102,16 @@ class Watchdog {
 
  private:
   void watch() {
+    using Clock = std::chrono::steady_clock;
+    const auto begin = Clock::now();
     std::unique_lock lock(mutex_);
-    if (bell_.wait_for(lock, std::chrono::duration<double>(seconds_), [this] { return over_; }))
-      return;
+    while (seconds_ == 0 || Clock::now() - begin < std::chrono::duration<double>(seconds_)) {
+      if (bell_.wait_for(lock, std::chrono::milliseconds(50), [this] { return over_; })) return;
+      if (!stop_requested.requested()) continue;
+      if (!first_) std::this_thread::sleep_for(time_of_rank_0);
+      last_words_("train: ended by a signal while it met the other ranks [cli.interrupted]");
+      std::_Exit(1);
+    }
     const soma::Error error(
         soma::error_id::parallel_timeout, "MPI_Init", "meeting the other ranks",
         "not over after " + std::to_string(static_cast<long long>(seconds_ * 1e3)) + " ms",
@@ -109,6 +121,7 @@ class Watchdog {
   }
 
   double seconds_;
+  bool first_;
   std::function<void(const std::string&)> last_words_;
   std::mutex mutex_;
   std::condition_variable bell_;
@@ -153,7 +166,8 @@ void Launch::join(const RankOptions& options, std::size_t shards,
   const cpu_set_t own = allowed_cores(0);
   std::vector<cpu_set_t> local = {own};
   if (around.launcher) {
-    const Watchdog watchdog(options.time_limit, [this](const std::string& text) { write(text); });
+    const Watchdog watchdog(options.time_limit, around.first,
+                            [this](const std::string& text) { write(text); });
     world_ = std::make_unique<World>(*this);
     rank_ = world_->communicator.rank();
     size_ = world_->communicator.size();
@@ -233,6 +247,15 @@ void Launch::warn(std::ostream& out) const {
         << " (mpirun --bind-to none gives ranks all of them)\n";
 }
 
+void Launch::give_up(const std::string& message) {
+  if (rank_ != 0) std::this_thread::sleep_for(time_of_rank_0);
+  fail(message, 1);
+}
+
+void Launch::tell(const std::string& message) {
+  if (rank_ == 0) write(message);
+}
+
 void Launch::leave() {
   if (soma::Communicator* others = communicator(); others != nullptr) others->barrier();
 }
@@ -244,5 +267,8 @@ void Launch::write(std::string_view message) {
   line += '\n';
   if (error_ != nullptr) std::cerr.rdbuf(error_);
   std::cerr << line << std::flush;  // in one piece, beside those of other ranks
-  if (!failure_file_.empty()) std::ofstream(failure_file_) << line;
+  if (failure_file_.empty()) return;
+  std::error_code problem;  // then opening the file fails as well
+  std::filesystem::create_directory(std::filesystem::path(failure_file_).parent_path(), problem);
+  std::ofstream(failure_file_) << line;
 }

@@ -55,6 +55,12 @@ class Launch {
   // Writes the message of an error, one line, to standard error. With other ranks it begins with
   // "rank 3: ", and all end with the exit code: then this does not return.
   void fail(const std::string& message, int code);
+  // The same with exit code 1 for a signal, which all ranks get: rank 0 says it, unless it does not
+  // get to it. A launcher that ends all ranks, as it does when one has failed, sends signals too.
+  void give_up(const std::string& message);
+  // The same for an end that all ranks know of and come to by themselves: nobody is ended. Rank 0
+  // writes it.
+  void tell(const std::string& message);
 
  private:
   struct World;

@@ -1,6 +1,6 @@
 #include "bert_classifier/launch/surroundings.hpp"
 
-#include "bert_classifier/arguments.hpp"
+#include "bert_classifier/launch/job.hpp"
 
 #include <charconv>
 #include <cstdlib>
@@ -19,18 +19,6 @@ int number(const char* name) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() && value > 0 ? value : 0;
-}
-
-std::vector<std::string> hosts_of_job() {
-  const std::string text = variable("SM_HOSTS");
-  if (text.empty() || variable("SM_CURRENT_HOST").empty()) return {};
-  const nlohmann::json list = nlohmann::json::parse(text, nullptr, false);
-  std::vector<std::string> hosts;
-  bool good = list.is_array();
-  for (std::size_t i = 0; good && i < list.size(); ++i)
-    if ((good = list[i].is_string())) hosts.push_back(list[i].get<std::string>());
-  if (!good) throw UsageError("SM_HOSTS is " + text + ", wanted a JSON list of names");
-  return hosts;
 }
 
 // As a shell reads it back.
@@ -57,8 +45,10 @@ Surroundings look_around() {
     found.source = source;
   };
   // Open MPI's mpirun, then launchers that speak PMI (MPICH's, srun --mpi=pmi2) or PMIx.
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}) {
     found.launcher = found.launcher || !variable(name).empty();
+    found.first = found.first && number(name) == 0;
+  }
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
     if (const int size = number(name); size != 0) {
       found.launcher = true;
@@ -75,10 +65,11 @@ Surroundings look_around() {
         number("SLURM_STEP_NUM_TASKS") != 0 ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
     says(number(name), name + ("=" + variable(name)) + " of srun");
   }
-  const std::vector<std::string> hosts = hosts_of_job();
-  says(static_cast<int>(hosts.size()), "SM_HOSTS=" + variable("SM_HOSTS"));
-  if (hosts.size() > 1)
-    for (const std::string& host : hosts) found.hosts += (found.hosts.empty() ? "" : ",") + host;
+  const JobHosts hosts = hosts_of_job();
+  says(static_cast<int>(hosts.names.size()), hosts.source);
+  if (hosts.names.size() > 1)
+    for (const std::string& host : hosts.names)
+      found.hosts += (found.hosts.empty() ? "" : ",") + host;
   return found;
 }
 

@@ -6,13 +6,14 @@
 
 struct Surroundings {
   bool launcher = false;     // an MPI launcher has started this process
+  bool first = true;         // as its rank 0, or nobody has
   int processes = 1;         // that work together, as whoever names most of them says
   std::string source;        // who says so, "WORLD_SIZE=2 of torchrun"; empty: nobody
   std::string hosts;         // "algo-1,algo-2"; empty: not said
   bool other_hosts = false;  // some run on hosts whose names are not said
 };
 
-// Error UsageError: SM_HOSTS is no list of names.
+// Error UsageError: a job whose hosts are no list of names.
 Surroundings look_around();
 
 // The command that starts so many processes, for a shell: "mpirun -n 2 --host a,b PROGRAM ...".

@@ -1,13 +1,17 @@
 // What the bodies of POST /invocations hold, and those of the answers.
 #pragma once
 
+#include "bert_classifier/serve/message.hpp"
+
 #include <soma/models/text_classifier.hpp>
 #include <soma/text/columns.hpp>
 #include <soma/text/record_reader.hpp>
 #include <soma/text/utf8.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,24 +22,73 @@
 
 namespace bodies {
 
-enum class Type { plain, json, csv };
+enum class Type { plain, json, csv, json_lines };
 
-inline constexpr std::string_view names[] = {"text/plain", "application/json", "text/csv"};
-
-// Of a name in a header.
-inline std::string lower_case(std::string_view name) {
-  std::string result(name);
-  for (char& letter : result)
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter + 32);
-  return result;
+inline constexpr Type types[] = {Type::plain, Type::json, Type::csv, Type::json_lines};
+inline constexpr std::string_view names[] = {"text/plain", "application/json", "text/csv",
+                                             "application/jsonlines"};
+inline constexpr std::string_view name_of(Type type) {
+  return names[static_cast<std::size_t>(type)];
 }
 
 // Of the header Content-Type, whatever its parameters.
 inline std::optional<Type> find_type(std::string_view header) {
-  const std::string name = lower_case(soma::text::trimmed(header.substr(0, header.find(';'))));
-  for (const Type type : {Type::plain, Type::json, Type::csv})
-    if (name == names[static_cast<std::size_t>(type)]) return type;
+  const std::string name =
+      http::lower_case(soma::text::trimmed(header.substr(0, header.find(';'))));
+  for (const Type type : types)
+    if (name == name_of(type)) return type;
+  for (const char* other : {"application/x-jsonlines", "application/jsonl", "application/x-ndjson"})
+    if (name == other) return Type::json_lines;
   return std::nullopt;
+}
+// The value of a parameter behind a type, in lower case and without quotes; empty: it has none.
+inline std::string parameter(std::string_view header, std::string_view name) {
+  for (std::size_t at = header.find(';'); at != header.npos; at = header.find(';')) {
+    header.remove_prefix(at + 1);
+    const std::string_view part = header.substr(0, header.find(';'));
+    const std::size_t middle = part.find('=');
+    if (middle == part.npos ||
+        http::lower_case(soma::text::trimmed(part.substr(0, middle))) != name)
+      continue;
+    std::string value = http::lower_case(soma::text::trimmed(part.substr(middle + 1)));
+    if (value.size() > 1 && value.front() == '"' && value.back() == '"')
+      value = value.substr(1, value.size() - 2);
+    return value;
+  }
+  return {};
+}
+// How much a client wants answers of the type, 0 to 1, by its header Accept (RFC 9110, 12.5.1): the
+// closest of its names counts.
+inline double wish_for(std::string_view header, std::string_view type) {
+  const std::string group = std::string(type.substr(0, type.find('/'))) + "/*";
+  int closest = -1;
+  double wish = 0;
+  while (true) {
+    const std::string_view part = header.substr(0, header.find(','));
+    const std::string name = http::lower_case(soma::text::trimmed(part.substr(0, part.find(';'))));
+    const int close = name == type ? 2 : name == group ? 1 : name == "*/*" ? 0 : -1;
+    if (close > closest) {
+      const std::string weight = parameter(part, "q");
+      closest = close;
+      wish = weight.empty() ? 1 : std::strtod(weight.c_str(), nullptr);
+    }
+    if (part.size() == header.size()) return wish;
+    header.remove_prefix(part.size() + 1);
+  }
+}
+// Of the answer to a body of the type: the same, where the client does not want another one more.
+// Nothing: it wants none of them.
+inline std::optional<Type> find_answer_type(std::string_view accept, Type body) {
+  if (soma::text::trimmed(accept).empty()) return body;
+  Type best = body;
+  double most = wish_for(accept, name_of(body));
+  for (const Type type : types)
+    if (const double wish = wish_for(accept, name_of(type)); wish > most) {
+      best = type;
+      most = wish;
+    }
+  if (!(most > 0)) return std::nullopt;
+  return best;
 }
 
 [[noreturn]] inline void refuse(std::string_view given, std::string_view wanted) {
@@ -54,8 +107,8 @@ inline std::vector<std::string> plain_texts(std::string_view body, std::size_t m
   return texts;
 }
 
-// {"text": "..."}, or a list under "inputs" or "instances". Receives the events of the parser: a
-// tree of the body would be many times as large.
+// {"text": "..."} or {"inputs": "..."}, or a list under "inputs" or "instances". Receives the
+// events of the parser: a tree of the body would be many times as large.
 class JsonTexts {
  public:
   using Json = nlohmann::json;
@@ -69,8 +122,8 @@ class JsonTexts {
       reader.refuse("an object with " + std::to_string(reader.found_) + " of them");
     if (!reader.problem_.empty())
       bodies::refuse(reader.problem_,
-                     "an object with one of \"text\": a string, \"inputs\" or \"instances\": a "
-                     "list of strings");
+                     "an object with one of \"text\": a string, \"inputs\": a string or a list "
+                     "of strings, \"instances\": such a list");
     return std::move(reader.texts_);
   }
 
@@ -90,8 +143,9 @@ class JsonTexts {
     return true;
   }
   bool string(std::string& value) {
-    const std::size_t depth = key_ == "text" ? 1 : 2;
-    if (depth_ != depth || key_.empty()) return other_value();
+    const bool taken =
+        !key_.empty() && (depth_ == 1 ? key_ != "instances" : depth_ == 2 && key_ != "text");
+    if (!taken) return other_value();
     texts_.push_back(std::move(value));
     return texts_.size() < most_;
   }
@@ -137,15 +191,45 @@ class JsonTexts {
   int found_ = 0;
 };
 
-// RFC 4180 without a header: the first column. Blank lines are no rows.
-inline std::vector<std::string> csv_texts(std::string_view body, std::size_t most) {
+// An object with one text in each line; blank lines are none.
+inline std::vector<std::string> json_lines_texts(std::string_view body, std::size_t most) {
   std::vector<std::string> texts;
+  for (std::size_t line = 1; !body.empty() && texts.size() < most; ++line) {
+    const std::string_view text = body.substr(0, body.find('\n'));
+    body.remove_prefix((std::min)(body.size(), text.size() + 1));
+    if (text.find_first_not_of(" \t\r") == text.npos) continue;
+    const std::string place = "with line " + std::to_string(line) + " ";
+    try {
+      std::vector<std::string> found = JsonTexts::read(text, 2);
+      if (found.size() != 1) refuse(place + "of several texts", "one text in each line");
+      texts.push_back(std::move(found.front()));
+    } catch (const soma::Error& error) {
+      if (error.given().starts_with(place)) throw;
+      refuse(place + "being " + std::string(error.given()), error.wanted());
+    }
+  }
+  return texts;
+}
+
+// RFC 4180: the first column, or the one that a header calls a text. Blank lines are no rows.
+inline std::vector<std::string> csv_texts(std::string_view body, std::size_t most, bool header) {
+  std::vector<std::string> texts;
+  std::size_t column = 0;
   soma::text::RecordReader rows(soma::text::ByteSource::of_memory("serve", body), body.size());
   soma::text::Record row;
   try {
     while (texts.size() < most && rows.next_csv(row)) {
       if (row.problem) refuse(row.problem->given, row.problem->wanted);
-      texts.push_back(std::move(row.fields.front()));
+      if (std::exchange(header, false)) {
+        namespace names = soma::text::detail;
+        column = names::find_name(row.fields, names::text_names).value_or(0);
+        continue;
+      }
+      if (column >= row.fields.size())
+        refuse("with " + std::to_string(row.fields.size()) + " columns in line " +
+                   std::to_string(row.line),
+               "a text in column " + std::to_string(column + 1) + ", as the header has it");
+      texts.push_back(std::move(row.fields[column]));
     }
   } catch (const soma::Error& error) {
     if (error.id() == soma::ErrorId{"serve.body"}) throw;
@@ -154,14 +238,16 @@ inline std::vector<std::string> csv_texts(std::string_view body, std::size_t mos
   return texts;
 }
 
-// At least one. Error serve.body.
-inline std::vector<std::string> texts(Type type, std::string_view body, std::size_t most) {
+// At least one. `header`: whether rows of CSV begin with names of columns. Error serve.body.
+inline std::vector<std::string> texts(Type type, std::string_view body, std::size_t most,
+                                      bool header = false) {
   if (body.empty()) refuse("empty", "at least one text");
   if (const std::size_t at = soma::text::find_invalid_utf8(body); at != body.npos)
     refuse("not UTF-8 at byte " + std::to_string(at + 1), "UTF-8 without zero bytes");
   std::vector<std::string> found = type == Type::plain  ? plain_texts(body, most)
                                    : type == Type::json ? JsonTexts::read(body, most)
-                                                        : csv_texts(body, most);
+                                   : type == Type::csv  ? csv_texts(body, most, header)
+                                                        : json_lines_texts(body, most);
   if (found.empty()) refuse("without a text", "at least one text");
   return found;
 }
@@ -180,6 +266,19 @@ inline std::string csv_field(const std::string& text) {
   return field += '"';
 }
 
+inline void append_json(std::string& body, const soma::models::Prediction& prediction,
+                        const std::vector<std::string>& labels) {
+  body.append("{\"label\":").append(json_value(prediction.label)).append(",\"probability\":");
+  body.append(json_value(static_cast<float>(prediction.probability)));
+  body.append(",\"probabilities\":{");
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    body.append(i == 0 ? "" : ",")
+        .append(json_value(labels[i]))
+        .append(":")
+        .append(json_value(prediction.probabilities[i]));
+  body.append("}}");
+}
+
 // In the order of the texts.
 inline std::string answer(Type type, const std::vector<soma::models::Prediction>& predictions,
                           const std::vector<std::string>& labels) {
@@ -187,18 +286,17 @@ inline std::string answer(Type type, const std::vector<soma::models::Prediction>
   if (type == Type::json) {
     body = "{\"predictions\":[";
     for (const auto& prediction : predictions) {
-      body.append(body.ends_with('[') ? "" : ",").append("{\"label\":");
-      body.append(json_value(prediction.label)).append(",\"probability\":");
-      body.append(json_value(static_cast<float>(prediction.probability)));
-      body.append(",\"probabilities\":{");
-      for (std::size_t i = 0; i < labels.size(); ++i)
-        body.append(i == 0 ? "" : ",")
-            .append(json_value(labels[i]))
-            .append(":")
-            .append(json_value(prediction.probabilities[i]));
-      body.append("}}");
+      body.append(body.ends_with('[') ? "" : ",");
+      append_json(body, prediction, labels);
     }
     return body.append("]}\n");
+  }
+  if (type == Type::json_lines) {
+    for (const auto& prediction : predictions) {
+      append_json(body, prediction, labels);
+      body.push_back('\n');
+    }
+    return body;
   }
   for (const auto& prediction : predictions) {
     const std::string line = to_string(prediction);

@@ -7,14 +7,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
-#include <string>
+#include <string_view>
 
-#include <httplib.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-class Connection final : public httplib::Stream {
+class Connection {
  public:
   using Clock = std::chrono::steady_clock;
   // Why a read came to nothing: no time or no bytes were left, or the client sends no more.
@@ -28,7 +27,7 @@ class Connection final : public httplib::Stream {
   Connection(int socket, std::chrono::milliseconds timeout) : socket_(socket), timeout_(timeout) {}
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
-  ~Connection() override {
+  ~Connection() {
     if (linger_) read_to_the_end();
     ::close(socket_);
   }
@@ -52,37 +51,29 @@ class Connection final : public httplib::Stream {
   // Closing with bytes that were not read takes the answer from the client: read them first.
   void linger() { linger_ = true; }
 
-  bool is_readable() const override { return wait(std::chrono::milliseconds(0)); }
-  // The library's names for it until 0.19, and from then on.
-  bool is_writable() const { return poll_for(POLLOUT, Clock::now() + timeout_); }
-  bool wait_writable() const { return is_writable(); }
-  bool wait_readable() const { return begin_ < end_ || poll_for(POLLIN, deadline_); }
-  time_t duration() const { return 0; }
-  ssize_t read(char* to, std::size_t size) override {
+  // How many bytes have come, at most `size`; -1: failure() says why none.
+  ssize_t read(char* to, std::size_t size) {
     if (begin_ == end_ && (failure_ = refill()) != Failure::none) return -1;
     const std::size_t count = (std::min)(size, end_ - begin_);
     std::memcpy(to, buffer_.data() + begin_, count);
     begin_ += count;
     return static_cast<ssize_t>(count);
   }
-  ssize_t write(const char* from, std::size_t size) override {
+  // False: the client has not taken all of it.
+  bool write(std::string_view bytes) {
     const auto begin = Clock::now() + timeout_;
-    for (std::size_t done = 0; done < size;) {
+    for (std::size_t done = 0; done < bytes.size();) {
       // What the system has taken for the client counts, and it asks for more only once much of
       // that is gone: the time is one for all, not one since the last piece.
       const std::chrono::milliseconds earned(done * 1000 / least_rate);
-      if (!poll_for(POLLOUT, begin + earned)) return broken_ = true, -1;
-      const ssize_t count = ::send(socket_, from + done, size - done, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (count < 0 && errno != EAGAIN && errno != EINTR) return broken_ = true, -1;
+      if (!poll_for(POLLOUT, begin + earned)) return !(broken_ = true);
+      const ssize_t count =
+          ::send(socket_, bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (count < 0 && errno != EAGAIN && errno != EINTR) return !(broken_ = true);
       if (count > 0) done += static_cast<std::size_t>(count);
     }
-    return static_cast<ssize_t>(size);
+    return true;
   }
-  // Nobody asks who is at the other end.
-  void get_remote_ip_and_port(std::string&, int&) const override {}
-  void get_local_ip_and_port(std::string&, int&) const {}  // not asked for until 0.11.4
-  // The library refuses numbers beyond select's, which is not used here.
-  socket_t socket() const override { return 0; }
 
  private:
   bool poll_for(short event, Clock::time_point until) const {

@@ -1,28 +1,36 @@
-// cpp-httplib's server with what it lacks: connections that wait cannot starve others, requests
-// have a time to arrive in, and a stop answers whoever was accepted. For versions from 0.11 on.
+// An HTTP server on the system's sockets: connections that wait cannot starve others, requests have
+// a time to arrive in, and a stop answers whoever was accepted.
 #pragma once
 
 #include "bert_classifier/serve/connection.hpp"
+#include "bert_classifier/serve/message.hpp"
 
 #include <soma/base/error.hpp>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 // Error executor.thread_start.
 template <class Work>
@@ -35,54 +43,72 @@ std::thread start_thread(Work work) {
   }
 }
 
-class HttpServer final : public httplib::Server {
+class HttpServer {
  public:
   struct Limits {
     std::chrono::milliseconds read_timeout;
     std::size_t head_bytes, body_bytes;  // of a request, as they are sent
   };
+  // Called by the threads of connections, several at once.
+  struct Handlers {
+    // Whether answer() reads the body of a request with this head to its end; after all others the
+    // connection is closed.
+    std::function<bool(const http::Request&)> expected;
+    std::function<void(Connection&, const http::Request&, http::Response&)> answer;
+    // Of a request whose head could not be read.
+    std::function<void(const Connection&, int status, http::Response&)> refuse;
+  };
 
-  // `expected` says of a request's head whether a handler reads its body to the end; after all
-  // others the connection is closed. Error executor.thread_start.
-  HttpServer(const Limits& limits, std::function<bool(const httplib::Request&)> expected)
-      : limits_(limits), expected_(std::move(expected)), threads_(new Threads(*this)) {
-    new_task_queue = [this] { return threads_.release(); };
-    set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(keep_alive).count());
-    set_keep_alive_max_count(1'000'000);  // for what answers say: there is no limit
-    set_tcp_nodelay(true);
-    // Two servers must not share a port, as the library's default has it.
-    set_socket_options([](socket_t socket) {
-      const int yes = 1;
-      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
+  // Error executor.thread_start.
+  HttpServer(const Limits& limits, Handlers handlers)
+      : limits_(limits), handlers_(std::move(handlers)), threads_(*this) {}
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+  ~HttpServer() {
+    if (socket_ >= 0) ::close(socket_);
   }
-
-  // Of the request that the calling thread answers.
-  static Connection& connection() { return *connection_; }
 
   // Clients can connect from now on. Returns the port that was taken. Error serve.port.
   int bind(const std::string& host, int port) {
+    addrinfo wanted{};
+    wanted.ai_family = AF_UNSPEC;
+    wanted.ai_socktype = SOCK_STREAM;
+    wanted.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+    addrinfo* found = nullptr;
     errno = 0;
-    const int bound = port == 0 ? bind_to_any_port(host) : bind_to_port(host, port) ? port : -1;
-    // Again with room for more clients than the library's 5.
-    if (bound < 0 || ::listen(svr_sock_, backlog) != 0)
+    if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) == 0) {
+      for (const addrinfo* at = found; at != nullptr && socket_ < 0; at = at->ai_next)
+        socket_ = open_socket(*at);
+      ::freeaddrinfo(found);
+    }
+    if (socket_ < 0)
       soma::fail(
           soma::ErrorId{"serve.port"}, "serve", "--host " + host + " --port",
           std::to_string(port) + (errno == 0 ? "" : std::string(" (") + std::strerror(errno) + ")"),
           "an address of this machine and a port that is free");
-    return bound;
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    ::getsockname(socket_, reinterpret_cast<sockaddr*>(&own), &size);
+    return ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(own).sin6_port
+                                           : reinterpret_cast<const sockaddr_in&>(own).sin_port);
   }
 
-  // Accepts nothing more; listen_after_bind() returns when all is answered that was accepted.
-  void finish() {
-    if (stopping_.exchange(true)) return;
+  // Accepts connections until stop(); returns when all is answered that was accepted, also where
+  // the system takes the port away.
+  template <class Stop>
+  void listen(const Stop& stop) {
+    while (!stop() && accept_next(look) != Accepted::never) {
+    }
+    stopping_ = true;
     // Those that have connected but are not accepted yet, however slow the machine; they are the
     // next in the queue, so no stream of new ones can put off the end.
-    const std::int64_t last = accepted_ + backlog + 1;
-    pollfd waiting{svr_sock_, POLLIN, 0};
-    while (is_running() && accepted_ <= last && ::poll(&waiting, 1, 0) > 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    stop();
+    for (int left = backlog + 1; left > 0 && can_accept(std::chrono::milliseconds(0));) {
+      const Accepted accepted = accept_next(std::chrono::milliseconds(0));
+      if (accepted == Accepted::never) break;
+      left -= accepted == Accepted::one ? 1 : 0;
+    }
+    ::close(std::exchange(socket_, -1));
+    threads_.finish();
   }
 
  private:
@@ -91,33 +117,32 @@ class HttpServer final : public httplib::Server {
   static constexpr int backlog = 512;  // connections that the system keeps until they are accepted
   static constexpr std::chrono::milliseconds keep_alive{15000}, look{50}, last_look{100};
 
-  // Nothing until 0.15, then whether there was room.
-  using Enqueued = decltype(std::declval<httplib::TaskQueue&>().enqueue({}));
-
   // Starts a thread where a connection has none. Where the system gives no more, connections wait
   // for those that it gave. What waits has its place from the beginning: no memory is asked for
   // where a connection would be lost without it.
-  class Threads final : public httplib::TaskQueue {
+  class Threads {
    public:
     // With one thread. Error executor.thread_start.
     explicit Threads(HttpServer& server) : server_(server) {
       threads_.reserve(max_connections);
       threads_.push_back(start_thread([this] { work(); }));
     }
-    ~Threads() override { shutdown(); }
+    ~Threads() { finish(); }
+    Threads(const Threads&) = delete;
+    Threads& operator=(const Threads&) = delete;
 
-    Enqueued enqueue(std::function<void()> serve) override {
-      ++server_.accepted_;
+    // Waits for a place.
+    void serve(int socket) {
       std::unique_lock lock(mutex_);
       room_.wait(lock, [&] { return count_ < waiting_.size(); });
-      waiting_[(first_ + count_++) % waiting_.size()] = std::move(serve);
+      waiting_[(first_ + count_++) % waiting_.size()] = socket;
       ++connections_;
       grow();
       server_.crowded_ = connections_ > most_;
       some_.notify_one();
-      return static_cast<Enqueued>(true);
     }
-    void shutdown() override {
+    // Returns when all connections are served.
+    void finish() {
       {
         const std::lock_guard lock(mutex_);
         ended_ = true;
@@ -149,12 +174,12 @@ class HttpServer final : public httplib::Server {
       while (true) {
         some_.wait(lock, [&] { return count_ > 0 || ended_; });
         if (count_ == 0) return;
-        const std::function<void()> serve = std::exchange(waiting_[first_], nullptr);
+        const int socket = waiting_[first_];
         first_ = (first_ + 1) % waiting_.size();
         --count_;
         lock.unlock();
         room_.notify_one();
-        serve();
+        server_.serve(socket);
         lock.lock();
         server_.crowded_ = --connections_ > most_;
       }
@@ -163,54 +188,92 @@ class HttpServer final : public httplib::Server {
     HttpServer& server_;
     std::mutex mutex_;
     std::condition_variable some_, room_;
-    std::array<std::function<void()>, backlog> waiting_;  // a ring
+    std::array<int, backlog> waiting_{};  // a ring of sockets
     std::size_t first_ = 0, count_ = 0;
     std::size_t connections_ = 0, most_ = descriptors();  // that have threads, or could have
     bool ended_ = false;
     std::vector<std::thread> threads_;
   };
 
-  bool process_and_close_socket(socket_t socket) override {
-    Connection connection(socket, limits_.read_timeout);
-    connection_ = &connection;
-    try {
-      serve(connection);
-    } catch (const std::exception&) {
-      // There is no memory even to say so: the client sees the connection end.
-    }
-    return true;
+  // -1, and errno: it cannot be had.
+  static int open_socket(const addrinfo& address) {
+    const int socket =
+        ::socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC, address.ai_protocol);
+    if (socket < 0) return -1;
+    const int yes = 1, no = 0;
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (address.ai_family == AF_INET6)
+      ::setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+    if (::bind(socket, address.ai_addr, address.ai_addrlen) == 0 && ::listen(socket, backlog) == 0)
+      return socket;
+    const int number = errno;
+    ::close(socket);
+    errno = number;
+    return -1;
   }
-  void serve(Connection& connection) {
-    bool last = false;
-    while (!last && another(connection)) {
-      connection.begin_request(limits_.head_bytes);
-      bool asked_to_close = false, understood = false;
-      const bool close = leave();
-      const bool answered =
-          process(*this, connection, close, asked_to_close, [&](httplib::Request& request) {
-            connection.begin_body(limits_.body_bytes);
-            // The library cuts every answer into ranges, as many as are asked for and of any
-            // method. None of ours has parts, and a server may pass over the wish.
-            request.ranges.clear();
-            request.headers.erase("Range");
-            understood = expected_(request);
-            if (understood) return;
-            request.headers.erase("Connection");
-            request.headers.emplace("Connection", "close");  // the answer says so
-          });
-      if (!understood || connection.broken()) connection.linger();
-      last = close || asked_to_close || !understood || !answered || connection.broken();
+
+  bool can_accept(std::chrono::milliseconds time) const {
+    pollfd entry{socket_, POLLIN, 0};
+    return ::poll(&entry, 1, static_cast<int>(time.count())) > 0;
+  }
+  // Waits so long for a connection. `never`: the port is closed.
+  enum class Accepted : unsigned char { one, none, never };
+  Accepted accept_next(std::chrono::milliseconds time) {
+    if (!can_accept(time)) return Accepted::none;
+    const int client = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (client >= 0) {
+      const int yes = 1;
+      ::setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+      threads_.serve(client);
+      return Accepted::one;
+    }
+    switch (errno) {
+      case EBADF:
+      case EINVAL:
+      case ENOTSOCK:
+      case EOPNOTSUPP:
+        return Accepted::never;
+      default:  // no file or memory for it now, or a client that is gone already
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return Accepted::none;
     }
   }
 
-  // Since 0.18 the library wants to be told who is at either end; nobody here asks.
-  template <class Server, class Setup>
-  static bool process(Server& server, Connection& connection, bool close, bool& asked_to_close,
-                      Setup setup) {
-    if constexpr (requires { server.process_request(connection, close, asked_to_close, setup); })
-      return server.process_request(connection, close, asked_to_close, setup);
-    else
-      return server.process_request(connection, {}, 0, {}, 0, close, asked_to_close, setup);
+  void serve(int socket) {
+    Connection connection(socket, limits_.read_timeout);
+    try {
+      while (another(connection) && answer_one(connection)) {
+      }
+    } catch (const std::exception&) {
+      // There is no memory even to say so: the client sees the connection end.
+    }
+  }
+  // Whether the connection goes on.
+  bool answer_one(Connection& connection) {
+    connection.begin_request(limits_.head_bytes);
+    const bool close = leave();
+    http::Request request;
+    http::Response response;
+    if (const auto refusal = http::read_head(connection, request)) {
+      connection.linger();
+      if (connection.failure() == Connection::Failure::end) return false;
+      handlers_.refuse(connection, refusal->status, response);
+      http::write_response(connection, response, true, 0);
+      return false;
+    }
+    connection.begin_body(limits_.body_bytes);
+    const bool understood = handlers_.expected(request);
+    handlers_.answer(connection, request, response);
+    if (!understood || connection.broken()) connection.linger();
+    const bool last = close || !understood || connection.broken() || asks_to_close(request);
+    constexpr auto idle = std::chrono::duration_cast<std::chrono::seconds>(keep_alive);
+    return http::write_response(connection, response, request.method != "HEAD",
+                                last ? 0 : static_cast<long long>(idle.count())) &&
+           !last;
+  }
+  static bool asks_to_close(const http::Request& request) {
+    const std::string wish = http::lower_case(request.header("connection"));
+    return request.minor == 0 ? wish != "keep-alive" : wish == "close";
   }
 
   bool leave() const { return stopping_ || crowded_; }
@@ -223,10 +286,9 @@ class HttpServer final : public httplib::Server {
     return false;
   }
 
-  inline static thread_local Connection* connection_ = nullptr;
   Limits limits_;
-  std::function<bool(const httplib::Request&)> expected_;
+  Handlers handlers_;
+  int socket_ = -1;
   std::atomic<bool> stopping_{false}, crowded_{false};
-  std::atomic<std::int64_t> accepted_{0};
-  std::unique_ptr<Threads> threads_;  // until the library has them
+  Threads threads_;  // the last: its threads use all others
 };

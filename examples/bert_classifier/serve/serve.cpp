@@ -27,7 +27,7 @@
 
 namespace {
 
-using httplib::Request, httplib::Response;
+using http::Request, http::Response;
 using soma::ErrorId;
 
 constexpr const char* path = "/invocations";
@@ -49,6 +49,7 @@ struct Service {
 
 int status_of(ErrorId id) {
   if (id == ErrorId{"serve.body"}) return 400;
+  if (id == ErrorId{"serve.accept"}) return 406;
   if (id == ErrorId{"serve.timeout"}) return 408;
   if (id == ErrorId{"serve.body_size"}) return 413;
   if (id == ErrorId{"serve.loading"} || id == ErrorId{"serve.busy"}) return 503;
@@ -57,9 +58,9 @@ int status_of(ErrorId id) {
 
 void set_error(Response& response, int status, std::string_view message, std::string_view id) {
   response.status = status;
-  response.set_content(
-      "{\"error\":" + bodies::json_value(message) + ",\"id\":" + bodies::json_value(id) + "}\n",
-      "application/json");
+  response.type = "application/json";
+  response.body =
+      "{\"error\":" + bodies::json_value(message) + ",\"id\":" + bodies::json_value(id) + "}\n";
 }
 
 [[noreturn]] void refuse_size(const Service& service, const std::string& given) {
@@ -69,37 +70,57 @@ void set_error(Response& response, int status, std::string_view message, std::st
 
 // By the head alone: the type of a body that is worth reading. Errors serve.body, serve.body_size.
 bodies::Type check_head(const Service& service, const Request& request) {
-  const std::string type_name = request.get_header_value("Content-Type");
+  const std::string type_name = request.header("content-type");
   const auto type = bodies::find_type(type_name);
   if (!type)
     bodies::refuse("of type " + soma::quoted(type_name),
-                   "text/plain, application/json or text/csv");
-  if (request.has_header("Content-Encoding"))
-    bodies::refuse("encoded as " + soma::quoted(request.get_header_value("Content-Encoding")),
+                   "text/plain, application/json, application/jsonlines or text/csv");
+  if (request.count("content-encoding") != 0)
+    bodies::refuse("encoded as " + soma::quoted(request.header("content-encoding")),
                    "one without Content-Encoding");
-  if (request.has_header("Transfer-Encoding")) {
-    if (bodies::lower_case(request.get_header_value("Transfer-Encoding")) != "chunked")
-      bodies::refuse("sent as " + soma::quoted(request.get_header_value("Transfer-Encoding")),
+  if (request.count("transfer-encoding") != 0) {
+    if (http::lower_case(request.header("transfer-encoding")) != "chunked")
+      bodies::refuse("sent as " + soma::quoted(request.header("transfer-encoding")),
                      "chunked, or with a Content-Length");
     return *type;
   }
-  if (!request.has_header("Content-Length")) bodies::refuse("empty", "at least one text");
-  const std::string length = request.get_header_value("Content-Length");
+  if (request.count("content-length") == 0) bodies::refuse("empty", "at least one text");
+  const std::string length = request.header("content-length");
   const auto bytes = soma::text::whole_number(length);
-  if (!bytes || *bytes < 0 || request.get_header_value_count("Content-Length") != 1)
+  if (!bytes || *bytes < 0 || request.count("content-length") != 1)
     bodies::refuse("of Content-Length " + soma::quoted(length), "a number of bytes, once");
   if (static_cast<std::uint64_t>(*bytes) > service.max_body) refuse_size(service, length);
   return *type;
 }
 
+// What a request holds and what its answer is, by its head alone.
+struct Kinds {
+  bodies::Type body, answer;
+  bool header;  // of a table
+};
+
+// Errors of check_head, and serve.accept.
+Kinds check_kinds(const Service& service, const Request& request) {
+  const bodies::Type body = check_head(service, request);
+  const std::string accept = request.header("accept");
+  const auto answer = bodies::find_answer_type(accept, body);
+  if (!answer)
+    soma::fail(ErrorId{"serve.accept"}, post, "the header Accept", soma::quoted(accept),
+               "application/json, application/jsonlines, text/csv or text/plain");
+  const std::string header = bodies::parameter(request.header("content-type"), "header");
+  if (!header.empty() && header != "present" && header != "absent")
+    bodies::refuse("of a type with header=" + header, "header=present or header=absent");
+  return {body, *answer, body == bodies::Type::csv && header == "present"};
+}
+
 // Whether the connection can go on after this request: its body is read as far as it goes.
 bool is_expected(const Service& service, const Request& request) {
   if (request.method == "GET" || request.method == "HEAD")
-    return !request.has_header("Content-Length") && !request.has_header("Transfer-Encoding");
+    return request.count("content-length") == 0 && request.count("transfer-encoding") == 0;
   if (request.method != "POST" || request.path != path) return false;
-  if (request.has_header("Transfer-Encoding")) return false;  // may be longer than is read
+  if (request.count("transfer-encoding") != 0) return false;  // may be longer than is read
   try {
-    check_head(service, request);
+    check_kinds(service, request);
     return true;
   } catch (const soma::Error&) {
     return false;
@@ -115,12 +136,12 @@ class Body {
   Body& operator=(const Body&) = delete;
 
   // Errors serve.body, serve.body_size, serve.busy, serve.timeout.
-  std::string_view read(const httplib::ContentReader& reader) {
-    const bool whole = reader([&](const char* bytes, std::size_t count) {
-      return add({bytes, count});
+  std::string_view read(Connection& connection, const Request& request) {
+    const bool whole = http::BodyReader(connection, request).read([&](std::string_view bytes) {
+      return add(bytes);
     });
     using Failure = Connection::Failure;
-    const Failure failure = HttpServer::connection().failure();
+    const Failure failure = connection.failure();
     if (size_ > service_.max_body || failure == Failure::limit)
       refuse_size(service_, "more than " + std::to_string(service_.max_body));
     const std::string cut = "cut short after " + std::to_string(size_) + " bytes";
@@ -128,7 +149,7 @@ class Body {
       soma::fail(ErrorId{"serve.timeout"}, post, "the body", cut,
                  "all of it within --read-timeout");
     if (failure == Failure::end) bodies::refuse(cut, "all of it");
-    if (!whole) bodies::refuse("in chunks that cannot be read", "sizes in hex, and no trailer");
+    if (!whole) bodies::refuse("in chunks that cannot be read", "sizes in hex");
     if (busy_)
       soma::fail(ErrorId{"serve.busy"}, post, "the server", "busy with other requests",
                  "the same again, later");
@@ -153,10 +174,10 @@ class Body {
   bool busy_ = false;
 };
 
-std::vector<std::string> read_texts(const Service& service, bodies::Type type,
+std::vector<std::string> read_texts(const Service& service, const Kinds& kinds,
                                     std::string_view body) {
   const std::size_t most = (std::max)(always_texts, service.max_body / text_bytes);
-  std::vector<std::string> texts = bodies::texts(type, body, most + 1);
+  std::vector<std::string> texts = bodies::texts(kinds.body, body, most + 1, kinds.header);
   if (texts.size() > most)
     soma::fail(ErrorId{"serve.body_size"}, post, "the body",
                "more than " + std::to_string(most) + " texts",
@@ -165,97 +186,75 @@ std::vector<std::string> read_texts(const Service& service, bodies::Type type,
   return texts;
 }
 
-void answer(Service& service, const Request& request, Response& response,
-            const httplib::ContentReader& reader) {
+void predict(Service& service, Connection& connection, const Request& request, Response& response) {
   std::int64_t begin = soma::monotonic_nanoseconds();
   try {
-    const bodies::Type type = check_head(service, request);
+    const Kinds kinds = check_kinds(service, request);
     Body body(service);
-    const std::string_view text = body.read(reader);
+    const std::string_view text = body.read(connection, request);
     begin = soma::monotonic_nanoseconds();  // how long the client took to send is its own affair
     if (!service.loaded)
       soma::fail(ErrorId{"serve.loading"}, post, "the model", "being loaded", "one that is loaded");
-    const std::vector<std::string> texts = read_texts(service, type, text);
-    response.set_content(bodies::answer(type, service.batcher.predict(texts), service.labels),
-                         std::string(bodies::names[static_cast<std::size_t>(type)]));
+    const std::vector<std::string> texts = read_texts(service, kinds, text);
+    response.body = bodies::answer(kinds.answer, service.batcher.predict(texts), service.labels);
+    response.type = bodies::name_of(kinds.answer);
     response.status = 200;
   } catch (const soma::Error& error) {
     set_error(response, status_of(error.id()), error.what(), error.id().name);
   } catch (const std::exception& error) {
-    HttpServer::connection().give_up();  // the body may not have been read to its end
+    connection.give_up();  // the body may not have been read to its end
     set_error(response, 500, error.what(), "serve.failed");
   }
   service.statistics.add(static_cast<double>(soma::monotonic_nanoseconds() - begin) * 1e-9,
                          response.status != 200);
 }
 
-void add_routes(HttpServer& server, Service& service) {
-  // First of all, so that no body is read that nobody wants.
-  server.set_pre_routing_handler([](const Request& request, Response& response) {
-    const bool reads = request.method == "GET" || request.method == "HEAD";
-    if ((reads && request.path == "/ping") || (request.method == "POST" && request.path == path))
-      return httplib::Server::HandlerResponse::Unhandled;
-    set_error(response, 404, "there is GET /ping and POST /invocations", "serve.path");
-    return httplib::Server::HandlerResponse::Handled;
-  });
-  server.Get("/ping", [&](const Request&, Response& response) {
-    response.status = service.loaded ? 200 : 503;
-    response.set_content(service.loaded ? "ready\n" : "loading\n", "text/plain");
-  });
-  server.Post(
-      path, [&](const Request& request, Response& response, const httplib::ContentReader& reader) {
-        answer(service, request, response, reader);
-      });
-  server.set_error_handler([](const Request&, Response& response) {
-    if (!response.body.empty()) return;
-    if (HttpServer::connection().failure() == Connection::Failure::deadline)
-      set_error(response, 408, "the request has not arrived within --read-timeout",
-                "serve.timeout");
-    else
-      set_error(response, response.status, "the request cannot be understood", "serve.request");
-  });
+bool is_ping(const Request& request) {
+  return (request.method == "GET" || request.method == "HEAD") && request.path == "/ping";
 }
 
-// The threads of the server, which end, with all answered, before their object does.
+HttpServer::Handlers handlers_of(Service& service) {
+  return {.expected = [&](const Request& request) { return is_expected(service, request); },
+          .answer =
+              [&](Connection& connection, const Request& request, Response& response) {
+                if (request.method == "POST" && request.path == path)
+                  return predict(service, connection, request, response);
+                if (!is_ping(request))
+                  return set_error(response, 404, "there is GET /ping and POST /invocations",
+                                   "serve.path");
+                response.status = service.loaded ? 200 : 503;
+                response.type = "text/plain";
+                response.body = service.loaded ? "ready\n" : "loading\n";
+              },
+          .refuse =
+              [](const Connection& connection, int status, Response& response) {
+                if (connection.failure() == Connection::Failure::deadline)
+                  set_error(response, 408, "the request has not arrived within --read-timeout",
+                            "serve.timeout");
+                else
+                  set_error(response, status, "the request cannot be understood", "serve.request");
+              }};
+}
+
+// The thread that accepts connections; it ends, with all answered, before its object does.
 class Listening {
  public:
   // Error executor.thread_start.
-  Listening(HttpServer& server, Batcher& batcher) : server_(server) {
-    listener_ = start_thread([&server, &batcher, this] {
-      try {
-        server.listen_after_bind();
-      } catch (const std::exception&) {
-        // Without memory to accept anybody it ends as where the port was closed.
-      }
-      ended_ = true;
-      batcher.close();
-    });
-    while (!server.is_running() && !ended_) pause();
-    try {
-      watcher_ = start_thread([this] {
-        while (!stop_requested.requested() && !leave_ && !ended_) pause();
-        server_.finish();
-      });
-    } catch (...) {
-      server_.finish();
-      listener_.join();
-      throw;
-    }
-  }
+  Listening(HttpServer& server, Batcher& batcher)
+      : listener_(start_thread([&server, &batcher, this] {
+          server.listen([this] { return stop_requested.requested() || leave_; });
+          batcher.close();
+        })) {}
   Listening(const Listening&) = delete;
   Listening& operator=(const Listening&) = delete;
   ~Listening() {
     leave_ = true;
-    watcher_.join();
     listener_.join();
   }
 
  private:
-  static void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }
-
-  HttpServer& server_;
-  std::atomic<bool> ended_{false}, leave_{false};
-  std::thread listener_, watcher_;
+  std::atomic<bool> leave_{false};
+  std::thread listener_;
 };
 
 void print(const Service& service) {
@@ -283,8 +282,7 @@ int serve(const ServeOptions& options) {
                          static_cast<std::int64_t>(options.read_timeout * 1e3)),
                      .head_bytes = head_bytes,
                      .body_bytes = chunk_bytes * options.max_body + head_bytes},
-                    [&](const Request& request) { return is_expected(service, request); });
-  add_routes(server, service);
+                    handlers_of(service));
   const int port = server.bind(options.host, options.port);
   const bool version_6 = options.host.find(':') != std::string::npos;
   std::cout << "listening on http://" << (version_6 ? "[" + options.host + "]" : options.host)

@@ -7,8 +7,59 @@
 #include <soma/train/events.hpp>
 
 #include <cstdint>
+#include <iostream>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+// A log that cannot be written any more, as on a full disk, is left out from then on: a line says
+// so, a checkpoint is written, and the run goes on. `Log` is a Callback.
+template <class Log>
+class Expendable final : public soma::train::Callback {
+ public:
+  template <class... Arguments>
+  explicit Expendable(Arguments&&... arguments) {
+    attempt([&] { log_.emplace(std::forward<Arguments>(arguments)...); });
+  }
+
+  void on_start(const soma::train::RunInfo& run) override {
+    write([&](Log& log) { log.on_start(run); });
+  }
+  void on_step(const soma::train::StepInfo& step) override {
+    write([&](Log& log) { log.on_step(step); });
+  }
+  void on_evaluation(const soma::train::EvaluationInfo& info) override {
+    write([&](Log& log) { log.on_evaluation(info); });
+  }
+  void on_checkpoint(std::uint64_t step) override {
+    write([&](Log& log) { log.on_checkpoint(step); });
+  }
+  void on_end(const soma::train::Report& report) override {
+    write([&](Log& log) { log.on_end(report); });
+  }
+
+  // Calls write(log), unless an earlier call has failed.
+  template <class Write>
+  void write(const Write& write) {
+    if (log_) attempt([&] { write(*log_); });
+  }
+
+ private:
+  template <class Action>
+  void attempt(const Action& action) {
+    try {
+      action();
+    } catch (const soma::Error& error) {
+      if (error.id() != soma::error_id::file_write) throw;
+      log_.reset();
+      std::cerr << error.what() << "; the run goes on without it\n" << std::flush;
+      save_run();
+    }
+  }
+
+  std::optional<Log> log_;  // none: it cannot be written
+};
 
 class JsonLog final : public soma::train::Callback {
  public:
@@ -35,6 +86,14 @@ class JsonLog final : public soma::train::Callback {
     line.set("loss", info.loss);
     for (const soma::metrics::Value& value : *info.values) line.set(value.name, value.value);
     line.set("seconds", info.seconds);
+    write(line);
+  }
+  void tested(const soma::train::Evaluation& evaluation) {
+    soma::Record line("line");
+    line.set("event", "test");
+    line.set("loss", evaluation.loss);
+    for (const soma::metrics::Value& value : evaluation.values) line.set(value.name, value.value);
+    line.set("seconds", evaluation.seconds);
     write(line);
   }
   void done(const soma::train::Report& report, std::string_view weights_hash) {

@@ -1,4 +1,5 @@
 #include "bert_classifier/train/options.hpp"
+#include "bert_classifier/train/row_options.hpp"
 
 #include <soma/runtime/executor.hpp>
 
@@ -6,9 +7,8 @@
 
 namespace {
 
-const std::string model_group = "Model", data_group = "Data", loop_group = "Training",
-                  output_group = "What is written", compute_group = "Computation",
-                  rank_group = "Several ranks (started by mpirun)";
+const std::string model_group = "Model", loop_group = "Training", output_group = "What is written",
+                  compute_group = "Computation", rank_group = "Several ranks (started by mpirun)";
 
 // CLI::Range lets NaN through.
 CLI::Validator between(double least, double most) {
@@ -17,6 +17,17 @@ CLI::Validator between(double least, double most) {
     if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return {};
     return "Value " + text + " not in range [" + CLI::detail::to_string(least) + " - " +
            CLI::detail::to_string(most) + "]";
+  };
+  return CLI::Validator(problem, "");
+}
+
+// Whole numbers whose bounds nobody needs to read.
+CLI::Validator count_from(std::uint64_t least, std::uint64_t most) {
+  const auto problem = [=](const std::string& text) -> std::string {
+    std::uint64_t value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return {};
+    return "Value " + text + " is no whole number from " + std::to_string(least) +
+           (text.size() < 19 ? "" : " to " + std::to_string(most));
   };
   return CLI::Validator(problem, "");
 }
@@ -48,7 +59,7 @@ void add_ranks(CLI::App& command, RankOptions& options) {
       .add_option("--bucket-size", options.bucket_bytes,
                   "bytes of gradients (or 512KiB, 25MiB) that are summed over ranks at once; "
                   "results do not depend on it")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40))
+      ->check(count_from(1, std::uint64_t{1} << 40))
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str()
       ->type_name("BYTES")
@@ -79,27 +90,6 @@ void add_ranks(CLI::App& command, RankOptions& options) {
       ->group(rank_group);
 }
 
-CLI::Option* add_rows(CLI::App& command, DataOptions& options, const std::string& folder) {
-  CLI::Option* data =
-      command
-          .add_option("--data", options.data,
-                      "TSV, CSV, fastText or JSON lines, also .gz; or a folder " + folder)
-          ->type_name("PATH")
-          ->group(data_group);
-  command.add_option("--text-column", options.text_column, "number (from 1) or name of the column")
-      ->type_name("N|NAME")
-      ->group(data_group);
-  command
-      .add_option("--label-column", options.label_column, "number (from 1) or name of the column")
-      ->type_name("N|NAME")
-      ->group(data_group);
-  command
-      .add_flag("--skip-bad-rows", options.skip_bad_rows,
-                "count rows that cannot be read instead of ending with an error")
-      ->group(data_group);
-  return data;
-}
-
 CLI::Option* add_model(CLI::App& command, std::string& model) {
   return command.add_option("--model", model, "a folder that train wrote")
       ->required()
@@ -107,14 +97,14 @@ CLI::Option* add_model(CLI::App& command, std::string& model) {
       ->group(model_group);
 }
 
-const CLI::Range any_count(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max() / 2);
+const CLI::Validator any_count = count_from(0, (std::numeric_limits<std::uint64_t>::max)() / 2);
 const CLI::Range some(std::size_t{1}, std::size_t{1} << 24);
 
 }  // namespace
 
 void add_options(CLI::App& command, TrainOptions& options) {
   const auto number = [&](const char* name, auto& value, const char* help, const std::string& group,
-                          const CLI::Range& range) {
+                          const CLI::Validator& range) {
     return command.add_option(name, value, help)
         ->check(range)
         ->capture_default_str()
@@ -137,6 +127,12 @@ void add_options(CLI::App& command, TrainOptions& options) {
       "TSV, CSV, fastText or JSON lines, also .gz; or a folder with train, dev and test. "
       "Without "
       "it: reviews that the program makes up");
+  command
+      .add_flag("--multi-label", options.data.multi_label,
+                "a row may have several labels, or none: several __label__, a cell such as a,b, or "
+                "a JSON list")
+      ->needs(data)
+      ->group(data_group);
   command.add_option("--dev", options.data.dev, "held-out rows in a file of their own")
       ->needs(data)
       ->type_name("PATH")
@@ -208,7 +204,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->group(loop_group);
   number("--warmup-steps", options.warmup_steps,
          "in which the rate rises; default: 0 with --pretrained, a twentieth of all from nothing",
-         loop_group, CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
+         loop_group, count_from(0, std::uint64_t{1} << 40))
       ->default_str("");
   real("--weight-decay", options.weight_decay, "decoupled, of matrices", 0, 1e3)
       ->capture_default_str();
@@ -225,6 +221,21 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "evaluations of held-out rows without a gain after which training ends; 0: never",
          loop_group, any_count);
   command.add_flag("--keep-best", options.keep_best, "end with the weights that evaluated best")
+      ->group(loop_group);
+  command
+      .add_option("--metric", options.metric,
+                  "of the held-out rows: what tells the best weights, and a gain; loss, or of "
+                  "classes accuracy, macro_f1, and of two auc; of several labels micro_f1, "
+                  "macro_f1; of numbers mse, mae, r2")
+      ->check(
+          CLI::IsMember({"loss", "accuracy", "macro_f1", "auc", "micro_f1", "mse", "mae", "r2"}))
+      ->capture_default_str()
+      ->group(loop_group);
+  command
+      .add_option("--class-weights", options.class_weights,
+                  "in the loss: balanced, where each class counts as much as the others together "
+                  "with all its rows, or a JSON file {\"class\": weight}; for rare classes")
+      ->type_name("balanced|FILE")
       ->group(loop_group);
 
   command
@@ -293,6 +304,9 @@ void add_options(CLI::App& command, PredictOptions& options) {
   command.add_option("file", options.file, "a text a line; - is standard input")
       ->capture_default_str()
       ->type_name("FILE");
+  command.add_flag("--pairs", options.pairs,
+                   "two texts a line, with a tab between them, of a model that was trained with "
+                   "--pair-column");
   command
       .add_option("--batch-size", options.batch_size, "texts in a batch, where they are at hand")
       ->check(some)

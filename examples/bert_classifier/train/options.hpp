@@ -1,6 +1,8 @@
 // What the program can be told.
 #pragma once
 
+#include <soma/text/data_files.hpp>
+
 #include <CLI/CLI.hpp>
 
 #include <cstddef>
@@ -16,8 +18,14 @@ struct ComputeOptions {
 struct DataOptions {
   std::string data, dev;
   std::string text_column, label_column;
+  std::string text_columns, pair_column;  // several that are joined; the second text of pairs
+  std::string header = "detect";          // or yes, no
+  std::string separator;                  // a name or a character; empty: as the file's name says
+  bool multi_label = false;
+  std::string label_separator = ",";
   bool skip_bad_rows = false;
   std::optional<double> held_out_share;  // nothing: a tenth, where they are not a file of their own
+  soma::text::DataFiles files{};         // that a training job names; empty: `data` says which
 };
 
 // Of a training with several ranks.
@@ -47,6 +55,8 @@ struct TrainOptions {
   std::string precision = "fp32";
   std::uint64_t evaluate_every = 0, patience = 0;
   bool keep_best = false;
+  std::string metric = "loss";
+  std::string class_weights;  // "balanced", or a file; empty: all classes count the same
   std::string checkpoint;
   std::uint64_t checkpoint_every = 0;
   std::size_t keep_checkpoints = 3;
@@ -70,6 +80,7 @@ struct EvaluateOptions {
 struct PredictOptions {
   ComputeOptions compute;
   std::string model, file = "-";
+  bool pairs = false;  // two texts a line
   std::size_t batch_size = 32;
 };
 

@@ -1,6 +1,7 @@
 #include "bert_classifier/train/rows.hpp"
 
 #include "bert_classifier/arguments.hpp"
+#include "bert_classifier/commands.hpp"
 #include "bert_classifier/train/baselines.hpp"
 #include "bert_classifier/train/reviews.hpp"
 
@@ -8,7 +9,8 @@
 
 #include <algorithm>
 #include <iostream>
-#include <set>
+#include <map>
+#include <utility>
 
 void report_skipped(const std::vector<soma::text::SkippedRows>& all) {
   for (const soma::text::SkippedRows& skipped : all)
@@ -16,11 +18,53 @@ void report_skipped(const std::vector<soma::text::SkippedRows>& all) {
               << ", the first in line " << skipped.line << " of " << skipped.file << '\n';
 }
 
+namespace {
+
+// 0: none is given.
+char separator_of(const char* option, const std::string& text) {
+  for (const auto& [name, character] : {std::pair("comma", ','),
+                                        {"tab", '\t'},
+                                        {"\\t", '\t'},
+                                        {"semicolon", ';'},
+                                        {"bar", '|'},
+                                        {"pipe", '|'},
+                                        {"space", ' '}})
+    if (text == name) return character;
+  if (text.size() > 1 || text.find_first_of("\"\r\n") != text.npos ||
+      (!text.empty() && (static_cast<unsigned char>(text[0]) & 0x80) != 0))
+    throw UsageError(std::string(option) + " is " + soma::quoted(text) +
+                     ", wanted comma, tab, semicolon, bar or one character");
+  return text.empty() ? '\0' : text[0];
+}
+
+std::vector<std::string> split_names(const std::string& text) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
+    const std::size_t end = (std::min)(text.find(',', begin), text.size());
+    names.emplace_back(soma::text::trimmed(std::string_view(text).substr(begin, end - begin)));
+    if (names.back().empty())
+      throw UsageError("--text-columns " + soma::quoted(text) + " has an empty name in it");
+    begin = end + 1;
+  }
+  return names;
+}
+
+}  // namespace
+
 soma::text::RowOptions row_options(const DataOptions& options) {
   soma::text::RowOptions rows;
+  rows.header = options.header == "yes"  ? soma::text::Header::present
+                : options.header == "no" ? soma::text::Header::absent
+                                         : soma::text::Header::detect;
+  rows.text_columns = split_names(options.text_columns);
+  rows.pair_column = options.pair_column;
+  rows.separator = separator_of("--separator", options.separator);
+  rows.label_separator = separator_of("--label-separator", options.label_separator);
+  if (options.multi_label) rows.labels = soma::data::LabelKind::several;
   rows.text_column = options.text_column;
   rows.label_column = options.label_column;
   rows.skip_bad_rows = options.skip_bad_rows;
+  rows.stop = &stop_requested;
   return rows;
 }
 
@@ -30,11 +74,12 @@ TrainingRows read_rows(const TrainOptions& options, const soma::text::DataFiles&
   soma::text::ReadOptions settings;
   settings.rows = row_options(options.data);
   settings.held_out_share = options.data.held_out_share.value_or(settings.held_out_share);
-  settings.read_test = false;
+  settings.read_test = !options.data.files.test.empty();
   const soma::text::LabelledText text = soma::text::read_labelled(files, settings);
   report_skipped(text.skipped());
   return {{text.train().begin(), text.train().end()},
           {text.held_out().begin(), text.held_out().end()},
+          {text.test().begin(), text.test().end()},
           text.labels(),
           {}};
 }
@@ -48,26 +93,42 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
   rows.stream = {.file = files.train.front(),
                  .rows = row_options(options.data),
                  .buffer_rows = options.stream};
-  std::set<std::string> labels;
+  std::map<std::string, std::uint64_t> labels;
   soma::text::Row row;
   soma::text::RowReader reader(rows.stream->file, rows.stream->rows, "train");
   while (reader.next(row)) {
     ++rows.stream->count;
-    if (labels.insert(row.label).second && labels.size() > soma::text::ReadOptions{}.max_labels)
+    bool new_label = false;
+    for (const std::string& label : soma::text::detail::labels_of(row, rows.stream->rows.labels))
+      new_label |= ++labels[label] == 1;
+    if (new_label && labels.size() > soma::text::ReadOptions{}.max_labels)
       soma::fail(soma::error_id::text_label_count, "train",
                  "labels of " + soma::quoted(rows.stream->file),
                  "more than " + std::to_string(labels.size() - 1),
                  "at most that, in the column of labels");
   }
   report_skipped(reader.skipped());
-  if (labels.size() < 2)
+  // What it took the whole file to find.
+  rows.stream->rows.header =
+      reader.has_header() ? soma::text::Header::present : soma::text::Header::absent;
+  using soma::data::LabelKind;
+  const LabelKind kind = rows.stream->rows.labels;
+  if (labels.size() < (kind == LabelKind::one ? 2u : kind == LabelKind::several ? 1u : 0u))
     soma::fail(soma::error_id::text_one_class, "train", "label of all rows",
-               soma::quoted(*labels.begin()), "two labels at least");
-  rows.labels.assign(labels.begin(), labels.end());
+               labels.empty() ? "none" : soma::quoted(labels.begin()->first),
+               kind == LabelKind::one ? "two labels at least" : "one label at least");
+  for (const auto& [label, count] : labels) rows.labels.push_back(label);
   soma::text::sort_labels(rows.labels);
+  soma::text::check_labels_apart("train", rows.labels);
+  if (kind == LabelKind::several)
+    soma::text::check_label_separator("train", rows.labels, rows.stream->rows.label_separator);
+  for (const std::string& label : rows.labels) rows.stream->label_counts.push_back(labels[label]);
+  // Other files may have a header where this one has none, and the other way round.
+  const soma::text::RowOptions others = row_options(options.data);
   std::vector<soma::text::SkippedRows> skipped;
-  rows.held_out =
-      soma::text::read_rows(files.held_out, rows.labels, rows.stream->rows, skipped, "train");
+  rows.held_out = soma::text::read_rows(files.held_out, rows.labels, others, skipped, "train");
+  if (!options.data.files.test.empty())
+    rows.test = soma::text::read_rows(files.test, rows.labels, others, skipped, "train");
   report_skipped(skipped);
   return rows;
 }
@@ -76,9 +137,14 @@ TrainingRows make_up_rows(const TrainOptions& options) {
   TrainingRows rows;
   rows.labels = {"negative", "positive"};
   const auto make = [&](std::size_t count, reviews::Split split, double label_noise) {
+    constexpr std::size_t at_once = 1000;  // between two looks at the stop flag
     std::vector<soma::text::LabelledRow> made;
-    for (reviews::Review& review : reviews::generate(count, options.seed, split, label_noise))
-      made.push_back({std::move(review.text), review.label});
+    for (std::size_t first = 0; first < count; first += at_once) {
+      soma::check_stop(&stop_requested, "train");
+      for (reviews::Review& review : reviews::generate((std::min)(at_once, count - first),
+                                                       options.seed, split, label_noise, first))
+        made.push_back({std::move(review.text), review.label});
+    }
     return made;
   };
   rows.train = make(options.reviews, reviews::Split::train, options.label_noise);
@@ -90,7 +156,8 @@ TrainingRows make_up_rows(const TrainOptions& options) {
     return texts;
   };
   const baselines::Accuracies reached =
-      baselines::measure(as_texts(rows.train), as_texts(rows.held_out));
+      baselines::measure(as_texts(rows.train), as_texts(rows.held_out),
+                         [] { soma::check_stop(&stop_requested, "train"); });
   std::cout << "The reviews are generated, not written by people; the held-out ones are made of\n"
                "combinations and names that training never shows. What ignores the order of words\n"
                "reaches, on the held-out reviews:\n"
@@ -103,18 +170,30 @@ TrainingRows make_up_rows(const TrainOptions& options) {
 
 }  // namespace
 
+std::vector<std::uint64_t> TrainingRows::counts() const {
+  if (stream) return stream->label_counts;
+  std::vector<std::uint64_t> result(labels.size());
+  for (const soma::text::LabelledRow& row : train) ++result[static_cast<std::size_t>(row.label)];
+  return result;
+}
+
 TrainingRows training_rows(const TrainOptions& options) {
   const auto need_share = [&](bool needed, const char* reason) {
     if (options.data.held_out_share && !needed)
       throw UsageError(std::string("--held-out-share would hold out nothing: ") + reason);
   };
+  if (options.data.multi_label && !options.class_weights.empty())
+    throw UsageError("--class-weights is for rows with one label each, not for --multi-label");
   if (options.data.data.empty()) {
     need_share(false, "reviews that are made up have held-out ones of their own");
     if (options.stream != 0) throw UsageError("--stream needs --data, a file of rows");
     return make_up_rows(options);
   }
-  soma::text::DataFiles files = soma::text::find_data_files(options.data.data);
-  if (!options.data.dev.empty()) files.held_out = {options.data.dev};
+  soma::text::DataFiles files = options.data.files;
+  if (files.train.empty()) {
+    files = soma::text::find_data_files(options.data.data);
+    if (!options.data.dev.empty()) files.held_out = {options.data.dev};
+  }
   need_share(options.stream == 0, "with --stream held-out rows come from --dev");
   need_share(files.held_out.empty(), "held-out rows have a file of their own");
   return options.stream != 0 ? stream_rows(options, files) : read_rows(options, files);

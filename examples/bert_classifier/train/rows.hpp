@@ -1,6 +1,7 @@
 // The rows of a training: read, made up, or left in their file.
 #pragma once
 
+#include "bert_classifier/commands.hpp"
 #include "bert_classifier/train/options.hpp"
 
 #include <soma/text/labelled_text.hpp>
@@ -17,13 +18,19 @@ struct TrainingRows {
     soma::text::RowOptions rows{};
     std::size_t buffer_rows = 0;
     std::uint64_t count = 0;
+    std::vector<std::uint64_t> label_counts{};  // rows of each class
   };
 
   std::vector<soma::text::LabelledRow> train, held_out;
+  std::vector<soma::text::LabelledRow> test;  // that a job measures the finished model by
   std::vector<std::string> labels;
   std::optional<Stream> stream;  // instead of train
+
+  // Training rows of each class.
+  std::vector<std::uint64_t> counts() const;
 };
 
+// Error UsageError: a separator that is no character.
 soma::text::RowOptions row_options(const DataOptions& options);
 // A line on standard error for each reason that rows were left out for.
 void report_skipped(const std::vector<soma::text::SkippedRows>& all);
@@ -31,11 +38,18 @@ void report_skipped(const std::vector<soma::text::SkippedRows>& all);
 // Errors of read_labelled, and UsageError.
 TrainingRows training_rows(const TrainOptions& options);
 
-// Calls take(text) for the text of every training row.
+// Calls take(text) for the text of every training row. Error runtime.stopped.
 template <class Take>
 void for_each_text(const TrainingRows& rows, const Take& take) {
-  for (const soma::text::LabelledRow& row : rows.train) take(row.text);
+  const auto take_both = [&](const std::string& text, const std::string& pair) {
+    take(text);
+    if (!pair.empty()) take(pair);
+  };
+  for (const soma::text::LabelledRow& row : rows.train) {
+    soma::check_stop(&stop_requested, "train");
+    take_both(row.text, row.pair);
+  }
   if (!rows.stream) return;
   soma::text::RowReader reader(rows.stream->file, rows.stream->rows, "train");
-  for (soma::text::Row row; reader.next(row);) take(row.text);
+  for (soma::text::Row row; reader.next(row);) take_both(row.text, row.pair);
 }

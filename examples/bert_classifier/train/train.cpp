@@ -3,6 +3,7 @@
 #include "bert_classifier/arguments.hpp"
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
+#include "bert_classifier/train/class_weights.hpp"
 #include "bert_classifier/train/logs.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/profile.hpp"
@@ -21,9 +22,11 @@
 #include <soma/text/stream_source.hpp>
 #include <soma/text/train_vocabulary.hpp>
 #include <soma/train/console_progress.hpp>
+#include <soma/train/stoppable_source.hpp>
 #include <soma/train/trainer.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -51,7 +54,9 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
                                                      .max_length = options.max_length,
                                                      .seed = options.seed,
                                                      .dropout = options.dropout,
-                                                     .recompute = options.recompute};
+                                                     .recompute = options.recompute,
+                                                     .kind = row_options(options.data).labels,
+                                                     .class_weights = class_weights(options, rows)};
   if (!options.pretrained.empty()) {
     std::unique_ptr<TextClassifier> model(
         new TextClassifier(TextClassifier::from_pretrained(context, options.pretrained, settings)));
@@ -62,7 +67,8 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
   }
   soma::text::VocabularyTrainer trainer;
   for_each_text(rows, [&](std::string_view text) { trainer.add(text); });
-  soma::text::Tokenizer tokenizer(trainer.train({.size = vocabulary_size(options)}), {});
+  soma::text::Tokenizer tokenizer(
+      trainer.train({.size = vocabulary_size(options), .stop = &stop_requested}), {});
   using soma::models::BertConfig;
   BertConfig config = options.preset == "base"     ? BertConfig::base()
                       : options.preset == "minilm" ? BertConfig::minilm()
@@ -99,6 +105,7 @@ soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch&
   result.evaluate_every = options.evaluate_every;
   result.patience = options.patience;
   result.keep_best = options.keep_best;
+  result.best_metric = options.metric;
   result.checkpoint_every = options.checkpoint_every;
   result.resume = options.resume;
   result.price_per_hour = options.price_per_hour;
@@ -113,10 +120,19 @@ std::unique_ptr<soma::data::BatchSource> make_source(soma::Context& context,
                                                      const TextClassifier& model,
                                                      const TrainingRows& rows,
                                                      const soma::data::BatchOptions& batching) {
-  if (!rows.stream) return model.batches(rows.train, batching);
+  if (!rows.stream) return model.batches(rows.train, batching, &stop_requested);
   const auto encode = [&model](std::string_view text, std::vector<std::int32_t>& ids) {
     model.tokenizer().encode_ids(text, model.max_length(), ids);
   };
+  soma::text::EncodePair encode_pair;
+  if (!rows.stream->rows.pair_column.empty())
+    encode_pair = [&model](std::string_view text, std::string_view pair,
+                           std::vector<std::int32_t>& ids, std::vector<std::int32_t>& types) {
+      const soma::text::Encoding both =
+          model.tokenizer().encode(text, pair, {.max_length = model.max_length()});
+      ids.insert(ids.end(), both.ids.begin(), both.ids.end());
+      types.insert(types.end(), both.types.begin(), both.types.end());
+    };
   soma::data::ContentHash tokenizer;
   tokenizer.add_text(soma::text::to_tokenizer_json(model.tokenizer()));
   return std::make_unique<soma::text::StreamSource>(
@@ -125,7 +141,8 @@ std::unique_ptr<soma::data::BatchSource> make_source(soma::Context& context,
                                 .batches = batching,
                                 .buffer_rows = rows.stream->buffer_rows,
                                 .max_tokens = model.max_length(),
-                                .settings = tokenizer.value()});
+                                .settings = tokenizer.value(),
+                                .encode_pair = encode_pair});
 }
 
 // 0: not known before the end, as of a stream in batches of so many tokens.
@@ -155,6 +172,7 @@ void check_held_out(const TrainOptions& options, const TrainingRows& rows) {
   for (const auto& [name, given] : {std::pair("--keep-best", options.keep_best),
                                     {"--patience", options.patience != 0},
                                     {"--evaluate-every", options.evaluate_every != 0},
+                                    {"--metric", options.metric != "loss"},
                                     {"--confusion", !options.confusion.empty()}})
     if (given)
       throw UsageError(std::string(name) +
@@ -170,6 +188,41 @@ std::unique_ptr<soma::CheckpointStore> open_checkpoints(const TrainOptions& opti
   return std::make_unique<soma::CheckpointPartFolder>(options.checkpoint);
 }
 
+// What is left of a run: where a stop came, the checkpoint that it goes on from; without one the
+// model as it is, unless it would replace a model that has learnt more. All ranks say the same.
+enum class Kept : unsigned char { nothing, checkpoint, model };
+
+Kept what_to_keep(const TrainOptions& given, const soma::train::Report& report) {
+  if (!report.interrupted) return Kept::model;
+  if (!given.checkpoint.empty()) return Kept::checkpoint;
+  if (given.output.empty() || report.steps == 0) return Kept::nothing;
+  std::error_code problem;
+  const bool free = !std::filesystem::exists(given.output, problem) ||
+                    std::filesystem::is_empty(given.output, problem);
+  return report.complete || free ? Kept::model : Kept::nothing;
+}
+
+// Nothing where a stop has cut it short.
+std::optional<soma::train::Evaluation> measure_test(soma::Context& context, TextClassifier& model,
+                                                    soma::data::BatchSource& rows,
+                                                    soma::PrecisionState& precision) {
+  using soma::train::StoppableSource;
+  soma::train::Ranks alone;
+  StoppableSource source(rows, &stop_requested, alone, StoppableSource::When::between_batches);
+  soma::train::Evaluation evaluation = soma::train::evaluate(context, model, source, &precision);
+  if (source.cut()) return std::nullopt;
+  return evaluation;
+}
+
+void print_test(const soma::train::Evaluation& evaluation) {
+  using soma::detail::fixed;
+  std::cout << "  test loss         " << fixed(evaluation.loss, 4) << '\n';
+  for (const soma::metrics::Value& value : evaluation.values)
+    std::cout << "  test " << value.title
+              << std::string(value.title.size() < 13 ? 13 - value.title.size() : 1, ' ')
+              << fixed(value.value, 4) << '\n';
+}
+
 }  // namespace
 
 int train(const TrainOptions& given, Launch& launch, const std::vector<std::string>& command) {
@@ -177,6 +230,10 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   const TrainOptions options = launch.rank() == 0 ? given : without_outputs(given);
   soma::train::TrainerOptions settings = trainer_options(options, launch);
   try_outputs(options, launch.rank() == 0);  // before anything is read
+  if (launch.rank() == 0 && options.output.empty())
+    std::cout << "There is no --output: the trained model will not be kept"
+              << (options.checkpoint.empty() ? "" : ", but for its checkpoints") << ".\n"
+              << std::flush;
   ComputeOptions computing = options.compute;
   if (computing.threads == 0) computing.threads = launch.threads();
   Compute compute(computing);
@@ -193,7 +250,8 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
       .shards = options.shards};
   const auto source = make_source(context, *model, rows, batching);
   batching.shuffle = false;
-  const auto held_out = rows.held_out.empty() ? nullptr : model->batches(rows.held_out, batching);
+  const auto held_out =
+      rows.held_out.empty() ? nullptr : model->batches(rows.held_out, batching, &stop_requested);
   const std::uint64_t steps = steps_of(*source, rows, options, settings);
   if (options.warmup_steps < 0 && options.pretrained.empty()) settings.schedule.warmup = steps / 20;
   if (rows.stream) settings.max_steps = steps;
@@ -215,17 +273,18 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
                                                          .peak_gflops = peak * host.threads});
     trainer.add(*progress);
   }
-  std::optional<StepProfile> profile;
+  std::optional<Expendable<StepProfile>> profile;
   if (!options.profile.empty()) trainer.add(profile.emplace(context, options.profile, std::cerr));
-  std::optional<JsonLog> json_log;
+  std::optional<Expendable<JsonLog>> json_log;
   if (!options.log_json.empty())
     trainer.add(json_log.emplace(options.log_json, options.resume, launch.rank(), launch.size()));
-  std::optional<TensorBoardLog> tensorboard;
+  std::optional<Expendable<TensorBoardLog>> tensorboard;
   if (!options.tensorboard.empty()) trainer.add(tensorboard.emplace(options.tensorboard));
 
   const soma::train::Report report = trainer.fit(prefetched, held_out.get(), &stop_requested);
 
-  if (!options.output.empty() && !report.interrupted) model->save(options.output);
+  const Kept kept = what_to_keep(given, report);
+  if (kept == Kept::model && !options.output.empty()) model->save(options.output);
   if (!options.confusion.empty() && report.evaluated) {
     soma::AtomicFile file("train", options.confusion);
     file.write(soma::confusion_csv(model->labels(), report.metrics.confusion()));
@@ -234,14 +293,30 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   const std::uint64_t hash = soma::state_hash(soma::nn::state_dict(model->parameters()));
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  if (json_log) json_log->done(report, text);
-  std::cout << report << "  weights hash      " << text << '\n';
+  std::optional<soma::train::Evaluation> tested;
+  if (!rows.test.empty() && !report.interrupted && launch.rank() == 0)
+    tested =
+        measure_test(context, *model, *model->batches(rows.test, batching), trainer.precision());
+  if (json_log)
+    json_log->write([&](JsonLog& log) {
+      if (tested) log.tested(*tested);
+      log.done(report, text);
+    });
+  std::cout << report;
+  if (tested) print_test(*tested);
+  std::cout << "  weights hash      " << text << '\n';
   compute.report(std::cout);
-  if (report.interrupted)
-    std::cout << (checkpoints ? "stopped as asked; --resume goes on from the checkpoint\n"
-                              : "stopped as asked; there is no --checkpoint to go on from\n");
-  else if (!options.output.empty())
+  if (kept == Kept::checkpoint)
+    std::cout << "stopped as asked; --resume goes on from the checkpoint\n";
+  else if (kept == Kept::model && !options.output.empty())
     std::cout << "  model             " << options.output << '\n';
   std::cout << std::flush;
-  return 0;
+  if (!report.interrupted || kept == Kept::checkpoint || (report.complete && kept == Kept::model))
+    return 0;
+  launch.tell("train: ended by a signal after step " + std::to_string(report.steps) +
+              (steps == 0 ? "" : " of " + std::to_string(steps)) +
+              (kept == Kept::model ? "; the model has learnt until there"
+                                   : "; nothing is kept, for want of --checkpoint") +
+              " [cli.interrupted]");
+  return 1;
 }

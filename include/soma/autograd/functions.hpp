@@ -64,6 +64,27 @@ inline Var silu(Tape& tape, const Var& x) {
 inline Var softplus(Tape& tape, const Var& x) {
   return tape.apply(tape.operators().of(Unary::softplus), {}, {x});
 }
+inline Var gelu_sigmoid(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu_sigmoid), {}, {x});
+}
+inline Var gelu_clipped(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu_clipped), {}, {x});
+}
+inline Var mish(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::mish), {}, {x});
+}
+inline Var leaky_relu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::leaky_relu), {}, {x});
+}
+inline Var relu6(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::relu6), {}, {x});
+}
+inline Var relu_squared(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::relu_squared), {}, {x});
+}
+inline Var laplace(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::laplace), {}, {x});
+}
 
 // With broadcasting.
 inline Var add(Tape& tape, const Var& a, const Var& b) {

@@ -37,6 +37,7 @@ inline constexpr ErrorId unknown_target{"context.unknown_target"};
 inline constexpr ErrorId context_outlived{"context.outlived"};
 inline constexpr ErrorId math_needs_fma{"context.portable_needs_fma"};
 inline constexpr ErrorId thread_start{"executor.thread_start"};
+inline constexpr ErrorId stopped{"runtime.stopped"};
 
 inline constexpr ErrorId unknown_dtype{"tensor.unknown_dtype"};
 inline constexpr ErrorId tensor_undefined{"tensor.undefined"};
@@ -130,6 +131,8 @@ inline constexpr ErrorId config_type{"models.config_type"};
 inline constexpr ErrorId config_value{"models.config_value"};
 inline constexpr ErrorId shard_index{"models.shard_index"};
 inline constexpr ErrorId model_file_name{"models.file_name"};
+inline constexpr ErrorId weights_file{"models.weights_file"};
+inline constexpr ErrorId model_not_finite{"models.not_finite"};
 
 inline constexpr ErrorId train_options{"train.options"};
 inline constexpr ErrorId train_precision{"train.precision"};
@@ -150,6 +153,7 @@ inline constexpr ErrorId text_file_changed{"text.file_changed"};
 inline constexpr ErrorId text_file_empty{"text.file_empty"};
 inline constexpr ErrorId text_folder{"text.folder"};
 inline constexpr ErrorId text_column{"text.column"};
+inline constexpr ErrorId text_header{"text.header"};
 inline constexpr ErrorId text_row_columns{"text.row_columns"};
 inline constexpr ErrorId text_row_quote{"text.row_quote"};
 inline constexpr ErrorId text_row_encoding{"text.row_encoding"};
@@ -159,6 +163,8 @@ inline constexpr ErrorId text_row_label{"text.row_label"};
 inline constexpr ErrorId text_row_json{"text.row_json"};
 inline constexpr ErrorId text_label_unseen{"text.label_unseen"};
 inline constexpr ErrorId text_label_count{"text.label_count"};
+inline constexpr ErrorId text_label_alike{"text.label_alike"};
+inline constexpr ErrorId text_label_separator{"text.label_separator"};
 inline constexpr ErrorId text_one_class{"text.one_class"};
 inline constexpr ErrorId text_split{"text.split"};
 

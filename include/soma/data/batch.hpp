@@ -7,6 +7,7 @@
 //     while (source.next(batch)) step(batch);
 
 #include <soma/base/record.hpp>
+#include <soma/data/labels.hpp>
 #include <soma/tensor/ragged.hpp>
 
 #include <cstddef>
@@ -18,7 +19,9 @@ namespace soma::data {
 struct Batch {
   Ragged inputs;  // int32 token ids [rows], or features [rows, ...]
   Tensor types;   // int32 token types [rows]; not defined: all are 0
-  Tensor labels;  // [sequences]: int64 classes, or what the source was given; may lack
+  Tensor
+      labels;  // [sequences]: int64 classes, fp32 numbers, or what the source was given; may lack
+  LabelLists label_lists{};  // where sequences have any number of classes; else not defined
   // Which of the source's sequences these are, in their order; empty where it does not number them.
   std::vector<std::uint32_t> items{};
   std::uint64_t epoch = 0;  // from 0

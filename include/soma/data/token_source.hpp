@@ -13,12 +13,14 @@
 
 namespace soma::data {
 
-// Token lists one behind the other. `types` and `labels` may be empty: all types are 0, and batches
-// have no labels.
+// Token lists one behind the other. `types` may be empty: all types are 0. Labels are of one kind,
+// and the other members stay empty; without any, batches have no labels.
 struct TokenLists {
   std::vector<std::int32_t> ids{}, types{};  // [tokens]
   std::vector<std::size_t> offsets{0};       // where lists begin, and the end of the last
-  std::vector<std::int64_t> labels{};        // [lists]
+  std::vector<std::int64_t> labels{};        // [lists]: a class each
+  std::vector<float> numbers{};              // [lists]: a number each
+  IdLists label_lists{};                     // [lists]: any number of classes each
 
   void add(std::span<const std::int32_t> list, std::int64_t label) {
     ids.insert(ids.end(), list.begin(), list.end());
@@ -34,8 +36,7 @@ namespace detail {
 // there are none. Labels may be empty.
 template <class CopyList>
 Batch token_batch(Context& context, std::span<const std::size_t> lengths, bool with_types,
-                  std::span<const std::int64_t> labels, std::size_t shards,
-                  const CopyList& copy_list) {
+                  const RowLabels& labels, std::size_t shards, const CopyList& copy_list) {
   Batch batch;
   batch.inputs.sequences = Sequences::from_lengths(context, lengths, {.shards = shards});
   const Shape rows{batch.inputs.sequences.rows()};
@@ -48,7 +49,15 @@ Batch token_batch(Context& context, std::span<const std::size_t> lengths, bool w
     ids += lengths[i];
     if (types != nullptr) types += lengths[i];
   }
-  if (!labels.empty()) batch.labels = Tensor::from(context, labels, Shape{labels.size()});
+  const auto tensor = [&]<class T>(const std::vector<T>& values) {
+    return Tensor::from(context, std::span<const T>(values), Shape{values.size()});
+  };
+  if (!labels.classes.empty()) batch.labels = tensor(labels.classes);
+  if (!labels.numbers.empty()) batch.labels = tensor(labels.numbers);
+  if (!labels.lists.empty())
+    batch.label_lists = {
+        tensor(std::vector<std::int64_t>(labels.lists.offsets.begin(), labels.lists.offsets.end())),
+        tensor(labels.lists.ids)};
   return batch;
 }
 
@@ -75,9 +84,12 @@ class TokenSource final : public IndexedSource {
     hash.add_list(std::span(lists_.types));
     for (const std::uint64_t offset : lists_.offsets) hash.add(offset);
     hash.add_list(std::span(lists_.labels));
+    if (!lists_.numbers.empty()) hash.add_list(std::span(lists_.numbers));
+    for (const std::uint64_t offset : lists_.label_lists.offsets) hash.add(offset);
+    if (!lists_.label_lists.empty()) hash.add_list(std::span(lists_.label_lists.ids));
   }
   void check() const {
-    const auto& [ids, types, offsets, labels] = lists_;
+    const auto& [ids, types, offsets, labels, numbers, label_lists] = lists_;
     if (offsets.empty() || offsets.front() != 0 || offsets.back() != ids.size())
       fail(error_id::data_offsets, "TokenSource", "offsets",
            offsets.empty()
@@ -95,9 +107,21 @@ class TokenSource final : public IndexedSource {
     if (!types.empty() && types.size() != ids.size())
       fail(error_id::data_offsets, "TokenSource", "types", std::to_string(types.size()),
            "none, or one for each id: " + std::to_string(ids.size()));
-    if (!labels.empty() && labels.size() != lists_.count())
-      fail(error_id::data_labels, "TokenSource", "labels", std::to_string(labels.size()),
-           "none, or one for each list: " + std::to_string(lists_.count()));
+    const std::size_t count = lists_.count();
+    std::size_t kinds = 0;
+    for (const std::size_t labelled : {labels.size(), numbers.size(), label_lists.count()}) {
+      kinds += labelled != 0 ? 1 : 0;
+      if (labelled != 0 && (labelled != count || kinds > 1))
+        fail(error_id::data_labels, "TokenSource", "labels",
+             kinds > 1 ? "of several kinds" : std::to_string(labelled),
+             "none, or one for each list: " + std::to_string(count));
+    }
+    const std::vector<std::size_t>& ends = label_lists.offsets;
+    if (!ends.empty() && (!std::ranges::is_sorted(ends) || ends.front() != 0 ||
+                          ends.back() != label_lists.ids.size()))
+      fail(error_id::data_offsets, "TokenSource", "offsets of label_lists",
+           std::to_string(ends.front()) + " to " + std::to_string(ends.back()),
+           "ascending from 0 to the number of its ids, " + std::to_string(label_lists.ids.size()));
   }
 
   std::size_t length(std::size_t item) const override {
@@ -106,10 +130,12 @@ class TokenSource final : public IndexedSource {
 
   Batch make(std::span<const std::uint32_t> items) const override {
     std::vector<std::size_t> lengths;
-    std::vector<std::int64_t> labels;
+    RowLabels labels;
     for (const std::uint32_t item : items) {
       lengths.push_back(length(item));
-      if (!lists_.labels.empty()) labels.push_back(lists_.labels[item]);
+      if (!lists_.labels.empty()) labels.classes.push_back(lists_.labels[item]);
+      if (!lists_.numbers.empty()) labels.numbers.push_back(lists_.numbers[item]);
+      if (!lists_.label_lists.empty()) labels.lists.add(lists_.label_lists.list(item));
     }
     const auto copy_list = [&](std::size_t i, std::int32_t* ids, std::int32_t* types) {
       const std::size_t first = lists_.offsets[items[i]];

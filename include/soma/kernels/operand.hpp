@@ -64,7 +64,23 @@ constexpr std::size_t rows_of_run(std::size_t rows) {
   return run;
 }
 
-enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, tanh };
+// What a linear layer applies to its product (Unary says what each computes).
+enum class Activation : std::uint8_t {
+  none,
+  relu,
+  gelu,
+  gelu_tanh,
+  tanh,
+  sigmoid,
+  silu,
+  gelu_sigmoid,
+  gelu_clipped,
+  mish,
+  leaky_relu,
+  relu6,
+  relu_squared,
+  laplace,
+};
 
 namespace detail {
 

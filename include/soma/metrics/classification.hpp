@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -106,6 +107,18 @@ class Classification final : public Metrics {
       met += row(i) + column(i) != 0 ? 1 : 0;
     }
     return ratio(sum, met);
+  }
+  // The class that all cases were taken for; none: there were several, or no cases.
+  std::optional<std::size_t> only_prediction() const {
+    for (std::size_t i = 0; i < classes_; ++i)
+      if (cases_ != 0 && column(i) == cases_) return i;
+    return std::nullopt;
+  }
+  // The share of the most frequent label: the accuracy of guessing it every time.
+  double majority_share() const {
+    std::uint64_t most = 0;
+    for (std::size_t i = 0; i < classes_; ++i) most = (std::max)(most, row(i));
+    return ratio(most, cases_);
   }
   // Of two classes; else 0.5.
   double area_under_curve() const { return metrics::area_under_curve(negatives_, positives_); }

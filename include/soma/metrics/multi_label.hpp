@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace soma::metrics {
@@ -16,6 +17,9 @@ namespace soma::metrics {
 class MultiLabel final : public Metrics {
  public:
   explicit MultiLabel(std::size_t label_count = 0) : counts_(label_count) {}
+  // `names` of the labels, for reports.
+  explicit MultiLabel(std::vector<std::string> names)
+      : counts_(names.size()), names_(std::move(names)) {}
 
   std::size_t outputs() const override { return counts_.size(); }
   // 0 or 1 for each label of each case, fp32 or uint8.
@@ -63,7 +67,9 @@ class MultiLabel final : public Metrics {
   Values values() const override {
     Values values{{"micro_f1", "micro F1", micro_f1()}, {"macro_f1", "macro F1", macro_f1()}};
     for (std::size_t i = 0; i < counts_.size(); ++i)
-      values.push_back({"f1_" + std::to_string(i), "F1 of label " + std::to_string(i), f1(i)});
+      values.push_back({"f1_" + std::to_string(i),
+                        "F1 of " + (names_.empty() ? "label " + std::to_string(i) : names_[i]),
+                        f1(i)});
     return values;
   }
 
@@ -77,6 +83,7 @@ class MultiLabel final : public Metrics {
   };
 
   std::vector<Counts> counts_;
+  std::vector<std::string> names_;
   std::uint64_t cases_ = 0;
 };
 

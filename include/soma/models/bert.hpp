@@ -1,6 +1,7 @@
 #pragma once
 // BERT (arXiv 1810.04805) over ragged batches: embeddings, post-norm encoder, pooler, and a
-// classifier on top. Parameters have the names of the usual checkpoints.
+// classifier on top; and DistilBERT (arXiv 1910.01108), which is the same but for what BertKind
+// says. Parameters have the names of the usual checkpoints.
 
 #include <soma/base/record.hpp>
 #include <soma/nn/transformer.hpp>
@@ -10,9 +11,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace soma::models {
+
+// distilbert has no token types, no dropout behind the attention's output, and relu instead of tanh
+// in the layer between the encoder and the classifier, which belongs to the classifier.
+enum class BertKind : std::uint8_t { bert, distilbert };
 
 struct BertConfig {
   std::size_t vocabulary = 30522, width = 768, layers = 12, heads = 12, inner = 3072;
@@ -24,6 +30,7 @@ struct BertConfig {
   // Backward keeps only the input and the last sum of each layer and computes the rest once more:
   // less memory, about a fifth more products, the same bits.
   bool recompute = false;
+  BertKind kind = BertKind::bert;
 
   static BertConfig base() { return {}; }
   static BertConfig minilm() { return {.width = 384, .layers = 6, .inner = 1536}; }
@@ -55,15 +62,18 @@ inline double training_flops(const BertConfig& config, const Sequences& sequence
 class BertModel {
  public:
   BertModel() = default;
-  // Errors operator.value (heads do not divide the width).
+  // Errors operator.value (heads do not divide the width). A DistilBERT has no types, whatever
+  // `settings.types` says.
   BertModel(const nn::Scope& scope, const BertConfig& settings)
       : config(settings),
         words(scope / "embeddings.word_embeddings", settings.vocabulary, settings.width,
               settings.deviation),
         positions(scope / "embeddings.position_embeddings", settings.positions, settings.width,
                   settings.deviation),
-        types(scope / "embeddings.token_type_embeddings", settings.types, settings.width,
-              settings.deviation),
+        types(settings.kind == BertKind::distilbert
+                  ? nn::Embedding()
+                  : nn::Embedding(scope / "embeddings.token_type_embeddings", settings.types,
+                                  settings.width, settings.deviation)),
         norm(scope / "embeddings.LayerNorm", settings.width, settings.epsilon),
         dropout(scope / "embeddings", settings.dropout),
         encoder(scope / "encoder", {.width = settings.width,
@@ -74,7 +84,8 @@ class BertModel {
                                     .dropout = settings.dropout,
                                     .attention_dropout = settings.attention_dropout,
                                     .epsilon = settings.epsilon,
-                                    .deviation = settings.deviation}),
+                                    .deviation = settings.deviation,
+                                    .attention_output_dropout = settings.kind == BertKind::bert}),
         pooler(scope / "pooler.dense", settings.width, settings.width,
                {.deviation = settings.deviation, .edge = true}) {}
 
@@ -94,19 +105,24 @@ class BertModel {
                    {.recompute = config.recompute, .first_rows = true});
   }
 
-  // tanh of a linear function of each sequence's first hidden state: [sequences, width].
+  // tanh, or relu of a DistilBERT, of a linear function of each sequence's first hidden state:
+  // [sequences, width].
   Var pool(Tape& tape, const Var& first) const {
-    return pooler(tape, first, {.activation = Activation::tanh});
+    const bool distilled = config.kind == BertKind::distilbert;
+    return pooler(tape, first, {.activation = distilled ? Activation::relu : Activation::tanh});
   }
 
+  // A DistilBERT's pooler is named by its classifier.
   void collect(nn::Collector& collector) const {
+    const bool distilled = config.kind == BertKind::distilbert;
     collector.part("embeddings.word_embeddings", words);
     collector.part("embeddings.position_embeddings", positions);
     collector.part("embeddings.token_type_embeddings", types);
     collector.part("embeddings.LayerNorm", norm);
     for (std::size_t i = 0; i < encoder.layers.size(); ++i)
-      collector.part("encoder.layer." + std::to_string(i), Layer{encoder.layers[i]});
-    collector.part("pooler.dense", pooler);
+      collector.part((distilled ? "transformer.layer." : "encoder.layer.") + std::to_string(i),
+                     Layer{encoder.layers[i], config.kind});
+    if (!distilled) collector.part("pooler.dense", pooler);
   }
   // What decides numbers and shows in no shape.
   void describe(Record& identity) const {
@@ -115,6 +131,7 @@ class BertModel {
     identity.set("activation", static_cast<std::uint64_t>(config.activation));
     identity.set("dropout", config.dropout);
     identity.set("attention_dropout", config.attention_dropout);
+    if (config.kind == BertKind::distilbert) identity.set("kind", "distilbert");
   }
 
   BertConfig config;
@@ -128,7 +145,18 @@ class BertModel {
   // A layer under the names of checkpoints.
   struct Layer {
     const nn::TransformerEncoderLayer& layer;
+    BertKind kind;
     void collect(nn::Collector& collector) const {
+      if (kind == BertKind::distilbert) {
+        layer.attention.collect_projections(
+            collector, {"attention.q_lin", "attention.k_lin", "attention.v_lin"});
+        collector.part("attention.out_lin", layer.attention.output);
+        collector.part("sa_layer_norm", layer.attention_norm);
+        collector.part("ffn.lin1", layer.inner);
+        collector.part("ffn.lin2", layer.outer);
+        collector.part("output_layer_norm", layer.outer_norm);
+        return;
+      }
       collector.part("attention.self", Projections{layer.attention});
       collector.part("attention.output.dense", layer.attention.output);
       collector.part("attention.output.LayerNorm", layer.attention_norm);
@@ -162,12 +190,16 @@ class BertModel {
     for (std::size_t i = 0; i < sequences.count(); ++i)
       for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
     const Var place = tape.constant(position, sequences);
-    const Var type = token_types.defined()
-                         ? token_types
-                         : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
-    // In the order of the usual implementation: (words + types) + positions.
-    const Var sum =
-        add(tape, add(tape, words(tape, ids), types(tape, type)), positions(tape, place));
+    // In the order of the usual implementation: (words + types) + positions. Types have no say
+    // where the model has no table of them.
+    Var sum = words(tape, ids);
+    if (types.weight.defined()) {
+      const Var type = token_types.defined()
+                           ? token_types
+                           : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
+      sum = add(tape, sum, types(tape, type));
+    }
+    sum = add(tape, sum, positions(tape, place));
     const Var embedded = dropout(tape, norm(tape, sum));
     const DType activations = tape.options().activations;
     return embedded.value().dtype() == activations ? embedded : cast(tape, embedded, activations);
@@ -178,7 +210,7 @@ class BertClassifier {
  public:
   BertClassifier() = default;
   BertClassifier(const nn::Scope& scope, const BertConfig& config, std::size_t labels)
-      : bert(scope / "bert", config),
+      : bert(scope / name_of(config.kind), config),
         dropout(scope / "classifier", config.classifier_dropout.value_or(config.dropout)),
         classifier(scope / "classifier", config.width, labels,
                    {.deviation = config.deviation, .edge = true}) {}
@@ -191,8 +223,13 @@ class BertClassifier {
   }
 
   void collect(nn::Collector& collector) const {
-    collector.part("bert", bert);
+    collector.part(name_of(bert.config.kind), bert);
+    if (bert.config.kind == BertKind::distilbert) collector.part("pre_classifier", bert.pooler);
     collector.part("classifier", classifier);
+  }
+  // As parameters of the encoder begin, and as model_type of a config.json calls it.
+  static std::string_view name_of(BertKind kind) {
+    return kind == BertKind::bert ? "bert" : "distilbert";
   }
   void describe(Record& identity) const {
     bert.describe(identity);

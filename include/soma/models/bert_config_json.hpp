@@ -1,9 +1,11 @@
 #pragma once
-// BERT's config.json, as the usual hubs and libraries have it, both ways.
+// The config.json of BERT and DistilBERT, as the usual hubs and libraries have it, both ways. What
+// becomes of each key says the table of base/model_keys.hpp.
 
 #include <soma/base/json_limits.hpp>
+#include <soma/base/model_keys.hpp>
 #include <soma/io/json_text.hpp>
-#include <soma/models/bert.hpp>
+#include <soma/models/bert_config_file.hpp>
 
 #include <algorithm>
 #include <array>
@@ -22,53 +24,9 @@
 
 namespace soma::models {
 
-// What a config.json says: the model, and what belongs to its task and its tokenizer.
-struct BertConfigFile {
-  BertConfig config{};
-  std::vector<std::string> labels{};  // of the classes, in the order of the logits
-  std::uint64_t pad_token = 0;        // an id; soma pads nothing, other readers do
-  // Of a classifier in the weights: whether it is one of other things than texts (`architectures`),
-  // and what it was trained for. Only one label a text has probabilities that are a softmax.
-  bool other_task = false;
-  std::string problem_type = "single_label_classification";
-};
-
 namespace detail {
 
 using soma::detail::json_text;
-
-struct ActivationName {
-  std::string_view name;
-  Activation activation;
-};
-// The first name of an activation is the one that is written.
-inline constexpr std::array<ActivationName, 8> activation_names{{
-    {"gelu", Activation::gelu},
-    {"gelu_new", Activation::gelu_tanh},
-    {"relu", Activation::relu},
-    {"tanh", Activation::tanh},
-    {"linear", Activation::none},
-    {"gelu_python", Activation::gelu},
-    {"gelu_pytorch_tanh", Activation::gelu_tanh},
-    {"gelu_fast", Activation::gelu_tanh},
-}};
-
-inline constexpr std::uint64_t most_labels = 65536;
-
-inline std::string default_label(std::size_t i) { return "LABEL_" + std::to_string(i); }
-
-// An answer is a line with a label in front of a tab. Error models.config_value.
-inline void check_labels(std::string_view operation, const std::vector<std::string>& labels) {
-  std::vector<std::string_view> sorted(labels.begin(), labels.end());
-  std::sort(sorted.begin(), sorted.end());
-  if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
-    fail(error_id::config_value, operation, "label", soma::quoted(*twice) + " twice",
-         "labels that differ");
-  for (const std::string& label : labels)
-    if (label.empty() || label.find_first_of("\t\r\n") != std::string::npos)
-      fail(error_id::config_value, operation, "label", soma::quoted(label),
-           "a label without tabs and line ends, and not empty");
-}
 
 // The values of a config.json by key, each checked, with what it is where the key is not there.
 class BertConfigReader {
@@ -86,54 +44,96 @@ class BertConfigReader {
   }
 
   BertConfigFile read() const {
-    check_kind();
+    const BertKind kind = check_kind();
     BertConfigFile file;
     BertConfig& config = file.config;
+    config.kind = kind;
     config.vocabulary = size("vocab_size", config.vocabulary, (std::uint64_t{1} << 31) - 1);
-    config.width = size("hidden_size", config.width, std::uint64_t{1} << 20);
-    config.layers = size("num_hidden_layers", config.layers, std::uint64_t{1} << 16);
-    config.heads = size("num_attention_heads", config.heads, std::uint64_t{1} << 16);
-    config.inner = size("intermediate_size", config.inner, std::uint64_t{1} << 22);
     config.positions = size("max_position_embeddings", config.positions, std::uint64_t{1} << 20);
-    config.types = size("type_vocab_size", config.types, std::uint64_t{1} << 20);
-    if (config.width % config.heads != 0)
-      bad_value("num_attention_heads", std::to_string(config.heads),
-                "a divisor of hidden_size, " + std::to_string(config.width));
-    config.dropout = probability("hidden_dropout_prob", config.dropout);
-    config.attention_dropout =
-        probability("attention_probs_dropout_prob", config.attention_dropout);
-    if (find("classifier_dropout") != nullptr)
-      config.classifier_dropout = probability("classifier_dropout", 0);
-    config.epsilon = positive("layer_norm_eps", config.epsilon);
     config.deviation = positive("initializer_range", config.deviation);
-    config.activation = activation(config.activation);
+    if (kind == BertKind::bert)
+      read_bert(config);
+    else
+      read_distilbert(config);
     file.labels = labels();
     file.other_task = other_task();
-    if (const Json* problem = text("problem_type"); problem != nullptr)
-      file.problem_type = problem->get<std::string>();
+    file.kind = label_kind(file.labels.size());
     if (find("pad_token_id") != nullptr)
       file.pad_token = whole("pad_token_id", 0, config.vocabulary - 1);
+    if (const Json* name = text("tokenizer_class"); name != nullptr)
+      file.tokenizer_class = name->get<std::string>();
     return file;
   }
 
  private:
   static constexpr std::string_view operation = "bert_config_from_json";
 
+  void read_bert(BertConfig& config) const {
+    read_sizes(config, "hidden_size", "num_hidden_layers", "num_attention_heads",
+               "intermediate_size");
+    config.types = size("type_vocab_size", config.types, std::uint64_t{1} << 20);
+    config.dropout = probability("hidden_dropout_prob", config.dropout);
+    config.attention_dropout =
+        probability("attention_probs_dropout_prob", config.attention_dropout);
+    if (find("classifier_dropout") != nullptr)
+      config.classifier_dropout = probability("classifier_dropout", 0);
+    config.epsilon = positive("layer_norm_eps", config.epsilon);
+    config.activation = activation("hidden_act", config.activation);
+  }
+  void read_distilbert(BertConfig& config) const {
+    config.layers = 6;
+    config.types = 0;
+    read_sizes(config, "dim", "n_layers", "n_heads", "hidden_dim");
+    config.dropout = probability("dropout", config.dropout);
+    config.attention_dropout = probability("attention_dropout", config.attention_dropout);
+    config.classifier_dropout = probability("seq_classif_dropout", 0.2f);
+    config.activation = activation("activation", config.activation);
+  }
+  void read_sizes(BertConfig& config, const char* width, const char* layers, const char* heads,
+                  const char* inner) const {
+    config.width = size(width, config.width, std::uint64_t{1} << 20);
+    config.layers = size(layers, config.layers, std::uint64_t{1} << 16);
+    config.heads = size(heads, config.heads, std::uint64_t{1} << 16);
+    config.inner = size(inner, config.inner, std::uint64_t{1} << 22);
+    if (config.width % config.heads != 0)
+      bad_value(heads, std::to_string(config.heads),
+                "a divisor of " + std::string(width) + ", " + std::to_string(config.width));
+  }
+
   // A model of the same name that computes something else would load and be wrong.
-  void check_kind() const {
-    const auto only = [&](const char* key, std::string_view wanted) {
-      const Json* value = text(key);
-      if (value != nullptr && *value != wanted)
-        bad_value(key, soma::quoted(value->get_ref<const std::string&>()), soma::quoted(wanted));
-    };
-    only("model_type", "bert");
-    only("position_embedding_type", "absolute");
-    for (const char* key : {"is_decoder", "add_cross_attention"}) {
-      const Json* value = find(key);
-      if (value == nullptr) continue;
-      if (!value->is_boolean()) bad_type(key, *value, "false");
-      if (value->get<bool>()) bad_value(key, "true", "false: an encoder");
+  BertKind check_kind() const {
+    BertKind kind = BertKind::bert;
+    if (const Json* type = text("model_type"); type != nullptr && *type != "bert") {
+      if (*type != "distilbert")
+        bad_value("model_type", soma::quoted(type->get_ref<const std::string&>()),
+                  "\"bert\" or \"distilbert\"");
+      kind = BertKind::distilbert;
     }
+    soma::detail::check_model_keys(
+        kind == BertKind::bert ? ModelFile::bert_config : ModelFile::distilbert_config, root_,
+        [&](const ModelKey& key, const Json& value) {
+          bad_value(key.key, shown(value),
+                    key.neutral.empty() ? "none, or false" : std::string(key.neutral));
+        });
+    return kind;
+  }
+  data::LabelKind label_kind(std::size_t label_count) const {
+    const Json* problem = text("problem_type");
+    if (problem == nullptr)
+      return label_count == 1 ? data::LabelKind::number : data::LabelKind::one;
+    const auto found = std::ranges::find(problem_types, problem->get_ref<const std::string&>());
+    if (found == problem_types.end())
+      bad_value("problem_type", soma::quoted(problem->get_ref<const std::string&>()),
+                "\"single_label_classification\", \"multi_label_classification\" or "
+                "\"regression\"");
+    return static_cast<data::LabelKind>(found - problem_types.begin());
+  }
+  // The value as JSON, or how it begins.
+  static std::string shown(const Json& value) {
+    constexpr std::size_t most = 60;
+    std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+    if (text.size() > most) text.replace(most, text.npos, "...");
+    return text;
   }
 
   bool other_task() const {
@@ -177,8 +177,8 @@ class BertConfigReader {
       bad_value(key, find(key)->dump(), "a positive number that a float holds");
     return value;
   }
-  Activation activation(Activation otherwise) const {
-    const Json* value = text("hidden_act");
+  Activation activation(const char* key, Activation otherwise) const {
+    const Json* value = text(key);
     if (value == nullptr) return otherwise;
     const auto& name = value->get_ref<const std::string&>();
     std::string wanted = "one of";
@@ -186,7 +186,7 @@ class BertConfigReader {
       if (known.name == name) return known.activation;
       wanted.append(" ").append(known.name);
     }
-    bad_value("hidden_act", soma::quoted(name), wanted);
+    bad_value(key, soma::quoted(name), wanted);
   }
 
   // id2label, {"0": "negative", ...}; without it num_labels, or two, under their usual names.
@@ -206,8 +206,10 @@ class BertConfigReader {
         if (label == names->end())
           bad_value("id2label", "one without " + soma::quoted(std::to_string(i)),
                     "ids from 0 to " + std::to_string(names->size() - 1));
-        if (!label->is_string()) bad_type("id2label", *label, "texts");
-        result.push_back(label->get<std::string>());
+        // Numbers, true and false are the names of such labels.
+        if (label->is_structured() || label->is_null())
+          bad_type("id2label", *label, "texts or numbers");
+        result.push_back(label->is_string() ? label->get<std::string>() : label->dump());
       }
       return result;
     }
@@ -250,8 +252,9 @@ inline std::string float_text(float value) {
 }  // namespace detail
 
 // What a config.json says. Keys that are not there have the values of the published base model
-// (BertConfig{}; two labels, LABEL_0 and LABEL_1); null is the same as not there; keys that soma
-// does not know are passed over. `name` is that of the file, for messages. Errors
+// (BertConfig{}; two labels, LABEL_0 and LABEL_1), or of the published DistilBERT where model_type
+// says so; null is the same as not there; keys that no table knows (base/model_keys.hpp) are passed
+// over. `name` is that of the file, for messages. Errors
 // models.config_json, models.config_type, models.config_value: the key, what it has, and what it
 // may have.
 inline BertConfigFile bert_config_from_json(std::string_view text,
@@ -260,12 +263,14 @@ inline BertConfigFile bert_config_from_json(std::string_view text,
 }
 
 // The text of a config.json of a classifier with fp32 weights. Without labels they are called
-// LABEL_0 and LABEL_1. Error models.config_value: a label that is not UTF-8, is empty, has a tab or
-// a line's end in it, or is there twice.
+// LABEL_0 and LABEL_1, that of a number LABEL_0. Error models.config_value: a label that is not
+// UTF-8, is empty, has a tab or a line's end in it, or is there twice.
 inline std::string to_json(const BertConfigFile& file) {
   const BertConfig& config = file.config;
   std::vector<std::string> labels = file.labels;
-  if (labels.empty()) labels = {detail::default_label(0), detail::default_label(1)};
+  const std::size_t usual = file.kind == data::LabelKind::number ? 1 : 2;
+  for (std::size_t i = 0; i < usual && file.labels.empty(); ++i)
+    labels.push_back(detail::default_label(i));
   detail::check_labels("to_json", labels);
   std::string ids, names;
   for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -281,29 +286,53 @@ inline std::string to_json(const BertConfigFile& file) {
   for (const detail::ActivationName& known : detail::activation_names)
     if (known.activation == config.activation && activation.empty()) activation = known.name;
 
-  const std::pair<std::string_view, std::string> lines[] = {
-      {"architectures", "[\"BertForSequenceClassification\"]"},
-      {"attention_probs_dropout_prob", detail::float_text(config.attention_dropout)},
-      {"classifier_dropout",
-       config.classifier_dropout ? detail::float_text(*config.classifier_dropout) : "null"},
-      {"hidden_act", soma::quoted(activation)},
-      {"hidden_dropout_prob", detail::float_text(config.dropout)},
-      {"hidden_size", std::to_string(config.width)},
-      {"id2label", "{" + ids + "}"},
-      {"initializer_range", detail::float_text(config.deviation)},
-      {"intermediate_size", std::to_string(config.inner)},
-      {"label2id", "{" + names + "}"},
-      {"layer_norm_eps", detail::float_text(config.epsilon)},
-      {"max_position_embeddings", std::to_string(config.positions)},
-      {"model_type", "\"bert\""},
-      {"num_attention_heads", std::to_string(config.heads)},
-      {"num_hidden_layers", std::to_string(config.layers)},
-      {"pad_token_id", std::to_string(file.pad_token)},
-      {"position_embedding_type", "\"absolute\""},
-      {"torch_dtype", "\"float32\""},
-      {"type_vocab_size", std::to_string(config.types)},
-      {"vocab_size", std::to_string(config.vocabulary)},
-  };
+  using detail::float_text;
+  const bool distilled = config.kind == BertKind::distilbert;
+  const std::string classifier_dropout =
+      config.classifier_dropout ? float_text(*config.classifier_dropout) : "null";
+  std::vector<std::pair<std::string_view, std::string>> lines;
+  if (distilled)
+    lines = {
+        {"activation", soma::quoted(activation)},
+        {"architectures", "[\"DistilBertForSequenceClassification\"]"},
+        {"attention_dropout", float_text(config.attention_dropout)},
+        {"dim", std::to_string(config.width)},
+        {"dropout", float_text(config.dropout)},
+        {"hidden_dim", std::to_string(config.inner)},
+        {"model_type", "\"distilbert\""},
+        {"n_heads", std::to_string(config.heads)},
+        {"n_layers", std::to_string(config.layers)},
+        {"seq_classif_dropout", float_text(config.classifier_dropout.value_or(config.dropout))},
+        {"sinusoidal_pos_embds", "false"},
+    };
+  else
+    lines = {
+        {"architectures", "[\"BertForSequenceClassification\"]"},
+        {"attention_probs_dropout_prob", float_text(config.attention_dropout)},
+        {"classifier_dropout", classifier_dropout},
+        {"hidden_act", soma::quoted(activation)},
+        {"hidden_dropout_prob", float_text(config.dropout)},
+        {"hidden_size", std::to_string(config.width)},
+        {"intermediate_size", std::to_string(config.inner)},
+        {"layer_norm_eps", float_text(config.epsilon)},
+        {"model_type", "\"bert\""},
+        {"num_attention_heads", std::to_string(config.heads)},
+        {"num_hidden_layers", std::to_string(config.layers)},
+        {"position_embedding_type", "\"absolute\""},
+        {"type_vocab_size", std::to_string(config.types)},
+    };
+  const std::string_view problem = detail::problem_types[static_cast<std::size_t>(file.kind)];
+  lines.insert(lines.end(), {
+                                {"id2label", "{" + ids + "}"},
+                                {"initializer_range", float_text(config.deviation)},
+                                {"label2id", "{" + names + "}"},
+                                {"max_position_embeddings", std::to_string(config.positions)},
+                                {"pad_token_id", std::to_string(file.pad_token)},
+                                {"problem_type", soma::quoted(problem)},
+                                {"torch_dtype", "\"float32\""},
+                                {"vocab_size", std::to_string(config.vocabulary)},
+                            });
+  std::ranges::sort(lines);
   std::string text;
   for (const auto& [key, value] : lines)
     text.append(text.empty() ? "{\n  " : ",\n  ").append(soma::quoted(key)).append(": ") += value;

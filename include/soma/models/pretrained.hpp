@@ -3,12 +3,11 @@
 // model.safetensors (or several files and an index), read and written.
 
 #include <soma/autograd/parameter.hpp>
-#include <soma/base/json_limits.hpp>
 #include <soma/io/atomic_folder.hpp>
-#include <soma/io/mapped_file.hpp>
 #include <soma/io/safetensors.hpp>
 #include <soma/kernels/convert/convert.hpp>
 #include <soma/models/bert_config_json.hpp>
+#include <soma/models/model_files.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/nn/state.hpp>
 
@@ -17,17 +16,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
-
-#include <sys/stat.h>
-
-#include <nlohmann/json.hpp>
 
 namespace soma::models {
 
@@ -49,83 +43,23 @@ namespace detail {
 inline constexpr std::array<std::string_view, 5> saved_names = {
     "config.json", "model.safetensors", "vocab.txt", "tokenizer.json", "tokenizer_config.json"};
 
-inline bool is_file(const std::string& path) {
-  struct stat known {};
-  return ::stat(path.c_str(), &known) == 0 && S_ISREG(known.st_mode);
-}
-inline bool is_folder(const std::string& path) {
-  struct stat known {};
-  return ::stat(path.c_str(), &known) == 0 && S_ISDIR(known.st_mode);
-}
-// A name that stays in its folder.
-inline bool plain_name(std::string_view name) {
-  return !name.empty() && name != "." && name != ".." &&
-         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
-}
-inline std::string text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
-// What an index says: of each file the tensors that are in it.
-using ShardNames = std::map<std::string, std::vector<std::string>>;
-
-[[noreturn]] inline void index_failed(std::string_view operation, const std::string& index,
-                                      std::string_view given) {
-  fail(error_id::shard_index, operation, "index " + soma::quoted(index), given,
-       "an object with a weight_map of tensors' names to files of the same folder");
-}
-
-inline ShardNames shard_names(std::string_view operation, const std::string& index) {
-  using Json = nlohmann::json;
-  const auto failed = [&](std::string_view given) { index_failed(operation, index, given); };
-  const std::string text = text_of(*MappedFile::open(operation, index));
-  if (!soma::detail::may_be_tree(text)) failed("a zero byte, or lists in lists without end");
-  const Json root = Json::parse(text, nullptr, false);
-  if (!root.is_object()) failed("no JSON object");
-  const auto map = root.find("weight_map");
-  if (map == root.end() || !map->is_object()) failed("one without a weight_map");
-  ShardNames files;
-  for (const auto& [tensor, file] : map->items()) {
-    if (!file.is_string() || !plain_name(file.get_ref<const std::string&>()))
-      failed("one that names a file " + file.dump(-1, ' ', false, Json::error_handler_t::replace));
-    files[file.get<std::string>()].push_back(tensor);
-  }
-  if (files.empty()) failed("one without files");
-  return files;
-}
-
-inline bool has_tensor(const SafetensorsFile& file, std::string_view name) {
-  const auto is_it = [&](const SkippedTensor& skipped) { return skipped.name == name; };
-  return file.tensors.contains(name) || std::ranges::any_of(file.skipped, is_it);
-}
-
-// The files of a model: `path` itself, or those in the folder of that name.
-inline std::vector<SafetensorsFile> model_files(Context& context, std::string_view operation,
-                                                const std::string& path) {
-  constexpr std::string_view single = "/model.safetensors", index = "/model.safetensors.index.json";
-  std::vector<SafetensorsFile> files;
-  if (!is_folder(path)) {
-    files.push_back(load_safetensors(context, path));
-  } else if (const std::string list = path + std::string(index);
-             is_file(list) && !is_file(path + std::string(single))) {
-    for (const auto& [name, tensors] : shard_names(operation, list)) {
-      files.push_back(load_safetensors(context, path + "/" + name));
-      for (const std::string& tensor : tensors)
-        if (!has_tensor(files.back(), tensor))
-          index_failed(operation, list, soma::quoted(tensor) + ", which " + name + " lacks");
-    }
-  } else {
-    files.push_back(load_safetensors(context, path + std::string(single)));
-  }
-  return files;
+// Numbers of 64 bits are not read: fp32 is what soma computes in. Error safetensors.dtype.
+inline void check_no_doubles(std::string_view operation, const std::string& source,
+                             const SkippedTensor& tensor) {
+  if (tensor.reason != "F64") return;
+  fail(error_id::safetensors_dtype, operation,
+       soma::quoted(tensor.name) + " in " + soma::quoted(source), "F64",
+       "F32, F16, BF16 or an 8-bit format; this converts a file: python3 -c 'import sys; from "
+       "safetensors.torch import load_file, save_file; save_file({n: t.float() for n, t in "
+       "load_file(sys.argv[1]).items()}, sys.argv[1], {\"format\": \"pt\"})' FILE");
 }
 
 // The parameter's name in a BertClassifier for a tensor's in a file: files of the bare model lack
-// "bert.", and old ones have names of the first implementation.
-inline std::string bert_name(std::string name) {
-  for (const std::string_view part : {"embeddings.", "encoder.", "pooler."})
+// "bert." or "distilbert.", and old ones have names of the first implementation.
+inline std::string bert_name(std::string name, BertKind kind) {
+  for (const std::string_view part : {"embeddings.", "encoder.", "pooler.", "transformer."})
     if (name.starts_with(part)) {
-      name.insert(0, "bert.");
+      name.insert(0, std::string(BertClassifier::name_of(kind)) + ".");
       break;
     }
   for (const auto& [old, now] :
@@ -134,16 +68,52 @@ inline std::string bert_name(std::string name) {
   return name;
 }
 
+// Whether the name is one of the classifier: what stands behind the encoder and the pooler.
+inline bool of_classifier(std::string_view name) {
+  return name.starts_with("classifier.") || name.starts_with("pre_classifier.");
+}
+
 // Whether a tensor of a file that no parameter wants may be left out: counters that some versions
 // wrote, and other heads. Another layer of the encoder may not.
-inline bool may_be_left_out(std::string_view name) {
-  return name == "bert.embeddings.position_ids" || name == "bert.embeddings.token_type_ids" ||
-         !(name.starts_with("bert.") || name.starts_with("classifier."));
+inline bool may_be_left_out(std::string_view name, BertKind kind) {
+  return name.ends_with(".embeddings.position_ids") ||
+         name.ends_with(".embeddings.token_type_ids") ||
+         !(name.starts_with(std::string(BertClassifier::name_of(kind)) + ".") ||
+           name.starts_with("classifier.") ||
+           (kind == BertKind::distilbert && name.starts_with("pre_classifier.")));
 }
 
 // What pretraining does not make.
 inline bool may_be_fresh(std::string_view name) {
-  return name.starts_with("classifier.") || name.starts_with("bert.pooler.");
+  return of_classifier(name) || name.starts_with("bert.pooler.");
+}
+
+// Whether these are the names of the other kind of model: its config.json is the wrong one.
+inline bool is_model_prefix(std::string_view prefix) {
+  return prefix == "bert." || prefix == "distilbert.";
+}
+
+// What a file without a parameter has instead, for a message: the name behind a prefix, or some of
+// its names.
+inline std::string names_instead(const std::string& name, const StateDict& given,
+                                 const std::vector<std::string>& others) {
+  const std::string bare = name.substr(name.find('.') + 1);
+  for (const std::string& wanted : {name, bare})
+    for (const std::string& other : others)
+      if (other.size() > wanted.size() + 1 && other.ends_with("." + wanted) &&
+          !is_model_prefix(other.substr(0, other.size() - wanted.size())))
+        return "names without the prefix " +
+               soma::quoted(other.substr(0, other.size() - wanted.size())) + ", as " +
+               soma::quoted(other) + " has";
+  const auto of_encoder = [&](const auto& entry) { return !of_classifier(entry.first); };
+  if (others.empty() || std::ranges::any_of(given, of_encoder)) return given.near_names(name);
+  std::string text = "a name of a BERT or DistilBERT; the file has";
+  constexpr std::size_t most = 3;
+  for (std::size_t i = 0; i < others.size() && i < most; ++i)
+    text.append(i == 0 ? " " : ", ").append(soma::quoted(others[i]));
+  if (others.size() > most)
+    text.append(" and ").append(std::to_string(others.size() - most)).append(" more");
+  return text;
 }
 
 inline void convert_tensor(Context& context, const Tensor& from, const Tensor& to) {
@@ -157,8 +127,8 @@ inline void convert_tensor(Context& context, const Tensor& from, const Tensor& t
 // 64 bits hold it.
 inline std::uint64_t least_parameters(const BertConfig& config) {
   const std::uint64_t width = config.width, inner = config.inner;
-  const std::uint64_t tables =
-      std::uint64_t{config.vocabulary} + config.positions + config.types + 2;
+  const std::uint64_t types = config.kind == BertKind::bert ? config.types : 0;
+  const std::uint64_t tables = std::uint64_t{config.vocabulary} + config.positions + types + 2;
   const std::uint64_t layer = 4 * width * (width + 1) + inner * (width + 1) + width * (inner + 1) +
                               4 * width;  // two LayerNorms
   return tables * width + config.layers * layer;
@@ -187,13 +157,14 @@ inline LoadedBert load_bert_files(Context& context, const BertClassifier& classi
                                   const LoadBertOptions& options) {
   constexpr std::string_view operation = "load_bert";
   const StateDict target = nn::state_dict(nn::parameters(classifier));
+  const BertKind kind = classifier.bert.config.kind;
   LoadedBert result;
   // Whether a parameter takes the tensor of that name in a file.
   const auto wanted = [&](const std::string& name) {
-    const std::string known = bert_name(name);
+    const std::string known = bert_name(name, kind);
     const bool unwanted = options.new_classifier && known.starts_with("classifier.");
     if (target.contains(known) && !unwanted) return true;
-    if (!unwanted && !may_be_left_out(known))
+    if (!unwanted && !may_be_left_out(known, kind))
       fail(error_id::extra_name, operation, "name",
            soma::quoted(name) + " in " + soma::quoted(source),
            "a name of the model, " + target.near_names(known));
@@ -203,9 +174,12 @@ inline LoadedBert load_bert_files(Context& context, const BertClassifier& classi
   StateDict given;
   for (const SafetensorsFile& file : files) {
     for (const auto& [name, tensor] : file.tensors)
-      if (wanted(name)) given.set(bert_name(name), tensor);
+      if (wanted(name)) given.set(bert_name(name, kind), tensor);
     for (const SkippedTensor& tensor : file.skipped)
-      if (wanted(tensor.name)) file.at(tensor.name);  // the error
+      if (wanted(tensor.name)) {
+        check_no_doubles(operation, source, tensor);
+        file.at(tensor.name);  // the error
+      }
   }
 
   for (const auto& [name, to] : target) {
@@ -214,7 +188,7 @@ inline LoadedBert load_bert_files(Context& context, const BertClassifier& classi
       if (!may_be_fresh(name))
         fail(error_id::missing_name, operation, "name",
              soma::quoted(name) + ", which " + soma::quoted(source) + " lacks",
-             given.near_names(name));
+             names_instead(name, given, result.passed_over));
       result.fresh.push_back(name);
       continue;
     }
@@ -235,11 +209,12 @@ inline LoadedBert load_bert_files(Context& context, const BertClassifier& classi
 
 // Reads the weights of a model into a classifier. `path` is a .safetensors file, or a folder with
 // model.safetensors, or with several files and model.safetensors.index.json. Names may have the
-// prefix "bert." or not; LayerNorm's may be gamma and beta. Formats of 16 and 8 bits are converted.
-// A classifier or pooler that the file lacks stays as it was initialised, and is listed; so are
-// tensors that belong to other heads. Nothing is written before all is checked. Errors file.read,
-// safetensors.*, models.shard_index; state.missing_name, state.extra_name (an encoder with other
-// parts), state.duplicate_name, state.shape, state.dtype, tensor.read_only.
+// prefix "bert." ("distilbert." of a DistilBERT) or not; LayerNorm's may be gamma and beta. Formats
+// of 16 and 8 bits are converted. A classifier or pooler that the file lacks stays as it was
+// initialised, and is listed; so are tensors that belong to other heads. Nothing is written before
+// all is checked. Errors file.read, safetensors.*, models.shard_index, models.weights_file;
+// state.missing_name, state.extra_name (an encoder with other parts), state.duplicate_name,
+// state.shape, state.dtype, tensor.read_only.
 inline LoadedBert load_bert(Context& context, const BertClassifier& classifier,
                             std::string_view path, const LoadBertOptions& options = {}) {
   const std::string source(path);
@@ -260,6 +235,7 @@ struct SaveBertOptions {
   std::uint64_t pad_token = 0;
   // Names and contents of more files, such as the tokenizer's.
   std::vector<std::pair<std::string, std::string>> files{};
+  data::LabelKind kind = data::LabelKind::one;
 };
 
 namespace detail {
@@ -298,7 +274,10 @@ inline void check_model_folder(std::string_view operation, std::string_view path
 inline void save_bert(std::string_view path, const BertClassifier& classifier,
                       const SaveBertOptions& options = {}) {
   constexpr std::string_view operation = "save_bert";
-  BertConfigFile file{classifier.bert.config, options.labels, options.pad_token};
+  BertConfigFile file{.config = classifier.bert.config,
+                      .labels = options.labels,
+                      .pad_token = options.pad_token,
+                      .kind = options.kind};
   const std::size_t count = classifier.classifier.weight.shape()[0];
   for (std::size_t i = 0; i < count && options.labels.empty(); ++i)
     file.labels.push_back(detail::default_label(i));

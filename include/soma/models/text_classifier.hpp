@@ -1,18 +1,26 @@
 #pragma once
-// TextClassifier: BERT with its tokenizer and the names of its classes: from text to a label, from
-// a folder of the usual files and back. A task that trainers train.
+// TextClassifier: BERT with its tokenizer and the names of its classes: from text to a label, to
+// any number of labels or to a number; from a folder of the usual files and back. A task that
+// trainers train.
 
 #include <soma/base/fixed.hpp>
 #include <soma/data/token_source.hpp>
+#include <soma/metrics/multi_label.hpp>
+#include <soma/metrics/regression.hpp>
 #include <soma/models/pretrained.hpp>
+#include <soma/models/tokenized_pairs.hpp>
+#include <soma/nn/number_tasks.hpp>
 #include <soma/nn/task.hpp>
 #include <soma/text/tokenizer_json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,15 +29,30 @@
 
 namespace soma::models {
 
+// What a model says of a text. data::LabelKind says which members it has.
 struct Prediction {
-  std::string label;
+  std::string label;                 // the likeliest; of a number the name of what it is
   double probability = 0;            // of that label
-  std::vector<float> probabilities;  // of each class
+  std::vector<float> probabilities;  // of each class; where there may be several labels, each alone
+  std::vector<std::string> labels{};  // several: those likelier than not, likeliest first
+  float number = 0;                   // number
+  data::LabelKind kind = data::LabelKind::one;
 };
 
-// "positive	0.9876"
+// "positive	0.9876"; of several labels "toxic	0.9100	insult	0.6200", or nothing; of
+// a number "3.25".
 inline std::string to_string(const Prediction& prediction) {
-  return prediction.label + "\t" + soma::detail::fixed(prediction.probability, 4);
+  using soma::detail::fixed;
+  if (prediction.kind == data::LabelKind::number) return detail::float_text(prediction.number);
+  if (prediction.kind == data::LabelKind::one)
+    return prediction.label + "\t" + fixed(prediction.probability, 4);
+  std::vector<float> sorted = prediction.probabilities;
+  std::ranges::sort(sorted, std::greater<>());
+  std::string text;
+  for (std::size_t i = 0; i < prediction.labels.size(); ++i)
+    text.append(i == 0 ? "" : "\t").append(prediction.labels[i]).append("\t") +=
+        fixed(static_cast<double>(sorted[i]), 4);
+  return text;
 }
 template <class Stream>
 requires requires(Stream& stream, const std::string& text) { stream << text; }
@@ -45,18 +68,29 @@ struct TextClassifierOptions {
   std::uint64_t seed = 0;  // of what is initialised
   float dropout = -1;      // everywhere; below 0: what the configuration says
   bool recompute = false;  // BertConfig::recompute
+  // What a text gets. None: one label, or with empty `labels` what the files say. A number has at
+  // most one label, its name.
+  std::optional<data::LabelKind> kind{};
+  // Of the loss, one for each class (nn/class_weights.hpp); empty: all weigh the same, as
+  // they do where a text gets several labels or a number.
+  std::vector<float> class_weights{};
 };
 
 class TextClassifier final : public nn::Task {
  public:
   // With initial weights. The configuration's vocabulary becomes the tokenizer's. Errors
-  // models.config_value (fewer than two labels, one that is empty, has a tab or a line's end in it
-  // or is there twice, max_length beyond the positions, and those of BertModel).
+  // models.config_value (fewer than two labels of which a text gets one, none of which it gets
+  // several, more than one name of a number; a label that is empty, has a tab or a line's end in it
+  // or is there twice; max_length beyond the positions; and those of BertModel).
   TextClassifier(Context& context, text::Tokenizer tokenizer, const BertConfig& config,
                  const TextClassifierOptions& options)
       : context_(context),
         tokenizer_(std::move(tokenizer)),
-        labels_(options.labels),
+        kind_(options.kind.value_or(data::LabelKind::one)),
+        labels_(kind_ == data::LabelKind::number && options.labels.empty()
+                    ? std::vector{detail::default_label(0)}
+                    : options.labels),
+        class_weights_(options.class_weights),
         max_length_(options.max_length != 0
                         ? options.max_length
                         : (std::min)(tokenizer_.options().model_max_length, config.positions)),
@@ -67,12 +101,11 @@ class TextClassifier final : public nn::Task {
   // From a folder with config.json, model.safetensors and the tokenizer's files. Other labels than
   // the folder's get a classifier of their own, as does a model without one or with one of another
   // task: see fresh(). The same labels in another order keep theirs. Errors of load_bert_config,
-  // load_bert and load_tokenizer; models.config_value: a model for which there are too few weights,
-  // or, without labels in the options, one that does not give a text one label.
+  // load_bert and load_tokenizer; models.config_value: a model for which there are too few weights.
   static TextClassifier from_pretrained(Context& context, std::string_view folder,
                                         const TextClassifierOptions& options = {}) {
     BertConfigFile file = load_bert_config(folder);
-    text::Tokenizer tokenizer = text::load_tokenizer(folder);
+    text::Tokenizer tokenizer = text::load_tokenizer(folder, file.tokenizer_class);
     file.config.vocabulary = (std::max)(file.config.vocabulary, tokenizer.vocabulary().size());
     std::vector<SafetensorsFile> weights =
         detail::model_files(context, "load_bert", std::string(folder));
@@ -91,10 +124,12 @@ class TextClassifier final : public nn::Task {
                .pad_token = static_cast<std::uint64_t>(tokenizer_.padding_id()),
                .files = {{"vocab.txt", tokenizer_.vocabulary().to_text()},
                          {"tokenizer.json", text::to_tokenizer_json(tokenizer_)},
-                         {"tokenizer_config.json", text::to_tokenizer_config(settings)}}});
+                         {"tokenizer_config.json", text::to_tokenizer_config(settings)}},
+               .kind = kind_});
   }
 
   const std::vector<std::string>& labels() const { return labels_; }
+  data::LabelKind kind() const { return kind_; }
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
   const BertClassifier& model() const { return model_; }
   const BertConfig& config() const { return model_.bert.config; }
@@ -102,34 +137,38 @@ class TextClassifier final : public nn::Task {
   // Parameters that were not taken from the files, and that are as initialised.
   const std::vector<std::string>& fresh() const { return fresh_; }
 
-  // Batches of rows that have members `text` and `label` (the number of a class), tokenized on all
-  // threads. Errors data.labels (a label that is no class), and those of TokenSource.
+  // Batches of rows that have members `text` and, as kind() says, `label` (the number of a class),
+  // `labels` (a list of these) or `number`, and perhaps `pair`, the second text of each row, or of
+  // none; tokenized on all threads. Errors data.labels (a label that is no class; a second text in
+  // some rows only), runtime.stopped, and those of TokenSource.
   template <class LabelledTexts>
   std::unique_ptr<data::TokenSource> batches(const LabelledTexts& rows,
-                                             const data::BatchOptions& options = {}) const {
-    std::vector<std::string_view> texts;
+                                             const data::BatchOptions& options = {},
+                                             const StopFlag* stop = nullptr) const {
+    std::vector<std::string_view> texts, pairs;
     data::TokenLists lists;
     for (const auto& row : rows) {
-      if (row.label < 0 || static_cast<std::size_t>(row.label) >= labels_.size())
-        fail(error_id::data_labels, "TextClassifier::batches",
-             "label of row " + std::to_string(texts.size()), std::to_string(row.label),
-             "a class below " + std::to_string(labels_.size()));
+      add_labels(row, texts.size(), lists);
       texts.push_back(row.text);
-      lists.labels.push_back(row.label);
+      if constexpr (requires { row.pair; })
+        if (!row.pair.empty()) pairs.push_back(row.pair);
     }
-    text::TokenizedTexts tokens =
-        tokenizer_.encode_all(context_, std::span<const std::string_view>(texts), max_length_);
+    detail::TokenizedPairs tokens = tokenize(texts, pairs, stop);
     lists.ids = std::move(tokens.ids);
+    lists.types = std::move(tokens.types);
     lists.offsets = std::move(tokens.offsets);
     return std::make_unique<data::TokenSource>(context_, std::move(lists), options);
   }
 
-  // What the classes of texts are; all of them are one batch.
+  // What the classes of texts are; all of them are one batch. `pairs`: the second text of each, of
+  // a model that was trained on pairs. Errors data.labels (not one for each text),
+  // models.not_finite (the model gives NaN or infinity).
   std::vector<Prediction> predict(std::span<const std::string_view> texts,
-                                  DType activations = DType::fp32) const {
+                                  DType activations = DType::fp32,
+                                  std::span<const std::string_view> pairs = {}) const {
     std::vector<Prediction> result;
     if (texts.empty()) return result;
-    const text::TokenizedTexts tokens = tokenizer_.encode_all(context_, texts, max_length_);
+    const detail::TokenizedPairs tokens = tokenize(texts, pairs);
     std::vector<std::size_t> lengths;
     for (std::size_t i = 0; i < texts.size(); ++i)
       lengths.push_back(tokens.offsets[i + 1] - tokens.offsets[i]);
@@ -137,15 +176,20 @@ class TextClassifier final : public nn::Task {
     const Ragged ids{
         Tensor::from(context_, std::span<const std::int32_t>(tokens.ids), Shape{tokens.ids.size()}),
         Sequences::from_lengths(context_, lengths)};
-    const Tensor logits = model_(tape, tape.constant(ids)).value();
-    const Tensor all = softmax(tape, tape.constant(logits)).value();
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      const std::span<const float> row =
-          all.span<float>().subspan(i * labels_.size(), labels_.size());
-      const auto best =
-          static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
-      result.push_back({labels_[best], double{row[best]}, {row.begin(), row.end()}});
-    }
+    Var types;
+    if (!tokens.types.empty())
+      types = tape.constant(Tensor::from(context_, std::span<const std::int32_t>(tokens.types),
+                                         Shape{tokens.types.size()}),
+                            ids.sequences);
+    const Tensor logits = model_(tape, tape.constant(ids), types).value();
+    check_finite(logits);
+    const bool one = kind_ == data::LabelKind::one;
+    const Var given = tape.constant(logits);
+    const Tensor all = (one ? softmax(tape, given) : sigmoid(tape, given)).value();
+    const std::size_t width = labels_.size();
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      result.push_back(
+          prediction(logits.span<float>()[i * width], all.span<float>().subspan(i * width, width)));
     return result;
   }
   Prediction predict(std::string_view text) const {
@@ -153,19 +197,45 @@ class TextClassifier final : public nn::Task {
   }
 
   const Parameters& parameters() const override { return parameters_; }
-  std::size_t classes() const override { return labels_.size(); }
+  std::size_t classes() const override {
+    return kind_ == data::LabelKind::one ? labels_.size() : 0;
+  }
   // For weights from files, and for initial ones.
   double learning_rate() const override { return pretrained_ ? 1e-4 : 5e-4; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     const Var types =
         batch.types.defined() ? tape.constant(batch.types, batch.inputs.sequences) : Var();
-    nn::check_labels("TextClassifier", batch, classes());
+    if (kind_ == data::LabelKind::one) nn::check_labels(task_name, batch, classes());
     const Var logits = model_(tape, tape.constant(batch.inputs), types);
-    return {cross_entropy(tape, logits, tape.constant(batch.labels), nn::loss_of(batch)),
+    if (kind_ == data::LabelKind::one)
+      return {nn::class_loss(tape, logits, batch, class_weights_), logits.value()};
+    const Var wanted =
+        tape.constant(nn::detail::labels_like(task_name, context_, logits, labels_of(batch),
+                                              labels_.size(), batch.inputs.sequences.count()));
+    const LossReduction reduction = nn::detail::reduction_of(batch);
+    return {kind_ == data::LabelKind::several
+                ? binary_cross_entropy_with_logits(tape, logits, wanted, reduction)
+                : mse_loss(tape, logits, wanted, reduction),
             logits.value()};
   }
+  // Of several labels 1 for those that a text has, 0 for others.
+  Tensor labels_of(const data::Batch& batch) const override {
+    return kind_ == data::LabelKind::several && batch.label_lists.defined()
+               ? batch.label_lists.dense(context_, labels_.size())
+               : batch.labels;
+  }
+  Owned<metrics::Metrics> metrics() const override {
+    if (kind_ == data::LabelKind::several)
+      return Owned<metrics::Metrics>::make<metrics::MultiLabel>(labels_);
+    if (kind_ == data::LabelKind::number)
+      return Owned<metrics::Metrics>::make<metrics::Regression>(labels_.size());
+    return {};
+  }
   bool takes_parts() const override { return true; }
-  double loss_count(const data::Batch& batch) const override { return nn::counted_labels(batch); }
+  double loss_count(const data::Batch& batch) const override {
+    if (kind_ == data::LabelKind::one) return nn::counted_labels(batch, class_weights_);
+    return static_cast<double>(batch.inputs.sequences.count() * labels_.size());
+  }
   double useful_flops(const data::Batch& batch) const override {
     return training_flops(config(), batch.inputs.sequences);
   }
@@ -174,35 +244,93 @@ class TextClassifier final : public nn::Task {
     std::string names;
     for (const std::string& label : labels_) names.append(label).push_back('\n');
     identity.set("labels", names);
+    nn::describe_class_weights(identity, class_weights_);
+    if (kind_ != data::LabelKind::one)
+      identity.set("problem_type", detail::problem_types[static_cast<std::size_t>(kind_)]);
   }
 
  private:
+  static constexpr std::string_view task_name = "TextClassifier";
+
   TextClassifier(Context& context, std::string_view folder, text::Tokenizer tokenizer,
                  const BertConfigFile& file, const std::vector<SafetensorsFile>& weights,
                  const TextClassifierOptions& options)
-      : TextClassifier(context, std::move(tokenizer), file.config,
-                       with_labels(options, file, folder)) {
+      : TextClassifier(context, std::move(tokenizer), file.config, with_labels(options, file)) {
     const std::vector<std::size_t> places = places_of_labels(file.labels);
-    const bool new_classifier = places.empty() || file.other_task || !one_label(file);
+    const bool new_classifier = places.empty() || file.other_task || kind_ != file.kind;
     fresh_ = detail::load_bert_files(context, model_, std::string(folder), weights,
                                      {.new_classifier = new_classifier})
                  .fresh;
     if (!new_classifier) order_classes(places);
     pretrained_ = true;
   }
-  static bool one_label(const BertConfigFile& file) {
-    return file.problem_type == BertConfigFile{}.problem_type;
+  // Types are left out where the model has none for a second text.
+  detail::TokenizedPairs tokenize(std::span<const std::string_view> texts,
+                                  std::span<const std::string_view> pairs,
+                                  const StopFlag* stop = nullptr) const {
+    detail::TokenizedPairs tokens =
+        detail::tokenize_pairs(context_, tokenizer_, texts, pairs, max_length_, stop);
+    if (config().types < 2 || config().kind == BertKind::distilbert) tokens.types.clear();
+    return tokens;
   }
+  // The files' kind and labels, where the options leave them open. Labels of another kind are none.
   static TextClassifierOptions with_labels(TextClassifierOptions options,
-                                           const BertConfigFile& file, std::string_view folder) {
-    if (!options.labels.empty()) return options;
-    if (!one_label(file))
-      fail(error_id::config_value, "TextClassifier",
-           "problem_type of the config.json of " + soma::quoted(folder),
-           soma::quoted(file.problem_type),
-           "\"single_label_classification\", or labels of a new classifier");
-    options.labels = file.labels;
+                                           const BertConfigFile& file) {
+    if (!options.kind) options.kind = options.labels.empty() ? file.kind : data::LabelKind::one;
+    if (options.labels.empty() && options.kind == file.kind) options.labels = file.labels;
     return options;
+  }
+
+  // What a row is labelled with, into the list of its kind. Error data.labels.
+  template <class Row>
+  void add_labels(const Row& row, std::size_t number, data::TokenLists& lists) const {
+    const auto check = [&](auto label) {
+      if (label < 0 || static_cast<std::size_t>(label) >= labels_.size())
+        fail(error_id::data_labels, "TextClassifier::batches",
+             "label of row " + std::to_string(number), std::to_string(label),
+             "a class below " + std::to_string(labels_.size()));
+    };
+    if (kind_ == data::LabelKind::one) {
+      check(row.label);
+      return lists.labels.push_back(row.label);
+    }
+    if constexpr (requires { row.labels.size(), row.number; }) {
+      if (kind_ == data::LabelKind::number) return lists.numbers.push_back(row.number);
+      for (const auto label : row.labels) check(label);
+      return lists.label_lists.add(row.labels);
+    } else {
+      fail(error_id::data_labels, "TextClassifier::batches", "rows", "ones with a label each",
+           "members `labels` and `number`");
+    }
+  }
+  void check_finite(const Tensor& logits) const {
+    const std::span<const float> values = logits.span<float>();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (!std::isfinite(values[i]))
+        fail(error_id::model_not_finite, "TextClassifier::predict",
+             "result for text " + std::to_string(i / labels_.size()) + " and " +
+                 soma::quoted(labels_[i % labels_.size()]),
+             std::isnan(values[i]) ? "NaN" : "infinite", "a finite number: broken weights?");
+  }
+  Prediction prediction(float first_logit, std::span<const float> probabilities) const {
+    const auto best =
+        static_cast<std::size_t>(std::ranges::max_element(probabilities) - probabilities.begin());
+    Prediction result{labels_[best], double{probabilities[best]}, {}};
+    result.kind = kind_;
+    if (kind_ == data::LabelKind::number) {
+      result.probability = 0;
+      result.number = first_logit;
+      return result;
+    }
+    result.probabilities.assign(probabilities.begin(), probabilities.end());
+    if (kind_ == data::LabelKind::one) return result;
+    std::vector<std::size_t> likely;
+    for (std::size_t i = 0; i < probabilities.size(); ++i)
+      if (probabilities[i] > 0.5f) likely.push_back(i);
+    std::ranges::stable_sort(likely, std::greater<>(),
+                             [&](std::size_t i) { return probabilities[i]; });
+    for (const std::size_t i : likely) result.labels.push_back(labels_[i]);
+    return result;
   }
   // Of each class its number in files with these labels; empty: they have other classes.
   std::vector<std::size_t> places_of_labels(const std::vector<std::string>& of_files) const {
@@ -234,10 +362,16 @@ class TextClassifier final : public nn::Task {
   BertConfig checked(BertConfig config, const TextClassifierOptions& options,
                      std::size_t vocabulary) const {
     constexpr std::string_view operation = "TextClassifier";
-    if (labels_.size() < 2)
+    const bool fits = kind_ == data::LabelKind::one       ? labels_.size() >= 2
+                      : kind_ == data::LabelKind::several ? !labels_.empty()
+                                                          : labels_.size() == 1;
+    if (!fits)
       fail(error_id::config_value, operation, "labels", std::to_string(labels_.size()),
-           "at least 2");
+           kind_ == data::LabelKind::one       ? "at least 2"
+           : kind_ == data::LabelKind::several ? "at least 1"
+                                               : "1, the name of the number");
     detail::check_labels(operation, labels_);
+    nn::check_class_weights(operation, class_weights_, classes());
     if (options.max_length > config.positions)
       fail(error_id::config_value, operation, "max_length", std::to_string(options.max_length),
            "at most the model's positions, " + std::to_string(config.positions));
@@ -253,7 +387,9 @@ class TextClassifier final : public nn::Task {
 
   Context& context_;
   text::Tokenizer tokenizer_;
+  data::LabelKind kind_;
   std::vector<std::string> labels_;
+  std::vector<float> class_weights_;
   std::size_t max_length_;
   BertClassifier model_;
   Parameters parameters_;

@@ -15,17 +15,16 @@ namespace detail {
 // The labels of a batch in the shape of the model's outputs: [n] numbers beside outputs [n, 1] are
 // the same. Error train.label where their numbers differ.
 inline Tensor labels_like(std::string_view task, Context& context, const Var& outputs,
-                          const data::Batch& batch, std::size_t width) {
-  if (!batch.labels.defined())
+                          const Tensor& labels, std::size_t width, std::size_t sequences) {
+  if (!labels.defined())
     fail(error_id::train_label, task, "labels", "not defined", "a number for each output");
-  const std::size_t sequences = batch.inputs.sequences.count();
   if (outputs.value().elements() != sequences * width)
     fail(error_id::train_label, task, "outputs", outputs.value().describe(),
          to_string(Shape{sequences, width}));
-  if (batch.labels.elements() != sequences * width)
-    fail(error_id::train_label, task, "labels", batch.labels.describe(),
+  if (labels.elements() != sequences * width)
+    fail(error_id::train_label, task, "labels", labels.describe(),
          to_string(Shape{sequences, width}));
-  return contiguous(context, batch.labels).reshape(outputs.shape());
+  return contiguous(context, labels).reshape(outputs.shape());
 }
 
 inline LossReduction reduction_of(const data::Batch& batch) {
@@ -47,8 +46,8 @@ class RegressionTask final : public Task {
   const Parameters& parameters() const override { return parameters_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     const Var y = model_(tape, tape.constant(batch.inputs));
-    const Tensor targets =
-        detail::labels_like("RegressionTask", tape.context(), y, batch, outputs_);
+    const Tensor targets = detail::labels_like("RegressionTask", tape.context(), y, batch.labels,
+                                               outputs_, batch.inputs.sequences.count());
     return {mse_loss(tape, y, tape.constant(targets), detail::reduction_of(batch)), y.value()};
   }
   Owned<metrics::Metrics> metrics() const override {
@@ -82,7 +81,8 @@ class MultiLabelTask final : public Task {
   Forward forward(Tape& tape, const data::Batch& batch) override {
     const Var logits = model_(tape, tape.constant(batch.inputs));
     const Tensor labels =
-        detail::labels_like("MultiLabelTask", tape.context(), logits, batch, labels_);
+        detail::labels_like("MultiLabelTask", tape.context(), logits, labels_of(batch), labels_,
+                            batch.inputs.sequences.count());
     return {binary_cross_entropy_with_logits(tape, logits, tape.constant(labels),
                                              detail::reduction_of(batch)),
             logits.value()};

@@ -8,12 +8,14 @@
 #include <soma/base/record.hpp>
 #include <soma/data/batch.hpp>
 #include <soma/data/labels.hpp>
+#include <soma/nn/class_weights.hpp>
 #include <soma/nn/scope.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace soma::metrics {
@@ -41,6 +43,8 @@ class Task {
   // What an evaluation counts beside the loss, without cases yet. Where there is none: accuracy, F1
   // and so on where classes() is not 0, else the loss alone.
   virtual Owned<metrics::Metrics> metrics() const { return {}; }
+  // The labels of a batch as metrics() counts them.
+  virtual Tensor labels_of(const data::Batch& batch) const { return batch.labels; }
   // The learning rate of a trainer that is given none: Adam's usual one. A task whose model asks
   // for another, as a pretrained one does, says so.
   virtual double learning_rate() const { return 1e-3; }
@@ -57,12 +61,6 @@ class Task {
   // What decides numbers beside parameters and data: checkpoints and other ranks have to agree.
   virtual void describe(Record&) const {}
 };
-
-// How the cross entropy of a batch, or of a part of one, becomes a number.
-inline CrossEntropySetting loss_of(const data::Batch& batch) {
-  return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
-}
-inline bool is_ignored(std::int64_t label) { return label == CrossEntropySetting{}.ignore_index; }
 
 // Whether each class label is one of the classes or ignored. Error train.label names the sequence
 // by its place in the data, where the source numbers them, else by that in the batch.
@@ -81,34 +79,36 @@ inline void check_labels(std::string_view task, const data::Batch& batch, std::s
   }
 }
 
-// The labels that its mean is over: those that loss_of() does not ignore.
-inline double counted_labels(const data::Batch& batch) {
-  double counted = 0;
-  for (const std::int64_t label : data::class_labels(batch.labels))
-    counted += is_ignored(label) ? 0 : 1;
-  return counted;
-}
-
-// A model that is called with (tape, inputs) and gives logits, trained by cross entropy. It may
-// have describe(Record&), as a task has.
+// A model that is called with (tape, inputs) and gives logits, trained by cross entropy, in which
+// classes may have weights. It may have describe(Record&), as a task has.
 template <class Model>
 class ClassificationTask final : public Task {
  public:
-  ClassificationTask(const Model& model, std::size_t class_count)
-      : model_(model), parameters_(nn::parameters(model)), classes_(class_count) {}
-  ClassificationTask(const Model&&, std::size_t) = delete;  // the model outlives its task
+  // Error operator.value: class_weights that are not one for each class.
+  ClassificationTask(const Model& model, std::size_t class_count,
+                     std::vector<float> class_weights = {})
+      : model_(model),
+        parameters_(nn::parameters(model)),
+        classes_(class_count),
+        weights_(std::move(class_weights)) {
+    check_class_weights("ClassificationTask", weights_, classes_);
+  }
+  // The model outlives its task.
+  ClassificationTask(const Model&&, std::size_t, std::vector<float> = {}) = delete;
 
   const Parameters& parameters() const override { return parameters_; }
   std::size_t classes() const override { return classes_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     check_labels("ClassificationTask", batch, classes_);
     const Var logits = model_(tape, tape.constant(batch.inputs));
-    return {cross_entropy(tape, logits, tape.constant(batch.labels), loss_of(batch)),
-            logits.value()};
+    return {class_loss(tape, logits, batch, weights_), logits.value()};
   }
   bool takes_parts() const override { return true; }
-  double loss_count(const data::Batch& batch) const override { return counted_labels(batch); }
+  double loss_count(const data::Batch& batch) const override {
+    return counted_labels(batch, weights_);
+  }
   void describe(Record& identity) const override {
+    describe_class_weights(identity, weights_);
     if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
   }
 
@@ -116,6 +116,7 @@ class ClassificationTask final : public Task {
   const Model& model_;
   Parameters parameters_;
   std::size_t classes_;
+  std::vector<float> weights_;
 };
 
 }  // namespace soma::nn

@@ -3,6 +3,7 @@
 
 #include <soma/nn/layers.hpp>
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@ struct TransformerOptions {
   float epsilon = 1e-5f;
   bool norm_first = false;  // before each part, as in arXiv 2002.04745, instead of after it
   float deviation = 0.02f;  // of initial weights
+  bool attention_output_dropout = true;  // `dropout` also behind the attention's output
 };
 
 // Queries, keys and values of all heads come from one matrix product: weight is [3 C, C], queries
@@ -32,7 +34,7 @@ class MultiHeadAttention {
       : heads(options.heads),
         site(scope),
         probabilities(scope / "probabilities", options.attention_dropout),
-        output_dropout(scope / "output", options.dropout),
+        output_dropout(scope / "output", options.attention_output_dropout ? options.dropout : 0),
         output(scope / "output", options.width, options.width, {.deviation = options.deviation}) {
     if (heads == 0 || options.width % heads != 0)
       fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
@@ -71,12 +73,15 @@ class MultiHeadAttention {
     collect_projections(collector);
     collector.part("output", output);
   }
-  void collect_projections(Collector& collector) const {
+  using ProjectionNames = std::array<const char*, 3>;
+  // `called`: queries, keys, values.
+  void collect_projections(Collector& collector,
+                           const ProjectionNames& called = projection_names) const {
     const std::size_t width = weight.shape()[1];
-    if (query.weight.defined()) collector.part("query", query);
-    const auto names = names_together();
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const std::string name = names[i];
+    if (query.weight.defined()) collector.part(called[0], query);
+    const std::size_t apart = query.weight.defined() ? 1 : 0;
+    for (std::size_t i = 0; i + apart < called.size(); ++i) {
+      const std::string name = called[i + apart];
       collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width,
                          ParameterRole::weight);
       collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width, ParameterRole::bias);
@@ -91,10 +96,10 @@ class MultiHeadAttention {
   Linear query;      // where queries are apart
 
  private:
+  static constexpr ProjectionNames projection_names = {"query", "key", "value"};
   // The projections that are one matrix.
   std::span<const char* const> names_together() const {
-    static constexpr const char* names[] = {"query", "key", "value"};
-    return std::span(names).subspan(query.weight.defined() ? 1 : 0);
+    return std::span(projection_names).subspan(query.weight.defined() ? 1 : 0);
   }
 };
 

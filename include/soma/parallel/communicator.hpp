@@ -8,7 +8,9 @@
 
 #include <soma/base/error.hpp>
 #include <soma/runtime/clock.hpp>
+#include <soma/runtime/stop_flag.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -102,12 +104,17 @@ class Communicator {
     request.communicator_ = nullptr;
     return true;
   }
-  // Until it is over, but no longer than the time limit.
+  // Until it is over, but no longer than the time limit, and than give_up_after() allows. Errors
+  // parallel.timeout, runtime.stopped.
   void wait(Request& request) {
     const std::int64_t start = monotonic_nanoseconds();
     for (std::uint64_t round = 0; !test(request); ++round) {
-      const std::int64_t waited = monotonic_nanoseconds() - start;
-      if (time_limit_ > 0 && waited > time_limit_) timed_out(request, waited);
+      const std::int64_t now = monotonic_nanoseconds();
+      if (time_limit_ > 0 && now - start > time_limit_) timed_out(request, now - start);
+      if (stop_ != nullptr && stop_->requested()) {
+        if (stop_seen_ == 0) stop_seen_ = now;
+        if (now - (std::max)(start, stop_seen_) >= patience_) given_up(request);
+      }
       idle(round);
     }
   }
@@ -146,6 +153,14 @@ class Communicator {
       fail(error_id::parallel_argument, "Communicator", "time_limit", "out of range",
            "0 (none) to 1000000000 seconds");
     time_limit_ = static_cast<std::int64_t>(std::ceil(seconds * 1e9));  // 0 would be for ever
+  }
+
+  // From now on a wait that goes on for so many seconds behind the request to stop ends with
+  // runtime.stopped; the flag outlives its use. nullptr: only the time limit ends waits.
+  void give_up_after(const StopFlag* stop, double seconds) {
+    stop_ = stop;
+    stop_seen_ = 0;
+    patience_ = static_cast<std::int64_t>((std::min)(seconds, longest_limit) * 1e9);
   }
 
  protected:
@@ -211,6 +226,17 @@ class Communicator {
          "a rank " + std::to_string(request.peer_) + " that answers within the time limit");
   }
 
+  [[noreturn]] void given_up(Request& request) {
+    const std::string name = name_of(request.receives_ ? request.peer_ : rank(),
+                                     request.receives_ ? rank() : request.peer_, request.tag_);
+    request.cancel();
+    fail(error_id::stopped, "Communicator", name, "not over though a stop is requested",
+         "a rank " + std::to_string(request.peer_) + " that comes to the end of its step");
+  }
+
+  const StopFlag* stop_ = nullptr;
+  std::int64_t stop_seen_ = 0;  // when a wait saw the request first; 0: not yet
+  std::int64_t patience_ = 0;
   std::int64_t time_limit_ = 600'000'000'000;  // ten minutes: longer than any evaluation pause
 };
 

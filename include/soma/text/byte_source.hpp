@@ -3,6 +3,7 @@
 // says, not the name), or of a text in memory. Needs zlib. POSIX.
 
 #include <soma/base/file_error.hpp>
+#include <soma/runtime/stop_flag.hpp>
 
 #include <cerrno>
 #include <cstddef>
@@ -29,9 +30,12 @@ struct FileState {
 
 class ByteSource {
  public:
-  // `operation` names the caller in messages, and outlives the object. Error file.read.
-  static ByteSource open(std::string_view operation, std::string_view path) {
+  // `operation` names the caller in messages, and outlives the object, as does the flag that ends
+  // the reading (nullptr: none). Error file.read.
+  static ByteSource open(std::string_view operation, std::string_view path,
+                         const StopFlag* stop = nullptr) {
     ByteSource source(operation, std::string(path));
+    source.stop_ = stop;
     source.open_file();
     return source;
   }
@@ -43,7 +47,8 @@ class ByteSource {
   }
 
   // The next byte, 0 to 255; -1 at the end. Errors file.read, text.file_gzip (damaged or cut
-  // short), text.file_changed (another size or time of change at the end than at the beginning).
+  // short), text.file_changed (another size or time of change at the end than at the beginning),
+  // runtime.stopped.
   int next() {
     if (at_ == window_.size() && !refill()) return -1;
     return static_cast<unsigned char>(window_[at_++]);
@@ -121,6 +126,7 @@ class ByteSource {
 
   // As many bytes as a buffer has, fewer only at the end.
   std::size_t read(char* bytes) {
+    check_stop(stop_, operation_);
     std::size_t count = 0;
     while (count < buffer_bytes) {
       const auto more = ::read(file_->descriptor, bytes + count, buffer_bytes - count);
@@ -134,6 +140,7 @@ class ByteSource {
 
   bool refill() {
     if (file_ == nullptr) return false;
+    check_stop(stop_, operation_);  // a few packed bytes can hold many
     const std::size_t count = unpacker_ == nullptr ? read(buffer_.data()) : unpack();
     window_ = {buffer_.data(), count};
     at_ = 0;
@@ -204,6 +211,7 @@ class ByteSource {
 
   std::string_view operation_;
   std::string name_;
+  const StopFlag* stop_ = nullptr;
   static constexpr std::string_view gzip_mark = "\x1f\x8b";
   std::unique_ptr<File> file_;
   std::unique_ptr<Unpacker> unpacker_;  // of a file that is gzip

@@ -1,18 +1,19 @@
 #pragma once
-// Which columns of a table hold the text and the label, and whether its first row names them.
+// Which columns of a table hold the text and the label.
 
 #include <soma/text/row_options.hpp>
+#include <soma/text/rows/column_names.hpp>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace soma::text {
 
@@ -24,90 +25,120 @@ inline std::optional<std::int64_t> whole_number(std::string_view text) {
   return value;
 }
 
-// Without the spaces and tabs around it.
-inline std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
+// The text as a number that a float holds, or none: "0.5", "-3", "1e-2".
+inline std::optional<float> real_number(std::string_view text) {
+  float value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() ||
+      !std::isfinite(value))
+    return std::nullopt;
+  return value;
 }
 
 struct Columns {
-  std::size_t count = 0, text = 0, label = 1;  // from 0
+  std::size_t count = 0;             // of the table
+  std::vector<std::size_t> texts{};  // from 0; joined in this order
+  std::optional<std::size_t> pair{};
+  std::size_t label = 1;
 };
 
 namespace detail {
 
-using Fields = std::span<const std::string>;
-inline constexpr std::array<std::string_view, 5> text_names = {"text", "sentence", "review",
-                                                               "content", "comment"};
-inline constexpr std::array<std::string_view, 4> label_names = {"label", "class", "category",
-                                                                "sentiment"};
-
-// Where the first field lies that has one of the names, in whatever case.
-inline std::optional<std::size_t> find_name(Fields fields,
-                                            std::span<const std::string_view> names) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  for (std::size_t i = 0; i < fields.size(); ++i)
-    for (const std::string_view name : names)
-      if (std::ranges::equal(trimmed(fields[i]), name, {}, lower)) return i;
-  return std::nullopt;
-}
-
 inline bool is_name(std::string_view column) { return !column.empty() && !whole_number(column); }
 
-// What an option says; none: it says nothing. Error text.column.
-inline std::optional<std::size_t> given_column(std::string_view operation, std::string_view file,
-                                               std::string_view option, std::string_view column,
-                                               Fields fields, bool has_header) {
-  if (column.empty()) return std::nullopt;
-  if (const auto number = whole_number(column)) {
-    if (*number >= 1 && static_cast<std::uint64_t>(*number) <= fields.size())
-      return static_cast<std::size_t>(*number - 1);
-  } else if (has_header) {
-    for (std::size_t i = 0; i < fields.size(); ++i)
-      if (trimmed(fields[i]) == column) return i;
-  }
-  fail(error_id::text_column, operation, option, soma::quoted(column),
-       std::string(has_header ? "a name of the header of " : "a column of ") + soma::quoted(file) +
-           " or a number from 1 to " + std::to_string(fields.size()));
+// The columns of the text, as options give them; empty: they say nothing.
+inline std::vector<std::string> text_columns_of(const RowOptions& options) {
+  if (!options.text_columns.empty()) return options.text_columns;
+  if (options.text_column.empty()) return {};
+  return {options.text_column};
 }
+inline bool gives_names(const RowOptions& options) {
+  const std::vector<std::string> texts = text_columns_of(options);
+  return std::ranges::any_of(texts, is_name) || is_name(options.label_column) ||
+         is_name(options.pair_column);
+}
+
+// The columns of one table, as options and the names of its header say.
+class ColumnFinder {
+ public:
+  ColumnFinder(std::string_view operation, std::string_view file, Fields first, bool has_header)
+      : operation_(operation), file_(file), first_(first), has_header_(has_header) {}
+
+  // Errors as find_columns().
+  Columns find(const RowOptions& options) const {
+    Columns columns{.count = first_.size()};
+    for (const std::string& column : text_columns_of(options))
+      columns.texts.push_back(
+          *given(options.text_columns.empty() ? "text_column" : "text_columns", column));
+    columns.pair = given("pair_column", options.pair_column);
+    std::optional<std::size_t> label = given("label_column", options.label_column);
+    std::optional<std::size_t> text;
+    if (has_header_ && columns.texts.empty()) text = find_name(first_, text_names, more_text_names);
+    if (has_header_ && !label) label = find_name(first_, label_names, more_label_names);
+    if (first_.size() == 2 && columns.texts.empty() && !text && !columns.pair)
+      text = label ? 1 - *label : 0;
+    if (text && columns.texts.empty()) columns.texts.push_back(*text);
+    if (!label) label = only_other(columns);
+    if (columns.texts.empty() || !label)
+      fail(error_id::text_column, operation_, "table of " + soma::quoted(file_),
+           std::to_string(first_.size()) + " columns wide",
+           "2 columns, or text_column and label_column to say which");
+    columns.label = *label;
+    check_apart(columns);
+    return columns;
+  }
+
+ private:
+  // What an option says; none: it says nothing. Error text.column.
+  std::optional<std::size_t> given(std::string_view option, std::string_view column) const {
+    if (column.empty()) return std::nullopt;
+    if (const auto number = whole_number(column)) {
+      if (*number >= 1 && static_cast<std::uint64_t>(*number) <= first_.size())
+        return static_cast<std::size_t>(*number - 1);
+    } else if (has_header_) {
+      for (std::size_t i = 0; i < first_.size(); ++i)
+        if (trimmed(first_[i]) == column) return i;
+    }
+    fail(error_id::text_column, operation_, option, soma::quoted(column),
+         std::string(has_header_ ? "a name of the header of " : "a column of ") +
+             soma::quoted(file_) + " or a number from 1 to " + std::to_string(first_.size()));
+  }
+  // The column that is neither text nor pair, where there is one of that kind.
+  static std::optional<std::size_t> only_other(const Columns& columns) {
+    std::optional<std::size_t> found;
+    for (std::size_t i = 0; i < columns.count; ++i) {
+      if (std::ranges::find(columns.texts, i) != columns.texts.end() || columns.pair == i) continue;
+      if (found) return std::nullopt;
+      found = i;
+    }
+    return found;
+  }
+  void check_apart(const Columns& columns) const {
+    std::vector<std::size_t> all = columns.texts;
+    if (columns.pair) all.push_back(*columns.pair);
+    const auto refuse_same = [&](std::string_view names, std::size_t column) {
+      fail(error_id::text_column, operation_, names, "the same, " + std::to_string(column + 1),
+           "two columns");
+    };
+    if (std::ranges::find(all, columns.label) != all.end())
+      refuse_same("text_column and label_column", columns.label);
+    std::ranges::sort(all);
+    if (const auto twice = std::ranges::adjacent_find(all); twice != all.end())
+      refuse_same("two columns of texts", *twice);
+  }
+
+  std::string_view operation_, file_;
+  Fields first_;
+  bool has_header_;
+};
 
 }  // namespace detail
-
-// Whether the first row is a header, by the rule of RowOptions. `second` may be empty.
-inline bool is_header(const RowOptions& options, detail::Fields first, detail::Fields second,
-                      std::size_t label) {
-  if (options.header != Header::detect) return options.header == Header::present;
-  if (detail::is_name(options.text_column) || detail::is_name(options.label_column)) return true;
-  const auto text_name = detail::find_name(first, detail::text_names);
-  const auto label_name = detail::find_name(first, detail::label_names);
-  if (text_name && label_name && *text_name != *label_name) return true;
-  return label < first.size() && label < second.size() && !whole_number(trimmed(first[label])) &&
-         whole_number(trimmed(second[label]));
-}
 
 // The columns of a table whose first row is `first`. Error text.column (no such column, one for
 // both, or more than two and no telling which).
 inline Columns find_columns(std::string_view operation, std::string_view file,
                             const RowOptions& options, detail::Fields first, bool has_header) {
-  auto text =
-      detail::given_column(operation, file, "text_column", options.text_column, first, has_header);
-  auto label = detail::given_column(operation, file, "label_column", options.label_column, first,
-                                    has_header);
-  if (has_header && !text) text = detail::find_name(first, detail::text_names);
-  if (has_header && !label) label = detail::find_name(first, detail::label_names);
-  if (first.size() == 2) {
-    if (!text) text = label ? 1 - *label : 0;
-    if (!label) label = 1 - *text;
-  }
-  if (!text || !label)
-    fail(error_id::text_column, operation, "table of " + soma::quoted(file),
-         std::to_string(first.size()) + " columns wide",
-         "2 columns, or text_column and label_column to say which");
-  if (*text == *label)
-    fail(error_id::text_column, operation, "text_column and label_column",
-         "the same, " + std::to_string(*text + 1), "two columns");
-  return {first.size(), *text, *label};
+  return detail::ColumnFinder(operation, file, first, has_header).find(options);
 }
 
 }  // namespace soma::text

@@ -3,6 +3,7 @@
 // uses the JSON library.
 
 #include <soma/base/json_limits.hpp>
+#include <soma/text/columns.hpp>
 #include <soma/text/record_reader.hpp>
 
 #include <cstddef>
@@ -11,64 +12,108 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 namespace soma::text {
 
-// Receives the events of the parser and keeps two fields of the object, whatever else it holds. The
-// text is a JSON string; the label a string, a whole number, or true or false, which are then its
-// name.
+// Receives the events of the parser and keeps some fields of the object, whatever else it holds.
+// Texts are JSON strings; the label a string, a whole number (any number, of rows that are labelled
+// with numbers), or true or false, which are then its name; or a list of these, where rows have
+// several labels.
 class JsonRowReader {
  public:
   using Json = nlohmann::json;
 
-  JsonRowReader(std::string_view text_key, std::string_view label_key)
-      : text_key_(text_key), label_key_(label_key) {}
+  // Keys are those that the options name, "text" and "label" by default.
+  explicit JsonRowReader(const RowOptions& options = {}) : kind_(options.labels) {
+    for (const std::string& key : detail::text_columns_of(options)) text_keys_.push_back(key);
+    if (text_keys_.empty()) text_keys_.emplace_back("text");
+    texts_ = text_keys_.size();
+    if (!options.pair_column.empty()) text_keys_.push_back(options.pair_column);
+    label_key_ = options.label_column.empty() ? "label" : options.label_column;
+  }
+
+  // What the line holds.
+  std::vector<std::string>& texts() { return found_; }
+  std::string& pair() { return found_.back(); }
+  std::size_t text_count() const { return texts_; }
+  const std::string& label() const { return label_; }
+  const std::vector<std::string>& labels() const { return labels_; }
+  bool is_list() const { return is_list_; }
 
   // What is wrong with the line, if something is: always text.row_json.
-  std::optional<RowProblem> read(std::string_view line, std::string& text, std::string& label) {
-    text_.reset();
-    label_.reset();
+  std::optional<RowProblem> read(std::string_view line) {
+    found_.assign(text_keys_.size(), {});
+    given_.assign(text_keys_.size(), false);
+    label_.clear();
+    labels_.clear();
+    has_label_ = is_list_ = false;
     problem_.clear();
     depth_ = 0;
     field_ = Field::other;
     if (soma::detail::has_zero_byte(line)) refuse("a line with a zero byte");
     if (problem_.empty() && !Json::sax_parse(line.begin(), line.end(), this) && problem_.empty())
       refuse("no JSON");
-    if (problem_.empty() && !text_) refuse("an object without " + soma::quoted(text_key_));
-    if (problem_.empty() && !label_) refuse("an object without " + soma::quoted(label_key_));
-    if (!problem_.empty())
-      return RowProblem{error_id::text_row_json, problem_,
-                        "an object with " + soma::quoted(text_key_) + ", a text, and " +
-                            soma::quoted(label_key_) + ", a text or a whole number"};
-    text = std::move(*text_);
-    label = std::move(*label_);
-    return std::nullopt;
+    for (std::size_t i = 0; i < text_keys_.size(); ++i)
+      if (problem_.empty() && !given_[i])
+        refuse("an object without " + soma::quoted(text_keys_[i]));
+    if (problem_.empty() && !has_label_) refuse("an object without " + soma::quoted(label_key_));
+    if (problem_.empty()) return std::nullopt;
+    std::string keys;
+    for (const std::string& key : text_keys_)
+      keys += (keys.empty() ? "" : ", ") + soma::quoted(key);
+    return RowProblem{error_id::text_row_json, problem_,
+                      "an object with " + keys + (text_keys_.size() == 1 ? ", a text" : ", texts") +
+                          ", and " + soma::quoted(label_key_) + ", a text or a " +
+                          (kind_ == data::LabelKind::number ? "" : "whole ") + "number" +
+                          (kind_ == data::LabelKind::several ? ", or a list of them" : "")};
   }
 
   // Called by the parser.
   bool start_object(std::size_t) { return enter("an object"); }
   bool end_object() { return leave(); }
   bool start_array(std::size_t) {
-    return depth_ == 0 ? refuse("a list, no object") : enter("a list");
+    if (depth_ == 0) return refuse("a list, no object");
+    if (depth_ == 1 && field_ == Field::label && !in_labels_ && kind_ == data::LabelKind::several) {
+      has_label_ = is_list_ = in_labels_ = true;
+      return true;
+    }
+    return enter("a list");
   }
-  bool end_array() { return leave(); }
+  bool end_array() {
+    if (!in_labels_) return leave();
+    in_labels_ = false;
+    return true;
+  }
   bool key(const std::string& name) {
     if (depth_ != 1) return true;
-    field_ = name == text_key_ ? Field::text : name == label_key_ ? Field::label : Field::other;
-    const bool twice = (field_ == Field::text && text_) || (field_ == Field::label && label_);
+    field_ = name == label_key_ ? Field::label : Field::other;
+    for (std::size_t i = 0; i < text_keys_.size(); ++i)
+      if (name == text_keys_[i]) {
+        field_ = Field::text;
+        text_ = i;
+      }
+    const bool twice =
+        (field_ == Field::text && given_[text_]) || (field_ == Field::label && has_label_);
     return !twice || refuse("an object with " + soma::quoted(name) + " twice");
   }
   bool string(std::string& value) {
     if (depth_ == 0) return refuse("no object");
-    if (depth_ == 1 && field_ == Field::text) text_ = std::move(value);
-    if (depth_ == 1 && field_ == Field::label) label_ = std::move(value);
+    if (depth_ == 1 && field_ == Field::text) {
+      found_[text_] = std::move(value);
+      given_[text_] = true;
+      return true;
+    }
+    if (depth_ == 1 && field_ == Field::label) take_label(std::move(value));
     return true;
   }
   bool number_unsigned(std::uint64_t value) { return name(std::to_string(value)); }
   bool number_integer(std::int64_t value) { return name(std::to_string(value)); }
-  bool number_float(double, const std::string& digits) { return other_value(digits); }
+  bool number_float(double, const std::string& digits) {
+    return kind_ == data::LabelKind::number ? name(digits) : other_value(digits);
+  }
   bool boolean(bool value) { return name(value ? "true" : "false"); }
   bool null() { return other_value("null"); }
   bool binary(Json::binary_t&) { return refuse("binary data"); }
@@ -81,10 +126,11 @@ class JsonRowReader {
 
   bool refuse(std::string problem) {
     if (problem_.empty()) problem_ = std::move(problem);
+    in_labels_ = false;
     return false;
   }
   bool enter(std::string_view what) {
-    if (depth_ == 1 && field_ != Field::other) return other_value(what);
+    if (in_labels_ || (depth_ == 1 && field_ != Field::other)) return other_value(what);
     ++depth_;
     return true;
   }
@@ -92,26 +138,39 @@ class JsonRowReader {
     --depth_;
     return true;
   }
+  void take_label(std::string value) {
+    has_label_ = true;
+    if (in_labels_)
+      labels_.push_back(std::move(value));
+    else
+      label_ = std::move(value);
+  }
   bool name(std::string value) {
     if (depth_ == 1 && field_ == Field::label) {
-      label_ = std::move(value);
+      take_label(std::move(value));
       return true;
     }
     return other_value(value);
   }
-  // A value that neither of the two fields may have.
+  // A value that none of the fields may have.
   bool other_value(std::string_view value) {
     if (depth_ == 0) return refuse("no object");
     if (depth_ > 1 || field_ == Field::other) return true;
     return refuse(std::string(value) + " for " +
-                  soma::quoted(field_ == Field::text ? text_key_ : label_key_));
+                  soma::quoted(field_ == Field::text ? text_keys_[text_] : label_key_));
   }
 
-  std::string text_key_, label_key_;
-  std::optional<std::string> text_, label_;
-  std::string problem_;  // of the first event that was refused
-  std::size_t depth_ = 0;
+  std::vector<std::string> text_keys_{};  // the last is that of the pair, where there are pairs
+  std::string label_key_{};
+  std::size_t texts_ = 1;  // keys of the text
+  data::LabelKind kind_;
+  std::vector<std::string> found_{}, labels_{};
+  std::vector<bool> given_{};
+  std::string label_{};
+  std::string problem_{};  // of the first event that was refused
+  std::size_t depth_ = 0, text_ = 0;
   Field field_ = Field::other;
+  bool has_label_ = false, is_list_ = false, in_labels_ = false;
 };
 
 }  // namespace soma::text

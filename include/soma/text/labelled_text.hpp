@@ -1,5 +1,6 @@
 #pragma once
-// LabelledText: texts with a class each, in memory, to train on and to measure by.
+// LabelledText: texts with a class each, in memory, to train on and to measure by; or with any
+// number of classes, or with a number (RowOptions::labels).
 
 #include <soma/data/content_hash.hpp>
 #include <soma/numeric/draw.hpp>
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,7 +23,10 @@ namespace soma::text {
 
 struct LabelledRow {
   std::string text;
-  std::int64_t label = 0;  // index in labels()
+  std::int64_t label = 0;              // index in labels(); LabelKind::one
+  std::vector<std::int32_t> labels{};  // indices in labels(), ascending, each once; several
+  float number = 0;                    // LabelKind::number
+  std::string pair{};                  // the second text, of pairs
 };
 
 struct ReadOptions {
@@ -34,7 +39,7 @@ struct ReadOptions {
 };
 
 // Whether a text is held out: a function of the text and the seed alone, so neither the order of
-// rows nor other rows matter, and equal texts are on the same side.
+// rows nor other rows matter, and equal texts are on the same side; of pairs, the first text.
 inline bool is_held_out(std::string_view text, double share, std::uint64_t seed) {
   data::ContentHash hash;
   hash.add_text(text);
@@ -53,6 +58,39 @@ inline void sort_labels(std::vector<std::string>& labels) {
   });
 }
 
+namespace detail {
+
+// What a row is labelled with, a class or classes; nothing of a number.
+inline std::span<const std::string> labels_of(const Row& row, data::LabelKind kind) {
+  if (kind == data::LabelKind::one) return {&row.label, 1};
+  return kind == data::LabelKind::several ? std::span<const std::string>(row.labels)
+                                          : std::span<const std::string>();
+}
+// The same of a row whose classes are numbered: calls take(number), which may change it.
+template <class LabelledRow, class Take>
+void for_each_label(LabelledRow& row, data::LabelKind kind, const Take& take) {
+  if (kind == data::LabelKind::one) take(row.label);
+  if (kind == data::LabelKind::several)
+    for (auto& label : row.labels) take(label);
+}
+// A row whose classes have the numbers that number_of(label) says.
+template <class NumberOf>
+LabelledRow labelled(Row& row, data::LabelKind kind, const NumberOf& number_of) {
+  LabelledRow result{std::move(row.text)};
+  for (const std::string& label : labels_of(row, kind)) {
+    const std::int64_t number = number_of(label);
+    if (kind == data::LabelKind::one) result.label = number;
+    if (kind == data::LabelKind::several)
+      result.labels.push_back(static_cast<std::int32_t>(number));
+  }
+  std::ranges::sort(result.labels);
+  result.number = row.number;
+  result.pair = std::move(row.pair);
+  return result;
+}
+
+}  // namespace detail
+
 // The rows of files whose labels are known: a class is a place in `labels`. Adds to `skipped` what
 // RowOptions::skip_bad_rows leaves out. Errors of RowReader, and text.label_unseen.
 inline std::vector<LabelledRow> read_rows(std::span<const std::string> files,
@@ -65,17 +103,21 @@ inline std::vector<LabelledRow> read_rows(std::span<const std::string> files,
     numbers.emplace(label, static_cast<std::int64_t>(numbers.size()));
   std::vector<LabelledRow> rows;
   Row row;
+  RowOptions reading = options;
+  reading.known_labels = labels;
   for (const std::string& file : files) {
-    RowReader reader(file, options, operation);
+    RowReader reader(file, reading, operation);
     while (reader.next(row)) {
-      const auto known = numbers.find(row.label);
-      if (known == numbers.end())
-        fail(error_id::text_label_unseen, operation,
-             "label in line " + std::to_string(row.line) + " of " + soma::quoted(file),
-             soma::quoted(row.label),
-             "one of " + std::to_string(labels.size()) + " that are known" +
-                 (labels.empty() ? "" : ", such as " + soma::quoted(labels.front())));
-      rows.push_back({std::move(row.text), known->second});
+      rows.push_back(detail::labelled(row, options.labels, [&](const std::string& label) {
+        const auto known = numbers.find(label);
+        if (known == numbers.end())
+          fail(error_id::text_label_unseen, operation,
+               "label in line " + std::to_string(row.line) + " of " + soma::quoted(file),
+               soma::quoted(label),
+               "one of " + std::to_string(labels.size()) + " that are known" +
+                   (labels.empty() ? "" : ", such as " + soma::quoted(labels.front())));
+        return known->second;
+      }));
     }
     for (const SkippedRows& some : reader.skipped()) count_skipped(skipped, some);
   }
@@ -87,7 +129,8 @@ class LabelledText {
   std::span<const LabelledRow> train() const { return train_; }
   std::span<const LabelledRow> held_out() const { return held_out_; }
   std::span<const LabelledRow> test() const { return test_; }  // empty without test files
-  // Their names, ascending: 2 before 10 if all are whole numbers, else by bytes.
+  // Their names, ascending: 2 before 10 if all are whole numbers, else by bytes. Rows with numbers
+  // have none.
   const std::vector<std::string>& labels() const { return labels_; }
   // What skip_bad_rows left out.
   const std::vector<SkippedRows>& skipped() const { return skipped_; }
@@ -125,31 +168,47 @@ class LabelledTextReader {
       fail(error_id::text_folder, operation, "training files", "none", "one at least");
     std::unordered_map<std::string, std::int64_t> numbers;
     Row row;
+    RowOptions reading = options_.rows;
+    std::vector<std::string> known;
     for (const std::string& file : files) {
-      RowReader reader(file, options_.rows, operation);
+      reading.known_labels = known;
+      RowReader reader(file, reading, operation);
       while (reader.next(row)) {
-        const auto [at, is_new] =
-            numbers.try_emplace(row.label, static_cast<std::int64_t>(numbers.size()));
-        if (is_new && numbers.size() > options_.max_labels)
-          fail(error_id::text_label_count, operation, "labels of " + soma::quoted(file),
-               "more than " + std::to_string(options_.max_labels),
-               "at most that (max_labels), in the column of labels");
-        result_.train_.push_back({std::move(row.text), at->second});
+        result_.train_.push_back(detail::labelled(row, kind(), [&](const std::string& label) {
+          const auto [at, is_new] =
+              numbers.try_emplace(label, static_cast<std::int64_t>(numbers.size()));
+          if (is_new && numbers.size() > options_.max_labels)
+            fail(error_id::text_label_count, operation, "labels of " + soma::quoted(file),
+                 "more than " + std::to_string(options_.max_labels),
+                 "at most that (max_labels), in the column of labels");
+          return at->second;
+        }));
       }
       for (const SkippedRows& skipped : reader.skipped()) count_skipped(result_.skipped_, skipped);
+      known.clear();
+      for (const auto& [label, number] : numbers) known.push_back(label);
     }
-    if (numbers.size() < 2)
+    if (kind() == data::LabelKind::one && numbers.size() < 2)
       fail(error_id::text_one_class, operation, "label of all rows",
            soma::quoted(numbers.begin()->first), "two labels at least");
+    if (kind() == data::LabelKind::several && numbers.empty())
+      fail(error_id::text_one_class, operation, "labels of all rows", "none", "one label at least");
     std::vector<std::string>& labels = result_.labels_;
     for (const auto& [label, number] : numbers) labels.push_back(label);
     sort_labels(labels);
+    check_labels_apart(operation, labels);
+    if (kind() == data::LabelKind::several)
+      check_label_separator(operation, labels, options_.rows.label_separator);
     std::vector<std::int64_t> sorted(labels.size());
     for (std::size_t i = 0; i < labels.size(); ++i)
       sorted[static_cast<std::size_t>(numbers.find(labels[i])->second)] =
           static_cast<std::int64_t>(i);
-    for (LabelledRow& each : result_.train_)
-      each.label = sorted[static_cast<std::size_t>(each.label)];
+    for (LabelledRow& each : result_.train_) {
+      detail::for_each_label(each, kind(), [&]<class Number>(Number& number) {
+        number = static_cast<Number>(sorted[static_cast<std::size_t>(number)]);
+      });
+      std::ranges::sort(each.labels);
+    }
   }
 
   std::vector<LabelledRow> read_part(const std::vector<std::string>& files) {
@@ -163,17 +222,41 @@ class LabelledTextReader {
     std::vector<char> held_out(rows.size()), trained(result_.labels_.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
       held_out[i] = is_held_out(rows[i].text, options_.held_out_share, options_.split_seed);
-      if (held_out[i] == 0) trained[static_cast<std::size_t>(rows[i].label)] = 1;
+      if (held_out[i] == 0)
+        detail::for_each_label(rows[i], kind(),
+                               [&](auto label) { trained[static_cast<std::size_t>(label)] = 1; });
     }
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const bool moves = held_out[i] != 0 && trained[static_cast<std::size_t>(rows[i].label)] != 0;
+      bool moves = held_out[i] != 0;
+      detail::for_each_label(rows[i], kind(), [&](auto label) {
+        moves = moves && trained[static_cast<std::size_t>(label)] != 0;
+      });
       (moves ? result_.held_out_ : result_.train_).push_back(std::move(rows[i]));
     }
-    if (result_.held_out_.empty())
-      fail(error_id::text_split, operation,
-           "held-out share of " + std::to_string(rows.size()) + " rows", "no row",
-           "some: a larger held_out_share, a file of its own, or 0 for none");
+    if (result_.held_out_.empty()) fail_split();
   }
+  // No row is held out. Says why: equal texts stay together, and so do a label and its last rows.
+  void fail_split() const {
+    std::set<std::string_view> texts, chosen;
+    for (const LabelledRow& row : result_.train_) {
+      texts.insert(row.text);
+      if (is_held_out(row.text, options_.held_out_share, options_.split_seed))
+        chosen.insert(row.text);
+    }
+    std::string given =
+        "no row: " +
+        (texts.size() == 1 ? "all have the same text"
+                           : "there are " + std::to_string(texts.size()) + " different texts") +
+        " (equal ones stay together), of which the hash chose ";
+    given += chosen.empty() ? "none"
+                            : std::to_string(chosen.size()) +
+                                  ", with all rows of their labels, which stay in training";
+    fail(error_id::text_split, operation,
+         "held-out share of " + std::to_string(result_.train_.size()) + " rows", given,
+         "some: a larger held_out_share, a file of its own, or 0 for none");
+  }
+
+  data::LabelKind kind() const { return options_.rows.labels; }
 
   const ReadOptions& options_;
   LabelledText result_;

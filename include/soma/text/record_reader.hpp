@@ -31,7 +31,9 @@ struct Record {
 class RecordReader {
  public:
   // Records of more than `limit` bytes, as they lie in the file, are a problem of theirs.
-  RecordReader(ByteSource bytes, std::size_t limit) : bytes_(std::move(bytes)), limit_(limit) {
+  // `separator`: of next_csv().
+  RecordReader(ByteSource bytes, std::size_t limit, char separator = ',')
+      : bytes_(std::move(bytes)), limit_(limit), separator_(separator) {
     if (bytes_.ahead().starts_with("\xEF\xBB\xBF")) bytes_.skip(3);  // a byte order mark
   }
 
@@ -58,11 +60,11 @@ class RecordReader {
     }
     return true;
   }
-  // The next row of RFC 4180, blank lines left out: fields between commas; one that begins with a
-  // quotation mark ends at the next that is not doubled. Strict: a quotation mark inside a field
-  // without quotes, or anything but a comma behind a closing one, is text.row_quote, and the next
-  // line is taken for the next row. A mark that is never closed has swallowed the rest of the file;
-  // so that error cannot be skipped: it is thrown.
+  // The next row of RFC 4180, blank lines left out: fields between separators; one that begins with
+  // a quotation mark ends at the next that is not doubled. Strict: a quotation mark inside a field
+  // without quotes, or anything but a separator behind a closing one, is text.row_quote, and the
+  // next line is taken for the next row. A mark that is never closed has swallowed the rest of the
+  // file; so that error cannot be skipped: it is thrown.
   bool next_csv(Record& record) {
     return next_of(record, [&] {
       while (next_field(record)) {
@@ -113,13 +115,13 @@ class RecordReader {
       quoted_field(record, field);
       byte = bytes_.next();
       if (byte == '\r' && bytes_.peek() == '\n') byte = bytes_.next();
-      if (byte == ',') return more_fields(record);
+      if (byte == separator_) return more_fields(record);
       if (byte < 0 || byte == '\n') return false;
       note(record, error_id::text_row_quote, "a field with text behind its closing quotation mark",
-           "a comma or a line's end there");
+           std::string(separator_ == ',' ? "a comma" : "a separator") + " or a line's end there");
       return skip_line();
     }
-    for (; byte != ','; byte = bytes_.next()) {
+    for (; byte != separator_; byte = bytes_.next()) {
       if (byte < 0 || byte == '\n') {
         if (field.ends_with('\r')) field.pop_back();
         return false;
@@ -162,6 +164,7 @@ class RecordReader {
 
   ByteSource bytes_;
   std::size_t limit_;
+  char separator_;
   std::size_t size_ = 0;  // bytes of the record so far
   bool quoted_ = false;   // whether a field of the record is
   std::uint64_t line_ = 1;

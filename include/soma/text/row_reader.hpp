@@ -5,6 +5,9 @@
 #include <soma/text/json_row.hpp>
 #include <soma/text/record_reader.hpp>
 #include <soma/text/row_options.hpp>
+#include <soma/text/rows/header.hpp>
+#include <soma/text/rows/label_names.hpp>
+#include <soma/text/rows/separators.hpp>
 #include <soma/text/utf8.hpp>
 
 #include <algorithm>
@@ -23,27 +26,28 @@ class RowReader {
  public:
   // Files may be gzip, begin with a byte order mark, and end lines with LF or CR LF; blank lines
   // are nothing. `operation` names the caller in messages, and outlives the object. Errors
-  // file.read, text.file_format, text.column, and those of next().
+  // file.read, text.file_format, text.column, text.header, and those of next().
   explicit RowReader(std::string_view path, const RowOptions& options = {},
                      std::string_view operation = "RowReader")
-      : RowReader(ByteSource::open(operation, path), options) {}
+      : RowReader(ByteSource::open(operation, path, options.stop), options) {}
   // The same for what is in memory already, and outlives the object.
   static RowReader of_memory(std::string_view content, const RowOptions& options,
                              std::string_view operation = "RowReader") {
-    return RowReader(ByteSource::of_memory(operation, content), options);
+    return RowReader(ByteSource::of_memory(operation, content), options, content);
   }
 
   // The next row; false at the end. Labels have no spaces around them; texts are as they are in the
   // file. A bad row is an error that names file and line, or is counted:
   //   text.row_columns   more or fewer columns than the first row
   //   text.row_quote     a quotation mark where csv has none (one never closed is always an error)
-  //   text.row_label     no label, or several, or one with a tab or a line's end in it
+  //   text.row_label     no label, or several, or one with a tab or a line's end in it; or one that
+  //                      is no number where numbers are asked for
   //   text.row_json      no JSON object with a text and a label
   //   text.row_empty     nothing but white space for a text
   //   text.row_encoding  a zero byte, or bytes that are not UTF-8
   //   text.row_too_long  more than max_row_bytes
   // Further errors: text.file_empty (not one good row), file.read, text.file_gzip,
-  // text.file_changed.
+  // text.file_changed, runtime.stopped (RowOptions::stop).
   bool next(Row& row) {
     Record record;
     while (next_record(record)) {
@@ -66,22 +70,26 @@ class RowReader {
 
   const std::vector<SkippedRows>& skipped() const { return skipped_; }
   Format format() const { return format_; }
+  // Whether the first row names the columns: as options say, or as found.
+  bool has_header() const { return header_.has_value(); }
   const std::string& file() const { return records_.bytes().name(); }
   const FileState& state() const { return records_.bytes().state(); }
 
  private:
-  RowReader(ByteSource bytes, const RowOptions& options)
+  RowReader(ByteSource bytes, const RowOptions& options, std::string_view memory = {})
       : options_(options),
-        records_(std::move(bytes), options.max_row_bytes),
+        memory_(memory),
+        records_(std::move(bytes), options.max_row_bytes, separator()),
         format_(find_format()),
-        json_(options.text_column.empty() ? "text" : options.text_column,
-              options.label_column.empty() ? "label" : options.label_column) {
+        json_(options) {
     if (format_ == Format::tsv || format_ == Format::csv) read_header();
+    if (format_ == Format::fasttext) refuse_columns();
   }
 
   // ---- what kind of file it is
 
   Format find_format() {
+    if (options_.separator != 0) return Format::csv;
     if (options_.format != Format::detect) return options_.format;
     struct Ending {
       std::string_view name;
@@ -115,14 +123,20 @@ class RowReader {
       if (!name.ends_with(ending)) continue;
       // Of a longer line, the tab or comma may be where it is not seen yet.
       const bool decided = whole || format == Format::json_lines;
-      if (!line.empty() && decided && !looks_like(format))
+      if (!line.empty() && decided && !looks_like(format)) {
+        if (line.find_first_of(";|") != line.npos) check_separator(format);
         fail(error_id::text_file_format, operation(), "file",
              soma::quoted(file()) + ", whose first line is not " + std::string(to_string(format)),
              "what its name says, or a format that is given");
+      }
+      check_separator(format);
       return format;
     }
     for (const Format format : {Format::fasttext, Format::json_lines, Format::tsv})
-      if (looks_like(format)) return format;
+      if (looks_like(format)) {
+        check_separator(format);
+        return format;
+      }
     // Nothing in it: next() says so.
     if (line.empty()) return Format::tsv;
     fail(error_id::text_file_format, operation(), "file", soma::quoted(file()),
@@ -130,21 +144,79 @@ class RowReader {
          "or a format that is given");
   }
 
-  // Reads ahead as far as the rule of headers looks.
+  char separator() const { return options_.separator != 0 ? options_.separator : ','; }
+  // Error text.file_format: the columns of the file evidently have another separator.
+  void check_separator(Format format) {
+    if (format != Format::csv && format != Format::tsv) return;
+    const std::string_view ahead = records_.bytes().ahead();
+    const bool whole = ahead.size() + 3 < ByteSource::buffer_bytes;
+    const bool csv = format == Format::csv;
+    if (const char found = evident_separator(ahead, whole, csv ? ',' : '\t', csv); found != 0)
+      fail(error_id::text_file_format, operation(), "file",
+           soma::quoted(file()) + ", whose columns are separated by " +
+               std::string(separator_name(found)),
+           std::string(csv ? "commas" : "tabs") + ", or a separator that is given (--separator)");
+  }
+  // Lines of fastText have no columns.
+  void refuse_columns() const {
+    if (detail::text_columns_of(options_).empty() && options_.label_column.empty() &&
+        options_.pair_column.empty())
+      return;
+    fail(error_id::text_column, operation(), "columns of " + soma::quoted(file()), "given",
+         "none: each line of fastText is its labels and one text");
+  }
+
+  // ---- the header
+
   void read_header() {
-    Record first, second;
+    Record first;
     if (!read_good(first)) return;
-    const bool names = options_.header == Header::detect && read_good(second);
-    const std::size_t label = [&] {
-      if (const auto number = whole_number(options_.label_column))
-        return static_cast<std::size_t>(*number) - 1;
-      return whole_number(options_.text_column) == 2 ? std::size_t{0} : std::size_t{1};
-    }();
-    const bool header = is_header(options_, first.fields, second.fields, label);
+    HeaderFinder finder(options_, first.fields);
+    if (finder.needs_rows()) read_ahead(finder, first);
+    const HeaderFinder::Verdict verdict = finder.verdict();
+    if (verdict == HeaderFinder::Verdict::unclear)
+      fail(error_id::text_header, operation(),
+           "line " + std::to_string(first.line) + " of " + soma::quoted(file()),
+           shown(first.fields) + ", whose label is in no other row",
+           "to be told whether it is a header (--header yes) or a row (--header no)");
+    const bool header = verdict == HeaderFinder::Verdict::header;
     columns_ = find_columns(operation(), file(), options_, first.fields, header);
     columns_line_ = first.line;
-    if (names) waiting_.push_back(std::move(second));
-    if (!header) waiting_.push_back(std::move(first));
+    if (header)
+      header_ = std::move(first.fields);
+    else
+      waiting_ = std::move(first);
+  }
+  // The rows behind the first, by a reader of its own.
+  void read_ahead(HeaderFinder& finder, const Record& first) {
+    ByteSource again = memory_.data() != nullptr
+                           ? ByteSource::of_memory(operation(), memory_)
+                           : ByteSource::open(operation(), file(), options_.stop);
+    RecordReader records(std::move(again), options_.max_row_bytes, separator());
+    Record record;
+    while (finder.needs_rows() && read_record(records, record))
+      if (!record.problem && record.line > first.line &&
+          record.fields.size() == first.fields.size())
+        finder.add(record.fields);
+  }
+  static std::string shown(const std::vector<std::string>& fields) {
+    std::string all;
+    for (const std::string& field : fields)
+      all += (all.empty() ? "" : ", ") + soma::quoted(trimmed(field));
+    return all;
+  }
+  // A header that comes once more is no row, and no class.
+  std::optional<RowProblem> check_header(const Record& record) const {
+    if (!header_) return std::nullopt;
+    if (record.fields == *header_)
+      return RowProblem{error_id::text_header, "the header once more", "a row"};
+    const std::string_view label = trimmed_label((*header_)[columns_.label]);
+    if (options_.header == Header::detect && trimmed_label(record.fields[columns_.label]) == label)
+      return RowProblem{error_id::text_header,
+                        "labelled " + soma::quoted(label) + ", as line " +
+                            std::to_string(columns_line_) + ", which looks like a header",
+                        "another label, or to be told whether it is one (--header yes or no)"};
+    return std::nullopt;
   }
   // The next record without a problem of its own.
   bool read_good(Record& record) {
@@ -158,63 +230,140 @@ class RowReader {
   // ---- rows
 
   bool next_record(Record& record) {
-    if (waiting_.empty()) return read_record(record);
-    record = std::move(waiting_.back());
-    waiting_.pop_back();
+    if (!waiting_) return read_record(record);
+    record = *std::exchange(waiting_, std::nullopt);
     return true;
   }
-  bool read_record(Record& record) {
-    if (format_ == Format::csv) return records_.next_csv(record);
-    return format_ == Format::tsv ? records_.next_tsv(record) : records_.next_line(record);
+  bool read_record(Record& record) { return read_record(records_, record); }
+  bool read_record(RecordReader& records, Record& record) const {
+    if (format_ == Format::csv) return records.next_csv(record);
+    return format_ == Format::tsv ? records.next_tsv(record) : records.next_line(record);
   }
 
-  // Text and label of a record, or why there are none.
+  // Texts and labels of a record, or why there are none.
   std::optional<RowProblem> take(Record& record, Row& row) {
-    if (format_ == Format::json_lines) {
-      std::optional<RowProblem> problem = json_.read(record.fields.front(), row.text, row.label);
-      row.label = trimmed(row.label);
-      return problem;
-    }
+    row = {};
+    if (format_ == Format::json_lines) return take_json(record.fields.front(), row);
     if (format_ == Format::fasttext) return take_fasttext(record.fields.front(), row);
     if (record.fields.size() != columns_.count)
       return RowProblem{
           error_id::text_row_columns, std::to_string(record.fields.size()) + " columns wide",
           std::to_string(columns_.count) + ", as line " + std::to_string(columns_line_)};
-    row.text = std::move(record.fields[columns_.text]);
-    row.label = trimmed(record.fields[columns_.label]);
+    if (auto problem = check_header(record)) return problem;
+    for (const std::size_t column : columns_.texts) join(row.text, record.fields[column]);
+    if (columns_.pair) row.pair = std::move(record.fields[*columns_.pair]);
+    return take_labels(record.fields[columns_.label], row);
+  }
+  std::optional<RowProblem> take_json(std::string_view line, Row& row) {
+    if (auto problem = json_.read(line)) return problem;
+    for (std::size_t i = 0; i < json_.text_count(); ++i) join(row.text, json_.texts()[i]);
+    if (!options_.pair_column.empty()) row.pair = std::move(json_.pair());
+    if (!json_.is_list()) return take_labels(json_.label(), row);
+    for (const std::string& label : json_.labels()) add_label(label, row);
     return std::nullopt;
   }
-  static std::optional<RowProblem> take_fasttext(std::string_view line, Row& row) {
-    constexpr std::string_view prefix = "__label__";
-    const auto problem = [](std::string given) {
-      return RowProblem{error_id::text_row_label, std::move(given),
-                        "one __label__<name> in front of the text"};
+  // Labels are words with a prefix, wherever they stand; the text is the other words, from the
+  // first to the last.
+  std::optional<RowProblem> take_fasttext(std::string_view line, Row& row) const {
+    constexpr std::string_view prefix = "__label__", spaces = " \t";
+    const bool several = options_.labels == data::LabelKind::several;
+    const auto problem = [&](std::string given) {
+      return RowProblem{
+          error_id::text_row_label, std::move(given),
+          several ? "__label__<name> for each label" : "one __label__<name> in front of the text"};
     };
-    line = trimmed(line);
-    if (!line.starts_with(prefix)) return problem("a line without label");
-    line.remove_prefix(prefix.size());
-    const std::size_t end = (std::min)(line.find_first_of(" \t"), line.size());
-    row.label = line.substr(0, end);
-    row.text = trimmed(line.substr(end));
-    if (row.text.starts_with(prefix)) return problem("a line with several labels");
+    std::size_t labels = 0;
+    bool behind_label = true;  // the spaces there belong to no text
+    for (std::size_t at = 0; at < line.size();) {
+      const std::size_t word = (std::min)(line.find_first_not_of(spaces, at), line.size());
+      const std::size_t end = (std::min)(line.find_first_of(spaces, word), line.size());
+      const std::string_view name = line.substr(word, end - word);
+      if (name.starts_with(prefix)) {
+        const std::string_view label = trimmed_label(name.substr(prefix.size()));
+        if (several && label.empty()) return problem("a label without a name");
+        if (several) add_label(label, row);
+        row.label = label;
+        behind_label = true;
+        ++labels;
+      } else if (!name.empty()) {
+        if (labels == 0 && !several) return problem("a line without label");
+        if (!row.text.empty())
+          row.text += behind_label ? std::string_view(" ") : line.substr(at, word - at);
+        row.text += name;
+        behind_label = false;
+      }
+      at = end;
+    }
+    if (several) row.label.clear();
+    if (labels == 0 && !several) return problem("a line without label");
+    if (labels > 1 && !several) return problem("a line with several labels");
     return std::nullopt;
+  }
+  static void join(std::string& text, std::string& part) {
+    if (trimmed(part).empty()) return;
+    if (text.empty())
+      text = std::move(part);
+    else
+      text.append(" ").append(part);
+  }
+  // The label of a cell, or its labels.
+  std::optional<RowProblem> take_labels(std::string_view cell, Row& row) const {
+    cell = trimmed_label(cell);
+    if (options_.labels != data::LabelKind::several) {
+      row.label = cell;
+      return std::nullopt;
+    }
+    if (cell.empty()) return std::nullopt;  // none of the classes
+    for (std::size_t begin = 0; begin <= cell.size();) {
+      const std::size_t end = (std::min)(cell.find(options_.label_separator, begin), cell.size());
+      add_label(cell.substr(begin, end - begin), row);
+      begin = end + 1;
+    }
+    return std::nullopt;
+  }
+  static void add_label(std::string_view label, Row& row) {
+    label = trimmed_label(label);
+    if (std::ranges::find(row.labels, label) == row.labels.end()) row.labels.emplace_back(label);
   }
 
-  static std::optional<RowProblem> check(const Row& row) {
-    for (const std::string* text : {&row.text, &row.label})
-      if (const std::size_t at = find_invalid_utf8(*text); at != std::string::npos)
-        return RowProblem{error_id::text_row_encoding,
-                          std::string((*text)[at] == '\0' ? "a zero byte" : "not UTF-8") +
-                              " at byte " + std::to_string(at + 1) + " of its " +
-                              (text == &row.text ? "text" : "label"),
-                          "UTF-8 without zero bytes"};
-    if (row.label.empty()) return RowProblem{error_id::text_row_label, "without label", "a label"};
+  std::optional<RowProblem> check(Row& row) const {
+    const bool several = options_.labels == data::LabelKind::several;
+    std::optional<RowProblem> problem = check_encoding(row.text, "text");
+    if (!problem) problem = check_encoding(row.pair, "second text");
+    for (const std::string& label : row.labels)
+      if (!problem) problem = check_label(label);
+    if (!problem && !several) problem = check_label(row.label);
+    if (problem) return problem;
+    const auto is_empty = [](const std::string& text) {
+      return text.find_first_not_of(" \t\r\n\f\v") == std::string::npos;
+    };
+    if (is_empty(row.text)) return RowProblem{error_id::text_row_empty, "without text", "a text"};
+    if (!options_.pair_column.empty() && is_empty(row.pair))
+      return RowProblem{error_id::text_row_empty, "without its second text", "two texts"};
+    if (options_.labels == data::LabelKind::number) {
+      const std::optional<float> number = real_number(row.label);
+      if (!number)
+        return RowProblem{error_id::text_row_label, "labelled " + soma::quoted(row.label),
+                          "a number that a float holds, such as 0.5"};
+      row.number = *number;
+    }
+    return std::nullopt;
+  }
+  static std::optional<RowProblem> check_encoding(std::string_view text, std::string_view name) {
+    const std::size_t at = find_invalid_utf8(text);
+    if (at == std::string_view::npos) return std::nullopt;
+    return RowProblem{error_id::text_row_encoding,
+                      std::string(text[at] == '\0' ? "a zero byte" : "not UTF-8") + " at byte " +
+                          std::to_string(at + 1) + " of its " + std::string(name),
+                      "UTF-8 without zero bytes"};
+  }
+  static std::optional<RowProblem> check_label(const std::string& label) {
+    if (auto problem = check_encoding(label, "label")) return problem;
+    if (label.empty()) return RowProblem{error_id::text_row_label, "without label", "a label"};
     // What is predicted is written line by line, with a tab behind the label.
-    if (row.label.find_first_of("\t\r\n") != std::string::npos)
-      return RowProblem{error_id::text_row_label, "labelled " + soma::quoted(row.label),
+    if (label.find_first_of("\t\r\n") != std::string::npos)
+      return RowProblem{error_id::text_row_label, "labelled " + soma::quoted(label),
                         "a label without tabs and line ends"};
-    if (row.text.find_first_not_of(" \t\r\n\f\v") == std::string::npos)
-      return RowProblem{error_id::text_row_empty, "without text", "a text"};
     return std::nullopt;
   }
 
@@ -228,12 +377,14 @@ class RowReader {
   std::string_view operation() const { return records_.bytes().operation(); }
 
   RowOptions options_;
+  std::string_view memory_;  // what is read, where that is no file
   RecordReader records_;
   Format format_;
   JsonRowReader json_;
   Columns columns_;
   std::uint64_t columns_line_ = 0;
-  std::vector<Record> waiting_;  // the last comes first
+  std::optional<std::vector<std::string>> header_{};
+  std::optional<Record> waiting_{};  // a row that was read already
   std::vector<SkippedRows> skipped_;
   std::uint64_t rows_ = 0;  // good ones so far
 };

@@ -23,12 +23,18 @@ namespace soma::text {
 // Appends the token ids of a text. A function of the text alone.
 using Encode = std::function<void(std::string_view text, std::vector<std::int32_t>& ids)>;
 
+// The same of two texts, with the types of the tokens: 0 of the first text, 1 of the second.
+using EncodePair =
+    std::function<void(std::string_view text, std::string_view pair, std::vector<std::int32_t>& ids,
+                       std::vector<std::int32_t>& types)>;
+
 struct StreamOptions {
   RowOptions rows{};
   data::BatchOptions batches{};
   std::size_t buffer_rows = 10000;  // how many rows the next one is drawn from; not 0
   std::size_t max_tokens = 512;     // no text has more: encode has to cut
   std::uint64_t settings = 0;       // of encode: a number that changes when its results do
+  EncodePair encode_pair{};         // of rows with rows.pair_column, instead of encode
 };
 
 // Memory: buffer_rows texts and one batch. An epoch's order is a function of (seed, epoch, file):
@@ -37,8 +43,8 @@ struct StreamOptions {
 // class should be shuffled before. With shuffle off the order is the file's.
 class StreamSource final : public data::BatchSource {
  public:
-  // `labels` are all that may occur; their index is the class. Errors data.batch_size,
-  // ragged.shards, data.empty (no labels), file.read.
+  // `labels` are all that may occur; their index is the class. Rows with numbers need none. Errors
+  // data.batch_size, ragged.shards, data.empty (no labels), file.read.
   StreamSource(Context& context, std::string path, std::vector<std::string> labels, Encode encode,
                const StreamOptions& options = {})
       : context_(context),
@@ -48,7 +54,8 @@ class StreamSource final : public data::BatchSource {
         options_(options) {
     data::detail::check_batch_options(operation, context, options.batches);
     options_.buffer_rows = (std::max)(options.buffer_rows, std::size_t{1});
-    if (labels_.empty()) fail(error_id::data_empty, operation, "labels", "none", "at least one");
+    if (labels_.empty() && options.rows.labels != data::LabelKind::number)
+      fail(error_id::data_empty, operation, "labels", "none", "at least one");
     state_ = ByteSource::open(operation, path_).state();
   }
 
@@ -62,17 +69,27 @@ class StreamSource final : public data::BatchSource {
       epoch_.reset();
       return false;
     }
-    const auto copy_list = [&](std::size_t i, std::int32_t* ids, std::int32_t*) {
+    const auto copy_list = [&](std::size_t i, std::int32_t* ids, std::int32_t* types) {
       std::copy(held_[i].ids.begin(), held_[i].ids.end(), ids);
+      if (types != nullptr) std::copy(held_[i].types.begin(), held_[i].types.end(), types);
     };
     std::vector<std::size_t> lengths;
-    std::vector<std::int64_t> labels;
+    data::RowLabels labels;
     for (const Encoded& encoded : held_) {
       lengths.push_back(encoded.ids.size());
-      labels.push_back(encoded.label);
+      switch (options_.rows.labels) {
+        case data::LabelKind::one:
+          labels.classes.push_back(encoded.label);
+          break;
+        case data::LabelKind::several:
+          labels.lists.add(encoded.labels);
+          break;
+        case data::LabelKind::number:
+          labels.numbers.push_back(encoded.number);
+      }
     }
     unfinished_ = true;  // until there is room for it
-    data::Batch made = data::detail::token_batch(context_, lengths, false, labels,
+    data::Batch made = data::detail::token_batch(context_, lengths, has_pairs(), labels,
                                                  options_.batches.shards, copy_list);
     unfinished_ = false;
     made.epoch = position_.epoch;
@@ -136,8 +153,10 @@ class StreamSource final : public data::BatchSource {
   static constexpr std::string_view operation = "StreamSource";
 
   struct Encoded {
-    std::vector<std::int32_t> ids;
+    std::vector<std::int32_t> ids{}, types{};
     std::int64_t label = 0;
+    std::vector<std::int32_t> labels{};
+    float number = 0;
   };
   struct Epoch {
     RowReader reader;
@@ -147,9 +166,13 @@ class StreamSource final : public data::BatchSource {
     std::optional<Encoded> waiting{};  // read, but the batch before had no room
   };
 
+  bool has_pairs() const { return static_cast<bool>(options_.encode_pair); }
+
   void begin_epoch() {
+    RowOptions reading = options_.rows;
+    reading.known_labels = labels_;
     const Draw draw = data::epoch_draw(options_.batches.seed, position_.epoch, "buffer");
-    epoch_.emplace(Epoch{RowReader(path_, options_.rows, operation), DrawSequence(draw)});
+    epoch_.emplace(Epoch{RowReader(path_, reading, operation), DrawSequence(draw)});
     if (epoch_->reader.state() != state_)
       fail(error_id::text_file_changed, operation, "file", soma::quoted(path_) + ", written to",
            "the file that was there when the source was made");
@@ -203,12 +226,24 @@ class StreamSource final : public data::BatchSource {
       return "line " + std::to_string(row.line) + " of " + soma::quoted(path_);
     };
     Encoded encoded;
-    const auto label = std::ranges::find(labels_, row.label);
-    if (label == labels_.end())
-      fail(error_id::text_label_unseen, operation, "label in " + place(), soma::quoted(row.label),
-           "one of the " + std::to_string(labels_.size()) + " labels given");
-    encoded.label = label - labels_.begin();
-    encode_(row.text, encoded.ids);
+    const auto known = [&](const std::string& label) {
+      const auto at = std::ranges::find(labels_, label);
+      if (at == labels_.end())
+        fail(error_id::text_label_unseen, operation, "label in " + place(), soma::quoted(label),
+             "one of the " + std::to_string(labels_.size()) + " labels given");
+      return at - labels_.begin();
+    };
+    const data::LabelKind kind = options_.rows.labels;
+    if (kind == data::LabelKind::one) encoded.label = known(row.label);
+    if (kind == data::LabelKind::several)
+      for (const std::string& label : row.labels)
+        encoded.labels.push_back(static_cast<std::int32_t>(known(label)));
+    std::ranges::sort(encoded.labels);
+    encoded.number = row.number;
+    if (has_pairs())
+      options_.encode_pair(row.text, row.pair, encoded.ids, encoded.types);
+    else
+      encode_(row.text, encoded.ids);
     if (encoded.ids.empty())
       fail(error_id::ragged_empty_sequence, operation, place(), "encoded as nothing",
            "at least one token");
@@ -221,7 +256,7 @@ class StreamSource final : public data::BatchSource {
 
   std::uint64_t compute_hash() const {
     data::ContentHash hash;
-    ByteSource bytes = ByteSource::open(operation, path_);
+    ByteSource bytes = ByteSource::open(operation, path_, options_.rows.stop);
     for (std::string_view part = bytes.ahead(); !part.empty(); part = bytes.ahead()) {
       hash.add_bytes(std::as_bytes(std::span(part.data(), part.size())));
       bytes.skip(part.size());
@@ -236,6 +271,12 @@ class StreamSource final : public data::BatchSource {
           std::uint64_t{options_.batches.shuffle ? options_.buffer_rows : 0},
           std::uint64_t{options_.max_tokens}, options_.settings})
       hash.add(number);
+    if (rows.labels != data::LabelKind::one) hash.add(static_cast<std::uint64_t>(rows.labels));
+    for (const std::string& column : rows.text_columns) hash.add_text(column);
+    if (!rows.pair_column.empty()) hash.add_text(rows.pair_column);
+    if (rows.separator != 0) hash.add(static_cast<unsigned char>(rows.separator));
+    if (rows.labels == data::LabelKind::several)
+      hash.add(static_cast<unsigned char>(rows.label_separator));
     content_hash_ = hash.value();
     data::detail::add_options(hash, options_.batches);
     return hash.value();

@@ -9,7 +9,9 @@
 //   special  [CLS] first, [SEP] behind each text
 
 #include <soma/runtime/parallel.hpp>
+#include <soma/runtime/stop_flag.hpp>
 #include <soma/text/special_tokens.hpp>
+#include <soma/text/tokenizer_options.hpp>
 #include <soma/text/vocabulary.hpp>
 #include <soma/text/word_splitter.hpp>
 
@@ -26,32 +28,6 @@
 
 namespace soma::text {
 
-inline constexpr std::size_t no_limit = (std::numeric_limits<std::size_t>::max)();
-
-struct TokenizerOptions {
-  SplitOptions split = {};
-  // Pieces with a meaning of their own. The vocabulary has to have the first four.
-  std::string unknown = "[UNK]", start = "[CLS]", separator = "[SEP]", padding = "[PAD]";
-  std::string mask = "[MASK]";
-  std::vector<std::string> more_special = {};  // the vocabulary has to have them
-  // Special tokens that a text spells out, in exactly this case, become the token, as in the
-  // packages named above. Off: they are text like any other, which is the safe choice for text from
-  // strangers.
-  bool special_in_text = true;
-  std::string continuing = "##";  // before pieces inside of a word
-  // Tokens of a sequence that the model takes: for callers, and written to files. Nothing is cut
-  // unless a call asks for it.
-  std::size_t model_max_length = no_limit;
-
-  friend bool operator==(const TokenizerOptions&, const TokenizerOptions&) = default;
-};
-
-struct EncodeOptions {
-  std::size_t max_length = no_limit;  // tokens, the special ones included; the rest is cut off
-  bool special_tokens = true;         // [CLS] and [SEP] around the text
-  bool offsets = false;               // where tokens stand in the text
-};
-
 struct Encoding {
   std::vector<std::int32_t> ids = {};
   std::vector<std::int32_t> types;  // 0: first text, 1: second
@@ -66,11 +42,6 @@ struct TokenizedTexts {
   std::vector<std::int32_t> ids = {};
   std::vector<std::size_t> offsets = {};
   std::size_t replaced = 0;
-};
-
-struct DecodeOptions {
-  bool skip_special_tokens = true;
-  bool clean_up = true;  // no space before . , ? ! and the short forms of English
 };
 
 // Never changes once it is made: any number of threads may use it.
@@ -139,8 +110,8 @@ class Tokenizer {
   }
 
   // encode(text, {.max_length = max_length}).ids, appended without further allocations. Returns the
-  // number of invalid sequences in what was read. Text behind the last token is not read. Errors as
-  // encode.
+  // number of invalid sequences in what was read. Text behind the last token is not read, where the
+  // right end is cut off. Errors as encode.
   std::size_t encode_ids(std::string_view text, std::size_t max_length,
                          std::vector<std::int32_t>& append_to) const {
     WordSplitter splitter(rules_);
@@ -151,7 +122,8 @@ class Tokenizer {
   // many there are. Texts are std::string or std::string_view. Errors as encode.
   template <class Text>
   TokenizedTexts encode_all(Context& context, std::span<const Text> texts,
-                            std::size_t max_length = no_limit) const;
+                            std::size_t max_length = no_limit,
+                            const StopFlag* stop = nullptr) const;
 
   // The text again, as far as that is possible: a space before every piece that begins a word.
   // Error text.token_id.
@@ -206,12 +178,22 @@ class Tokenizer {
     return first > second ? std::pair(longer, shorter) : std::pair(shorter, longer);
   }
 
-  static void cut(Encoding& encoding, std::size_t length) {
-    if (encoding.ids.size() <= length) return;
-    encoding.ids.resize(length);
-    encoding.types.resize(length);
-    if (!encoding.offsets.empty()) encoding.offsets.resize(length);
+  // Leaves at most `length` elements behind the first `kept`.
+  template <class List>
+  void shorten(List& list, std::size_t kept, std::size_t length) const {
+    if (list.size() <= kept || list.size() - kept <= length) return;
+    const auto begin = list.begin() + static_cast<std::ptrdiff_t>(kept);
+    if (cuts_left())
+      list.erase(begin, list.end() - static_cast<std::ptrdiff_t>(length));
+    else
+      list.erase(begin + static_cast<std::ptrdiff_t>(length), list.end());
   }
+  void cut(Encoding& encoding, std::size_t length) const {
+    shorten(encoding.ids, 0, length);
+    shorten(encoding.types, 0, length);
+    shorten(encoding.offsets, 0, length);
+  }
+  bool cuts_left() const { return options_.truncation_side == TruncationSide::left; }
   void insert_start(Encoding& encoding, bool offsets) const {
     encoding.ids.insert(encoding.ids.begin(), start_);
     encoding.types.insert(encoding.types.begin(), 0);
@@ -250,9 +232,9 @@ class Tokenizer {
                             std::vector<std::int32_t>& ids, std::vector<Span>* offsets,
                             bool to_the_end) const {
     const std::size_t first = ids.size();
-    const std::size_t most = room > no_limit - first ? no_limit : first + room;
+    const std::size_t most = cuts_left() || room > no_limit - first ? no_limit : first + room;
     std::size_t replaced = 0;
-    const auto shorten = [&] {
+    const auto drop_rest = [&] {
       if (ids.size() <= most) return;
       ids.resize(most);
       if (offsets != nullptr) offsets->resize(most - first);
@@ -263,7 +245,7 @@ class Tokenizer {
       replaced += splitter.split(text, {at, special.source.begin}, [&](const Word& word) {
         if (ids.size() < most) {
           append_word(word, ids, offsets);
-          shorten();
+          drop_rest();
         }
         return to_the_end || ids.size() < most;
       });
@@ -272,6 +254,10 @@ class Tokenizer {
         if (offsets != nullptr) offsets->push_back(special.source);
       }
       at = special.source.end;
+    }
+    if (cuts_left()) {
+      shorten(ids, first, room);
+      if (offsets != nullptr) shorten(*offsets, 0, room);
     }
     return replaced;
   }
@@ -344,7 +330,7 @@ class Tokenizer {
 
 template <class Text>
 TokenizedTexts Tokenizer::encode_all(Context& context, std::span<const Text> texts,
-                                     std::size_t max_length) const {
+                                     std::size_t max_length, const StopFlag* stop) const {
   static_assert(std::is_convertible_v<const Text&, std::string_view>);
   room_for({.max_length = max_length}, 2);  // refused here, even if there are no texts
   // Several parts for each thread, of about as many bytes each: texts differ in length.
@@ -366,6 +352,7 @@ TokenizedTexts Tokenizer::encode_all(Context& context, std::span<const Text> tex
     TokenizedTexts& lists = found[part];
     WordSplitter splitter(rules_);
     for (std::size_t i = bounds[part]; i < bounds[part + 1]; ++i) {
+      check_stop(stop, "Tokenizer");
       lists.replaced += encode_ids(texts[i], max_length, lists.ids, splitter);
       lists.offsets.push_back(lists.ids.size());
     }

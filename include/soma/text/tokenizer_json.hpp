@@ -4,8 +4,10 @@
 //
 // Contents come and go as texts; whoever writes them chooses how (soma/io has AtomicFile).
 
+#include <soma/text/added_tokens.hpp>
 #include <soma/text/tokenizer.hpp>
 #include <soma/text/tokenizer_settings.hpp>
+#include <soma/text/tokenizer_stages.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -33,138 +35,78 @@ class TokenizerJsonReader {
       : settings_("read_tokenizer_json", name), root_(settings_.parse(content)) {}
 
   TokenizerParts read() {
+    settings_.check_keys(ModelFile::tokenizer, root_);
     read_model();
-    read_normalizer();
-    settings_.require_type(root_, "pre_tokenizer", "BertPreTokenizer");
+    read_normalizer(settings_, root_, options_.split);
+    check_pre_tokenizer(settings_, root_);
     if (const Json* padding = settings_.object(root_, "padding"); padding != nullptr)
       settings_.read(*padding, "pad_token", options_.padding);
-    read_post_processor();
-    if (settings_.object(root_, "decoder") != nullptr)
-      settings_.require_type(root_, "decoder", "WordPiece");
-    Vocabulary vocabulary = read_vocabulary();
-    read_added_tokens(vocabulary);
+    if (const Json* truncation = settings_.object(root_, "truncation"); truncation != nullptr)
+      settings_.read_side(*truncation, "direction", options_.truncation_side);
+    if (const Json* decoder = settings_.object(root_, "decoder");
+        decoder != nullptr && settings_.type_of(*decoder) != "WordPiece")
+      refuse_stage(settings_, "decoder", settings_.type_of(*decoder), "WordPiece");
+    const std::vector<AddedToken> added = read_added();
+    Vocabulary vocabulary = with_added(settings_, read_vocabulary(), added);
+    PostProcessorReader(settings_, vocabulary, options_).read(root_);
+    find_special(vocabulary, added);
     return {std::move(vocabulary), std::move(options_)};
   }
 
  private:
+  // Before version 0.9 the package wrote no type: then a model with a prefix of inner pieces, or
+  // with a longest word, is WordPiece.
   void read_model() {
-    const Json& model = settings_.require_type(root_, "model", "WordPiece");
-    settings_.read(model, "unk_token", options_.unknown);
-    settings_.read(model, "continuing_subword_prefix", options_.continuing);
-    settings_.read(model, "max_input_chars_per_word", options_.split.max_word_chars);
+    const Json* model = settings_.object(root_, "model");
+    if (model == nullptr) settings_.refuse("which has no model");
+    const std::string type = settings_.type_of(*model);
+    const bool untyped =
+        !model->contains("type") && (model->contains("continuing_subword_prefix") ||
+                                     model->contains("max_input_chars_per_word"));
+    if (type != "WordPiece" && !untyped) refuse_stage(settings_, "model", type, "WordPiece");
+    settings_.check_keys(ModelFile::tokenizer_model, *model);
+    settings_.read(*model, "unk_token", options_.unknown);
+    settings_.read(*model, "continuing_subword_prefix", options_.continuing);
+    settings_.read(*model, "max_input_chars_per_word", options_.split.max_word_chars);
   }
 
-  void read_normalizer() {
-    const Json& normalizer = settings_.require_type(root_, "normalizer", "BertNormalizer");
-    settings_.read(normalizer, "clean_text", options_.split.clean_text);
-    settings_.read(normalizer, "handle_chinese_chars", options_.split.chinese_chars);
-    settings_.read(normalizer, "strip_accents", options_.split.strip_accents);
-    settings_.read(normalizer, "lowercase", options_.split.lowercase);
-  }
-
-  void read_post_processor() {
-    const Json* processor = settings_.object(root_, "post_processor");
-    if (processor != nullptr && processor->value("type", Json()) == "TemplateProcessing") {
-      read_template(*processor);
-      return;
-    }
-    const Json& bert = settings_.require_type(root_, "post_processor", "BertProcessing");
-    for (const auto& [key, token] :
-         {std::pair("cls", &options_.start), std::pair("sep", &options_.separator)}) {
-      const Json pair = bert.value(key, Json());
-      if (!pair.is_array() || pair.empty() || !pair[0].is_string())
-        settings_.refuse("whose post_processor has no token " + soma::quoted(key));
-      *token = pair[0].get<std::string>();
-    }
-  }
-
-  // Accepts [CLS] A [SEP] and [CLS] A [SEP] B [SEP] with these types, and no other.
-  void read_template(const Json& processor) {
-    const std::vector<std::string> single = places(processor, "single");
-    const std::vector<std::string> pair = places(processor, "pair");
-    if (single.size() != 3 || !single[0].starts_with("0 ") || single[1] != "A0" ||
-        !single[2].starts_with("0 "))
-      settings_.refuse("whose template of one text is not [CLS] A [SEP]");
-    options_.start = single[0].substr(2);
-    options_.separator = single[2].substr(2);
-    const std::vector<std::string> wanted{single[0], "A0", single[2], "B1",
-                                          "1 " + options_.separator};
-    if (pair != wanted)
-      settings_.refuse("whose template of two texts is not [CLS] A [SEP] B [SEP]");
-  }
-
-  // "A0" or "B1" for a text and its type, "0 [CLS]" for a special token of that type.
-  std::vector<std::string> places(const Json& processor, const char* key) const {
-    std::vector<std::string> found;
-    const Json list = processor.value(key, Json());
-    for (const Json& place : list.is_array() ? list : Json::array()) {
-      const Json* token = settings_.object(place, "SpecialToken");
-      const Json* text = settings_.object(place, "Sequence");
-      std::string id;
-      std::size_t type = 2;
-      if (const Json* either = token != nullptr ? token : text; either != nullptr) {
-        settings_.read(*either, "id", id);
-        settings_.read(*either, "type_id", type);
-      }
-      const std::string digit = std::to_string(type);
-      found.push_back(token != nullptr ? digit + " " + id : id + digit);
-    }
-    return found;
-  }
-
+  // Ids need not be without holes.
   Vocabulary read_vocabulary() {
     const Json* pieces = settings_.object(*settings_.object(root_, "model"), "vocab");
     if (pieces == nullptr) settings_.refuse("whose model has no vocab");
-    std::vector<std::string_view> by_id(pieces->size());
+    const std::size_t most = most_ids(pieces->size());
+    std::vector<std::string_view> by_id;
     for (const auto& [piece, id] : pieces->get_ref<const Json::object_t&>()) {
-      const bool fits = id.is_number_unsigned() && id.get<std::uint64_t>() < by_id.size();
-      if (!fits || by_id[id.get<std::size_t>()].data() != nullptr)
-        settings_.refuse("whose vocab gives " + soma::quoted(piece) + " the id " + id.dump() +
-                         ", not one of its own from 0 to " + std::to_string(pieces->size()));
-      by_id[id.get<std::size_t>()] = piece;
+      const bool fits = id.is_number_unsigned() && id.get<std::uint64_t>() < most;
+      const std::size_t place = fits ? id.get<std::size_t>() : 0;
+      if (fits && place >= by_id.size()) by_id.resize(place + 1);
+      if (!fits || by_id[place].data() != nullptr)
+        settings_.refuse("whose vocab gives " + soma::quoted(piece) + " the id " +
+                         SettingsReader::shown(id) + ", not one of its own from 0 to " +
+                         std::to_string(pieces->size()));
+      by_id[place] = piece;
     }
-    return Vocabulary::from_pieces(by_id, settings_.name());
+    return Vocabulary::from_list(by_id, {}, settings_.name());
   }
 
-  void read_added_tokens(const Vocabulary& vocabulary) {
-    std::vector<std::string> added;
+  std::vector<AddedToken> read_added() const {
+    std::vector<AddedToken> added;
     const Json list = root_.value("added_tokens", Json());
-    for (const Json& token : list.is_array() ? list : Json::array()) {
-      std::string content;
-      std::size_t id = 0;
-      settings_.read(token, "content", content);
-      settings_.read(token, "id", id);
-      const std::string which = "whose added token " + soma::quoted(content);
-      for (const char* key : {"single_word", "lstrip", "rstrip", "normalized"})
-        if (flag(token, key)) settings_.refuse(which + " is " + key);
-      if (!flag(token, "special")) settings_.refuse(which + " is not special");
-      const std::int32_t known = vocabulary.find(content);
-      if (known == Vocabulary::absent || static_cast<std::size_t>(known) != id)
-        settings_.refuse(which + " is not in its vocab under the id " + std::to_string(id));
-      added.push_back(std::move(content));
-    }
+    for (const Json& token : list.is_array() ? list : Json::array())
+      added.push_back(added_token(settings_, token, 0));
+    return added;
+  }
+  void find_special(const Vocabulary& vocabulary, const std::vector<AddedToken>& added) {
     // Only added tokens are looked for in texts.
     options_.special_in_text = !added.empty();
     const auto listed = [&](const std::string& token) {
-      return std::find(added.begin(), added.end(), token) != added.end();
+      return std::ranges::find(added, token, &AddedToken::content) != added.end();
     };
-    for (const std::string* token : roles(options_))
+    for (const std::string* token : {&options_.unknown, &options_.start, &options_.separator,
+                                     &options_.padding, &options_.mask})
       if (!added.empty() && !listed(*token) && vocabulary.contains(*token))
         settings_.refuse("whose added tokens lack " + soma::quoted(*token));
-    for (const std::string& token : added) {
-      bool has_role = false;
-      for (const std::string* role : roles(options_)) has_role = has_role || *role == token;
-      if (!has_role) options_.more_special.push_back(token);
-    }
-  }
-
-  static std::vector<const std::string*> roles(const TokenizerOptions& options) {
-    return {&options.unknown, &options.start, &options.separator, &options.padding, &options.mask};
-  }
-  bool flag(const Json& object, const char* key) const {
-    bool value = false;
-    settings_.read(object, key, value);
-    return value;
+    add_special(options_, added);
   }
 
   SettingsReader settings_;
@@ -175,9 +117,10 @@ class TokenizerJsonReader {
 }  // namespace detail
 
 // The content of a tokenizer.json with a WordPiece model, BERT's normalizer and pre-tokenizer, and
-// BERT's special tokens around texts. Its truncation and padding are not read: they are choices of
-// a call here. Errors text.tokenizer_file: not JSON, or another kind of tokenizer (the message
-// names what was found); text.vocabulary.
+// BERT's special tokens around texts, in each of the ways that amounts to these (see
+// tokenizer_stages.hpp). Of its truncation the direction is read: how long a text may be is a
+// choice of a call here. Errors text.tokenizer_file: not JSON, or another kind of tokenizer (the
+// message names what was found); text.vocabulary.
 inline TokenizerParts read_tokenizer_json(std::string_view content,
                                           std::string_view name = "memory") {
   return detail::TokenizerJsonReader(content, name).read();
@@ -229,33 +172,122 @@ inline std::string to_tokenizer_json(const Tokenizer& tokenizer) {
   // written into its end as text.
   std::string text = file.dump();
   text.resize(text.size() - 3);  // }}}
+  std::string_view comma;
   for (std::size_t i = 0; i < vocabulary.size(); ++i) {
-    if (i != 0) text.push_back(',');
-    text.append(Json(vocabulary.piece(static_cast<std::int32_t>(i))).dump());
+    const auto id = static_cast<std::int32_t>(i);
+    if (!vocabulary.is_piece(id)) continue;
+    text.append(comma).append(Json(vocabulary.piece(id)).dump());
     text.append(":").append(std::to_string(i));
+    comma = ",";
   }
   return text.append("}}}\n");
 }
 
-// The tokenizer of a folder: tokenizer.json if it is there, otherwise vocab.txt; and what
-// tokenizer_config.json says, if it is there (it wins over tokenizer.json, as in transformers).
-// Errors file.read, and those of the readers.
-inline Tokenizer load_tokenizer(std::string_view folder) {
-  const std::filesystem::path place(folder);
-  const auto path = [&](const char* name) { return (place / name).string(); };
-  const auto exists = [&](const char* name) {
+namespace detail {
+
+// Error where tokenizer_class, or that of config.json, names another kind, or where it names none
+// and there is no tokenizer.json to say which kind it is.
+inline void check_tokenizer_class(const SettingsReader& reader, const Json& settings,
+                                  std::string_view model_class, bool has_tokenizer_json) {
+  std::string name(model_class);
+  reader.read(settings, "tokenizer_class", name);
+  const TokenizerClass kind = name.empty() ? TokenizerClass::bert : tokenizer_class(name);
+  if (kind == TokenizerClass::other || (kind == TokenizerClass::any && !has_tokenizer_json))
+    reader.refuse("whose \"tokenizer_class\" is " + soma::quoted(name) +
+                  (kind == TokenizerClass::any ? ", without a tokenizer.json" : ""));
+}
+
+// Special tokens that no file gives an id follow the last id, in their order, as in transformers;
+// but not bos_token and eos_token, which BERT does not use: a model has no rows for them.
+inline void number_special(const Vocabulary& vocabulary, const std::vector<std::string>& unused,
+                           TokenizerOptions& options, std::vector<AddedToken>& added) {
+  std::size_t next = vocabulary.size();
+  for (const AddedToken& token : added) next = (std::max)(next, token.id + 1);
+  std::vector<std::string> kept;
+  for (const std::string& token : options.more_special) {
+    const bool known = vocabulary.contains(token) ||
+                       std::ranges::find(added, token, &AddedToken::content) != added.end();
+    if (!known && std::ranges::find(unused, token) != unused.end()) continue;
+    if (!known) added.push_back({token, next++});
+    kept.push_back(token);
+  }
+  options.more_special = std::move(kept);
+}
+
+// The work behind load_tokenizer.
+class TokenizerFolder {
+ public:
+  explicit TokenizerFolder(std::string_view folder) : folder_(folder) {}
+
+  Tokenizer load(std::string_view model_class) {
+    const bool whole = exists("tokenizer.json");
+    const std::string source = path(whole ? "tokenizer.json" : "vocab.txt");
+    TokenizerParts parts = whole ? read_tokenizer_json(content("tokenizer.json"), source)
+                                 : TokenizerParts{Vocabulary::read(source), {}};
+    read_config(parts.options, model_class, whole);
+    if (!decoder_) read_maps(parts.options);
+    add_special(parts.options, added_);
+    number_special(parts.vocabulary, unused_, parts.options, added_);
+    parts.vocabulary =
+        with_added(SettingsReader("load_tokenizer", source), parts.vocabulary, added_);
+    return Tokenizer(std::move(parts.vocabulary), std::move(parts.options));
+  }
+
+ private:
+  void read_config(TokenizerOptions& options, std::string_view model_class, bool whole) {
+    const std::string name = path("tokenizer_config.json");
+    const SettingsReader reader("load_tokenizer", name);
+    if (!exists("tokenizer_config.json"))
+      return check_tokenizer_class(reader, Json::object(), model_class, whole);
+    const std::string text = content("tokenizer_config.json");
+    const Json root = reader.parse(text);
+    check_tokenizer_class(reader, root, model_class, whole);
+    options = read_tokenizer_config(text, options, name);
+    added_ = read_added_tokens(text, decoder_, name);
+    find_unused(reader, root);
+  }
+  void read_maps(TokenizerOptions& options) {
+    if (exists("special_tokens_map.json")) {
+      const std::string name = path("special_tokens_map.json");
+      const SettingsReader reader("load_tokenizer", name);
+      const std::string text = content("special_tokens_map.json");
+      options = read_special_tokens_map(text, options, name);
+      find_unused(reader, reader.parse(text));
+    }
+    if (exists("added_tokens.json"))
+      added_ =
+          read_added_tokens_map(content("added_tokens.json"), options, path("added_tokens.json"));
+  }
+  void find_unused(const SettingsReader& reader, const Json& root) {
+    for (const char* key : {"bos_token", "eos_token"}) {
+      std::string token;
+      reader.read_token(root, key, token);
+      unused_.push_back(token);
+    }
+  }
+
+  std::string path(const char* name) const { return (folder_ / name).string(); }
+  bool exists(const char* name) const {
     std::error_code problem;
-    return std::filesystem::exists(place / name, problem);
-  };
-  const auto content = [&](const char* name) { return read_file("load_tokenizer", path(name)); };
-  const bool whole = exists("tokenizer.json");
-  TokenizerParts parts =
-      whole ? read_tokenizer_json(content("tokenizer.json"), path("tokenizer.json"))
-            : TokenizerParts{Vocabulary::read(path("vocab.txt")), {}};
-  if (exists("tokenizer_config.json"))
-    parts.options = read_tokenizer_config(content("tokenizer_config.json"), parts.options,
-                                          path("tokenizer_config.json"));
-  return Tokenizer(std::move(parts.vocabulary), std::move(parts.options));
+    return std::filesystem::exists(folder_ / name, problem);
+  }
+  std::string content(const char* name) const { return read_file("load_tokenizer", path(name)); }
+
+  std::filesystem::path folder_;
+  std::vector<AddedToken> added_;
+  std::vector<std::string> unused_;  // bos_token, eos_token
+  bool decoder_ = false;             // whether there is an added_tokens_decoder
+};
+
+}  // namespace detail
+
+// The tokenizer of a folder: tokenizer.json if it is there, otherwise vocab.txt; and what
+// tokenizer_config.json says, if it is there (it wins over tokenizer.json, as in transformers). A
+// folder without added_tokens_decoder has its special tokens in special_tokens_map.json and
+// added_tokens.json, which win then. `model_class` is the tokenizer_class of config.json, which
+// counts where tokenizer_config.json has none. Errors file.read, and those of the readers.
+inline Tokenizer load_tokenizer(std::string_view folder, std::string_view model_class = "") {
+  return detail::TokenizerFolder(folder).load(model_class);
 }
 
 }  // namespace soma::text

@@ -4,11 +4,14 @@
 
 #include <soma/base/error.hpp>
 #include <soma/base/json_limits.hpp>
+#include <soma/base/model_keys.hpp>
 #include <soma/text/tokenizer.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +23,14 @@ namespace soma::text {
 namespace detail {
 
 using Json = nlohmann::json;
+
+// Whether the token is one that the tokenizer itself uses.
+inline bool has_role(const TokenizerOptions& options, std::string_view token) {
+  for (const std::string* role :
+       {&options.unknown, &options.start, &options.separator, &options.padding, &options.mask})
+    if (*role == token) return true;
+  return false;
+}
 
 // Reads fields of a file's objects. A field that is absent leaves its target as it is, and so does
 // null, but for targets that can be nothing.
@@ -39,22 +50,25 @@ class SettingsReader {
     return root;
   }
 
+  // Error for a key that the table refuses (base/model_keys.hpp).
+  void check_keys(ModelFile file, const Json& root) const {
+    soma::detail::check_model_keys(file, root, [&](const ModelKey& key, const Json& value) {
+      refuse("whose " + soma::quoted(key.key) + " is " + shown(value) +
+             (key.neutral.empty() ? "" : ", not " + std::string(key.neutral)));
+    });
+  }
+
   // Null if there is none.
   const Json* object(const Json& parent, const char* key) const {
     const Json* found = field(parent, key);
     if (found != nullptr && !found->is_object()) refuse_field(key, *found, "an object");
     return found;
   }
-  // The object of that key, whose "type" is the one given.
-  const Json& require_type(const Json& parent, const char* key, std::string_view type) const {
-    const Json* found = object(parent, key);
-    if (found == nullptr) refuse("which has no " + std::string(key));
-    std::string given = "(none)";
-    read(*found, "type", given);
-    if (given != type)
-      refuse("whose " + std::string(key) + " is " + soma::quoted(given) + ", not " +
-             soma::quoted(type));
-    return *found;
+  // Its "type"; "(none)" where it has none.
+  std::string type_of(const Json& object) const {
+    std::string type = "(none)";
+    read(object, "type", type);
+    return type;
   }
 
   void read(const Json& parent, const char* key, std::string& target) const {
@@ -82,11 +96,7 @@ class SettingsReader {
   }
   // A text, or an object with its text in "content".
   void read_token(const Json& parent, const char* key, std::string& target) const {
-    const Json* found = field(parent, key);
-    if (found != nullptr && found->is_object())
-      read(*found, "content", target);
-    else
-      read(parent, key, target);
+    if (const Json* found = field(parent, key); found != nullptr) target = token_text(*found, key);
   }
   // Also as a float, 512.0; transformers writes 10^30 for "no limit".
   void read_length(const Json& parent, const char* key, std::size_t& target) const {
@@ -100,6 +110,40 @@ class SettingsReader {
       read(parent, key, target);
   }
 
+  // A token as an object has no flags that change where it is found in a text: a token that takes
+  // the spaces around it, or stands in normalized text, is an error.
+  void check_token(const Json& token, std::string_view which) const {
+    soma::detail::check_model_keys(
+        ModelFile::added_token, token, [&](const ModelKey& key, const Json&) {
+          refuse("whose token " + soma::quoted(which) + " is " + std::string(key.key));
+        });
+  }
+  // "right" or "left", in whatever case.
+  void read_side(const Json& parent, const char* key, TruncationSide& target) const {
+    std::string side;
+    read(parent, key, side);
+    if (side.empty()) return;
+    const bool left = side == "left" || side == "Left";
+    if (!left && side != "right" && side != "Right")
+      refuse("whose " + soma::quoted(key) + " is " + soma::quoted(side));
+    target = left ? TruncationSide::left : TruncationSide::right;
+  }
+  // Of a list of tokens, or of an object whose values are tokens.
+  template <class Take>
+  void for_each_token(const Json& parent, const char* key, const Take& take) const {
+    const Json* all = field(parent, key);
+    if (all == nullptr) return;
+    if (!all->is_structured()) refuse_field(key, *all, "a list of tokens");
+    for (const Json& each : *all) take(token_text(each, key));
+  }
+
+  // The value as JSON, or how it begins.
+  static std::string shown(const Json& value) {
+    constexpr std::size_t most = 60;
+    std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+    if (text.size() > most) text.replace(most, text.npos, "...");
+    return text;
+  }
   [[noreturn]] void refuse(const std::string& problem) const {
     std::string given = soma::quoted(name_);
     fail(error_id::text_tokenizer_file, operation_, "file", given.append(", ").append(problem),
@@ -107,6 +151,15 @@ class SettingsReader {
   }
 
  private:
+  std::string token_text(const Json& token, const char* key) const {
+    if (token.is_string()) return token.get<std::string>();
+    if (!token.is_object()) refuse_field(key, token, "a text");
+    check_token(token, key);
+    std::string content;
+    read(token, "content", content);
+    return content;
+  }
+
   const Json* field(const Json& parent, const char* key) const {
     if (!parent.is_object()) refuse("which has no object around " + soma::quoted(key));
     const auto found = parent.find(key);
@@ -119,30 +172,90 @@ class SettingsReader {
   std::string_view operation_, name_;
 };
 
-}  // namespace detail
+// Names of `tokenizer_class` whose tokenizers are BERT's.
+inline constexpr std::string_view bert_tokenizer_classes[] = {
+    "BertTokenizer",       "DistilBertTokenizer",         "ElectraTokenizer",
+    "MobileBertTokenizer", "ConvBertTokenizer",           "LxmertTokenizer",
+    "RetriBertTokenizer",  "SqueezeBertTokenizer",        "LayoutLMTokenizer",
+    "DPRReaderTokenizer",  "DPRQuestionEncoderTokenizer", "DPRContextEncoderTokenizer"};
+// Names that say nothing: what the tokenizer is stands in tokenizer.json.
+inline constexpr std::string_view any_tokenizer_classes[] = {"PreTrainedTokenizer",
+                                                             "TokenizersBackend"};
 
-// `options` with what the content of a tokenizer_config.json says about them: do_lower_case,
-// strip_accents, tokenize_chinese_chars, clean_text, split_special_tokens (the opposite of
-// special_in_text), model_max_length and the five special tokens. Everything else in it is passed
-// over. Error text.tokenizer_file.
-inline TokenizerOptions read_tokenizer_config(std::string_view content,
-                                              TokenizerOptions options = {},
-                                              std::string_view name = "memory") {
-  const detail::SettingsReader settings("read_tokenizer_config", name);
-  const detail::Json root = settings.parse(content);
-  settings.read(root, "do_lower_case", options.split.lowercase);
-  settings.read(root, "strip_accents", options.split.strip_accents);
-  settings.read(root, "tokenize_chinese_chars", options.split.chinese_chars);
-  settings.read(root, "clean_text", options.split.clean_text);
-  bool split_special = !options.special_in_text;
-  settings.read(root, "split_special_tokens", split_special);
-  options.special_in_text = !split_special;
-  settings.read_length(root, "model_max_length", options.model_max_length);
+enum class TokenizerClass : std::uint8_t { bert, any, other };
+// "BertTokenizerFast" is the same tokenizer as "BertTokenizer".
+inline TokenizerClass tokenizer_class(std::string_view name) {
+  if (name.ends_with("Fast")) name.remove_suffix(4);
+  if (std::ranges::find(bert_tokenizer_classes, name) != std::end(bert_tokenizer_classes))
+    return TokenizerClass::bert;
+  return std::ranges::find(any_tokenizer_classes, name) != std::end(any_tokenizer_classes)
+             ? TokenizerClass::any
+             : TokenizerClass::other;
+}
+
+// The special tokens of tokenizer_config.json or special_tokens_map.json. Those without a role of
+// their own here are added to more_special.
+inline void read_special_tokens(const SettingsReader& settings, const Json& root,
+                                TokenizerOptions& options) {
   settings.read_token(root, "unk_token", options.unknown);
   settings.read_token(root, "cls_token", options.start);
   settings.read_token(root, "sep_token", options.separator);
   settings.read_token(root, "pad_token", options.padding);
   settings.read_token(root, "mask_token", options.mask);
+  const auto add = [&](const std::string& token) {
+    if (!token.empty() && !has_role(options, token) &&
+        std::ranges::find(options.more_special, token) == options.more_special.end())
+      options.more_special.push_back(token);
+  };
+  for (const char* key : {"bos_token", "eos_token"}) {
+    std::string token;
+    settings.read_token(root, key, token);
+    add(token);
+  }
+  for (const char* key :
+       {"additional_special_tokens", "extra_special_tokens", "model_specific_special_tokens"})
+    settings.for_each_token(root, key, add);
+}
+
+}  // namespace detail
+
+// `options` with what the content of a tokenizer_config.json says about them, by the table of
+// base/model_keys.hpp: how text is split, which tokens are special, split_special_tokens (the
+// opposite of special_in_text), model_max_length and truncation_side. What becomes of
+// added_tokens_decoder: see read_added_tokens. Error text.tokenizer_file: a tokenizer of another
+// kind, and settings that BERT's tokenizer here does not have.
+inline TokenizerOptions read_tokenizer_config(std::string_view content,
+                                              TokenizerOptions options = {},
+                                              std::string_view name = "memory") {
+  const detail::SettingsReader settings("read_tokenizer_config", name);
+  const detail::Json root = settings.parse(content);
+  settings.check_keys(ModelFile::tokenizer_config, root);
+  std::string kind = "BertTokenizer";
+  settings.read(root, "tokenizer_class", kind);
+  if (detail::tokenizer_class(kind) == detail::TokenizerClass::other)
+    settings.refuse("whose \"tokenizer_class\" is " + soma::quoted(kind));
+  settings.read(root, "do_lower_case", options.split.lowercase);
+  settings.read(root, "strip_accents", options.split.strip_accents);
+  settings.read(root, "tokenize_chinese_chars", options.split.chinese_chars);
+  settings.read(root, "clean_text", options.split.clean_text);
+  settings.read(root, "wordpieces_prefix", options.continuing);
+  bool split_special = !options.special_in_text;
+  settings.read(root, "split_special_tokens", split_special);
+  options.special_in_text = !split_special;
+  settings.read_length(root, "max_len", options.model_max_length);
+  settings.read_length(root, "model_max_length", options.model_max_length);
+  settings.read_side(root, "truncation_side", options.truncation_side);
+  detail::read_special_tokens(settings, root, options);
+  return options;
+}
+
+// `options` with the special tokens that the content of a special_tokens_map.json names. Error
+// text.tokenizer_file.
+inline TokenizerOptions read_special_tokens_map(std::string_view content,
+                                                TokenizerOptions options = {},
+                                                std::string_view name = "memory") {
+  const detail::SettingsReader settings("read_special_tokens_map", name);
+  detail::read_special_tokens(settings, settings.parse(content), options);
   return options;
 }
 
@@ -160,6 +273,9 @@ inline std::string to_tokenizer_config(const TokenizerOptions& options) {
                {"sep_token", options.separator},
                {"pad_token", options.padding}};
   if (!options.mask.empty()) file["mask_token"] = options.mask;
+  if (!options.more_special.empty()) file["additional_special_tokens"] = options.more_special;
+  if (options.continuing != "##") file["wordpieces_prefix"] = options.continuing;
+  if (options.truncation_side == TruncationSide::left) file["truncation_side"] = "left";
   if (!options.special_in_text) file["split_special_tokens"] = true;
   if (options.model_max_length != no_limit) file["model_max_length"] = options.model_max_length;
   return file.dump(2) + "\n";

@@ -5,7 +5,7 @@
 //   count(ab) * log(characters * count(ab) / (count(a) * count(b)))
 // Without the factor in front, a score that is often found for this, rare words would come first.
 
-#include <soma/base/error.hpp>
+#include <soma/runtime/stop_flag.hpp>
 #include <soma/text/pair_counts.hpp>
 #include <soma/text/special_tokens.hpp>
 #include <soma/text/tokenizer.hpp>
@@ -28,6 +28,7 @@ struct TrainingOptions {
   std::size_t size = 8192;            // pieces, the special tokens included; may end with fewer
   std::size_t min_count = 2;          // pairs that are seen less often are left apart
   std::size_t alphabet_limit = 1000;  // only the most frequent characters are kept
+  const StopFlag* stop = nullptr;     // ends the learning with runtime.stopped
 };
 
 // Counts words, text after text, and learns from them. The order of texts makes no difference.
@@ -59,7 +60,7 @@ class VocabularyTrainer {
   // Every character of the alphabet is a piece, and one for the inside of words if it is found in
   // words of several: no word of known characters is unknown. Words with others are left out.
   // Scores that are equal are decided by the bytes of the pieces. Error text.training: the size has
-  // no room for special tokens and alphabet, or there is no text.
+  // no room for special tokens and alphabet, or there is no text. Error runtime.stopped.
   Vocabulary train(const TrainingOptions& options = {}) const {
     if (words_.empty())
       fail(error_id::text_training, "VocabularyTrainer", "text", "without words", "some words");
@@ -86,6 +87,7 @@ class VocabularyTrainer {
     std::unordered_set<std::string_view> known;
     for (const Character& character : alphabet) known.insert(character.text);
     for (const auto& [word, count] : words) {
+      check_stop(options.stop, "VocabularyTrainer");
       const std::vector<std::string_view> characters = characters_of(word);
       const auto is_known = [&](std::string_view character) { return known.contains(character); };
       if (std::all_of(characters.begin(), characters.end(), is_known))
@@ -93,8 +95,10 @@ class VocabularyTrainer {
     }
     counts.start(options.min_count);
     std::string learnt;
-    while (pieces.size() < options.size && counts.merge_best(learnt))
+    while (pieces.size() < options.size && counts.merge_best(learnt)) {
+      check_stop(options.stop, "VocabularyTrainer");
       if (!learnt.empty()) add_piece(learnt);
+    }
     return Vocabulary::from_pieces(pieces, "VocabularyTrainer");
   }
 

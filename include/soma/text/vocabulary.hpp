@@ -43,10 +43,23 @@ class Vocabulary {
   }
   static Vocabulary from_pieces(const std::vector<std::string_view>& pieces,
                                 std::string_view name = "memory") {
-    return Vocabulary(pieces, name);
+    return Vocabulary(pieces, {}, name, true);
+  }
+  // As the usual libraries take the lists of files: an empty piece is an id without a piece, and of
+  // two pieces that are equal the last is found. Empty pieces at the end are none. The ids in
+  // `added`, ascending, are tokens that find() finds and that are no pieces of words. Errors
+  // text.vocabulary: no pieces, one that holds a line break, or is no UTF-8; or a token in `added`
+  // that is empty or there twice.
+  static Vocabulary from_list(const std::vector<std::string_view>& pieces,
+                              std::span<const std::size_t> added = {},
+                              std::string_view name = "memory") {
+    std::span<const std::string_view> listed(pieces);
+    while (!listed.empty() && listed.back().empty()) listed = listed.first(listed.size() - 1);
+    return Vocabulary(listed, added, name, false);
   }
 
   // The content of a vocab.txt: a piece a line. Lines may end in CR LF; the last need not end.
+  // Errors of from_list.
   static Vocabulary from_text(std::string_view content, std::string_view name = "memory") {
     std::vector<std::string_view> pieces;
     while (!content.empty()) {
@@ -56,7 +69,7 @@ class Vocabulary {
       pieces.push_back(line);
       content.remove_prefix(std::min(line_break + 1, content.size()));
     }
-    return Vocabulary(pieces, name);
+    return from_list(pieces, {}, name);
   }
   // Errors file.read, and those of from_text.
   static Vocabulary read(std::string_view path) {
@@ -73,10 +86,19 @@ class Vocabulary {
     return piece_unchecked(static_cast<std::size_t>(id));
   }
 
-  // The piece's id, or `absent`.
+  // The id of the piece or of the added token, or `absent`.
   std::int32_t find(std::string_view piece) const {
+    for (const std::int32_t id : added_)
+      if (piece_unchecked(static_cast<std::size_t>(id)) == piece) return id;
     return find_joined("", piece, PieceHash().add(piece));
   }
+  // Whether the id is one of a piece: not added, without a piece, or of one that has a later id.
+  bool is_piece(std::int32_t id) const {
+    const std::string_view text = piece(id);
+    return !text.empty() && find_joined("", text, PieceHash().add(text)) == id;
+  }
+  // Whether the id is one of an added token.
+  bool is_added(std::int32_t id) const { return std::ranges::find(added_, id) != added_.end(); }
   bool contains(std::string_view piece) const { return find(piece) != absent; }
 
   // The same for prefix + text, of which the caller has the hash.
@@ -106,7 +128,7 @@ class Vocabulary {
   }
 
   friend bool operator==(const Vocabulary& a, const Vocabulary& b) {
-    return a.pool_ == b.pool_ && a.ends_ == b.ends_;
+    return a.pool_ == b.pool_ && a.ends_ == b.ends_ && a.added_ == b.added_;
   }
 
  private:
@@ -119,7 +141,8 @@ class Vocabulary {
     return (hash.state ^ hash.state >> 32) * 0x9E3779B97F4A7C15u;
   }
 
-  Vocabulary(const std::vector<std::string_view>& pieces, std::string_view name) {
+  Vocabulary(std::span<const std::string_view> pieces, std::span<const std::size_t> added,
+             std::string_view name, bool strict) {
     if (pieces.empty()) refuse(name, "which has no pieces");
     if (pieces.size() > static_cast<std::size_t>((std::numeric_limits<std::int32_t>::max)()))
       refuse(name, "which has more pieces than 2^31 - 1");
@@ -129,23 +152,44 @@ class Vocabulary {
     shift_ = 64 - bits;
     slots_.resize(std::size_t{1} << bits);
     ends_.reserve(pieces.size() + 1);
-    for (const std::string_view piece : pieces) add(piece, name);
+    for (const std::string_view piece : pieces) {
+      if (added.empty() || added.front() != size()) {
+        add(piece, name, strict);
+        continue;
+      }
+      added = added.subspan(1);
+      const auto id = static_cast<std::int32_t>(size());
+      const std::string which = "whose added token " + std::to_string(id);
+      if (piece.empty()) refuse(name, which + " is empty");
+      if (find(piece) != absent) refuse(name, which + " is there twice");
+      check_piece(piece, which, name);
+      append(piece);
+      added_.push_back(id);
+    }
   }
 
-  void add(std::string_view piece, std::string_view name) {
-    const std::string which = "whose piece " + std::to_string(size());
-    if (piece.empty()) refuse(name, which + " is empty");
+  void check_piece(std::string_view piece, const std::string& which, std::string_view name) const {
     if (piece.find_first_of("\r\n") != std::string_view::npos)
       refuse(name, which + " holds a line break");
     if (!is_utf8(piece)) refuse(name, which + " is no UTF-8");
-    const PieceHash hash = PieceHash().add(piece);
-    if (const std::int32_t same = find_joined("", piece, hash); same != absent)
-      refuse(name, which + " is " + soma::quoted(piece) + ", as piece " + std::to_string(same));
-    std::size_t slot = mix(hash) >> shift_;
-    while (slots_[slot].id != absent) slot = (slot + 1) & (slots_.size() - 1);
-    slots_[slot] = {static_cast<std::uint32_t>(mix(hash)), static_cast<std::int32_t>(size())};
+  }
+  void append(std::string_view piece) {
     pool_.append(piece);
     ends_.push_back(pool_.size());
+  }
+  void add(std::string_view piece, std::string_view name, bool strict) {
+    const std::string which = "whose piece " + std::to_string(size());
+    if (piece.empty() && strict) refuse(name, which + " is empty");
+    check_piece(piece, which, name);
+    if (piece.empty()) return append(piece);
+    const PieceHash hash = PieceHash().add(piece);
+    const std::int32_t same = find_joined("", piece, hash);
+    if (same != absent && strict)
+      refuse(name, which + " is " + soma::quoted(piece) + ", as piece " + std::to_string(same));
+    std::size_t slot = mix(hash) >> shift_;
+    while (slots_[slot].id != same) slot = (slot + 1) & (slots_.size() - 1);
+    slots_[slot] = {static_cast<std::uint32_t>(mix(hash)), static_cast<std::int32_t>(size())};
+    append(piece);
     longest_ = std::max(longest_, piece.size());
   }
 
@@ -162,6 +206,7 @@ class Vocabulary {
   std::string pool_;                  // all pieces, end to end
   std::vector<std::size_t> ends_{0};  // piece i lies in [ends_[i], ends_[i + 1])
   std::vector<Slot> slots_;           // open addressing, a power of two
+  std::vector<std::int32_t> added_;   // ids of tokens that are no pieces, few
   unsigned shift_ = 60;
   std::size_t longest_ = 0;
 };

@@ -2,10 +2,12 @@
 // The members of TrainerBase that save a run and go on from what was saved.
 
 #include <soma/state/operators.hpp>
+#include <soma/train/evaluations.hpp>
 #include <soma/train/identity.hpp>
 #include <soma/train/trainer_base.hpp>
 
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -15,21 +17,52 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
   return identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
 }
 
-inline void TrainerBase::save(const data::BatchSource& batches) {
+inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
   Checkpoint checkpoint;
   checkpoint.weights = nn::state_dict(parameters());
-  ranks_->save_states(options_.checkpoints, progress_.step, *optimizer_, checkpoint);
   checkpoint.precision = precision_.state();
   checkpoint.identity = identity(batches);
-  progress_.position = batches.position();
   progress_.loss_scale = scaler_.scale();
   progress_.loss_scale_good_steps = scaler_.good_steps();
   progress_.write(checkpoint.progress);
   set_operators(checkpoint.progress, context_);
+  return checkpoint;
+}
+
+// While steps are made. Rank 0 saves what is there before it ends the others, which give it time.
+inline void TrainerBase::be_patient(const StopFlag* stop) {
+  constexpr double time_to_save = 60;
+  ranks_->give_up_after(stop, patience_seconds_ + (ranks_->first() ? 0 : time_to_save));
+}
+
+inline void TrainerBase::save(const data::BatchSource& batches, const StopFlag* stop) {
+  ranks_->give_up_after(nullptr, 0);  // a save is finished, however long it takes
+  Checkpoint checkpoint = checkpoint_of(batches);
+  ranks_->save_states(options_.checkpoints, progress_.step, *optimizer_, checkpoint);
   if (ranks_->first()) options_.checkpoints->save(progress_.step, checkpoint);
   ranks_->barrier();
-  for (Callback* callback : callbacks_) callback->on_checkpoint(progress_.step);
+  be_patient(stop);
+  tell([&](Callback& callback) { callback.on_checkpoint(progress_.step); });
 }
+
+#if SOMA_HAS_EXCEPTIONS
+// The last whole step, where a stop came while other ranks did not answer: every rank has all of
+// it, unless they share the optimizer's states. The error that ended the run is the one to hear of.
+inline void TrainerBase::save_alone(const data::BatchSource& batches,
+                                    const std::exception& reason) noexcept {
+  const auto* known = dynamic_cast<const Error*>(&reason);
+  if (known == nullptr || known->id() != error_id::stopped || !between_steps_ || !has_store_ ||
+      !ranks_->first() || ranks_->shares_states() || saved_at_ == progress_.step)
+    return;
+  try {
+    Checkpoint checkpoint = checkpoint_of(batches);
+    checkpoint.optimizer = optimizer_->state();
+    options_.checkpoints->save(progress_.step, checkpoint);
+  } catch (const std::exception& error) {
+    context_.log(LogLevel::error, error.what());
+  }
+}
+#endif
 
 inline void TrainerBase::resume(data::BatchSource& batches) {
   Checkpoint checkpoint;

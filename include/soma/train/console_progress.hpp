@@ -73,7 +73,10 @@ class ConsoleProgress final : public Callback {
       for (std::size_t i = 0; i < info.values->size() && i < most; ++i)
         stream_ << ", " << (*info.values)[i].title << ' '
                 << soma::detail::fixed((*info.values)[i].value, 4);
-    stream_ << (info.best ? " (best)\n" : "\n") << std::flush;
+    stream_ << (info.best ? " (best)\n" : "\n");
+    if (info.metrics != nullptr && info.metrics->only_prediction())
+      stream_ << "  predicts " << detail::one_class_only(*info.metrics) << '\n';
+    stream_ << std::flush;
   }
   void on_checkpoint(std::uint64_t step) override {
     if (options_.terminal) return;  // the line would flicker

@@ -39,7 +39,7 @@ struct BatchCounts {
   BatchCounts(const nn::Task& task, const data::Batch& batch)
       : sequences(batch.inputs.sequences.count()),
         losses(task.loss_count(batch)),
-        labels(batch.labels) {}
+        labels(task.labels_of(batch)) {}
   std::size_t sequences;
   double losses;
   Tensor labels;

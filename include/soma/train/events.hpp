@@ -57,12 +57,15 @@ struct Report {
   double reduction_seconds = 0, reduction_wait_seconds = 0;  // as in StepInfo
   double loss = 0;                                           // of the last step
   bool interrupted = false, stopped_early = false;
+  bool complete = false;  // all steps were made; interrupted then: the last evaluation was not
   std::uint64_t skipped_steps = 0;
   bool evaluated = false;
   // Of the weights that the run ended with, where evaluated.
   double evaluation_loss = 0;
   metrics::Values values{};
   metrics::Classification metrics{};  // of tasks that have classes
+  // What chose the weights, "loss" or a metric's name; empty: they are those of the last step.
+  std::string best_metric{};
   std::uint64_t peak_resident_bytes = 0;
   double price_per_hour = 0;
 
@@ -95,7 +98,9 @@ struct Report {
   double per_second(double amount) const { return train_seconds > 0 ? amount / train_seconds : 0; }
 };
 
-// Follows a run, and may end it. Nothing else that it does changes what is trained.
+// Follows a run, and may end it. Nothing else that it does changes what is trained. What on_step(),
+// on_evaluation() or on_checkpoint() throw costs nothing that was learnt: the run ends behind this
+// step with a checkpoint, as when it is stopped, and fit() throws the same then.
 class Callback {
  public:
   virtual ~Callback() = default;
@@ -107,15 +112,19 @@ class Callback {
 
   // Whether stop_run() was called since the last time; for the trainer.
   bool take_stop() { return std::exchange(stop_, false); }
+  bool take_save() { return std::exchange(save_, false); }
 
  protected:
   // From on_step() or on_evaluation(): the run ends behind this step as by patience
   // (Report::stopped_early), with its evaluation, checkpoint and best weights. On several ranks it
   // is enough that one of them calls it.
   void stop_run() { stop_ = true; }
+  // From the same: a checkpoint is written behind this step, where the run has a store. On several
+  // ranks it is enough that one of them calls it.
+  void save_run() { save_ = true; }
 
  private:
-  bool stop_ = false;
+  bool stop_ = false, save_ = false;
 };
 
 }  // namespace soma::train

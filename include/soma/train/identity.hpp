@@ -38,9 +38,12 @@ inline Record identity_of(const Context& context, const nn::Task& task,
   if (schedule.decay == optim::Decay::plateau) {
     record.set("schedule.final_ratio", schedule.final_ratio);
     record.set("schedule.patience", schedule.patience);
-    record.set("best_metric", options.best_metric);
     record.set("evaluate_every", options.evaluate_every);
   }
+  // Best weights and patience go on from a value of this metric, which says nothing of another.
+  if (options.best_metric != TrainerOptions{}.best_metric ||
+      schedule.decay == optim::Decay::plateau)
+    record.set("best_metric", options.best_metric);
   record.set("clip", options.clip);
   record.set("seed", options.seed);
   record.set("precision", to_string(options.precision));

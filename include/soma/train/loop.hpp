@@ -1,11 +1,12 @@
 #pragma once
-// The members of TrainerBase that make a run: what is put together, the loop, one step of it, an
-// evaluation.
+// The members of TrainerBase that make a run: what is put together, the loop, one step of it.
 
 #include <soma/optim/gradients.hpp>
 #include <soma/runtime/usage.hpp>
 #include <soma/train/checkpoints.hpp>
 #include <soma/train/checks.hpp>
+#include <soma/train/evaluations.hpp>
+#include <soma/train/stoppable_source.hpp>
 #include <soma/train/trainer_base.hpp>
 
 #include <cmath>
@@ -73,13 +74,6 @@ inline void add_step(Report& report, const StepInfo& step) {
   report.reduction_wait_seconds += step.reduction_wait_seconds;
 }
 
-// The value that best_metric names.
-inline Comparison comparison_of(const Evaluation& evaluation, const std::string& name) {
-  if (name == "loss") return {evaluation.loss, false};
-  const metrics::Value* value = metrics::find(evaluation.values, name);
-  return {value->value, value->higher_is_better};
-}
-
 }  // namespace detail
 
 inline void TrainerBase::make_optimizer() {
@@ -115,7 +109,10 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
   schedule_.check();
   progress_ = {};
   progress_.steps = steps;
-  for (Callback* callback : callbacks_) callback->take_stop();  // of a run before
+  for (Callback* callback : callbacks_) {  // of a run before
+    callback->take_stop();
+    callback->take_save();
+  }
   struct Description final : Ranks::RunDescription {
     Description(const TrainerBase& own, const data::BatchSource& source,
                 const data::BatchSource* evaluated)
@@ -135,6 +132,9 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
   best_.begin(options_.checkpoints, has_store_);
   batches.seek({});
   if (options_.resume) resume(batches);
+  saved_at_ = progress_.step;
+  // A pass over the data, for some sources: a checkpoint that is wanted at once cannot wait for it.
+  if (has_store_) batches.hash();
 }
 
 // Clips the gradients, takes the step and says what it did.
@@ -189,34 +189,6 @@ inline StepInfo TrainerBase::step(const StepSums& sums) {
   return info;
 }
 
-inline void TrainerBase::evaluate(data::BatchSource& held_out, Report& report,
-                                  std::uint64_t epoch) {
-  Evaluation evaluation = gradients_->evaluate(held_out);
-  const double score = detail::comparison_of(evaluation, options_.best_metric).score();
-  const bool better = !std::isnan(score) && (!progress_.has_best || score > progress_.best);
-  const bool equal = progress_.has_best && score == progress_.best;
-  if (better)
-    progress_.stale = 0;
-  else if (!equal)
-    ++progress_.stale;
-  progress_.evaluated_at = progress_.step;
-  if (schedule_.decay == optim::Decay::plateau) progress_.plateau.add(score, schedule_.patience);
-  if (better) {
-    progress_.best = score;
-    progress_.has_best = true;
-    if (options_.keep_best) best_.keep(context_, *ranks_, parameters(), progress_);
-  }
-  const EvaluationInfo info{.step = progress_.step,
-                            .epoch = epoch,
-                            .metrics = task_.classes() != 0 ? &evaluation.metrics : nullptr,
-                            .values = &evaluation.values,
-                            .loss = evaluation.loss,
-                            .seconds = evaluation.seconds,
-                            .best = better};
-  for (Callback* callback : callbacks_) callback->on_evaluation(info);
-  if (better || !options_.keep_best) report.take(std::move(evaluation));
-}
-
 // What a report says of the run's end, but for metrics and times.
 inline void TrainerBase::finish(const data::BatchSource& batches, Report& report) const {
   report.steps = progress_.step;
@@ -230,13 +202,16 @@ inline void TrainerBase::finish(const data::BatchSource& batches, Report& report
 inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* held_out,
                                  const StopFlag* stop) {
   const std::int64_t start = monotonic_nanoseconds();
+  failure_ = nullptr;
+  between_steps_ = false;
+  // Before the first step nothing is lost. Rank 0 is the one to say so.
+  ranks_->give_up_after(stop, ranks_->first() ? 0 : 2);
   begin(batches, held_out);
   const std::uint64_t steps = progress_.steps;
   const auto out_of_patience = [&] {
     return options_.patience != 0 && progress_.stale >= options_.patience;
   };
   Report report;
-  report.stopped_early = out_of_patience();  // one that is resumed may have ended
   report.first_step = progress_.step;
   RunInfo run{.first_step = progress_.step,
               .steps = steps,
@@ -245,71 +220,110 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
               .ranks = ranks_->count()};
   for (const Parameter& parameter : parameters()) run.parameters += parameter.value().elements();
   for (Callback* callback : callbacks_) callback->on_start(run);
+  patience_seconds_ = options_.stop_patience;
+  be_patient(stop);
+  between_steps_ = true;
 
+  if (held_out != nullptr && evaluation_is_due(batches)) {
+    const data::Position place = batches.position();
+    report.interrupted =
+        !evaluate(*held_out, report,
+                  place.batch == 0 && place.epoch != 0 ? place.epoch - 1 : place.epoch, stop);
+  }
+  report.stopped_early = out_of_patience();  // one that is resumed may have ended
   const auto wants_more = [&] {
     return (steps == 0 || progress_.step < steps) && !report.stopped_early && !report.interrupted;
   };
-  std::uint64_t saved_at = progress_.step;
+  StoppableSource source(batches, stoppable() ? stop : nullptr, *ranks_,
+                         StoppableSource::When::while_reading);
   std::uint64_t empty_epochs = 0;
   while (wants_more()) {
     const std::uint64_t epoch = batches.position().epoch;
     if (options_.epochs != 0 && epoch >= options_.epochs) break;
     const std::int64_t step_start = monotonic_nanoseconds();
     const StepSums sums = gradients_->run(
-        batches, {.step = progress_.step,
-                  .first_batch = progress_.batches,
-                  .batches = options_.accumulate,
-                  .loss_scale = options_.precision.loss_scaling ? scaler_.scale() : 1});
+        source, {.step = progress_.step,
+                 .first_batch = progress_.batches,
+                 .batches = options_.accumulate,
+                 .loss_scale = options_.precision.loss_scaling ? scaler_.scale() : 1});
+    if ((report.interrupted = source.cut())) break;  // the step was not made
     const bool any = sums.batches != 0;
     if (any) {
       empty_epochs = 0;
+      between_steps_ = false;
       StepInfo info = step(sums);
+      progress_.position = batches.position();
+      between_steps_ = true;
       info.epoch = epoch;
       info.seconds = static_cast<double>(monotonic_nanoseconds() - step_start) * 1e-9;
+      if (patience_seconds_ < 2 * info.seconds) {
+        patience_seconds_ = 2 * info.seconds;
+        be_patient(stop);
+      }
       detail::add_step(report, info);
-      for (Callback* callback : callbacks_) callback->on_step(info);
+      tell([&](Callback& callback) { callback.on_step(info); });
     } else if (++empty_epochs > 1) {
       fail(error_id::train_options, "Trainer::fit", "batches", "a source without any",
            "at least one batch in an epoch");
     }
+    progress_.position = batches.position();
     // The step may have found the end itself, with fewer batches than it was to accumulate.
     const bool epoch_ended = batches.position().epoch != epoch;
     const bool due = options_.evaluate_every == 0
                          ? epoch_ended && progress_.step != progress_.evaluated_at
                          : any && progress_.step % options_.evaluate_every == 0;
-    if (held_out != nullptr && due) evaluate(*held_out, report, epoch);
+    bool cut = held_out != nullptr && due && !evaluate(*held_out, report, epoch, stop);
     report.stopped_early = out_of_patience();
-    bool enough = false;
-    for (Callback* callback : callbacks_) enough |= callback->take_stop();
-    if (ranks_->any(enough || (any && stop != nullptr && stop->requested()))) {
+    bool enough = false, wants_save = false;
+    for (Callback* callback : callbacks_) {
+      enough |= callback->take_stop();
+      wants_save |= callback->take_save();
+    }
+    cut |= failure_ != nullptr || (any && stop != nullptr && stop->requested());
+    if (ranks_->any(enough || cut || wants_save)) {
       if (ranks_->any(enough))
         report.stopped_early = true;
-      else
+      else if (ranks_->any(cut))
         report.interrupted = wants_more();
+      wants_save = has_store_ && ranks_->any(wants_save);
     }
-    if (options_.checkpoint_every != 0 && any && progress_.step % options_.checkpoint_every == 0 &&
-        !report.interrupted) {
-      save(batches);
-      saved_at = progress_.step;
+    const bool save_is_due =
+        options_.checkpoint_every != 0 && any && progress_.step % options_.checkpoint_every == 0;
+    if ((save_is_due || wants_save) && !report.interrupted) {
+      save(batches, stop);
+      saved_at_ = progress_.step;
     }
   }
   clear_gradients(parameters());
+  report.complete = !report.interrupted;
   // At an epoch's end a longer run evaluates, too, and a checkpoint remembers it; elsewhere it
   // would not have, and the checkpoint comes first.
   const auto save_end = [&] {
-    if (has_store_ && saved_at != progress_.step) save(batches);
-    saved_at = progress_.step;
+    if (has_store_ && saved_at_ != progress_.step) save(batches, stop);
+    saved_at_ = progress_.step;
   };
   const bool evaluates =
       held_out != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at;
   if (!evaluates || options_.evaluate_every != 0 || !detail::at_epoch_end(batches)) save_end();
-  if (evaluates) evaluate(*held_out, report, batches.position().epoch);
+  if (evaluates) report.interrupted = !evaluate(*held_out, report, batches.position().epoch, stop);
   save_end();
+#if SOMA_HAS_EXCEPTIONS
+  if (ranks_->any(failure_ != nullptr)) {
+    if (failure_) std::rethrow_exception(failure_);
+    ranks_->barrier();  // ends with what the rank with the failure says
+  }
+#endif
   if (options_.keep_best && progress_.has_best && !report.interrupted)
     best_.load(context_, *ranks_, parameters());
+  if (options_.keep_best && progress_.has_best) report.best_metric = options_.best_metric;
   // The weights were evaluated before this run went on from a checkpoint.
-  if (held_out != nullptr && !report.interrupted && !report.evaluated)
-    report.take(gradients_->evaluate(*held_out));
+  if (held_out != nullptr && !report.interrupted && !report.evaluated) {
+    if (std::optional<Evaluation> evaluation = measure(*held_out, stop))
+      report.take(std::move(*evaluation));
+    else
+      report.interrupted = true;
+  }
+  ranks_->give_up_after(nullptr, 0);
 
   finish(batches, report);
   report.total_seconds = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
@@ -323,6 +337,8 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
   try {
     return train(batches, held_out, stop);
   } catch (const std::exception& error) {
+    save_alone(batches, error);
+    ranks_->give_up_after(nullptr, 0);
     ranks_->abort(error.what());
     throw;
   } catch (...) {

@@ -39,6 +39,9 @@ class ManyRanks final : public Ranks {
   bool first() const override { return communicator_.rank() == 0; }
   void barrier() override { communicator_.barrier(); }
   void abort(std::string_view reason) override { communicator_.abort(reason); }
+  void give_up_after(const StopFlag* stop, double seconds) override {
+    communicator_.give_up_after(stop, seconds);
+  }
   bool any(bool mine) override {
     std::uint64_t bit = mine ? 1 : 0;
     all_reduce_or(communicator_, context_.heap(), {&bit, 1});

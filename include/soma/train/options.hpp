@@ -65,6 +65,9 @@ struct TrainerOptions {
   std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
   bool overlap = true;           // gradients travel while backward goes on
   bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
+  // Seconds that other ranks have for the end of a step (at least: twice the longest step so far),
+  // once a stop is requested. Then the run ends with runtime.stopped; rank 0 keeps the last step.
+  double stop_patience = 5;
 
   // The host's own way from batches to gradients; stays with the caller. nullptr: the task's
   // forward and backward on a tape.

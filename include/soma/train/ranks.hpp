@@ -10,6 +10,7 @@
 #include <soma/optim/gradients.hpp>
 #include <soma/optim/optimizer.hpp>
 #include <soma/parallel/gradient_reducer.hpp>
+#include <soma/runtime/stop_flag.hpp>
 #include <soma/state/checkpoint.hpp>
 #include <soma/train/evaluate.hpp>
 
@@ -40,6 +41,8 @@ class Ranks {
   // Tells the others that this rank cannot go on.
   virtual void abort(std::string_view /*reason*/) {}
   virtual bool any(bool mine) { return mine; }
+  // Waits for other ranks end with runtime.stopped so many seconds after the request.
+  virtual void give_up_after(const StopFlag*, double /*seconds*/) {}
 
   // ---- beginning and resuming
 

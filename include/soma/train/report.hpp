@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace soma::train {
 
@@ -34,6 +35,17 @@ inline std::string duration(double seconds) {
   return std::to_string(whole) + "s";
 }
 
+// A model that has learnt nothing but which class is frequent may have a good accuracy.
+inline std::string one_class_only(const metrics::Classification& metrics) {
+  return "one class only; always guessing the most frequent one gets " +
+         soma::detail::fixed(metrics.majority_share(), 4);
+}
+
+inline std::string title_of(std::string_view metric, const metrics::Values& values) {
+  const metrics::Value* value = metrics::find(values, metric);
+  return value == nullptr ? "validation loss" : value->title;
+}
+
 inline std::string bytes(std::uint64_t count) {
   return soma::detail::fixed(static_cast<double>(count) / (1 << 20), 0) + " MiB";
 }
@@ -57,9 +69,14 @@ inline std::string to_string(const Report& report) {
                          std::to_string(report.metrics.cases()) + " held out)");
     line("macro F1", fixed(report.metrics.macro_f1(), 4));
     if (report.metrics.classes() == 2) line("AUC", fixed(report.metrics.area_under_curve(), 4));
+    if (report.metrics.only_prediction())
+      line("predictions", detail::one_class_only(report.metrics));
   } else {
     for (const metrics::Value& value : report.values) line(value.title, fixed(value.value, 4));
   }
+  if (!report.best_metric.empty())
+    line("weights",
+         "of the best evaluation, by " + detail::title_of(report.best_metric, report.values));
   line("steps", std::to_string(report.steps) + "  (" + fixed(report.steps_per_second(), 2) + "/s)");
   line("tokens", short_number(static_cast<double>(report.tokens)) + "  (" +
                      short_number(report.tokens_per_second()) + "/s)");

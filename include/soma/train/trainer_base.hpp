@@ -19,6 +19,7 @@
 #include <soma/train/tape_gradients.hpp>
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <vector>
 
@@ -34,11 +35,17 @@ class TrainerBase {
   void add(Callback& callback) { callbacks_.push_back(&callback); }
 
   // Trains; evaluates on `held_out` where there is one. Ends early when `stop` is requested: after
-  // the step that runs, with a checkpoint. Errors train.steps_unknown (a falling schedule over a
-  // source that does not know its length), train.not_finite, train.options, checkpoint.identity,
-  // checkpoint.operator, and those of the task, the source and the store. With
-  // ranks, what ends one ends all: the others get parallel.rank_lost. parallel.mismatch: they were
-  // not given the same. checkpoint.parts: their stores do not lead to one place.
+  // the step that runs, or before a batch that takes long to read, with a checkpoint. An evaluation
+  // is cut short then and counts for nothing; a run that is resumed makes it again. Ranks stop at
+  // the same step; where one does not answer any more, the others end with runtime.stopped, rank 0
+  // with a checkpoint of the last whole step. Before the first step there is nothing to keep:
+  // whatever waits or reads ends with runtime.stopped.
+  //
+  // Errors train.steps_unknown (a falling schedule over a source that does not know its length),
+  // train.not_finite, train.options, checkpoint.identity, checkpoint.operator, and those of the
+  // task, the source and the store. With ranks, what ends one ends all: the others get
+  // parallel.rank_lost. parallel.mismatch: they were not given the same. checkpoint.parts: their
+  // stores do not lead to one place.
   Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
              const StopFlag* stop = nullptr);
 
@@ -57,11 +64,20 @@ class TrainerBase {
   Report train(data::BatchSource& batches, data::BatchSource* held_out, const StopFlag* stop);
   void begin(data::BatchSource& batches, const data::BatchSource* held_out);
   StepInfo step(const StepSums& sums);
-  void evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch);
+  bool evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
+                const StopFlag* stop);
+  std::optional<Evaluation> measure(data::BatchSource& held_out, const StopFlag* stop);
+  bool evaluation_is_due(const data::BatchSource& batches) const;
+  bool stoppable() const { return options_.gradients == nullptr || ranks_->count() == 1; }
+  template <class Call>
+  void tell(const Call& call);
   void finish(const data::BatchSource& batches, Report& report) const;
 
   // Checkpoints (checkpoints.hpp).
-  void save(const data::BatchSource& batches);
+  Checkpoint checkpoint_of(const data::BatchSource& batches);
+  void be_patient(const StopFlag* stop);
+  void save(const data::BatchSource& batches, const StopFlag* stop);
+  void save_alone(const data::BatchSource& batches, const std::exception& reason) noexcept;
   void resume(data::BatchSource& batches);
   void load(const Checkpoint& checkpoint, data::BatchSource& batches);
 
@@ -80,6 +96,11 @@ class TrainerBase {
   optim::LossScaler scaler_{};
   Progress progress_{};
   BestWeights best_{};
+  // How long other ranks may take to answer when a stop is requested.
+  double patience_seconds_ = 0;
+  bool between_steps_ = false;    // what a checkpoint holds belongs together
+  std::uint64_t saved_at_ = 0;    // step of the newest checkpoint of this call
+  std::exception_ptr failure_{};  // what a callback threw
 };
 
 }  // namespace soma::train

@@ -31,8 +31,15 @@ enum class Unary : std::uint8_t {
   gelu_tanh,  // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
   tanh,
   sigmoid,
-  silu,      // x sigmoid(x)
-  softplus,  // log(1 + exp x)
+  silu,          // x sigmoid(x)
+  softplus,      // log(1 + exp x)
+  gelu_sigmoid,  // x sigmoid(1.702 x)
+  gelu_clipped,  // gelu, at most 10
+  mish,          // x tanh(softplus x)
+  leaky_relu,    // x, below zero x / 100
+  relu6,         // relu, at most 6
+  relu_squared,  // relu(x)^2
+  laplace,       // the normal distribution's sum up to x, about 0.707107 with deviation 0.282095
 };
 
 // Beside the formulas, which are in kernels/reference/element.hpp: the operator's name, and from
@@ -60,6 +67,13 @@ inline constexpr UnaryFunction unary_functions[] = {
     {Unary::sigmoid, "sigmoid"},
     {Unary::silu, "silu"},
     {Unary::softplus, "softplus"},
+    {Unary::gelu_sigmoid, "gelu_sigmoid"},
+    {Unary::gelu_clipped, "gelu_clipped"},
+    {Unary::mish, "mish"},
+    {Unary::leaky_relu, "leaky_relu"},
+    {Unary::relu6, "relu6"},
+    {Unary::relu_squared, "relu_squared"},
+    {Unary::laplace, "laplace"},
 };
 inline constexpr std::size_t unary_count = std::size(unary_functions);
 
@@ -74,6 +88,15 @@ static_assert(
     }(),
     "the table has the functions in the order of the enumeration");
 
+inline constexpr float leaky_slope = 0.01f;  // of leaky_relu below zero
+inline constexpr float gelu_clip = 10;       // the most that gelu_clipped gives, and where
+
+// Whether the function is constant somewhere: there its gradient is 0 whatever dy is.
+constexpr bool is_cut_off(Unary function) {
+  return function == Unary::relu || function == Unary::relu6 || function == Unary::relu_squared ||
+         function == Unary::gelu_clipped;
+}
+
 // The function that a linear layer applies as an activation.
 constexpr Unary unary_of(Activation activation) {
   switch (activation) {
@@ -87,6 +110,24 @@ constexpr Unary unary_of(Activation activation) {
       return Unary::gelu_tanh;
     case Activation::tanh:
       return Unary::tanh;
+    case Activation::sigmoid:
+      return Unary::sigmoid;
+    case Activation::silu:
+      return Unary::silu;
+    case Activation::gelu_sigmoid:
+      return Unary::gelu_sigmoid;
+    case Activation::gelu_clipped:
+      return Unary::gelu_clipped;
+    case Activation::mish:
+      return Unary::mish;
+    case Activation::leaky_relu:
+      return Unary::leaky_relu;
+    case Activation::relu6:
+      return Unary::relu6;
+    case Activation::relu_squared:
+      return Unary::relu_squared;
+    case Activation::laplace:
+      return Unary::laplace;
   }
   return Unary::copy;
 }

@@ -10,6 +10,7 @@
 
 #include <soma/base/config.hpp>
 #include <soma/kernels/element/args.hpp>
+#include <soma/simd/activations-inl.hpp>
 #include <soma/simd/math-inl.hpp>
 
 #include <hwy/highway.h>
@@ -38,6 +39,18 @@ HWY_INLINE V unary_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::sigmoid) return sigmoid_lanes(d, x);
   if constexpr (kFunction == Unary::silu) return silu_lanes(d, x);
   if constexpr (kFunction == Unary::softplus) return softplus_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_sigmoid) return gelu_sigmoid_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_clipped)
+    return at_most_lanes(d, gelu_lanes(d, x), gelu_clip);
+  if constexpr (kFunction == Unary::mish) return mish_lanes(d, x);
+  if constexpr (kFunction == Unary::leaky_relu)
+    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, hn::Set(d, leaky_slope)), x);
+  if constexpr (kFunction == Unary::relu6) return clamp_lanes(d, x, 0.0f, 6.0f);
+  if constexpr (kFunction == Unary::relu_squared) {
+    const V y = at_least_lanes(d, x, 0.0f);
+    return hn::Mul(y, y);
+  }
+  if constexpr (kFunction == Unary::laplace) return laplace_lanes(d, x);
 }
 
 // 0 at zero, and NaN of NaN, as x itself there.
@@ -65,6 +78,14 @@ HWY_INLINE V unary_derivative_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::sigmoid) return sigmoid_derivative_lanes(d, x);
   if constexpr (kFunction == Unary::silu) return silu_derivative_lanes(d, x);
   if constexpr (kFunction == Unary::softplus) return sigmoid_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_sigmoid) return gelu_sigmoid_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_clipped) return gelu_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::mish) return mish_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::leaky_relu)
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), one, hn::Set(d, leaky_slope));
+  if constexpr (kFunction == Unary::relu6) return one;
+  if constexpr (kFunction == Unary::relu_squared) return hn::Add(x, x);
+  if constexpr (kFunction == Unary::laplace) return laplace_derivative_lanes(d, x);
 }
 
 // NaN where either is NaN; of equal ones (zeros of both signs too) maximum and minimum give b.
@@ -80,16 +101,28 @@ HWY_INLINE V binary_lanes(DF, V a, V b) {
     return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
 }
 
-// dy times the derivative, but relu selects: an infinite or NaN dy must not spoil an element that
-// relu made 0. The zero has dy's sign, as a product has. The derivative of 1/x may be below or
-// above all numbers where the result is not.
+// Where a function is cut off, so that its gradient is 0 whatever dy is.
+template <Unary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE hn::Mask<DF> cut_off_lanes(DF d, V x) {
+  if constexpr (kFunction == Unary::gelu_clipped) return hn::Gt(x, hn::Set(d, gelu_clip));
+  const hn::Mask<DF> below = hn::Le(x, hn::Zero(d));
+  if constexpr (kFunction == Unary::relu6) return hn::Or(below, hn::Ge(x, hn::Set(d, 6.0f)));
+  return below;
+}
+
+// dy times the derivative, but functions that are cut off select: an infinite or NaN dy must not
+// spoil an element that relu made 0. The zero has dy's sign, as a product has. The derivative of
+// 1/x may be below or above all numbers where the result is not.
 template <Unary kFunction, class DF, class V = hn::Vec<DF>>
 HWY_INLINE V unary_gradient_lanes(DF d, V x, V dy) {
   if constexpr (kFunction == Unary::reciprocal) {
     const V y = hn::Div(hn::Set(d, 1.0f), x);
     return hn::Mul(hn::Mul(dy, y), hn::Neg(y));
   } else if constexpr (kFunction == Unary::relu) {
-    return hn::IfThenElse(hn::Le(x, hn::Zero(d)), hn::And(dy, hn::SignBit(d)), dy);
+    return hn::IfThenElse(cut_off_lanes<kFunction>(d, x), hn::And(dy, hn::SignBit(d)), dy);
+  } else if constexpr (is_cut_off(kFunction)) {
+    return hn::IfThenElse(cut_off_lanes<kFunction>(d, x), hn::And(dy, hn::SignBit(d)),
+                          hn::Mul(dy, unary_derivative_lanes<kFunction>(d, x)));
   } else {
     return hn::Mul(dy, unary_derivative_lanes<kFunction>(d, x));
   }

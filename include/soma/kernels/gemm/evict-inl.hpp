@@ -59,6 +59,24 @@ static inline void activate_in_place(Activation function, std::size_t count, flo
       return activate_run<unary_of(Activation::gelu_tanh)>(count, values);
     case Activation::tanh:
       return activate_run<unary_of(Activation::tanh)>(count, values);
+    case Activation::sigmoid:
+      return activate_run<unary_of(Activation::sigmoid)>(count, values);
+    case Activation::silu:
+      return activate_run<unary_of(Activation::silu)>(count, values);
+    case Activation::gelu_sigmoid:
+      return activate_run<unary_of(Activation::gelu_sigmoid)>(count, values);
+    case Activation::gelu_clipped:
+      return activate_run<unary_of(Activation::gelu_clipped)>(count, values);
+    case Activation::mish:
+      return activate_run<unary_of(Activation::mish)>(count, values);
+    case Activation::leaky_relu:
+      return activate_run<unary_of(Activation::leaky_relu)>(count, values);
+    case Activation::relu6:
+      return activate_run<unary_of(Activation::relu6)>(count, values);
+    case Activation::relu_squared:
+      return activate_run<unary_of(Activation::relu_squared)>(count, values);
+    case Activation::laplace:
+      return activate_run<unary_of(Activation::laplace)>(count, values);
   }
 }
 

@@ -17,6 +17,12 @@ T gelu_tanh_argument(T x) {
   return std::sqrt(T(2) / std::numbers::pi_v<T>) * (x + T(0.044715) * x * x * x);
 }
 
+// How many deviations of laplace x lies above the middle.
+template <class T>
+T laplace_argument(T x) {
+  return (x - T(0.707107)) / T(0.282095);
+}
+
 template <class T>
 T unary(Unary function, T x) {
   const bool vanished = x == -std::numeric_limits<T>::infinity();
@@ -55,6 +61,26 @@ T unary(Unary function, T x) {
       return vanished ? T(0) : x / (1 + std::exp(-x));
     case Unary::softplus:
       return (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x)));
+    case Unary::gelu_sigmoid:
+      return vanished ? T(0) : x / (1 + std::exp(T(-1.702) * x));
+    case Unary::gelu_clipped: {
+      const T y = unary(Unary::gelu, x);
+      return y > T(gelu_clip) ? T(gelu_clip) : y;
+    }
+    case Unary::mish: {  // tanh(log(1 + n)) = (n^2 + 2 n) / (n^2 + 2 n + 2), divided by n^2
+      if (vanished) return T(0);
+      const T n = std::exp(x), inverse = std::exp(-x);
+      return x < 0 ? x * (n * (n + 2)) / (n * (n + 2) + 2)
+                   : x * (1 + 2 * inverse) / (1 + 2 * inverse + 2 * inverse * inverse);
+    }
+    case Unary::leaky_relu:
+      return x < 0 ? x * T(leaky_slope) : x;
+    case Unary::relu6:
+      return x < 0 ? T(0) : x > 6 ? T(6) : x;
+    case Unary::relu_squared:
+      return x < 0 ? T(0) : x * x;
+    case Unary::laplace:
+      return std::erfc(-laplace_argument(x) / std::numbers::sqrt2_v<T>) / 2;
   }
   return x;
 }
@@ -108,18 +134,44 @@ T unary_derivative(Unary function, T x) {
       return logistic(x) + x * logistic_slope(x);
     case Unary::softplus:
       return logistic(x);
+    case Unary::gelu_sigmoid: {
+      if (infinite) return x > 0 ? 1 : 0;
+      const T v = T(1.702) * x;
+      return logistic(v) + v * logistic_slope(v);
+    }
+    case Unary::gelu_clipped:
+      return x > T(gelu_clip) ? T(0) : unary_derivative(Unary::gelu, x);
+    case Unary::mish: {
+      if (std::fabs(x) > 300) return x > 0 ? 1 : 0;
+      const T gate = std::tanh((x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x))));
+      return gate + x * (1 - gate * gate) * logistic(x);
+    }
+    case Unary::leaky_relu:
+      return x > 0 ? T(1) : T(leaky_slope);
+    case Unary::relu6:
+      return x <= 0 || x >= 6 ? T(0) : T(1);
+    case Unary::relu_squared:
+      return x <= 0 ? T(0) : 2 * x;
+    case Unary::laplace: {
+      const T t = laplace_argument(x);
+      return std::exp(-t * t / 2) / (T(0.282095) * std::sqrt(2 * std::numbers::pi_v<T>));
+    }
   }
   return x;
 }
 
 // dy times the derivative, in the order of the kernels. The slopes of tanh, sigmoid, GELU and SiLU
 // may round to 0 where these functions are almost flat, and the slope of |x| is 0 at 0: an infinite
-// or NaN dy then gives NaN, as in PyTorch. relu alone is flat, so a dead unit gives 0 for every dy,
-// as PyTorch's threshold_backward does: sqrt(relu(x)) has a gradient.
+// or NaN dy then gives NaN, as in PyTorch. Where a function is cut off, as relu is at zero, every
+// dy gives 0, as PyTorch's threshold_backward does: sqrt(relu(x)) has a gradient.
 template <class T>
 T unary_gradient(Unary function, T x, T dy) {
   if (function == Unary::reciprocal) return dy * (1 / x) * -(1 / x);
   if (function == Unary::relu) return x <= 0 ? std::copysign(T(0), dy) : dy;
+  const bool above =
+      (function == Unary::gelu_clipped && x > T(gelu_clip)) || (function == Unary::relu6 && x >= 6);
+  const bool below = (function == Unary::relu6 || function == Unary::relu_squared) && x <= 0;
+  if (above || below) return std::copysign(T(0), dy);
   return dy * unary_derivative(function, x);
 }
 

@@ -35,6 +35,7 @@ inline void linear(Core& core, const OperatorCall& call) {
   std::optional<Pair> saved, residuals;
   if (activated) saved.emplace(core, type, rows, columns);
   if (more) residuals.emplace(core, more->dtype(), rows, columns);
+  Scratch scratch(core, rows, columns);
   Tile biases;  // in every partition, for the columns from bias_begin on
   std::size_t bias_begin = n;
   if (bias.defined())
@@ -75,7 +76,7 @@ inline void linear(Core& core, const OperatorCall& call) {
       core.vector.copy(rounded, at);
       core.dma.queue(store_queue).store(block(*pre_activation), rounded);
       const Tile to = next();
-      core.scalar.activation(to, at, function_of(unary_of(setting.activation)));
+      unary_tile(core, unary_of(setting.activation), to, at, scratch);
       at = to;
     }
     Tile residual_tile;

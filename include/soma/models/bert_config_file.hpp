@@ -1,0 +1,84 @@
+#pragma once
+// BertConfigFile: what a config.json says, and the names that it has for it.
+
+#include <soma/data/labels.hpp>
+#include <soma/models/bert.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma::models {
+
+// What a config.json says: the model, and what belongs to its task and its tokenizer.
+struct BertConfigFile {
+  BertConfig config{};
+  std::vector<std::string> labels{};  // of the classes, in the order of the logits
+  std::uint64_t pad_token = 0;        // an id; soma pads nothing, other readers do
+  // Of a classifier in the weights: whether it is one of other things than texts (`architectures`),
+  // and what it gives a text (`problem_type`): one of several labels, any number of them, or a
+  // number. A file that does not say gives one label, or a number where it has a single label, as
+  // the usual library trains such a model.
+  bool other_task = false;
+  data::LabelKind kind = data::LabelKind::one;
+  std::string tokenizer_class{};  // of the model's tokenizer, where the file says
+};
+
+namespace detail {
+
+struct ActivationName {
+  std::string_view name;
+  Activation activation;
+};
+// Every name of the usual library's list but prelu and xielu, which have parameters. The first name
+// of an activation is the one that is written.
+inline constexpr auto activation_names = std::to_array<ActivationName>({
+    {"gelu", Activation::gelu},
+    {"gelu_new", Activation::gelu_tanh},
+    {"relu", Activation::relu},
+    {"tanh", Activation::tanh},
+    {"linear", Activation::none},
+    {"silu", Activation::silu},
+    {"sigmoid", Activation::sigmoid},
+    {"quick_gelu", Activation::gelu_sigmoid},
+    {"gelu_10", Activation::gelu_clipped},
+    {"mish", Activation::mish},
+    {"leaky_relu", Activation::leaky_relu},
+    {"relu6", Activation::relu6},
+    {"relu2", Activation::relu_squared},
+    {"laplace", Activation::laplace},
+    {"gelu_python", Activation::gelu},
+    {"gelu_pytorch_tanh", Activation::gelu_tanh},
+    {"gelu_python_tanh", Activation::gelu_tanh},
+    {"gelu_fast", Activation::gelu_tanh},
+    {"gelu_accurate", Activation::gelu_tanh},
+    {"swish", Activation::silu},
+});
+
+// `problem_type` of each kind, in the order of data::LabelKind.
+inline constexpr std::array<std::string_view, 3> problem_types = {
+    "single_label_classification", "multi_label_classification", "regression"};
+
+inline constexpr std::uint64_t most_labels = 65536;
+
+inline std::string default_label(std::size_t i) { return "LABEL_" + std::to_string(i); }
+
+// An answer is a line with a label in front of a tab. Error models.config_value.
+inline void check_labels(std::string_view operation, const std::vector<std::string>& labels) {
+  std::vector<std::string_view> sorted(labels.begin(), labels.end());
+  std::sort(sorted.begin(), sorted.end());
+  if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
+    fail(error_id::config_value, operation, "label", soma::quoted(*twice) + " twice",
+         "labels that differ");
+  for (const std::string& label : labels)
+    if (label.empty() || label.find_first_of("\t\r\n") != std::string::npos)
+      fail(error_id::config_value, operation, "label", soma::quoted(label),
+           "a label without tabs and line ends, and not empty");
+}
+
+}  // namespace detail
+}  // namespace soma::models

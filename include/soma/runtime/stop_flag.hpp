@@ -1,0 +1,31 @@
+#pragma once
+// StopFlag: asks work that takes long to end early. The host sets the flag, from any thread or from
+// a signal handler of its own (soma installs none); whoever takes a `const StopFlag*` looks at it
+// often enough to notice within a fraction of a second.
+
+#include <soma/base/error.hpp>
+
+#include <atomic>
+#include <string_view>
+
+namespace soma {
+
+class StopFlag {
+ public:
+  void request() noexcept { requested_.store(true, std::memory_order_relaxed); }
+  void clear() noexcept { requested_.store(false, std::memory_order_relaxed); }
+  bool requested() const noexcept { return requested_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> requested_{false};
+  static_assert(std::atomic<bool>::is_always_lock_free);
+};
+
+// For work that has nothing to show before its end. nullptr: nobody asks. Error runtime.stopped.
+inline void check_stop(const StopFlag* stop, std::string_view operation) {
+  if (stop != nullptr && stop->requested())
+    fail(error_id::stopped, operation, "the stop flag", "set",
+         "a clear one until the work is done");
+}
+
+}  // namespace soma

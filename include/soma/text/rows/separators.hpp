@@ -1,0 +1,64 @@
+#pragma once
+// Which character separates the columns of a table, by its first lines.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace soma::text {
+
+constexpr std::string_view separator_name(char separator) {
+  switch (separator) {
+    case '\t':
+      return "tabs";
+    case ',':
+      return "commas";
+    case ';':
+      return "semicolons";
+    case '|':
+      return "vertical bars";
+    default:
+      return "another character";
+  }
+}
+
+// The separator that a table evidently has instead of `own`: each of the records at the beginning
+// of `text` has as many of it as the first, and less than half have as many of `own`. 0: there is
+// none. `quotes`: what is between quotation marks does not count. `whole`: the text is not cut off.
+inline char evident_separator(std::string_view text, bool whole, char own, bool quotes) {
+  constexpr std::array<char, 4> known = {'\t', ',', ';', '|'};
+  constexpr std::size_t most_records = 100;
+  std::array<std::size_t, known.size()> first{}, counts{}, same{};
+  std::size_t records = 0;
+  bool inside = false, empty = true;
+  const auto end_record = [&] {
+    if (!empty) {
+      if (records == 0) first = counts;
+      for (std::size_t i = 0; i < known.size(); ++i)
+        same[i] += counts[i] != 0 && counts[i] == first[i] ? 1 : 0;
+      ++records;
+    }
+    counts = {};
+    empty = true;
+  };
+  for (const char c : text) {
+    if (records == most_records) break;
+    if (c == '\n' && !inside) {
+      end_record();
+      continue;
+    }
+    if (c == '"' && quotes) inside = !inside;
+    empty = empty && c == '\r';
+    for (std::size_t i = 0; i < known.size(); ++i) counts[i] += !inside && c == known[i] ? 1 : 0;
+  }
+  if (whole && records < most_records) end_record();
+  if (records == 0) return 0;
+  for (std::size_t i = 0; i < known.size(); ++i)
+    if (known[i] == own && 2 * same[i] >= records) return 0;
+  for (std::size_t i = 0; i < known.size(); ++i)
+    if (known[i] != own && same[i] == records) return known[i];
+  return 0;
+}
+
+}  // namespace soma::text

@@ -1,0 +1,95 @@
+#pragma once
+// The members of TrainerBase that evaluate and tell callbacks of it.
+
+#include <soma/train/stoppable_source.hpp>
+#include <soma/train/trainer_base.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace soma::train {
+
+namespace detail {
+
+// The value that best_metric names.
+inline Comparison comparison_of(const Evaluation& evaluation, const std::string& name) {
+  if (name == "loss") return {evaluation.loss, false};
+  const metrics::Value* value = metrics::find(evaluation.values, name);
+  return {value->value, value->higher_is_better};
+}
+
+}  // namespace detail
+
+// What callbacks throw is kept until what was learnt is safe.
+template <class Call>
+void TrainerBase::tell(const Call& call) {
+  for (Callback* callback : callbacks_) {
+#if SOMA_HAS_EXCEPTIONS
+    try {
+      call(*callback);
+    } catch (...) {
+      if (!failure_) failure_ = std::current_exception();
+    }
+#else
+    call(*callback);
+#endif
+  }
+}
+
+// Nothing where a stop has cut it short.
+inline std::optional<Evaluation> TrainerBase::measure(data::BatchSource& held_out,
+                                                      const StopFlag* stop) {
+  if (!stoppable()) return gradients_->evaluate(held_out);
+  StoppableSource source(held_out, stop, *ranks_, StoppableSource::When::between_batches);
+  Evaluation evaluation = gradients_->evaluate(source);
+  if (source.cut()) return std::nullopt;
+  return evaluation;
+}
+
+// Whether a run that goes on from here had its evaluation cut short.
+inline bool TrainerBase::evaluation_is_due(const data::BatchSource& batches) const {
+  if (progress_.step == 0 || progress_.evaluated_at == progress_.step) return false;
+  if (options_.evaluate_every != 0) return progress_.step % options_.evaluate_every == 0;
+  const data::Position place = batches.position();
+  return place.epoch != 0 && place.batch == 0;
+}
+
+// False: it was cut short, and is as if it had not begun.
+inline bool TrainerBase::evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
+                                  const StopFlag* stop) {
+  std::optional<Evaluation> measured = measure(held_out, stop);
+  if (!measured) return false;
+  Evaluation& evaluation = *measured;
+  between_steps_ = false;
+  const double score = detail::comparison_of(evaluation, options_.best_metric).score();
+  const bool better = !std::isnan(score) && (!progress_.has_best || score > progress_.best);
+  const bool equal = progress_.has_best && score == progress_.best;
+  if (better)
+    progress_.stale = 0;
+  else if (!equal)
+    ++progress_.stale;
+  progress_.evaluated_at = progress_.step;
+  if (schedule_.decay == optim::Decay::plateau) progress_.plateau.add(score, schedule_.patience);
+  if (better) {
+    progress_.best = score;
+    progress_.has_best = true;
+    if (options_.keep_best) best_.keep(context_, *ranks_, parameters(), progress_);
+  }
+  const EvaluationInfo info{.step = progress_.step,
+                            .epoch = epoch,
+                            .metrics = task_.classes() != 0 ? &evaluation.metrics : nullptr,
+                            .values = &evaluation.values,
+                            .loss = evaluation.loss,
+                            .seconds = evaluation.seconds,
+                            .best = better};
+  between_steps_ = true;
+  tell([&](Callback& callback) { callback.on_evaluation(info); });
+  if (better || !options_.keep_best) report.take(std::move(evaluation));
+  return true;
+}
+
+}  // namespace soma::train
