@@ -6,6 +6,7 @@
 #include <soma/text/record_reader.hpp>
 #include <soma/text/utf8.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -180,6 +181,37 @@ inline std::string csv_field(const std::string& text) {
   return field += '"';
 }
 
+// A number, or the labels that a text has and the probability of each label.
+inline void append_json(std::string& body, const soma::models::Prediction& prediction,
+                        const std::vector<std::string>& labels) {
+  if (prediction.kind == soma::data::LabelKind::number) {
+    body.append("{\"number\":").append(json_value(prediction.number)).append("}");
+    return;
+  }
+  body.append("{\"labels\":[");
+  for (const std::string& label : prediction.labels)
+    body.append(body.ends_with('[') ? "" : ",").append(json_value(label));
+  body.append("],\"probabilities\":{");
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    body.append(i == 0 ? "" : ",")
+        .append(json_value(labels[i]))
+        .append(":")
+        .append(json_value(prediction.probabilities[i]));
+  body.append("}}");
+}
+// Labels with their probabilities, or a number.
+inline std::string csv_row(const soma::models::Prediction& prediction) {
+  std::string row = to_string(prediction);
+  if (prediction.kind == soma::data::LabelKind::number) return row;
+  std::string fields;
+  for (std::size_t begin = 0; begin <= row.size();) {
+    const std::size_t end = (std::min)(row.find('\t', begin), row.size());
+    fields.append(begin == 0 ? "" : ",").append(csv_field(row.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return fields;
+}
+
 // In the order of the texts.
 inline std::string answer(Type type, const std::vector<soma::models::Prediction>& predictions,
                           const std::vector<std::string>& labels) {
@@ -187,7 +219,12 @@ inline std::string answer(Type type, const std::vector<soma::models::Prediction>
   if (type == Type::json) {
     body = "{\"predictions\":[";
     for (const auto& prediction : predictions) {
-      body.append(body.ends_with('[') ? "" : ",").append("{\"label\":");
+      body.append(body.ends_with('[') ? "" : ",");
+      if (prediction.kind != soma::data::LabelKind::one) {
+        append_json(body, prediction, labels);
+        continue;
+      }
+      body.append("{\"label\":");
       body.append(json_value(prediction.label)).append(",\"probability\":");
       body.append(json_value(static_cast<float>(prediction.probability)));
       body.append(",\"probabilities\":{");
@@ -201,14 +238,10 @@ inline std::string answer(Type type, const std::vector<soma::models::Prediction>
     return body.append("]}\n");
   }
   for (const auto& prediction : predictions) {
-    const std::string line = to_string(prediction);
     if (type == Type::plain)
-      body.append(line).push_back('\n');
+      body.append(to_string(prediction)).push_back('\n');
     else
-      body.append(csv_field(prediction.label))
-          .append(",")
-          .append(line, prediction.label.size() + 1)
-          .append("\r\n");
+      body.append(csv_row(prediction)).append("\r\n");
   }
   return body;
 }

@@ -21,7 +21,12 @@ soma::text::RowOptions row_options(const DataOptions& options) {
   rows.text_column = options.text_column;
   rows.label_column = options.label_column;
   rows.skip_bad_rows = options.skip_bad_rows;
+  rows.labels = label_kind(options);
   return rows;
+}
+
+soma::data::LabelKind label_kind(const DataOptions& options) {
+  return options.regression ? soma::data::LabelKind::number : soma::data::LabelKind::one;
 }
 
 namespace {
@@ -53,6 +58,7 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
   soma::text::RowReader reader(rows.stream->file, rows.stream->rows, "train");
   while (reader.next(row)) {
     ++rows.stream->count;
+    if (rows.stream->rows.labels == soma::data::LabelKind::number) continue;
     if (labels.insert(row.label).second && labels.size() > soma::text::ReadOptions{}.max_labels)
       soma::fail(soma::error_id::text_label_count, "train",
                  "labels of " + soma::quoted(rows.stream->file),
@@ -60,7 +66,7 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
                  "at most that, in the column of labels");
   }
   report_skipped(reader.skipped());
-  if (labels.size() < 2)
+  if (labels.size() < 2 && rows.stream->rows.labels == soma::data::LabelKind::one)
     soma::fail(soma::error_id::text_one_class, "train", "label of all rows",
                soma::quoted(*labels.begin()), "two labels at least");
   rows.labels.assign(labels.begin(), labels.end());

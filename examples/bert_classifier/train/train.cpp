@@ -45,13 +45,21 @@ std::uint64_t epochs(const TrainOptions& options) {
   return options.data.data.empty() || !options.pretrained.empty() ? 1 : 6;
 }
 
+std::size_t max_length(const TrainOptions& options) {
+  constexpr std::size_t usual = 128;
+  if (options.max_length != 0) return options.max_length;
+  if (options.pretrained.empty()) return usual;
+  return (std::min)(usual, soma::models::load_bert_config(options.pretrained).config.positions);
+}
+
 std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOptions& options,
                                            const TrainingRows& rows) {
   const soma::models::TextClassifierOptions settings{.labels = rows.labels,
-                                                     .max_length = options.max_length,
+                                                     .max_length = max_length(options),
                                                      .seed = options.seed,
                                                      .dropout = options.dropout,
-                                                     .recompute = options.recompute};
+                                                     .recompute = options.recompute,
+                                                     .kind = label_kind(options.data)};
   if (!options.pretrained.empty()) {
     std::unique_ptr<TextClassifier> model(
         new TextClassifier(TextClassifier::from_pretrained(context, options.pretrained, settings)));
@@ -173,6 +181,8 @@ std::unique_ptr<soma::CheckpointStore> open_checkpoints(const TrainOptions& opti
 }  // namespace
 
 int train(const TrainOptions& given, Launch& launch, const std::vector<std::string>& command) {
+  if (!given.confusion.empty() && label_kind(given.data) != soma::data::LabelKind::one)
+    throw UsageError("--confusion needs texts with one class each");
   launch.join(given.ranks, given.shards, command);
   const TrainOptions options = launch.rank() == 0 ? given : without_outputs(given);
   soma::train::TrainerOptions settings = trainer_options(options, launch);
