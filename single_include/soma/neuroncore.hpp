@@ -6421,6 +6421,10 @@ constexpr Function function_of(Unary unary) {
       return Function::silu;
     case Unary::softplus:
       return Function::softplus;
+    case Unary::gelu_sigmoid:
+      return Function::gelu_apprx_sigmoid;
+    case Unary::mish:
+      return Function::mish;
     default:
       return Function::copy;
   }
@@ -6496,6 +6500,15 @@ inline void cosine_tile(Core& core, const Tile& y, const Tile& x, Scratch& scrat
   core.vector.scalar_tensor_tensor(y, x, Alu::multiply, 0, Alu::add, angle);
 }
 
+// 1/2 + 1/2 erf((x - middle) / (deviation sqrt 2)).
+constexpr float laplace_middle = 0.707107f, laplace_scale = 2.50662642f;  // 1 / (0.282095 sqrt 2)
+inline void laplace_tile(Core& core, const Tile& y, const Tile& x, Scratch& scratch) {
+  const Tile value = scratch.like(0, x);
+  core.vector.tensor_scalar(value, x, Alu::subtract, laplace_middle);
+  core.scalar.activation(value, value, Function::erf, {.scale = laplace_scale});
+  core.vector.tensor_scalar(y, value, Alu::multiply, 0.5f, Alu::add, 0.5f);
+}
+
 // y = f(x), for a tile.
 inline void unary_tile(Core& core, Unary function, const Tile& y, const Tile& x, Scratch& scratch) {
   switch (function) {
@@ -6513,6 +6526,26 @@ inline void unary_tile(Core& core, Unary function, const Tile& y, const Tile& x,
       return sine_tile(core, y, x, scratch);
     case Unary::cosine:
       return cosine_tile(core, y, x, scratch);
+    case Unary::gelu_clipped: {
+      const Tile value = scratch.like(0, x);
+      core.scalar.activation(value, x, Function::gelu);
+      core.vector.tensor_scalar(y, value, Alu::minimum, gelu_clip, Alu::none, {},
+                                {.reverse0 = true});
+      return;
+    }
+    case Unary::leaky_relu:
+      core.vector.scalar_tensor_tensor(y, x, Alu::multiply, leaky_slope, Alu::maximum, x);
+      return;
+    case Unary::relu6:
+      return clamp(core, y, x, 0, 6);
+    case Unary::relu_squared: {
+      const Tile value = scratch.like(0, x);
+      core.scalar.activation(value, x, Function::relu);
+      core.vector.tensor_tensor(y, value, value, Alu::multiply);
+      return;
+    }
+    case Unary::laplace:
+      return laplace_tile(core, y, x, scratch);
     default:
       core.scalar.activation(y, x, function_of(function));
   }
@@ -6547,6 +6580,37 @@ inline void logistic_backward(Core& core, const Tile& dx, const Tile& x, const T
       .tensor_tensor(dx, upper, dy, Alu::multiply);
 }
 
+// tanh(softplus x) + x sigmoid(x) / cosh(softplus x)^2, up to where the second term is 0. The slope
+// of tanh is 4 sigmoid(2 u) sigmoid(-2 u).
+inline void mish_derivative(Core& core, const Tile& slope, const Tile& x, Scratch& scratch) {
+  const Tile near = scratch.like(1, x), u = scratch.like(2, x), other = scratch.like(3, x);
+  clamp(core, near, x, -100, 100);
+  core.scalar.activation(u, near, Function::softplus);
+  core.scalar.activation(slope, near, Function::sigmoid);
+  core.scalar.activation(other, u, Function::sigmoid, {.scale = 2});
+  core.vector.tensor_tensor(near, near, slope, Alu::multiply)
+      .scalar_tensor_tensor(near, near, Alu::multiply, 4, Alu::multiply, other);
+  core.scalar.activation(other, u, Function::sigmoid, {.scale = -2});
+  core.scalar.activation(slope, u, Function::tanh);
+  core.vector.tensor_tensor(near, near, other, Alu::multiply)
+      .tensor_tensor(slope, slope, near, Alu::add);
+}
+
+// dx = dy where x lies above 0, and below `most` where it is not none, or 0 whatever dy is.
+inline void cut_gradient(Core& core, const Tile& dx, const Tile& x, const Tile& dy, bool from_zero,
+                         Alu upper, float most, Scratch& scratch) {
+  const Tile flags = scratch.like(2, x), mask = flags.as(DType::int32), value = scratch.like(1, x);
+  const auto select = [&](Alu outside, float bound) {  // a product with 0 may be NaN
+    core.vector.tensor_scalar(mask, x, outside, bound, Alu::subtract, 1);  // -1: all ones
+    core.vector.tensor_tensor(value.as(DType::int32), value.as(DType::int32), mask,
+                              Alu::bitwise_and);
+  };
+  core.scalar.copy(value, dy);
+  if (from_zero) select(Alu::less_equal, 0);
+  if (upper != Alu::none) select(upper, most);
+  core.scalar.copy(dx, value);
+}
+
 inline void unary_backward_tile(Core& core, Unary function, const Tile& dx, const Tile& x,
                                 const Tile& dy, Scratch& scratch) {
   const Tile slope = scratch.like(0, x);
@@ -6555,8 +6619,11 @@ inline void unary_backward_tile(Core& core, Unary function, const Tile& dx, cons
     core.vector.tensor_tensor(dx, slope, dy, Alu::multiply);
   };
   // dx = (slope op constant) dy
+  const auto scaled_to = [&](const Tile& to, const Tile& value, Alu op, float constant) {
+    core.vector.scalar_tensor_tensor(to, value, op, constant, Alu::multiply, dy);
+  };
   const auto scaled = [&](const Tile& value, Alu op, float constant) {
-    core.vector.scalar_tensor_tensor(dx, value, op, constant, Alu::multiply, dy);
+    scaled_to(dx, value, op, constant);
   };
   switch (function) {
     case Unary::copy:
@@ -6592,15 +6659,21 @@ inline void unary_backward_tile(Core& core, Unary function, const Tile& dx, cons
     case Unary::cosine:
       sine_tile(core, slope, x, scratch);
       return scaled(slope, Alu::multiply, -1);
-    case Unary::relu: {  // dy's bits where x is not at most 0: a product with 0 may be NaN
-      const Tile mask = slope.as(DType::int32), value = scratch.like(1, x);
-      core.vector.tensor_scalar(mask, x, Alu::less_equal, 0, Alu::subtract, 1);  // -1: all ones
-      core.scalar.copy(value, dy);
-      core.vector.tensor_tensor(value.as(DType::int32), value.as(DType::int32), mask,
-                                Alu::bitwise_and);
-      core.scalar.copy(dx, value);
+    case Unary::relu:
+      return cut_gradient(core, dx, x, dy, true, Alu::none, 0, scratch);
+    case Unary::relu6:
+      return cut_gradient(core, dx, x, dy, true, Alu::greater_equal, 6, scratch);
+    case Unary::relu_squared:
+      scaled_to(slope, x, Alu::multiply, 2);
+      return cut_gradient(core, dx, x, slope, true, Alu::none, 0, scratch);
+    case Unary::gelu_clipped:
+      core.scalar.activation(slope, x, Function::gelu_dx);
+      core.vector.tensor_tensor(slope, slope, dy, Alu::multiply);
+      return cut_gradient(core, dx, x, slope, false, Alu::greater, gelu_clip, scratch);
+    case Unary::leaky_relu:  // 1 above zero
+      core.vector.tensor_scalar(slope, x, Alu::greater, 0, Alu::multiply, 1 - leaky_slope)
+          .scalar_tensor_tensor(dx, slope, Alu::add, leaky_slope, Alu::multiply, dy);
       return;
-    }
     case Unary::gelu:
       return activated(Function::gelu_dx);
     case Unary::gelu_tanh:
@@ -6615,6 +6688,16 @@ inline void unary_backward_tile(Core& core, Unary function, const Tile& dx, cons
       return activated(Function::silu_dx);
     case Unary::softplus:
       return activated(Function::sigmoid);
+    case Unary::gelu_sigmoid:
+      return activated(Function::gelu_apprx_sigmoid_dx);
+    case Unary::mish:
+      mish_derivative(core, slope, x, scratch);
+      core.vector.tensor_tensor(dx, slope, dy, Alu::multiply);
+      return;
+    case Unary::laplace:  // scale / 2 times the slope of erf
+      core.vector.tensor_scalar(slope, x, Alu::subtract, laplace_middle);
+      core.scalar.activation(slope, slope, Function::erf_dx, {.scale = laplace_scale});
+      return scaled(slope, Alu::multiply, laplace_scale / 2);
   }
 }
 
@@ -8639,6 +8722,7 @@ inline void linear(Core& core, const OperatorCall& call) {
   std::optional<Pair> saved, residuals;
   if (activated) saved.emplace(core, type, rows, columns);
   if (more) residuals.emplace(core, more->dtype(), rows, columns);
+  Scratch scratch(core, rows, columns);
   Tile biases;  // in every partition, for the columns from bias_begin on
   std::size_t bias_begin = n;
   if (bias.defined())
@@ -8679,7 +8763,7 @@ inline void linear(Core& core, const OperatorCall& call) {
       core.vector.copy(rounded, at);
       core.dma.queue(store_queue).store(block(*pre_activation), rounded);
       const Tile to = next();
-      core.scalar.activation(to, at, function_of(unary_of(setting.activation)));
+      unary_tile(core, unary_of(setting.activation), to, at, scratch);
       at = to;
     }
     Tile residual_tile;

@@ -244,6 +244,8 @@ inline constexpr ErrorId config_type{"models.config_type"};
 inline constexpr ErrorId config_value{"models.config_value"};
 inline constexpr ErrorId shard_index{"models.shard_index"};
 inline constexpr ErrorId model_file_name{"models.file_name"};
+inline constexpr ErrorId weights_file{"models.weights_file"};
+inline constexpr ErrorId model_not_finite{"models.not_finite"};
 
 inline constexpr ErrorId train_options{"train.options"};
 inline constexpr ErrorId train_precision{"train.precision"};
@@ -571,60 +573,50 @@ class Record {
 //   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch)
 //     while (source.next(batch)) step(batch);
 
-// ---- soma/tensor/ragged.hpp
-// Ragged: a batch of sequences of different lengths without padding: their rows concatenated, and
-// Sequences, which says where each begins.
+// ---- soma/data/labels.hpp
+// Labels of a batch, as whoever counts them wants them.
 
-// ---- soma/numeric/logical_index.hpp
-// Logical indices: what a random draw is keyed by. An index says which number of the model or of
-// the global batch is meant, never which thread, rank, tile or padded position happens to compute
-// it, so the fields below have fixed widths. A value that does not fit its field is Error
-// random.index_range.
+// ---- soma/tensor/tensor.hpp
+// Tensor: shared storage seen through a shape, a dtype and strides. Copying a tensor shares its
+// elements, as do slice, select, reshape, transpose and broadcast_to: a write through one is seen
+// through all.
+//
+// Not thread-safe where one thread writes. Memory comes from the context's heap, so tensors end
+// before their context does.
+
+// ---- soma/runtime/context.hpp
+// Context: everything soma needs from its host, in one object that is passed explicitly. There is
+// no other state: two contexts in one program do not disturb each other, and what is not in a
+// context is a pure function.
+//
+// Made by make_context() (soma.hpp), which knows the kernels of this unit or of soma::dispatch.
+
+// ---- soma/runtime/executor.hpp
+// Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
+// soma's own.
 
 namespace soma {
 
-namespace detail {
+// run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
+// any threads and in any order, and returns when all have returned. soma asks for at most `width`
+// tasks that it wants to run at the same time, never needs two tasks to make progress together, and
+// its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
+// executor may then run the inner tasks one after another on the calling thread.
+struct Executor {
+  void* self = nullptr;
+  int width = 0;
+  void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
+};
 
-inline std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
-                                 std::string_view field) {
-  if (value >> bits != 0)
-    fail(error_id::index_range, operation, field, std::to_string(value),
-         "below 2^" + std::to_string(bits));
-  return value;
-}
+inline constexpr int max_threads = 4096;
 
-}  // namespace detail
-
-// An element of an activation: sequence of the global batch (24 bits), position in it (20), channel
-// (20).
-inline std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position,
-                                 std::uint64_t channel) {
-  return detail::index_field(ordinal, 24, "token_index", "ordinal") << 40 |
-         detail::index_field(position, 20, "token_index", "position") << 20 |
-         detail::index_field(channel, 20, "token_index", "channel");
-}
-
-// An attention probability: sequence of the global batch (24 bits), head (8), query (16), key (16).
-inline std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head, std::uint64_t query,
-                                     std::uint64_t key) {
-  return detail::index_field(ordinal, 24, "attention_index", "ordinal") << 40 |
-         detail::index_field(head, 8, "attention_index", "head") << 32 |
-         detail::index_field(query, 16, "attention_index", "query") << 16 |
-         detail::index_field(key, 16, "attention_index", "key");
-}
-
-// An element of a parameter seen as a matrix: row (32 bits), column (32).
-inline std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
-  return detail::index_field(row, 32, "parameter_index", "row") << 32 |
-         detail::index_field(column, 32, "parameter_index", "column");
-}
+// An executor of its own threads, and how to end them: end(executor.self).
+struct OwnedExecutor {
+  Executor executor{};
+  void (*end)(void* self) = nullptr;
+};
 
 }  // namespace soma
-// ---- soma/runtime/heap_vector.hpp
-// HeapVector: a growing array on a context's heap. What tapes and batches are made of; a
-// std::vector with an allocator would do the same, but every unit would pay for it: compilers spend
-// three times as long on one.
-
 // ---- soma/runtime/heap.hpp
 // Heap: memory that is used, given back in any order and used again. Tensors and tapes live here:
 // work that repeats itself asks nothing of the host any more after its first rounds. (Mostly after
@@ -1066,206 +1058,6 @@ class Heap {
   std::array<Block*, class_count> heads_{};
   std::array<std::uint64_t, (class_count + 63) / 64> bitmap_{};
   std::size_t blocks_ = 0, in_use_ = 0, peak_ = 0, capacity_ = 0;
-};
-
-}  // namespace soma
-
-namespace soma {
-
-// Moved, never copied. Members do what those of std::vector do. Error memory.exhausted.
-template <class T>
-class HeapVector {
- public:
-  using value_type = T;
-
-  explicit HeapVector(Heap& heap) : heap_(&heap) {}
-  // `count` elements made from nothing: numbers are 0.
-  HeapVector(std::size_t count, Heap& heap) : heap_(&heap) { resize(count); }
-  HeapVector(HeapVector&& other) noexcept
-      : heap_(other.heap_),
-        data_(std::exchange(other.data_, nullptr)),
-        size_(std::exchange(other.size_, 0)),
-        capacity_(std::exchange(other.capacity_, 0)) {}
-  HeapVector& operator=(HeapVector&& other) noexcept {
-    std::swap(heap_, other.heap_);
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    std::swap(capacity_, other.capacity_);
-    return *this;
-  }
-  ~HeapVector() {
-    clear();
-    release();
-  }
-
-  std::size_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-  T* data() { return data_; }
-  const T* data() const { return data_; }
-  T* begin() { return data_; }
-  T* end() { return data_ + size_; }
-  const T* begin() const { return data_; }
-  const T* end() const { return data_ + size_; }
-  T& operator[](std::size_t index) { return data_[index]; }
-  const T& operator[](std::size_t index) const { return data_[index]; }
-  T& back() { return data_[size_ - 1]; }
-  const T& back() const { return data_[size_ - 1]; }
-
-  void reserve(std::size_t count) {
-    if (count > capacity_) move_to(count);
-  }
-  void resize(std::size_t count) {
-    reserve(count);
-    while (size_ > count) pop_back();
-    for (; size_ < count; ++size_) ::new (static_cast<void*>(data_ + size_)) T();
-  }
-  // The value is not an element of this one: that would move away.
-  T& push_back(T value) {
-    if (size_ == capacity_) move_to(size_ < 4 ? 8 : 2 * size_);
-    return *::new (static_cast<void*>(data_ + size_++)) T(std::move(value));
-  }
-  // Of numbers.
-  void assign(std::span<const T> values) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    clear();
-    reserve(values.size());
-    if (!values.empty()) std::memcpy(data_, values.data(), values.size_bytes());
-    size_ = values.size();
-  }
-  void pop_back() { data_[--size_].~T(); }
-  void clear() {
-    while (size_ != 0) pop_back();
-  }
-
- private:
-  void move_to(std::size_t capacity) {
-    static_assert(alignof(T) <= memory_alignment);
-    auto* moved =
-        static_cast<T*>(heap_->allocate(checked_multiply(capacity, sizeof(T), "HeapVector")));
-    if constexpr (std::is_trivially_copyable_v<T>) {
-      if (size_ != 0) std::memcpy(moved, data_, size_ * sizeof(T));
-    } else {
-      for (std::size_t i = 0; i < size_; ++i) {
-        ::new (static_cast<void*>(moved + i)) T(std::move(data_[i]));
-        data_[i].~T();
-      }
-    }
-    release();
-    data_ = moved;
-    capacity_ = capacity;
-  }
-  void release() {
-    if (data_ != nullptr) heap_->deallocate(data_);
-  }
-
-  Heap* heap_;
-  T* data_ = nullptr;
-  std::size_t size_ = 0, capacity_ = 0;
-};
-
-}  // namespace soma
-// ---- soma/runtime/shared.hpp
-// Shared: an object on a context's heap that several handles share and the last one ends. One
-// pointer; the count lies in the object.
-
-namespace soma {
-
-// What a shared object derives from, as its first base.
-class Counted {
- public:
-  explicit Counted(Heap& heap) : heap_(&heap) {}
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-
- private:
-  template <class T>
-  friend class Shared;
-  Heap* heap_;
-  std::atomic<std::size_t> references_{1};
-};
-
-// Counting is thread-safe, the object is as safe as it is by itself. Empty by default.
-template <class T>
-class Shared {
- public:
-  Shared() = default;
-  Shared(std::nullptr_t) {}
-  // An object made of the heap and the arguments. Error memory.exhausted.
-  template <class... Arguments>
-  static Shared make(Heap& heap, Arguments&&... arguments) {
-    static_assert(alignof(T) <= memory_alignment);
-    Shared made;
-    made.object_ = ::new (heap.allocate(sizeof(T))) T(heap, std::forward<Arguments>(arguments)...);
-    return made;
-  }
-  Shared(const Shared& other) : object_(other.object_) {
-    if (object_ != nullptr) object_->references_.fetch_add(1, std::memory_order_relaxed);
-  }
-  Shared(Shared&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  // A derived class has a virtual destructor, and T as its first base.
-  template <class Derived>
-  Shared(Shared<Derived> other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Shared& operator=(Shared other) noexcept {
-    std::swap(object_, other.object_);
-    return *this;
-  }
-  ~Shared() {
-    if (object_ == nullptr || object_->references_.fetch_sub(1, std::memory_order_acq_rel) != 1)
-      return;
-    Heap* heap = object_->heap_;
-    object_->~T();
-    heap->deallocate(object_);
-  }
-
-  T* operator->() const { return object_; }
-  T& operator*() const { return *object_; }
-  friend bool operator==(const Shared& shared, std::nullptr_t) { return shared.object_ == nullptr; }
-
- private:
-  template <class Other>
-  friend class Shared;
-  T* object_ = nullptr;
-};
-
-}  // namespace soma
-// ---- soma/tensor/tensor.hpp
-// Tensor: shared storage seen through a shape, a dtype and strides. Copying a tensor shares its
-// elements, as do slice, select, reshape, transpose and broadcast_to: a write through one is seen
-// through all.
-//
-// Not thread-safe where one thread writes. Memory comes from the context's heap, so tensors end
-// before their context does.
-
-// ---- soma/runtime/context.hpp
-// Context: everything soma needs from its host, in one object that is passed explicitly. There is
-// no other state: two contexts in one program do not disturb each other, and what is not in a
-// context is a pure function.
-//
-// Made by make_context() (soma.hpp), which knows the kernels of this unit or of soma::dispatch.
-
-// ---- soma/runtime/executor.hpp
-// Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
-// soma's own.
-
-namespace soma {
-
-// run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
-// any threads and in any order, and returns when all have returned. soma asks for at most `width`
-// tasks that it wants to run at the same time, never needs two tasks to make progress together, and
-// its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
-// executor may then run the inner tasks one after another on the calling thread.
-struct Executor {
-  void* self = nullptr;
-  int width = 0;
-  void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
-};
-
-inline constexpr int max_threads = 4096;
-
-// An executor of its own threads, and how to end them: end(executor.self).
-struct OwnedExecutor {
-  Executor executor{};
-  void (*end)(void* self) = nullptr;
 };
 
 }  // namespace soma
@@ -2606,6 +2398,297 @@ inline Tensor contiguous(Context& context, const Tensor& tensor) {
 
 }  // namespace soma
 
+namespace soma::data {
+
+// What a sequence is labelled with: one of several classes, any number of them, or a number.
+enum class LabelKind : std::uint8_t { one, several, number };
+
+// Class labels, int32 or int64.
+inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
+  const auto copy = [](const auto values) {
+    return std::vector<std::int64_t>(values.begin(), values.end());
+  };
+  return labels.dtype() == DType::int32 ? copy(labels.span<std::int32_t>())
+                                        : copy(labels.span<std::int64_t>());
+}
+
+// The lists of classes of a batch's sequences, in compressed rows: list i is ids[offsets[i]] up to
+// ids[offsets[i + 1]]. A list may be empty. So memory grows with the labels that are given, not
+// with the classes that there are.
+struct LabelLists {
+  Tensor offsets{};  // int64 [sequences + 1], ascending from 0
+  Tensor ids{};      // int32 [all labels]; in a list ascending, each once
+
+  bool defined() const { return offsets.defined(); }
+  std::size_t count() const { return offsets.elements() - 1; }
+  std::span<const std::int32_t> list(std::size_t i) const {
+    const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
+    return ids.span<std::int32_t>().subspan(static_cast<std::size_t>(at[i]),
+                                            static_cast<std::size_t>(at[i + 1] - at[i]));
+  }
+
+  // Lists first to end, as lists of their own: ids are a view.
+  LabelLists part(Context& context, std::size_t first, std::size_t end) const {
+    const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
+    std::vector<std::int64_t> own;
+    for (std::size_t i = first; i <= end; ++i) own.push_back(at[i] - at[first]);
+    return {Tensor::from(context, std::span<const std::int64_t>(own), Shape{own.size()}),
+            ids.slice(0, static_cast<std::size_t>(at[first]), static_cast<std::size_t>(at[end]))};
+  }
+  // 1 for each class of a list, 0 for others: [sequences, classes], fp32. Error data.labels (a
+  // class that is not below `classes`).
+  Tensor dense(Context& context, std::size_t classes) const {
+    const Tensor all = Tensor::zeros(context, Shape{count(), classes}, DType::fp32);
+    auto* row = all.mutable_data<float>();
+    for (std::size_t i = 0; i < count(); ++i, row += classes)
+      for (const std::int32_t id : list(i)) {
+        if (id < 0 || static_cast<std::size_t>(id) >= classes)
+          fail(error_id::data_labels, "LabelLists::dense", "label of sequence " + std::to_string(i),
+               std::to_string(id), "a class below " + std::to_string(classes));
+        row[id] = 1;
+      }
+    return all;
+  }
+};
+
+// Lists of classes of rows that lie in memory, one behind the other.
+struct IdLists {
+  std::vector<std::size_t> offsets{};  // [rows + 1], from 0: where lists begin and end; or empty
+  std::vector<std::int32_t> ids{};     // in a list ascending, each once
+
+  bool empty() const { return offsets.empty(); }
+  std::size_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
+  std::span<const std::int32_t> list(std::size_t row) const {
+    return std::span(ids).subspan(offsets[row], offsets[row + 1] - offsets[row]);
+  }
+  void add(std::span<const std::int32_t> list) {
+    if (offsets.empty()) offsets.push_back(0);
+    ids.insert(ids.end(), list.begin(), list.end());
+    offsets.push_back(ids.size());
+  }
+};
+
+// Labels of rows that lie in memory, of one kind: the other kinds are empty.
+struct RowLabels {
+  std::vector<std::int64_t> classes{};  // [rows]
+  std::vector<float> numbers{};         // [rows]
+  IdLists lists{};                      // [rows]
+};
+
+}  // namespace soma::data
+// ---- soma/tensor/ragged.hpp
+// Ragged: a batch of sequences of different lengths without padding: their rows concatenated, and
+// Sequences, which says where each begins.
+
+// ---- soma/numeric/logical_index.hpp
+// Logical indices: what a random draw is keyed by. An index says which number of the model or of
+// the global batch is meant, never which thread, rank, tile or padded position happens to compute
+// it, so the fields below have fixed widths. A value that does not fit its field is Error
+// random.index_range.
+
+namespace soma {
+
+namespace detail {
+
+inline std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
+                                 std::string_view field) {
+  if (value >> bits != 0)
+    fail(error_id::index_range, operation, field, std::to_string(value),
+         "below 2^" + std::to_string(bits));
+  return value;
+}
+
+}  // namespace detail
+
+// An element of an activation: sequence of the global batch (24 bits), position in it (20), channel
+// (20).
+inline std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position,
+                                 std::uint64_t channel) {
+  return detail::index_field(ordinal, 24, "token_index", "ordinal") << 40 |
+         detail::index_field(position, 20, "token_index", "position") << 20 |
+         detail::index_field(channel, 20, "token_index", "channel");
+}
+
+// An attention probability: sequence of the global batch (24 bits), head (8), query (16), key (16).
+inline std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head, std::uint64_t query,
+                                     std::uint64_t key) {
+  return detail::index_field(ordinal, 24, "attention_index", "ordinal") << 40 |
+         detail::index_field(head, 8, "attention_index", "head") << 32 |
+         detail::index_field(query, 16, "attention_index", "query") << 16 |
+         detail::index_field(key, 16, "attention_index", "key");
+}
+
+// An element of a parameter seen as a matrix: row (32 bits), column (32).
+inline std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
+  return detail::index_field(row, 32, "parameter_index", "row") << 32 |
+         detail::index_field(column, 32, "parameter_index", "column");
+}
+
+}  // namespace soma
+// ---- soma/runtime/heap_vector.hpp
+// HeapVector: a growing array on a context's heap. What tapes and batches are made of; a
+// std::vector with an allocator would do the same, but every unit would pay for it: compilers spend
+// three times as long on one.
+
+namespace soma {
+
+// Moved, never copied. Members do what those of std::vector do. Error memory.exhausted.
+template <class T>
+class HeapVector {
+ public:
+  using value_type = T;
+
+  explicit HeapVector(Heap& heap) : heap_(&heap) {}
+  // `count` elements made from nothing: numbers are 0.
+  HeapVector(std::size_t count, Heap& heap) : heap_(&heap) { resize(count); }
+  HeapVector(HeapVector&& other) noexcept
+      : heap_(other.heap_),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
+  HeapVector& operator=(HeapVector&& other) noexcept {
+    std::swap(heap_, other.heap_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+    return *this;
+  }
+  ~HeapVector() {
+    clear();
+    release();
+  }
+
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  T* begin() { return data_; }
+  T* end() { return data_ + size_; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + size_; }
+  T& operator[](std::size_t index) { return data_[index]; }
+  const T& operator[](std::size_t index) const { return data_[index]; }
+  T& back() { return data_[size_ - 1]; }
+  const T& back() const { return data_[size_ - 1]; }
+
+  void reserve(std::size_t count) {
+    if (count > capacity_) move_to(count);
+  }
+  void resize(std::size_t count) {
+    reserve(count);
+    while (size_ > count) pop_back();
+    for (; size_ < count; ++size_) ::new (static_cast<void*>(data_ + size_)) T();
+  }
+  // The value is not an element of this one: that would move away.
+  T& push_back(T value) {
+    if (size_ == capacity_) move_to(size_ < 4 ? 8 : 2 * size_);
+    return *::new (static_cast<void*>(data_ + size_++)) T(std::move(value));
+  }
+  // Of numbers.
+  void assign(std::span<const T> values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    clear();
+    reserve(values.size());
+    if (!values.empty()) std::memcpy(data_, values.data(), values.size_bytes());
+    size_ = values.size();
+  }
+  void pop_back() { data_[--size_].~T(); }
+  void clear() {
+    while (size_ != 0) pop_back();
+  }
+
+ private:
+  void move_to(std::size_t capacity) {
+    static_assert(alignof(T) <= memory_alignment);
+    auto* moved =
+        static_cast<T*>(heap_->allocate(checked_multiply(capacity, sizeof(T), "HeapVector")));
+    if constexpr (std::is_trivially_copyable_v<T>) {
+      if (size_ != 0) std::memcpy(moved, data_, size_ * sizeof(T));
+    } else {
+      for (std::size_t i = 0; i < size_; ++i) {
+        ::new (static_cast<void*>(moved + i)) T(std::move(data_[i]));
+        data_[i].~T();
+      }
+    }
+    release();
+    data_ = moved;
+    capacity_ = capacity;
+  }
+  void release() {
+    if (data_ != nullptr) heap_->deallocate(data_);
+  }
+
+  Heap* heap_;
+  T* data_ = nullptr;
+  std::size_t size_ = 0, capacity_ = 0;
+};
+
+}  // namespace soma
+// ---- soma/runtime/shared.hpp
+// Shared: an object on a context's heap that several handles share and the last one ends. One
+// pointer; the count lies in the object.
+
+namespace soma {
+
+// What a shared object derives from, as its first base.
+class Counted {
+ public:
+  explicit Counted(Heap& heap) : heap_(&heap) {}
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  template <class T>
+  friend class Shared;
+  Heap* heap_;
+  std::atomic<std::size_t> references_{1};
+};
+
+// Counting is thread-safe, the object is as safe as it is by itself. Empty by default.
+template <class T>
+class Shared {
+ public:
+  Shared() = default;
+  Shared(std::nullptr_t) {}
+  // An object made of the heap and the arguments. Error memory.exhausted.
+  template <class... Arguments>
+  static Shared make(Heap& heap, Arguments&&... arguments) {
+    static_assert(alignof(T) <= memory_alignment);
+    Shared made;
+    made.object_ = ::new (heap.allocate(sizeof(T))) T(heap, std::forward<Arguments>(arguments)...);
+    return made;
+  }
+  Shared(const Shared& other) : object_(other.object_) {
+    if (object_ != nullptr) object_->references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  Shared(Shared&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  // A derived class has a virtual destructor, and T as its first base.
+  template <class Derived>
+  Shared(Shared<Derived> other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Shared& operator=(Shared other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Shared() {
+    if (object_ == nullptr || object_->references_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+      return;
+    Heap* heap = object_->heap_;
+    object_->~T();
+    heap->deallocate(object_);
+  }
+
+  T* operator->() const { return object_; }
+  T& operator*() const { return *object_; }
+  friend bool operator==(const Shared& shared, std::nullptr_t) { return shared.object_ == nullptr; }
+
+ private:
+  template <class Other>
+  friend class Shared;
+  T* object_ = nullptr;
+};
+
+}  // namespace soma
+
 namespace soma {
 
 inline constexpr std::size_t default_shards = 8;
@@ -2833,7 +2916,9 @@ namespace soma::data {
 struct Batch {
   Ragged inputs;  // int32 token ids [rows], or features [rows, ...]
   Tensor types;   // int32 token types [rows]; not defined: all are 0
-  Tensor labels;  // [sequences]: int64 classes, or what the source was given; may lack
+  Tensor
+      labels;  // [sequences]: int64 classes, fp32 numbers, or what the source was given; may lack
+  LabelLists label_lists{};  // where sequences have any number of classes; else not defined
   // Which of the source's sequences these are, in their order; empty where it does not number them.
   std::vector<std::uint32_t> items{};
   std::uint64_t epoch = 0;  // from 0
@@ -3418,12 +3503,14 @@ class ArraySource final : public IndexedSource {
 
 namespace soma::data {
 
-// Token lists one behind the other. `types` and `labels` may be empty: all types are 0, and batches
-// have no labels.
+// Token lists one behind the other. `types` may be empty: all types are 0. Labels are of one kind,
+// and the other members stay empty; without any, batches have no labels.
 struct TokenLists {
   std::vector<std::int32_t> ids{}, types{};  // [tokens]
   std::vector<std::size_t> offsets{0};       // where lists begin, and the end of the last
-  std::vector<std::int64_t> labels{};        // [lists]
+  std::vector<std::int64_t> labels{};        // [lists]: a class each
+  std::vector<float> numbers{};              // [lists]: a number each
+  IdLists label_lists{};                     // [lists]: any number of classes each
 
   void add(std::span<const std::int32_t> list, std::int64_t label) {
     ids.insert(ids.end(), list.begin(), list.end());
@@ -3439,8 +3526,7 @@ namespace detail {
 // there are none. Labels may be empty.
 template <class CopyList>
 Batch token_batch(Context& context, std::span<const std::size_t> lengths, bool with_types,
-                  std::span<const std::int64_t> labels, std::size_t shards,
-                  const CopyList& copy_list) {
+                  const RowLabels& labels, std::size_t shards, const CopyList& copy_list) {
   Batch batch;
   batch.inputs.sequences = Sequences::from_lengths(context, lengths, {.shards = shards});
   const Shape rows{batch.inputs.sequences.rows()};
@@ -3453,7 +3539,15 @@ Batch token_batch(Context& context, std::span<const std::size_t> lengths, bool w
     ids += lengths[i];
     if (types != nullptr) types += lengths[i];
   }
-  if (!labels.empty()) batch.labels = Tensor::from(context, labels, Shape{labels.size()});
+  const auto tensor = [&]<class T>(const std::vector<T>& values) {
+    return Tensor::from(context, std::span<const T>(values), Shape{values.size()});
+  };
+  if (!labels.classes.empty()) batch.labels = tensor(labels.classes);
+  if (!labels.numbers.empty()) batch.labels = tensor(labels.numbers);
+  if (!labels.lists.empty())
+    batch.label_lists = {
+        tensor(std::vector<std::int64_t>(labels.lists.offsets.begin(), labels.lists.offsets.end())),
+        tensor(labels.lists.ids)};
   return batch;
 }
 
@@ -3480,9 +3574,12 @@ class TokenSource final : public IndexedSource {
     hash.add_list(std::span(lists_.types));
     for (const std::uint64_t offset : lists_.offsets) hash.add(offset);
     hash.add_list(std::span(lists_.labels));
+    if (!lists_.numbers.empty()) hash.add_list(std::span(lists_.numbers));
+    for (const std::uint64_t offset : lists_.label_lists.offsets) hash.add(offset);
+    if (!lists_.label_lists.empty()) hash.add_list(std::span(lists_.label_lists.ids));
   }
   void check() const {
-    const auto& [ids, types, offsets, labels] = lists_;
+    const auto& [ids, types, offsets, labels, numbers, label_lists] = lists_;
     if (offsets.empty() || offsets.front() != 0 || offsets.back() != ids.size())
       fail(error_id::data_offsets, "TokenSource", "offsets",
            offsets.empty()
@@ -3500,9 +3597,21 @@ class TokenSource final : public IndexedSource {
     if (!types.empty() && types.size() != ids.size())
       fail(error_id::data_offsets, "TokenSource", "types", std::to_string(types.size()),
            "none, or one for each id: " + std::to_string(ids.size()));
-    if (!labels.empty() && labels.size() != lists_.count())
-      fail(error_id::data_labels, "TokenSource", "labels", std::to_string(labels.size()),
-           "none, or one for each list: " + std::to_string(lists_.count()));
+    const std::size_t count = lists_.count();
+    std::size_t kinds = 0;
+    for (const std::size_t labelled : {labels.size(), numbers.size(), label_lists.count()}) {
+      kinds += labelled != 0 ? 1 : 0;
+      if (labelled != 0 && (labelled != count || kinds > 1))
+        fail(error_id::data_labels, "TokenSource", "labels",
+             kinds > 1 ? "of several kinds" : std::to_string(labelled),
+             "none, or one for each list: " + std::to_string(count));
+    }
+    const std::vector<std::size_t>& ends = label_lists.offsets;
+    if (!ends.empty() && (!std::ranges::is_sorted(ends) || ends.front() != 0 ||
+                          ends.back() != label_lists.ids.size()))
+      fail(error_id::data_offsets, "TokenSource", "offsets of label_lists",
+           std::to_string(ends.front()) + " to " + std::to_string(ends.back()),
+           "ascending from 0 to the number of its ids, " + std::to_string(label_lists.ids.size()));
   }
 
   std::size_t length(std::size_t item) const override {
@@ -3511,10 +3620,12 @@ class TokenSource final : public IndexedSource {
 
   Batch make(std::span<const std::uint32_t> items) const override {
     std::vector<std::size_t> lengths;
-    std::vector<std::int64_t> labels;
+    RowLabels labels;
     for (const std::uint32_t item : items) {
       lengths.push_back(length(item));
-      if (!lists_.labels.empty()) labels.push_back(lists_.labels[item]);
+      if (!lists_.labels.empty()) labels.classes.push_back(lists_.labels[item]);
+      if (!lists_.numbers.empty()) labels.numbers.push_back(lists_.numbers[item]);
+      if (!lists_.label_lists.empty()) labels.lists.add(lists_.label_lists.list(item));
     }
     const auto copy_list = [&](std::size_t i, std::int32_t* ids, std::int32_t* types) {
       const std::size_t first = lists_.offsets[items[i]];
@@ -3587,6 +3698,9 @@ namespace soma::metrics {
 class MultiLabel final : public Metrics {
  public:
   explicit MultiLabel(std::size_t label_count = 0) : counts_(label_count) {}
+  // `names` of the labels, for reports.
+  explicit MultiLabel(std::vector<std::string> names)
+      : counts_(names.size()), names_(std::move(names)) {}
 
   std::size_t outputs() const override { return counts_.size(); }
   // 0 or 1 for each label of each case, fp32 or uint8.
@@ -3634,7 +3748,9 @@ class MultiLabel final : public Metrics {
   Values values() const override {
     Values values{{"micro_f1", "micro F1", micro_f1()}, {"macro_f1", "macro F1", macro_f1()}};
     for (std::size_t i = 0; i < counts_.size(); ++i)
-      values.push_back({"f1_" + std::to_string(i), "F1 of label " + std::to_string(i), f1(i)});
+      values.push_back({"f1_" + std::to_string(i),
+                        "F1 of " + (names_.empty() ? "label " + std::to_string(i) : names_[i]),
+                        f1(i)});
     return values;
   }
 
@@ -3648,6 +3764,7 @@ class MultiLabel final : public Metrics {
   };
 
   std::vector<Counts> counts_;
+  std::vector<std::string> names_;
   std::uint64_t cases_ = 0;
 };
 
@@ -4586,7 +4703,23 @@ constexpr std::size_t rows_of_run(std::size_t rows) {
   return run;
 }
 
-enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, tanh };
+// What a linear layer applies to its product (Unary says what each computes).
+enum class Activation : std::uint8_t {
+  none,
+  relu,
+  gelu,
+  gelu_tanh,
+  tanh,
+  sigmoid,
+  silu,
+  gelu_sigmoid,
+  gelu_clipped,
+  mish,
+  leaky_relu,
+  relu6,
+  relu_squared,
+  laplace,
+};
 
 namespace detail {
 
@@ -4641,8 +4774,15 @@ enum class Unary : std::uint8_t {
   gelu_tanh,  // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
   tanh,
   sigmoid,
-  silu,      // x sigmoid(x)
-  softplus,  // log(1 + exp x)
+  silu,          // x sigmoid(x)
+  softplus,      // log(1 + exp x)
+  gelu_sigmoid,  // x sigmoid(1.702 x)
+  gelu_clipped,  // gelu, at most 10
+  mish,          // x tanh(softplus x)
+  leaky_relu,    // x, below zero x / 100
+  relu6,         // relu, at most 6
+  relu_squared,  // relu(x)^2
+  laplace,       // the normal distribution's sum up to x, about 0.707107 with deviation 0.282095
 };
 
 // Beside the formulas, which are in kernels/reference/element.hpp: the operator's name, and from
@@ -4670,6 +4810,13 @@ inline constexpr UnaryFunction unary_functions[] = {
     {Unary::sigmoid, "sigmoid"},
     {Unary::silu, "silu"},
     {Unary::softplus, "softplus"},
+    {Unary::gelu_sigmoid, "gelu_sigmoid"},
+    {Unary::gelu_clipped, "gelu_clipped"},
+    {Unary::mish, "mish"},
+    {Unary::leaky_relu, "leaky_relu"},
+    {Unary::relu6, "relu6"},
+    {Unary::relu_squared, "relu_squared"},
+    {Unary::laplace, "laplace"},
 };
 inline constexpr std::size_t unary_count = std::size(unary_functions);
 
@@ -4684,6 +4831,15 @@ static_assert(
     }(),
     "the table has the functions in the order of the enumeration");
 
+inline constexpr float leaky_slope = 0.01f;  // of leaky_relu below zero
+inline constexpr float gelu_clip = 10;       // the most that gelu_clipped gives, and where
+
+// Whether the function is constant somewhere: there its gradient is 0 whatever dy is.
+constexpr bool is_cut_off(Unary function) {
+  return function == Unary::relu || function == Unary::relu6 || function == Unary::relu_squared ||
+         function == Unary::gelu_clipped;
+}
+
 // The function that a linear layer applies as an activation.
 constexpr Unary unary_of(Activation activation) {
   switch (activation) {
@@ -4697,6 +4853,24 @@ constexpr Unary unary_of(Activation activation) {
       return Unary::gelu_tanh;
     case Activation::tanh:
       return Unary::tanh;
+    case Activation::sigmoid:
+      return Unary::sigmoid;
+    case Activation::silu:
+      return Unary::silu;
+    case Activation::gelu_sigmoid:
+      return Unary::gelu_sigmoid;
+    case Activation::gelu_clipped:
+      return Unary::gelu_clipped;
+    case Activation::mish:
+      return Unary::mish;
+    case Activation::leaky_relu:
+      return Unary::leaky_relu;
+    case Activation::relu6:
+      return Unary::relu6;
+    case Activation::relu_squared:
+      return Unary::relu_squared;
+    case Activation::laplace:
+      return Unary::laplace;
   }
   return Unary::copy;
 }
@@ -5934,6 +6108,27 @@ inline Var silu(Tape& tape, const Var& x) {
 inline Var softplus(Tape& tape, const Var& x) {
   return tape.apply(tape.operators().of(Unary::softplus), {}, {x});
 }
+inline Var gelu_sigmoid(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu_sigmoid), {}, {x});
+}
+inline Var gelu_clipped(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu_clipped), {}, {x});
+}
+inline Var mish(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::mish), {}, {x});
+}
+inline Var leaky_relu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::leaky_relu), {}, {x});
+}
+inline Var relu6(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::relu6), {}, {x});
+}
+inline Var relu_squared(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::relu_squared), {}, {x});
+}
+inline Var laplace(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::laplace), {}, {x});
+}
 
 // With broadcasting.
 inline Var add(Tape& tape, const Var& a, const Var& b) {
@@ -6158,21 +6353,6 @@ class Owned {
 };
 
 }  // namespace soma
-// ---- soma/data/labels.hpp
-// Labels of a batch, as whoever counts them wants them.
-
-namespace soma::data {
-
-// Class labels, int32 or int64.
-inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
-  const auto copy = [](const auto values) {
-    return std::vector<std::int64_t>(values.begin(), values.end());
-  };
-  return labels.dtype() == DType::int32 ? copy(labels.span<std::int32_t>())
-                                        : copy(labels.span<std::int64_t>());
-}
-
-}  // namespace soma::data
 // ---- soma/nn/scope.hpp
 // Scope: where in a model something is. Modules are made from one: its path names the streams of
 // random numbers that initialise their parameters and drive their dropout, so that neither depends
@@ -6325,6 +6505,8 @@ class Task {
   // What an evaluation counts beside the loss, without cases yet. Where there is none: accuracy, F1
   // and so on where classes() is not 0, else the loss alone.
   virtual Owned<metrics::Metrics> metrics() const { return {}; }
+  // The labels of a batch as metrics() counts them.
+  virtual Tensor labels_of(const data::Batch& batch) const { return batch.labels; }
   // The learning rate of a trainer that is given none: Adam's usual one. A task whose model asks
   // for another, as a pretrained one does, says so.
   virtual double learning_rate() const { return 1e-3; }
@@ -6411,17 +6593,16 @@ namespace detail {
 // The labels of a batch in the shape of the model's outputs: [n] numbers beside outputs [n, 1] are
 // the same. Error train.label where their numbers differ.
 inline Tensor labels_like(std::string_view task, Context& context, const Var& outputs,
-                          const data::Batch& batch, std::size_t width) {
-  if (!batch.labels.defined())
+                          const Tensor& labels, std::size_t width, std::size_t sequences) {
+  if (!labels.defined())
     fail(error_id::train_label, task, "labels", "not defined", "a number for each output");
-  const std::size_t sequences = batch.inputs.sequences.count();
   if (outputs.value().elements() != sequences * width)
     fail(error_id::train_label, task, "outputs", outputs.value().describe(),
          to_string(Shape{sequences, width}));
-  if (batch.labels.elements() != sequences * width)
-    fail(error_id::train_label, task, "labels", batch.labels.describe(),
+  if (labels.elements() != sequences * width)
+    fail(error_id::train_label, task, "labels", labels.describe(),
          to_string(Shape{sequences, width}));
-  return contiguous(context, batch.labels).reshape(outputs.shape());
+  return contiguous(context, labels).reshape(outputs.shape());
 }
 
 inline LossReduction reduction_of(const data::Batch& batch) {
@@ -6443,8 +6624,8 @@ class RegressionTask final : public Task {
   const Parameters& parameters() const override { return parameters_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     const Var y = model_(tape, tape.constant(batch.inputs));
-    const Tensor targets =
-        detail::labels_like("RegressionTask", tape.context(), y, batch, outputs_);
+    const Tensor targets = detail::labels_like("RegressionTask", tape.context(), y, batch.labels,
+                                               outputs_, batch.inputs.sequences.count());
     return {mse_loss(tape, y, tape.constant(targets), detail::reduction_of(batch)), y.value()};
   }
   Owned<metrics::Metrics> metrics() const override {
@@ -6478,7 +6659,8 @@ class MultiLabelTask final : public Task {
   Forward forward(Tape& tape, const data::Batch& batch) override {
     const Var logits = model_(tape, tape.constant(batch.inputs));
     const Tensor labels =
-        detail::labels_like("MultiLabelTask", tape.context(), logits, batch, labels_);
+        detail::labels_like("MultiLabelTask", tape.context(), logits, labels_of(batch), labels_,
+                            batch.inputs.sequences.count());
     return {binary_cross_entropy_with_logits(tape, logits, tape.constant(labels),
                                              detail::reduction_of(batch)),
             logits.value()};
@@ -11976,7 +12158,7 @@ struct BatchCounts {
   BatchCounts(const nn::Task& task, const data::Batch& batch)
       : sequences(batch.inputs.sequences.count()),
         losses(task.loss_count(batch)),
-        labels(batch.labels) {}
+        labels(task.labels_of(batch)) {}
   std::size_t sequences;
   double losses;
   Tensor labels;
@@ -12223,6 +12405,9 @@ inline Batch part_of(Context& context, const Batch& batch, std::size_t first, st
   if (batch.labels.defined())
     part.labels = batch.labels.slice(0, whole.sequence_bounds()[first],
                                      whole.sequence_bounds()[first + count]);
+  if (batch.label_lists.defined())
+    part.label_lists = batch.label_lists.part(context, whole.sequence_bounds()[first],
+                                              whole.sequence_bounds()[first + count]);
   return part;
 }
 
@@ -14522,7 +14707,8 @@ inline void fill_bernoulli(Context& context, std::span<float> out, const Draw& d
 }  // namespace soma
 // ---- soma/models/bert.hpp
 // BERT (arXiv 1810.04805) over ragged batches: embeddings, post-norm encoder, pooler, and a
-// classifier on top. Parameters have the names of the usual checkpoints.
+// classifier on top; and DistilBERT (arXiv 1910.01108), which is the same but for what BertKind
+// says. Parameters have the names of the usual checkpoints.
 
 // ---- soma/nn/transformer.hpp
 // MultiHeadAttention and TransformerEncoder (arXiv 1706.03762), over ragged batches.
@@ -14783,6 +14969,7 @@ struct TransformerOptions {
   float epsilon = 1e-5f;
   bool norm_first = false;  // before each part, as in arXiv 2002.04745, instead of after it
   float deviation = 0.02f;  // of initial weights
+  bool attention_output_dropout = true;  // `dropout` also behind the attention's output
 };
 
 // Queries, keys and values of all heads come from one matrix product: weight is [3 C, C], queries
@@ -14797,7 +14984,7 @@ class MultiHeadAttention {
       : heads(options.heads),
         site(scope),
         probabilities(scope / "probabilities", options.attention_dropout),
-        output_dropout(scope / "output", options.dropout),
+        output_dropout(scope / "output", options.attention_output_dropout ? options.dropout : 0),
         output(scope / "output", options.width, options.width, {.deviation = options.deviation}) {
     if (heads == 0 || options.width % heads != 0)
       fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
@@ -14836,12 +15023,15 @@ class MultiHeadAttention {
     collect_projections(collector);
     collector.part("output", output);
   }
-  void collect_projections(Collector& collector) const {
+  using ProjectionNames = std::array<const char*, 3>;
+  // `called`: queries, keys, values.
+  void collect_projections(Collector& collector,
+                           const ProjectionNames& called = projection_names) const {
     const std::size_t width = weight.shape()[1];
-    if (query.weight.defined()) collector.part("query", query);
-    const auto names = names_together();
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const std::string name = names[i];
+    if (query.weight.defined()) collector.part(called[0], query);
+    const std::size_t apart = query.weight.defined() ? 1 : 0;
+    for (std::size_t i = 0; i + apart < called.size(); ++i) {
+      const std::string name = called[i + apart];
       collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width,
                          ParameterRole::weight);
       collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width, ParameterRole::bias);
@@ -14856,10 +15046,10 @@ class MultiHeadAttention {
   Linear query;      // where queries are apart
 
  private:
+  static constexpr ProjectionNames projection_names = {"query", "key", "value"};
   // The projections that are one matrix.
   std::span<const char* const> names_together() const {
-    static constexpr const char* names[] = {"query", "key", "value"};
-    return std::span(names).subspan(query.weight.defined() ? 1 : 0);
+    return std::span(projection_names).subspan(query.weight.defined() ? 1 : 0);
   }
 };
 
@@ -14965,6 +15155,10 @@ class TransformerEncoder {
 
 namespace soma::models {
 
+// distilbert has no token types, no dropout behind the attention's output, and relu instead of tanh
+// in the layer between the encoder and the classifier, which belongs to the classifier.
+enum class BertKind : std::uint8_t { bert, distilbert };
+
 struct BertConfig {
   std::size_t vocabulary = 30522, width = 768, layers = 12, heads = 12, inner = 3072;
   std::size_t positions = 512, types = 2;
@@ -14975,6 +15169,7 @@ struct BertConfig {
   // Backward keeps only the input and the last sum of each layer and computes the rest once more:
   // less memory, about a fifth more products, the same bits.
   bool recompute = false;
+  BertKind kind = BertKind::bert;
 
   static BertConfig base() { return {}; }
   static BertConfig minilm() { return {.width = 384, .layers = 6, .inner = 1536}; }
@@ -15006,15 +15201,18 @@ inline double training_flops(const BertConfig& config, const Sequences& sequence
 class BertModel {
  public:
   BertModel() = default;
-  // Errors operator.value (heads do not divide the width).
+  // Errors operator.value (heads do not divide the width). A DistilBERT has no types, whatever
+  // `settings.types` says.
   BertModel(const nn::Scope& scope, const BertConfig& settings)
       : config(settings),
         words(scope / "embeddings.word_embeddings", settings.vocabulary, settings.width,
               settings.deviation),
         positions(scope / "embeddings.position_embeddings", settings.positions, settings.width,
                   settings.deviation),
-        types(scope / "embeddings.token_type_embeddings", settings.types, settings.width,
-              settings.deviation),
+        types(settings.kind == BertKind::distilbert
+                  ? nn::Embedding()
+                  : nn::Embedding(scope / "embeddings.token_type_embeddings", settings.types,
+                                  settings.width, settings.deviation)),
         norm(scope / "embeddings.LayerNorm", settings.width, settings.epsilon),
         dropout(scope / "embeddings", settings.dropout),
         encoder(scope / "encoder", {.width = settings.width,
@@ -15025,7 +15223,8 @@ class BertModel {
                                     .dropout = settings.dropout,
                                     .attention_dropout = settings.attention_dropout,
                                     .epsilon = settings.epsilon,
-                                    .deviation = settings.deviation}),
+                                    .deviation = settings.deviation,
+                                    .attention_output_dropout = settings.kind == BertKind::bert}),
         pooler(scope / "pooler.dense", settings.width, settings.width,
                {.deviation = settings.deviation, .edge = true}) {}
 
@@ -15045,19 +15244,24 @@ class BertModel {
                    {.recompute = config.recompute, .first_rows = true});
   }
 
-  // tanh of a linear function of each sequence's first hidden state: [sequences, width].
+  // tanh, or relu of a DistilBERT, of a linear function of each sequence's first hidden state:
+  // [sequences, width].
   Var pool(Tape& tape, const Var& first) const {
-    return pooler(tape, first, {.activation = Activation::tanh});
+    const bool distilled = config.kind == BertKind::distilbert;
+    return pooler(tape, first, {.activation = distilled ? Activation::relu : Activation::tanh});
   }
 
+  // A DistilBERT's pooler is named by its classifier.
   void collect(nn::Collector& collector) const {
+    const bool distilled = config.kind == BertKind::distilbert;
     collector.part("embeddings.word_embeddings", words);
     collector.part("embeddings.position_embeddings", positions);
     collector.part("embeddings.token_type_embeddings", types);
     collector.part("embeddings.LayerNorm", norm);
     for (std::size_t i = 0; i < encoder.layers.size(); ++i)
-      collector.part("encoder.layer." + std::to_string(i), Layer{encoder.layers[i]});
-    collector.part("pooler.dense", pooler);
+      collector.part((distilled ? "transformer.layer." : "encoder.layer.") + std::to_string(i),
+                     Layer{encoder.layers[i], config.kind});
+    if (!distilled) collector.part("pooler.dense", pooler);
   }
   // What decides numbers and shows in no shape.
   void describe(Record& identity) const {
@@ -15066,6 +15270,7 @@ class BertModel {
     identity.set("activation", static_cast<std::uint64_t>(config.activation));
     identity.set("dropout", config.dropout);
     identity.set("attention_dropout", config.attention_dropout);
+    if (config.kind == BertKind::distilbert) identity.set("kind", "distilbert");
   }
 
   BertConfig config;
@@ -15079,7 +15284,18 @@ class BertModel {
   // A layer under the names of checkpoints.
   struct Layer {
     const nn::TransformerEncoderLayer& layer;
+    BertKind kind;
     void collect(nn::Collector& collector) const {
+      if (kind == BertKind::distilbert) {
+        layer.attention.collect_projections(
+            collector, {"attention.q_lin", "attention.k_lin", "attention.v_lin"});
+        collector.part("attention.out_lin", layer.attention.output);
+        collector.part("sa_layer_norm", layer.attention_norm);
+        collector.part("ffn.lin1", layer.inner);
+        collector.part("ffn.lin2", layer.outer);
+        collector.part("output_layer_norm", layer.outer_norm);
+        return;
+      }
       collector.part("attention.self", Projections{layer.attention});
       collector.part("attention.output.dense", layer.attention.output);
       collector.part("attention.output.LayerNorm", layer.attention_norm);
@@ -15113,12 +15329,16 @@ class BertModel {
     for (std::size_t i = 0; i < sequences.count(); ++i)
       for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
     const Var place = tape.constant(position, sequences);
-    const Var type = token_types.defined()
-                         ? token_types
-                         : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
-    // In the order of the usual implementation: (words + types) + positions.
-    const Var sum =
-        add(tape, add(tape, words(tape, ids), types(tape, type)), positions(tape, place));
+    // In the order of the usual implementation: (words + types) + positions. Types have no say
+    // where the model has no table of them.
+    Var sum = words(tape, ids);
+    if (types.weight.defined()) {
+      const Var type = token_types.defined()
+                           ? token_types
+                           : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
+      sum = add(tape, sum, types(tape, type));
+    }
+    sum = add(tape, sum, positions(tape, place));
     const Var embedded = dropout(tape, norm(tape, sum));
     const DType activations = tape.options().activations;
     return embedded.value().dtype() == activations ? embedded : cast(tape, embedded, activations);
@@ -15129,7 +15349,7 @@ class BertClassifier {
  public:
   BertClassifier() = default;
   BertClassifier(const nn::Scope& scope, const BertConfig& config, std::size_t labels)
-      : bert(scope / "bert", config),
+      : bert(scope / name_of(config.kind), config),
         dropout(scope / "classifier", config.classifier_dropout.value_or(config.dropout)),
         classifier(scope / "classifier", config.width, labels,
                    {.deviation = config.deviation, .edge = true}) {}
@@ -15142,8 +15362,13 @@ class BertClassifier {
   }
 
   void collect(nn::Collector& collector) const {
-    collector.part("bert", bert);
+    collector.part(name_of(bert.config.kind), bert);
+    if (bert.config.kind == BertKind::distilbert) collector.part("pre_classifier", bert.pooler);
     collector.part("classifier", classifier);
+  }
+  // As parameters of the encoder begin, and as model_type of a config.json calls it.
+  static std::string_view name_of(BertKind kind) {
+    return kind == BertKind::bert ? "bert" : "distilbert";
   }
   void describe(Record& identity) const {
     bert.describe(identity);
@@ -17308,6 +17533,18 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_ELEMENT_FUNCTIONS_INL_HPP
 #endif
 
+// ---- soma/simd/activations-inl.hpp
+// Activations that are made of the elementary functions of math-inl.hpp, and their derivatives, a
+// vector at a time. Their definitions are in kernels/reference/element.hpp. Errors are stated where
+// a function has more than its elementary functions have.
+
+#if defined(SOMA_SIMD_ACTIVATIONS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_SIMD_ACTIVATIONS_INL_HPP
+#undef SOMA_SIMD_ACTIVATIONS_INL_HPP
+#else
+#define SOMA_SIMD_ACTIVATIONS_INL_HPP
+#endif
+
 // ---- soma/simd/math-inl.hpp
 // Elementary functions in fp32 lanes: the same bits on every target, because every step is an IEEE
 // operation or an explicit fused multiply-add (fused-inl.hpp), and no product meets a sum in any
@@ -17746,6 +17983,87 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// x sigmoid(1.702 x), to 4 ulp above zero. Below, the rounding of the exponent shows: 80 ulp to
+// -50; within 2^-24 everywhere.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V gelu_sigmoid_lanes(DF d, V x) {
+  const V v = hn::Mul(x, hn::Set(d, 1.702f));
+  return hn::Mul(at_least_lanes(d, x, -65.0f), sigmoid_lanes(d, v));
+}
+// With v = 1.702 x it is the derivative of silu at v; within 2^-21 everywhere.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V gelu_sigmoid_derivative_lanes(DF d, V x) {
+  return silu_derivative_lanes(d, hn::Mul(x, hn::Set(d, 1.702f)));
+}
+
+// tanh(ln(1 + exp x)) with e = exp(-|x|): (1 + 2 e) / (1 + 2 e + 2 e^2) above zero, and
+// e (e + 2) / (e^2 + 2 e + 2) below: no cancellation, and no number that is too large.
+template <class DF, class V = hn::Vec<DF>>
+struct MishParts {
+  V small, gate, below;  // e, the tanh, and 1 / (e^2 + 2 e + 2) of the negative side
+  hn::Mask<DF> negative;
+  HWY_INLINE MishParts(DF d, V x)
+      : small(exp_lanes(d, hn::Neg(hn::Abs(x)))), negative(hn::Lt(x, hn::Zero(d))) {
+    const V one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f), e = small;
+    const V far = hn::Mul(e, hn::Add(e, two));  // e^2 + 2 e
+    const V near = fused(d, e, two, one);       // 1 + 2 e
+    const V numerator = hn::IfThenElse(negative, far, near);
+    const V rest = hn::IfThenElse(negative, two, hn::Mul(hn::Mul(two, e), e));
+    below = hn::Div(one, hn::Add(numerator, rest));
+    gate = hn::Div(numerator, hn::Add(numerator, rest));
+  }
+};
+
+// x tanh(ln(1 + exp x)), to 5 ulp for x > -87. Below, where exp x is subnormal, within 2^-141; -0
+// at -infinity.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V mish_lanes(DF d, V x) {
+  const V y = at_least_lanes(d, x, -110.0f);
+  return hn::Mul(y, MishParts<DF>(d, y).gate);
+}
+// gate + 4 x e^2 (1 + e) / D^2 above zero, gate + 4 x e (1 + e) / D^2 below, D being the
+// denominator of the gate; within 2^-21 everywhere (it has a zero at -1.1924).
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V mish_derivative_lanes(DF d, V x) {
+  const V y = clamp_lanes(d, x, -110.0f, 110.0f);  // no infinity times zero
+  const MishParts<DF> parts(d, y);
+  const V one = hn::Set(d, 1.0f), e = parts.small;
+  const V power = hn::IfThenElse(parts.negative, e, hn::Mul(e, e));
+  const V slope = hn::Mul(hn::Mul(power, hn::Add(one, e)), hn::Mul(parts.below, parts.below));
+  return fused(d, hn::Mul(hn::Set(d, 4.0f), y), slope, parts.gate);
+}
+
+// 1/2 (1 + erf((x - 0.707107) / (0.282095 sqrt 2))), within 2^-22; its argument is rounded, which
+// shows where the result is small.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V laplace_argument(DF d, V x) {
+  return hn::Div(hn::Sub(x, hn::Set(d, 0.707107f)), hn::Set(d, 0.282095f));
+}
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V laplace_lanes(DF d, V x) {
+  return normal_cumulative_lanes(d, laplace_argument(d, x));
+}
+// Within 2^-21.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V laplace_derivative_lanes(DF d, V x) {
+  const V t = clamp_lanes(d, laplace_argument(d, x), -20.0f, 20.0f);
+  const V decay = exp_lanes(d, hn::Mul(hn::Mul(t, t), hn::Set(d, -0.5f)));
+  return hn::Mul(decay, hn::Set(d, 1.41421252f));  // 1 / (0.282095 sqrt(2 pi))
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
 template <Unary kFunction, class DF, class V = hn::Vec<DF>>
 HWY_INLINE V unary_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::copy) return x;
@@ -17765,6 +18083,18 @@ HWY_INLINE V unary_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::sigmoid) return sigmoid_lanes(d, x);
   if constexpr (kFunction == Unary::silu) return silu_lanes(d, x);
   if constexpr (kFunction == Unary::softplus) return softplus_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_sigmoid) return gelu_sigmoid_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_clipped)
+    return at_most_lanes(d, gelu_lanes(d, x), gelu_clip);
+  if constexpr (kFunction == Unary::mish) return mish_lanes(d, x);
+  if constexpr (kFunction == Unary::leaky_relu)
+    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, hn::Set(d, leaky_slope)), x);
+  if constexpr (kFunction == Unary::relu6) return clamp_lanes(d, x, 0.0f, 6.0f);
+  if constexpr (kFunction == Unary::relu_squared) {
+    const V y = at_least_lanes(d, x, 0.0f);
+    return hn::Mul(y, y);
+  }
+  if constexpr (kFunction == Unary::laplace) return laplace_lanes(d, x);
 }
 
 // 0 at zero, and NaN of NaN, as x itself there.
@@ -17792,6 +18122,14 @@ HWY_INLINE V unary_derivative_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::sigmoid) return sigmoid_derivative_lanes(d, x);
   if constexpr (kFunction == Unary::silu) return silu_derivative_lanes(d, x);
   if constexpr (kFunction == Unary::softplus) return sigmoid_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_sigmoid) return gelu_sigmoid_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::gelu_clipped) return gelu_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::mish) return mish_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::leaky_relu)
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), one, hn::Set(d, leaky_slope));
+  if constexpr (kFunction == Unary::relu6) return one;
+  if constexpr (kFunction == Unary::relu_squared) return hn::Add(x, x);
+  if constexpr (kFunction == Unary::laplace) return laplace_derivative_lanes(d, x);
 }
 
 // NaN where either is NaN; of equal ones (zeros of both signs too) maximum and minimum give b.
@@ -17807,16 +18145,28 @@ HWY_INLINE V binary_lanes(DF, V a, V b) {
     return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
 }
 
-// dy times the derivative, but relu selects: an infinite or NaN dy must not spoil an element that
-// relu made 0. The zero has dy's sign, as a product has. The derivative of 1/x may be below or
-// above all numbers where the result is not.
+// Where a function is cut off, so that its gradient is 0 whatever dy is.
+template <Unary kFunction, class DF, class V = hn::Vec<DF>>
+HWY_INLINE hn::Mask<DF> cut_off_lanes(DF d, V x) {
+  if constexpr (kFunction == Unary::gelu_clipped) return hn::Gt(x, hn::Set(d, gelu_clip));
+  const hn::Mask<DF> below = hn::Le(x, hn::Zero(d));
+  if constexpr (kFunction == Unary::relu6) return hn::Or(below, hn::Ge(x, hn::Set(d, 6.0f)));
+  return below;
+}
+
+// dy times the derivative, but functions that are cut off select: an infinite or NaN dy must not
+// spoil an element that relu made 0. The zero has dy's sign, as a product has. The derivative of
+// 1/x may be below or above all numbers where the result is not.
 template <Unary kFunction, class DF, class V = hn::Vec<DF>>
 HWY_INLINE V unary_gradient_lanes(DF d, V x, V dy) {
   if constexpr (kFunction == Unary::reciprocal) {
     const V y = hn::Div(hn::Set(d, 1.0f), x);
     return hn::Mul(hn::Mul(dy, y), hn::Neg(y));
   } else if constexpr (kFunction == Unary::relu) {
-    return hn::IfThenElse(hn::Le(x, hn::Zero(d)), hn::And(dy, hn::SignBit(d)), dy);
+    return hn::IfThenElse(cut_off_lanes<kFunction>(d, x), hn::And(dy, hn::SignBit(d)), dy);
+  } else if constexpr (is_cut_off(kFunction)) {
+    return hn::IfThenElse(cut_off_lanes<kFunction>(d, x), hn::And(dy, hn::SignBit(d)),
+                          hn::Mul(dy, unary_derivative_lanes<kFunction>(d, x)));
   } else {
     return hn::Mul(dy, unary_derivative_lanes<kFunction>(d, x));
   }
@@ -18305,6 +18655,24 @@ static inline void activate_in_place(Activation function, std::size_t count, flo
       return activate_run<unary_of(Activation::gelu_tanh)>(count, values);
     case Activation::tanh:
       return activate_run<unary_of(Activation::tanh)>(count, values);
+    case Activation::sigmoid:
+      return activate_run<unary_of(Activation::sigmoid)>(count, values);
+    case Activation::silu:
+      return activate_run<unary_of(Activation::silu)>(count, values);
+    case Activation::gelu_sigmoid:
+      return activate_run<unary_of(Activation::gelu_sigmoid)>(count, values);
+    case Activation::gelu_clipped:
+      return activate_run<unary_of(Activation::gelu_clipped)>(count, values);
+    case Activation::mish:
+      return activate_run<unary_of(Activation::mish)>(count, values);
+    case Activation::leaky_relu:
+      return activate_run<unary_of(Activation::leaky_relu)>(count, values);
+    case Activation::relu6:
+      return activate_run<unary_of(Activation::relu6)>(count, values);
+    case Activation::relu_squared:
+      return activate_run<unary_of(Activation::relu_squared)>(count, values);
+    case Activation::laplace:
+      return activate_run<unary_of(Activation::laplace)>(count, values);
   }
 }
 
@@ -27892,6 +28260,12 @@ T gelu_tanh_argument(T x) {
   return std::sqrt(T(2) / std::numbers::pi_v<T>) * (x + T(0.044715) * x * x * x);
 }
 
+// How many deviations of laplace x lies above the middle.
+template <class T>
+T laplace_argument(T x) {
+  return (x - T(0.707107)) / T(0.282095);
+}
+
 template <class T>
 T unary(Unary function, T x) {
   const bool vanished = x == -std::numeric_limits<T>::infinity();
@@ -27930,6 +28304,26 @@ T unary(Unary function, T x) {
       return vanished ? T(0) : x / (1 + std::exp(-x));
     case Unary::softplus:
       return (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x)));
+    case Unary::gelu_sigmoid:
+      return vanished ? T(0) : x / (1 + std::exp(T(-1.702) * x));
+    case Unary::gelu_clipped: {
+      const T y = unary(Unary::gelu, x);
+      return y > T(gelu_clip) ? T(gelu_clip) : y;
+    }
+    case Unary::mish: {  // tanh(log(1 + n)) = (n^2 + 2 n) / (n^2 + 2 n + 2), divided by n^2
+      if (vanished) return T(0);
+      const T n = std::exp(x), inverse = std::exp(-x);
+      return x < 0 ? x * (n * (n + 2)) / (n * (n + 2) + 2)
+                   : x * (1 + 2 * inverse) / (1 + 2 * inverse + 2 * inverse * inverse);
+    }
+    case Unary::leaky_relu:
+      return x < 0 ? x * T(leaky_slope) : x;
+    case Unary::relu6:
+      return x < 0 ? T(0) : x > 6 ? T(6) : x;
+    case Unary::relu_squared:
+      return x < 0 ? T(0) : x * x;
+    case Unary::laplace:
+      return std::erfc(-laplace_argument(x) / std::numbers::sqrt2_v<T>) / 2;
   }
   return x;
 }
@@ -27983,18 +28377,44 @@ T unary_derivative(Unary function, T x) {
       return logistic(x) + x * logistic_slope(x);
     case Unary::softplus:
       return logistic(x);
+    case Unary::gelu_sigmoid: {
+      if (infinite) return x > 0 ? 1 : 0;
+      const T v = T(1.702) * x;
+      return logistic(v) + v * logistic_slope(v);
+    }
+    case Unary::gelu_clipped:
+      return x > T(gelu_clip) ? T(0) : unary_derivative(Unary::gelu, x);
+    case Unary::mish: {
+      if (std::fabs(x) > 300) return x > 0 ? 1 : 0;
+      const T gate = std::tanh((x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x))));
+      return gate + x * (1 - gate * gate) * logistic(x);
+    }
+    case Unary::leaky_relu:
+      return x > 0 ? T(1) : T(leaky_slope);
+    case Unary::relu6:
+      return x <= 0 || x >= 6 ? T(0) : T(1);
+    case Unary::relu_squared:
+      return x <= 0 ? T(0) : 2 * x;
+    case Unary::laplace: {
+      const T t = laplace_argument(x);
+      return std::exp(-t * t / 2) / (T(0.282095) * std::sqrt(2 * std::numbers::pi_v<T>));
+    }
   }
   return x;
 }
 
 // dy times the derivative, in the order of the kernels. The slopes of tanh, sigmoid, GELU and SiLU
 // may round to 0 where these functions are almost flat, and the slope of |x| is 0 at 0: an infinite
-// or NaN dy then gives NaN, as in PyTorch. relu alone is flat, so a dead unit gives 0 for every dy,
-// as PyTorch's threshold_backward does: sqrt(relu(x)) has a gradient.
+// or NaN dy then gives NaN, as in PyTorch. Where a function is cut off, as relu is at zero, every
+// dy gives 0, as PyTorch's threshold_backward does: sqrt(relu(x)) has a gradient.
 template <class T>
 T unary_gradient(Unary function, T x, T dy) {
   if (function == Unary::reciprocal) return dy * (1 / x) * -(1 / x);
   if (function == Unary::relu) return x <= 0 ? std::copysign(T(0), dy) : dy;
+  const bool above =
+      (function == Unary::gelu_clipped && x > T(gelu_clip)) || (function == Unary::relu6 && x >= 6);
+  const bool below = (function == Unary::relu6 || function == Unary::relu_squared) && x <= 0;
+  if (above || below) return std::copysign(T(0), dy);
   return dy * unary_derivative(function, x);
 }
 
