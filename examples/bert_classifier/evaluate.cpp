@@ -1,5 +1,6 @@
 // evaluate, predict and describe.
 
+#include "bert_classifier/arguments.hpp"
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
 #include "bert_classifier/predict_lines.hpp"
@@ -17,12 +18,38 @@
 #include <soma/train/evaluate.hpp>
 #include <soma/train/stoppable_source.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <iostream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace {
 
 using soma::models::TextClassifier;
+
+// Of a model that gives numbers, or several labels: what its task counts.
+int print_values(const soma::train::Evaluation& result, bool json) {
+  if (json) {
+    soma::Record record("evaluation");
+    record.set("rows", result.sequences);
+    for (const soma::metrics::Value& value : result.values) record.set(value.name, value.value);
+    record.set("loss", result.loss);
+    record.set("seconds", result.seconds);
+    std::cout << soma::to_json(record) << '\n';
+    return 0;
+  }
+  using soma::detail::fixed;
+  for (const soma::metrics::Value& value : result.values)
+    std::cout << value.title << '\t' << fixed(value.value, 4) << '\n';
+  std::cout << "loss\t" << fixed(result.loss, 4) << "\nrows\t" << result.sequences << '\n';
+  return 0;
+}
+
+bool has_text(std::string_view line) { return line.find_first_not_of(" \t\r\n\f\v") != line.npos; }
 
 }  // namespace
 
@@ -32,10 +59,15 @@ int evaluate(const EvaluateOptions& options) {
   soma::Context& context = compute.context();
   TextClassifier model = TextClassifier::from_pretrained(context, options.model);
   check_trained(model, options.model, "evaluate");
+  const bool has_classes = model.classes() != 0;
+  if (!options.confusion.empty() && !has_classes)
+    throw UsageError("--confusion needs a model that gives a text one class");
   std::vector<soma::text::SkippedRows> skipped;
+  soma::text::RowOptions row_settings = row_options(options.data);
+  row_settings.labels = model.kind();
   const std::vector<soma::text::LabelledRow> rows =
       soma::text::read_rows(soma::text::find_test_files(options.data.data, "evaluate"),
-                            model.labels(), row_options(options.data), skipped, "evaluate");
+                            model.labels(), row_settings, skipped, "evaluate");
   report_skipped(skipped);
   const auto batches = model.batches(
       rows, {.batch_sequences = options.batch_size, .shuffle = false}, &stop_requested);
@@ -45,12 +77,17 @@ int evaluate(const EvaluateOptions& options) {
   const soma::train::Evaluation result = soma::train::evaluate(context, model, source);
   if (source.cut()) throw Interrupted("evaluate: ended by a signal");
   const soma::metrics::Classification& metrics = result.metrics;
+  if (!std::isfinite(result.loss))
+    soma::fail(soma::error_id::model_not_finite, "evaluate",
+               "loss of " + soma::quoted(options.model), std::to_string(result.loss),
+               "a finite number: broken weights?");
 
   if (!options.confusion.empty()) {
     soma::AtomicFile file("evaluate", options.confusion);
     file.write(soma::confusion_csv(model.labels(), metrics.confusion()));
     file.commit();
   }
+  if (!has_classes) return print_values(result, options.json);
   const soma::metrics::Interval interval = metrics.accuracy_interval();
   if (options.json) {
     soma::Record record("evaluation");
@@ -92,20 +129,31 @@ int predict(const PredictOptions& options) {
   std::vector<std::string> lines;
   std::uint64_t answered = 0;
   const auto answer = [&] {
-    std::vector<std::string_view> texts(lines.begin(), lines.end()), pairs;
-    for (std::string_view& text : texts) {
-      if (!options.pairs) break;
-      const std::size_t tab = text.find('\t');
-      if (tab == text.npos || text.find('\t', tab + 1) != text.npos)
+    std::vector<std::string_view> texts, pairs;
+    for (const std::string& line : lines) {
+      if (!has_text(line)) continue;
+      texts.push_back(line);
+      if (!options.pairs) continue;
+      const std::size_t tab = line.find('\t');
+      if (tab == line.npos || line.find('\t', tab + 1) != line.npos)
         soma::fail(soma::error_id::text_row_columns, "predict",
-                   "line " + std::to_string(answered + pairs.size() + 1), "not two texts",
-                   "a text, a tab and a text (--pairs)");
-      pairs.push_back(text.substr(tab + 1));
-      text = text.substr(0, tab);
+                   "line " + std::to_string(answered +
+                                            static_cast<std::uint64_t>(&line - lines.data()) + 1),
+                   "not two texts", "a text, a tab and a text (--pairs)");
+      pairs.push_back(texts.back().substr(tab + 1));
+      texts.back() = texts.back().substr(0, tab);
     }
-    for (const soma::models::Prediction& prediction :
-         model.predict(texts, soma::DType::fp32, pairs))
-      std::cout << prediction << '\n';
+    const std::vector<soma::models::Prediction> predictions =
+        model.predict(texts, soma::DType::fp32, pairs);
+    auto next = predictions.begin();
+    for (const std::string& line : lines) {
+      if (has_text(line))
+        std::cout << *next++ << '\n';
+      else if (model.kind() == soma::data::LabelKind::one)
+        std::cout << soma::models::Prediction{} << '\n';  // no class, with probability 0
+      else
+        std::cout << '\n';
+    }
     std::cout << std::flush;
     answered += lines.size();
     lines.clear();

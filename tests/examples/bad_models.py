@@ -80,7 +80,7 @@ model("config heads", "models.config_value", config(num_attention_heads=3))
 model("config no heads", "models.config_value", config(num_attention_heads=0))
 model("config layers below zero", "models.config_value", config(num_hidden_layers=-1))
 model("config size beyond all", "models.config_value", config(hidden_size=1 << 60))
-model("config activation", "models.config_value", config(hidden_act="swish"))
+model("config activation", "models.config_value", config(hidden_act="prelu"))
 model("config other model", "models.config_value", config(model_type="gpt2"))
 model("config relative positions", "models.config_value",
       config(position_embedding_type="relative_key"))
@@ -92,8 +92,20 @@ model("config label of two lines", "models.config_value", config(id2label={"0": 
 model("config label with a tab", "models.config_value", config(id2label={"0": "a\tb", "1": "c"}))
 model("config label empty", "models.config_value", config(id2label={"0": "", "1": "b"}))
 model("config label twice", "models.config_value", config(id2label={"0": "a", "1": "a"}))
-model("config of several labels a text", "models.config_value",
-      config(problem_type="multi_label_classification"))
+model("config of another problem", "models.config_value", config(problem_type="ranking"))
+model("config of one number for two labels", "models.config_value",
+      config(problem_type="regression"))
+model("config of code of its own", "models.config_value",
+      config(auto_map={"AutoModel": "modeling.Other"}))
+model("weights of another library", "models.weights_file", lambda files: files.update({
+    "pytorch_model.bin": files.pop("model.safetensors")}))
+model("weights of 64 bits", "safetensors.dtype",
+      tensors(lambda header: [entry.update(dtype="F64", shape=[*entry["shape"][:-1],
+                                                               entry["shape"][-1] // 2])
+                              for name, entry in header.items() if name != "__metadata__"]))
+model("weights under a prefix", "state.missing_name",
+      tensors(lambda header: [header.update({f"module.{name}": header.pop(name)})
+                              for name in list(header) if name != "__metadata__"]))
 model("config of labels for tokens", "state.missing_name",
       config(architectures=["BertForTokenClassification"]))
 model("config too few positions", "state.shape", config(max_position_embeddings=8))
@@ -142,7 +154,8 @@ model("tokenizer settings zero byte", "text.tokenizer_file", put("tokenizer_conf
 model("vocabulary empty", "text.vocabulary", pieces(lambda lines: []))
 model("vocabulary without [UNK]", "text.special_token",
       pieces(lambda lines: [line for line in lines if line != b"[UNK]\n"]))
-model("vocabulary with a piece twice", "text.vocabulary", pieces(lambda lines: lines + lines[-1:]))
+model("vocabulary of more lines than weights", "state.shape",
+      pieces(lambda lines: lines + lines[-1:]))
 model("vocabulary not UTF-8", "text.vocabulary", pieces(lambda lines: lines + [b"\xff\xfe\n"]))
-model("vocabulary with an empty piece", "text.vocabulary",
+model("vocabulary with an empty line more", "state.shape",
       pieces(lambda lines: lines[:9] + [b"\n"] + lines[9:]))

@@ -266,10 +266,22 @@ inline std::string csv_field(const std::string& text) {
   return field += '"';
 }
 
+// A number; the labels that a text has; or its class. Labels with the probability of each.
 inline void append_json(std::string& body, const soma::models::Prediction& prediction,
                         const std::vector<std::string>& labels) {
-  body.append("{\"label\":").append(json_value(prediction.label)).append(",\"probability\":");
-  body.append(json_value(static_cast<float>(prediction.probability)));
+  if (prediction.kind == soma::data::LabelKind::number) {
+    body.append("{\"number\":").append(json_value(prediction.number)).append("}");
+    return;
+  }
+  if (prediction.kind == soma::data::LabelKind::one) {
+    body.append("{\"label\":").append(json_value(prediction.label)).append(",\"probability\":");
+    body.append(json_value(static_cast<float>(prediction.probability)));
+  } else {
+    body.append("{\"labels\":[");
+    for (const std::string& label : prediction.labels)
+      body.append(body.ends_with('[') ? "" : ",").append(json_value(label));
+    body.append("]");
+  }
   body.append(",\"probabilities\":{");
   for (std::size_t i = 0; i < labels.size(); ++i)
     body.append(i == 0 ? "" : ",")
@@ -277,6 +289,18 @@ inline void append_json(std::string& body, const soma::models::Prediction& predi
         .append(":")
         .append(json_value(prediction.probabilities[i]));
   body.append("}}");
+}
+// Labels with their probabilities, or a number.
+inline std::string csv_row(const soma::models::Prediction& prediction) {
+  std::string row = to_string(prediction);
+  if (prediction.kind == soma::data::LabelKind::number) return row;
+  std::string fields;
+  for (std::size_t begin = 0; begin <= row.size();) {
+    const std::size_t end = (std::min)(row.find('\t', begin), row.size());
+    fields.append(begin == 0 ? "" : ",").append(csv_field(row.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return fields;
 }
 
 // In the order of the texts.
@@ -299,14 +323,10 @@ inline std::string answer(Type type, const std::vector<soma::models::Prediction>
     return body;
   }
   for (const auto& prediction : predictions) {
-    const std::string line = to_string(prediction);
     if (type == Type::plain)
-      body.append(line).push_back('\n');
+      body.append(to_string(prediction)).push_back('\n');
     else
-      body.append(csv_field(prediction.label))
-          .append(",")
-          .append(line, prediction.label.size() + 1)
-          .append("\r\n");
+      body.append(csv_row(prediction)).append("\r\n");
   }
   return body;
 }

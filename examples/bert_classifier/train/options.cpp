@@ -127,15 +127,22 @@ void add_options(CLI::App& command, TrainOptions& options) {
       "TSV, CSV, fastText or JSON lines, also .gz; or a folder with train, dev and test. "
       "Without "
       "it: reviews that the program makes up");
-  command
-      .add_flag("--multi-label", options.data.multi_label,
-                "a row may have several labels, or none: several __label__, a cell such as a,b, or "
-                "a JSON list")
-      ->needs(data)
-      ->group(data_group);
+  CLI::Option* multi_label =
+      command
+          .add_flag("--multi-label", options.data.multi_label,
+                    "a row may have several labels, or none: several __label__, a cell such as "
+                    "a,b, or a JSON list")
+          ->needs(data)
+          ->group(data_group);
   command.add_option("--dev", options.data.dev, "held-out rows in a file of their own")
       ->needs(data)
       ->type_name("PATH")
+      ->group(data_group);
+  command
+      .add_flag("--regression", options.data.regression,
+                "labels are numbers, which the model is to give (mean squared error)")
+      ->needs(data)
+      ->excludes(multi_label)
       ->group(data_group);
   real("--held-out-share", options.data.held_out_share,
        "of rows that are held out where there is no --dev, chosen by a hash of the text", 0.001,
@@ -172,8 +179,11 @@ void add_options(CLI::App& command, TrainOptions& options) {
       model_group, CLI::Range(std::size_t{100}, std::size_t{1'000'000}))
       ->default_str("")
       ->excludes(pretrained);
-  number("--max-length", options.max_length, "tokens that a text is cut to", model_group,
-         CLI::Range(std::size_t{3}, std::size_t{512}));
+  number("--max-length", options.max_length,
+         "tokens that a text is cut to; default: 128, or as many as a pretrained model has "
+         "positions for",
+         model_group, CLI::Range(std::size_t{3}, std::size_t{512}))
+      ->default_str("");
   real("--dropout", options.dropout,
        "of hidden states and attention; default: the pretrained model's, 0 from nothing", 0, 0.99,
        model_group);

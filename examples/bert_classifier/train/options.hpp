@@ -24,6 +24,7 @@ struct DataOptions {
   bool multi_label = false;
   std::string label_separator = ",";
   bool skip_bad_rows = false;
+  bool regression = false;               // labels are numbers
   std::optional<double> held_out_share;  // nothing: a tenth, where they are not a file of their own
   soma::text::DataFiles files{};         // that a training job names; empty: `data` says which
 };
@@ -43,8 +44,9 @@ struct TrainOptions {
   std::string pretrained, preset = "tiny";
   std::size_t vocab_size = 0;               // 0: the default of what is trained
   std::uint64_t epochs = 0, max_steps = 0;  // 0 epochs: the default of what is trained
-  std::size_t batch_size = 32, batch_tokens = 0, max_length = 128, accumulate = 1, shards = 8;
-  double learning_rate = -1;  // below 0: the default of what is trained
+  std::size_t batch_size = 32, batch_tokens = 0, accumulate = 1, shards = 8;
+  std::size_t max_length = 0;  // 0: 128, or the positions of a pretrained model that has fewer
+  double learning_rate = -1;   // below 0: the default of what is trained
   std::string schedule = "linear";
   std::int64_t warmup_steps = -1;  // below 0: the default of what is trained
   double weight_decay = 0.01, clip = 1;

@@ -60,12 +60,19 @@ soma::text::RowOptions row_options(const DataOptions& options) {
   rows.pair_column = options.pair_column;
   rows.separator = separator_of("--separator", options.separator);
   rows.label_separator = separator_of("--label-separator", options.label_separator);
-  if (options.multi_label) rows.labels = soma::data::LabelKind::several;
   rows.text_column = options.text_column;
   rows.label_column = options.label_column;
   rows.skip_bad_rows = options.skip_bad_rows;
+  rows.labels = label_kind(options);
   rows.stop = &stop_requested;
   return rows;
+}
+
+soma::data::LabelKind label_kind(const DataOptions& options) {
+  using soma::data::LabelKind;
+  return options.regression    ? LabelKind::number
+         : options.multi_label ? LabelKind::several
+                               : LabelKind::one;
 }
 
 namespace {
@@ -98,6 +105,7 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
   soma::text::RowReader reader(rows.stream->file, rows.stream->rows, "train");
   while (reader.next(row)) {
     ++rows.stream->count;
+    if (rows.stream->rows.labels == soma::data::LabelKind::number) continue;
     bool new_label = false;
     for (const std::string& label : soma::text::detail::labels_of(row, rows.stream->rows.labels))
       new_label |= ++labels[label] == 1;

@@ -32,6 +32,8 @@ struct TrainingRows {
 
 // Error UsageError: a separator that is no character.
 soma::text::RowOptions row_options(const DataOptions& options);
+// What a text gets by these options: one label, or a number.
+soma::data::LabelKind label_kind(const DataOptions& options);
 // A line on standard error for each reason that rows were left out for.
 void report_skipped(const std::vector<soma::text::SkippedRows>& all);
 

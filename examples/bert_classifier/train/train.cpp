@@ -48,14 +48,21 @@ std::uint64_t epochs(const TrainOptions& options) {
   return options.data.data.empty() || !options.pretrained.empty() ? 1 : 6;
 }
 
+std::size_t max_length(const TrainOptions& options) {
+  constexpr std::size_t usual = 128;
+  if (options.max_length != 0) return options.max_length;
+  if (options.pretrained.empty()) return usual;
+  return (std::min)(usual, soma::models::load_bert_config(options.pretrained).config.positions);
+}
+
 std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOptions& options,
                                            const TrainingRows& rows) {
   const soma::models::TextClassifierOptions settings{.labels = rows.labels,
-                                                     .max_length = options.max_length,
+                                                     .max_length = max_length(options),
                                                      .seed = options.seed,
                                                      .dropout = options.dropout,
                                                      .recompute = options.recompute,
-                                                     .kind = row_options(options.data).labels,
+                                                     .kind = label_kind(options.data),
                                                      .class_weights = class_weights(options, rows)};
   if (!options.pretrained.empty()) {
     std::unique_ptr<TextClassifier> model(
@@ -226,6 +233,8 @@ void print_test(const soma::train::Evaluation& evaluation) {
 }  // namespace
 
 int train(const TrainOptions& given, Launch& launch, const std::vector<std::string>& command) {
+  if (!given.confusion.empty() && label_kind(given.data) != soma::data::LabelKind::one)
+    throw UsageError("--confusion needs texts with one class each");
   launch.join(given.ranks, given.shards, command);
   const TrainOptions options = launch.rank() == 0 ? given : without_outputs(given);
   soma::train::TrainerOptions settings = trainer_options(options, launch);

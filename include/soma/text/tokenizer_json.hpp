@@ -192,9 +192,11 @@ inline void check_tokenizer_class(const SettingsReader& reader, const Json& sett
   std::string name(model_class);
   reader.read(settings, "tokenizer_class", name);
   const TokenizerClass kind = name.empty() ? TokenizerClass::bert : tokenizer_class(name);
-  if (kind == TokenizerClass::other || (kind == TokenizerClass::any && !has_tokenizer_json))
-    reader.refuse("whose \"tokenizer_class\" is " + soma::quoted(name) +
-                  (kind == TokenizerClass::any ? ", without a tokenizer.json" : ""));
+  const bool missing = kind == TokenizerClass::any && !has_tokenizer_json;
+  if (kind == TokenizerClass::other || missing)
+    reader.refuse("whose \"tokenizer_class\"" +
+                  std::string(settings.contains("tokenizer_class") ? "" : ", as config.json has,") +
+                  " is " + soma::quoted(name) + (missing ? ", without a tokenizer.json" : ""));
 }
 
 // Special tokens that no file gives an id follow the last id, in their order, as in transformers;
