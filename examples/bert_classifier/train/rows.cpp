@@ -190,8 +190,9 @@ TrainingRows training_rows(const TrainOptions& options) {
     if (options.data.held_out_share && !needed)
       throw UsageError(std::string("--held-out-share would hold out nothing: ") + reason);
   };
-  if (options.data.multi_label && !options.class_weights.empty())
-    throw UsageError("--class-weights is for rows with one label each, not for --multi-label");
+  if (label_kind(options.data) != soma::data::LabelKind::one && !options.class_weights.empty())
+    throw UsageError(std::string("--class-weights is for rows with one label each, not for ") +
+                     (options.data.regression ? "--regression" : "--multi-label"));
   if (options.data.data.empty()) {
     need_share(false, "reviews that are made up have held-out ones of their own");
     if (options.stream != 0) throw UsageError("--stream needs --data, a file of rows");
