@@ -133,9 +133,10 @@ expect "it reports no failure" test ! -e "$job/output/failure"
 # The endpoint, in a network of its own so that port 8080 is free.
 serve_and_ask() {
   ip link set lo up
-  in_root "$root" "${entry[@]}" serve >"$work/serve.log" 2>&1 &
-  local server=$!
-  python3 - <<'P'
+  # Not by in_root: the signal has to reach the program, not a shell around it.
+  env -i "$(command -v chroot)" "$root" "${entry[@]}" serve >"$work/serve.log" 2>&1 &
+  local server=$! asked=0
+  python3 - <<'P' || asked=1
 import json, time, urllib.request
 for attempt in range(200):
     try:
@@ -147,12 +148,13 @@ request = urllib.request.Request("http://127.0.0.1:8080/invocations", b'{"inputs
 answer = json.load(urllib.request.urlopen(request))
 assert answer["predictions"][0]["label"] in ("0", "1"), answer
 P
-  local asked=$?
   kill -TERM "$server"
-  wait "$server" && return "$asked"
+  wait "$server" && [ "$asked" = 0 ] && return
+  cat "$work/serve.log" >&2
+  return 1
 }
-export -f serve_and_ask in_root passed_on
-export root work host_certs host_bundle entry_words="${entry[*]}"
+export -f serve_and_ask
+export root work entry_words="${entry[*]}"
 expect "its model is served" unshare -n bash -c 'read -ra entry <<<"$entry_words"; serve_and_ask'
 
 lay_out
