@@ -114,6 +114,9 @@ class Var {
            value.defined() ? value.describe() : "no tensor", state().value.describe());
     state().value = std::move(value);
   }
+  // Keeps shape and type only, until set_value(): the elements of a parameter that is not needed
+  // here.
+  void drop_value() const { state().value = state().value.outline(); }
 
  private:
   friend class Tape;

@@ -3,11 +3,13 @@
 
 #include <soma/base/record.hpp>
 #include <soma/nn/layers.hpp>
+#include <soma/nn/pieces.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace soma::models {
@@ -28,9 +30,22 @@ class Mlp {
   }
   // [..., inputs] to [..., outputs].
   Var operator()(Tape& tape, Var x) const {
-    for (std::size_t i = 0; i < layers.size(); ++i)
-      x = layers[i](tape, x, {.activation = i + 1 < layers.size() ? activation : Activation::none});
+    for (std::size_t i = 0; i < layers.size(); ++i) x = run_piece(i, tape, x);
     return x;
+  }
+  // The layers.
+  nn::Pieces pieces() const {
+    nn::Pieces result;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const std::string name = "layer." + std::to_string(i);
+      Parameters own;
+      nn::Collector(own).part(name, layers[i]);
+      result.emplace_back(name, std::move(own),
+                          [this, i](Tape& tape, const Var& x, const data::Batch& batch) {
+                            return run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
+                          });
+    }
+    return result;
   }
   void collect(nn::Collector& collector) const {
     for (std::size_t i = 0; i < layers.size(); ++i)
@@ -43,6 +58,12 @@ class Mlp {
 
   std::vector<nn::Linear> layers;
   Activation activation = Activation::relu;
+
+ private:
+  Var run_piece(std::size_t i, Tape& tape, const Var& x) const {
+    return layers[i](tape, x,
+                     {.activation = i + 1 < layers.size() ? activation : Activation::none});
+  }
 };
 
 }  // namespace soma::models

@@ -160,7 +160,11 @@ class TextClassifier final : public nn::Task {
     const Var types =
         batch.types.defined() ? tape.constant(batch.types, batch.inputs.sequences) : Var();
     nn::check_labels("TextClassifier", batch, classes());
-    const Var logits = model_(tape, tape.constant(batch.inputs), types);
+    return finish(tape, model_(tape, tape.constant(batch.inputs), types), batch);
+  }
+  nn::Pieces pieces() const override { return model_.pieces(); }
+  Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {
+    nn::check_labels("TextClassifier", batch, classes());
     return {cross_entropy(tape, logits, tape.constant(batch.labels), nn::loss_of(batch)),
             logits.value()};
   }

@@ -8,6 +8,7 @@
 #include <soma/base/record.hpp>
 #include <soma/data/batch.hpp>
 #include <soma/data/labels.hpp>
+#include <soma/nn/pieces.hpp>
 #include <soma/nn/scope.hpp>
 
 #include <cstddef>
@@ -36,6 +37,13 @@ class Task {
 
   virtual const Parameters& parameters() const = 0;
   virtual Forward forward(Tape& tape, const data::Batch& batch) = 0;
+  // What may be computed apart, in order: forward() is finish() of what the last piece gives. None:
+  // the task is one piece.
+  virtual Pieces pieces() const { return {}; }
+  // The loss of what the last piece gave for this batch; errors as forward().
+  virtual Forward finish(Tape& /*tape*/, const Var& /*result*/, const data::Batch& /*batch*/) {
+    return {};
+  }
   // Of a classifier of one label: how many logits a sequence has. Else 0.
   virtual std::size_t classes() const { return 0; }
   // What an evaluation counts beside the loss, without cases yet. Where there is none: accuracy, F1
@@ -89,8 +97,17 @@ inline double counted_labels(const data::Batch& batch) {
   return counted;
 }
 
+// The pieces of a model that has some; none of others.
+template <class Model>
+Pieces pieces_of(const Model& model) {
+  if constexpr (requires { model.pieces(); })
+    return model.pieces();
+  else
+    return {};
+}
+
 // A model that is called with (tape, inputs) and gives logits, trained by cross entropy. It may
-// have describe(Record&), as a task has.
+// have describe(Record&), as a task has, and pieces().
 template <class Model>
 class ClassificationTask final : public Task {
  public:
@@ -102,9 +119,12 @@ class ClassificationTask final : public Task {
   std::size_t classes() const override { return classes_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     check_labels("ClassificationTask", batch, classes_);
-    const Var logits = model_(tape, tape.constant(batch.inputs));
-    return {cross_entropy(tape, logits, tape.constant(batch.labels), loss_of(batch)),
-            logits.value()};
+    return loss(tape, model_(tape, tape.constant(batch.inputs)), batch);
+  }
+  Pieces pieces() const override { return pieces_of(model_); }
+  Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {
+    check_labels("ClassificationTask", batch, classes_);
+    return loss(tape, logits, batch);
   }
   bool takes_parts() const override { return true; }
   double loss_count(const data::Batch& batch) const override { return counted_labels(batch); }
@@ -113,6 +133,11 @@ class ClassificationTask final : public Task {
   }
 
  private:
+  static Forward loss(Tape& tape, const Var& logits, const data::Batch& batch) {
+    return {cross_entropy(tape, logits, tape.constant(batch.labels), loss_of(batch)),
+            logits.value()};
+  }
+
   const Model& model_;
   Parameters parameters_;
   std::size_t classes_;
