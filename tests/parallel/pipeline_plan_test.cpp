@@ -1,5 +1,6 @@
 // Schedules of pipelines and partitions of models, against tables, closed forms and brute force.
 
+#include <soma/parallel/placement.hpp>
 #include <soma/parallel/plan.hpp>
 #include <soma/parallel/schedule.hpp>
 

@@ -116,7 +116,8 @@ class Var {
   }
   // Keeps shape and type only, until set_value(): the elements of a parameter that is not needed
   // here.
-  void drop_value() const { state().value = state().value.outline(); }
+  void drop_value() const { drop_value(state().value.dtype()); }
+  void drop_value(DType dtype) const { state().value = state().value.outline(dtype); }
 
  private:
   friend class Tape;

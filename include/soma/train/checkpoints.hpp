@@ -17,9 +17,10 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
 
 inline void TrainerBase::save(const data::BatchSource& batches) {
   Checkpoint checkpoint;
-  checkpoint.weights = nn::state_dict(parameters());
+  checkpoint.weights = ranks_->gather(nn::state_dict(parameters()));
   ranks_->save_states(options_.checkpoints, progress_.step, *optimizer_, checkpoint);
-  checkpoint.precision = precision_.state();
+  checkpoint.precision = ranks_->gather(
+      precision_.state(parameters().size() != gradients_->model_parameters().size()));
   checkpoint.identity = identity(batches);
   progress_.position = batches.position();
   progress_.loss_scale = scaler_.scale();
@@ -34,7 +35,8 @@ inline void TrainerBase::save(const data::BatchSource& batches) {
 inline void TrainerBase::resume(data::BatchSource& batches) {
   Checkpoint checkpoint;
   const bool found = ranks_->first() && options_.checkpoints->load_latest(context_, checkpoint);
-  if (ranks_->from_first(found)) load(ranks_->from_first(std::move(checkpoint)), batches);
+  if (!ranks_->from_first(found)) return;
+  load(ranks_->from_first(std::move(checkpoint)), batches);
 }
 
 inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& batches) {

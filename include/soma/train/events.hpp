@@ -64,6 +64,7 @@ struct Report {
   metrics::Values values{};
   metrics::Classification metrics{};  // of tasks that have classes
   std::uint64_t peak_resident_bytes = 0;
+  std::string pipeline{};  // a table of its stages, where there is one
   double price_per_hour = 0;
 
   void take(Evaluation evaluation) {

@@ -5,6 +5,7 @@
 #include <soma/optim/optimizer.hpp>
 #include <soma/optim/schedule.hpp>
 #include <soma/state/checkpoint.hpp>
+#include <soma/train/pipeline_options.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -65,6 +66,9 @@ struct TrainerOptions {
   std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
   bool overlap = true;           // gradients travel while backward goes on
   bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
+
+  // How a PipelineTrainer cuts the model and its batches (docs/scaling.md).
+  PipelineOptions pipeline{};
 
   // The host's own way from batches to gradients; stays with the caller. nullptr: the task's
   // forward and backward on a tape.
