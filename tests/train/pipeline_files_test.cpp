@@ -71,3 +71,76 @@ TEST_CASE("any stages, micro-batches, replicas and schedule: the bits of one pro
         }
       }
 }
+
+TEST_CASE("every precision, ragged and short batches, gathered, recomputed, sharded", "[unit]") {
+  for (const Precision& precision : precision_presets()) {
+    const bool whole = precision.name == "fp8_current" || precision.name == "cfp8";
+    PipelineRun run = run_of(2, whole ? 1 : 4, precision);
+    run.replicas = 2;
+    run.sequences = 45;  // the last batch has 13 sequences, or 5
+    run.threads = {1, 2};
+    for (const int variant : {0, 1, 2}) {
+      INFO(precision.name << ", variant " << variant);
+      run.options.accumulate = variant == 1 ? 2 : 1;
+      run.recompute = variant == 1;
+      run.batch = variant == 1 ? 8 : variant == 2 ? 3 : 16;  // fewer sequences than parts
+      run.options.shard_optimizer = variant == 1;
+      run.later = variant == 2;
+      run.options.clip = variant == 2 ? 0.1 : 1;
+      run.options.pipeline.schedule = variant == 0 ? Pipeline::simple : Pipeline::interleaved;
+      check_same(run_pipeline(run), run_alone(run));
+    }
+  }
+}
+
+TEST_CASE("micro-batches that need whole batches are refused", "[unit]") {
+  for (const Precision& precision : {Precision::fp8_current(), Precision::cfp8()})
+    for (const PipelineResult& rank : run_pipeline(run_of(2, 2, precision)))
+      CHECK((rank.id == "train.options" || rank.id == "parallel.rank_lost"));
+}
+
+TEST_CASE("interrupted as one pipeline and resumed as another, or alone", "[unit]") {
+  for (const Precision& precision : {Precision::fp32(), Precision::fp8_delayed()}) {
+    PipelineRun run = run_of(2, 2, precision);
+    run.options.epochs = 2;
+    run.evaluate = true;
+    run.options.keep_best = true;
+    run.options.evaluate_every = 2;
+    const PipelineResult one = run_alone(run);
+    auto context = make_context();
+    for (const bool sharded : {false, true}) {
+      MemoryStore store(context);
+      INFO(precision.name << ", sharded " << sharded);
+      const auto go_on = [&](std::size_t partitions, std::size_t microbatches, int replicas,
+                             std::uint64_t until, bool resume) {
+        PipelineRun part = run_of(partitions, microbatches, precision);
+        part.options.epochs = run.options.epochs;
+        part.evaluate = true;
+        part.options.keep_best = true;
+        part.options.evaluate_every = 2;
+        part.plain = partitions == 0;
+        if (part.plain) part.options.pipeline = {};
+        part.replicas = replicas;
+        part.store = &store;
+        part.stop_after = until;
+        part.options.resume = resume;
+        part.options.shard_optimizer = sharded && !part.plain;
+        part.model_seed = resume ? 99 : 7;
+        const std::vector<PipelineResult> ranks = run_pipeline(part);
+        for (const PipelineResult& rank : ranks) {
+          REQUIRE(rank.error == "");
+          if (until != 0) CHECK(rank.report.steps == until);
+          if (until == 0) CHECK(rank.bits == one.bits);
+          if (until == 0)
+            CHECK(bits(rank.report.evaluation_loss) == bits(one.report.evaluation_loss));
+          if (until == 0) CHECK(rank.report.metric("accuracy") == one.report.metric("accuracy"));
+        }
+      };
+      go_on(2, 2, 1, 1, false);
+      go_on(0, 1, 1, 2, true);
+      go_on(3, 4, 2, 4, true);
+      go_on(2, 1, 4, 5, true);
+      go_on(2, 2, 1, 0, true);
+    }
+  }
+}
