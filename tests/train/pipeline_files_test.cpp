@@ -144,3 +144,51 @@ TEST_CASE("interrupted as one pipeline and resumed as another, or alone", "[unit
     }
   }
 }
+
+TEST_CASE("a stage holds the micro-batches that its schedule has in flight, and no more",
+          "[unit]") {
+  const auto held = [](Pipeline schedule, Optimize optimize, std::size_t stage) {
+    PipelineRun run = run_of(3, 8);
+    run.options.max_steps = 2;
+    run.batch = 24;
+    run.options.pipeline.schedule = schedule;
+    run.options.pipeline.optimize = optimize;
+    const PipelineResult result = run_pipeline(run)[stage];
+    REQUIRE(result.error == "");
+    REQUIRE(result.memory.bytes.size() == 8);
+    CHECK(result.memory.held == 0);
+    CHECK(result.report.pipeline.find("stage 2") != std::string::npos);
+    return result.memory;
+  };
+  // Micro-batches are of ragged texts: the largest window decides.
+  const auto window = [](const train::StageMemory& memory, std::size_t count) {
+    std::size_t largest = 0;
+    for (std::size_t i = 0; i + count <= memory.bytes.size(); ++i) {
+      std::size_t sum = 0;
+      for (std::size_t k = i; k < i + count; ++k) sum += memory.bytes[k];
+      largest = std::max(largest, sum);
+    }
+    return largest;
+  };
+  for (std::size_t stage = 0; stage < 3; ++stage) {
+    INFO("stage " << stage);
+    const train::StageMemory simple = held(Pipeline::simple, Optimize::memory, stage);
+    CHECK(simple.peak == window(simple, 8));
+    const train::StageMemory memory = held(Pipeline::interleaved, Optimize::memory, stage);
+    CHECK(memory.peak == window(memory, 3 - stage));
+    const train::StageMemory speed = held(Pipeline::interleaved, Optimize::speed, stage);
+    CHECK(speed.peak == window(speed, 3 - stage + std::min(2 - stage, std::size_t{2})));
+  }
+}
+
+TEST_CASE("two stages and eight micro-batches: interleaved holds at most 0.3 of simple", "[unit]") {
+  std::size_t peaks[2]{};
+  for (const bool simple : {false, true}) {
+    PipelineRun run = run_of(2, 8);
+    run.options.max_steps = 2;
+    run.batch = 32;
+    run.options.pipeline.schedule = simple ? Pipeline::simple : Pipeline::interleaved;
+    peaks[simple ? 1 : 0] = run_pipeline(run).front().memory.peak;
+  }
+  CHECK(static_cast<double>(peaks[0]) <= 0.3 * static_cast<double>(peaks[1]));
+}

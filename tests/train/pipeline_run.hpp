@@ -38,6 +38,8 @@ struct PipelineResult {
   std::string error{}, id{};
   std::size_t bytes = 0, peak_bytes = 0;  // of its context after the last step, and at most
   std::size_t own_parameters = 0;         // numbers of its stage
+  soma::train::StageMemory memory{};      // of its micro-batches in the last step
+  double predicted_seconds = 0, measured_seconds = 0;
 };
 
 inline soma::models::BertConfig pipeline_config(const PipelineRun& run) {
@@ -91,6 +93,9 @@ inline PipelineResult run_stage(const PipelineRun& run, int rank, soma::Communic
   if (pipeline) {
     for (const Parameter& parameter : pipeline->own_parameters())
       result.own_parameters += parameter.value().elements();
+    result.memory = pipeline->memory();
+    result.predicted_seconds = pipeline->predicted_seconds();
+    result.measured_seconds = pipeline->measured_seconds();
     pipeline->gather(true);
   }
   result.bits = bits_of(context, task.parameters());

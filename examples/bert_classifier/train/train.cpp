@@ -16,12 +16,12 @@
 #include <soma/io/precision_json.hpp>
 #include <soma/io/state_hash.hpp>
 #include <soma/models/text_classifier.hpp>
+#include <soma/pipeline.hpp>
 #include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
 #include <soma/text/stream_source.hpp>
 #include <soma/text/train_vocabulary.hpp>
 #include <soma/train/console_progress.hpp>
-#include <soma/train/trainer.hpp>
 
 #include <algorithm>
 #include <iostream>
@@ -76,6 +76,18 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
   return std::make_unique<TextClassifier>(context, std::move(tokenizer), config, settings);
 }
 
+soma::train::PipelineOptions pipeline_options(const RankOptions& options) {
+  using namespace soma::train;
+  return {.partitions = options.partitions,
+          .microbatches = options.microbatches,
+          .schedule = options.pipeline == "simple" ? Pipeline::simple : Pipeline::interleaved,
+          .optimize = options.optimize == "speed" ? Optimize::speed : Optimize::memory,
+          .placement =
+              options.placement == "spread" ? soma::Placement::spread : soma::Placement::cluster,
+          .decision = options.partition_file,
+          .cuts = options.cuts};
+}
+
 soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch& launch) {
   soma::train::TrainerOptions result;
   result.epochs = epochs(options);
@@ -106,6 +118,7 @@ soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch&
   result.reduce_bucket_bytes = options.ranks.bucket_bytes;
   result.overlap = !options.ranks.no_overlap;
   result.shard_optimizer = options.ranks.shard_optimizer;
+  result.pipeline = pipeline_options(options.ranks);
   return result;
 }
 
@@ -149,6 +162,17 @@ TrainOptions without_outputs(TrainOptions options) {
   return options;
 }
 
+// All ranks know what is wrong; rank 0 says it, and ends the others while they wait.
+void check_pipeline(const soma::train::PipelineOptions& pipeline, Launch& launch,
+                    std::size_t shards) {
+  try {
+    soma::train::check_pipeline(pipeline, static_cast<std::size_t>(launch.size()), shards);
+  } catch (const soma::Error&) {
+    if (launch.rank() != 0) launch.communicator()->barrier();
+    throw;
+  }
+}
+
 // What would do nothing without them.
 void check_held_out(const TrainOptions& options, const TrainingRows& rows) {
   if (!rows.held_out.empty()) return;
@@ -176,6 +200,8 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   launch.join(given.ranks, given.shards, command);
   const TrainOptions options = launch.rank() == 0 ? given : without_outputs(given);
   soma::train::TrainerOptions settings = trainer_options(options, launch);
+  const bool pipeline = options.ranks.has_pipeline();
+  if (pipeline) check_pipeline(settings.pipeline, launch, options.shards);
   try_outputs(options, launch.rank() == 0);  // before anything is read
   ComputeOptions computing = options.compute;
   if (computing.threads == 0) computing.threads = launch.threads();
@@ -202,7 +228,13 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   const std::unique_ptr<soma::CheckpointStore> checkpoints =
       open_checkpoints(options, launch.rank(), settings.shard_optimizer);
   settings.checkpoints = checkpoints.get();
-  soma::train::Trainer trainer(context, *model, settings);
+  std::optional<soma::train::TrainerBase> whole;
+  std::optional<soma::train::PipelineTrainer> stages;
+  if (pipeline)
+    stages.emplace(context, *model, settings);
+  else
+    whole.emplace(context, *model, settings);
+  soma::train::TrainerBase& trainer = pipeline ? *stages : *whole;
 
   std::optional<soma::train::ConsoleProgress> progress;
   if (!options.quiet) {
@@ -225,6 +257,10 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
 
   const soma::train::Report report = trainer.fit(prefetched, held_out.get(), &stop_requested);
 
+  if (pipeline) {
+    stages->gather();  // the other ranks keep their stages
+    if (launch.rank() != 0) return 0;
+  }
   if (!options.output.empty() && !report.interrupted) model->save(options.output);
   if (!options.confusion.empty() && report.evaluated) {
     soma::AtomicFile file("train", options.confusion);

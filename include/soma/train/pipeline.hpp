@@ -28,6 +28,11 @@ class PipelineTrainer : public TrainerBase {
   void gather(bool to_all = false) { pipeline().gather(to_all); }
   // The decision; behind fit().
   const PipelinePlan& plan() { return pipeline().plan(); }
+  // Forward and backward of a step in seconds: by the profile (0: there was none), and the median
+  // of the last steps; and what micro-batches held in the last step. Behind fit().
+  double predicted_seconds() { return pipeline().predicted_seconds(); }
+  double measured_seconds() { return pipeline().measured_seconds(); }
+  const StageMemory& memory() { return pipeline().memory(); }
   // Of this rank's stage; behind fit().
   const Parameters& own_parameters() { return pipeline().parameters(); }
 

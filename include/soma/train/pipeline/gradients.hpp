@@ -18,6 +18,8 @@
 
 namespace soma::train {
 
+struct StageReport;  // report.hpp
+
 class PipelineGradients final : public StepGradients {
  public:
   // Errors train.options, parallel.plan, and those of the decision file, which rank 0 reads.
@@ -138,7 +140,13 @@ class PipelineGradients final : public StepGradients {
     return evaluation;
   }
 
+  // Every rank calls it: stages tell each other.
   void describe(Report& report) const override;
+  std::vector<StageReport> stage_reports() const;
+  double predicted_seconds() const;
+  double measured_seconds() const;
+  // Of this stage in the last step.
+  const StageMemory& memory() const { return stage_.memory(); }
 
   // Gives the first rank (or all) the whole model; the other stages keep theirs. Collective.
   void gather(bool to_all);
@@ -156,8 +164,7 @@ class PipelineGradients final : public StepGradients {
     const std::size_t shards = batch.inputs.sequences.shards();
     const std::size_t parts = count * groups_.replica_count();
     if (parts > shards)
-      fail(error_id::train_options, "PipelineTrainer", "micro-batches x replicas",
-           std::to_string(parts), "at most the shards of a batch, " + std::to_string(shards));
+      check_pipeline(options_.pipeline, parts / count * groups_.partitions(), shards);
     const std::size_t each = shards / parts;
     return data::part_of(context_, batch, (groups_.replica() * count + j) * each, each);
   }

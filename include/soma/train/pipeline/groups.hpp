@@ -15,25 +15,35 @@
 
 namespace soma::train {
 
+// Whether so many ranks can be such a pipeline, and a batch of `shards` its micro-batches (0: not
+// known yet). Error train.options.
+inline void check_pipeline(const PipelineOptions& options, std::size_t ranks, std::size_t shards) {
+  const auto refuse = [](std::string_view name, std::size_t given, const std::string& wanted) {
+    fail(error_id::train_options, "pipeline", name, std::to_string(given), wanted);
+  };
+  if (options.partitions == 0 || ranks % options.partitions != 0)
+    refuse("partitions", options.partitions,
+           "a divisor of the number of ranks, " + std::to_string(ranks));
+  if (!std::has_single_bit(options.microbatches))
+    refuse("microbatches", options.microbatches, "a power of two");
+  const std::size_t replicas = ranks / options.partitions;
+  if (!std::has_single_bit(replicas))
+    refuse("ranks", ranks,
+           "a power of two times the partitions, " + std::to_string(options.partitions));
+  if (shards != 0 && options.microbatches > shards / replicas)
+    refuse("micro-batches x replicas", options.microbatches * replicas,
+           "at most the shards of a batch, " + std::to_string(shards));
+}
+
 class PipelineGroups {
  public:
   // Error train.options: partitions, micro-batches or ranks that do not go together.
   explicit PipelineGroups(const TrainerOptions& options)
       : world_(options.communicator == nullptr ? alone_ : *options.communicator),
         partitions_(options.pipeline.partitions) {
-    const auto refuse = [](std::string_view name, std::size_t given, const std::string& wanted) {
-      fail(error_id::train_options, "PipelineTrainer", name, std::to_string(given), wanted);
-    };
     const auto ranks = static_cast<std::size_t>(world_.size());
-    const std::size_t microbatches = options.pipeline.microbatches;
-    if (partitions_ == 0 || ranks % partitions_ != 0)
-      refuse("pipeline.partitions", partitions_,
-             "a divisor of the number of ranks, " + std::to_string(ranks));
-    if (!std::has_single_bit(microbatches))
-      refuse("pipeline.microbatches", microbatches, "a power of two");
+    check_pipeline(options.pipeline, ranks, 0);
     replicas_ = ranks / partitions_;
-    if (!std::has_single_bit(replicas_))
-      refuse("ranks", ranks, "a power of two times the partitions, " + std::to_string(partitions_));
     const Placement placement = options.pipeline.placement;
     const auto own = static_cast<std::size_t>(world_.rank());
     place_ = pipeline_place(own, ranks, partitions_, placement);

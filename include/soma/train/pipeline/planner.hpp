@@ -193,12 +193,17 @@ class PieceProfiler {
   Nobody nobody_{};
 };
 
-// Bytes that a piece needs on its rank beside micro-batches: weights, gradients (of which the sums
-// of micro-batches are log2 of their number at most) and two moments.
-inline std::uint64_t fixed_bytes(const PieceCost& piece, std::size_t microbatches) {
+// How many gradients of one parameter there are at most: sums of micro-batches that wait for
+// others, of which the last becomes the gradient. log2 of the micro-batches, at least one.
+inline std::uint64_t waiting_sums(std::size_t microbatches) {
   std::uint64_t sums = 1;
   for (std::size_t m = 4; m <= microbatches; m *= 2) ++sums;
-  return piece.parameter_bytes * (3 + sums);
+  return sums;
+}
+
+// Bytes that a piece needs on its rank beside micro-batches: weights, gradients and two moments.
+inline std::uint64_t fixed_bytes(const PieceCost& piece, std::size_t microbatches) {
+  return piece.parameter_bytes * (3 + waiting_sums(microbatches));
 }
 
 // Cuts by name, or by costs. Error parallel.plan.

@@ -9,6 +9,7 @@
 #include <soma/train/evaluate.hpp>
 #include <soma/train/pipeline/links.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -30,6 +31,12 @@ struct MicrobatchWork {
 struct MicrobatchResults {
   std::vector<TreeSum> losses{};  // of each batch, of this replica
   std::uint64_t classified = 0, correct = 0;
+};
+
+// What micro-batches in flight have held in the last pass.
+struct StageMemory {
+  std::vector<std::size_t> bytes{};  // of each micro-batch, from its forward to its backward
+  std::size_t held = 0, peak = 0;    // of all that are in flight, now and at most
 };
 
 class PipelineStage final : private TapeHook {
@@ -57,6 +64,7 @@ class PipelineStage final : private TapeHook {
                         std::span<const MicrobatchWork> work, const EndOfBatch& end_of_batch) {
     MicrobatchResults results;
     reserve_flights(in_flight);
+    memory_ = {};
     Pass pass{.work = work, .in_flight = in_flight};
     for (const PipelineAction& action : actions) {
       ask_ahead(pass);
@@ -92,6 +100,7 @@ class PipelineStage final : private TapeHook {
   }
   void finish_sends() { links_.finish_sends(); }
   double waited_seconds() const { return links_.waited_seconds(); }
+  const StageMemory& memory() const { return memory_; }
 
  private:
   // A micro-batch between its forward and its backward.
@@ -153,13 +162,20 @@ class PipelineStage final : private TapeHook {
     Flight& flight = this->flight(pass, number);
     flight.tape.reset(work.draw);
     Var x;
+    std::size_t bytes = 0;
     if (!first_) {
       if (pass.asked_forwards == number) ask_forward(pass);
       Tensor values = links_.take_forward();
+      bytes = values.bytes();
       x = flight.input = flight.tape.input(
           std::move(values), links_.before().sequences(context_, work.part.inputs.sequences));
     }
+    const std::size_t before = context_.heap().bytes_in_use();
     const nn::Task::Forward made = compute(flight.tape, x, work.part);
+    bytes += context_.heap().bytes_in_use() - before;
+    memory_.bytes.push_back(bytes);
+    memory_.held += bytes;
+    memory_.peak = (std::max)(memory_.peak, memory_.held);
     if (!last_) {
       links_.send_forward(number, x, work.part.inputs.sequences);
       flight.output = std::move(x);
@@ -191,6 +207,7 @@ class PipelineStage final : private TapeHook {
     }
     sums_.end();
     flight.output = Var();
+    memory_.held -= memory_.bytes[number];
     if (first_) return;
     const Var input = std::exchange(flight.input, Var());
     const Gradient& gradient = input.gradient();
@@ -208,6 +225,7 @@ class PipelineStage final : private TapeHook {
   MicrobatchSums sums_;
   std::span<const nn::Piece> pieces_{};
   std::vector<Owned<Flight>> flights_{};
+  StageMemory memory_{};
 };
 
 }  // namespace soma::train
