@@ -41,7 +41,7 @@ Trains a small convolutional net on digits, as a pipeline of stages.
   --decision FILE              where to keep the decision where the net is cut
   --help
 Alone it trains in one process, then with threads as ranks: simple and interleaved.
-Exit code: 0; 1 if something failed, or if the weights differ; 2 if the options cannot be understood.
+Exit code: 0; 1 if something failed or the weights differ; 2 if the options cannot be understood.
 )";
 
 struct UsageError : std::runtime_error {

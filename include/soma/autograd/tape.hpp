@@ -72,8 +72,7 @@ class Tape {
     return Var::constant(context_, std::move(value), std::move(sequences));
   }
   Var constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
-  // A leaf with a gradient that is no parameter, such as what another process has computed: after
-  // backward its gradient is in Var::gradient(), and no receiver gets it.
+  // A leaf with a gradient that no receiver gets: for what another process has computed.
   Var input(Tensor value, Sequences sequences = {}) {
     Var leaf(context_, std::move(value), true, std::move(sequences));
     leaf.state_->stands_in = true;
@@ -194,7 +193,6 @@ class Tape {
   };
 
   using Replay = detail::Replay;
-
   // A function that backward runs again, see recompute().
   struct Recompute : Counted {
     explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
