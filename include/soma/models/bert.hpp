@@ -212,16 +212,9 @@ class BertClassifier {
       Parameters own;
       nn::Collector(own).part("", Part{*this, i});
       const bool last = i + 1 == piece_count();
-      result.emplace_back(
-          i == 0 ? "embeddings"
-          : last ? "head"
-                 : "layer." + std::to_string(i - 1),
-          std::move(own), [this, i](Tape& tape, const Var& x, const data::Batch& batch) {
-            if (i != 0) return run_piece(i, tape, x, {});
-            return run_piece(
-                i, tape, tape.constant(batch.inputs),
-                batch.types.defined() ? tape.constant(batch.types, batch.inputs.sequences) : Var());
-          });
+      std::string name = "embeddings";
+      if (i != 0) name = last ? "head" : "layer." + std::to_string(i - 1);
+      result.push_back(nn::Piece(std::move(name), std::move(own), &run_of, this, i));
     }
     return result;
   }
@@ -263,6 +256,14 @@ class BertClassifier {
     }
   };
 
+  static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
+                    const data::Batch& batch) {
+    const auto* own = static_cast<const BertClassifier*>(model);
+    if (i != 0) return own->run_piece(i, tape, x, {});
+    const Sequences& sequences = batch.inputs.sequences;
+    return own->run_piece(i, tape, tape.constant(batch.inputs),
+                          batch.types.defined() ? tape.constant(batch.types, sequences) : Var());
+  }
   std::size_t piece_count() const { return bert.encoder.layers.size() + 2; }
   Var run_piece(std::size_t i, Tape& tape, const Var& x, const Var& token_types) const {
     if (i == 0) return bert.embed(tape, x, token_types);

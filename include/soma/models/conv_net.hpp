@@ -59,10 +59,7 @@ class ConvNet {
         collector.part(name, convolutions[i]);
       else
         collector.part(name, i == blocks ? hidden : classifier);
-      result.emplace_back(name, std::move(own),
-                          [this, i](Tape& tape, const Var& x, const data::Batch& batch) {
-                            return run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
-                          });
+      result.push_back(nn::Piece(name, std::move(own), &run_of, this, i));
     }
     return result;
   }
@@ -77,6 +74,11 @@ class ConvNet {
   nn::Linear hidden, classifier;
 
  private:
+  static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
+                    const data::Batch& batch) {
+    const auto* own = static_cast<const ConvNet*>(model);
+    return own->run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
+  }
   Var run_piece(std::size_t i, Tape& tape, const Var& x) const {
     if (i < convolutions.size()) return max_pool2d(tape, relu(tape, convolutions[i](tape, x)));
     if (i > convolutions.size()) return classifier(tape, x);

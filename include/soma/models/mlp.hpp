@@ -40,10 +40,7 @@ class Mlp {
       const std::string name = "layer." + std::to_string(i);
       Parameters own;
       nn::Collector(own).part(name, layers[i]);
-      result.emplace_back(name, std::move(own),
-                          [this, i](Tape& tape, const Var& x, const data::Batch& batch) {
-                            return run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
-                          });
+      result.push_back(nn::Piece(name, std::move(own), &run_of, this, i));
     }
     return result;
   }
@@ -60,6 +57,11 @@ class Mlp {
   Activation activation = Activation::relu;
 
  private:
+  static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
+                    const data::Batch& batch) {
+    const auto* own = static_cast<const Mlp*>(model);
+    return own->run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
+  }
   Var run_piece(std::size_t i, Tape& tape, const Var& x) const {
     return layers[i](tape, x,
                      {.activation = i + 1 < layers.size() ? activation : Activation::none});

@@ -9,6 +9,7 @@
 #include <soma/base/owned.hpp>
 #include <soma/data/batch.hpp>
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,15 @@ namespace soma::nn {
 
 class Piece {
  public:
+  // Piece `index` of a model that outlives it.
+  using Run = Var (*)(const void* model, std::size_t index, Tape& tape, const Var& x,
+                      const data::Batch& batch);
+  Piece(std::string piece_name, Parameters own, Run run_piece, const void* model, std::size_t index)
+      : name(std::move(piece_name)),
+        parameters(std::move(own)),
+        run_(run_piece),
+        model_(model),
+        index_(index) {}
   // function(tape, x, batch) -> Var. Of the first piece x is not defined: it reads the batch. One
   // variable goes from each piece to the next; its first dimension counts the rows of the batch or
   // its sequences, and the others are the same for every batch. Of a batch without sequences it
@@ -29,7 +39,7 @@ class Piece {
         body_(Owned<Body>::template make<Holder<Function>>(std::move(function))) {}
 
   Var run(Tape& tape, const Var& x, const data::Batch& batch) const {
-    return body_->run(tape, x, batch);
+    return body_ ? body_->run(tape, x, batch) : run_(model_, index_, tape, x, batch);
   }
 
   std::string name;       // in its model: "layer.3"
@@ -52,6 +62,9 @@ class Piece {
     Function function;
   };
   Owned<Body> body_;
+  Run run_ = nullptr;
+  const void* model_ = nullptr;
+  std::size_t index_ = 0;
 };
 
 using Pieces = std::vector<Piece>;

@@ -98,6 +98,8 @@ class PipelineGradients final : public StepGradients {
                    [this] { ranks_.same_stage().finish_gradients(); });
     note_pass(static_cast<double>(monotonic_nanoseconds() - start) * 1e-9, work.size());
     share(results, counts, sums);
+    most_held_ = (std::max)(most_held_, stage_.memory().peak);
+    if (groups_.replica_count() == 1) return sums;
     const ReductionTimes after = ranks_.same_stage().reduction_times();
     sums.reduction = {after.total - before.total, after.waited - before.waited};
     return sums;
@@ -216,6 +218,7 @@ class PipelineGradients final : public StepGradients {
   PipelinePlan plan_;
   bool decided_ = false, planned_ = false, began_ = false;
   std::vector<double> passes_{};  // seconds of the last ones
+  std::size_t most_held_ = 0;     // bytes of micro-batches in flight, in any step
   PipelineStage stage_;
 };
 

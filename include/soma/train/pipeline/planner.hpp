@@ -141,6 +141,7 @@ class PieceProfiler {
         Tape tape(context_, {.activations = precision_.activations(),
                              .precision = &precision_,
                              .receiver = &nobody_});
+        result = Tensor();  // of the time before
         const std::size_t before = context_.heap().bytes_in_use();
         const std::int64_t start = monotonic_nanoseconds();
         Var input, output;

@@ -19,7 +19,7 @@ namespace soma::train {
 struct StageReport {
   double parameters = 0;             // numbers of it
   double predicted_activations = 0;  // bytes of the micro-batches in flight
-  double measured_activations = 0;   // of those of the last step, at most
+  double measured_activations = 0;   // of the same, at most
   double gradients = 0;              // bytes, with the sums of micro-batches that wait
   double heap = 0;                   // bytes of the context at most, whatever for
 };
@@ -37,7 +37,7 @@ inline std::vector<StageReport> PipelineGradients::stage_reports() const {
         static_cast<double>(plan_.pieces[plan_.first_piece(groups_.stage()) - 1].boundary_bytes);
   own.predicted_activations *=
       static_cast<double>(in_flight(pipeline, pipeline.microbatches, groups_.stage()));
-  own.measured_activations = static_cast<double>(stage_.memory().peak);
+  own.measured_activations = static_cast<double>(most_held_);
   own.gradients = 4 * own.parameters * static_cast<double>(waiting_sums(pipeline.microbatches));
   own.heap = static_cast<double>(context_.memory_use().peak_bytes);
   std::vector<StageReport> all(groups_.partitions());
