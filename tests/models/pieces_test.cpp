@@ -1,7 +1,7 @@
 // Models as lists of pieces: run one by one they are the model, and what is made later has the bits
 // of what is made at once.
 
-#include <soma/data/content_hash.hpp>
+#include <soma/nn/later.hpp>
 #include <soma/parallel/plan.hpp>
 #include <soma/soma.hpp>
 

@@ -196,3 +196,37 @@ TEST_CASE("two stages and eight micro-batches: interleaved holds at most 0.3 of 
   }
   CHECK(static_cast<double>(peaks[0]) <= 0.3 * static_cast<double>(peaks[1]));
 }
+
+TEST_CASE("every precision, stage, micro-batch, replica and schedule", "[slow]") {
+  for (const Precision& precision : precision_presets()) {
+    const bool whole = precision.name == "fp8_current" || precision.name == "cfp8";
+    for (const std::size_t accumulate : {1u, 2u})
+      for (const bool recompute : {false, true}) {
+        PipelineRun settings = run_of(1, 1, precision);
+        settings.options.accumulate = accumulate;
+        settings.recompute = recompute;
+        settings.sequences = 45;
+        const PipelineResult one = run_alone(settings);
+        for (const std::size_t partitions : {2u, 3u})
+          for (const std::size_t microbatches : {1u, 2u, 4u, 8u})
+            for (const int replicas : {1, 2, 4})
+              for (const int way : {0, 1, 2, 3}) {
+                if (microbatches * static_cast<std::size_t>(replicas) > 8) continue;
+                if (whole && microbatches != 1) continue;
+                INFO(precision.name << ", " << partitions << " partitions, " << microbatches
+                                    << " micro-batches, " << replicas << " replicas, way " << way);
+                PipelineRun run = run_of(partitions, microbatches, precision);
+                run.options.accumulate = accumulate;
+                run.recompute = recompute;
+                run.sequences = settings.sequences;
+                run.replicas = replicas;
+                run.threads = {1, 3, 2};
+                run.later = way == 3;
+                run.options.shard_optimizer = way == 2;
+                run.options.pipeline.schedule = way == 0 ? Pipeline::simple : Pipeline::interleaved;
+                run.options.pipeline.optimize = way == 1 ? Optimize::speed : Optimize::memory;
+                check_same(run_pipeline(run), one);
+              }
+      }
+  }
+}

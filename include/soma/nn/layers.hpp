@@ -3,7 +3,7 @@
 // as variables and is called with a tape; copies share parameters.
 
 #include <soma/autograd/functions.hpp>
-#include <soma/nn/later.hpp>
+#include <soma/nn/initial.hpp>
 #include <soma/nn/product_site.hpp>
 #include <soma/nn/scope.hpp>
 

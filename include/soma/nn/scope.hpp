@@ -18,14 +18,15 @@
 
 namespace soma::nn {
 
-class Later;  // nn/later.hpp
+class InitialStore;  // nn/initial.hpp
 
 struct Scope {
   Context& context;
   std::uint64_t seed = 0;  // of initial values
   std::string path{};
-  // Not nullptr: parameters have no elements until this object makes them. It outlives the modules.
-  Later* later = nullptr;
+  // Not nullptr: parameters have no elements until this object, a Later (nn/later.hpp), makes them.
+  // It outlives the modules.
+  InitialStore* later = nullptr;
 
   // The scope of a part: "encoder" / "layer" is "encoder.layer".
   Scope operator/(std::string_view part) const {

@@ -205,7 +205,8 @@ class StageLinks {
     direction.asked.pop_front();
     return values;
   }
-  void wait(Request& request, const Direction& direction, std::size_t number) {
+  void wait(Request& request, [[maybe_unused]] const Direction& direction,
+            [[maybe_unused]] std::size_t number) {
     if (pipeline_.test(request)) return;
     const std::int64_t start = monotonic_nanoseconds();
 #if SOMA_HAS_EXCEPTIONS

@@ -41,9 +41,7 @@ struct StageMemory {
 
 class PipelineStage final : private TapeHook {
  public:
-  // `pieces`: those of the stage, which stay where they are; empty: the whole task, as one piece.
-  // What is received of gradients goes to `receiver`, and end_of_batch() of the caller follows the
-  // last micro-batch of each batch.
+  // Gradients of parameters go to `receiver`, summed over the micro-batches of a batch.
   PipelineStage(Context& context, nn::Task& task, Communicator& pipeline,
                 const TapeOptions& options, GradientReceiver& receiver)
       : context_(context),
@@ -56,9 +54,11 @@ class PipelineStage final : private TapeHook {
     options_.receiver = &sums_;
     options_.hook = this;
   }
+  // Those of the stage, which stay where they are. None: the whole task, as one piece.
   void set_pieces(std::span<const nn::Piece> pieces) { pieces_ = pieces; }
 
-  // Forward and backward of all `work`, micro-batch i of the schedule being work[i].
+  // Forward and backward of all `work`, micro-batch i of the schedule being work[i]. `in_flight`:
+  // as many as the schedule has at once. end_of_batch() follows the last one of each batch.
   template <class EndOfBatch>
   MicrobatchResults run(const std::vector<PipelineAction>& actions, std::size_t in_flight,
                         std::span<const MicrobatchWork> work, const EndOfBatch& end_of_batch) {
