@@ -29,9 +29,11 @@ class PipelineTrainer : public TrainerBase {
   // The decision; behind fit().
   const PipelinePlan& plan() { return pipeline().plan(); }
   // Forward and backward of a step in seconds: by the profile (0: there was none), and the median
-  // of the last steps; and what micro-batches held in the last step. Behind fit().
+  // of the last steps. Bytes that micro-batches in flight hold on this rank: by the profile, and
+  // those of the last step. Behind fit().
   double predicted_seconds() { return pipeline().predicted_seconds(); }
   double measured_seconds() { return pipeline().measured_seconds(); }
+  double predicted_activations() { return pipeline().predicted_activations(); }
   const StageMemory& memory() { return pipeline().memory(); }
   // Of this rank's stage; behind fit().
   const Parameters& own_parameters() { return pipeline().parameters(); }

@@ -145,6 +145,7 @@ class PipelineGradients final : public StepGradients {
   // Every rank calls it: stages tell each other.
   void describe(Report& report) const override;
   std::vector<StageReport> stage_reports() const;
+  double predicted_activations() const;
   double predicted_seconds() const;
   double measured_seconds() const;
   // Of this stage in the last step.

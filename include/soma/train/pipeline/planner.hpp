@@ -137,10 +137,12 @@ class PieceProfiler {
       std::array<double, repetitions> forward{}, backward{};
       Tensor result;
       Sequences result_sequences;
+      // One tape, as a stage has: it grows once.
+      Tape tape(context_, {.activations = precision_.activations(),
+                           .precision = &precision_,
+                           .receiver = &nobody_});
       for (std::size_t k = 0; k < repetitions; ++k) {
-        Tape tape(context_, {.activations = precision_.activations(),
-                             .precision = &precision_,
-                             .receiver = &nobody_});
+        tape.reset();
         result = Tensor();  // of the time before
         const std::size_t before = context_.heap().bytes_in_use();
         const std::int64_t start = monotonic_nanoseconds();

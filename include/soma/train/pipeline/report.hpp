@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,19 +25,24 @@ struct StageReport {
   double heap = 0;                   // bytes of the context at most, whatever for
 };
 
+// Bytes of this stage's micro-batches in flight by the profile: what its pieces save, and what they
+// get from the stage before.
+inline double PipelineGradients::predicted_activations() const {
+  const std::size_t first = plan_.first_piece(groups_.stage());
+  std::uint64_t bytes = first == 0 ? 0 : plan_.pieces[first - 1].boundary_bytes;
+  for (std::size_t i = first; i < plan_.end_piece(groups_.stage()); ++i)
+    bytes += plan_.pieces[i].saved_bytes;
+  return static_cast<double>(bytes) *
+         static_cast<double>(
+             in_flight(options_.pipeline, options_.pipeline.microbatches, groups_.stage()));
+}
+
 inline std::vector<StageReport> PipelineGradients::stage_reports() const {
   const PipelineOptions& pipeline = options_.pipeline;
   StageReport own;
   for (const Parameter& parameter : own_)
     own.parameters += static_cast<double>(parameter.value().elements());
-  for (std::size_t i = plan_.first_piece(groups_.stage()); i < plan_.end_piece(groups_.stage());
-       ++i)
-    own.predicted_activations += static_cast<double>(plan_.pieces[i].saved_bytes);
-  if (groups_.stage() > 0)
-    own.predicted_activations +=
-        static_cast<double>(plan_.pieces[plan_.first_piece(groups_.stage()) - 1].boundary_bytes);
-  own.predicted_activations *=
-      static_cast<double>(in_flight(pipeline, pipeline.microbatches, groups_.stage()));
+  own.predicted_activations = predicted_activations();
   own.measured_activations = static_cast<double>(most_held_);
   own.gradients = 4 * own.parameters * static_cast<double>(waiting_sums(pipeline.microbatches));
   own.heap = static_cast<double>(context_.memory_use().peak_bytes);
