@@ -45,13 +45,15 @@ std::uint64_t epochs(const TrainOptions& options) {
   return options.data.data.empty() || !options.pretrained.empty() ? 1 : 6;
 }
 
+// `later`: makes the first weights of a model from nothing.
 std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOptions& options,
-                                           const TrainingRows& rows) {
+                                           const TrainingRows& rows, soma::nn::Later* later) {
   const soma::models::TextClassifierOptions settings{.labels = rows.labels,
                                                      .max_length = options.max_length,
                                                      .seed = options.seed,
                                                      .dropout = options.dropout,
-                                                     .recompute = options.recompute};
+                                                     .recompute = options.recompute,
+                                                     .later = later};
   if (!options.pretrained.empty()) {
     std::unique_ptr<TextClassifier> model(
         new TextClassifier(TextClassifier::from_pretrained(context, options.pretrained, settings)));
@@ -209,7 +211,11 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   soma::Context& context = compute.context();
   const TrainingRows rows = training_rows(options);
   check_held_out(options, rows);
-  const std::unique_ptr<TextClassifier> model = make_model(context, options, rows);
+  // Of a model from nothing a rank makes its stage only.
+  soma::nn::Later later;
+  if (pipeline && options.pretrained.empty()) settings.pipeline.later = &later;
+  const std::unique_ptr<TextClassifier> model =
+      make_model(context, options, rows, settings.pipeline.later);
 
   soma::data::BatchOptions batching{
       .batch_sequences = options.batch_tokens != 0 ? 0 : options.batch_size,

@@ -45,6 +45,8 @@ struct TextClassifierOptions {
   std::uint64_t seed = 0;  // of what is initialised
   float dropout = -1;      // everywhere; below 0: what the configuration says
   bool recompute = false;  // BertConfig::recompute
+  // nn::Scope::later, of a classifier with initial weights: a stage of a pipeline makes its own.
+  nn::InitialStore* later = nullptr;
 };
 
 class TextClassifier final : public nn::Task {
@@ -60,7 +62,7 @@ class TextClassifier final : public nn::Task {
         max_length_(options.max_length != 0
                         ? options.max_length
                         : (std::min)(tokenizer_.options().model_max_length, config.positions)),
-        model_(nn::Scope{context, options.seed},
+        model_(nn::Scope{context, options.seed, "", options.later},
                checked(config, options, tokenizer_.vocabulary().size()), labels_.size()),
         parameters_(nn::parameters(model_)) {}
 
@@ -71,6 +73,9 @@ class TextClassifier final : public nn::Task {
   // or, without labels in the options, one that does not give a text one label.
   static TextClassifier from_pretrained(Context& context, std::string_view folder,
                                         const TextClassifierOptions& options = {}) {
+    if (options.later != nullptr)
+      fail(error_id::config_value, "TextClassifier", "later", "given",
+           "none: weights come from files");
     BertConfigFile file = load_bert_config(folder);
     text::Tokenizer tokenizer = text::load_tokenizer(folder);
     file.config.vocabulary = (std::max)(file.config.vocabulary, tokenizer.vocabulary().size());
