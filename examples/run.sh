@@ -11,6 +11,7 @@ Builds an example and runs it with the arguments given.
   bert_classifier   the default: trains a text classifier, saves it in build/reviews_model, and asks it. Arguments go to
                     `bert_classifier train`, for example: bash examples/run.sh --data reviews.tsv --output model
   digits            trains two networks to read digits (bash examples/run.sh digits --help)
+  mnist_pipeline    a net of digits, cut into stages (bash examples/run.sh mnist_pipeline --help)
   custom_operator   three operators of one's own in a classifier of digits
   precision_study   trains one task in several number formats and compares (bash examples/run.sh precision_study --help)
   numeric_tour      formats, stochastic rounding, this machine
@@ -25,7 +26,7 @@ fi
 
 example=bert_classifier
 case ${1:-} in
-  bert_classifier | numeric_tour | digits | custom_operator | precision_study)
+  bert_classifier | numeric_tour | digits | mnist_pipeline | custom_operator | precision_study)
     example=$1
     shift
     ;;
@@ -38,6 +39,9 @@ soma_say "[1/3] compiler, CMake, Ninja, libraries"
 packages=(g++ cmake ninja-build libhwy-dev libmsgsl-dev)
 if [ "$example" = bert_classifier ]; then
   packages+=(nlohmann-json3-dev libxxhash-dev libutf8proc-dev zlib1g-dev libprotozero-dev libcli11-dev)
+fi
+if [ "$example" = mnist_pipeline ]; then
+  packages+=(nlohmann-json3-dev libxxhash-dev)
 fi
 if [ "$example" = precision_study ]; then
   packages+=(nlohmann-json3-dev libxxhash-dev libutf8proc-dev zlib1g-dev libcli11-dev)

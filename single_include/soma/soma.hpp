@@ -284,6 +284,7 @@ inline constexpr ErrorId text_split{"text.split"};
 
 inline constexpr ErrorId parallel_argument{"parallel.argument"};
 inline constexpr ErrorId parallel_ranks{"parallel.ranks"};
+inline constexpr ErrorId parallel_plan{"parallel.plan"};
 inline constexpr ErrorId parallel_gradient{"parallel.gradient"};
 inline constexpr ErrorId parallel_timeout{"parallel.timeout"};
 inline constexpr ErrorId rank_lost{"parallel.rank_lost"};
@@ -2286,6 +2287,13 @@ class Tensor {
 
   // Shape and dtype without elements: what is left of a tensor that need not be kept.
   Tensor outline() const { return outline(dtype_); }
+  static Tensor outline_of(const Shape& shape, DType dtype) {
+    Tensor result;
+    result.dtype_ = dtype;
+    result.shape_ = shape;
+    result.strides_ = shape.strides();
+    return result;
+  }
   // As that of a tensor of another type would be.
   Tensor outline(DType dtype) const {
     Tensor result;
@@ -4343,6 +4351,19 @@ namespace soma {
 class GradientReceiver;  // autograd/var.hpp
 class ProductFormats;    // ops/product_formats.hpp
 
+// Is told between two operators, forward and backward: for what has to move on meanwhile, such as
+// messages.
+class TapeHook {
+ public:
+  virtual ~TapeHook() = default;
+  virtual void between() = 0;
+
+ protected:
+  TapeHook() = default;
+  TapeHook(const TapeHook&) = default;
+  TapeHook& operator=(const TapeHook&) = default;
+};
+
 struct TapeOptions {
   bool record = true;      // false: values only; backward is an error
   bool training = true;    // what dropout asks
@@ -4357,6 +4378,7 @@ struct TapeOptions {
   ProductFormats* precision = nullptr;
   // Gets the gradients of parameters; without one they are added to the parameters.
   GradientReceiver* receiver = nullptr;
+  TapeHook* hook = nullptr;
 };
 
 }  // namespace soma
@@ -4467,6 +4489,10 @@ class Var {
            value.defined() ? value.describe() : "no tensor", state().value.describe());
     state().value = std::move(value);
   }
+  // Keeps shape and type only, until set_value(): the elements of a parameter that is not needed
+  // here.
+  void drop_value() const { drop_value(state().value.dtype()); }
+  void drop_value(DType dtype) const { state().value = state().value.outline(dtype); }
 
  private:
   friend class Tape;
@@ -4980,6 +5006,12 @@ class Tape {
     return Var::constant(context_, std::move(value), std::move(sequences));
   }
   Var constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
+  // A leaf with a gradient that no receiver gets: for what another process has computed.
+  Var input(Tensor value, Sequences sequences = {}) {
+    Var leaf(context_, std::move(value), true, std::move(sequences));
+    leaf.state_->stands_in = true;
+    return leaf;
+  }
   // The value without its history.
   Var detach(const Var& var) { return constant(var.value(), var.sequences()); }
   // The same variable, with rows that form other sequences: for operators that change rows.
@@ -5023,6 +5055,7 @@ class Tape {
     const Outputs outputs = known ? replay_->outputs : detail::in_layer(layer_, [&] {
       return run(context_, op, attributes, values, sequences);
     });
+    if (options_.hook != nullptr) options_.hook->between();
     if (latest_ != nullptr) *latest_ = op.composite ? Replay() : Replay(applied_, outputs);
     if (options_.stop_at_non_finite)
       check_finite(op.name, "", std::span(outputs).first(op.outputs));
@@ -5094,7 +5127,6 @@ class Tape {
   };
 
   using Replay = detail::Replay;
-
   // A function that backward runs again, see recompute().
   struct Recompute : Counted {
     explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
@@ -5229,6 +5261,7 @@ class Tape {
                             gradients,
                             node.op->state};
     node.op->gradient(call);
+    if (options_.hook != nullptr) options_.hook->between();
     detail::check_gradients(node.op->name, call);
     for (std::size_t i = 0; i < node.inputs; ++i) {
       const Target& target = node.targets[i];
@@ -6444,6 +6477,68 @@ inline Var class_loss(Tape& tape, const Var& logits, const data::Batch& batch,
 }
 
 }  // namespace soma::nn
+// ---- soma/nn/pieces.hpp
+// Piece: a part of a model that may be computed apart from the others. A model that can be cut into
+// stages of a pipeline has
+//     std::vector<nn::Piece> pieces() const;
+// in the order in which they are computed; its call operator runs the same list.
+
+namespace soma::nn {
+
+class Piece {
+ public:
+  // Piece `index` of a model that outlives it.
+  using Run = Var (*)(const void* model, std::size_t index, Tape& tape, const Var& x,
+                      const data::Batch& batch);
+  Piece(std::string piece_name, Parameters own, Run run_piece, const void* model, std::size_t index)
+      : name(std::move(piece_name)),
+        parameters(std::move(own)),
+        run_(run_piece),
+        model_(model),
+        index_(index) {}
+  // function(tape, x, batch) -> Var. Of the first piece x is not defined: it reads the batch. One
+  // variable goes from each piece to the next; its first dimension counts the rows of the batch or
+  // its sequences, and the others are the same for every batch. Of a batch without sequences it
+  // has no rows. What the function refers to outlives the piece.
+  template <class Function>
+  Piece(std::string piece_name, Parameters own, Function function, bool mixes = false)
+      : name(std::move(piece_name)),
+        parameters(std::move(own)),
+        mixes_sequences(mixes),
+        body_(Owned<Body>::template make<Holder<Function>>(std::move(function))) {}
+
+  Var run(Tape& tape, const Var& x, const data::Batch& batch) const {
+    return body_ ? body_->run(tape, x, batch) : run_(model_, index_, tape, x, batch);
+  }
+
+  std::string name;       // in its model: "layer.3"
+  Parameters parameters;  // named as the model's task names them
+  // In training its result for one sequence depends on others of the batch, as batch norm does:
+  // then a batch cannot be computed in parts.
+  bool mixes_sequences = false;
+
+ private:
+  struct Body {
+    virtual ~Body() = default;
+    virtual Var run(Tape& tape, const Var& x, const data::Batch& batch) = 0;
+  };
+  template <class Function>
+  struct Holder final : Body {
+    explicit Holder(Function f) : function(std::move(f)) {}
+    Var run(Tape& tape, const Var& x, const data::Batch& batch) override {
+      return function(tape, x, batch);
+    }
+    Function function;
+  };
+  Owned<Body> body_;
+  Run run_ = nullptr;
+  const void* model_ = nullptr;
+  std::size_t index_ = 0;
+};
+
+using Pieces = std::vector<Piece>;
+
+}  // namespace soma::nn
 // ---- soma/nn/scope.hpp
 // Scope: where in a model something is. Modules are made from one: its path names the streams of
 // random numbers that initialise their parameters and drive their dropout, so that neither depends
@@ -6451,14 +6546,19 @@ inline Var class_loss(Tape& tape, const Var& logits, const data::Batch& batch,
 
 namespace soma::nn {
 
+class InitialStore;  // nn/initial.hpp
+
 struct Scope {
   Context& context;
   std::uint64_t seed = 0;  // of initial values
   std::string path{};
+  // Not nullptr: parameters have no elements until this object, a Later (nn/later.hpp), makes them.
+  // It outlives the modules.
+  InitialStore* later = nullptr;
 
   // The scope of a part: "encoder" / "layer" is "encoder.layer".
   Scope operator/(std::string_view part) const {
-    Scope child{context, seed, path};
+    Scope child{context, seed, path, later};
     if (!path.empty()) child.path += '.';
     child.path += part;
     return child;
@@ -6535,8 +6635,9 @@ inline void check_parameters(const Parameters& parameters) {
 
 // Whether two matrices hold the same numbers, which are not all one.
 inline bool same_random_values(const Tensor& a, const Tensor& b) {
-  if (a.rank() < 2 || a.shape() != b.shape() || a.dtype() != b.dtype() || a.bytes() == 0 ||
-      !a.contiguous() || !b.contiguous() || std::memcmp(a.raw(), b.raw(), a.bytes()) != 0)
+  if (!a.defined() || !b.defined() || a.rank() < 2 || a.shape() != b.shape() ||
+      a.dtype() != b.dtype() || a.bytes() == 0 || !a.contiguous() || !b.contiguous() ||
+      std::memcmp(a.raw(), b.raw(), a.bytes()) != 0)
     return false;
   const std::size_t element = size_of(a.dtype());
   return std::memcmp(a.raw(), a.raw() + element, a.bytes() - element) != 0;
@@ -6591,6 +6692,13 @@ class Task {
 
   virtual const Parameters& parameters() const = 0;
   virtual Forward forward(Tape& tape, const data::Batch& batch) = 0;
+  // What may be computed apart, in order: forward() is finish() of what the last piece gives. None:
+  // the task is one piece.
+  virtual Pieces pieces() const { return {}; }
+  // The loss of what the last piece gave for this batch; errors as forward().
+  virtual Forward finish(Tape& /*tape*/, const Var& /*result*/, const data::Batch& /*batch*/) {
+    return {};
+  }
   // Of a classifier of one label: how many logits a sequence has. Else 0.
   virtual std::size_t classes() const { return 0; }
   // What an evaluation counts beside the loss, without cases yet. Where there is none: accuracy, F1
@@ -6632,8 +6740,17 @@ inline void check_labels(std::string_view task, const data::Batch& batch, std::s
   }
 }
 
+// The pieces of a model that has some; none of others.
+template <class Model>
+Pieces pieces_of(const Model& model) {
+  if constexpr (requires { model.pieces(); })
+    return model.pieces();
+  else
+    return {};
+}
+
 // A model that is called with (tape, inputs) and gives logits, trained by cross entropy, in which
-// classes may have weights. It may have describe(Record&), as a task has.
+// classes may have weights. It may have describe(Record&), as a task has, and pieces().
 template <class Model>
 class ClassificationTask final : public Task {
  public:
@@ -6653,8 +6770,12 @@ class ClassificationTask final : public Task {
   std::size_t classes() const override { return classes_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     check_labels("ClassificationTask", batch, classes_);
-    const Var logits = model_(tape, tape.constant(batch.inputs));
-    return {class_loss(tape, logits, batch, weights_), logits.value()};
+    return loss(tape, model_(tape, tape.constant(batch.inputs)), batch);
+  }
+  Pieces pieces() const override { return pieces_of(model_); }
+  Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {
+    check_labels("ClassificationTask", batch, classes_);
+    return loss(tape, logits, batch);
   }
   bool takes_parts() const override { return true; }
   double loss_count(const data::Batch& batch) const override {
@@ -6666,6 +6787,10 @@ class ClassificationTask final : public Task {
   }
 
  private:
+  Forward loss(Tape& tape, const Var& logits, const data::Batch& batch) const {
+    return {class_loss(tape, logits, batch, weights_), logits.value()};
+  }
+
   const Model& model_;
   Parameters parameters_;
   std::size_t classes_;
@@ -6701,7 +6826,7 @@ inline LossReduction reduction_of(const data::Batch& batch) {
 
 // A model that is called with (tape, inputs) and gives numbers [sequences, outputs], trained by the
 // mean squared error. Labels of a batch: fp32 [sequences] or [sequences, outputs]. It may have
-// describe(Record&), as a task has. Metrics: mse, mae, r2.
+// describe(Record&), as a task has, and pieces(). Metrics: mse, mae, r2.
 template <class Model>
 class RegressionTask final : public Task {
  public:
@@ -6711,7 +6836,10 @@ class RegressionTask final : public Task {
 
   const Parameters& parameters() const override { return parameters_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
-    const Var y = model_(tape, tape.constant(batch.inputs));
+    return finish(tape, model_(tape, tape.constant(batch.inputs)), batch);
+  }
+  Pieces pieces() const override { return pieces_of(model_); }
+  Forward finish(Tape& tape, const Var& y, const data::Batch& batch) override {
     const Tensor targets = detail::labels_like("RegressionTask", tape.context(), y, batch.labels,
                                                outputs_, batch.inputs.sequences.count());
     return {mse_loss(tape, y, tape.constant(targets), detail::reduction_of(batch)), y.value()};
@@ -6735,7 +6863,7 @@ class RegressionTask final : public Task {
 
 // A model that is called with (tape, inputs) and gives logits [sequences, labels], each trained by
 // binary cross entropy. Labels of a batch: fp32 [sequences, labels], 0 or 1. It may have
-// describe(Record&), as a task has. Metrics: micro_f1, macro_f1, f1_0 and so on.
+// describe(Record&), as a task has, and pieces(). Metrics: micro_f1, macro_f1, f1_0 and so on.
 template <class Model>
 class MultiLabelTask final : public Task {
  public:
@@ -6745,7 +6873,10 @@ class MultiLabelTask final : public Task {
 
   const Parameters& parameters() const override { return parameters_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
-    const Var logits = model_(tape, tape.constant(batch.inputs));
+    return finish(tape, model_(tape, tape.constant(batch.inputs)), batch);
+  }
+  Pieces pieces() const override { return pieces_of(model_); }
+  Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {
     const Tensor labels =
         detail::labels_like("MultiLabelTask", tape.context(), logits, labels_of(batch), labels_,
                             batch.inputs.sequences.count());
@@ -7053,6 +7184,12 @@ inline std::string fixed(double value, int digits) {
   return {text.data(), end};
 }
 
+// The fewest digits that read back as the same float.
+inline std::string float_text(float value) {
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
 }  // namespace soma::detail
 // ---- soma/train/events.hpp
 // What a trainer tells its callbacks, and what it returns.
@@ -7284,6 +7421,7 @@ struct Report {
   // What chose the weights, "loss" or a metric's name; empty: they are those of the last step.
   std::string best_metric{};
   std::uint64_t peak_resident_bytes = 0;
+  std::string pipeline{};  // a table of its stages, where there is one
   double price_per_hour = 0;
 
   void take(Evaluation evaluation) {
@@ -7429,6 +7567,7 @@ inline std::string to_string(const Report& report) {
                                 static_cast<double>(report.steps - report.first_step),
                             1) +
                           " ms a step, " + fixed(100 * report.reduction_hidden(), 0) + " % hidden");
+  text.append(report.pipeline);
   line("total time", detail::duration(report.total_seconds));
   line("peak memory", detail::bytes(report.peak_resident_bytes));
   if (report.price_per_hour > 0)
@@ -9157,6 +9296,7 @@ struct LinearFormats {
     float wanted_scale = 0;
     Tensor values{};
     float scale = 1;
+    float amax = 0;  // of a delayed one
   };
   Converted forward{}, backward{};  // with groups along the inputs, and along the outputs
 };
@@ -9229,6 +9369,7 @@ class PrecisionState final : public ProductFormats {
 
   // After each step of the optimizer: takes what was seen of operands with delayed scales.
   void end_step() {
+    began_ = true;
     std::vector<float> seen;
     for_each_history([&](LinearOperand& operand, AmaxHistory&) { seen.push_back(operand.amax); });
     if (maximum_.run != nullptr && !seen.empty()) maximum_.run(maximum_.self, seen);
@@ -9240,16 +9381,33 @@ class PrecisionState final : public ProductFormats {
     });
   }
 
+  // Whether every delayed scale is known: an operand of which no amax but 0 was seen takes its own
+  // amax, so then a step cannot be computed in parts that do not know each other.
+  bool scales_known() {
+    bool known = began_, delayed = false;
+    for (std::size_t i = 0; i < roles.size(); ++i)
+      delayed = delayed || quantizer(i).scaling.policy == ScalePolicy::delayed;
+    for (auto& [path, layer] : layers_)
+      for (std::size_t i = 0; i < roles.size(); ++i)
+        if (layer.known && layer.operand(i).quantizer.scaling.policy == ScalePolicy::delayed)
+          known = known && layer.operand(i).scale != 0;
+        else if (!layer.known && !layer.histories[i].values().empty())
+          known = known && layer.histories[i].known();
+    return known || !delayed;
+  }
+
   // "<layer>.<role>.amax" [steps remembered], fp32, oldest first, of operands with delayed scales.
-  StateDict state() const {
+  // `used`: of layers that were computed here only.
+  StateDict state(bool used = false) const {
     StateDict result;
     for (const auto& [path, layer] : layers_)
-      for (std::size_t i = 0; i < roles.size(); ++i) {
-        const std::vector<float> values = layer.histories[i].values();
-        if (!values.empty())
-          result.set(name_of(path, i),
-                     Tensor::from(context_, std::span<const float>(values), Shape{values.size()}));
-      }
+      if (!used || layer.known)
+        for (std::size_t i = 0; i < roles.size(); ++i) {
+          const std::vector<float> values = layer.histories[i].values();
+          if (!values.empty())
+            result.set(name_of(path, i), Tensor::from(context_, std::span<const float>(values),
+                                                      Shape{values.size()}));
+        }
     return result;
   }
   // Errors state.extra_name, state.shape, state.dtype; nothing is taken then.
@@ -9279,6 +9437,7 @@ class PrecisionState final : public ProductFormats {
       for (const float amax : tensor.span<float>()) history.push(amax);
     }
     layers_ = std::move(loaded);
+    began_ = true;
   }
 
   // Maxima over all ranks, for current and delayed scales of whole tensors.
@@ -9369,6 +9528,7 @@ class PrecisionState final : public ProductFormats {
   std::uint64_t seed_;
   bool plain_ = true, collects_ = false;
   bool part_ = false, plain_everywhere_ = false;
+  bool began_ = false;  // layers that a step computes are known, or will be those of a state
   GlobalMaximum maximum_{};
   std::map<std::string, Layer, std::less<>> layers_{};
 };
@@ -9902,6 +10062,7 @@ class Optimizer {
 namespace soma {
 
 class Communicator;
+class GroupCommunicator;
 
 // Tags tell messages between the same two ranks apart. The last two are taken: a program uses those
 // below. (MPI promises no more than 32767.)
@@ -10084,6 +10245,7 @@ class Communicator {
 
  private:
   friend class Request;
+  friend class GroupCommunicator;  // parallel/group.hpp
   static constexpr double longest_limit = 1e9;
 
   void check(std::string_view operation, int peer, int tag) const {
@@ -11933,7 +12095,7 @@ class Ranks {
   };
   virtual void begin(const RunDescription&, const Parameters&) {}
   virtual bool from_first(bool mine) { return mine; }
-  virtual Checkpoint from_first(Checkpoint mine) { return mine; }
+  virtual Checkpoint from_first(Checkpoint mine) { return mine; }  // what this rank needs of it
 
   // ---- a step
 
@@ -11974,6 +12136,8 @@ class Ranks {
   virtual bool shares_states() const { return false; }
   // Whether every rank can write parts where rank 0 does: shows before hours have passed.
   virtual void check_store(CheckpointStore*) {}
+  // Of what this rank has of the parameters or of other states: what the first rank saves.
+  virtual StateDict gather(StateDict own) { return own; }
   // The optimizer's states, into the checkpoint or, in parts, beside it.
   virtual void save_states(CheckpointStore*, std::uint64_t /*step*/,
                            const optim::Optimizer& optimizer, Checkpoint& checkpoint) {
@@ -12456,9 +12620,10 @@ class BestWeights {
         kept_.set(name, clone(context, tensor));
       return;
     }
+    StateDict weights = ranks.gather(nn::state_dict(parameters));
     if (ranks.first()) {
       Checkpoint best;
-      best.weights = nn::state_dict(parameters);
+      best.weights = std::move(weights);
       best.progress.set("step", progress.step);
       best.progress.set("score", progress.best);
       set_operators(best.progress, context);
@@ -12661,9 +12826,11 @@ inline std::uint64_t count_of(std::string_view text) {
   return count;
 }
 
-// Names, types and shapes first, then the elements.
-inline StateDict broadcast_state(Communicator& communicator, Context& context,
-                                 const StateDict& state) {
+// Names, types and shapes first, then the elements. Each rank keeps what keeps(name) says: the rest
+// is gone as soon as the others have it.
+template <class Keeps>
+StateDict broadcast_state(Communicator& communicator, Context& context, const StateDict& state,
+                          const Keeps& keeps) {
   std::vector<std::string> outlines;
   for (const auto& [name, tensor] : state) {
     outlines.push_back(name);
@@ -12681,7 +12848,7 @@ inline StateDict broadcast_state(Communicator& communicator, Context& context,
                                         static_cast<DType>(count_of(outlines[i + 1])));
     if (communicator.rank() == 0) copy(state.at(outlines[i]), tensor);
     if (tensor.bytes() != 0) broadcast(communicator, {tensor.mutable_raw(), tensor.bytes()});
-    result.set(outlines[i], tensor);
+    if (keeps(outlines[i])) result.set(outlines[i], tensor);
   }
   return result;
 }
@@ -12737,14 +12904,23 @@ inline Record broadcast_record(Communicator& communicator, const Record& record)
 
 }  // namespace detail
 
-// Rank 0's checkpoint, on all ranks: what a rank gives is read on rank 0 only. Errors as broadcast.
-inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
-                                       const Checkpoint& checkpoint) {
-  return {.weights = detail::broadcast_state(communicator, context, checkpoint.weights),
-          .optimizer = detail::broadcast_state(communicator, context, checkpoint.optimizer),
-          .precision = detail::broadcast_state(communicator, context, checkpoint.precision),
+// Rank 0's checkpoint, on all ranks: what a rank gives is read on rank 0 only. Of weights and
+// optimizer a rank gets the entries that it keeps. Errors as broadcast.
+template <class Keeps>
+Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
+                                const Checkpoint& checkpoint, const Keeps& keeps) {
+  const auto all = [](const std::string&) { return true; };
+  return {.weights = detail::broadcast_state(communicator, context, checkpoint.weights, keeps),
+          .optimizer = detail::broadcast_state(communicator, context, checkpoint.optimizer, keeps),
+          .precision = detail::broadcast_state(communicator, context, checkpoint.precision, all),
           .progress = detail::broadcast_record(communicator, checkpoint.progress),
           .identity = detail::broadcast_record(communicator, checkpoint.identity)};
+}
+
+inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
+                                       const Checkpoint& checkpoint) {
+  return broadcast_checkpoint(communicator, context, checkpoint,
+                              [](const std::string&) { return true; });
 }
 
 }  // namespace soma
@@ -12801,6 +12977,104 @@ inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& 
 }  // namespace soma::train
 // ---- soma/train/options.hpp
 // TrainerOptions: all that a training run can be told.
+
+// ---- soma/train/pipeline_options.hpp
+// PipelineOptions: how a model and its batches are cut for a pipeline (docs/scaling.md).
+
+// ---- soma/parallel/placement.hpp
+// Which rank is which stage of which pipeline.
+
+namespace soma {
+
+enum class Placement : std::uint8_t {
+  cluster,  // the stages of a pipeline are neighbours: {0, 1}, {2, 3}
+  spread,   // its replicas are: stages {0, 1}, {2, 3}, pipelines {0, 2}, {1, 3}
+};
+
+struct PipelinePlace {
+  std::size_t stage = 0, replica = 0;
+  friend bool operator==(const PipelinePlace&, const PipelinePlace&) = default;
+};
+
+// Of `ranks`, a multiple of `partitions`.
+inline PipelinePlace pipeline_place(std::size_t rank, std::size_t ranks, std::size_t partitions,
+                                    Placement placement) {
+  const std::size_t replicas = ranks / partitions;
+  return placement == Placement::cluster ? PipelinePlace{rank % partitions, rank / partitions}
+                                         : PipelinePlace{rank / replicas, rank % replicas};
+}
+inline std::size_t pipeline_rank(PipelinePlace place, std::size_t ranks, std::size_t partitions,
+                                 Placement placement) {
+  const std::size_t replicas = ranks / partitions;
+  return placement == Placement::cluster ? place.replica * partitions + place.stage
+                                         : place.stage * replicas + place.replica;
+}
+
+}  // namespace soma
+
+namespace soma {
+
+namespace nn {
+class Later;  // nn/later.hpp
+}
+
+namespace train {
+
+enum class Pipeline : std::uint8_t {
+  simple,       // all forwards of a step, then all backwards
+  interleaved,  // forwards and backwards in turns: fewer micro-batches are held at once
+};
+
+// What a partition makes small.
+enum class Optimize : std::uint8_t {
+  speed,   // mostly the time of the slowest stage; two more micro-batches are begun ahead
+  memory,  // mostly the bytes of the largest stage
+};
+
+struct PipelineOptions {
+  // Stages, one rank each. Further ranks are replicas: their number is ranks / partitions.
+  std::size_t partitions = 1;
+  // Parts of a batch, a power of two; times the replicas they are at most the shards of a batch.
+  std::size_t microbatches = 1;
+  Pipeline schedule = Pipeline::interleaved;
+  Optimize optimize = Optimize::memory;
+  Placement placement = Placement::cluster;
+  // What bytes weigh beside time where the model is cut, 0 to 1. None: 0.2 for speed, 0.8 for
+  // memory.
+  std::optional<double> memory_weight{};
+  // Bytes that no rank may need for weights, gradients, moments and micro-batches in flight; 0:
+  // none.
+  std::uint64_t memory_limit = 0;
+  // The file that keeps the decision (JSON). One that is there is used, and nothing is measured;
+  // otherwise rank 0 writes it. Empty: no file.
+  std::string decision{};
+  // Or where to cut: the names of the pieces that later stages begin with. Nothing is measured.
+  std::vector<std::string> cuts{};
+  // What the parameters of the task begin as, where they are not made yet (nn::Scope::later): each
+  // rank makes those of its stage.
+  nn::Later* later = nullptr;
+
+  double weight_of_memory() const {
+    return memory_weight.value_or(optimize == Optimize::memory ? 0.8 : 0.2);
+  }
+};
+
+// What all ranks have in common. (The file is read by the first rank only.)
+inline void describe(const PipelineOptions& options, Record& record) {
+  record.set("partitions", std::uint64_t{options.partitions});
+  record.set("microbatches", std::uint64_t{options.microbatches});
+  record.set("pipeline", options.schedule == Pipeline::simple ? "simple" : "interleaved");
+  record.set("optimize", options.optimize == Optimize::speed ? "speed" : "memory");
+  record.set("placement", options.placement == Placement::cluster ? "cluster" : "spread");
+  record.set("memory_weight", options.weight_of_memory());
+  record.set("memory_limit", options.memory_limit);
+  std::string cuts;
+  for (const std::string& cut : options.cuts) cuts.append(cuts.empty() ? "" : " ").append(cut);
+  record.set("cuts", cuts);
+}
+
+}  // namespace train
+}  // namespace soma
 
 namespace soma {
 class Communicator;  // parallel/communicator.hpp
@@ -12860,10 +13134,47 @@ struct TrainerOptions {
   // once a stop is requested. Then the run ends with runtime.stopped; rank 0 keeps the last step.
   double stop_patience = 5;
 
+  // How a PipelineTrainer cuts the model and its batches (docs/scaling.md).
+  PipelineOptions pipeline{};
+
   // The host's own way from batches to gradients; stays with the caller. nullptr: the task's
   // forward and backward on a tape.
   StepGradients* gradients = nullptr;
 };
+
+}  // namespace soma::train
+// ---- soma/train/save_part.hpp
+// Parts of a checkpoint from all ranks, into the folder that the first rank has begun.
+
+namespace soma::train {
+
+// Every rank calls it. All parts are there when it returns, on any rank. any(bool): whether it is
+// true on any of them.
+template <class Any>
+void save_part(Communicator& communicator, CheckpointStore* store, std::uint64_t step,
+               const CheckpointPart& part, const StateDict& own, const Any& any) {
+  const bool first = communicator.rank() == 0;
+  const std::string place = soma::detail::broadcast_text(
+      communicator, first ? store->begin_parts(step) : std::string(), 0);
+  std::exception_ptr problem;
+#if SOMA_HAS_EXCEPTIONS
+  try {
+    store->save_part(place, part, own);
+  } catch (...) {
+    problem = std::current_exception();
+  }
+#else
+  store->save_part(place, part, own);
+#endif
+  if (!any(problem != nullptr)) return;
+  // Rank 0 may be ended with the others before it can tidy up.
+  if (first) store->drop_parts();
+  communicator.barrier();
+#if SOMA_HAS_EXCEPTIONS
+  if (problem != nullptr) std::rethrow_exception(problem);
+#endif
+  communicator.barrier();  // ends with what a rank with a problem says
+}
 
 }  // namespace soma::train
 
@@ -13012,33 +13323,11 @@ class ManyRanks final : public Ranks {
   static RowPartition rows_of(const Parameter& parameter) {
     return RowPartition(parameter.var.shape(), parameter.first_row, parameter.last_row);
   }
-  // All parts are there when it returns, on any rank.
   void save_part(CheckpointStore* store, std::uint64_t step, const StateDict& own) {
-    const std::string place = soma::detail::broadcast_text(
-        communicator_, first() ? store->begin_parts(step) : std::string(), 0);
-    std::exception_ptr problem;
-    const auto save = [&] {
-      store->save_part(
-          place, {place_of_part(communicator_.rank(), count()), static_cast<std::size_t>(count())},
-          own);
-    };
-#if SOMA_HAS_EXCEPTIONS
-    try {
-      save();
-    } catch (...) {
-      problem = std::current_exception();
-    }
-#else
-    save();
-#endif
-    if (!any(problem != nullptr)) return;
-    // Rank 0 may be ended with the others before it can tidy up.
-    if (first()) store->drop_parts();
-    barrier();
-#if SOMA_HAS_EXCEPTIONS
-    if (problem != nullptr) std::rethrow_exception(problem);
-#endif
-    barrier();  // ends with what a rank with a problem says
+    train::save_part(
+        communicator_, store, step,
+        {place_of_part(communicator_.rank(), count()), static_cast<std::size_t>(count())}, own,
+        [this](bool mine) { return any(mine); });
   }
 
   // Stays where it is: messages on their way belong to it.
@@ -13099,6 +13388,8 @@ using soma::StopFlag;
 
 namespace soma::train {
 
+struct Report;  // train/events.hpp
+
 // One step, as its gradients are asked for.
 struct StepRequest {
   std::uint64_t step = 0;         // from 0
@@ -13126,6 +13417,12 @@ class StepGradients {
 
   // The parameters that are stepped, saved and loaded here: the task's, or those of a part of it.
   virtual const Parameters& parameters() const = 0;
+  // All that the run trains, wherever it is: of those that are elsewhere the values may be missing.
+  virtual const Parameters& model_parameters() const { return parameters(); }
+
+  // At the start of a run, when all ranks have agreed to it: may read some batches of the source,
+  // which is put back then.
+  virtual void begin(data::BatchSource& /*batches*/) {}
 
   // Reads up to request.batches batches and leaves in each parameter the sum over them of
   //   loss_scale * (request.batches == 1 ? 1 : count) * (gradient of the batch's mean loss),
@@ -13140,6 +13437,9 @@ class StepGradients {
 
   // A pass over the source without training.
   virtual Evaluation evaluate(data::BatchSource& source) = 0;
+
+  // Adds what it knows of the run to the report.
+  virtual void describe(Report& /*report*/) const {}
 
  protected:
   StepGradients() = default;
@@ -13241,7 +13541,8 @@ class TrainerBase {
  public:
   // Gives the parameters the precision's types, when all else has gone well. Errors train.options,
   // train.precision, parallel.ranks, operator.value (a schedule's number).
-  TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options);
+  TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options)
+      : TrainerBase(context, task, options, &make_plain) {}
 
   // Follows the run; stays with the caller.
   void add(Callback& callback) { callbacks_.push_back(&callback); }
@@ -13267,7 +13568,19 @@ class TrainerBase {
   // Formats at work: statistics of conversions, and what evaluation needs besides weights.
   PrecisionState& precision() { return precision_; }
 
+ protected:
+  // Fills in the other ranks and what computes gradients (not where options name the host's own).
+  using MakeParts = void (*)(Context& context, nn::Task& task, const TrainerOptions& options,
+                             PrecisionState& precision, Owned<Ranks>& ranks,
+                             Owned<StepGradients>& gradients);
+  TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options, MakeParts make);
+
+  StepGradients& gradients() { return *gradients_; }
+
  private:
+  static void make_plain(Context& context, nn::Task& task, const TrainerOptions& options,
+                         PrecisionState& precision, Owned<Ranks>& ranks,
+                         Owned<StepGradients>& gradients);
   void make_optimizer();
   Record identity(const data::BatchSource& batches) const;
   const Parameters& parameters() const { return gradients_->parameters(); }
@@ -13286,7 +13599,7 @@ class TrainerBase {
   void finish(const data::BatchSource& batches, Report& report) const;
 
   // Checkpoints (checkpoints.hpp).
-  Checkpoint checkpoint_of(const data::BatchSource& batches);
+  Checkpoint checkpoint_of(const data::BatchSource& batches, Ranks& ranks);
   void be_patient(const StopFlag* stop);
   void save(const data::BatchSource& batches, const StopFlag* stop);
   void save_alone(const data::BatchSource& batches, const std::exception& reason) noexcept;
@@ -13299,10 +13612,10 @@ class TrainerBase {
   optim::Schedule schedule_;
   std::vector<Callback*> callbacks_;
   PrecisionState precision_;
-  Owned<Ranks> ranks_;
+  Owned<Ranks> ranks_{};
   std::optional<optim::AdamW> own_optimizer_{};
   optim::Optimizer* optimizer_ = nullptr;
-  std::optional<TapeGradients> own_gradients_{};
+  Owned<StepGradients> own_gradients_{};
   StepGradients* gradients_ = nullptr;
   bool has_store_ = false;  // rank 0 has one
   optim::LossScaler scaler_{};
@@ -13464,6 +13777,7 @@ inline Record agreement_of(Record identity, const Parameters& parameters,
   identity.set("resume", options.resume);
   identity.set("reduce_bucket_bytes", options.reduce_bucket_bytes);
   identity.set("shard_optimizer", options.shard_optimizer);
+  describe(options.pipeline, identity);
   if (shares_states)
     identity.set("checkpoints", options.checkpoints == nullptr ? "none" : "a store");
   return identity;
@@ -13490,10 +13804,11 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
   return identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
 }
 
-inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
+inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches, Ranks& ranks) {
   Checkpoint checkpoint;
-  checkpoint.weights = nn::state_dict(parameters());
-  checkpoint.precision = precision_.state();
+  checkpoint.weights = ranks.gather(nn::state_dict(parameters()));
+  checkpoint.precision =
+      ranks.gather(precision_.state(parameters().size() != gradients_->model_parameters().size()));
   checkpoint.identity = identity(batches);
   progress_.loss_scale = scaler_.scale();
   progress_.loss_scale_good_steps = scaler_.good_steps();
@@ -13510,7 +13825,7 @@ inline void TrainerBase::be_patient(const StopFlag* stop) {
 
 inline void TrainerBase::save(const data::BatchSource& batches, const StopFlag* stop) {
   ranks_->give_up_after(nullptr, 0);  // a save is finished, however long it takes
-  Checkpoint checkpoint = checkpoint_of(batches);
+  Checkpoint checkpoint = checkpoint_of(batches, *ranks_);
   ranks_->save_states(options_.checkpoints, progress_.step, *optimizer_, checkpoint);
   if (ranks_->first()) options_.checkpoints->save(progress_.step, checkpoint);
   ranks_->barrier();
@@ -13520,15 +13835,17 @@ inline void TrainerBase::save(const data::BatchSource& batches, const StopFlag* 
 
 #if SOMA_HAS_EXCEPTIONS
 // The last whole step, where a stop came while other ranks did not answer: every rank has all of
-// it, unless they share the optimizer's states. The error that ended the run is the one to hear of.
+// it, unless they share the optimizer's states or have a stage each. The error that ended the run is the one to hear of.
 inline void TrainerBase::save_alone(const data::BatchSource& batches,
                                     const std::exception& reason) noexcept {
   const auto* known = dynamic_cast<const Error*>(&reason);
   if (known == nullptr || known->id() != error_id::stopped || !between_steps_ || !has_store_ ||
-      !ranks_->first() || ranks_->shares_states() || saved_at_ == progress_.step)
+      !ranks_->first() || ranks_->shares_states() || saved_at_ == progress_.step ||
+      parameters().size() != gradients_->model_parameters().size())
     return;
   try {
-    Checkpoint checkpoint = checkpoint_of(batches);
+    Ranks alone;
+    Checkpoint checkpoint = checkpoint_of(batches, alone);
     checkpoint.optimizer = optimizer_->state();
     options_.checkpoints->save(progress_.step, checkpoint);
   } catch (const std::exception& error) {
@@ -13540,7 +13857,8 @@ inline void TrainerBase::save_alone(const data::BatchSource& batches,
 inline void TrainerBase::resume(data::BatchSource& batches) {
   Checkpoint checkpoint;
   const bool found = ranks_->first() && options_.checkpoints->load_latest(context_, checkpoint);
-  if (ranks_->from_first(found)) load(ranks_->from_first(std::move(checkpoint)), batches);
+  if (!ranks_->from_first(found)) return;
+  load(ranks_->from_first(std::move(checkpoint)), batches);
 }
 
 inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& batches) {
@@ -13626,20 +13944,34 @@ inline void check_options(const nn::Task& task, const TrainerOptions& options, b
 
 namespace soma::train {
 
-inline TrainerBase::TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options)
+inline TrainerBase::TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options,
+                                MakeParts make_parts)
     : context_(context),
       task_(task),
       options_(options),
       schedule_(schedule_of(task, options)),
-      precision_(context, options.precision, options.seed),
-      ranks_(make_ranks(context, options)) {
+      precision_(context, options.precision, options.seed) {
+  make_parts(context, task, options_, precision_, ranks_, own_gradients_);
   check_options(task, options, ranks_->first());
   ranks_->check(task, options.optimizer);
+  gradients_ = options.gradients == nullptr ? own_gradients_.get() : options.gradients;
   make_optimizer();
   ranks_->join(precision_, *optimizer_);
+}
+
+// One process, or the ranks that share each batch.
+inline void TrainerBase::make_plain(Context& context, nn::Task& task, const TrainerOptions& options,
+                                    PrecisionState& precision, Owned<Ranks>& ranks,
+                                    Owned<StepGradients>& gradients) {
+  if (options.pipeline.partitions != 1 || options.pipeline.microbatches != 1)
+    fail(error_id::train_options, "Trainer", "pipeline",
+         std::to_string(options.pipeline.partitions) + " partitions, " +
+             std::to_string(options.pipeline.microbatches) + " micro-batches",
+         "a PipelineTrainer (soma/pipeline.hpp), which has them");
+  ranks = make_ranks(context, options);
   if (options.gradients == nullptr)
-    own_gradients_.emplace(context, task, precision_, *ranks_, options.seed);
-  gradients_ = options.gradients == nullptr ? &*own_gradients_ : options.gradients;
+    gradients =
+        Owned<StepGradients>::make<TapeGradients>(context, task, precision, *ranks, options.seed);
 }
 
 namespace detail {
@@ -13651,6 +13983,10 @@ inline void give_precision(Context& context, const Parameters& parameters,
   for (const Parameter& parameter : parameters) {
     const Tensor& value = parameter.var.value();
     if (value.rank() < 2 || value.dtype() == weights) continue;
+    if (!value.defined()) {  // it gets that type when it is made
+      parameter.var.drop_value(weights);
+      continue;
+    }
     parameter.var.set_value(
         run(context, *context.built_in().cast, CastSetting{.dtype = weights}, {value})[0]);
   }
@@ -13687,8 +14023,7 @@ inline void add_step(Report& report, const StepInfo& step) {
 }  // namespace detail
 
 inline void TrainerBase::make_optimizer() {
-  const Parameters& all =
-      options_.gradients == nullptr ? task_.parameters() : options_.gradients->parameters();
+  const Parameters& all = gradients_->model_parameters();
   detail::give_precision(context_, all, options_.precision);
   optimizer_ = options_.optimizer;
   if (optimizer_ != nullptr) return;
@@ -13728,15 +14063,16 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
                 const data::BatchSource* evaluated)
         : trainer(own), batches(source), held_out(evaluated) {}
     Record make() const override {
-      return agreement_of(trainer.identity(batches), trainer.parameters(), held_out,
-                          trainer.options_, trainer.progress_.steps,
+      return agreement_of(trainer.identity(batches), trainer.gradients_->model_parameters(),
+                          held_out, trainer.options_, trainer.progress_.steps,
                           trainer.ranks_->shares_states());
     }
     const TrainerBase& trainer;
     const data::BatchSource& batches;
     const data::BatchSource* held_out;
   };
-  ranks_->begin(Description(*this, batches, held_out), parameters());
+  ranks_->begin(Description(*this, batches, held_out), gradients_->model_parameters());
+  gradients_->begin(batches);
   has_store_ = ranks_->from_first(options_.checkpoints != nullptr);
   if (has_store_ && ranks_->shares_states()) ranks_->check_store(options_.checkpoints);
   best_.begin(options_.checkpoints, has_store_);
@@ -13828,7 +14164,8 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
               .epochs = options_.epochs,
               .threads = context_.executor().width,
               .ranks = ranks_->count()};
-  for (const Parameter& parameter : parameters()) run.parameters += parameter.value().elements();
+  for (const Parameter& parameter : gradients_->model_parameters())
+    run.parameters += parameter.value().elements();
   for (Callback* callback : callbacks_) callback->on_start(run);
   patience_seconds_ = options_.stop_patience;
   be_patient(stop);
@@ -13936,6 +14273,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   ranks_->give_up_after(nullptr, 0);
 
   finish(batches, report);
+  gradients_->describe(report);
   report.total_seconds = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
   for (Callback* callback : callbacks_) callback->on_end(report);
   return report;
@@ -15121,6 +15459,10 @@ inline void fill_bernoulli(Context& context, std::span<float> out, const Draw& d
 // The small modules: Linear, Embedding, LayerNorm, Dropout, Conv2d. A module holds its parameters
 // as variables and is called with a tape; copies share parameters.
 
+// ---- soma/nn/initial.hpp
+// How parameters begin: made at once, or noted in a store (Scope::later) that makes them when they
+// are needed, with the same bits.
+
 // ---- soma/nn/init.hpp
 // Initial values of parameters. Element i of a tensor, row-major, is a function of the draw and i.
 
@@ -15187,6 +15529,78 @@ inline Tensor lecun_uniform(Context& context, const Shape& shape, std::size_t in
 }
 
 }  // namespace soma::nn
+
+namespace soma::nn {
+
+// How some rows of a parameter begin.
+struct Initial {
+  enum class Kind : std::uint8_t { constant, normal, uniform };
+
+  Kind kind = Kind::constant;
+  float number = 0;  // the constant, the deviation, the bound
+  Draw draw{};
+  std::size_t rows = to_end;  // to_end: all
+
+  static Initial full(float value) { return {.number = value}; }
+  static Initial normal(float deviation, const Draw& draw, std::size_t rows = to_end) {
+    return {Kind::normal, deviation, draw, rows};
+  }
+  static Initial uniform(float bound, const Draw& draw) { return {Kind::uniform, bound, draw}; }
+};
+
+namespace detail {
+
+inline Tensor make_rows(Context& context, const Shape& shape, const Initial& initial) {
+  switch (initial.kind) {
+    case Initial::Kind::normal:
+      return normal(context, shape, initial.number, initial.draw);
+    case Initial::Kind::uniform:
+      return uniform(context, shape, initial.number, initial.draw);
+    case Initial::Kind::constant:
+      break;
+  }
+  return Tensor::full(context, shape, initial.number);
+}
+
+inline Tensor make_initial(Context& context, const Shape& shape, const Initial* begin,
+                           const Initial* end) {
+  if (end - begin == 1 && begin->rows == to_end) return make_rows(context, shape, *begin);
+  const Tensor all = Tensor::empty(context, shape);
+  std::size_t row = 0;
+  for (; begin != end; ++begin) {
+    copy(make_rows(context, shape.with(0, begin->rows), *begin),
+         all.slice(0, row, row + begin->rows));
+    row += begin->rows;
+  }
+  return all;
+}
+
+}  // namespace detail
+
+// Takes note of parameters that are not made yet. Later (nn/later.hpp) is one.
+class InitialStore {
+ public:
+  virtual ~InitialStore() = default;
+  virtual void add(const Var& parameter, const Initial* begin, const Initial* end) = 0;
+
+ protected:
+  InitialStore() = default;
+  InitialStore(const InitialStore&) = default;
+  InitialStore& operator=(const InitialStore&) = default;
+};
+
+// A parameter that begins as said: now, or with Scope::later when that is asked.
+inline Var initial_parameter(const Scope& scope, const Shape& shape,
+                             std::initializer_list<Initial> initial) {
+  if (scope.later == nullptr)
+    return Var::parameter(
+        scope.context, detail::make_initial(scope.context, shape, initial.begin(), initial.end()));
+  const Var var = Var::parameter(scope.context, Tensor::outline_of(shape, DType::fp32));
+  scope.later->add(var, initial.begin(), initial.end());
+  return var;
+}
+
+}  // namespace soma::nn
 // ---- soma/nn/product_site.hpp
 // ProductSite: where in a model a linear layer is, for what depends on the place: the formats of
 // its operands and what is remembered of them (ops/product_formats.hpp). Copies are the same place.
@@ -15244,16 +15658,15 @@ class Linear {
   Linear() = default;
   Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {})
       : site(scope, options.edge) {
-    Context& context = scope.context;
-    const Shape shape{out, in};
     const Draw draw = scope.draw("weight");
-    weight =
-        Var::parameter(context, options.deviation ? normal(context, shape, *options.deviation, draw)
-                                                  : lecun_uniform(context, shape, in, draw));
+    const float bound = detail::root_of_ratio(1, in);  // lecun_uniform
+    weight = initial_parameter(scope, Shape{out, in},
+                               {options.deviation ? Initial::normal(*options.deviation, draw)
+                                                  : Initial::uniform(bound, draw)});
     if (options.bias)
-      bias = Var::parameter(
-          context, options.deviation ? Tensor::zeros(context, Shape{out})
-                                     : lecun_uniform(context, Shape{out}, in, scope.draw("bias")));
+      bias = initial_parameter(
+          scope, Shape{out},
+          {options.deviation ? Initial::full(0) : Initial::uniform(bound, scope.draw("bias"))});
   }
   Var operator()(Tape& tape, const Var& x, const LinearSetting& setting = {},
                  const Var& residual = {}) const {
@@ -15274,8 +15687,8 @@ class Embedding {
  public:
   Embedding() = default;
   Embedding(const Scope& scope, std::size_t rows, std::size_t width, float deviation = 1)
-      : weight(Var::parameter(scope.context, normal(scope.context, Shape{rows, width}, deviation,
-                                                    scope.draw("weight")))),
+      : weight(initial_parameter(scope, Shape{rows, width},
+                                 {Initial::normal(deviation, scope.draw("weight"))})),
         path(scope) {}
   Var operator()(Tape& tape, const Var& ids) const {
     const auto within = tape.within(path.view());
@@ -15293,8 +15706,8 @@ class LayerNorm {
  public:
   LayerNorm() = default;
   LayerNorm(const Scope& scope, std::size_t width, float norm_epsilon = 1e-5f)
-      : weight(Var::parameter(scope.context, Tensor::full(scope.context, Shape{width}, 1.0f))),
-        bias(Var::parameter(scope.context, Tensor::zeros(scope.context, Shape{width}))),
+      : weight(initial_parameter(scope, Shape{width}, {Initial::full(1)})),
+        bias(initial_parameter(scope, Shape{width}, {Initial::full(0)})),
         epsilon(norm_epsilon),
         path(scope) {}
   Var operator()(Tape& tape, const Var& x) const {
@@ -15339,13 +15752,11 @@ class Conv2d {
   Conv2d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
          const Conv2dOptions& options = {})
       : setting(options.setting), path(scope) {
-    Context& context = scope.context;
     const Shape shape{out, in, kernel, kernel};
-    const std::size_t inputs = fans(shape).in;
-    weight = Var::parameter(context, lecun_uniform(context, shape, inputs, scope.draw("weight")));
+    const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
+    weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
     if (options.bias)
-      bias =
-          Var::parameter(context, lecun_uniform(context, Shape{out}, inputs, scope.draw("bias")));
+      bias = initial_parameter(scope, Shape{out}, {Initial::uniform(bound, scope.draw("bias"))});
   }
   Var operator()(Tape& tape, const Var& x) const {
     const auto within = tape.within(path.view());
@@ -15393,18 +15804,19 @@ class MultiHeadAttention {
     if (heads == 0 || options.width % heads != 0)
       fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
            "a divisor of the width, " + std::to_string(options.width));
-    Context& context = scope.context;
     const std::size_t width = options.width;
     if (queries_apart)
       query = Linear(scope / "query", width, width, {.deviation = options.deviation});
-    const auto names = names_together();
-    const Tensor all = Tensor::empty(context, Shape{names.size() * width, width});
-    for (std::size_t i = 0; i < names.size(); ++i)
-      copy(normal(context, Shape{width, width}, options.deviation,
-                  (scope / names[i]).draw("weight")),
-           all.slice(0, i * width, (i + 1) * width));
-    weight = Var::parameter(context, all);
-    bias = Var::parameter(context, Tensor::zeros(context, Shape{names.size() * width}));
+    const auto rows_of = [&](std::string_view name) {
+      return Initial::normal(options.deviation, (scope / name).draw("weight"), width);
+    };
+    if (queries_apart)
+      weight =
+          initial_parameter(scope, Shape{2 * width, width}, {rows_of("key"), rows_of("value")});
+    else
+      weight = initial_parameter(scope, Shape{3 * width, width},
+                                 {rows_of("query"), rows_of("key"), rows_of("value")});
+    bias = initial_parameter(scope, Shape{weight.shape()[0]}, {Initial::full(0)});
   }
 
   // residual + dropout(output(attention(x))): the sum is fused into the last product. Rows of x
@@ -15542,10 +15954,13 @@ class TransformerEncoder {
       layers.emplace_back(scope / "layer" / std::to_string(i), options, i + 1 == options.layers);
   }
   Var operator()(Tape& tape, Var x, const EncoderSetting& setting = {}) const {
-    for (std::size_t i = 0; i + 1 < layers.size(); ++i)
-      x = setting.recompute ? layers[i].recomputed(tape, x) : layers[i](tape, x);
-    if (layers.empty()) return setting.first_rows ? sequence_first(tape, x) : x;
-    return layers.back()(tape, x, setting.first_rows);
+    for (std::size_t i = 0; i < layers.size(); ++i) x = run_layer(i, tape, x, setting);
+    return layers.empty() && setting.first_rows ? sequence_first(tape, x) : x;
+  }
+  // One layer of it.
+  Var run_layer(std::size_t i, Tape& tape, const Var& x, const EncoderSetting& setting = {}) const {
+    if (i + 1 == layers.size()) return layers[i](tape, x, setting.first_rows);
+    return setting.recompute ? layers[i].recomputed(tape, x) : layers[i](tape, x);
   }
   void collect(Collector& collector) const {
     for (std::size_t i = 0; i < layers.size(); ++i)
@@ -15644,8 +16059,13 @@ class BertModel {
   // sequence_first() of all of them, without what the last layer would compute for others. Errors
   // as above, and ragged.empty_sequence.
   Var first(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    return encoder(tape, embed(tape, ids, token_types),
-                   {.recompute = config.recompute, .first_rows = true});
+    return encoder(tape, embed(tape, ids, token_types), first_setting());
+  }
+  // The same in steps: embeddings, then run_layer() of each layer. (Without layers, what is left to
+  // do is sequence_first().)
+  Var embed(Tape& tape, const Var& ids, const Var& token_types = {}) const;
+  Var run_layer(std::size_t i, Tape& tape, const Var& x) const {
+    return encoder.run_layer(i, tape, x, first_setting());
   }
 
   // tanh, or relu of a DistilBERT, of a linear function of each sequence's first hidden state:
@@ -15657,16 +16077,22 @@ class BertModel {
 
   // A DistilBERT's pooler is named by its classifier.
   void collect(nn::Collector& collector) const {
-    const bool distilled = config.kind == BertKind::distilbert;
+    collect_embeddings(collector);
+    for (std::size_t i = 0; i < encoder.layers.size(); ++i) collect_layer(collector, i);
+    if (config.kind != BertKind::distilbert) collect_pooler(collector);
+  }
+  void collect_embeddings(nn::Collector& collector) const {
     collector.part("embeddings.word_embeddings", words);
     collector.part("embeddings.position_embeddings", positions);
     collector.part("embeddings.token_type_embeddings", types);
     collector.part("embeddings.LayerNorm", norm);
-    for (std::size_t i = 0; i < encoder.layers.size(); ++i)
-      collector.part((distilled ? "transformer.layer." : "encoder.layer.") + std::to_string(i),
-                     Layer{encoder.layers[i], config.kind});
-    if (!distilled) collector.part("pooler.dense", pooler);
   }
+  void collect_layer(nn::Collector& collector, std::size_t i) const {
+    const bool distilled = config.kind == BertKind::distilbert;
+    collector.part((distilled ? "transformer.layer." : "encoder.layer.") + std::to_string(i),
+                   Layer{encoder.layers[i], config.kind});
+  }
+  void collect_pooler(nn::Collector& collector) const { collector.part("pooler.dense", pooler); }
   // What decides numbers and shows in no shape.
   void describe(Record& identity) const {
     identity.set("heads", std::uint64_t{config.heads});
@@ -15713,41 +16139,45 @@ class BertModel {
     void collect(nn::Collector& collector) const { attention.collect_projections(collector); }
   };
 
-  Var embed(Tape& tape, const Var& ids, const Var& token_types) const {
-    if (!ids.defined())
-      fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
-    const Sequences& sequences = ids.sequences();
-    detail::check_rank("BertModel", "ids", ids.value(), 1);
-    detail::check_sequences("BertModel", ids.value(), sequences);
-    // Any other shape might still broadcast.
-    if (token_types.defined())
-      detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
-    if (sequences.longest() > config.positions)
-      fail(error_id::sequence_length, "BertModel", "ids",
-           "a sequence of " + std::to_string(sequences.longest()) + " tokens",
-           "at most " + std::to_string(config.positions));
-    Context& context = tape.context();
-    const Shape shape{sequences.rows()};
-    const Tensor position = Tensor::empty(context, shape, DType::int32);
-    auto* next = position.mutable_data<std::int32_t>();
-    for (std::size_t i = 0; i < sequences.count(); ++i)
-      for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
-    const Var place = tape.constant(position, sequences);
-    // In the order of the usual implementation: (words + types) + positions. Types have no say
-    // where the model has no table of them.
-    Var sum = words(tape, ids);
-    if (types.weight.defined()) {
-      const Var type = token_types.defined()
-                           ? token_types
-                           : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
-      sum = add(tape, sum, types(tape, type));
-    }
-    sum = add(tape, sum, positions(tape, place));
-    const Var embedded = dropout(tape, norm(tape, sum));
-    const DType activations = tape.options().activations;
-    return embedded.value().dtype() == activations ? embedded : cast(tape, embedded, activations);
+  nn::EncoderSetting first_setting() const {
+    return {.recompute = config.recompute, .first_rows = true};
   }
 };
+
+inline Var BertModel::embed(Tape& tape, const Var& ids, const Var& token_types) const {
+  if (!ids.defined())
+    fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
+  const Sequences& sequences = ids.sequences();
+  detail::check_rank("BertModel", "ids", ids.value(), 1);
+  detail::check_sequences("BertModel", ids.value(), sequences);
+  // Any other shape might still broadcast.
+  if (token_types.defined())
+    detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
+  if (sequences.longest() > config.positions)
+    fail(error_id::sequence_length, "BertModel", "ids",
+         "a sequence of " + std::to_string(sequences.longest()) + " tokens",
+         "at most " + std::to_string(config.positions));
+  Context& context = tape.context();
+  const Shape shape{sequences.rows()};
+  const Tensor position = Tensor::empty(context, shape, DType::int32);
+  auto* next = position.mutable_data<std::int32_t>();
+  for (std::size_t i = 0; i < sequences.count(); ++i)
+    for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
+  const Var place = tape.constant(position, sequences);
+  // In the order of the usual implementation: (words + types) + positions. Types have no say
+  // where the model has no table of them.
+  Var sum = words(tape, ids);
+  if (types.weight.defined()) {
+    const Var type = token_types.defined()
+                         ? token_types
+                         : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
+    sum = add(tape, sum, types(tape, type));
+  }
+  sum = add(tape, sum, positions(tape, place));
+  const Var embedded = dropout(tape, norm(tape, sum));
+  const DType activations = tape.options().activations;
+  return embedded.value().dtype() == activations ? embedded : cast(tape, embedded, activations);
+}
 
 class BertClassifier {
  public:
@@ -15760,9 +16190,22 @@ class BertClassifier {
 
   // Logits [sequences, labels], fp32. Errors as BertModel.
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    const Var pooled = dropout(tape, bert.pool(tape, bert.first(tape, ids, token_types)));
-    return classifier(
-        tape, pooled.value().dtype() == DType::fp32 ? pooled : cast(tape, pooled, DType::fp32));
+    Var x = ids;
+    for (std::size_t i = 0; i < piece_count(); ++i) x = run_piece(i, tape, x, token_types);
+    return x;
+  }
+  // The embeddings, the layers, the head.
+  nn::Pieces pieces() const {
+    nn::Pieces result;
+    for (std::size_t i = 0; i < piece_count(); ++i) {
+      Parameters own;
+      nn::Collector(own).part("", Part{*this, i});
+      const bool last = i + 1 == piece_count();
+      std::string name = "embeddings";
+      if (i != 0) name = last ? "head" : "layer." + std::to_string(i - 1);
+      result.push_back(nn::Piece(std::move(name), std::move(own), &run_of, this, i));
+    }
+    return result;
   }
 
   void collect(nn::Collector& collector) const {
@@ -15782,6 +16225,51 @@ class BertClassifier {
   BertModel bert;
   nn::Dropout dropout;
   nn::Linear classifier;
+
+ private:
+  // The parameters of one piece, under the names of all.
+  struct Part {
+    const BertClassifier& model;
+    std::size_t piece;
+    struct OfBert {
+      const BertModel& bert;
+      std::size_t piece, last;
+      void collect(nn::Collector& collector) const {
+        if (piece == 0)
+          bert.collect_embeddings(collector);
+        else if (piece < last)
+          bert.collect_layer(collector, piece - 1);
+        else if (bert.config.kind != BertKind::distilbert)
+          bert.collect_pooler(collector);
+      }
+    };
+    void collect(nn::Collector& collector) const {
+      const std::size_t last = model.piece_count() - 1;
+      const BertKind kind = model.bert.config.kind;
+      collector.part(name_of(kind), OfBert{model.bert, piece, last});
+      if (piece != last) return;
+      if (kind == BertKind::distilbert) collector.part("pre_classifier", model.bert.pooler);
+      collector.part("classifier", model.classifier);
+    }
+  };
+
+  static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
+                    const data::Batch& batch) {
+    const auto* own = static_cast<const BertClassifier*>(model);
+    if (i != 0) return own->run_piece(i, tape, x, {});
+    const Sequences& sequences = batch.inputs.sequences;
+    return own->run_piece(i, tape, tape.constant(batch.inputs),
+                          batch.types.defined() ? tape.constant(batch.types, sequences) : Var());
+  }
+  std::size_t piece_count() const { return bert.encoder.layers.size() + 2; }
+  Var run_piece(std::size_t i, Tape& tape, const Var& x, const Var& token_types) const {
+    if (i == 0) return bert.embed(tape, x, token_types);
+    if (i + 1 < piece_count()) return bert.run_layer(i - 1, tape, x);
+    const Var first = bert.encoder.layers.empty() ? sequence_first(tape, x) : x;
+    const Var pooled = dropout(tape, bert.pool(tape, first));
+    return classifier(
+        tape, pooled.value().dtype() == DType::fp32 ? pooled : cast(tape, pooled, DType::fp32));
+  }
 };
 
 }  // namespace soma::models
@@ -15821,10 +16309,26 @@ class ConvNet {
   }
   // Images [N, channels, height, width] to logits [N, labels].
   Var operator()(Tape& tape, Var x) const {
-    for (const nn::Conv2d& convolution : convolutions)
-      x = max_pool2d(tape, relu(tape, convolution(tape, x)));
-    x = reshape(tape, x, Shape{x.shape()[0], hidden.weight.shape()[1]});
-    return classifier(tape, hidden(tape, x, {.activation = Activation::relu}));
+    for (std::size_t i = 0; i < convolutions.size() + 2; ++i) x = run_piece(i, tape, x);
+    return x;
+  }
+  // The blocks, the hidden layer, the classifier.
+  nn::Pieces pieces() const {
+    nn::Pieces result;
+    const std::size_t blocks = convolutions.size();
+    for (std::size_t i = 0; i < blocks + 2; ++i) {
+      const std::string name = i < blocks    ? "block." + std::to_string(i)
+                               : i == blocks ? "hidden"
+                                             : "classifier";
+      Parameters own;
+      nn::Collector collector(own);
+      if (i < blocks)
+        collector.part(name, convolutions[i]);
+      else
+        collector.part(name, i == blocks ? hidden : classifier);
+      result.push_back(nn::Piece(name, std::move(own), &run_of, this, i));
+    }
+    return result;
   }
   void collect(nn::Collector& collector) const {
     for (std::size_t i = 0; i < convolutions.size(); ++i)
@@ -15835,6 +16339,19 @@ class ConvNet {
 
   std::vector<nn::Conv2d> convolutions;
   nn::Linear hidden, classifier;
+
+ private:
+  static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
+                    const data::Batch& batch) {
+    const auto* own = static_cast<const ConvNet*>(model);
+    return own->run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
+  }
+  Var run_piece(std::size_t i, Tape& tape, const Var& x) const {
+    if (i < convolutions.size()) return max_pool2d(tape, relu(tape, convolutions[i](tape, x)));
+    if (i > convolutions.size()) return classifier(tape, x);
+    const Var rows = reshape(tape, x, Shape{x.shape()[0], hidden.weight.shape()[1]});
+    return hidden(tape, rows, {.activation = Activation::relu});
+  }
 };
 
 }  // namespace soma::models
@@ -15859,9 +16376,19 @@ class Mlp {
   }
   // [..., inputs] to [..., outputs].
   Var operator()(Tape& tape, Var x) const {
-    for (std::size_t i = 0; i < layers.size(); ++i)
-      x = layers[i](tape, x, {.activation = i + 1 < layers.size() ? activation : Activation::none});
+    for (std::size_t i = 0; i < layers.size(); ++i) x = run_piece(i, tape, x);
     return x;
+  }
+  // The layers.
+  nn::Pieces pieces() const {
+    nn::Pieces result;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const std::string name = "layer." + std::to_string(i);
+      Parameters own;
+      nn::Collector(own).part(name, layers[i]);
+      result.push_back(nn::Piece(name, std::move(own), &run_of, this, i));
+    }
+    return result;
   }
   void collect(nn::Collector& collector) const {
     for (std::size_t i = 0; i < layers.size(); ++i)
@@ -15874,6 +16401,17 @@ class Mlp {
 
   std::vector<nn::Linear> layers;
   Activation activation = Activation::relu;
+
+ private:
+  static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
+                    const data::Batch& batch) {
+    const auto* own = static_cast<const Mlp*>(model);
+    return own->run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
+  }
+  Var run_piece(std::size_t i, Tape& tape, const Var& x) const {
+    return layers[i](tape, x,
+                     {.activation = i + 1 < layers.size() ? activation : Activation::none});
+  }
 };
 
 }  // namespace soma::models
@@ -32503,6 +33041,7 @@ namespace detail {
 struct ConvertedOperand {
   Tensor values;
   float scale = 1;
+  float amax = 0;  // of operands whose scales are delayed
 };
 
 // Whether sums in the two directions need different conversions.
@@ -32573,12 +33112,13 @@ inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand
   const Outputs made = is_cast(setting.quantizer)
                            ? cast_operand(context, setting.quantizer, x)
                            : run(context, ops::quantize, setting, {x}, sequences);
-  if (remembers && use.training) operand.amax = (std::max)(operand.amax, made[2].data<float>()[0]);
+  const float amax = remembers ? made[2].data<float>()[0] : 0;
+  if (use.training) operand.amax = (std::max)(operand.amax, amax);
   if (operand.statistics != nullptr && use.training && use.record &&
       !(use.along_rows && !use.parameter))
     *operand.statistics += inspect_conversion(context, x, made, setting);
   const bool codes = quantized_code_dtype(operand.quantizer) >= 0;
-  return {made[0], codes ? made[1].data<float>()[0] : 1};
+  return {made[0], codes ? made[1].data<float>()[0] : 1, amax};
 }
 
 inline ConvertedOperand converted_weight(Context& context, LinearFormats& formats,
@@ -32598,7 +33138,11 @@ inline ConvertedOperand converted_weight(Context& context, LinearFormats& format
                          .training = setting.training,
                          .record = setting.record,
                          .step = setting.step});
-    kept = {weight.raw(), weight.version(), formats.weight.scale, made.values, made.scale};
+    kept = {weight.raw(), weight.version(), formats.weight.scale,
+            made.values,  made.scale,       made.amax};
+  } else if (setting.training) {
+    // An evaluation may have converted it: a step has seen it all the same.
+    formats.weight.amax = (std::max)(formats.weight.amax, kept.amax);
   }
   return {kept.values, kept.scale};
 }

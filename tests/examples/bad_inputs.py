@@ -172,6 +172,22 @@ usage("evaluate without data", [*EVALUATE, "--model=../base/model"])
 usage("predict without model", PREDICT)
 case("profile that cannot be written", [*TRAIN, *GOOD, "--profile=nowhere/trace.json"], 1, "file.write")
 case("precision unknown", [*TRAIN, *GOOD, "--precision=fp12"], 1, "train.precision")
+# Pipelines: one process has one stage, and may have micro-batches.
+usage("no partitions", [*TRAIN, *GOOD, "--partitions=0"])
+usage("no micro-batches", [*TRAIN, *GOOD, "--microbatches=0"])
+usage("a pipeline of no kind", [*TRAIN, *GOOD, "--pipeline=random"])
+case("more partitions than ranks", [*TRAIN, *GOOD, "--partitions=2"], 1, "train.options")
+case("three micro-batches", [*TRAIN, *GOOD, "--microbatches=3"], 1, "train.options")
+case("more micro-batches than shards", [*TRAIN, *GOOD, "--microbatches=16"], 1, "train.options")
+case("a cut too many", [*TRAIN, *GOOD, "--microbatches=2", "--cut=layer.1"], 1, "parallel.plan")
+case("no such cut", [*TRAIN, *GOOD, "--microbatches=2", "--cut=layer.9"], 1, "parallel.plan", says="layer.9")
+case("decision file torn", [*TRAIN, *GOOD, "--microbatches=2", "--partition-file=a.json"], 1, "record.json",
+     {"a.json": b'{"fingerprint": "1", '})
+case("decision file of another model", [*TRAIN, *GOOD, "--microbatches=2", "--partition-file=a.json"], 1,
+     "parallel.plan", {"a.json": b'{"fingerprint": "1", "partitions": 1, "microbatches": 1}'})
+case("micro-batches of whole scales", [*TRAIN, *GOOD, "--microbatches=2", "--precision=fp8_current"], 1,
+     "train.options")
+case("micro-batches in one process", [*TRAIN, *GOOD, "--microbatches=2"], 0, "")
 case("shards no power of two", [*TRAIN, *GOOD, "--shards=3"], 1, "ragged.shards")
 case("loss not finite", [*TRAIN, *GOOD, "--learning-rate=1000", "--clip=0", "--epochs=99",
                          "--schedule=constant"], 1, "train.not_finite")

@@ -29,6 +29,7 @@ class Run:
         words = [*tool.THIRTY_STEPS, "--epochs=6", "--threads=1", f"--checkpoint={folder}/steps",
                  "--checkpoint-every=2", "--resume", f"--log-json={folder}/log.jsonl", *options]
         words += ["--shard-optimizer"] if given.shard_optimizer else []
+        words += ["--partitions=2", "--microbatches=2"] if given.pipeline else []
         self.seen = self.partial()
         self.started = time.monotonic()
         self.mpirun = launched.start(launched.command(given.program, ranks, words, given.mpirun))
@@ -231,6 +232,7 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4],
                         help="each start has one of these numbers")
     parser.add_argument("--shard-optimizer", action="store_true", help="all ranks write checkpoints")
+    parser.add_argument("--pipeline", action="store_true", help="two stages, further ranks are replicas")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     given.program = os.path.abspath(given.program)
@@ -240,7 +242,8 @@ def main():
     faults.stop()
     faults.hang()
     return faults.checks.finish(f"faults, seed {given.seed}"
-                                + (", sharded optimizer" if given.shard_optimizer else ""))
+                                + (", sharded optimizer" if given.shard_optimizer else "")
+                                + (", pipelines" if given.pipeline else ""))
 
 
 if __name__ == "__main__":

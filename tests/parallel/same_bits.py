@@ -38,8 +38,13 @@ class Way:
 
 
 ZERO, LATE, SMALL = "--shard-optimizer", "--no-overlap", "--bucket-size=4KiB"
+# Two stages or three; scales of whole batches have one micro-batch (WHOLE).
+STAGES, THREE = ("--partitions=2", "--microbatches=2"), ("--partitions=3", "--microbatches=4", "--optimize=speed")
+SIMPLE, CUT = ("--pipeline=simple", "--placement=spread"), "--cut=head"
+WHOLE = ("fp8_current", "cfp8")
 FEW = [Way(), Way(threads=3), Way(2), Way(4, one_process=True), Way(4, 2, (ZERO,)), Way(8, 1, (SMALL,)),
-       Way(2, 1, (LATE,)), Way(4, 1, (ZERO,), Way(threads=2)), Way(threads=1, then=Way(4))]
+       Way(2, 1, (LATE,)), Way(4, 1, (ZERO,), Way(threads=2)), Way(threads=1, then=Way(4)),
+       Way(3, 1, THREE), Way(4, 1, (*STAGES, ZERO), Way(threads=2))]
 ALL = [*(Way(threads=threads) for threads in (1, 2, 3, 7)),
        *(Way(ranks, one_process=True) for ranks in (1, 2, 4, 8)),
        *(Way(ranks) for ranks in (1, 2, 4, 8)),
@@ -50,7 +55,10 @@ ALL = [*(Way(threads=threads) for threads in (1, 2, 3, 7)),
        Way(8, 1, (ZERO, LATE)),
        Way(threads=2, then=Way(4)), Way(4, then=Way(threads=3)), Way(2, then=Way(8)),
        Way(8, 1, (ZERO,), Way(2)), Way(2, then=Way(4, 1, (ZERO,))),
-       Way(4, 1, (ZERO,), Way(2, 2, (ZERO, LATE)))]
+       Way(4, 1, (ZERO,), Way(2, 2, (ZERO, LATE))),
+       Way(2, 1, STAGES), Way(2, 2, (*STAGES, *SIMPLE, CUT)), Way(4, 1, (*STAGES, *SIMPLE)), Way(8, 1, (*STAGES, ZERO)),
+       Way(3, 1, THREE), Way(6, 1, THREE), Way(2, 1, STAGES, Way(3, 1, THREE)), Way(3, 1, THREE, Way(threads=1)),
+       Way(threads=1, then=Way(4, 1, STAGES)), Way(4, 1, (*STAGES, ZERO), Way(2, 1, (*STAGES, CUT, ZERO)))]
 
 
 class Table:
@@ -75,6 +83,8 @@ class Table:
 
     def train(self, way, arguments, what):
         options = [*arguments, f"--threads={way.threads}", *way.options]
+        if any(f"--precision={whole}" in arguments for whole in WHOLE):
+            options = [option for option in options if not option.startswith("--microbatches")]
         words = launched.command(self.program, way.ranks, options, self.given.mpirun)
         if way.one_process:
             words = [self.given.threads_as_ranks, str(way.ranks), *options]

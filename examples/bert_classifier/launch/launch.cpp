@@ -192,7 +192,7 @@ void Launch::join(const RankOptions& options, std::size_t shards,
   world_->communicator.set_time_limit(options.time_limit);
   // All ranks know it; rank 0 says it, and ends the others while they wait.
   try {
-    soma::check_ranks(size_, shards);
+    if (!options.has_pipeline()) soma::check_ranks(size_, shards);  // else as train() says
   } catch (const soma::Error&) {
     if (rank_ != 0) world_->communicator.barrier();
     throw;

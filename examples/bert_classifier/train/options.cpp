@@ -1,5 +1,7 @@
 #include "bert_classifier/train/options.hpp"
+#include "bert_classifier/train/rank_options.hpp"
 #include "bert_classifier/train/row_options.hpp"
+#include "bert_classifier/train/validators.hpp"
 
 #include <soma/runtime/executor.hpp>
 
@@ -8,29 +10,7 @@
 namespace {
 
 const std::string model_group = "Model", loop_group = "Training", output_group = "What is written",
-                  compute_group = "Computation", rank_group = "Several ranks (started by mpirun)";
-
-// CLI::Range lets NaN through.
-CLI::Validator between(double least, double most) {
-  const auto problem = [=](const std::string& text) -> std::string {
-    double value = 0;
-    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return {};
-    return "Value " + text + " not in range [" + CLI::detail::to_string(least) + " - " +
-           CLI::detail::to_string(most) + "]";
-  };
-  return CLI::Validator(problem, "");
-}
-
-// Whole numbers whose bounds nobody needs to read.
-CLI::Validator count_from(std::uint64_t least, std::uint64_t most) {
-  const auto problem = [=](const std::string& text) -> std::string {
-    std::uint64_t value = 0;
-    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return {};
-    return "Value " + text + " is no whole number from " + std::to_string(least) +
-           (text.size() < 19 ? "" : " to " + std::to_string(most));
-  };
-  return CLI::Validator(problem, "");
-}
+                  compute_group = "Computation";
 
 void add_compute(CLI::App& command, ComputeOptions& options) {
   command
@@ -51,43 +31,6 @@ void add_compute(CLI::App& command, ComputeOptions& options) {
       ->check(CLI::Range(0, soma::max_threads))
       ->capture_default_str()
       ->group(compute_group);
-}
-
-void add_ranks(CLI::App& command, RankOptions& options) {
-  // The unit, as in 4MiB, becomes a factor before the range is looked at.
-  command
-      .add_option("--bucket-size", options.bucket_bytes,
-                  "bytes of gradients (or 512KiB, 25MiB) that are summed over ranks at once; "
-                  "results do not depend on it")
-      ->check(count_from(1, std::uint64_t{1} << 40))
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str()
-      ->type_name("BYTES")
-      ->group(rank_group);
-  command
-      .add_flag("--no-overlap", options.no_overlap,
-                "sum gradients behind backward, not during it: the same bits")
-      ->group(rank_group);
-  command
-      .add_flag("--shard-optimizer", options.shard_optimizer,
-                "each rank keeps its part of the gradients and of the optimizer's moments only "
-                "(ZeRO stage 2), and writes it to --checkpoint, a folder that all ranks share: the "
-                "same bits, less memory")
-      ->group(rank_group);
-  command
-      .add_option("--reduction", options.reduction,
-                  "what ranks exchange of gradients, rounded stochastically; the weights then "
-                  "depend on the number of ranks. Default: as --precision says, which of all "
-                  "presets is fp32")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8_e4m3fn", "fp8_e5m2"}))
-      ->group(rank_group);
-  command
-      .add_option("--time-limit", options.time_limit,
-                  "seconds within which a rank has to answer; 0: for ever")
-      ->check(between(0, 1e9))
-      ->capture_default_str()
-      ->type_name("X")
-      ->group(rank_group);
 }
 
 CLI::Option* add_model(CLI::App& command, std::string& model) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 struct ComputeOptions {
   std::string math = "fast", device = "host";
@@ -33,8 +34,14 @@ struct DataOptions {
 struct RankOptions {
   std::size_t bucket_bytes = std::size_t{4} << 20;
   bool no_overlap = false, shard_optimizer = false;
-  std::string reduction;    // empty: the precision's
+  std::string reduction;  // empty: the precision's
+  std::size_t partitions = 1, microbatches = 1;
+  std::string pipeline = "interleaved", optimize = "memory", placement = "cluster";
+  std::string partition_file;
+  std::vector<std::string> cuts;
   double time_limit = 600;  // seconds
+
+  bool has_pipeline() const { return partitions != 1 || microbatches != 1; }
 };
 
 struct TrainOptions {

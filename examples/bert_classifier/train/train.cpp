@@ -17,13 +17,13 @@
 #include <soma/io/precision_json.hpp>
 #include <soma/io/state_hash.hpp>
 #include <soma/models/text_classifier.hpp>
+#include <soma/pipeline.hpp>
 #include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
 #include <soma/text/stream_source.hpp>
 #include <soma/text/train_vocabulary.hpp>
 #include <soma/train/console_progress.hpp>
 #include <soma/train/stoppable_source.hpp>
-#include <soma/train/trainer.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -55,15 +55,17 @@ std::size_t max_length(const TrainOptions& options) {
   return (std::min)(usual, soma::models::load_bert_config(options.pretrained).config.positions);
 }
 
+// `later`: makes the first weights of a model from nothing.
 std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOptions& options,
-                                           const TrainingRows& rows) {
+                                           const TrainingRows& rows, soma::nn::Later* later) {
   const soma::models::TextClassifierOptions settings{.labels = rows.labels,
                                                      .max_length = max_length(options),
                                                      .seed = options.seed,
                                                      .dropout = options.dropout,
                                                      .recompute = options.recompute,
                                                      .kind = label_kind(options.data),
-                                                     .class_weights = class_weights(options, rows)};
+                                                     .class_weights = class_weights(options, rows),
+                                                     .later = later};
   if (!options.pretrained.empty()) {
     std::unique_ptr<TextClassifier> model(
         new TextClassifier(TextClassifier::from_pretrained(context, options.pretrained, settings)));
@@ -87,6 +89,18 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
   config.deviation = 0.05f;
   if (options.dropout < 0) config.dropout = config.attention_dropout = 0;
   return std::make_unique<TextClassifier>(context, std::move(tokenizer), config, settings);
+}
+
+soma::train::PipelineOptions pipeline_options(const RankOptions& options) {
+  using namespace soma::train;
+  return {.partitions = options.partitions,
+          .microbatches = options.microbatches,
+          .schedule = options.pipeline == "simple" ? Pipeline::simple : Pipeline::interleaved,
+          .optimize = options.optimize == "speed" ? Optimize::speed : Optimize::memory,
+          .placement =
+              options.placement == "spread" ? soma::Placement::spread : soma::Placement::cluster,
+          .decision = options.partition_file,
+          .cuts = options.cuts};
 }
 
 soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch& launch) {
@@ -120,6 +134,7 @@ soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch&
   result.reduce_bucket_bytes = options.ranks.bucket_bytes;
   result.overlap = !options.ranks.no_overlap;
   result.shard_optimizer = options.ranks.shard_optimizer;
+  result.pipeline = pipeline_options(options.ranks);
   return result;
 }
 
@@ -171,6 +186,17 @@ TrainOptions without_outputs(TrainOptions options) {
     path->clear();
   options.quiet = true;
   return options;
+}
+
+// All ranks know what is wrong; rank 0 says it, and ends the others while they wait.
+void check_pipeline(const soma::train::PipelineOptions& pipeline, Launch& launch,
+                    std::size_t shards) {
+  try {
+    soma::train::check_pipeline(pipeline, static_cast<std::size_t>(launch.size()), shards);
+  } catch (const soma::Error&) {
+    if (launch.rank() != 0) launch.communicator()->barrier();
+    throw;
+  }
 }
 
 // What would do nothing without them.
@@ -238,6 +264,8 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   launch.join(given.ranks, given.shards, command);
   const TrainOptions options = launch.rank() == 0 ? given : without_outputs(given);
   soma::train::TrainerOptions settings = trainer_options(options, launch);
+  const bool pipeline = options.ranks.has_pipeline();
+  if (pipeline) check_pipeline(settings.pipeline, launch, options.shards);
   try_outputs(options, launch.rank() == 0);  // before anything is read
   if (launch.rank() == 0 && options.output.empty())
     std::cout << "There is no --output: the trained model will not be kept"
@@ -249,7 +277,11 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   soma::Context& context = compute.context();
   const TrainingRows rows = training_rows(options);
   check_held_out(options, rows);
-  const std::unique_ptr<TextClassifier> model = make_model(context, options, rows);
+  // Of a model from nothing a rank makes its stage only.
+  soma::nn::Later later;
+  if (pipeline && options.pretrained.empty()) settings.pipeline.later = &later;
+  const std::unique_ptr<TextClassifier> model =
+      make_model(context, options, rows, settings.pipeline.later);
 
   soma::data::BatchOptions batching{
       .batch_sequences = options.batch_tokens != 0 ? 0 : options.batch_size,
@@ -269,7 +301,13 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   const std::unique_ptr<soma::CheckpointStore> checkpoints =
       open_checkpoints(options, launch.rank(), settings.shard_optimizer);
   settings.checkpoints = checkpoints.get();
-  soma::train::Trainer trainer(context, *model, settings);
+  std::optional<soma::train::TrainerBase> whole;
+  std::optional<soma::train::PipelineTrainer> stages;
+  if (pipeline)
+    stages.emplace(context, *model, settings);
+  else
+    whole.emplace(context, *model, settings);
+  soma::train::TrainerBase& trainer = pipeline ? *stages : *whole;
 
   std::optional<soma::train::ConsoleProgress> progress;
   if (!options.quiet) {
@@ -292,6 +330,10 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
 
   const soma::train::Report report = trainer.fit(prefetched, held_out.get(), &stop_requested);
 
+  if (pipeline) {
+    stages->gather();  // the other ranks keep their stages
+    if (launch.rank() != 0) return 0;
+  }
   const Kept kept = what_to_keep(given, report);
   if (kept == Kept::model && !options.output.empty()) model->save(options.output);
   if (!options.confusion.empty() && report.evaluated) {

@@ -72,6 +72,12 @@ class Tape {
     return Var::constant(context_, std::move(value), std::move(sequences));
   }
   Var constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
+  // A leaf with a gradient that no receiver gets: for what another process has computed.
+  Var input(Tensor value, Sequences sequences = {}) {
+    Var leaf(context_, std::move(value), true, std::move(sequences));
+    leaf.state_->stands_in = true;
+    return leaf;
+  }
   // The value without its history.
   Var detach(const Var& var) { return constant(var.value(), var.sequences()); }
   // The same variable, with rows that form other sequences: for operators that change rows.
@@ -115,6 +121,7 @@ class Tape {
     const Outputs outputs = known ? replay_->outputs : detail::in_layer(layer_, [&] {
       return run(context_, op, attributes, values, sequences);
     });
+    if (options_.hook != nullptr) options_.hook->between();
     if (latest_ != nullptr) *latest_ = op.composite ? Replay() : Replay(applied_, outputs);
     if (options_.stop_at_non_finite)
       check_finite(op.name, "", std::span(outputs).first(op.outputs));
@@ -186,7 +193,6 @@ class Tape {
   };
 
   using Replay = detail::Replay;
-
   // A function that backward runs again, see recompute().
   struct Recompute : Counted {
     explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
@@ -321,6 +327,7 @@ class Tape {
                             gradients,
                             node.op->state};
     node.op->gradient(call);
+    if (options_.hook != nullptr) options_.hook->between();
     detail::check_gradients(node.op->name, call);
     for (std::size_t i = 0; i < node.inputs; ++i) {
       const Target& target = node.targets[i];

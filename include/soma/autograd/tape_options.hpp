@@ -10,6 +10,19 @@ namespace soma {
 class GradientReceiver;  // autograd/var.hpp
 class ProductFormats;    // ops/product_formats.hpp
 
+// Is told between two operators, forward and backward: for what has to move on meanwhile, such as
+// messages.
+class TapeHook {
+ public:
+  virtual ~TapeHook() = default;
+  virtual void between() = 0;
+
+ protected:
+  TapeHook() = default;
+  TapeHook(const TapeHook&) = default;
+  TapeHook& operator=(const TapeHook&) = default;
+};
+
 struct TapeOptions {
   bool record = true;      // false: values only; backward is an error
   bool training = true;    // what dropout asks
@@ -24,6 +37,7 @@ struct TapeOptions {
   ProductFormats* precision = nullptr;
   // Gets the gradients of parameters; without one they are added to the parameters.
   GradientReceiver* receiver = nullptr;
+  TapeHook* hook = nullptr;
 };
 
 }  // namespace soma

@@ -114,6 +114,10 @@ class Var {
            value.defined() ? value.describe() : "no tensor", state().value.describe());
     state().value = std::move(value);
   }
+  // Keeps shape and type only, until set_value(): the elements of a parameter that is not needed
+  // here.
+  void drop_value() const { drop_value(state().value.dtype()); }
+  void drop_value(DType dtype) const { state().value = state().value.outline(dtype); }
 
  private:
   friend class Tape;

@@ -170,6 +170,7 @@ inline constexpr ErrorId text_split{"text.split"};
 
 inline constexpr ErrorId parallel_argument{"parallel.argument"};
 inline constexpr ErrorId parallel_ranks{"parallel.ranks"};
+inline constexpr ErrorId parallel_plan{"parallel.plan"};
 inline constexpr ErrorId parallel_gradient{"parallel.gradient"};
 inline constexpr ErrorId parallel_timeout{"parallel.timeout"};
 inline constexpr ErrorId rank_lost{"parallel.rank_lost"};

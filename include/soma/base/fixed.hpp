@@ -16,4 +16,10 @@ inline std::string fixed(double value, int digits) {
   return {text.data(), end};
 }
 
+// The fewest digits that read back as the same float.
+inline std::string float_text(float value) {
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
 }  // namespace soma::detail

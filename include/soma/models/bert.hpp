@@ -4,6 +4,7 @@
 // says. Parameters have the names of the usual checkpoints.
 
 #include <soma/base/record.hpp>
+#include <soma/nn/pieces.hpp>
 #include <soma/nn/transformer.hpp>
 #include <soma/ops/checks.hpp>
 
@@ -12,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace soma::models {
@@ -101,8 +103,13 @@ class BertModel {
   // sequence_first() of all of them, without what the last layer would compute for others. Errors
   // as above, and ragged.empty_sequence.
   Var first(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    return encoder(tape, embed(tape, ids, token_types),
-                   {.recompute = config.recompute, .first_rows = true});
+    return encoder(tape, embed(tape, ids, token_types), first_setting());
+  }
+  // The same in steps: embeddings, then run_layer() of each layer. (Without layers, what is left to
+  // do is sequence_first().)
+  Var embed(Tape& tape, const Var& ids, const Var& token_types = {}) const;
+  Var run_layer(std::size_t i, Tape& tape, const Var& x) const {
+    return encoder.run_layer(i, tape, x, first_setting());
   }
 
   // tanh, or relu of a DistilBERT, of a linear function of each sequence's first hidden state:
@@ -114,16 +121,22 @@ class BertModel {
 
   // A DistilBERT's pooler is named by its classifier.
   void collect(nn::Collector& collector) const {
-    const bool distilled = config.kind == BertKind::distilbert;
+    collect_embeddings(collector);
+    for (std::size_t i = 0; i < encoder.layers.size(); ++i) collect_layer(collector, i);
+    if (config.kind != BertKind::distilbert) collect_pooler(collector);
+  }
+  void collect_embeddings(nn::Collector& collector) const {
     collector.part("embeddings.word_embeddings", words);
     collector.part("embeddings.position_embeddings", positions);
     collector.part("embeddings.token_type_embeddings", types);
     collector.part("embeddings.LayerNorm", norm);
-    for (std::size_t i = 0; i < encoder.layers.size(); ++i)
-      collector.part((distilled ? "transformer.layer." : "encoder.layer.") + std::to_string(i),
-                     Layer{encoder.layers[i], config.kind});
-    if (!distilled) collector.part("pooler.dense", pooler);
   }
+  void collect_layer(nn::Collector& collector, std::size_t i) const {
+    const bool distilled = config.kind == BertKind::distilbert;
+    collector.part((distilled ? "transformer.layer." : "encoder.layer.") + std::to_string(i),
+                   Layer{encoder.layers[i], config.kind});
+  }
+  void collect_pooler(nn::Collector& collector) const { collector.part("pooler.dense", pooler); }
   // What decides numbers and shows in no shape.
   void describe(Record& identity) const {
     identity.set("heads", std::uint64_t{config.heads});
@@ -170,41 +183,45 @@ class BertModel {
     void collect(nn::Collector& collector) const { attention.collect_projections(collector); }
   };
 
-  Var embed(Tape& tape, const Var& ids, const Var& token_types) const {
-    if (!ids.defined())
-      fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
-    const Sequences& sequences = ids.sequences();
-    detail::check_rank("BertModel", "ids", ids.value(), 1);
-    detail::check_sequences("BertModel", ids.value(), sequences);
-    // Any other shape might still broadcast.
-    if (token_types.defined())
-      detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
-    if (sequences.longest() > config.positions)
-      fail(error_id::sequence_length, "BertModel", "ids",
-           "a sequence of " + std::to_string(sequences.longest()) + " tokens",
-           "at most " + std::to_string(config.positions));
-    Context& context = tape.context();
-    const Shape shape{sequences.rows()};
-    const Tensor position = Tensor::empty(context, shape, DType::int32);
-    auto* next = position.mutable_data<std::int32_t>();
-    for (std::size_t i = 0; i < sequences.count(); ++i)
-      for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
-    const Var place = tape.constant(position, sequences);
-    // In the order of the usual implementation: (words + types) + positions. Types have no say
-    // where the model has no table of them.
-    Var sum = words(tape, ids);
-    if (types.weight.defined()) {
-      const Var type = token_types.defined()
-                           ? token_types
-                           : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
-      sum = add(tape, sum, types(tape, type));
-    }
-    sum = add(tape, sum, positions(tape, place));
-    const Var embedded = dropout(tape, norm(tape, sum));
-    const DType activations = tape.options().activations;
-    return embedded.value().dtype() == activations ? embedded : cast(tape, embedded, activations);
+  nn::EncoderSetting first_setting() const {
+    return {.recompute = config.recompute, .first_rows = true};
   }
 };
+
+inline Var BertModel::embed(Tape& tape, const Var& ids, const Var& token_types) const {
+  if (!ids.defined())
+    fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
+  const Sequences& sequences = ids.sequences();
+  detail::check_rank("BertModel", "ids", ids.value(), 1);
+  detail::check_sequences("BertModel", ids.value(), sequences);
+  // Any other shape might still broadcast.
+  if (token_types.defined())
+    detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
+  if (sequences.longest() > config.positions)
+    fail(error_id::sequence_length, "BertModel", "ids",
+         "a sequence of " + std::to_string(sequences.longest()) + " tokens",
+         "at most " + std::to_string(config.positions));
+  Context& context = tape.context();
+  const Shape shape{sequences.rows()};
+  const Tensor position = Tensor::empty(context, shape, DType::int32);
+  auto* next = position.mutable_data<std::int32_t>();
+  for (std::size_t i = 0; i < sequences.count(); ++i)
+    for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
+  const Var place = tape.constant(position, sequences);
+  // In the order of the usual implementation: (words + types) + positions. Types have no say
+  // where the model has no table of them.
+  Var sum = words(tape, ids);
+  if (types.weight.defined()) {
+    const Var type = token_types.defined()
+                         ? token_types
+                         : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
+    sum = add(tape, sum, types(tape, type));
+  }
+  sum = add(tape, sum, positions(tape, place));
+  const Var embedded = dropout(tape, norm(tape, sum));
+  const DType activations = tape.options().activations;
+  return embedded.value().dtype() == activations ? embedded : cast(tape, embedded, activations);
+}
 
 class BertClassifier {
  public:
@@ -217,9 +234,22 @@ class BertClassifier {
 
   // Logits [sequences, labels], fp32. Errors as BertModel.
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    const Var pooled = dropout(tape, bert.pool(tape, bert.first(tape, ids, token_types)));
-    return classifier(
-        tape, pooled.value().dtype() == DType::fp32 ? pooled : cast(tape, pooled, DType::fp32));
+    Var x = ids;
+    for (std::size_t i = 0; i < piece_count(); ++i) x = run_piece(i, tape, x, token_types);
+    return x;
+  }
+  // The embeddings, the layers, the head.
+  nn::Pieces pieces() const {
+    nn::Pieces result;
+    for (std::size_t i = 0; i < piece_count(); ++i) {
+      Parameters own;
+      nn::Collector(own).part("", Part{*this, i});
+      const bool last = i + 1 == piece_count();
+      std::string name = "embeddings";
+      if (i != 0) name = last ? "head" : "layer." + std::to_string(i - 1);
+      result.push_back(nn::Piece(std::move(name), std::move(own), &run_of, this, i));
+    }
+    return result;
   }
 
   void collect(nn::Collector& collector) const {
@@ -239,6 +269,51 @@ class BertClassifier {
   BertModel bert;
   nn::Dropout dropout;
   nn::Linear classifier;
+
+ private:
+  // The parameters of one piece, under the names of all.
+  struct Part {
+    const BertClassifier& model;
+    std::size_t piece;
+    struct OfBert {
+      const BertModel& bert;
+      std::size_t piece, last;
+      void collect(nn::Collector& collector) const {
+        if (piece == 0)
+          bert.collect_embeddings(collector);
+        else if (piece < last)
+          bert.collect_layer(collector, piece - 1);
+        else if (bert.config.kind != BertKind::distilbert)
+          bert.collect_pooler(collector);
+      }
+    };
+    void collect(nn::Collector& collector) const {
+      const std::size_t last = model.piece_count() - 1;
+      const BertKind kind = model.bert.config.kind;
+      collector.part(name_of(kind), OfBert{model.bert, piece, last});
+      if (piece != last) return;
+      if (kind == BertKind::distilbert) collector.part("pre_classifier", model.bert.pooler);
+      collector.part("classifier", model.classifier);
+    }
+  };
+
+  static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
+                    const data::Batch& batch) {
+    const auto* own = static_cast<const BertClassifier*>(model);
+    if (i != 0) return own->run_piece(i, tape, x, {});
+    const Sequences& sequences = batch.inputs.sequences;
+    return own->run_piece(i, tape, tape.constant(batch.inputs),
+                          batch.types.defined() ? tape.constant(batch.types, sequences) : Var());
+  }
+  std::size_t piece_count() const { return bert.encoder.layers.size() + 2; }
+  Var run_piece(std::size_t i, Tape& tape, const Var& x, const Var& token_types) const {
+    if (i == 0) return bert.embed(tape, x, token_types);
+    if (i + 1 < piece_count()) return bert.run_layer(i - 1, tape, x);
+    const Var first = bert.encoder.layers.empty() ? sequence_first(tape, x) : x;
+    const Var pooled = dropout(tape, bert.pool(tape, first));
+    return classifier(
+        tape, pooled.value().dtype() == DType::fp32 ? pooled : cast(tape, pooled, DType::fp32));
+  }
 };
 
 }  // namespace soma::models

@@ -2,6 +2,7 @@
 // The config.json of BERT and DistilBERT, as the usual hubs and libraries have it, both ways. What
 // becomes of each key says the table of base/model_keys.hpp.
 
+#include <soma/base/fixed.hpp>
 #include <soma/base/json_limits.hpp>
 #include <soma/base/model_keys.hpp>
 #include <soma/io/json_text.hpp>
@@ -243,12 +244,6 @@ class BertConfigReader {
   Json root_;
 };
 
-// The fewest digits that read back as the same float.
-inline std::string float_text(float value) {
-  std::array<char, 32> digits;
-  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr};
-}
-
 }  // namespace detail
 
 // What a config.json says. Keys that are not there have the values of the published base model
@@ -286,7 +281,7 @@ inline std::string to_json(const BertConfigFile& file) {
   for (const detail::ActivationName& known : detail::activation_names)
     if (known.activation == config.activation && activation.empty()) activation = known.name;
 
-  using detail::float_text;
+  using soma::detail::float_text;
   const bool distilled = config.kind == BertKind::distilbert;
   const std::string classifier_dropout =
       config.classifier_dropout ? float_text(*config.classifier_dropout) : "null";

@@ -4,9 +4,11 @@
 // 1998).
 
 #include <soma/nn/layers.hpp>
+#include <soma/nn/pieces.hpp>
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace soma::models {
@@ -40,10 +42,26 @@ class ConvNet {
   }
   // Images [N, channels, height, width] to logits [N, labels].
   Var operator()(Tape& tape, Var x) const {
-    for (const nn::Conv2d& convolution : convolutions)
-      x = max_pool2d(tape, relu(tape, convolution(tape, x)));
-    x = reshape(tape, x, Shape{x.shape()[0], hidden.weight.shape()[1]});
-    return classifier(tape, hidden(tape, x, {.activation = Activation::relu}));
+    for (std::size_t i = 0; i < convolutions.size() + 2; ++i) x = run_piece(i, tape, x);
+    return x;
+  }
+  // The blocks, the hidden layer, the classifier.
+  nn::Pieces pieces() const {
+    nn::Pieces result;
+    const std::size_t blocks = convolutions.size();
+    for (std::size_t i = 0; i < blocks + 2; ++i) {
+      const std::string name = i < blocks    ? "block." + std::to_string(i)
+                               : i == blocks ? "hidden"
+                                             : "classifier";
+      Parameters own;
+      nn::Collector collector(own);
+      if (i < blocks)
+        collector.part(name, convolutions[i]);
+      else
+        collector.part(name, i == blocks ? hidden : classifier);
+      result.push_back(nn::Piece(name, std::move(own), &run_of, this, i));
+    }
+    return result;
   }
   void collect(nn::Collector& collector) const {
     for (std::size_t i = 0; i < convolutions.size(); ++i)
@@ -54,6 +72,19 @@ class ConvNet {
 
   std::vector<nn::Conv2d> convolutions;
   nn::Linear hidden, classifier;
+
+ private:
+  static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
+                    const data::Batch& batch) {
+    const auto* own = static_cast<const ConvNet*>(model);
+    return own->run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
+  }
+  Var run_piece(std::size_t i, Tape& tape, const Var& x) const {
+    if (i < convolutions.size()) return max_pool2d(tape, relu(tape, convolutions[i](tape, x)));
+    if (i > convolutions.size()) return classifier(tape, x);
+    const Var rows = reshape(tape, x, Shape{x.shape()[0], hidden.weight.shape()[1]});
+    return hidden(tape, rows, {.activation = Activation::relu});
+  }
 };
 
 }  // namespace soma::models

@@ -3,11 +3,13 @@
 
 #include <soma/base/record.hpp>
 #include <soma/nn/layers.hpp>
+#include <soma/nn/pieces.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace soma::models {
@@ -28,9 +30,19 @@ class Mlp {
   }
   // [..., inputs] to [..., outputs].
   Var operator()(Tape& tape, Var x) const {
-    for (std::size_t i = 0; i < layers.size(); ++i)
-      x = layers[i](tape, x, {.activation = i + 1 < layers.size() ? activation : Activation::none});
+    for (std::size_t i = 0; i < layers.size(); ++i) x = run_piece(i, tape, x);
     return x;
+  }
+  // The layers.
+  nn::Pieces pieces() const {
+    nn::Pieces result;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const std::string name = "layer." + std::to_string(i);
+      Parameters own;
+      nn::Collector(own).part(name, layers[i]);
+      result.push_back(nn::Piece(name, std::move(own), &run_of, this, i));
+    }
+    return result;
   }
   void collect(nn::Collector& collector) const {
     for (std::size_t i = 0; i < layers.size(); ++i)
@@ -43,6 +55,17 @@ class Mlp {
 
   std::vector<nn::Linear> layers;
   Activation activation = Activation::relu;
+
+ private:
+  static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
+                    const data::Batch& batch) {
+    const auto* own = static_cast<const Mlp*>(model);
+    return own->run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
+  }
+  Var run_piece(std::size_t i, Tape& tape, const Var& x) const {
+    return layers[i](tape, x,
+                     {.activation = i + 1 < layers.size() ? activation : Activation::none});
+  }
 };
 
 }  // namespace soma::models

@@ -7,6 +7,7 @@
 #include <soma/data/token_source.hpp>
 #include <soma/metrics/multi_label.hpp>
 #include <soma/metrics/regression.hpp>
+#include <soma/models/prediction.hpp>
 #include <soma/models/pretrained.hpp>
 #include <soma/models/tokenized_pairs.hpp>
 #include <soma/nn/number_tasks.hpp>
@@ -29,38 +30,6 @@
 
 namespace soma::models {
 
-// What a model says of a text. data::LabelKind says which members it has.
-struct Prediction {
-  std::string label;                 // the likeliest; of a number the name of what it is
-  double probability = 0;            // of that label
-  std::vector<float> probabilities;  // of each class; where there may be several labels, each alone
-  std::vector<std::string> labels{};  // several: those likelier than not, likeliest first
-  float number = 0;                   // number
-  data::LabelKind kind = data::LabelKind::one;
-};
-
-// "positive	0.9876"; of several labels "toxic	0.9100	insult	0.6200", or nothing; of
-// a number "3.25".
-inline std::string to_string(const Prediction& prediction) {
-  using soma::detail::fixed;
-  if (prediction.kind == data::LabelKind::number) return detail::float_text(prediction.number);
-  if (prediction.kind == data::LabelKind::one)
-    return prediction.label + "\t" + fixed(prediction.probability, 4);
-  std::vector<float> sorted = prediction.probabilities;
-  std::ranges::sort(sorted, std::greater<>());
-  std::string text;
-  for (std::size_t i = 0; i < prediction.labels.size(); ++i)
-    text.append(i == 0 ? "" : "\t").append(prediction.labels[i]).append("\t") +=
-        fixed(static_cast<double>(sorted[i]), 4);
-  return text;
-}
-template <class Stream>
-requires requires(Stream& stream, const std::string& text) { stream << text; }
-Stream& operator<<(Stream& stream, const Prediction& prediction) {
-  stream << to_string(prediction);
-  return stream;
-}
-
 struct TextClassifierOptions {
   std::vector<std::string> labels{};  // of the classes; from_pretrained: empty takes the files'
   // Tokens that a text is cut to; 0: what the tokenizer says, at most the model's positions.
@@ -74,6 +43,8 @@ struct TextClassifierOptions {
   // Of the loss, one for each class (nn/class_weights.hpp); empty: all weigh the same, as
   // they do where a text gets several labels or a number.
   std::vector<float> class_weights{};
+  // nn::Scope::later, of a classifier with initial weights: a stage of a pipeline makes its own.
+  nn::InitialStore* later = nullptr;
 };
 
 class TextClassifier final : public nn::Task {
@@ -94,7 +65,7 @@ class TextClassifier final : public nn::Task {
         max_length_(options.max_length != 0
                         ? options.max_length
                         : (std::min)(tokenizer_.options().model_max_length, config.positions)),
-        model_(nn::Scope{context, options.seed},
+        model_(nn::Scope{context, options.seed, "", options.later},
                checked(config, options, tokenizer_.vocabulary().size()), labels_.size()),
         parameters_(nn::parameters(model_)) {}
 
@@ -104,6 +75,9 @@ class TextClassifier final : public nn::Task {
   // load_bert and load_tokenizer; models.config_value: a model for which there are too few weights.
   static TextClassifier from_pretrained(Context& context, std::string_view folder,
                                         const TextClassifierOptions& options = {}) {
+    if (options.later != nullptr)
+      fail(error_id::config_value, "TextClassifier", "later", "given",
+           "none: weights come from files");
     BertConfigFile file = load_bert_config(folder);
     text::Tokenizer tokenizer = text::load_tokenizer(folder, file.tokenizer_class);
     file.config.vocabulary = (std::max)(file.config.vocabulary, tokenizer.vocabulary().size());
@@ -206,17 +180,12 @@ class TextClassifier final : public nn::Task {
     const Var types =
         batch.types.defined() ? tape.constant(batch.types, batch.inputs.sequences) : Var();
     if (kind_ == data::LabelKind::one) nn::check_labels(task_name, batch, classes());
-    const Var logits = model_(tape, tape.constant(batch.inputs), types);
-    if (kind_ == data::LabelKind::one)
-      return {nn::class_loss(tape, logits, batch, class_weights_), logits.value()};
-    const Var wanted =
-        tape.constant(nn::detail::labels_like(task_name, context_, logits, labels_of(batch),
-                                              labels_.size(), batch.inputs.sequences.count()));
-    const LossReduction reduction = nn::detail::reduction_of(batch);
-    return {kind_ == data::LabelKind::several
-                ? binary_cross_entropy_with_logits(tape, logits, wanted, reduction)
-                : mse_loss(tape, logits, wanted, reduction),
-            logits.value()};
+    return loss(tape, model_(tape, tape.constant(batch.inputs), types), batch);
+  }
+  nn::Pieces pieces() const override { return model_.pieces(); }
+  Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {
+    if (kind_ == data::LabelKind::one) nn::check_labels(task_name, batch, classes());
+    return loss(tape, logits, batch);
   }
   // Of several labels 1 for those that a text has, 0 for others.
   Tensor labels_of(const data::Batch& batch) const override {
@@ -250,6 +219,19 @@ class TextClassifier final : public nn::Task {
   }
 
  private:
+  // Of labels that have been checked.
+  Forward loss(Tape& tape, const Var& logits, const data::Batch& batch) const {
+    if (kind_ == data::LabelKind::one)
+      return {nn::class_loss(tape, logits, batch, class_weights_), logits.value()};
+    const Var wanted =
+        tape.constant(nn::detail::labels_like(task_name, context_, logits, labels_of(batch),
+                                              labels_.size(), batch.inputs.sequences.count()));
+    const LossReduction reduction = nn::detail::reduction_of(batch);
+    return {kind_ == data::LabelKind::several
+                ? binary_cross_entropy_with_logits(tape, logits, wanted, reduction)
+                : mse_loss(tape, logits, wanted, reduction),
+            logits.value()};
+  }
   static constexpr std::string_view task_name = "TextClassifier";
 
   TextClassifier(Context& context, std::string_view folder, text::Tokenizer tokenizer,

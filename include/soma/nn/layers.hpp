@@ -3,7 +3,7 @@
 // as variables and is called with a tape; copies share parameters.
 
 #include <soma/autograd/functions.hpp>
-#include <soma/nn/init.hpp>
+#include <soma/nn/initial.hpp>
 #include <soma/nn/product_site.hpp>
 #include <soma/nn/scope.hpp>
 
@@ -25,16 +25,15 @@ class Linear {
   Linear() = default;
   Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {})
       : site(scope, options.edge) {
-    Context& context = scope.context;
-    const Shape shape{out, in};
     const Draw draw = scope.draw("weight");
-    weight =
-        Var::parameter(context, options.deviation ? normal(context, shape, *options.deviation, draw)
-                                                  : lecun_uniform(context, shape, in, draw));
+    const float bound = detail::root_of_ratio(1, in);  // lecun_uniform
+    weight = initial_parameter(scope, Shape{out, in},
+                               {options.deviation ? Initial::normal(*options.deviation, draw)
+                                                  : Initial::uniform(bound, draw)});
     if (options.bias)
-      bias = Var::parameter(
-          context, options.deviation ? Tensor::zeros(context, Shape{out})
-                                     : lecun_uniform(context, Shape{out}, in, scope.draw("bias")));
+      bias = initial_parameter(
+          scope, Shape{out},
+          {options.deviation ? Initial::full(0) : Initial::uniform(bound, scope.draw("bias"))});
   }
   Var operator()(Tape& tape, const Var& x, const LinearSetting& setting = {},
                  const Var& residual = {}) const {
@@ -55,8 +54,8 @@ class Embedding {
  public:
   Embedding() = default;
   Embedding(const Scope& scope, std::size_t rows, std::size_t width, float deviation = 1)
-      : weight(Var::parameter(scope.context, normal(scope.context, Shape{rows, width}, deviation,
-                                                    scope.draw("weight")))),
+      : weight(initial_parameter(scope, Shape{rows, width},
+                                 {Initial::normal(deviation, scope.draw("weight"))})),
         path(scope) {}
   Var operator()(Tape& tape, const Var& ids) const {
     const auto within = tape.within(path.view());
@@ -74,8 +73,8 @@ class LayerNorm {
  public:
   LayerNorm() = default;
   LayerNorm(const Scope& scope, std::size_t width, float norm_epsilon = 1e-5f)
-      : weight(Var::parameter(scope.context, Tensor::full(scope.context, Shape{width}, 1.0f))),
-        bias(Var::parameter(scope.context, Tensor::zeros(scope.context, Shape{width}))),
+      : weight(initial_parameter(scope, Shape{width}, {Initial::full(1)})),
+        bias(initial_parameter(scope, Shape{width}, {Initial::full(0)})),
         epsilon(norm_epsilon),
         path(scope) {}
   Var operator()(Tape& tape, const Var& x) const {
@@ -120,13 +119,11 @@ class Conv2d {
   Conv2d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
          const Conv2dOptions& options = {})
       : setting(options.setting), path(scope) {
-    Context& context = scope.context;
     const Shape shape{out, in, kernel, kernel};
-    const std::size_t inputs = fans(shape).in;
-    weight = Var::parameter(context, lecun_uniform(context, shape, inputs, scope.draw("weight")));
+    const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
+    weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
     if (options.bias)
-      bias =
-          Var::parameter(context, lecun_uniform(context, Shape{out}, inputs, scope.draw("bias")));
+      bias = initial_parameter(scope, Shape{out}, {Initial::uniform(bound, scope.draw("bias"))});
   }
   Var operator()(Tape& tape, const Var& x) const {
     const auto within = tape.within(path.view());

@@ -35,7 +35,7 @@ inline LossReduction reduction_of(const data::Batch& batch) {
 
 // A model that is called with (tape, inputs) and gives numbers [sequences, outputs], trained by the
 // mean squared error. Labels of a batch: fp32 [sequences] or [sequences, outputs]. It may have
-// describe(Record&), as a task has. Metrics: mse, mae, r2.
+// describe(Record&), as a task has, and pieces(). Metrics: mse, mae, r2.
 template <class Model>
 class RegressionTask final : public Task {
  public:
@@ -45,7 +45,10 @@ class RegressionTask final : public Task {
 
   const Parameters& parameters() const override { return parameters_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
-    const Var y = model_(tape, tape.constant(batch.inputs));
+    return finish(tape, model_(tape, tape.constant(batch.inputs)), batch);
+  }
+  Pieces pieces() const override { return pieces_of(model_); }
+  Forward finish(Tape& tape, const Var& y, const data::Batch& batch) override {
     const Tensor targets = detail::labels_like("RegressionTask", tape.context(), y, batch.labels,
                                                outputs_, batch.inputs.sequences.count());
     return {mse_loss(tape, y, tape.constant(targets), detail::reduction_of(batch)), y.value()};
@@ -69,7 +72,7 @@ class RegressionTask final : public Task {
 
 // A model that is called with (tape, inputs) and gives logits [sequences, labels], each trained by
 // binary cross entropy. Labels of a batch: fp32 [sequences, labels], 0 or 1. It may have
-// describe(Record&), as a task has. Metrics: micro_f1, macro_f1, f1_0 and so on.
+// describe(Record&), as a task has, and pieces(). Metrics: micro_f1, macro_f1, f1_0 and so on.
 template <class Model>
 class MultiLabelTask final : public Task {
  public:
@@ -79,7 +82,10 @@ class MultiLabelTask final : public Task {
 
   const Parameters& parameters() const override { return parameters_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
-    const Var logits = model_(tape, tape.constant(batch.inputs));
+    return finish(tape, model_(tape, tape.constant(batch.inputs)), batch);
+  }
+  Pieces pieces() const override { return pieces_of(model_); }
+  Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {
     const Tensor labels =
         detail::labels_like("MultiLabelTask", tape.context(), logits, labels_of(batch), labels_,
                             batch.inputs.sequences.count());

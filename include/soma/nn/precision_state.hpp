@@ -69,6 +69,7 @@ class PrecisionState final : public ProductFormats {
 
   // After each step of the optimizer: takes what was seen of operands with delayed scales.
   void end_step() {
+    began_ = true;
     std::vector<float> seen;
     for_each_history([&](LinearOperand& operand, AmaxHistory&) { seen.push_back(operand.amax); });
     if (maximum_.run != nullptr && !seen.empty()) maximum_.run(maximum_.self, seen);
@@ -80,16 +81,33 @@ class PrecisionState final : public ProductFormats {
     });
   }
 
+  // Whether every delayed scale is known: an operand of which no amax but 0 was seen takes its own
+  // amax, so then a step cannot be computed in parts that do not know each other.
+  bool scales_known() {
+    bool known = began_, delayed = false;
+    for (std::size_t i = 0; i < roles.size(); ++i)
+      delayed = delayed || quantizer(i).scaling.policy == ScalePolicy::delayed;
+    for (auto& [path, layer] : layers_)
+      for (std::size_t i = 0; i < roles.size(); ++i)
+        if (layer.known && layer.operand(i).quantizer.scaling.policy == ScalePolicy::delayed)
+          known = known && layer.operand(i).scale != 0;
+        else if (!layer.known && !layer.histories[i].values().empty())
+          known = known && layer.histories[i].known();
+    return known || !delayed;
+  }
+
   // "<layer>.<role>.amax" [steps remembered], fp32, oldest first, of operands with delayed scales.
-  StateDict state() const {
+  // `used`: of layers that were computed here only.
+  StateDict state(bool used = false) const {
     StateDict result;
     for (const auto& [path, layer] : layers_)
-      for (std::size_t i = 0; i < roles.size(); ++i) {
-        const std::vector<float> values = layer.histories[i].values();
-        if (!values.empty())
-          result.set(name_of(path, i),
-                     Tensor::from(context_, std::span<const float>(values), Shape{values.size()}));
-      }
+      if (!used || layer.known)
+        for (std::size_t i = 0; i < roles.size(); ++i) {
+          const std::vector<float> values = layer.histories[i].values();
+          if (!values.empty())
+            result.set(name_of(path, i), Tensor::from(context_, std::span<const float>(values),
+                                                      Shape{values.size()}));
+        }
     return result;
   }
   // Errors state.extra_name, state.shape, state.dtype; nothing is taken then.
@@ -119,6 +137,7 @@ class PrecisionState final : public ProductFormats {
       for (const float amax : tensor.span<float>()) history.push(amax);
     }
     layers_ = std::move(loaded);
+    began_ = true;
   }
 
   // Maxima over all ranks, for current and delayed scales of whole tensors.
@@ -209,6 +228,7 @@ class PrecisionState final : public ProductFormats {
   std::uint64_t seed_;
   bool plain_ = true, collects_ = false;
   bool part_ = false, plain_everywhere_ = false;
+  bool began_ = false;  // layers that a step computes are known, or will be those of a state
   GlobalMaximum maximum_{};
   std::map<std::string, Layer, std::less<>> layers_{};
 };

@@ -18,14 +18,19 @@
 
 namespace soma::nn {
 
+class InitialStore;  // nn/initial.hpp
+
 struct Scope {
   Context& context;
   std::uint64_t seed = 0;  // of initial values
   std::string path{};
+  // Not nullptr: parameters have no elements until this object, a Later (nn/later.hpp), makes them.
+  // It outlives the modules.
+  InitialStore* later = nullptr;
 
   // The scope of a part: "encoder" / "layer" is "encoder.layer".
   Scope operator/(std::string_view part) const {
-    Scope child{context, seed, path};
+    Scope child{context, seed, path, later};
     if (!path.empty()) child.path += '.';
     child.path += part;
     return child;
@@ -102,8 +107,9 @@ inline void check_parameters(const Parameters& parameters) {
 
 // Whether two matrices hold the same numbers, which are not all one.
 inline bool same_random_values(const Tensor& a, const Tensor& b) {
-  if (a.rank() < 2 || a.shape() != b.shape() || a.dtype() != b.dtype() || a.bytes() == 0 ||
-      !a.contiguous() || !b.contiguous() || std::memcmp(a.raw(), b.raw(), a.bytes()) != 0)
+  if (!a.defined() || !b.defined() || a.rank() < 2 || a.shape() != b.shape() ||
+      a.dtype() != b.dtype() || a.bytes() == 0 || !a.contiguous() || !b.contiguous() ||
+      std::memcmp(a.raw(), b.raw(), a.bytes()) != 0)
     return false;
   const std::size_t element = size_of(a.dtype());
   return std::memcmp(a.raw(), a.raw() + element, a.bytes() - element) != 0;

@@ -9,6 +9,7 @@
 #include <soma/data/batch.hpp>
 #include <soma/data/labels.hpp>
 #include <soma/nn/class_weights.hpp>
+#include <soma/nn/pieces.hpp>
 #include <soma/nn/scope.hpp>
 
 #include <cstddef>
@@ -38,6 +39,13 @@ class Task {
 
   virtual const Parameters& parameters() const = 0;
   virtual Forward forward(Tape& tape, const data::Batch& batch) = 0;
+  // What may be computed apart, in order: forward() is finish() of what the last piece gives. None:
+  // the task is one piece.
+  virtual Pieces pieces() const { return {}; }
+  // The loss of what the last piece gave for this batch; errors as forward().
+  virtual Forward finish(Tape& /*tape*/, const Var& /*result*/, const data::Batch& /*batch*/) {
+    return {};
+  }
   // Of a classifier of one label: how many logits a sequence has. Else 0.
   virtual std::size_t classes() const { return 0; }
   // What an evaluation counts beside the loss, without cases yet. Where there is none: accuracy, F1
@@ -79,8 +87,17 @@ inline void check_labels(std::string_view task, const data::Batch& batch, std::s
   }
 }
 
+// The pieces of a model that has some; none of others.
+template <class Model>
+Pieces pieces_of(const Model& model) {
+  if constexpr (requires { model.pieces(); })
+    return model.pieces();
+  else
+    return {};
+}
+
 // A model that is called with (tape, inputs) and gives logits, trained by cross entropy, in which
-// classes may have weights. It may have describe(Record&), as a task has.
+// classes may have weights. It may have describe(Record&), as a task has, and pieces().
 template <class Model>
 class ClassificationTask final : public Task {
  public:
@@ -100,8 +117,12 @@ class ClassificationTask final : public Task {
   std::size_t classes() const override { return classes_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     check_labels("ClassificationTask", batch, classes_);
-    const Var logits = model_(tape, tape.constant(batch.inputs));
-    return {class_loss(tape, logits, batch, weights_), logits.value()};
+    return loss(tape, model_(tape, tape.constant(batch.inputs)), batch);
+  }
+  Pieces pieces() const override { return pieces_of(model_); }
+  Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {
+    check_labels("ClassificationTask", batch, classes_);
+    return loss(tape, logits, batch);
   }
   bool takes_parts() const override { return true; }
   double loss_count(const data::Batch& batch) const override {
@@ -113,6 +134,10 @@ class ClassificationTask final : public Task {
   }
 
  private:
+  Forward loss(Tape& tape, const Var& logits, const data::Batch& batch) const {
+    return {class_loss(tape, logits, batch, weights_), logits.value()};
+  }
+
   const Model& model_;
   Parameters parameters_;
   std::size_t classes_;

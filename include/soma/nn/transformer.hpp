@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace soma::nn {
@@ -39,18 +40,19 @@ class MultiHeadAttention {
     if (heads == 0 || options.width % heads != 0)
       fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
            "a divisor of the width, " + std::to_string(options.width));
-    Context& context = scope.context;
     const std::size_t width = options.width;
     if (queries_apart)
       query = Linear(scope / "query", width, width, {.deviation = options.deviation});
-    const auto names = names_together();
-    const Tensor all = Tensor::empty(context, Shape{names.size() * width, width});
-    for (std::size_t i = 0; i < names.size(); ++i)
-      copy(normal(context, Shape{width, width}, options.deviation,
-                  (scope / names[i]).draw("weight")),
-           all.slice(0, i * width, (i + 1) * width));
-    weight = Var::parameter(context, all);
-    bias = Var::parameter(context, Tensor::zeros(context, Shape{names.size() * width}));
+    const auto rows_of = [&](std::string_view name) {
+      return Initial::normal(options.deviation, (scope / name).draw("weight"), width);
+    };
+    if (queries_apart)
+      weight =
+          initial_parameter(scope, Shape{2 * width, width}, {rows_of("key"), rows_of("value")});
+    else
+      weight = initial_parameter(scope, Shape{3 * width, width},
+                                 {rows_of("query"), rows_of("key"), rows_of("value")});
+    bias = initial_parameter(scope, Shape{weight.shape()[0]}, {Initial::full(0)});
   }
 
   // residual + dropout(output(attention(x))): the sum is fused into the last product. Rows of x
@@ -188,10 +190,13 @@ class TransformerEncoder {
       layers.emplace_back(scope / "layer" / std::to_string(i), options, i + 1 == options.layers);
   }
   Var operator()(Tape& tape, Var x, const EncoderSetting& setting = {}) const {
-    for (std::size_t i = 0; i + 1 < layers.size(); ++i)
-      x = setting.recompute ? layers[i].recomputed(tape, x) : layers[i](tape, x);
-    if (layers.empty()) return setting.first_rows ? sequence_first(tape, x) : x;
-    return layers.back()(tape, x, setting.first_rows);
+    for (std::size_t i = 0; i < layers.size(); ++i) x = run_layer(i, tape, x, setting);
+    return layers.empty() && setting.first_rows ? sequence_first(tape, x) : x;
+  }
+  // One layer of it.
+  Var run_layer(std::size_t i, Tape& tape, const Var& x, const EncoderSetting& setting = {}) const {
+    if (i + 1 == layers.size()) return layers[i](tape, x, setting.first_rows);
+    return setting.recompute ? layers[i].recomputed(tape, x) : layers[i](tape, x);
   }
   void collect(Collector& collector) const {
     for (std::size_t i = 0; i < layers.size(); ++i)

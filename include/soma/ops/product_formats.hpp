@@ -54,6 +54,7 @@ struct LinearFormats {
     float wanted_scale = 0;
     Tensor values{};
     float scale = 1;
+    float amax = 0;  // of a delayed one
   };
   Converted forward{}, backward{};  // with groups along the inputs, and along the outputs
 };

@@ -24,9 +24,11 @@ inline std::uint64_t count_of(std::string_view text) {
   return count;
 }
 
-// Names, types and shapes first, then the elements.
-inline StateDict broadcast_state(Communicator& communicator, Context& context,
-                                 const StateDict& state) {
+// Names, types and shapes first, then the elements. Each rank keeps what keeps(name) says: the rest
+// is gone as soon as the others have it.
+template <class Keeps>
+StateDict broadcast_state(Communicator& communicator, Context& context, const StateDict& state,
+                          const Keeps& keeps) {
   std::vector<std::string> outlines;
   for (const auto& [name, tensor] : state) {
     outlines.push_back(name);
@@ -44,7 +46,7 @@ inline StateDict broadcast_state(Communicator& communicator, Context& context,
                                         static_cast<DType>(count_of(outlines[i + 1])));
     if (communicator.rank() == 0) copy(state.at(outlines[i]), tensor);
     if (tensor.bytes() != 0) broadcast(communicator, {tensor.mutable_raw(), tensor.bytes()});
-    result.set(outlines[i], tensor);
+    if (keeps(outlines[i])) result.set(outlines[i], tensor);
   }
   return result;
 }
@@ -100,14 +102,23 @@ inline Record broadcast_record(Communicator& communicator, const Record& record)
 
 }  // namespace detail
 
-// Rank 0's checkpoint, on all ranks: what a rank gives is read on rank 0 only. Errors as broadcast.
-inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
-                                       const Checkpoint& checkpoint) {
-  return {.weights = detail::broadcast_state(communicator, context, checkpoint.weights),
-          .optimizer = detail::broadcast_state(communicator, context, checkpoint.optimizer),
-          .precision = detail::broadcast_state(communicator, context, checkpoint.precision),
+// Rank 0's checkpoint, on all ranks: what a rank gives is read on rank 0 only. Of weights and
+// optimizer a rank gets the entries that it keeps. Errors as broadcast.
+template <class Keeps>
+Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
+                                const Checkpoint& checkpoint, const Keeps& keeps) {
+  const auto all = [](const std::string&) { return true; };
+  return {.weights = detail::broadcast_state(communicator, context, checkpoint.weights, keeps),
+          .optimizer = detail::broadcast_state(communicator, context, checkpoint.optimizer, keeps),
+          .precision = detail::broadcast_state(communicator, context, checkpoint.precision, all),
           .progress = detail::broadcast_record(communicator, checkpoint.progress),
           .identity = detail::broadcast_record(communicator, checkpoint.identity)};
+}
+
+inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
+                                       const Checkpoint& checkpoint) {
+  return broadcast_checkpoint(communicator, context, checkpoint,
+                              [](const std::string&) { return true; });
 }
 
 }  // namespace soma

@@ -25,6 +25,7 @@
 namespace soma {
 
 class Communicator;
+class GroupCommunicator;
 
 // Tags tell messages between the same two ranks apart. The last two are taken: a program uses those
 // below. (MPI promises no more than 32767.)
@@ -207,6 +208,7 @@ class Communicator {
 
  private:
   friend class Request;
+  friend class GroupCommunicator;  // parallel/group.hpp
   static constexpr double longest_limit = 1e9;
 
   void check(std::string_view operation, int peer, int tag) const {

@@ -249,6 +249,13 @@ class Tensor {
 
   // Shape and dtype without elements: what is left of a tensor that need not be kept.
   Tensor outline() const { return outline(dtype_); }
+  static Tensor outline_of(const Shape& shape, DType dtype) {
+    Tensor result;
+    result.dtype_ = dtype;
+    result.shape_ = shape;
+    result.strides_ = shape.strides();
+    return result;
+  }
   // As that of a tensor of another type would be.
   Tensor outline(DType dtype) const {
     Tensor result;

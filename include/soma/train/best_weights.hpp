@@ -28,9 +28,10 @@ class BestWeights {
         kept_.set(name, clone(context, tensor));
       return;
     }
+    StateDict weights = ranks.gather(nn::state_dict(parameters));
     if (ranks.first()) {
       Checkpoint best;
-      best.weights = nn::state_dict(parameters);
+      best.weights = std::move(weights);
       best.progress.set("step", progress.step);
       best.progress.set("score", progress.best);
       set_operators(best.progress, context);

@@ -17,10 +17,11 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
   return identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
 }
 
-inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
+inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches, Ranks& ranks) {
   Checkpoint checkpoint;
-  checkpoint.weights = nn::state_dict(parameters());
-  checkpoint.precision = precision_.state();
+  checkpoint.weights = ranks.gather(nn::state_dict(parameters()));
+  checkpoint.precision =
+      ranks.gather(precision_.state(parameters().size() != gradients_->model_parameters().size()));
   checkpoint.identity = identity(batches);
   progress_.loss_scale = scaler_.scale();
   progress_.loss_scale_good_steps = scaler_.good_steps();
@@ -37,7 +38,7 @@ inline void TrainerBase::be_patient(const StopFlag* stop) {
 
 inline void TrainerBase::save(const data::BatchSource& batches, const StopFlag* stop) {
   ranks_->give_up_after(nullptr, 0);  // a save is finished, however long it takes
-  Checkpoint checkpoint = checkpoint_of(batches);
+  Checkpoint checkpoint = checkpoint_of(batches, *ranks_);
   ranks_->save_states(options_.checkpoints, progress_.step, *optimizer_, checkpoint);
   if (ranks_->first()) options_.checkpoints->save(progress_.step, checkpoint);
   ranks_->barrier();
@@ -47,15 +48,17 @@ inline void TrainerBase::save(const data::BatchSource& batches, const StopFlag* 
 
 #if SOMA_HAS_EXCEPTIONS
 // The last whole step, where a stop came while other ranks did not answer: every rank has all of
-// it, unless they share the optimizer's states. The error that ended the run is the one to hear of.
+// it, unless they share the optimizer's states or have a stage each. The error that ended the run is the one to hear of.
 inline void TrainerBase::save_alone(const data::BatchSource& batches,
                                     const std::exception& reason) noexcept {
   const auto* known = dynamic_cast<const Error*>(&reason);
   if (known == nullptr || known->id() != error_id::stopped || !between_steps_ || !has_store_ ||
-      !ranks_->first() || ranks_->shares_states() || saved_at_ == progress_.step)
+      !ranks_->first() || ranks_->shares_states() || saved_at_ == progress_.step ||
+      parameters().size() != gradients_->model_parameters().size())
     return;
   try {
-    Checkpoint checkpoint = checkpoint_of(batches);
+    Ranks alone;
+    Checkpoint checkpoint = checkpoint_of(batches, alone);
     checkpoint.optimizer = optimizer_->state();
     options_.checkpoints->save(progress_.step, checkpoint);
   } catch (const std::exception& error) {
@@ -67,7 +70,8 @@ inline void TrainerBase::save_alone(const data::BatchSource& batches,
 inline void TrainerBase::resume(data::BatchSource& batches) {
   Checkpoint checkpoint;
   const bool found = ranks_->first() && options_.checkpoints->load_latest(context_, checkpoint);
-  if (ranks_->from_first(found)) load(ranks_->from_first(std::move(checkpoint)), batches);
+  if (!ranks_->from_first(found)) return;
+  load(ranks_->from_first(std::move(checkpoint)), batches);
 }
 
 inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& batches) {

@@ -67,6 +67,7 @@ struct Report {
   // What chose the weights, "loss" or a metric's name; empty: they are those of the last step.
   std::string best_metric{};
   std::uint64_t peak_resident_bytes = 0;
+  std::string pipeline{};  // a table of its stages, where there is one
   double price_per_hour = 0;
 
   void take(Evaluation evaluation) {

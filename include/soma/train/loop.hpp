@@ -16,20 +16,34 @@
 
 namespace soma::train {
 
-inline TrainerBase::TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options)
+inline TrainerBase::TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options,
+                                MakeParts make_parts)
     : context_(context),
       task_(task),
       options_(options),
       schedule_(schedule_of(task, options)),
-      precision_(context, options.precision, options.seed),
-      ranks_(make_ranks(context, options)) {
+      precision_(context, options.precision, options.seed) {
+  make_parts(context, task, options_, precision_, ranks_, own_gradients_);
   check_options(task, options, ranks_->first());
   ranks_->check(task, options.optimizer);
+  gradients_ = options.gradients == nullptr ? own_gradients_.get() : options.gradients;
   make_optimizer();
   ranks_->join(precision_, *optimizer_);
+}
+
+// One process, or the ranks that share each batch.
+inline void TrainerBase::make_plain(Context& context, nn::Task& task, const TrainerOptions& options,
+                                    PrecisionState& precision, Owned<Ranks>& ranks,
+                                    Owned<StepGradients>& gradients) {
+  if (options.pipeline.partitions != 1 || options.pipeline.microbatches != 1)
+    fail(error_id::train_options, "Trainer", "pipeline",
+         std::to_string(options.pipeline.partitions) + " partitions, " +
+             std::to_string(options.pipeline.microbatches) + " micro-batches",
+         "a PipelineTrainer (soma/pipeline.hpp), which has them");
+  ranks = make_ranks(context, options);
   if (options.gradients == nullptr)
-    own_gradients_.emplace(context, task, precision_, *ranks_, options.seed);
-  gradients_ = options.gradients == nullptr ? &*own_gradients_ : options.gradients;
+    gradients =
+        Owned<StepGradients>::make<TapeGradients>(context, task, precision, *ranks, options.seed);
 }
 
 namespace detail {
@@ -41,6 +55,10 @@ inline void give_precision(Context& context, const Parameters& parameters,
   for (const Parameter& parameter : parameters) {
     const Tensor& value = parameter.var.value();
     if (value.rank() < 2 || value.dtype() == weights) continue;
+    if (!value.defined()) {  // it gets that type when it is made
+      parameter.var.drop_value(weights);
+      continue;
+    }
     parameter.var.set_value(
         run(context, *context.built_in().cast, CastSetting{.dtype = weights}, {value})[0]);
   }
@@ -77,8 +95,7 @@ inline void add_step(Report& report, const StepInfo& step) {
 }  // namespace detail
 
 inline void TrainerBase::make_optimizer() {
-  const Parameters& all =
-      options_.gradients == nullptr ? task_.parameters() : options_.gradients->parameters();
+  const Parameters& all = gradients_->model_parameters();
   detail::give_precision(context_, all, options_.precision);
   optimizer_ = options_.optimizer;
   if (optimizer_ != nullptr) return;
@@ -118,15 +135,16 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
                 const data::BatchSource* evaluated)
         : trainer(own), batches(source), held_out(evaluated) {}
     Record make() const override {
-      return agreement_of(trainer.identity(batches), trainer.parameters(), held_out,
-                          trainer.options_, trainer.progress_.steps,
+      return agreement_of(trainer.identity(batches), trainer.gradients_->model_parameters(),
+                          held_out, trainer.options_, trainer.progress_.steps,
                           trainer.ranks_->shares_states());
     }
     const TrainerBase& trainer;
     const data::BatchSource& batches;
     const data::BatchSource* held_out;
   };
-  ranks_->begin(Description(*this, batches, held_out), parameters());
+  ranks_->begin(Description(*this, batches, held_out), gradients_->model_parameters());
+  gradients_->begin(batches);
   has_store_ = ranks_->from_first(options_.checkpoints != nullptr);
   if (has_store_ && ranks_->shares_states()) ranks_->check_store(options_.checkpoints);
   best_.begin(options_.checkpoints, has_store_);
@@ -218,7 +236,8 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
               .epochs = options_.epochs,
               .threads = context_.executor().width,
               .ranks = ranks_->count()};
-  for (const Parameter& parameter : parameters()) run.parameters += parameter.value().elements();
+  for (const Parameter& parameter : gradients_->model_parameters())
+    run.parameters += parameter.value().elements();
   for (Callback* callback : callbacks_) callback->on_start(run);
   patience_seconds_ = options_.stop_patience;
   be_patient(stop);
@@ -326,6 +345,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   ranks_->give_up_after(nullptr, 0);
 
   finish(batches, report);
+  gradients_->describe(report);
   report.total_seconds = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
   for (Callback* callback : callbacks_) callback->on_end(report);
   return report;

@@ -13,11 +13,11 @@
 #include <soma/train/evaluate_ranks.hpp>
 #include <soma/train/options.hpp>
 #include <soma/train/ranks.hpp>
+#include <soma/train/save_part.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <span>
 #include <string>
 #include <string_view>
@@ -169,33 +169,11 @@ class ManyRanks final : public Ranks {
   static RowPartition rows_of(const Parameter& parameter) {
     return RowPartition(parameter.var.shape(), parameter.first_row, parameter.last_row);
   }
-  // All parts are there when it returns, on any rank.
   void save_part(CheckpointStore* store, std::uint64_t step, const StateDict& own) {
-    const std::string place = soma::detail::broadcast_text(
-        communicator_, first() ? store->begin_parts(step) : std::string(), 0);
-    std::exception_ptr problem;
-    const auto save = [&] {
-      store->save_part(
-          place, {place_of_part(communicator_.rank(), count()), static_cast<std::size_t>(count())},
-          own);
-    };
-#if SOMA_HAS_EXCEPTIONS
-    try {
-      save();
-    } catch (...) {
-      problem = std::current_exception();
-    }
-#else
-    save();
-#endif
-    if (!any(problem != nullptr)) return;
-    // Rank 0 may be ended with the others before it can tidy up.
-    if (first()) store->drop_parts();
-    barrier();
-#if SOMA_HAS_EXCEPTIONS
-    if (problem != nullptr) std::rethrow_exception(problem);
-#endif
-    barrier();  // ends with what a rank with a problem says
+    train::save_part(
+        communicator_, store, step,
+        {place_of_part(communicator_.rank(), count()), static_cast<std::size_t>(count())}, own,
+        [this](bool mine) { return any(mine); });
   }
 
   // Stays where it is: messages on their way belong to it.

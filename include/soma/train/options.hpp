@@ -5,6 +5,7 @@
 #include <soma/optim/optimizer.hpp>
 #include <soma/optim/schedule.hpp>
 #include <soma/state/checkpoint.hpp>
+#include <soma/train/pipeline_options.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -68,6 +69,9 @@ struct TrainerOptions {
   // Seconds that other ranks have for the end of a step (at least: twice the longest step so far),
   // once a stop is requested. Then the run ends with runtime.stopped; rank 0 keeps the last step.
   double stop_patience = 5;
+
+  // How a PipelineTrainer cuts the model and its batches (docs/scaling.md).
+  PipelineOptions pipeline{};
 
   // The host's own way from batches to gradients; stays with the caller. nullptr: the task's
   // forward and backward on a tape.

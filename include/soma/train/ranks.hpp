@@ -58,7 +58,7 @@ class Ranks {
   };
   virtual void begin(const RunDescription&, const Parameters&) {}
   virtual bool from_first(bool mine) { return mine; }
-  virtual Checkpoint from_first(Checkpoint mine) { return mine; }
+  virtual Checkpoint from_first(Checkpoint mine) { return mine; }  // what this rank needs of it
 
   // ---- a step
 
@@ -99,6 +99,8 @@ class Ranks {
   virtual bool shares_states() const { return false; }
   // Whether every rank can write parts where rank 0 does: shows before hours have passed.
   virtual void check_store(CheckpointStore*) {}
+  // Of what this rank has of the parameters or of other states: what the first rank saves.
+  virtual StateDict gather(StateDict own) { return own; }
   // The optimizer's states, into the checkpoint or, in parts, beside it.
   virtual void save_states(CheckpointStore*, std::uint64_t /*step*/,
                            const optim::Optimizer& optimizer, Checkpoint& checkpoint) {

@@ -91,6 +91,7 @@ inline std::string to_string(const Report& report) {
                                 static_cast<double>(report.steps - report.first_step),
                             1) +
                           " ms a step, " + fixed(100 * report.reduction_hidden(), 0) + " % hidden");
+  text.append(report.pipeline);
   line("total time", detail::duration(report.total_seconds));
   line("peak memory", detail::bytes(report.peak_resident_bytes));
   if (report.price_per_hour > 0)

@@ -14,6 +14,8 @@
 
 namespace soma::train {
 
+struct Report;  // train/events.hpp
+
 // One step, as its gradients are asked for.
 struct StepRequest {
   std::uint64_t step = 0;         // from 0
@@ -41,6 +43,12 @@ class StepGradients {
 
   // The parameters that are stepped, saved and loaded here: the task's, or those of a part of it.
   virtual const Parameters& parameters() const = 0;
+  // All that the run trains, wherever it is: of those that are elsewhere the values may be missing.
+  virtual const Parameters& model_parameters() const { return parameters(); }
+
+  // At the start of a run, when all ranks have agreed to it: may read some batches of the source,
+  // which is put back then.
+  virtual void begin(data::BatchSource& /*batches*/) {}
 
   // Reads up to request.batches batches and leaves in each parameter the sum over them of
   //   loss_scale * (request.batches == 1 ? 1 : count) * (gradient of the batch's mean loss),
@@ -55,6 +63,9 @@ class StepGradients {
 
   // A pass over the source without training.
   virtual Evaluation evaluate(data::BatchSource& source) = 0;
+
+  // Adds what it knows of the run to the report.
+  virtual void describe(Report& /*report*/) const {}
 
  protected:
   StepGradients() = default;

@@ -29,7 +29,8 @@ class TrainerBase {
  public:
   // Gives the parameters the precision's types, when all else has gone well. Errors train.options,
   // train.precision, parallel.ranks, operator.value (a schedule's number).
-  TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options);
+  TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options)
+      : TrainerBase(context, task, options, &make_plain) {}
 
   // Follows the run; stays with the caller.
   void add(Callback& callback) { callbacks_.push_back(&callback); }
@@ -55,7 +56,19 @@ class TrainerBase {
   // Formats at work: statistics of conversions, and what evaluation needs besides weights.
   PrecisionState& precision() { return precision_; }
 
+ protected:
+  // Fills in the other ranks and what computes gradients (not where options name the host's own).
+  using MakeParts = void (*)(Context& context, nn::Task& task, const TrainerOptions& options,
+                             PrecisionState& precision, Owned<Ranks>& ranks,
+                             Owned<StepGradients>& gradients);
+  TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options, MakeParts make);
+
+  StepGradients& gradients() { return *gradients_; }
+
  private:
+  static void make_plain(Context& context, nn::Task& task, const TrainerOptions& options,
+                         PrecisionState& precision, Owned<Ranks>& ranks,
+                         Owned<StepGradients>& gradients);
   void make_optimizer();
   Record identity(const data::BatchSource& batches) const;
   const Parameters& parameters() const { return gradients_->parameters(); }
@@ -74,7 +87,7 @@ class TrainerBase {
   void finish(const data::BatchSource& batches, Report& report) const;
 
   // Checkpoints (checkpoints.hpp).
-  Checkpoint checkpoint_of(const data::BatchSource& batches);
+  Checkpoint checkpoint_of(const data::BatchSource& batches, Ranks& ranks);
   void be_patient(const StopFlag* stop);
   void save(const data::BatchSource& batches, const StopFlag* stop);
   void save_alone(const data::BatchSource& batches, const std::exception& reason) noexcept;
@@ -87,10 +100,10 @@ class TrainerBase {
   optim::Schedule schedule_;
   std::vector<Callback*> callbacks_;
   PrecisionState precision_;
-  Owned<Ranks> ranks_;
+  Owned<Ranks> ranks_{};
   std::optional<optim::AdamW> own_optimizer_{};
   optim::Optimizer* optimizer_ = nullptr;
-  std::optional<TapeGradients> own_gradients_{};
+  Owned<StepGradients> own_gradients_{};
   StepGradients* gradients_ = nullptr;
   bool has_store_ = false;  // rank 0 has one
   optim::LossScaler scaler_{};

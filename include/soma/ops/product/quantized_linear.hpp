@@ -22,6 +22,7 @@ namespace detail {
 struct ConvertedOperand {
   Tensor values;
   float scale = 1;
+  float amax = 0;  // of operands whose scales are delayed
 };
 
 // Whether sums in the two directions need different conversions.
@@ -92,12 +93,13 @@ inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand
   const Outputs made = is_cast(setting.quantizer)
                            ? cast_operand(context, setting.quantizer, x)
                            : run(context, ops::quantize, setting, {x}, sequences);
-  if (remembers && use.training) operand.amax = (std::max)(operand.amax, made[2].data<float>()[0]);
+  const float amax = remembers ? made[2].data<float>()[0] : 0;
+  if (use.training) operand.amax = (std::max)(operand.amax, amax);
   if (operand.statistics != nullptr && use.training && use.record &&
       !(use.along_rows && !use.parameter))
     *operand.statistics += inspect_conversion(context, x, made, setting);
   const bool codes = quantized_code_dtype(operand.quantizer) >= 0;
-  return {made[0], codes ? made[1].data<float>()[0] : 1};
+  return {made[0], codes ? made[1].data<float>()[0] : 1, amax};
 }
 
 inline ConvertedOperand converted_weight(Context& context, LinearFormats& formats,
@@ -117,7 +119,11 @@ inline ConvertedOperand converted_weight(Context& context, LinearFormats& format
                          .training = setting.training,
                          .record = setting.record,
                          .step = setting.step});
-    kept = {weight.raw(), weight.version(), formats.weight.scale, made.values, made.scale};
+    kept = {weight.raw(), weight.version(), formats.weight.scale,
+            made.values,  made.scale,       made.amax};
+  } else if (setting.training) {
+    // An evaluation may have converted it: a step has seen it all the same.
+    formats.weight.amax = (std::max)(formats.weight.amax, kept.amax);
   }
   return {kept.values, kept.scale};
 }

@@ -1,0 +1,6 @@
+// What the program can be told of several ranks: how they share a batch, or how they share a model.
+#pragma once
+
+#include "bert_classifier/train/options.hpp"
+
+void add_ranks(CLI::App& command, RankOptions& options);

@@ -1,0 +1,48 @@
+#pragma once
+// Prediction: what a TextClassifier says of a text, and its line of text.
+
+#include <soma/base/fixed.hpp>
+#include <soma/data/labels.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace soma::models {
+
+// What a model says of a text. data::LabelKind says which members it has.
+struct Prediction {
+  std::string label;                 // the likeliest; of a number the name of what it is
+  double probability = 0;            // of that label
+  std::vector<float> probabilities;  // of each class; where there may be several labels, each alone
+  std::vector<std::string> labels{};  // several: those likelier than not, likeliest first
+  float number = 0;                   // number
+  data::LabelKind kind = data::LabelKind::one;
+};
+
+// "positive	0.9876"; of several labels "toxic	0.9100	insult	0.6200", or nothing; of
+// a number "3.25".
+inline std::string to_string(const Prediction& prediction) {
+  using soma::detail::fixed;
+  if (prediction.kind == data::LabelKind::number)
+    return soma::detail::float_text(prediction.number);
+  if (prediction.kind == data::LabelKind::one)
+    return prediction.label + "\t" + fixed(prediction.probability, 4);
+  std::vector<float> sorted = prediction.probabilities;
+  std::ranges::sort(sorted, std::greater<>());
+  std::string text;
+  for (std::size_t i = 0; i < prediction.labels.size(); ++i)
+    text.append(i == 0 ? "" : "\t").append(prediction.labels[i]).append("\t") +=
+        fixed(static_cast<double>(sorted[i]), 4);
+  return text;
+}
+template <class Stream>
+requires requires(Stream& stream, const std::string& text) { stream << text; }
+Stream& operator<<(Stream& stream, const Prediction& prediction) {
+  stream << to_string(prediction);
+  return stream;
+}
+
+}  // namespace soma::models

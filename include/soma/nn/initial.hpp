@@ -1,0 +1,82 @@
+#pragma once
+// How parameters begin: made at once, or noted in a store (Scope::later) that makes them when they
+// are needed, with the same bits.
+
+#include <soma/nn/init.hpp>
+#include <soma/nn/scope.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+namespace soma::nn {
+
+// How some rows of a parameter begin.
+struct Initial {
+  enum class Kind : std::uint8_t { constant, normal, uniform };
+
+  Kind kind = Kind::constant;
+  float number = 0;  // the constant, the deviation, the bound
+  Draw draw{};
+  std::size_t rows = to_end;  // to_end: all
+
+  static Initial full(float value) { return {.number = value}; }
+  static Initial normal(float deviation, const Draw& draw, std::size_t rows = to_end) {
+    return {Kind::normal, deviation, draw, rows};
+  }
+  static Initial uniform(float bound, const Draw& draw) { return {Kind::uniform, bound, draw}; }
+};
+
+namespace detail {
+
+inline Tensor make_rows(Context& context, const Shape& shape, const Initial& initial) {
+  switch (initial.kind) {
+    case Initial::Kind::normal:
+      return normal(context, shape, initial.number, initial.draw);
+    case Initial::Kind::uniform:
+      return uniform(context, shape, initial.number, initial.draw);
+    case Initial::Kind::constant:
+      break;
+  }
+  return Tensor::full(context, shape, initial.number);
+}
+
+inline Tensor make_initial(Context& context, const Shape& shape, const Initial* begin,
+                           const Initial* end) {
+  if (end - begin == 1 && begin->rows == to_end) return make_rows(context, shape, *begin);
+  const Tensor all = Tensor::empty(context, shape);
+  std::size_t row = 0;
+  for (; begin != end; ++begin) {
+    copy(make_rows(context, shape.with(0, begin->rows), *begin),
+         all.slice(0, row, row + begin->rows));
+    row += begin->rows;
+  }
+  return all;
+}
+
+}  // namespace detail
+
+// Takes note of parameters that are not made yet. Later (nn/later.hpp) is one.
+class InitialStore {
+ public:
+  virtual ~InitialStore() = default;
+  virtual void add(const Var& parameter, const Initial* begin, const Initial* end) = 0;
+
+ protected:
+  InitialStore() = default;
+  InitialStore(const InitialStore&) = default;
+  InitialStore& operator=(const InitialStore&) = default;
+};
+
+// A parameter that begins as said: now, or with Scope::later when that is asked.
+inline Var initial_parameter(const Scope& scope, const Shape& shape,
+                             std::initializer_list<Initial> initial) {
+  if (scope.later == nullptr)
+    return Var::parameter(
+        scope.context, detail::make_initial(scope.context, shape, initial.begin(), initial.end()));
+  const Var var = Var::parameter(scope.context, Tensor::outline_of(shape, DType::fp32));
+  scope.later->add(var, initial.begin(), initial.end());
+  return var;
+}
+
+}  // namespace soma::nn

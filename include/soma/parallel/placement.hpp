@@ -1,0 +1,33 @@
+#pragma once
+// Which rank is which stage of which pipeline.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace soma {
+
+enum class Placement : std::uint8_t {
+  cluster,  // the stages of a pipeline are neighbours: {0, 1}, {2, 3}
+  spread,   // its replicas are: stages {0, 1}, {2, 3}, pipelines {0, 2}, {1, 3}
+};
+
+struct PipelinePlace {
+  std::size_t stage = 0, replica = 0;
+  friend bool operator==(const PipelinePlace&, const PipelinePlace&) = default;
+};
+
+// Of `ranks`, a multiple of `partitions`.
+inline PipelinePlace pipeline_place(std::size_t rank, std::size_t ranks, std::size_t partitions,
+                                    Placement placement) {
+  const std::size_t replicas = ranks / partitions;
+  return placement == Placement::cluster ? PipelinePlace{rank % partitions, rank / partitions}
+                                         : PipelinePlace{rank / replicas, rank % replicas};
+}
+inline std::size_t pipeline_rank(PipelinePlace place, std::size_t ranks, std::size_t partitions,
+                                 Placement placement) {
+  const std::size_t replicas = ranks / partitions;
+  return placement == Placement::cluster ? place.replica * partitions + place.stage
+                                         : place.stage * replicas + place.replica;
+}
+
+}  // namespace soma

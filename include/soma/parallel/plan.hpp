@@ -1,0 +1,205 @@
+#pragma once
+// Where a model is cut for a pipeline: the costs of its pieces, the partition that makes the
+// largest stage smallest, what is kept of that decision in a file, and which rank is which stage.
+// All of it is arithmetic: who measures is train/pipeline/.
+
+#include <soma/base/error.hpp>
+#include <soma/base/record.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma {
+
+// One piece of a model, computed on one micro-batch.
+struct PieceCost {
+  std::string name{};
+  double forward_seconds = 0, backward_seconds = 0;
+  std::uint64_t saved_bytes = 0;      // kept from forward to backward
+  std::uint64_t boundary_bytes = 0;   // of its result, which crosses a cut behind it
+  std::uint64_t parameter_bytes = 0;  // as trained: weights, gradients and moments not counted
+  // It shares a variable with the piece before it or an earlier one: no cut may come before it.
+  bool joined = false;
+};
+
+// memory_weight x (its bytes / all bytes) + (1 - memory_weight) x (its time / all time), of each
+// piece. Bytes are those of parameters and of what is saved.
+inline std::vector<double> piece_weights(const std::vector<PieceCost>& pieces,
+                                         double memory_weight) {
+  const auto bytes_of = [](const PieceCost& piece) {
+    return static_cast<double>(piece.parameter_bytes + piece.saved_bytes);
+  };
+  const auto seconds_of = [](const PieceCost& piece) {
+    return piece.forward_seconds + piece.backward_seconds;
+  };
+  double bytes = 0, seconds = 0;
+  for (const PieceCost& piece : pieces) {
+    bytes += bytes_of(piece);
+    seconds += seconds_of(piece);
+  }
+  std::vector<double> weights;
+  for (const PieceCost& piece : pieces) {
+    const double memory = bytes > 0 ? bytes_of(piece) / bytes : 0;
+    const double time = seconds > 0 ? seconds_of(piece) / seconds : 0;
+    weights.push_back(memory_weight * memory + (1 - memory_weight) * time);
+  }
+  return weights;
+}
+
+struct PartitionProblem {
+  std::vector<double> weights{};  // of the pieces, from 0
+  std::size_t partitions = 1;
+  std::vector<char> joined{};  // of each piece: no cut before it; empty: a cut may come anywhere
+  // Where ranks have a limit: bytes of each piece by itself, bytes of each piece for each
+  // micro-batch in flight, and how many of those each stage holds.
+  std::uint64_t limit = 0;  // 0: none
+  std::vector<std::uint64_t> fixed_bytes{}, flying_bytes{};
+  std::vector<std::size_t> in_flight{};
+};
+
+// The first piece of each stage but the first: the largest stage is as small as it can be, and of
+// several such partitions it is the one with the leftmost cuts. Every stage has a piece. O(n^2 p).
+// Error parallel.plan: more stages than pieces that can be apart, or no partition within the limit.
+inline std::vector<std::size_t> partition_pieces(const PartitionProblem& problem) {
+  const std::size_t n = problem.weights.size(), p = problem.partitions;
+  constexpr double none = (std::numeric_limits<double>::infinity)();
+  std::vector<double> before(n + 1);
+  for (std::size_t i = 0; i < n; ++i) before[i + 1] = before[i] + problem.weights[i];
+  const auto weight = [&](std::size_t i, std::size_t j) { return before[j] - before[i]; };
+  const auto fits = [&](std::size_t stage, std::size_t i, std::size_t j) {
+    if (problem.limit == 0) return true;
+    std::uint64_t bytes = 0;
+    for (std::size_t k = i; k < j; ++k)
+      bytes += problem.fixed_bytes[k] + problem.in_flight[stage] * problem.flying_bytes[k];
+    return bytes <= problem.limit;
+  };
+  const auto may_begin = [&](std::size_t i) {
+    return problem.joined.empty() || i >= n || problem.joined[i] == 0;
+  };
+  // best[k][i]: the largest stage of pieces i ... n - 1 as stages k ... p - 1.
+  std::vector<std::vector<double>> best(p + 1, std::vector<double>(n + 1, none));
+  if (p > 0) best[p][n] = 0;
+  for (std::size_t k = p; k-- > 0;)
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t j = i + 1; j <= n; ++j)
+        if (best[k + 1][j] != none && may_begin(j) && fits(k, i, j))
+          best[k][i] = (std::min)(best[k][i], (std::max)(weight(i, j), best[k + 1][j]));
+  if (p == 0 || n == 0 || best[0][0] == none)
+    fail(error_id::parallel_plan, "partition_pieces", "partitions", std::to_string(p),
+         problem.limit == 0 ? "1 to the number of pieces that can be apart, of " + std::to_string(n)
+                            : "stages of at most " + std::to_string(problem.limit) + " bytes each");
+  std::vector<std::size_t> cuts;
+  for (std::size_t k = 0, i = 0; k + 1 < p; ++k) {
+    std::size_t j = i + 1;
+    while (!(may_begin(j) && fits(k, i, j) && weight(i, j) <= best[0][0] &&
+             best[k + 1][j] <= best[0][0]))
+      ++j;
+    cuts.push_back(j);
+    i = j;
+  }
+  return cuts;
+}
+
+// What is decided once and kept.
+struct PipelinePlan {
+  std::string fingerprint{};  // of the model: names and shapes
+  std::size_t partitions = 1, microbatches = 1;
+  std::vector<std::size_t> cuts{};  // the first piece of each stage but the first
+  std::vector<PieceCost> pieces{};  // times are 0 where nobody measured
+
+  std::size_t first_piece(std::size_t stage) const { return stage == 0 ? 0 : cuts[stage - 1]; }
+  std::size_t end_piece(std::size_t stage) const {
+    return stage < cuts.size() ? cuts[stage] : pieces.size();
+  }
+};
+
+// As a flat record, which is a file of JSON by io/record_json.hpp.
+inline Record to_record(const PipelinePlan& plan) {
+  Record record("decision");
+  record.set("fingerprint", plan.fingerprint);
+  record.set("partitions", std::uint64_t{plan.partitions});
+  record.set("microbatches", std::uint64_t{plan.microbatches});
+  for (std::size_t i = 0; i < plan.cuts.size(); ++i)
+    record.set("cut." + std::to_string(i + 1), plan.pieces[plan.cuts[i]].name);
+  for (const PieceCost& piece : plan.pieces) {
+    const std::string name = "piece." + piece.name;
+    record.set(name + ".forward_seconds", piece.forward_seconds);
+    record.set(name + ".backward_seconds", piece.backward_seconds);
+    record.set(name + ".saved_bytes", piece.saved_bytes);
+    record.set(name + ".boundary_bytes", piece.boundary_bytes);
+    record.set(name + ".parameter_bytes", piece.parameter_bytes);
+  }
+  return record;
+}
+
+// Pieces by name as places. Error parallel.plan: no such piece, two names of one, a piece that
+// begins no stage (the first one, or one that shares a variable with an earlier one), or another
+// number of cuts than `partitions` needs. `pieces`: names and `joined`.
+inline std::vector<std::size_t> cuts_by_name(const std::vector<PieceCost>& pieces,
+                                             const std::vector<std::string>& names,
+                                             std::size_t partitions) {
+  std::vector<std::size_t> cuts;
+  for (const std::string& name : names) {
+    const auto found = std::find_if(pieces.begin(), pieces.end(),
+                                    [&](const PieceCost& piece) { return piece.name == name; });
+    if (found == pieces.end() || found == pieces.begin() || found->joined) {
+      std::string wanted = "the first piece of a later stage, one of";
+      for (std::size_t i = 1; i < pieces.size(); ++i)
+        if (!pieces[i].joined) wanted.append(" ").append(soma::quoted(pieces[i].name));
+      fail(error_id::parallel_plan, "pipeline", "cut", soma::quoted(name), wanted);
+    }
+    cuts.push_back(static_cast<std::size_t>(found - pieces.begin()));
+  }
+  std::sort(cuts.begin(), cuts.end());
+  if (cuts.size() + 1 != partitions || std::adjacent_find(cuts.begin(), cuts.end()) != cuts.end())
+    fail(error_id::parallel_plan, "pipeline", "cuts", std::to_string(names.size()) + " names",
+         std::to_string(partitions - 1) + " different pieces, for " + std::to_string(partitions) +
+             " partitions");
+  return cuts;
+}
+
+// The decision in a record, for a model with these pieces (names, `joined`, parameter_bytes).
+// Error parallel.plan: it was made for another model or another number of partitions, or it is
+// damaged. record.missing and record.type name what a damaged one lacks.
+inline PipelinePlan plan_from_record(const Record& record, const PipelinePlan& wanted) {
+  const auto refuse = [&](std::string_view name, const std::string& given,
+                          const std::string& expected) {
+    fail(error_id::parallel_plan, record.purpose(), name, given, expected);
+  };
+  PipelinePlan plan = wanted;
+  if (record.text("fingerprint") != wanted.fingerprint)
+    refuse("fingerprint", record.text("fingerprint"), wanted.fingerprint + ", of this model");
+  if (const std::uint64_t partitions = record.count("partitions"); partitions != wanted.partitions)
+    refuse("partitions", std::to_string(partitions), std::to_string(wanted.partitions));
+  const std::uint64_t microbatches = record.count("microbatches");
+  if (microbatches == 0 || microbatches > (std::uint64_t{1} << 32))
+    refuse("microbatches", std::to_string(microbatches), "1 to 2^32");
+  plan.microbatches = static_cast<std::size_t>(microbatches);
+  std::vector<std::string> names;
+  for (std::size_t i = 1; i < wanted.partitions; ++i)
+    names.push_back(record.text("cut." + std::to_string(i)));
+  plan.cuts = cuts_by_name(wanted.pieces, names, wanted.partitions);
+  for (PieceCost& piece : plan.pieces) {
+    const std::string name = "piece." + piece.name;
+    const auto seconds = [&](const char* end) {
+      const double value = record.number(name + end);
+      if (!(value >= 0 && value <= 1e9)) refuse(name + end, to_text(value), "0 to 1e9 seconds");
+      return value;
+    };
+    piece.forward_seconds = seconds(".forward_seconds");
+    piece.backward_seconds = seconds(".backward_seconds");
+    piece.saved_bytes = record.count(name + ".saved_bytes");
+    piece.boundary_bytes = record.count(name + ".boundary_bytes");
+    if (record.count(name + ".parameter_bytes") != piece.parameter_bytes)
+      refuse(name + ".parameter_bytes", std::to_string(record.count(name + ".parameter_bytes")),
+             std::to_string(piece.parameter_bytes));
+  }
+  return plan;
+}
+
+}  // namespace soma

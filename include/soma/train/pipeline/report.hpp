@@ -1,0 +1,112 @@
+#pragma once
+// The member of PipelineGradients that reports: a line for each stage, what was predicted beside
+// what was measured.
+
+#include <soma/base/fixed.hpp>
+#include <soma/train/events.hpp>
+#include <soma/train/pipeline/gradients.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace soma::train {
+
+// Of one stage. Times are 0 where nothing was measured before the run.
+struct StageReport {
+  double parameters = 0;             // numbers of it
+  double predicted_activations = 0;  // bytes of the micro-batches in flight
+  double measured_activations = 0;   // of the same, at most
+  double gradients = 0;              // bytes, with the sums of micro-batches that wait
+  double heap = 0;                   // bytes of the context at most, whatever for
+};
+
+// Bytes of this stage's micro-batches in flight by the profile: what its pieces save, and what they
+// get from the stage before.
+inline double PipelineGradients::predicted_activations() const {
+  const std::size_t first = plan_.first_piece(groups_.stage());
+  std::uint64_t bytes = first == 0 ? 0 : plan_.pieces[first - 1].boundary_bytes;
+  for (std::size_t i = first; i < plan_.end_piece(groups_.stage()); ++i)
+    bytes += plan_.pieces[i].saved_bytes;
+  return static_cast<double>(bytes) *
+         static_cast<double>(
+             in_flight(options_.pipeline, options_.pipeline.microbatches, groups_.stage()));
+}
+
+inline std::vector<StageReport> PipelineGradients::stage_reports() const {
+  const PipelineOptions& pipeline = options_.pipeline;
+  StageReport own;
+  for (const Parameter& parameter : own_)
+    own.parameters += static_cast<double>(parameter.value().elements());
+  own.predicted_activations = predicted_activations();
+  own.measured_activations = static_cast<double>(most_held_);
+  own.gradients = 4 * own.parameters * static_cast<double>(waiting_sums(pipeline.microbatches));
+  own.heap = static_cast<double>(context_.memory_use().peak_bytes);
+  std::vector<StageReport> all(groups_.partitions());
+  all[groups_.stage()] = own;
+  for (std::size_t stage = 0; stage < all.size(); ++stage)
+    broadcast(groups_.pipeline(), std::as_writable_bytes(std::span(&all[stage], 1)),
+              static_cast<int>(stage));
+  return all;
+}
+
+// Forward and backward of a step by the profile of the pieces; 0: there is none.
+inline double PipelineGradients::predicted_seconds() const {
+  PipelineTimes times;
+  double all = 0;
+  for (std::size_t stage = 0; stage < plan_.partitions; ++stage) {
+    StageTimes& own = times.stages.emplace_back();
+    own.forward = own.backward = 0;
+    for (std::size_t i = plan_.first_piece(stage); i < plan_.end_piece(stage); ++i) {
+      own.forward += plan_.pieces[i].forward_seconds;
+      own.backward += plan_.pieces[i].backward_seconds;
+    }
+    all += own.forward + own.backward;
+  }
+  if (all == 0) return 0;
+  return simulate(schedule_of(options_.pipeline, options_.pipeline.microbatches), times).makespan;
+}
+
+// The median of the last steps; 0: there was none.
+inline double PipelineGradients::measured_seconds() const {
+  if (passes_.empty()) return 0;
+  std::vector<double> sorted = passes_;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[sorted.size() / 2];
+}
+
+inline void PipelineGradients::describe(Report& report) const {
+  if (!planned_) return;
+  const PipelineOptions& pipeline = options_.pipeline;
+  const auto mebibytes = [](double bytes) { return soma::detail::fixed(bytes / (1 << 20), 2); };
+  const auto milliseconds = [](double seconds) {
+    return seconds > 0 ? soma::detail::fixed(1e3 * seconds, 1) + " ms" : std::string("not known");
+  };
+  std::string text = "  pipeline          " + std::to_string(pipeline.partitions) + " stages x " +
+                     std::to_string(groups_.replica_count()) + " replicas, " +
+                     std::to_string(pipeline.microbatches) + " micro-batches, " +
+                     (pipeline.schedule == Pipeline::simple ? "simple" : "interleaved") +
+                     "; forward and backward " + milliseconds(measured_seconds()) + ", predicted " +
+                     milliseconds(predicted_seconds()) + "\n";
+  const std::vector<StageReport> stages = stage_reports();
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const StageReport& own = stages[stage];
+    const PieceCost& first = plan_.pieces[plan_.first_piece(stage)];
+    const PieceCost& last = plan_.pieces[plan_.end_piece(stage) - 1];
+    text.append("    stage " + std::to_string(stage) + "         " + first.name +
+                (first.name == last.name ? std::string() : " to " + last.name) + ": " +
+                soma::detail::fixed(own.parameters, 0) + " parameters, gradients " +
+                mebibytes(own.gradients) + " MiB, activations " +
+                mebibytes(own.measured_activations) + " MiB (predicted " +
+                (own.predicted_activations > 0 ? mebibytes(own.predicted_activations) + " MiB"
+                                               : std::string("not known")) +
+                "), heap " + mebibytes(own.heap) + " MiB\n");
+  }
+  report.pipeline = text;
+}
+
+}  // namespace soma::train

@@ -1,0 +1,75 @@
+#pragma once
+// PipelineOptions: how a model and its batches are cut for a pipeline (docs/scaling.md).
+
+#include <soma/base/record.hpp>
+#include <soma/parallel/placement.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace soma {
+
+namespace nn {
+class Later;  // nn/later.hpp
+}
+
+namespace train {
+
+enum class Pipeline : std::uint8_t {
+  simple,       // all forwards of a step, then all backwards
+  interleaved,  // forwards and backwards in turns: fewer micro-batches are held at once
+};
+
+// What a partition makes small.
+enum class Optimize : std::uint8_t {
+  speed,   // mostly the time of the slowest stage; two more micro-batches are begun ahead
+  memory,  // mostly the bytes of the largest stage
+};
+
+struct PipelineOptions {
+  // Stages, one rank each. Further ranks are replicas: their number is ranks / partitions.
+  std::size_t partitions = 1;
+  // Parts of a batch, a power of two; times the replicas they are at most the shards of a batch.
+  std::size_t microbatches = 1;
+  Pipeline schedule = Pipeline::interleaved;
+  Optimize optimize = Optimize::memory;
+  Placement placement = Placement::cluster;
+  // What bytes weigh beside time where the model is cut, 0 to 1. None: 0.2 for speed, 0.8 for
+  // memory.
+  std::optional<double> memory_weight{};
+  // Bytes that no rank may need for weights, gradients, moments and micro-batches in flight; 0:
+  // none.
+  std::uint64_t memory_limit = 0;
+  // The file that keeps the decision (JSON). One that is there is used, and nothing is measured;
+  // otherwise rank 0 writes it. Empty: no file.
+  std::string decision{};
+  // Or where to cut: the names of the pieces that later stages begin with. Nothing is measured.
+  std::vector<std::string> cuts{};
+  // What the parameters of the task begin as, where they are not made yet (nn::Scope::later): each
+  // rank makes those of its stage.
+  nn::Later* later = nullptr;
+
+  double weight_of_memory() const {
+    return memory_weight.value_or(optimize == Optimize::memory ? 0.8 : 0.2);
+  }
+};
+
+// What all ranks have in common. (The file is read by the first rank only.)
+inline void describe(const PipelineOptions& options, Record& record) {
+  record.set("partitions", std::uint64_t{options.partitions});
+  record.set("microbatches", std::uint64_t{options.microbatches});
+  record.set("pipeline", options.schedule == Pipeline::simple ? "simple" : "interleaved");
+  record.set("optimize", options.optimize == Optimize::speed ? "speed" : "memory");
+  record.set("placement", options.placement == Placement::cluster ? "cluster" : "spread");
+  record.set("memory_weight", options.weight_of_memory());
+  record.set("memory_limit", options.memory_limit);
+  std::string cuts;
+  for (const std::string& cut : options.cuts) cuts.append(cuts.empty() ? "" : " ").append(cut);
+  record.set("cuts", cuts);
+}
+
+}  // namespace train
+}  // namespace soma
