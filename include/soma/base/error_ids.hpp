@@ -140,6 +140,7 @@ inline constexpr ErrorId train_not_finite{"train.not_finite"};
 inline constexpr ErrorId data_batch_size{"data.batch_size"};
 inline constexpr ErrorId data_offsets{"data.offsets"};
 inline constexpr ErrorId data_labels{"data.labels"};
+inline constexpr ErrorId data_feature{"data.feature"};
 inline constexpr ErrorId data_empty{"data.empty"};
 inline constexpr ErrorId data_position{"data.position"};
 inline constexpr ErrorId data_too_long{"data.too_long"};
@@ -159,6 +160,8 @@ inline constexpr ErrorId text_row_label{"text.row_label"};
 inline constexpr ErrorId text_row_json{"text.row_json"};
 inline constexpr ErrorId text_label_unseen{"text.label_unseen"};
 inline constexpr ErrorId text_label_count{"text.label_count"};
+inline constexpr ErrorId text_xmc_header{"text.xmc_header"};
+inline constexpr ErrorId text_xmc_row{"text.xmc_row"};
 inline constexpr ErrorId text_one_class{"text.one_class"};
 inline constexpr ErrorId text_split{"text.split"};
 
