@@ -123,6 +123,7 @@ inline constexpr ErrorId text_token_id{"text.token_id"};
 inline constexpr ErrorId text_max_length{"text.max_length"};
 inline constexpr ErrorId text_tokenizer_file{"text.tokenizer_file"};
 inline constexpr ErrorId text_training{"text.training"};
+inline constexpr ErrorId text_features{"text.features"};
 
 inline constexpr ErrorId sequence_length{"models.sequence_length"};
 inline constexpr ErrorId config_json{"models.config_json"};
