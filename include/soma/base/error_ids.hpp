@@ -35,6 +35,7 @@ inline constexpr ErrorId scale_count{"scaling.count"};
 inline constexpr ErrorId executor_width{"executor.width"};
 inline constexpr ErrorId unknown_target{"context.unknown_target"};
 inline constexpr ErrorId context_outlived{"context.outlived"};
+inline constexpr ErrorId no_sparse{"context.no_sparse"};
 inline constexpr ErrorId math_needs_fma{"context.portable_needs_fma"};
 inline constexpr ErrorId thread_start{"executor.thread_start"};
 
