@@ -2,6 +2,7 @@
 
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
+#include "bert_classifier/fast/fast.hpp"
 #include "bert_classifier/predict_lines.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/rows.hpp"
@@ -11,9 +12,11 @@
 #include <soma/io/confusion_csv.hpp>
 #include <soma/io/precision_json.hpp>
 #include <soma/io/record_json.hpp>
+#include <soma/models/fast_classifier.hpp>
 #include <soma/models/text_classifier.hpp>
 #include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
+#include <soma/sparse.hpp>
 #include <soma/train/evaluate.hpp>
 
 #include <cstdint>
@@ -46,6 +49,7 @@ class StoppableSource final : public soma::data::BatchSource {
 }  // namespace
 
 int evaluate(const EvaluateOptions& options) {
+  if (soma::models::is_fast_classifier(options.model)) return evaluate_fast(options);
   try_outputs(options);
   Compute compute(options.compute);
   soma::Context& context = compute.context();
@@ -93,11 +97,10 @@ int evaluate(const EvaluateOptions& options) {
   return 0;
 }
 
-int predict(const PredictOptions& options) {
-  Compute compute(options.compute);
-  soma::Context& context = compute.context();
-  const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
-  check_trained(model, options.model, "predict");
+namespace {
+
+template <class Model>
+int answer_lines(const Model& model, const PredictOptions& options) {
   LineReader input(options.file);
   std::ios::sync_with_stdio(false);
   std::vector<std::string> lines;
@@ -120,6 +123,20 @@ int predict(const PredictOptions& options) {
   if (stopped())
     throw Interrupted("predict: ended by a signal, after " + std::to_string(answered) + " lines");
   return 0;
+}
+
+}  // namespace
+
+int predict(const PredictOptions& options) {
+  Compute compute(options.compute);
+  soma::Context& context = compute.context();
+  if (soma::models::is_fast_classifier(options.model)) {
+    soma::add_sparse(context);
+    return answer_lines(soma::models::FastClassifier::from_folder(context, options.model), options);
+  }
+  const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
+  check_trained(model, options.model, "predict");
+  return answer_lines(model, options);
 }
 
 int describe(const DescribeOptions& options) {

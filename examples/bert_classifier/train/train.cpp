@@ -3,6 +3,7 @@
 #include "bert_classifier/arguments.hpp"
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
+#include "bert_classifier/fast/fast.hpp"
 #include "bert_classifier/train/logs.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/profile.hpp"
@@ -149,18 +150,6 @@ TrainOptions without_outputs(TrainOptions options) {
   return options;
 }
 
-// What would do nothing without them.
-void check_held_out(const TrainOptions& options, const TrainingRows& rows) {
-  if (!rows.held_out.empty()) return;
-  for (const auto& [name, given] : {std::pair("--keep-best", options.keep_best),
-                                    {"--patience", options.patience != 0},
-                                    {"--evaluate-every", options.evaluate_every != 0},
-                                    {"--confusion", !options.confusion.empty()}})
-    if (given)
-      throw UsageError(std::string(name) +
-                       " needs held-out rows, and there are none: is --dev missing?");
-}
-
 std::unique_ptr<soma::CheckpointStore> open_checkpoints(const TrainOptions& options, int rank,
                                                         bool shard_optimizer) {
   if (options.checkpoint.empty()) return nullptr;
@@ -175,6 +164,7 @@ std::unique_ptr<soma::CheckpointStore> open_checkpoints(const TrainOptions& opti
 int train(const TrainOptions& given, Launch& launch, const std::vector<std::string>& command) {
   launch.join(given.ranks, given.shards, command);
   const TrainOptions options = launch.rank() == 0 ? given : without_outputs(given);
+  if (options.kind == "fast") return train_fast(options, launch);
   soma::train::TrainerOptions settings = trainer_options(options, launch);
   try_outputs(options, launch.rank() == 0);  // before anything is read
   ComputeOptions computing = options.compute;
