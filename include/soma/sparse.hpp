@@ -12,6 +12,7 @@
 
 #include <soma/autograd/embedding_bag.hpp>
 #include <soma/autograd/list_loss.hpp>
+#include <soma/optim/lazy_adamw.hpp>
 #include <soma/optim/row_optimizers.hpp>
 #include <soma/soma.hpp>
 

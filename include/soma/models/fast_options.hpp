@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include <sys/stat.h>
+
 namespace soma::models {
 
 struct FastOptions {
@@ -40,20 +42,18 @@ struct TextSetSize {
 //   and 64 beyond: more classes need more directions.
 // - Texts of at most 400 bytes on average also give parts of words, 5 characters long: short texts
 //   have few words that training has seen.
-// - The table has the next power of two of as many rows as the texts have bytes, which is two to
-//   three times the features; at least 2^12, and at most what `memory` bytes hold.
+// - The table has the largest power of two of rows that is not above the bytes of the texts, which
+//   is about the features; at least 2^12, and at most what `memory` bytes hold.
 inline FastOptions fast_options_for(const TextSetSize& size, std::vector<std::string> labels,
                                     std::uint64_t seed,
-                                    std::size_t memory = std::size_t{64} << 20) {
+                                    std::size_t memory = std::size_t{32} << 20) {
   FastOptions options{.labels = std::move(labels), .seed = seed};
   options.width = size.classes <= 16 ? 16 : size.classes <= 64 ? 32 : 64;
   if (size.bytes <= 400 * std::uint64_t{size.rows}) options.features.parts = 5;
-  const auto bits_for = [](std::uint64_t count) {
-    return count <= 1 ? 0 : static_cast<int>(std::bit_width(count - 1));
-  };
+  const int bits = static_cast<int>(std::bit_width(size.bytes)) - 1;
   const int most =
       (std::max)(static_cast<int>(std::bit_width(memory / (4 * options.width))) - 1, 10);
-  options.features.bits = (std::clamp)(bits_for(size.bytes), 12, (std::clamp)(most, 12, 26));
+  options.features.bits = (std::clamp)(bits, 12, (std::clamp)(most, 12, 26));
   return options;
 }
 

@@ -16,6 +16,7 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
 }
 
 inline void TrainerBase::save(const data::BatchSource& batches) {
+  optimizer_->settle();
   Checkpoint checkpoint;
   checkpoint.weights = nn::state_dict(parameters());
   ranks_->save_states(options_.checkpoints, progress_.step, *optimizer_, checkpoint);

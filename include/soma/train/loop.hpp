@@ -191,6 +191,7 @@ inline StepInfo TrainerBase::step(const StepSums& sums) {
 
 inline void TrainerBase::evaluate(data::BatchSource& held_out, Report& report,
                                   std::uint64_t epoch) {
+  optimizer_->settle();
   Evaluation evaluation = gradients_->evaluate(held_out);
   const double score = detail::comparison_of(evaluation, options_.best_metric).score();
   const bool better = !std::isnan(score) && (!progress_.has_best || score > progress_.best);
@@ -294,6 +295,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
     }
   }
   clear_gradients(parameters());
+  optimizer_->settle();
   // At an epoch's end a longer run evaluates, too, and a checkpoint remembers it; elsewhere it
   // would not have, and the checkpoint comes first.
   const auto save_end = [&] {

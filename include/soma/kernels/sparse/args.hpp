@@ -71,9 +71,28 @@ struct RowAdamArgs {
   float inverse_root_correction2 = 1;                      // 1 / sqrt(correction2)
 };
 
-// Winner-take-all hashes: code number c of a row is the place, 0 to 7, of the largest of its numbers
-// order[8 c] to order[8 c + 7], the first of equal ones; where all eight are zero that of the next
-// code that has another. Bucket of a table: its codes as digits.
+// AdamW whose rows catch up when they are touched: row r stands where stamps[r] steps have left it.
+// Steps without a gradient are made one after the other, as dense AdamW makes them, from `history`:
+// of step base + 1 + i the numbers rate / correction1, 1 / sqrt(correction2) and 1 - rate * decay.
+// m = fma(b1, m, (1 - b1) g), 0 below smallest_first_moment; v = fma(b2, v, ((1 - b2) g) g);
+// w = fma(decay, w, -(step_size * m / fma(sqrt(v), correction, epsilon))).
+// Where `sleeps` (nothing decays), a row whose m are all zero stays behind, since only v would
+// change: v is multiplied by b2^(steps missed), rounded once, when it is touched again.
+struct RowLazyAdamArgs {
+  TouchedRows touched{};  // gradient nullptr: rows catch up with step `now`; else make that step
+  float *m = nullptr, *v = nullptr;  // [R, columns]
+  std::int64_t* stamps = nullptr;    // [R]
+  const float* history = nullptr;
+  std::int64_t base = 0, now = 0;
+  double beta2_exact = 0.999;
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
+  bool sleeps = false;
+};
+
+// Winner-take-all hashes: code number c of a row is the place, 0 to 7, of the largest of its eight
+// numbers order[8 c] to order[8 c + 7], the first of equal ones. Where all eight are zero it is that
+// of the next code that has another. Bucket of a table: its codes as digits.
 inline constexpr std::size_t dwta_bin = 8;
 inline constexpr std::size_t dwta_most_columns = 1024, dwta_most_codes = 512;
 struct DwtaArgs {
@@ -92,6 +111,7 @@ struct SparseKernels {
   void (*row_sgd)(const RowSgdArgs&) noexcept;
   void (*row_adagrad)(const RowAdagradArgs&) noexcept;
   void (*row_adam)(const RowAdamArgs&) noexcept;
+  void (*row_lazy_adam)(const RowLazyAdamArgs&) noexcept;
   void (*dwta)(const DwtaArgs&) noexcept;
 };
 

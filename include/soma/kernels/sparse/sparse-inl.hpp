@@ -11,6 +11,7 @@
 #include <soma/kernels/sparse/args.hpp>
 #include <soma/kernels/sparse/bags-inl.hpp>
 #include <soma/kernels/sparse/dwta-inl.hpp>
+#include <soma/kernels/sparse/lazy_adam-inl.hpp>
 #include <soma/kernels/sparse/row_steps-inl.hpp>
 
 #include <hwy/highway.h>
@@ -25,6 +26,7 @@ namespace HWY_NAMESPACE {
     .row_sgd = row_sgd_entry,
     .row_adagrad = row_adagrad_entry,
     .row_adam = row_adam_entry,
+    .row_lazy_adam = row_lazy_adam_entry,
     .dwta = dwta_entry,
 };
 

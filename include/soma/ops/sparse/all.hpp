@@ -19,6 +19,7 @@ constexpr SparseOperators sparse_operators_of(const List& list,
           .row_sgd_step = &list[2],
           .row_adagrad_step = &list[3],
           .row_adam_step = &list[4],
+          .row_lazy_adam_step = &list[7],
           .list_loss = &list[5],
           .full_softmax = &list[6],
           .all = all};

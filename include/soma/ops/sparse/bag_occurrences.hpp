@@ -56,8 +56,14 @@ inline BagOccurrences bag_occurrences(Context& context, const Tensor& ids, const
     fail(error_id::operator_value, "embedding bag backward", "ids", std::to_string(count),
          "fewer than 2^31");
   HeapVector<std::uint64_t> keys(count, context.heap());  // id, and place in the batch
-  for (std::size_t i = 0; i < count; ++i)
-    keys[i] = static_cast<std::uint64_t>(index_at(ids, i)) << 32 | i;
+  const auto take = [&](const auto* values) {
+    for (std::size_t i = 0; i < count; ++i)
+      keys[i] = static_cast<std::uint64_t>(values[i]) << 32 | i;
+  };
+  if (ids.dtype() == DType::int32)
+    take(ids.data<std::int32_t>());
+  else
+    take(ids.data<std::int64_t>());
   sort_by_upper_half(keys, rows <= 1 ? 0 : static_cast<int>(std::bit_width(rows - 1)),
                      context.heap());
   HeapVector<std::int32_t> bag_of(count, context.heap());

@@ -6,8 +6,10 @@
 #include <soma/ops/optimizer/optimizer_steps.hpp>
 #include <soma/ops/sparse/table.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace soma {
@@ -110,6 +112,71 @@ inline void row_adam_host(const OperatorCall& call) {
   });
 }
 
+// Inputs weight, gradient and its rows (both may be not defined), m, v, stamps int64 [R], history
+// fp32 [steps, 3]. Without a gradient the rows, or all where there are none, catch up.
+inline void row_lazy_adam_shape(const ShapeCall& call) {
+  constexpr std::string_view name = "row step";
+  if (call.inputs.size() != 7)
+    fail(error_id::operator_inputs, name, "inputs", std::to_string(call.inputs.size()), "7");
+  const auto& setting = call.attributes.as<RowStepSetting>();
+  const Tensor &weight = call.inputs[0], &rows = call.inputs[2], &stamps = call.inputs[5],
+               &history = call.inputs[6];
+  ShapeCall states = call;
+  const std::array<Tensor, 5> plain{weight, call.inputs[1].defined() ? call.inputs[1] : weight,
+                                    call.inputs[1].defined() ? rows : Tensor(), call.inputs[3],
+                                    call.inputs[4]};
+  states.inputs = plain;
+  row_step_shape<RowState::row, 2>(states);
+  if (rows.defined() && (rows.rank() != 1 || rows.dtype() != DType::int64 || !rows.contiguous()))
+    fail(error_id::tensor_dtype, name, "rows", rows.describe(), "contiguous int64");
+  check_shape(name, "stamps", stamps, Shape{weight.size(0)});
+  if (stamps.dtype() != DType::int64 || !stamps.contiguous())
+    fail(error_id::tensor_dtype, name, "stamps", stamps.describe(), "contiguous int64");
+  check_fp32(name, "history", history);
+  if (setting.now < setting.base || history.rank() != 2 || history.size(1) != 3 ||
+      !history.contiguous() ||
+      history.size(0) < static_cast<std::uint64_t>(setting.now - setting.base))
+    fail(error_id::tensor_shape, name, "history", history.describe(),
+         "three numbers of each step since the base");
+}
+
+inline void row_lazy_adam_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<RowStepSetting>();
+  const SparseKernels& kernels = *sparse_table(call.context, "row step").kernels;
+  const Tensor &weight = call.inputs[0], &rows = call.inputs[2];
+  const bool steps = call.inputs[1].defined();
+  if (rows.defined()) static_cast<void>(touched_rows(weight, rows));
+  const Tensor gradient = steps ? contiguous(call.context, call.inputs[1]) : Tensor();
+  const std::size_t count = rows.defined() ? rows.size(0) : weight.size(0);
+  if (count == 0 || weight.elements() == 0) return;
+  const RowLazyAdamArgs args{
+      .touched = {.columns = weight.elements() / weight.size(0),
+                  .weight = weight.mutable_data<float>(),
+                  .rows = rows.defined() ? rows.data<std::int64_t>() : nullptr,
+                  .gradient = floats(gradient),
+                  .factor = setting.gradient_factor},
+      .m = call.inputs[3].mutable_data<float>(),
+      .v = call.inputs[4].mutable_data<float>(),
+      .stamps = call.inputs[5].mutable_data<std::int64_t>(),
+      .history = call.inputs[6].data<float>(),
+      .base = setting.base,
+      .now = setting.now,
+      .beta2_exact = setting.beta2_exact,
+      .beta1 = setting.beta1,
+      .beta2 = setting.beta2,
+      .epsilon = setting.epsilon,
+      .one_minus_beta1 = setting.one_minus_beta1,
+      .one_minus_beta2 = setting.one_minus_beta2,
+      .sleeps = setting.sleeps};
+  for_ranges(call.context, count, args.touched.columns * 4 + 32,
+             [&](std::size_t begin, std::size_t end) {
+               RowLazyAdamArgs part = args;
+               part.touched.first = begin;
+               part.touched.last = end;
+               kernels.row_lazy_adam(part);
+             });
+}
+
 }  // namespace detail
 
 namespace ops {
@@ -139,6 +206,15 @@ inline constexpr Operator row_adam_step{.name = "sparse::row_adam_step",
                                         .writes_inputs = 25,
                                         .shape = &detail::row_step_shape<detail::RowState::row, 2>,
                                         .host = &detail::row_adam_host};
+
+// Inputs as row_lazy_adam_shape() says.
+inline constexpr Operator row_lazy_adam_step{.name = "sparse::row_lazy_adam_step",
+                                             .min_inputs = 1,
+                                             .max_inputs = 7,
+                                             .outputs = 0,
+                                             .writes_inputs = 57,
+                                             .shape = &detail::row_lazy_adam_shape,
+                                             .host = &detail::row_lazy_adam_host};
 
 }  // namespace ops
 }  // namespace soma

@@ -18,7 +18,7 @@ struct SparseKernels;  // kernels/sparse/args.hpp
 
 struct SparseOperators {
   const Operator *embedding_bag, *embedding_bag_backward;
-  const Operator *row_sgd_step, *row_adagrad_step, *row_adam_step;
+  const Operator *row_sgd_step, *row_adagrad_step, *row_adam_step, *row_lazy_adam_step;
   const Operator *list_loss, *full_softmax;
   std::span<const Operator* const> all;
 };
@@ -65,6 +65,10 @@ struct RowStepSetting {
   float beta1 = 0.9f, beta2 = 0.999f;
   float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
   float step_size = 0, inverse_root_correction2 = 1;  // rate / correction1, 1 / sqrt(correction2)
+  // Of rows that catch up (RowLazyAdamArgs): the number of this step, those before the history's.
+  std::int64_t now = 0, base = 0;
+  double beta2_exact = 0.999;
+  bool sleeps = false;
 };
 
 }  // namespace soma
