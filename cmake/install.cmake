@@ -8,6 +8,7 @@ set(soma_package_dir "${CMAKE_INSTALL_DATADIR}/cmake/soma")
 if(SOMA_USE_SINGLE_INCLUDE)
   install(FILES "${PROJECT_SOURCE_DIR}/single_include/soma/soma.hpp"
                 "${PROJECT_SOURCE_DIR}/single_include/soma/neuroncore.hpp"
+                "${PROJECT_SOURCE_DIR}/single_include/soma/sparse.hpp"
                 "${PROJECT_SOURCE_DIR}/single_include/soma/train.hpp"
           DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/soma")
 else()

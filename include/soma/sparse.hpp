@@ -12,13 +12,13 @@
 
 #include <soma/autograd/embedding_bag.hpp>
 #include <soma/autograd/list_loss.hpp>
+#include <soma/ops/sparse/install.hpp>
 #include <soma/optim/lazy_adamw.hpp>
 #include <soma/optim/row_optimizers.hpp>
 #include <soma/soma.hpp>
 
 #ifdef SOMA_DISPATCH
 #include <soma/dispatch/sparse.hpp>
-#include <soma/ops/sparse/install.hpp>
 
 namespace soma {
 

@@ -149,6 +149,7 @@ inline constexpr ErrorId scale_count{"scaling.count"};
 inline constexpr ErrorId executor_width{"executor.width"};
 inline constexpr ErrorId unknown_target{"context.unknown_target"};
 inline constexpr ErrorId context_outlived{"context.outlived"};
+inline constexpr ErrorId no_sparse{"context.no_sparse"};
 inline constexpr ErrorId math_needs_fma{"context.portable_needs_fma"};
 inline constexpr ErrorId thread_start{"executor.thread_start"};
 
@@ -237,6 +238,7 @@ inline constexpr ErrorId text_token_id{"text.token_id"};
 inline constexpr ErrorId text_max_length{"text.max_length"};
 inline constexpr ErrorId text_tokenizer_file{"text.tokenizer_file"};
 inline constexpr ErrorId text_training{"text.training"};
+inline constexpr ErrorId text_features{"text.features"};
 
 inline constexpr ErrorId sequence_length{"models.sequence_length"};
 inline constexpr ErrorId config_json{"models.config_json"};
@@ -254,6 +256,7 @@ inline constexpr ErrorId train_not_finite{"train.not_finite"};
 inline constexpr ErrorId data_batch_size{"data.batch_size"};
 inline constexpr ErrorId data_offsets{"data.offsets"};
 inline constexpr ErrorId data_labels{"data.labels"};
+inline constexpr ErrorId data_feature{"data.feature"};
 inline constexpr ErrorId data_empty{"data.empty"};
 inline constexpr ErrorId data_position{"data.position"};
 inline constexpr ErrorId data_too_long{"data.too_long"};
@@ -273,6 +276,8 @@ inline constexpr ErrorId text_row_label{"text.row_label"};
 inline constexpr ErrorId text_row_json{"text.row_json"};
 inline constexpr ErrorId text_label_unseen{"text.label_unseen"};
 inline constexpr ErrorId text_label_count{"text.label_count"};
+inline constexpr ErrorId text_xmc_header{"text.xmc_header"};
+inline constexpr ErrorId text_xmc_row{"text.xmc_row"};
 inline constexpr ErrorId text_one_class{"text.one_class"};
 inline constexpr ErrorId text_split{"text.split"};
 
@@ -571,60 +576,50 @@ class Record {
 //   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch)
 //     while (source.next(batch)) step(batch);
 
-// ---- soma/tensor/ragged.hpp
-// Ragged: a batch of sequences of different lengths without padding: their rows concatenated, and
-// Sequences, which says where each begins.
+// ---- soma/data/labels.hpp
+// Labels of a batch, as whoever counts them wants them.
 
-// ---- soma/numeric/logical_index.hpp
-// Logical indices: what a random draw is keyed by. An index says which number of the model or of
-// the global batch is meant, never which thread, rank, tile or padded position happens to compute
-// it, so the fields below have fixed widths. A value that does not fit its field is Error
-// random.index_range.
+// ---- soma/tensor/tensor.hpp
+// Tensor: shared storage seen through a shape, a dtype and strides. Copying a tensor shares its
+// elements, as do slice, select, reshape, transpose and broadcast_to: a write through one is seen
+// through all.
+//
+// Not thread-safe where one thread writes. Memory comes from the context's heap, so tensors end
+// before their context does.
+
+// ---- soma/runtime/context.hpp
+// Context: everything soma needs from its host, in one object that is passed explicitly. There is
+// no other state: two contexts in one program do not disturb each other, and what is not in a
+// context is a pure function.
+//
+// Made by make_context() (soma.hpp), which knows the kernels of this unit or of soma::dispatch.
+
+// ---- soma/runtime/executor.hpp
+// Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
+// soma's own.
 
 namespace soma {
 
-namespace detail {
+// run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
+// any threads and in any order, and returns when all have returned. soma asks for at most `width`
+// tasks that it wants to run at the same time, never needs two tasks to make progress together, and
+// its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
+// executor may then run the inner tasks one after another on the calling thread.
+struct Executor {
+  void* self = nullptr;
+  int width = 0;
+  void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
+};
 
-inline std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
-                                 std::string_view field) {
-  if (value >> bits != 0)
-    fail(error_id::index_range, operation, field, std::to_string(value),
-         "below 2^" + std::to_string(bits));
-  return value;
-}
+inline constexpr int max_threads = 4096;
 
-}  // namespace detail
-
-// An element of an activation: sequence of the global batch (24 bits), position in it (20), channel
-// (20).
-inline std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position,
-                                 std::uint64_t channel) {
-  return detail::index_field(ordinal, 24, "token_index", "ordinal") << 40 |
-         detail::index_field(position, 20, "token_index", "position") << 20 |
-         detail::index_field(channel, 20, "token_index", "channel");
-}
-
-// An attention probability: sequence of the global batch (24 bits), head (8), query (16), key (16).
-inline std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head, std::uint64_t query,
-                                     std::uint64_t key) {
-  return detail::index_field(ordinal, 24, "attention_index", "ordinal") << 40 |
-         detail::index_field(head, 8, "attention_index", "head") << 32 |
-         detail::index_field(query, 16, "attention_index", "query") << 16 |
-         detail::index_field(key, 16, "attention_index", "key");
-}
-
-// An element of a parameter seen as a matrix: row (32 bits), column (32).
-inline std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
-  return detail::index_field(row, 32, "parameter_index", "row") << 32 |
-         detail::index_field(column, 32, "parameter_index", "column");
-}
+// An executor of its own threads, and how to end them: end(executor.self).
+struct OwnedExecutor {
+  Executor executor{};
+  void (*end)(void* self) = nullptr;
+};
 
 }  // namespace soma
-// ---- soma/runtime/heap_vector.hpp
-// HeapVector: a growing array on a context's heap. What tapes and batches are made of; a
-// std::vector with an allocator would do the same, but every unit would pay for it: compilers spend
-// three times as long on one.
-
 // ---- soma/runtime/heap.hpp
 // Heap: memory that is used, given back in any order and used again. Tensors and tapes live here:
 // work that repeats itself asks nothing of the host any more after its first rounds. (Mostly after
@@ -1069,206 +1064,6 @@ class Heap {
 };
 
 }  // namespace soma
-
-namespace soma {
-
-// Moved, never copied. Members do what those of std::vector do. Error memory.exhausted.
-template <class T>
-class HeapVector {
- public:
-  using value_type = T;
-
-  explicit HeapVector(Heap& heap) : heap_(&heap) {}
-  // `count` elements made from nothing: numbers are 0.
-  HeapVector(std::size_t count, Heap& heap) : heap_(&heap) { resize(count); }
-  HeapVector(HeapVector&& other) noexcept
-      : heap_(other.heap_),
-        data_(std::exchange(other.data_, nullptr)),
-        size_(std::exchange(other.size_, 0)),
-        capacity_(std::exchange(other.capacity_, 0)) {}
-  HeapVector& operator=(HeapVector&& other) noexcept {
-    std::swap(heap_, other.heap_);
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    std::swap(capacity_, other.capacity_);
-    return *this;
-  }
-  ~HeapVector() {
-    clear();
-    release();
-  }
-
-  std::size_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-  T* data() { return data_; }
-  const T* data() const { return data_; }
-  T* begin() { return data_; }
-  T* end() { return data_ + size_; }
-  const T* begin() const { return data_; }
-  const T* end() const { return data_ + size_; }
-  T& operator[](std::size_t index) { return data_[index]; }
-  const T& operator[](std::size_t index) const { return data_[index]; }
-  T& back() { return data_[size_ - 1]; }
-  const T& back() const { return data_[size_ - 1]; }
-
-  void reserve(std::size_t count) {
-    if (count > capacity_) move_to(count);
-  }
-  void resize(std::size_t count) {
-    reserve(count);
-    while (size_ > count) pop_back();
-    for (; size_ < count; ++size_) ::new (static_cast<void*>(data_ + size_)) T();
-  }
-  // The value is not an element of this one: that would move away.
-  T& push_back(T value) {
-    if (size_ == capacity_) move_to(size_ < 4 ? 8 : 2 * size_);
-    return *::new (static_cast<void*>(data_ + size_++)) T(std::move(value));
-  }
-  // Of numbers.
-  void assign(std::span<const T> values) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    clear();
-    reserve(values.size());
-    if (!values.empty()) std::memcpy(data_, values.data(), values.size_bytes());
-    size_ = values.size();
-  }
-  void pop_back() { data_[--size_].~T(); }
-  void clear() {
-    while (size_ != 0) pop_back();
-  }
-
- private:
-  void move_to(std::size_t capacity) {
-    static_assert(alignof(T) <= memory_alignment);
-    auto* moved =
-        static_cast<T*>(heap_->allocate(checked_multiply(capacity, sizeof(T), "HeapVector")));
-    if constexpr (std::is_trivially_copyable_v<T>) {
-      if (size_ != 0) std::memcpy(moved, data_, size_ * sizeof(T));
-    } else {
-      for (std::size_t i = 0; i < size_; ++i) {
-        ::new (static_cast<void*>(moved + i)) T(std::move(data_[i]));
-        data_[i].~T();
-      }
-    }
-    release();
-    data_ = moved;
-    capacity_ = capacity;
-  }
-  void release() {
-    if (data_ != nullptr) heap_->deallocate(data_);
-  }
-
-  Heap* heap_;
-  T* data_ = nullptr;
-  std::size_t size_ = 0, capacity_ = 0;
-};
-
-}  // namespace soma
-// ---- soma/runtime/shared.hpp
-// Shared: an object on a context's heap that several handles share and the last one ends. One
-// pointer; the count lies in the object.
-
-namespace soma {
-
-// What a shared object derives from, as its first base.
-class Counted {
- public:
-  explicit Counted(Heap& heap) : heap_(&heap) {}
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-
- private:
-  template <class T>
-  friend class Shared;
-  Heap* heap_;
-  std::atomic<std::size_t> references_{1};
-};
-
-// Counting is thread-safe, the object is as safe as it is by itself. Empty by default.
-template <class T>
-class Shared {
- public:
-  Shared() = default;
-  Shared(std::nullptr_t) {}
-  // An object made of the heap and the arguments. Error memory.exhausted.
-  template <class... Arguments>
-  static Shared make(Heap& heap, Arguments&&... arguments) {
-    static_assert(alignof(T) <= memory_alignment);
-    Shared made;
-    made.object_ = ::new (heap.allocate(sizeof(T))) T(heap, std::forward<Arguments>(arguments)...);
-    return made;
-  }
-  Shared(const Shared& other) : object_(other.object_) {
-    if (object_ != nullptr) object_->references_.fetch_add(1, std::memory_order_relaxed);
-  }
-  Shared(Shared&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  // A derived class has a virtual destructor, and T as its first base.
-  template <class Derived>
-  Shared(Shared<Derived> other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Shared& operator=(Shared other) noexcept {
-    std::swap(object_, other.object_);
-    return *this;
-  }
-  ~Shared() {
-    if (object_ == nullptr || object_->references_.fetch_sub(1, std::memory_order_acq_rel) != 1)
-      return;
-    Heap* heap = object_->heap_;
-    object_->~T();
-    heap->deallocate(object_);
-  }
-
-  T* operator->() const { return object_; }
-  T& operator*() const { return *object_; }
-  friend bool operator==(const Shared& shared, std::nullptr_t) { return shared.object_ == nullptr; }
-
- private:
-  template <class Other>
-  friend class Shared;
-  T* object_ = nullptr;
-};
-
-}  // namespace soma
-// ---- soma/tensor/tensor.hpp
-// Tensor: shared storage seen through a shape, a dtype and strides. Copying a tensor shares its
-// elements, as do slice, select, reshape, transpose and broadcast_to: a write through one is seen
-// through all.
-//
-// Not thread-safe where one thread writes. Memory comes from the context's heap, so tensors end
-// before their context does.
-
-// ---- soma/runtime/context.hpp
-// Context: everything soma needs from its host, in one object that is passed explicitly. There is
-// no other state: two contexts in one program do not disturb each other, and what is not in a
-// context is a pure function.
-//
-// Made by make_context() (soma.hpp), which knows the kernels of this unit or of soma::dispatch.
-
-// ---- soma/runtime/executor.hpp
-// Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
-// soma's own.
-
-namespace soma {
-
-// run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
-// any threads and in any order, and returns when all have returned. soma asks for at most `width`
-// tasks that it wants to run at the same time, never needs two tasks to make progress together, and
-// its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
-// executor may then run the inner tasks one after another on the calling thread.
-struct Executor {
-  void* self = nullptr;
-  int width = 0;
-  void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
-};
-
-inline constexpr int max_threads = 4096;
-
-// An executor of its own threads, and how to end them: end(executor.self).
-struct OwnedExecutor {
-  Executor executor{};
-  void (*end)(void* self) = nullptr;
-};
-
-}  // namespace soma
 // ---- soma/runtime/log.hpp
 // LogSink: where the library's few messages go. Without one they go nowhere: soma does not print.
 
@@ -1346,6 +1141,7 @@ struct Kernels;           // kernels/table.hpp
 struct BuiltInOperators;  // ops/built_in.hpp
 class OperatorRegistry;   // ops/registry.hpp
 class Device;             // ops/device.hpp
+struct SparseTable;       // ops/sparse/table.hpp
 
 // What happens where tensors, variables or tapes are still there when their context ends, whose
 // memory they are in: nothing good can come of them.
@@ -1477,6 +1273,10 @@ class Context {
   // Who runs operators; nullptr: the host's kernels. The device outlives its use here.
   Device* device() const { return device_; }
   void set_device(Device* device) { device_ = device; }
+  // Kernels and operators of sparse training; nullptr: add_sparse() (soma/sparse.hpp) was not
+  // called. Static: the table outlives all contexts.
+  const SparseTable* sparse() const { return sparse_; }
+  void set_sparse(const SparseTable* table) { sparse_ = table; }
 
   void log(LogLevel level, std::string_view message) const { log_(level, message); }
 
@@ -1516,6 +1316,7 @@ class Context {
   OperatorRegistry* operators_ = nullptr;
   void (*end_operators_)(OperatorRegistry*) = nullptr;
   Device* device_ = nullptr;
+  const SparseTable* sparse_ = nullptr;
   std::atomic<std::uint64_t> last_id_{0};
 };
 
@@ -2606,6 +2407,297 @@ inline Tensor contiguous(Context& context, const Tensor& tensor) {
 
 }  // namespace soma
 
+namespace soma::data {
+
+// What a sequence is labelled with: one of several classes, any number of them, or a number.
+enum class LabelKind : std::uint8_t { one, several, number };
+
+// Class labels, int32 or int64.
+inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
+  const auto copy = [](const auto values) {
+    return std::vector<std::int64_t>(values.begin(), values.end());
+  };
+  return labels.dtype() == DType::int32 ? copy(labels.span<std::int32_t>())
+                                        : copy(labels.span<std::int64_t>());
+}
+
+// The lists of classes of a batch's sequences, in compressed rows: list i is ids[offsets[i]] up to
+// ids[offsets[i + 1]]. A list may be empty. So memory grows with the labels that are given, not
+// with the classes that there are.
+struct LabelLists {
+  Tensor offsets{};  // int64 [sequences + 1], ascending from 0
+  Tensor ids{};      // int32 [all labels]; in a list ascending, each once
+
+  bool defined() const { return offsets.defined(); }
+  std::size_t count() const { return offsets.elements() - 1; }
+  std::span<const std::int32_t> list(std::size_t i) const {
+    const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
+    return ids.span<std::int32_t>().subspan(static_cast<std::size_t>(at[i]),
+                                            static_cast<std::size_t>(at[i + 1] - at[i]));
+  }
+
+  // Lists first to end, as lists of their own: ids are a view.
+  LabelLists part(Context& context, std::size_t first, std::size_t end) const {
+    const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
+    std::vector<std::int64_t> own;
+    for (std::size_t i = first; i <= end; ++i) own.push_back(at[i] - at[first]);
+    return {Tensor::from(context, std::span<const std::int64_t>(own), Shape{own.size()}),
+            ids.slice(0, static_cast<std::size_t>(at[first]), static_cast<std::size_t>(at[end]))};
+  }
+  // 1 for each class of a list, 0 for others: [sequences, classes], fp32. Error data.labels (a
+  // class that is not below `classes`).
+  Tensor dense(Context& context, std::size_t classes) const {
+    const Tensor all = Tensor::zeros(context, Shape{count(), classes}, DType::fp32);
+    auto* row = all.mutable_data<float>();
+    for (std::size_t i = 0; i < count(); ++i, row += classes)
+      for (const std::int32_t id : list(i)) {
+        if (id < 0 || static_cast<std::size_t>(id) >= classes)
+          fail(error_id::data_labels, "LabelLists::dense", "label of sequence " + std::to_string(i),
+               std::to_string(id), "a class below " + std::to_string(classes));
+        row[id] = 1;
+      }
+    return all;
+  }
+};
+
+// Lists of classes of rows that lie in memory, one behind the other.
+struct IdLists {
+  std::vector<std::size_t> offsets{};  // [rows + 1], from 0: where lists begin and end; or empty
+  std::vector<std::int32_t> ids{};     // in a list ascending, each once
+
+  bool empty() const { return offsets.empty(); }
+  std::size_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
+  std::span<const std::int32_t> list(std::size_t row) const {
+    return std::span(ids).subspan(offsets[row], offsets[row + 1] - offsets[row]);
+  }
+  void add(std::span<const std::int32_t> list) {
+    if (offsets.empty()) offsets.push_back(0);
+    ids.insert(ids.end(), list.begin(), list.end());
+    offsets.push_back(ids.size());
+  }
+};
+
+// Labels of rows that lie in memory, of one kind: the other kinds are empty.
+struct RowLabels {
+  std::vector<std::int64_t> classes{};  // [rows]
+  std::vector<float> numbers{};         // [rows]
+  IdLists lists{};                      // [rows]
+};
+
+}  // namespace soma::data
+// ---- soma/tensor/ragged.hpp
+// Ragged: a batch of sequences of different lengths without padding: their rows concatenated, and
+// Sequences, which says where each begins.
+
+// ---- soma/numeric/logical_index.hpp
+// Logical indices: what a random draw is keyed by. An index says which number of the model or of
+// the global batch is meant, never which thread, rank, tile or padded position happens to compute
+// it, so the fields below have fixed widths. A value that does not fit its field is Error
+// random.index_range.
+
+namespace soma {
+
+namespace detail {
+
+inline std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
+                                 std::string_view field) {
+  if (value >> bits != 0)
+    fail(error_id::index_range, operation, field, std::to_string(value),
+         "below 2^" + std::to_string(bits));
+  return value;
+}
+
+}  // namespace detail
+
+// An element of an activation: sequence of the global batch (24 bits), position in it (20), channel
+// (20).
+inline std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position,
+                                 std::uint64_t channel) {
+  return detail::index_field(ordinal, 24, "token_index", "ordinal") << 40 |
+         detail::index_field(position, 20, "token_index", "position") << 20 |
+         detail::index_field(channel, 20, "token_index", "channel");
+}
+
+// An attention probability: sequence of the global batch (24 bits), head (8), query (16), key (16).
+inline std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head, std::uint64_t query,
+                                     std::uint64_t key) {
+  return detail::index_field(ordinal, 24, "attention_index", "ordinal") << 40 |
+         detail::index_field(head, 8, "attention_index", "head") << 32 |
+         detail::index_field(query, 16, "attention_index", "query") << 16 |
+         detail::index_field(key, 16, "attention_index", "key");
+}
+
+// An element of a parameter seen as a matrix: row (32 bits), column (32).
+inline std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
+  return detail::index_field(row, 32, "parameter_index", "row") << 32 |
+         detail::index_field(column, 32, "parameter_index", "column");
+}
+
+}  // namespace soma
+// ---- soma/runtime/heap_vector.hpp
+// HeapVector: a growing array on a context's heap. What tapes and batches are made of; a
+// std::vector with an allocator would do the same, but every unit would pay for it: compilers spend
+// three times as long on one.
+
+namespace soma {
+
+// Moved, never copied. Members do what those of std::vector do. Error memory.exhausted.
+template <class T>
+class HeapVector {
+ public:
+  using value_type = T;
+
+  explicit HeapVector(Heap& heap) : heap_(&heap) {}
+  // `count` elements made from nothing: numbers are 0.
+  HeapVector(std::size_t count, Heap& heap) : heap_(&heap) { resize(count); }
+  HeapVector(HeapVector&& other) noexcept
+      : heap_(other.heap_),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
+  HeapVector& operator=(HeapVector&& other) noexcept {
+    std::swap(heap_, other.heap_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+    return *this;
+  }
+  ~HeapVector() {
+    clear();
+    release();
+  }
+
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  T* begin() { return data_; }
+  T* end() { return data_ + size_; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + size_; }
+  T& operator[](std::size_t index) { return data_[index]; }
+  const T& operator[](std::size_t index) const { return data_[index]; }
+  T& back() { return data_[size_ - 1]; }
+  const T& back() const { return data_[size_ - 1]; }
+
+  void reserve(std::size_t count) {
+    if (count > capacity_) move_to(count);
+  }
+  void resize(std::size_t count) {
+    reserve(count);
+    while (size_ > count) pop_back();
+    for (; size_ < count; ++size_) ::new (static_cast<void*>(data_ + size_)) T();
+  }
+  // The value is not an element of this one: that would move away.
+  T& push_back(T value) {
+    if (size_ == capacity_) move_to(size_ < 4 ? 8 : 2 * size_);
+    return *::new (static_cast<void*>(data_ + size_++)) T(std::move(value));
+  }
+  // Of numbers.
+  void assign(std::span<const T> values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    clear();
+    reserve(values.size());
+    if (!values.empty()) std::memcpy(data_, values.data(), values.size_bytes());
+    size_ = values.size();
+  }
+  void pop_back() { data_[--size_].~T(); }
+  void clear() {
+    while (size_ != 0) pop_back();
+  }
+
+ private:
+  void move_to(std::size_t capacity) {
+    static_assert(alignof(T) <= memory_alignment);
+    auto* moved =
+        static_cast<T*>(heap_->allocate(checked_multiply(capacity, sizeof(T), "HeapVector")));
+    if constexpr (std::is_trivially_copyable_v<T>) {
+      if (size_ != 0) std::memcpy(moved, data_, size_ * sizeof(T));
+    } else {
+      for (std::size_t i = 0; i < size_; ++i) {
+        ::new (static_cast<void*>(moved + i)) T(std::move(data_[i]));
+        data_[i].~T();
+      }
+    }
+    release();
+    data_ = moved;
+    capacity_ = capacity;
+  }
+  void release() {
+    if (data_ != nullptr) heap_->deallocate(data_);
+  }
+
+  Heap* heap_;
+  T* data_ = nullptr;
+  std::size_t size_ = 0, capacity_ = 0;
+};
+
+}  // namespace soma
+// ---- soma/runtime/shared.hpp
+// Shared: an object on a context's heap that several handles share and the last one ends. One
+// pointer; the count lies in the object.
+
+namespace soma {
+
+// What a shared object derives from, as its first base.
+class Counted {
+ public:
+  explicit Counted(Heap& heap) : heap_(&heap) {}
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  template <class T>
+  friend class Shared;
+  Heap* heap_;
+  std::atomic<std::size_t> references_{1};
+};
+
+// Counting is thread-safe, the object is as safe as it is by itself. Empty by default.
+template <class T>
+class Shared {
+ public:
+  Shared() = default;
+  Shared(std::nullptr_t) {}
+  // An object made of the heap and the arguments. Error memory.exhausted.
+  template <class... Arguments>
+  static Shared make(Heap& heap, Arguments&&... arguments) {
+    static_assert(alignof(T) <= memory_alignment);
+    Shared made;
+    made.object_ = ::new (heap.allocate(sizeof(T))) T(heap, std::forward<Arguments>(arguments)...);
+    return made;
+  }
+  Shared(const Shared& other) : object_(other.object_) {
+    if (object_ != nullptr) object_->references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  Shared(Shared&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  // A derived class has a virtual destructor, and T as its first base.
+  template <class Derived>
+  Shared(Shared<Derived> other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Shared& operator=(Shared other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Shared() {
+    if (object_ == nullptr || object_->references_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+      return;
+    Heap* heap = object_->heap_;
+    object_->~T();
+    heap->deallocate(object_);
+  }
+
+  T* operator->() const { return object_; }
+  T& operator*() const { return *object_; }
+  friend bool operator==(const Shared& shared, std::nullptr_t) { return shared.object_ == nullptr; }
+
+ private:
+  template <class Other>
+  friend class Shared;
+  T* object_ = nullptr;
+};
+
+}  // namespace soma
+
 namespace soma {
 
 inline constexpr std::size_t default_shards = 8;
@@ -2831,9 +2923,12 @@ Ragged make_ragged(Context& context, std::span<const std::vector<T>> lists,
 namespace soma::data {
 
 struct Batch {
-  Ragged inputs;  // int32 token ids [rows], or features [rows, ...]
-  Tensor types;   // int32 token types [rows]; not defined: all are 0
-  Tensor labels;  // [sequences]: int64 classes, or what the source was given; may lack
+  Ragged inputs;    // int32 token ids [rows], or features [rows, ...]
+  Tensor types;     // int32 token types [rows]; not defined: all are 0
+  Tensor values{};  // fp32 [rows] that sparse features have; not defined: all are 1
+  Tensor
+      labels;  // [sequences]: int64 classes, fp32 numbers, or what the source was given; may lack
+  LabelLists label_lists{};  // where sequences have any number of classes; else not defined
   // Which of the source's sequences these are, in their order; empty where it does not number them.
   std::vector<std::uint32_t> items{};
   std::uint64_t epoch = 0;  // from 0
@@ -3418,12 +3513,14 @@ class ArraySource final : public IndexedSource {
 
 namespace soma::data {
 
-// Token lists one behind the other. `types` and `labels` may be empty: all types are 0, and batches
-// have no labels.
+// Token lists one behind the other. `types` may be empty: all types are 0. Labels are of one kind,
+// and the other members stay empty; without any, batches have no labels.
 struct TokenLists {
   std::vector<std::int32_t> ids{}, types{};  // [tokens]
   std::vector<std::size_t> offsets{0};       // where lists begin, and the end of the last
-  std::vector<std::int64_t> labels{};        // [lists]
+  std::vector<std::int64_t> labels{};        // [lists]: a class each
+  std::vector<float> numbers{};              // [lists]: a number each
+  IdLists label_lists{};                     // [lists]: any number of classes each
 
   void add(std::span<const std::int32_t> list, std::int64_t label) {
     ids.insert(ids.end(), list.begin(), list.end());
@@ -3439,8 +3536,7 @@ namespace detail {
 // there are none. Labels may be empty.
 template <class CopyList>
 Batch token_batch(Context& context, std::span<const std::size_t> lengths, bool with_types,
-                  std::span<const std::int64_t> labels, std::size_t shards,
-                  const CopyList& copy_list) {
+                  const RowLabels& labels, std::size_t shards, const CopyList& copy_list) {
   Batch batch;
   batch.inputs.sequences = Sequences::from_lengths(context, lengths, {.shards = shards});
   const Shape rows{batch.inputs.sequences.rows()};
@@ -3453,7 +3549,15 @@ Batch token_batch(Context& context, std::span<const std::size_t> lengths, bool w
     ids += lengths[i];
     if (types != nullptr) types += lengths[i];
   }
-  if (!labels.empty()) batch.labels = Tensor::from(context, labels, Shape{labels.size()});
+  const auto tensor = [&]<class T>(const std::vector<T>& values) {
+    return Tensor::from(context, std::span<const T>(values), Shape{values.size()});
+  };
+  if (!labels.classes.empty()) batch.labels = tensor(labels.classes);
+  if (!labels.numbers.empty()) batch.labels = tensor(labels.numbers);
+  if (!labels.lists.empty())
+    batch.label_lists = {
+        tensor(std::vector<std::int64_t>(labels.lists.offsets.begin(), labels.lists.offsets.end())),
+        tensor(labels.lists.ids)};
   return batch;
 }
 
@@ -3480,9 +3584,12 @@ class TokenSource final : public IndexedSource {
     hash.add_list(std::span(lists_.types));
     for (const std::uint64_t offset : lists_.offsets) hash.add(offset);
     hash.add_list(std::span(lists_.labels));
+    if (!lists_.numbers.empty()) hash.add_list(std::span(lists_.numbers));
+    for (const std::uint64_t offset : lists_.label_lists.offsets) hash.add(offset);
+    if (!lists_.label_lists.empty()) hash.add_list(std::span(lists_.label_lists.ids));
   }
   void check() const {
-    const auto& [ids, types, offsets, labels] = lists_;
+    const auto& [ids, types, offsets, labels, numbers, label_lists] = lists_;
     if (offsets.empty() || offsets.front() != 0 || offsets.back() != ids.size())
       fail(error_id::data_offsets, "TokenSource", "offsets",
            offsets.empty()
@@ -3500,9 +3607,21 @@ class TokenSource final : public IndexedSource {
     if (!types.empty() && types.size() != ids.size())
       fail(error_id::data_offsets, "TokenSource", "types", std::to_string(types.size()),
            "none, or one for each id: " + std::to_string(ids.size()));
-    if (!labels.empty() && labels.size() != lists_.count())
-      fail(error_id::data_labels, "TokenSource", "labels", std::to_string(labels.size()),
-           "none, or one for each list: " + std::to_string(lists_.count()));
+    const std::size_t count = lists_.count();
+    std::size_t kinds = 0;
+    for (const std::size_t labelled : {labels.size(), numbers.size(), label_lists.count()}) {
+      kinds += labelled != 0 ? 1 : 0;
+      if (labelled != 0 && (labelled != count || kinds > 1))
+        fail(error_id::data_labels, "TokenSource", "labels",
+             kinds > 1 ? "of several kinds" : std::to_string(labelled),
+             "none, or one for each list: " + std::to_string(count));
+    }
+    const std::vector<std::size_t>& ends = label_lists.offsets;
+    if (!ends.empty() && (!std::ranges::is_sorted(ends) || ends.front() != 0 ||
+                          ends.back() != label_lists.ids.size()))
+      fail(error_id::data_offsets, "TokenSource", "offsets of label_lists",
+           std::to_string(ends.front()) + " to " + std::to_string(ends.back()),
+           "ascending from 0 to the number of its ids, " + std::to_string(label_lists.ids.size()));
   }
 
   std::size_t length(std::size_t item) const override {
@@ -3511,10 +3630,12 @@ class TokenSource final : public IndexedSource {
 
   Batch make(std::span<const std::uint32_t> items) const override {
     std::vector<std::size_t> lengths;
-    std::vector<std::int64_t> labels;
+    RowLabels labels;
     for (const std::uint32_t item : items) {
       lengths.push_back(length(item));
-      if (!lists_.labels.empty()) labels.push_back(lists_.labels[item]);
+      if (!lists_.labels.empty()) labels.classes.push_back(lists_.labels[item]);
+      if (!lists_.numbers.empty()) labels.numbers.push_back(lists_.numbers[item]);
+      if (!lists_.label_lists.empty()) labels.lists.add(lists_.label_lists.list(item));
     }
     const auto copy_list = [&](std::size_t i, std::int32_t* ids, std::int32_t* types) {
       const std::size_t first = lists_.offsets[items[i]];
@@ -6158,21 +6279,6 @@ class Owned {
 };
 
 }  // namespace soma
-// ---- soma/data/labels.hpp
-// Labels of a batch, as whoever counts them wants them.
-
-namespace soma::data {
-
-// Class labels, int32 or int64.
-inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
-  const auto copy = [](const auto values) {
-    return std::vector<std::int64_t>(values.begin(), values.end());
-  };
-  return labels.dtype() == DType::int32 ? copy(labels.span<std::int32_t>())
-                                        : copy(labels.span<std::int64_t>());
-}
-
-}  // namespace soma::data
 // ---- soma/nn/scope.hpp
 // Scope: where in a model something is. Modules are made from one: its path names the streams of
 // random numbers that initialise their parameters and drive their dropout, so that neither depends
@@ -7991,7 +8097,8 @@ class SquaredBlocks {
   // `own`: the values that lie in the block.
   void add_pieces(const RowBlock& block, const RowBlock& own) {
     if (own.rows == 0) return;
-    if (!block.splits(row_elements_)) {
+    // Halves of which nothing is here add nothing: a row that is alone needs no smaller block.
+    if (own.rows == 1 || !block.splits(row_elements_)) {
       pieces_.push_back({own.begin, own.rows, 0, 0});
       return;
     }
@@ -8065,7 +8172,7 @@ inline bool gradients_finite(Context& context, const Parameters& parameters) {
 
 }  // namespace soma::optim
 // ---- soma/runtime/usage.hpp
-// What the process has used so far.
+// What the process has used so far, and what the machine has.
 
 namespace soma {
 
@@ -8074,6 +8181,14 @@ inline std::uint64_t peak_resident_bytes() {
   rusage usage{};
   if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // Linux counts in kibibytes
+}
+
+// The memory of the machine, in bytes; 0 if the system does not say.
+inline std::uint64_t physical_memory_bytes() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0
+             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes)
+             : 0;
 }
 
 }  // namespace soma
@@ -8990,6 +9105,9 @@ class Optimizer {
 
   // Updates the parameters that have a gradient; gradients stay.
   virtual void step(const Step& step) = 0;
+
+  // Brings what steps have left behind up to date: before parameters are evaluated or saved.
+  virtual void settle() {}
 
   // What decides its steps beside gradients: a name, and settings. A run is not resumed with
   // others, and ranks have the same.
@@ -12216,6 +12334,7 @@ inline Batch part_of(Context& context, const Batch& batch, std::size_t first, st
   const std::size_t row = whole.row_bounds()[first], end = whole.row_bounds()[first + count];
   part.inputs.rows = batch.inputs.rows.slice(0, row, end);
   if (batch.types.defined()) part.types = batch.types.slice(0, row, end);
+  if (batch.values.defined()) part.values = batch.values.slice(0, row, end);
   if (!batch.items.empty())
     part.items.assign(
         batch.items.begin() + static_cast<std::ptrdiff_t>(whole.sequence_bounds()[first]),
@@ -12223,6 +12342,9 @@ inline Batch part_of(Context& context, const Batch& batch, std::size_t first, st
   if (batch.labels.defined())
     part.labels = batch.labels.slice(0, whole.sequence_bounds()[first],
                                      whole.sequence_bounds()[first + count]);
+  if (batch.label_lists.defined())
+    part.label_lists = batch.label_lists.part(context, whole.sequence_bounds()[first],
+                                              whole.sequence_bounds()[first + count]);
   return part;
 }
 
@@ -12951,6 +13073,7 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
 }
 
 inline void TrainerBase::save(const data::BatchSource& batches) {
+  optimizer_->settle();
   Checkpoint checkpoint;
   checkpoint.weights = nn::state_dict(parameters());
   ranks_->save_states(options_.checkpoints, progress_.step, *optimizer_, checkpoint);
@@ -13231,6 +13354,7 @@ inline StepInfo TrainerBase::step(const StepSums& sums) {
 
 inline void TrainerBase::evaluate(data::BatchSource& held_out, Report& report,
                                   std::uint64_t epoch) {
+  optimizer_->settle();
   Evaluation evaluation = gradients_->evaluate(held_out);
   const double score = detail::comparison_of(evaluation, options_.best_metric).score();
   const bool better = !std::isnan(score) && (!progress_.has_best || score > progress_.best);
@@ -13334,6 +13458,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
     }
   }
   clear_gradients(parameters());
+  optimizer_->settle();
   // At an epoch's end a longer run evaluates, too, and a checkpoint remembers it; elsewhere it
   // would not have, and the checkpoint comes first.
   const auto save_end = [&] {
@@ -29495,11 +29620,17 @@ inline void embedding_shape(const ShapeCall& call) {
 
 // Error operator.value.
 inline void check_ids(const Tensor& table, const Tensor& ids) {
-  for (std::size_t i = 0; i < ids.elements(); ++i)
-    if (const std::int64_t id = index_at(ids, i);
-        id < 0 || static_cast<std::uint64_t>(id) >= table.size(0))
-      fail(error_id::operator_value, "embedding", "ids[" + std::to_string(i) + "]",
-           std::to_string(id), "0 to " + std::to_string(table.size(0)) + " - 1");
+  const std::size_t rows = table.size(0), count = ids.elements();
+  const auto check = [&](const auto* values) {
+    for (std::size_t i = 0; i < count; ++i)
+      if (const std::int64_t id = values[i]; id < 0 || static_cast<std::uint64_t>(id) >= rows)
+        fail(error_id::operator_value, "embedding", "ids[" + std::to_string(i) + "]",
+             std::to_string(id), "0 to " + std::to_string(rows) + " - 1");
+  };
+  if (ids.dtype() == DType::int32)
+    check(ids.data<std::int32_t>());
+  else
+    check(ids.data<std::int64_t>());
 }
 
 inline void embedding_host(const OperatorCall& call) {

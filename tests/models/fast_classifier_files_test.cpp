@@ -206,11 +206,11 @@ TEST_CASE("the rules choose a model from the size of the data", "[unit]") {
   };
   const models::FastOptions reviews = chosen(20000, 2, 26'000'000);
   CHECK(reviews.width == 16);
-  CHECK(reviews.features.bits == 20);  // 64 MiB
+  CHECK(reviews.features.bits == 19);  // 32 MiB
   CHECK(reviews.features.parts == 0);
   const models::FastOptions intents = chosen(15000, 150, 600'000);
   CHECK(intents.width == 64);
-  CHECK(intents.features.bits == 18);
+  CHECK(intents.features.bits == 17);
   CHECK(intents.features.parts == 5);
   CHECK(chosen(10, 2, 100).features.bits == 12);
   CHECK(chosen(7000, 40, 700'000).width == 32);

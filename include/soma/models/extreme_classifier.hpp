@@ -112,6 +112,8 @@ class ExtremeClassifier final : public nn::Task {
                                       {"classes", options.classes},
                                       {"width", options.width}})
       if (value == 0) fail(error_id::config_value, "ExtremeClassifier", name, "0", "at least 1");
+    for (const std::size_t rows : {options.features, options.classes})
+      soma::detail::check_table_fits("ExtremeClassifier", rows, options.width);
     return options;
   }
 

@@ -154,6 +154,8 @@ class FastClassifier final : public nn::Task {
     if (options.width == 0 || options.width > 4096)
       fail(error_id::config_value, "FastClassifier", "width", std::to_string(options.width),
            "1 to 4096");
+    soma::detail::check_table_fits("FastClassifier", text::HashedFeatures(options.features).rows(),
+                                   options.width);
     return options;
   }
 

@@ -85,11 +85,24 @@ class ClassIndex {
   }
   // The same tables, where only the rows of these numbers have changed since.
   void refresh(const Tensor& weight, std::span<const std::int64_t> rows) {
+    constexpr std::size_t block = 16;  // rows that are hashed together
+    const std::size_t blocks = (rows.size() + block - 1) / block;
     soma::detail::for_ranges(
-        context_, rows.size(), tables_ * codes_ * 8, [&](std::size_t begin, std::size_t end) {
-          for (std::size_t i = begin; i < end; ++i) {
-            const auto row = static_cast<std::size_t>(rows[i]);
-            hash(weight.data<float>(), row, row + 1, buckets_.data(), classes_);
+        context_, blocks, block * tables_ * codes_, [&](std::size_t begin, std::size_t end) {
+          std::vector<float> copies(block * columns_);
+          std::vector<std::uint16_t> found(tables_ * block);
+          for (std::size_t first = begin * block; first < (std::min)(end * block, rows.size());
+               first += block) {
+            const std::size_t count = (std::min)(block, rows.size() - first);
+            for (std::size_t i = 0; i < count; ++i)
+              std::copy_n(
+                  weight.data<float>() + static_cast<std::size_t>(rows[first + i]) * columns_,
+                  columns_, copies.data() + i * columns_);
+            hash(copies.data(), 0, count, found.data(), block);
+            for (std::size_t table = 0; table < tables_; ++table)
+              for (std::size_t i = 0; i < count; ++i)
+                buckets_[table * classes_ + static_cast<std::size_t>(rows[first + i])] =
+                    found[table * block + i];
           }
         });
     sort_all();

@@ -90,9 +90,10 @@ struct RowLazyAdamArgs {
   bool sleeps = false;
 };
 
-// Winner-take-all hashes: code number c of a row is the place, 0 to 7, of the largest of its eight
-// numbers order[8 c] to order[8 c + 7], the first of equal ones. Where all eight are zero it is that
-// of the next code that has another. Bucket of a table: its codes as digits.
+// Winner-take-all hashes. Code number c of a row looks at eight of its numbers, order[8 c] to
+// order[8 c + 7], and is the place, 0 to 7, of the largest, the first of equal ones. Where all
+// eight are zero it is that of the next code that has another. The bucket of a table: its codes as
+// digits.
 inline constexpr std::size_t dwta_bin = 8;
 inline constexpr std::size_t dwta_most_columns = 1024, dwta_most_codes = 512;
 struct DwtaArgs {
