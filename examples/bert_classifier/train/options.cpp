@@ -142,8 +142,9 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->type_name("PATH")
       ->group(data_group);
   real("--held-out-share", options.data.held_out_share,
-       "of rows that are held out where there is no --dev, chosen by a hash of the text", 0.001,
-       0.9, data_group)
+       "of rows that are held out where there is no --dev, chosen by a hash of the text; none with "
+       "--model-kind fast unless it is given",
+       0.001, 0.9, data_group)
       ->default_str("0.1");
   number("--stream", options.stream,
          "for a file beyond memory: leave its rows there and shuffle them through a buffer of so "
