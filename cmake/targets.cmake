@@ -40,7 +40,8 @@ set(soma_dispatch_sources
   programs.cpp
   quantize.cpp
   random.cpp
-  reduce.cpp)
+  reduce.cpp
+  sparse.cpp)
 list(TRANSFORM soma_dispatch_sources PREPEND "${PROJECT_SOURCE_DIR}/include/soma/dispatch/")
 add_library(soma_dispatch ${soma_dispatch_sources})  # static, or shared with BUILD_SHARED_LIBS
 add_library(soma::dispatch ALIAS soma_dispatch)

@@ -36,6 +36,8 @@ PRODUCTS = (
     ("soma.hpp", ("soma/train.hpp", "soma/train/console_progress.hpp", "soma/data/prefetch.hpp", "soma/soma.hpp"),
      "<soma/soma.hpp> and <soma/train.hpp> in one file"),
     ("neuroncore.hpp", ("soma/neuroncore.hpp",), "<soma/neuroncore.hpp> in one file, on top of the single soma.hpp"),
+    ("sparse.hpp", ("soma/sparse.hpp",),
+     "<soma/sparse.hpp> in one file, on top of the single soma.hpp and neuroncore.hpp"),
 )
 
 

@@ -3,6 +3,7 @@
 #include "bert_classifier/arguments.hpp"
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
+#include "bert_classifier/fast/fast.hpp"
 #include "bert_classifier/predict_lines.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/rows.hpp"
@@ -12,9 +13,11 @@
 #include <soma/io/confusion_csv.hpp>
 #include <soma/io/precision_json.hpp>
 #include <soma/io/record_json.hpp>
+#include <soma/models/fast_classifier.hpp>
 #include <soma/models/text_classifier.hpp>
 #include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
+#include <soma/sparse.hpp>
 #include <soma/train/evaluate.hpp>
 #include <soma/train/stoppable_source.hpp>
 
@@ -23,6 +26,7 @@
 #include <cstdint>
 #include <iostream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +58,7 @@ bool has_text(std::string_view line) { return line.find_first_not_of(" \t\r\n\f\
 }  // namespace
 
 int evaluate(const EvaluateOptions& options) {
+  if (soma::models::is_fast_classifier(options.model)) return evaluate_fast(options);
   try_outputs(options);
   Compute compute(options.compute);
   soma::Context& context = compute.context();
@@ -119,11 +124,13 @@ int evaluate(const EvaluateOptions& options) {
   return 0;
 }
 
-int predict(const PredictOptions& options) {
-  Compute compute(options.compute);
-  soma::Context& context = compute.context();
-  const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
-  check_trained(model, options.model, "predict");
+namespace {
+
+using Texts = std::span<const std::string_view>;
+
+// Answers the lines of a file: ask(texts, pairs) gives a prediction for each text.
+template <class Ask>
+int answer_lines(const Ask& ask, soma::data::LabelKind kind, const PredictOptions& options) {
   LineReader input(options.file);
   std::ios::sync_with_stdio(false);
   std::vector<std::string> lines;
@@ -143,13 +150,12 @@ int predict(const PredictOptions& options) {
       pairs.push_back(texts.back().substr(tab + 1));
       texts.back() = texts.back().substr(0, tab);
     }
-    const std::vector<soma::models::Prediction> predictions =
-        model.predict(texts, soma::DType::fp32, pairs);
+    const std::vector<soma::models::Prediction> predictions = ask(texts, pairs);
     auto next = predictions.begin();
     for (const std::string& line : lines) {
       if (has_text(line))
         std::cout << *next++ << '\n';
-      else if (model.kind() == soma::data::LabelKind::one)
+      else if (kind == soma::data::LabelKind::one)
         std::cout << soma::models::Prediction{} << '\n';  // no class, with probability 0
       else
         std::cout << '\n';
@@ -168,6 +174,25 @@ int predict(const PredictOptions& options) {
   if (stopped())
     throw Interrupted("predict: ended by a signal, after " + std::to_string(answered) + " lines");
   return 0;
+}
+
+}  // namespace
+
+int predict(const PredictOptions& options) {
+  Compute compute(options.compute);
+  soma::Context& context = compute.context();
+  if (soma::models::is_fast_classifier(options.model)) {
+    if (options.pairs) throw UsageError("--pairs: a model of the fast kind reads one text");
+    soma::add_sparse(context);
+    const auto model = soma::models::FastClassifier::from_folder(context, options.model);
+    return answer_lines([&](Texts texts, Texts) { return model.predict(texts); },
+                        soma::data::LabelKind::one, options);
+  }
+  const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
+  check_trained(model, options.model, "predict");
+  return answer_lines(
+      [&](Texts texts, Texts pairs) { return model.predict(texts, soma::DType::fp32, pairs); },
+      model.kind(), options);
 }
 
 int describe(const DescribeOptions& options) {

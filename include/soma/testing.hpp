@@ -40,6 +40,7 @@ inline Report check_operator(Context& context, const Operator& op, const Operato
   Context one({.threads = 1, .math = context.math(), .target = context.target().name},
               context.targets());
   one.operators().share(context.operators());
+  soma::share_sparse(context, one);
   detail::Checker checker(one, context, op, samples, report);
   for (const Sample& sample : samples.samples) checker.check(sample);
   return report;

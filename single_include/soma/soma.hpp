@@ -149,6 +149,7 @@ inline constexpr ErrorId scale_count{"scaling.count"};
 inline constexpr ErrorId executor_width{"executor.width"};
 inline constexpr ErrorId unknown_target{"context.unknown_target"};
 inline constexpr ErrorId context_outlived{"context.outlived"};
+inline constexpr ErrorId no_sparse{"context.no_sparse"};
 inline constexpr ErrorId math_needs_fma{"context.portable_needs_fma"};
 inline constexpr ErrorId thread_start{"executor.thread_start"};
 inline constexpr ErrorId stopped{"runtime.stopped"};
@@ -238,6 +239,7 @@ inline constexpr ErrorId text_token_id{"text.token_id"};
 inline constexpr ErrorId text_max_length{"text.max_length"};
 inline constexpr ErrorId text_tokenizer_file{"text.tokenizer_file"};
 inline constexpr ErrorId text_training{"text.training"};
+inline constexpr ErrorId text_features{"text.features"};
 
 inline constexpr ErrorId sequence_length{"models.sequence_length"};
 inline constexpr ErrorId config_json{"models.config_json"};
@@ -257,6 +259,7 @@ inline constexpr ErrorId train_not_finite{"train.not_finite"};
 inline constexpr ErrorId data_batch_size{"data.batch_size"};
 inline constexpr ErrorId data_offsets{"data.offsets"};
 inline constexpr ErrorId data_labels{"data.labels"};
+inline constexpr ErrorId data_feature{"data.feature"};
 inline constexpr ErrorId data_empty{"data.empty"};
 inline constexpr ErrorId data_position{"data.position"};
 inline constexpr ErrorId data_too_long{"data.too_long"};
@@ -279,6 +282,8 @@ inline constexpr ErrorId text_label_unseen{"text.label_unseen"};
 inline constexpr ErrorId text_label_count{"text.label_count"};
 inline constexpr ErrorId text_label_alike{"text.label_alike"};
 inline constexpr ErrorId text_label_separator{"text.label_separator"};
+inline constexpr ErrorId text_xmc_header{"text.xmc_header"};
+inline constexpr ErrorId text_xmc_row{"text.xmc_row"};
 inline constexpr ErrorId text_one_class{"text.one_class"};
 inline constexpr ErrorId text_split{"text.split"};
 
@@ -1143,6 +1148,7 @@ struct Kernels;           // kernels/table.hpp
 struct BuiltInOperators;  // ops/built_in.hpp
 class OperatorRegistry;   // ops/registry.hpp
 class Device;             // ops/device.hpp
+struct SparseTable;       // ops/sparse/table.hpp
 
 // What happens where tensors, variables or tapes are still there when their context ends, whose
 // memory they are in: nothing good can come of them.
@@ -1274,6 +1280,10 @@ class Context {
   // Who runs operators; nullptr: the host's kernels. The device outlives its use here.
   Device* device() const { return device_; }
   void set_device(Device* device) { device_ = device; }
+  // Kernels and operators of sparse training; nullptr: add_sparse() (soma/sparse.hpp) was not
+  // called. Static: the table outlives all contexts.
+  const SparseTable* sparse() const { return sparse_; }
+  void set_sparse(const SparseTable* table) { sparse_ = table; }
 
   void log(LogLevel level, std::string_view message) const { log_(level, message); }
 
@@ -1313,6 +1323,7 @@ class Context {
   OperatorRegistry* operators_ = nullptr;
   void (*end_operators_)(OperatorRegistry*) = nullptr;
   Device* device_ = nullptr;
+  const SparseTable* sparse_ = nullptr;
   std::atomic<std::uint64_t> last_id_{0};
 };
 
@@ -2926,8 +2937,9 @@ Ragged make_ragged(Context& context, std::span<const std::vector<T>> lists,
 namespace soma::data {
 
 struct Batch {
-  Ragged inputs;  // int32 token ids [rows], or features [rows, ...]
-  Tensor types;   // int32 token types [rows]; not defined: all are 0
+  Ragged inputs;    // int32 token ids [rows], or features [rows, ...]
+  Tensor types;     // int32 token types [rows]; not defined: all are 0
+  Tensor values{};  // fp32 [rows] that sparse features have; not defined: all are 1
   Tensor
       labels;  // [sequences]: int64 classes, fp32 numbers, or what the source was given; may lack
   LabelLists label_lists{};  // where sequences have any number of classes; else not defined
@@ -8436,7 +8448,8 @@ class SquaredBlocks {
   // `own`: the values that lie in the block.
   void add_pieces(const RowBlock& block, const RowBlock& own) {
     if (own.rows == 0) return;
-    if (!block.splits(row_elements_)) {
+    // Halves of which nothing is here add nothing: a row that is alone needs no smaller block.
+    if (own.rows == 1 || !block.splits(row_elements_)) {
       pieces_.push_back({own.begin, own.rows, 0, 0});
       return;
     }
@@ -8510,7 +8523,7 @@ inline bool gradients_finite(Context& context, const Parameters& parameters) {
 
 }  // namespace soma::optim
 // ---- soma/runtime/usage.hpp
-// What the process has used so far.
+// What the process has used so far, and what the machine has.
 
 namespace soma {
 
@@ -8519,6 +8532,14 @@ inline std::uint64_t peak_resident_bytes() {
   rusage usage{};
   if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // Linux counts in kibibytes
+}
+
+// The memory of the machine, in bytes; 0 if the system does not say.
+inline std::uint64_t physical_memory_bytes() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0
+             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes)
+             : 0;
 }
 
 }  // namespace soma
@@ -9875,6 +9896,9 @@ class Optimizer {
 
   // Updates the parameters that have a gradient; gradients stay.
   virtual void step(const Step& step) = 0;
+
+  // Brings what steps have left behind up to date: before parameters are evaluated or saved.
+  virtual void settle() {}
 
   // What decides its steps beside gradients: a name, and settings. A run is not resumed with
   // others, and ranks have the same.
@@ -12671,6 +12695,7 @@ inline Batch part_of(Context& context, const Batch& batch, std::size_t first, st
   const std::size_t row = whole.row_bounds()[first], end = whole.row_bounds()[first + count];
   part.inputs.rows = batch.inputs.rows.slice(0, row, end);
   if (batch.types.defined()) part.types = batch.types.slice(0, row, end);
+  if (batch.values.defined()) part.values = batch.values.slice(0, row, end);
   if (!batch.items.empty())
     part.items.assign(
         batch.items.begin() + static_cast<std::ptrdiff_t>(whole.sequence_bounds()[first]),
@@ -13680,6 +13705,7 @@ inline bool TrainerBase::evaluation_is_due(const data::BatchSource& batches) con
 // False: it was cut short, and is as if it had not begun.
 inline bool TrainerBase::evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
                                   const StopFlag* stop) {
+  optimizer_->settle();
   std::optional<Evaluation> measured = measure(held_out, stop);
   if (!measured) return false;
   Evaluation& evaluation = *measured;
@@ -13805,6 +13831,7 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
 }
 
 inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches, Ranks& ranks) {
+  optimizer_->settle();
   Checkpoint checkpoint;
   checkpoint.weights = ranks.gather(nn::state_dict(parameters()));
   checkpoint.precision =
@@ -13835,7 +13862,8 @@ inline void TrainerBase::save(const data::BatchSource& batches, const StopFlag* 
 
 #if SOMA_HAS_EXCEPTIONS
 // The last whole step, where a stop came while other ranks did not answer: every rank has all of
-// it, unless they share the optimizer's states or have a stage each. The error that ended the run is the one to hear of.
+// it, unless they share the optimizer's states or have a stage each. The error that ended the run
+// is the one to hear of.
 inline void TrainerBase::save_alone(const data::BatchSource& batches,
                                     const std::exception& reason) noexcept {
   const auto* known = dynamic_cast<const Error*>(&reason);
@@ -14243,6 +14271,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   }
   clear_gradients(parameters());
   report.complete = !report.interrupted;
+  optimizer_->settle();
   // At an epoch's end a longer run evaluates, too, and a checkpoint remembers it; elsewhere it
   // would not have, and the checkpoint comes first.
   const auto save_end = [&] {
@@ -30857,11 +30886,17 @@ inline void embedding_shape(const ShapeCall& call) {
 
 // Error operator.value.
 inline void check_ids(const Tensor& table, const Tensor& ids) {
-  for (std::size_t i = 0; i < ids.elements(); ++i)
-    if (const std::int64_t id = index_at(ids, i);
-        id < 0 || static_cast<std::uint64_t>(id) >= table.size(0))
-      fail(error_id::operator_value, "embedding", "ids[" + std::to_string(i) + "]",
-           std::to_string(id), "0 to " + std::to_string(table.size(0)) + " - 1");
+  const std::size_t rows = table.size(0), count = ids.elements();
+  const auto check = [&](const auto* values) {
+    for (std::size_t i = 0; i < count; ++i)
+      if (const std::int64_t id = values[i]; id < 0 || static_cast<std::uint64_t>(id) >= rows)
+        fail(error_id::operator_value, "embedding", "ids[" + std::to_string(i) + "]",
+             std::to_string(id), "0 to " + std::to_string(rows) + " - 1");
+  };
+  if (ids.dtype() == DType::int32)
+    check(ids.data<std::int32_t>());
+  else
+    check(ids.data<std::int64_t>());
 }
 
 inline void embedding_host(const OperatorCall& call) {

@@ -33,7 +33,7 @@ CLEARLY = 0.8
 DISPATCH = ["-DSOMA_DISPATCH=1"]
 MOST = 2.5  # for a header that is not named below
 # The NeuronCore brings its engines and a program for every operator. Parts of the trainer may cost what train.hpp may.
-MOST_BY_NAME = {"soma/api.hpp": 3.0, "soma/soma.hpp": 5.0, "soma/neuroncore.hpp": 7.5, "soma/testing.hpp": 4.0,
+MOST_BY_NAME = {"soma/api.hpp": 3.0, "soma/soma.hpp": 5.0, "soma/neuroncore.hpp": 7.5, "soma/sparse.hpp": 8.0, "soma/testing.hpp": 4.0,
                 "soma/train.hpp": 4.25,
                 **{f"soma/train/{name}.hpp": 4.25 for name in ("evaluate_ranks", "ranks", "trainer", "trainer_base",
                                                                "trainer_loop", "trainer_parallel")}}
@@ -50,14 +50,14 @@ MOST_WITH_TEXT = {"soma/text/json_row.hpp": 5.0, "soma/text/row_reader.hpp": 5.5
                   "soma/text/stream_source.hpp": 6.5, "soma/text/train_vocabulary.hpp": 4.0,
                   "soma/text/tokenizer_settings.hpp": 7.5, "soma/text/tokenizer_json.hpp": 8.5, "soma/text.hpp": 13.0}
 # Readers, tokenizer files and weights, with a model over them.
-MOST_WITH_MODELS = {"soma/models/text_classifier.hpp": 13.0, "soma/models.hpp": 18.0}
+MOST_WITH_MODELS = {"soma/models/fast_classifier.hpp": 16.0, "soma/models/fast_options.hpp": 8.0, "soma/models/text_classifier.hpp": 13.0, "soma/models.hpp": 18.0}
 TENSORBOARD = "#include <protozero/pbf_writer.hpp>\n"
 WITH_TENSORBOARD = {"soma/tensorboard.hpp", "soma/io/tensorboard.hpp"}
 MPI = "#include <mpi.h>\n"
 WITH_MPI = {"soma/mpi.hpp", "soma/parallel/mpi.hpp"}
 MOST_SOMA_DISPATCHED = 3.0
 # What programs include; the others are inside these.
-FRONT = {"soma/api.hpp", "soma/soma.hpp", "soma/neuroncore.hpp", "soma/testing.hpp", "soma/plugin.hpp",
+FRONT = {"soma/api.hpp", "soma/soma.hpp", "soma/neuroncore.hpp", "soma/sparse.hpp", "soma/testing.hpp", "soma/plugin.hpp",
          "soma/train.hpp", "soma/io.hpp", "soma/text.hpp", "soma/parallel.hpp", "soma/mpi.hpp", "soma/models.hpp",
          "soma/models/text_classifier.hpp", "soma/tensorboard.hpp", "soma/xtensor.hpp"}
 # What stands behind the tables: only whoever makes contexts includes operators, only tests the references.

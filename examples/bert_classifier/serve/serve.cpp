@@ -10,9 +10,11 @@
 #include "bert_classifier/trained_model.hpp"
 
 #include <soma/base/fixed.hpp>
+#include <soma/models/fast_classifier.hpp>
 #include <soma/models/text_classifier.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/soma.hpp>
+#include <soma/sparse.hpp>
 #include <soma/text/columns.hpp>
 
 #include <algorithm>
@@ -292,12 +294,20 @@ int serve(const ServeOptions& options) {
     const Listening listening(server, service.batcher);
     Compute compute(options.compute);
     soma::Context& context = compute.context();
-    using soma::models::TextClassifier;
-    const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
-    check_trained(model, options.model, "serve");
-    service.labels = model.labels();
-    service.loaded = true;
-    service.batcher.run(model, options.batch_size);
+    const auto answer = [&](const auto& model) {
+      service.labels = model.labels();
+      service.loaded = true;
+      service.batcher.run(model, options.batch_size);
+    };
+    if (soma::models::is_fast_classifier(options.model)) {
+      soma::add_sparse(context);
+      answer(soma::models::FastClassifier::from_folder(context, options.model));
+    } else {
+      using soma::models::TextClassifier;
+      const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
+      check_trained(model, options.model, "serve");
+      answer(model);
+    }
   }
   print(service);
   if (!stop_requested.requested())

@@ -88,8 +88,9 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->excludes(multi_label)
       ->group(data_group);
   real("--held-out-share", options.data.held_out_share,
-       "of rows that are held out where there is no --dev, chosen by a hash of the text", 0.001,
-       0.9, data_group)
+       "of rows that are held out where there is no --dev, chosen by a hash of the text; none with "
+       "--model-kind fast unless it is given",
+       0.001, 0.9, data_group)
       ->default_str("0.1");
   number("--stream", options.stream,
          "for a file beyond memory: leave its rows there and shuffle them through a buffer of so "
@@ -104,6 +105,14 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->capture_default_str()
       ->excludes(data);
 
+  command
+      .add_option(
+          "--model-kind", options.kind,
+          "bert; or fast: hashed words and pairs of words, trained in seconds, with options "
+          "chosen from the rows (docs/sparse_training.md)")
+      ->check(CLI::IsMember({"bert", "fast"}))
+      ->capture_default_str()
+      ->group(model_group);
   CLI::Option* pretrained =
       command
           .add_option("--pretrained", options.pretrained,
@@ -138,7 +147,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
 
   number("--epochs", options.epochs,
          "passes over the rows; default: 1 with --pretrained and of made-up reviews, 6 of "
-         "other rows from nothing",
+         "other rows from nothing; 2 to 5 of --model-kind fast",
          loop_group, CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
       ->default_str("");
   number("--max-steps", options.max_steps, "end after as many steps; 0: never before the epochs",
@@ -150,7 +159,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->default_str("");
   number("--accumulate", options.accumulate, "batches that make one step", loop_group, some);
   real("--learning-rate", options.learning_rate,
-       "default: 1e-4 with --pretrained, 5e-4 from nothing", 0, 1e3);
+       "default: 1e-4 with --pretrained, 5e-4 from nothing, 0.2 with --model-kind fast", 0, 1e3);
   command.add_option("--schedule", options.schedule, "of the learning rate")
       ->check(CLI::IsMember({"constant", "linear", "cosine"}))
       ->capture_default_str()

@@ -48,6 +48,7 @@ struct TrainOptions {
   ComputeOptions compute;
   RankOptions ranks;
   DataOptions data;
+  std::string kind = "bert";  // or "fast"
   std::string pretrained, preset = "tiny";
   std::size_t vocab_size = 0;               // 0: the default of what is trained
   std::uint64_t epochs = 0, max_steps = 0;  // 0 epochs: the default of what is trained

@@ -125,3 +125,15 @@ void try_outputs(const EvaluateOptions& options) {
   refuse_same({{"--confusion", options.confusion}, {"--data", options.data.data}}, 1);
   try_whole_file("evaluate", options.confusion);
 }
+
+void check_held_out(const TrainOptions& options, const TrainingRows& rows) {
+  if (!rows.held_out.empty()) return;
+  for (const auto& [name, given] : {std::pair("--keep-best", options.keep_best),
+                                    {"--patience", options.patience != 0},
+                                    {"--evaluate-every", options.evaluate_every != 0},
+                                    {"--metric", options.metric != "loss"},
+                                    {"--confusion", !options.confusion.empty()}})
+    if (given)
+      throw UsageError(std::string(name) +
+                       " needs held-out rows, and there are none: is --dev missing?");
+}

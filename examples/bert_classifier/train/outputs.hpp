@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bert_classifier/train/options.hpp"
+#include "bert_classifier/train/rows.hpp"
 
 #include <soma/io/checkpoint_folder.hpp>
 
@@ -14,3 +15,6 @@ std::unique_ptr<soma::CheckpointFolder> open_checkpoints(const TrainOptions& opt
 // Errors UsageError, file.write; where checkpoints are already, those of open_checkpoints.
 void try_outputs(const TrainOptions& options, bool keeps_checkpoints);
 void try_outputs(const EvaluateOptions& options);
+
+// Error UsageError: an option that would do nothing without held-out rows.
+void check_held_out(const TrainOptions& options, const TrainingRows& rows);

@@ -80,7 +80,9 @@ namespace {
 TrainingRows read_rows(const TrainOptions& options, const soma::text::DataFiles& files) {
   soma::text::ReadOptions settings;
   settings.rows = row_options(options.data);
-  settings.held_out_share = options.data.held_out_share.value_or(settings.held_out_share);
+  // The fast kind chooses nothing by held-out rows: unless it is asked to, it learns from all.
+  const double usual = options.kind == "fast" ? 0 : settings.held_out_share;
+  settings.held_out_share = options.data.held_out_share.value_or(usual);
   settings.read_test = !options.data.files.test.empty();
   const soma::text::LabelledText text = soma::text::read_labelled(files, settings);
   report_skipped(text.skipped());

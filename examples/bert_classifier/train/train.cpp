@@ -3,7 +3,9 @@
 #include "bert_classifier/arguments.hpp"
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
+#include "bert_classifier/fast/fast.hpp"
 #include "bert_classifier/train/class_weights.hpp"
+#include "bert_classifier/train/ending.hpp"
 #include "bert_classifier/train/logs.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/profile.hpp"
@@ -199,19 +201,6 @@ void check_pipeline(const soma::train::PipelineOptions& pipeline, Launch& launch
   }
 }
 
-// What would do nothing without them.
-void check_held_out(const TrainOptions& options, const TrainingRows& rows) {
-  if (!rows.held_out.empty()) return;
-  for (const auto& [name, given] : {std::pair("--keep-best", options.keep_best),
-                                    {"--patience", options.patience != 0},
-                                    {"--evaluate-every", options.evaluate_every != 0},
-                                    {"--metric", options.metric != "loss"},
-                                    {"--confusion", !options.confusion.empty()}})
-    if (given)
-      throw UsageError(std::string(name) +
-                       " needs held-out rows, and there are none: is --dev missing?");
-}
-
 std::unique_ptr<soma::CheckpointStore> open_checkpoints(const TrainOptions& options, int rank,
                                                         bool shard_optimizer) {
   if (options.checkpoint.empty()) return nullptr;
@@ -221,41 +210,6 @@ std::unique_ptr<soma::CheckpointStore> open_checkpoints(const TrainOptions& opti
   return std::make_unique<soma::CheckpointPartFolder>(options.checkpoint);
 }
 
-// What is left of a run: where a stop came, the checkpoint that it goes on from; without one the
-// model as it is, unless it would replace a model that has learnt more. All ranks say the same.
-enum class Kept : unsigned char { nothing, checkpoint, model };
-
-Kept what_to_keep(const TrainOptions& given, const soma::train::Report& report) {
-  if (!report.interrupted) return Kept::model;
-  if (!given.checkpoint.empty()) return Kept::checkpoint;
-  if (given.output.empty() || report.steps == 0) return Kept::nothing;
-  std::error_code problem;
-  const bool free = !std::filesystem::exists(given.output, problem) ||
-                    std::filesystem::is_empty(given.output, problem);
-  return report.complete || free ? Kept::model : Kept::nothing;
-}
-
-// Nothing where a stop has cut it short.
-std::optional<soma::train::Evaluation> measure_test(soma::Context& context, TextClassifier& model,
-                                                    soma::data::BatchSource& rows,
-                                                    soma::PrecisionState& precision) {
-  using soma::train::StoppableSource;
-  soma::train::Ranks alone;
-  StoppableSource source(rows, &stop_requested, alone, StoppableSource::When::between_batches);
-  soma::train::Evaluation evaluation = soma::train::evaluate(context, model, source, &precision);
-  if (source.cut()) return std::nullopt;
-  return evaluation;
-}
-
-void print_test(const soma::train::Evaluation& evaluation) {
-  using soma::detail::fixed;
-  std::cout << "  test loss         " << fixed(evaluation.loss, 4) << '\n';
-  for (const soma::metrics::Value& value : evaluation.values)
-    std::cout << "  test " << value.title
-              << std::string(value.title.size() < 13 ? 13 - value.title.size() : 1, ' ')
-              << fixed(value.value, 4) << '\n';
-}
-
 }  // namespace
 
 int train(const TrainOptions& given, Launch& launch, const std::vector<std::string>& command) {
@@ -263,6 +217,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
     throw UsageError("--confusion needs texts with one class each");
   launch.join(given.ranks, given.shards, command);
   const TrainOptions options = launch.rank() == 0 ? given : without_outputs(given);
+  if (options.kind == "fast") return train_fast(given, options, launch);
   soma::train::TrainerOptions settings = trainer_options(options, launch);
   const bool pipeline = options.ranks.has_pipeline();
   if (pipeline) check_pipeline(settings.pipeline, launch, options.shards);
@@ -357,17 +312,5 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   if (tested) print_test(*tested);
   std::cout << "  weights hash      " << text << '\n';
   compute.report(std::cout);
-  if (kept == Kept::checkpoint)
-    std::cout << "stopped as asked; --resume goes on from the checkpoint\n";
-  else if (kept == Kept::model && !options.output.empty())
-    std::cout << "  model             " << options.output << '\n';
-  std::cout << std::flush;
-  if (!report.interrupted || kept == Kept::checkpoint || (report.complete && kept == Kept::model))
-    return 0;
-  launch.tell("train: ended by a signal after step " + std::to_string(report.steps) +
-              (steps == 0 ? "" : " of " + std::to_string(steps)) +
-              (kept == Kept::model ? "; the model has learnt until there"
-                                   : "; nothing is kept, for want of --checkpoint") +
-              " [cli.interrupted]");
-  return 1;
+  return say_ending(given, launch, report, kept, steps);
 }

@@ -17,8 +17,9 @@
 namespace soma::data {
 
 struct Batch {
-  Ragged inputs;  // int32 token ids [rows], or features [rows, ...]
-  Tensor types;   // int32 token types [rows]; not defined: all are 0
+  Ragged inputs;    // int32 token ids [rows], or features [rows, ...]
+  Tensor types;     // int32 token types [rows]; not defined: all are 0
+  Tensor values{};  // fp32 [rows] that sparse features have; not defined: all are 1
   Tensor
       labels;  // [sequences]: int64 classes, fp32 numbers, or what the source was given; may lack
   LabelLists label_lists{};  // where sequences have any number of classes; else not defined

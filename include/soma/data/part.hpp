@@ -18,6 +18,7 @@ inline Batch part_of(Context& context, const Batch& batch, std::size_t first, st
   const std::size_t row = whole.row_bounds()[first], end = whole.row_bounds()[first + count];
   part.inputs.rows = batch.inputs.rows.slice(0, row, end);
   if (batch.types.defined()) part.types = batch.types.slice(0, row, end);
+  if (batch.values.defined()) part.values = batch.values.slice(0, row, end);
   if (!batch.items.empty())
     part.items.assign(
         batch.items.begin() + static_cast<std::ptrdiff_t>(whole.sequence_bounds()[first]),

@@ -74,7 +74,8 @@ class SquaredBlocks {
   // `own`: the values that lie in the block.
   void add_pieces(const RowBlock& block, const RowBlock& own) {
     if (own.rows == 0) return;
-    if (!block.splits(row_elements_)) {
+    // Halves of which nothing is here add nothing: a row that is alone needs no smaller block.
+    if (own.rows == 1 || !block.splits(row_elements_)) {
       pieces_.push_back({own.begin, own.rows, 0, 0});
       return;
     }

@@ -145,6 +145,9 @@ class Optimizer {
   // Updates the parameters that have a gradient; gradients stay.
   virtual void step(const Step& step) = 0;
 
+  // Brings what steps have left behind up to date: before parameters are evaluated or saved.
+  virtual void settle() {}
+
   // What decides its steps beside gradients: a name, and settings. A run is not resumed with
   // others, and ranks have the same.
   virtual void describe(Record& record) const = 0;

@@ -25,6 +25,7 @@ struct Kernels;           // kernels/table.hpp
 struct BuiltInOperators;  // ops/built_in.hpp
 class OperatorRegistry;   // ops/registry.hpp
 class Device;             // ops/device.hpp
+struct SparseTable;       // ops/sparse/table.hpp
 
 // What happens where tensors, variables or tapes are still there when their context ends, whose
 // memory they are in: nothing good can come of them.
@@ -156,6 +157,10 @@ class Context {
   // Who runs operators; nullptr: the host's kernels. The device outlives its use here.
   Device* device() const { return device_; }
   void set_device(Device* device) { device_ = device; }
+  // Kernels and operators of sparse training; nullptr: add_sparse() (soma/sparse.hpp) was not
+  // called. Static: the table outlives all contexts.
+  const SparseTable* sparse() const { return sparse_; }
+  void set_sparse(const SparseTable* table) { sparse_ = table; }
 
   void log(LogLevel level, std::string_view message) const { log_(level, message); }
 
@@ -195,6 +200,7 @@ class Context {
   OperatorRegistry* operators_ = nullptr;
   void (*end_operators_)(OperatorRegistry*) = nullptr;
   Device* device_ = nullptr;
+  const SparseTable* sparse_ = nullptr;
   std::atomic<std::uint64_t> last_id_{0};
 };
 

@@ -1,9 +1,10 @@
 #pragma once
-// What the process has used so far.
+// What the process has used so far, and what the machine has.
 
 #include <cstdint>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace soma {
 
@@ -12,6 +13,14 @@ inline std::uint64_t peak_resident_bytes() {
   rusage usage{};
   if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // Linux counts in kibibytes
+}
+
+// The memory of the machine, in bytes; 0 if the system does not say.
+inline std::uint64_t physical_memory_bytes() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0
+             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes)
+             : 0;
 }
 
 }  // namespace soma

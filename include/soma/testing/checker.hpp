@@ -4,6 +4,7 @@
 
 #include <soma/ops/registry.hpp>
 #include <soma/ops/run.hpp>
+#include <soma/ops/sparse/table.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/testing/report.hpp>
 #include <soma/testing/run_sample.hpp>
@@ -292,6 +293,7 @@ class Checker {
     if (options.target.empty()) options.target = home_.target().name;
     Context other(options, home_.targets());
     other.operators().share(home_.operators());
+    share_sparse(home_, other);
     return run_sample(other, op_, *sample_, {});
   }
 

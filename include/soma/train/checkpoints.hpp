@@ -18,6 +18,7 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
 }
 
 inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches, Ranks& ranks) {
+  optimizer_->settle();
   Checkpoint checkpoint;
   checkpoint.weights = ranks.gather(nn::state_dict(parameters()));
   checkpoint.precision =
@@ -48,7 +49,8 @@ inline void TrainerBase::save(const data::BatchSource& batches, const StopFlag* 
 
 #if SOMA_HAS_EXCEPTIONS
 // The last whole step, where a stop came while other ranks did not answer: every rank has all of
-// it, unless they share the optimizer's states or have a stage each. The error that ended the run is the one to hear of.
+// it, unless they share the optimizer's states or have a stage each. The error that ended the run
+// is the one to hear of.
 inline void TrainerBase::save_alone(const data::BatchSource& batches,
                                     const std::exception& reason) noexcept {
   const auto* known = dynamic_cast<const Error*>(&reason);

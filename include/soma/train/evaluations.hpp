@@ -61,6 +61,7 @@ inline bool TrainerBase::evaluation_is_due(const data::BatchSource& batches) con
 // False: it was cut short, and is as if it had not begun.
 inline bool TrainerBase::evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
                                   const StopFlag* stop) {
+  optimizer_->settle();
   std::optional<Evaluation> measured = measure(held_out, stop);
   if (!measured) return false;
   Evaluation& evaluation = *measured;

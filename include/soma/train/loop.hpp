@@ -315,6 +315,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   }
   clear_gradients(parameters());
   report.complete = !report.interrupted;
+  optimizer_->settle();
   // At an epoch's end a longer run evaluates, too, and a checkpoint remembers it; elsewhere it
   // would not have, and the checkpoint comes first.
   const auto save_end = [&] {

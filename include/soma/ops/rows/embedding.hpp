@@ -38,11 +38,17 @@ inline void embedding_shape(const ShapeCall& call) {
 
 // Error operator.value.
 inline void check_ids(const Tensor& table, const Tensor& ids) {
-  for (std::size_t i = 0; i < ids.elements(); ++i)
-    if (const std::int64_t id = index_at(ids, i);
-        id < 0 || static_cast<std::uint64_t>(id) >= table.size(0))
-      fail(error_id::operator_value, "embedding", "ids[" + std::to_string(i) + "]",
-           std::to_string(id), "0 to " + std::to_string(table.size(0)) + " - 1");
+  const std::size_t rows = table.size(0), count = ids.elements();
+  const auto check = [&](const auto* values) {
+    for (std::size_t i = 0; i < count; ++i)
+      if (const std::int64_t id = values[i]; id < 0 || static_cast<std::uint64_t>(id) >= rows)
+        fail(error_id::operator_value, "embedding", "ids[" + std::to_string(i) + "]",
+             std::to_string(id), "0 to " + std::to_string(rows) + " - 1");
+  };
+  if (ids.dtype() == DType::int32)
+    check(ids.data<std::int32_t>());
+  else
+    check(ids.data<std::int64_t>());
 }
 
 inline void embedding_host(const OperatorCall& call) {

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# The fast kind of text classifier beside fastText and Vowpal Wabbit on labelled text: CPU seconds of reading and training on
+# one core, accuracy on the other file, and for ours the time from a text to its label. Runs alternate; least CPU seconds of
+# three rounds, accuracy of each round's mean.
+# Usage: bash bench/compare_sparse.sh PROGRAM WORK_FOLDER NAME=TRAIN,TEST[,EPOCHS] ... [--rounds=3]
+#   PROGRAM      bert_classifier
+#   WORK_FOLDER  for the virtual environment (fasttext-wheel 0.9.2, vowpalwabbit 9.11.9) and converted files
+#   EPOCHS       of fastText and Vowpal Wabbit, default 5; ours chooses its own
+# Example: bash bench/compare_sparse.sh build/release/bin/bert_classifier /tmp/sparse imdb=imdb/train.ft.txt.gz,imdb/dev.ft.txt.gz
+# ThirdAI's package (0.9.33) wants a licence key, so it is not among the peers.
+set -euo pipefail
+case " $* " in *" --help "* | *" -h "*) sed -n '2,/^set /s/^# //p' "$0" && exit 0 ;; esac
+[ $# -ge 3 ] || { sed -n '2,/^set /s/^# //p' "$0" >&2; exit 2; }
+program=$1 work=$2
+shift 2
+mkdir -p "$work"
+venv=$work/venv
+if ! "$venv/bin/python" -c 'import fasttext' 2>/dev/null; then
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet fasttext-wheel==0.9.2 'numpy<2' || echo "fastText cannot be installed: left out" >&2
+  "$venv/bin/pip" install --quiet vowpalwabbit==9.11.9 || echo "Vowpal Wabbit cannot be installed: left out" >&2
+fi
+exec "$venv/bin/python" -B "$(dirname "${BASH_SOURCE[0]}")/yardstick/sparse.py" "$program" "$work" "$@"

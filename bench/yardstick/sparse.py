@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""The runs behind compare_sparse.sh, which makes the environment that they need."""
+
+import csv
+import gzip
+import json
+import os
+import pathlib
+import re
+import resource
+import subprocess
+import sys
+
+ONE_CORE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def rows(path):
+    """(label, text) of a file that bert_classifier reads as well."""
+    opened = gzip.open if path.endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8", newline="") as file:
+        name = path.removesuffix(".gz")
+        if name.endswith((".csv", ".tsv")):
+            table = csv.reader(file) if name.endswith(".csv") else (
+                line.rstrip("\r\n").split("\t") for line in file)
+            for row in table:
+                if len(row) >= 2:
+                    yield row[1], row[0]
+        else:
+            for line in file:
+                label, text = line.rstrip("\n").split(" ", 1)
+                yield label.removeprefix("__label__"), text
+
+
+def words(text):
+    """Lower case, punctuation by itself: what fastText's own scripts do before training."""
+    return " ".join(re.findall(r"[^\W_]+|[^\w\s]|_", text.lower()))
+
+
+def convert(source, target):
+    with open(target, "w", encoding="utf-8") as file:
+        for label, text in rows(source):
+            file.write(f"__label__{label.replace(' ', '-')} {words(text)}\n")
+
+
+def cpu_of(command, **settings):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            env={**os.environ, **ONE_CORE}, **settings)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return seconds, result.stdout.decode()
+
+
+def ours(program, work, train, test, seed):
+    model = work / "ours"
+    seconds, _ = cpu_of([program, "train", "--model-kind=fast", "--quiet", "--threads=1",
+                         f"--data={train}", f"--dev={test}", f"--evaluate-every={1 << 40}",
+                         f"--seed={seed}", f"--output={model}"])
+    report = json.loads(cpu_of([program, "evaluate", f"--model={model}", f"--data={test}",
+                                "--threads=1", "--json"])[1])
+    return seconds, report["accuracy"], report["text_seconds_p50"], report["text_seconds_p99"]
+
+
+FASTTEXT = """
+import fasttext, resource, sys, time
+train, test, epochs, seed, model = sys.argv[1:]
+def cpu():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+start = cpu()
+trained = fasttext.train_supervised(train, dim=16, wordNgrams=2, lr=0.5, epoch=int(epochs), thread=1,
+                                    bucket=2000000, seed=int(seed), verbose=0)
+seconds = cpu() - start
+rows = [line.rstrip("\\n").split(" ", 1) for line in open(test, encoding="utf-8")]
+times, right = [], 0
+for label, text in rows:
+    begin = time.perf_counter()
+    answer = trained.predict(text)[0][0]
+    times.append(time.perf_counter() - begin)
+    right += answer == label
+times.sort()
+print(seconds, right / len(rows), times[len(times) // 2], times[len(times) * 99 // 100])
+"""
+
+
+def fasttext(work, train, test, epochs, seed):
+    _, text = cpu_of([sys.executable, "-c", FASTTEXT, train, test, str(epochs), str(seed), work])
+    return tuple(map(float, text.split()))
+
+
+WABBIT = """
+import resource, sys
+from vowpalwabbit import pyvw
+train, test, epochs, seed = sys.argv[1:]
+def examples(path):
+    for line in open(path, encoding="utf-8"):
+        label, text = line.rstrip("\\n").split(" ", 1)
+        yield label, text.replace(":", " ").replace("|", " ")
+def cpu():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+start = cpu()
+lines = list(examples(train))
+names = {label: i + 1 for i, label in enumerate(sorted({label for label, _ in lines}))}
+model = pyvw.Workspace(f"--oaa {len(names)} --ngram 2 -b 22 --quiet --random_seed {seed}")
+for _ in range(int(epochs)):
+    for label, text in lines:
+        model.learn(f"{names[label]} | {text}")
+seconds = cpu() - start
+pairs = list(examples(test))
+print(seconds, sum(model.predict(f"| {text}") == names.get(label) for label, text in pairs) / len(pairs))
+"""
+
+
+def wabbit(train, test, epochs, seed):
+    _, text = cpu_of([sys.executable, "-c", WABBIT, train, test, str(epochs), str(seed)])
+    return tuple(map(float, text.split()))
+
+
+def main():
+    rounds = [int(word.split("=")[1]) for word in sys.argv if word.startswith("--rounds=")]
+    rounds = rounds[0] if rounds else 3
+    words = [word for word in sys.argv[1:] if not word.startswith("--rounds=")]
+    program, work = words[0], pathlib.Path(words[1])
+    print("set\tprogram\tCPU seconds\taccuracy\tp50 us\tp99 us")
+    for argument in words[2:]:
+        name, paths = argument.split("=", 1)
+        train, test, *epochs = paths.split(",")
+        epochs = int(epochs[0]) if epochs else 5
+        converted = [str(work / f"{name}.{part}.txt") for part in ("train", "test")]
+        convert(train, converted[0])
+        convert(test, converted[1])
+        runs = {"ours": lambda seed: ours(program, work, train, test, seed),
+                "fastText": lambda seed: fasttext(work, *converted, epochs, seed),
+                "VW": lambda seed: wabbit(*converted, epochs, seed)}
+        results = {each: [] for each in runs}
+        for seed in range(1, rounds + 1):
+            for each, run in runs.items():
+                try:
+                    results[each].append(run(seed))
+                except subprocess.CalledProcessError as error:
+                    if seed == 1:
+                        print(f"{each}: {error.stderr.decode().splitlines()[-1:]}", file=sys.stderr)
+        for each, measured in results.items():
+            if not measured:
+                continue
+            least = min(one[0] for one in measured)
+            accuracy = sum(one[1] for one in measured) / len(measured)
+            times = [f"{min(one[i] for one in measured) * 1e6:.1f}" for i in (2, 3) if len(measured[0]) > i]
+            print("\t".join([name, each, f"{least:.2f}", f"{accuracy:.4f}", *times]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+// evaluate, of a model of the fast kind: each text goes the way that serve and predict take it, and
+// the time of that is measured.
+
+#include "bert_classifier/commands.hpp"
+#include "bert_classifier/compute.hpp"
+#include "bert_classifier/fast/fast.hpp"
+#include "bert_classifier/train/outputs.hpp"
+#include "bert_classifier/train/rows.hpp"
+
+#include <soma/base/fixed.hpp>
+#include <soma/io/confusion_csv.hpp>
+#include <soma/io/record_json.hpp>
+#include <soma/metrics/classification.hpp>
+#include <soma/models/fast_classifier.hpp>
+#include <soma/runtime/clock.hpp>
+#include <soma/sparse.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+namespace {
+
+// Seconds that a share of the texts took at most.
+double percentile(const std::vector<std::int64_t>& sorted, double share) {
+  const auto last = static_cast<double>(sorted.size() - 1);
+  return static_cast<double>(sorted[static_cast<std::size_t>(share * last)]) * 1e-9;
+}
+
+}  // namespace
+
+int evaluate_fast(const EvaluateOptions& options) {
+  try_outputs(options);
+  Compute compute(options.compute);
+  soma::Context& context = compute.context();
+  soma::add_sparse(context);
+  const auto model = soma::models::FastClassifier::from_folder(context, options.model);
+  std::vector<soma::text::SkippedRows> skipped;
+  const std::vector<soma::text::LabelledRow> rows =
+      soma::text::read_rows(soma::text::find_test_files(options.data.data, "evaluate"),
+                            model.labels(), row_options(options.data), skipped, "evaluate");
+  report_skipped(skipped);
+  if (rows.empty())
+    soma::fail(soma::error_id::data_empty, "evaluate", "rows", "none", "at least one");
+
+  soma::metrics::Classification metrics(model.labels().size());
+  std::vector<std::int64_t> times;
+  double loss = 0, seconds = 0;
+  for (const soma::text::LabelledRow& row : rows) {
+    if (stop_requested.requested()) throw Interrupted("evaluate: ended by a signal");
+    const std::int64_t start = soma::monotonic_nanoseconds();
+    const soma::models::Prediction answer = model.predict(row.text);
+    times.push_back(soma::monotonic_nanoseconds() - start);
+    seconds += static_cast<double>(times.back()) * 1e-9;
+    const auto label = static_cast<std::size_t>(row.label);
+    // Probabilities and logits have the same order.
+    metrics.add(answer.probabilities,
+                soma::Tensor::scalar(context, row.label).reshape(soma::Shape{1}));
+    loss -= std::log((std::max)(static_cast<double>(answer.probabilities[label]), 1e-38));
+  }
+  loss /= static_cast<double>(rows.size());
+  std::sort(times.begin(), times.end());
+
+  if (!options.confusion.empty()) {
+    soma::AtomicFile file("evaluate", options.confusion);
+    file.write(soma::confusion_csv(model.labels(), metrics.confusion()));
+    file.commit();
+  }
+  const soma::metrics::Interval interval = metrics.accuracy_interval();
+  if (options.json) {
+    soma::Record record("evaluation");
+    record.set("rows", metrics.cases());
+    record.set("accuracy", metrics.accuracy());
+    record.set("accuracy_low", interval.low);
+    record.set("accuracy_high", interval.high);
+    record.set("macro_f1", metrics.macro_f1());
+    if (metrics.classes() == 2) record.set("auc", metrics.area_under_curve());
+    record.set("loss", loss);
+    record.set("seconds", seconds);
+    record.set("text_seconds_p50", percentile(times, 0.5));
+    record.set("text_seconds_p99", percentile(times, 0.99));
+    std::cout << soma::to_json(record) << '\n';
+    return 0;
+  }
+  using soma::detail::fixed;
+  std::cout << "accuracy " << fixed(metrics.accuracy(), 4) << " (95 %: " << fixed(interval.low, 4)
+            << " to " << fixed(interval.high, 4) << "), macro F1 " << fixed(metrics.macro_f1(), 4);
+  if (metrics.classes() == 2) std::cout << ", AUC " << fixed(metrics.area_under_curve(), 4);
+  std::cout << ", loss " << fixed(loss, 4) << ", " << metrics.cases() << " rows\n"
+            << "a text took " << fixed(percentile(times, 0.5) * 1e6, 1) << " us (p50), "
+            << fixed(percentile(times, 0.99) * 1e6, 1) << " us (p99)\n"
+            << "class\tprecision\trecall\tF1\n";
+  for (std::size_t i = 0; i < metrics.classes(); ++i)
+    std::cout << model.labels()[i] << '\t' << fixed(metrics.precision(i), 4) << '\t'
+              << fixed(metrics.recall(i), 4) << '\t' << fixed(metrics.f1(i), 4) << '\n';
+  return 0;
+}

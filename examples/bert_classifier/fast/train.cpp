@@ -1,0 +1,174 @@
+// train --model-kind fast.
+
+#include "bert_classifier/arguments.hpp"
+#include "bert_classifier/commands.hpp"
+#include "bert_classifier/compute.hpp"
+#include "bert_classifier/fast/fast.hpp"
+#include "bert_classifier/train/ending.hpp"
+#include "bert_classifier/train/logs.hpp"
+#include "bert_classifier/train/outputs.hpp"
+#include "bert_classifier/train/profile.hpp"
+#include "bert_classifier/train/rows.hpp"
+
+#include <soma/data/prefetch.hpp>
+#include <soma/io/confusion_csv.hpp>
+#include <soma/io/state_hash.hpp>
+#include <soma/models/fast_classifier.hpp>
+#include <soma/nn/state.hpp>
+#include <soma/sparse.hpp>
+#include <soma/train/console_progress.hpp>
+#include <soma/train/trainer.hpp>
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include <unistd.h>
+
+namespace {
+
+// Options of the other kind would do nothing.
+void check_options(const TrainOptions& options) {
+  const TrainOptions usual;
+  for (const auto& [name, given] : {std::pair("--pretrained", !options.pretrained.empty()),
+                                    {"--preset", options.preset != usual.preset},
+                                    {"--vocab-size", options.vocab_size != 0},
+                                    {"--max-length", options.max_length != usual.max_length},
+                                    {"--dropout", options.dropout >= 0},
+                                    {"--recompute", options.recompute},
+                                    {"--stream", options.stream != 0},
+                                    {"--weight-decay", options.weight_decay != usual.weight_decay},
+                                    {"--decay-all", options.decay_all},
+                                    {"--precision", options.precision != usual.precision},
+                                    {"--multi-label", options.data.multi_label},
+                                    {"--regression", options.data.regression},
+                                    {"--pair-column", !options.data.pair_column.empty()},
+                                    {"--class-weights", !options.class_weights.empty()},
+                                    {"--partitions", options.ranks.has_pipeline()}})
+    if (given) throw UsageError(std::string(name) + " does nothing with --model-kind fast");
+}
+
+soma::models::TextSetSize size_of(const TrainingRows& rows) {
+  soma::models::TextSetSize size{.rows = rows.train.size(), .classes = rows.labels.size()};
+  for (const soma::text::LabelledRow& row : rows.train) size.bytes += row.text.size();
+  return size;
+}
+
+soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch& launch) {
+  soma::train::TrainerOptions result;
+  result.max_steps = options.max_steps;
+  result.batch_size = options.batch_size;
+  result.accumulate = options.accumulate;
+  if (options.learning_rate >= 0) result.learning_rate = options.learning_rate;
+  result.schedule.decay = options.schedule == "constant" ? soma::optim::Decay::constant
+                          : options.schedule == "cosine" ? soma::optim::Decay::cosine
+                                                         : soma::optim::Decay::linear;
+  result.schedule.warmup =
+      static_cast<std::uint64_t>((std::max)(options.warmup_steps, std::int64_t{0}));
+  result.clip = options.clip;
+  result.seed = options.seed;
+  if (const std::string& format = options.ranks.reduction; !format.empty())
+    result.precision.reduction = {.format = soma::find_format(format),
+                                  .rounding = soma::Rounding::stochastic};
+  result.evaluate_every = options.evaluate_every;
+  result.patience = options.patience;
+  result.keep_best = options.keep_best;
+  result.best_metric = options.metric;
+  result.checkpoint_every = options.checkpoint_every;
+  result.resume = options.resume;
+  result.price_per_hour = options.price_per_hour;
+  result.communicator = launch.communicator();
+  result.reduce_bucket_bytes = options.ranks.bucket_bytes;
+  result.overlap = !options.ranks.no_overlap;
+  result.shard_optimizer = options.ranks.shard_optimizer;
+  return result;
+}
+
+void print_choice(const soma::models::FastOptions& chosen, std::uint64_t epochs) {
+  std::cerr << "fast: " << chosen.labels.size() << " classes, a table of 2^" << chosen.features.bits
+            << " x " << chosen.width << ", words and runs of up to " << chosen.features.ngrams;
+  if (chosen.features.parts != 0)
+    std::cerr << ", parts of words of " << chosen.features.parts << " characters";
+  std::cerr << "; " << epochs << " passes\n";
+}
+
+}  // namespace
+
+int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& launch) {
+  check_options(options);
+  const bool first = launch.rank() == 0;
+  soma::train::TrainerOptions settings = trainer_options(options, launch);
+  try_outputs(options, first);
+  ComputeOptions computing = options.compute;
+  if (computing.threads == 0) computing.threads = launch.threads();
+  Compute compute(computing);
+  soma::Context& context = compute.context();
+  soma::add_sparse(context);
+
+  TrainingRows rows = training_rows(options);
+  check_held_out(options, rows);
+  const soma::models::TextSetSize size = size_of(rows);
+  settings.epochs = options.epochs != 0 ? options.epochs : soma::models::fast_epochs_for(size);
+  soma::models::FastClassifier model(
+      context, soma::models::fast_options_for(size, rows.labels, options.seed));
+  if (!options.quiet) print_choice(model.options(), settings.epochs);
+
+  soma::data::BatchOptions batching{
+      .batch_sequences = options.batch_tokens != 0 ? 0 : options.batch_size,
+      .batch_tokens = options.batch_tokens,
+      .shuffle = !options.no_shuffle,
+      .seed = options.seed,
+      .shards = options.shards};
+  const auto source = model.batches(rows.train, batching);
+  batching.shuffle = false;
+  const auto held_out = rows.held_out.empty() ? nullptr : model.batches(rows.held_out, batching);
+  const auto test = rows.test.empty() || !first ? nullptr : model.batches(rows.test, batching);
+  rows = {};
+  soma::data::Prefetch prefetched(*source);
+
+  std::unique_ptr<soma::CheckpointStore> checkpoints;
+  if (!options.checkpoint.empty() && first) checkpoints = open_checkpoints(options);
+  settings.checkpoints = checkpoints.get();
+  soma::optim::RowAdagrad optimizer(context, model.parameters());
+  settings.optimizer = &optimizer;
+  soma::train::Trainer trainer(context, model, settings);
+
+  std::optional<soma::train::ConsoleProgress> progress;
+  if (!options.quiet)
+    trainer.add(progress.emplace(
+        std::cerr, soma::train::ConsoleProgressOptions{.terminal = isatty(STDERR_FILENO) != 0}));
+  std::optional<Expendable<StepProfile>> profile;
+  if (!options.profile.empty()) trainer.add(profile.emplace(context, options.profile, std::cerr));
+  std::optional<Expendable<JsonLog>> json_log;
+  if (!options.log_json.empty())
+    trainer.add(json_log.emplace(options.log_json, options.resume, launch.rank(), launch.size()));
+  std::optional<Expendable<TensorBoardLog>> tensorboard;
+  if (!options.tensorboard.empty()) trainer.add(tensorboard.emplace(options.tensorboard));
+
+  const soma::train::Report report = trainer.fit(prefetched, held_out.get(), &stop_requested);
+
+  const Kept kept = what_to_keep(given, report);
+  if (kept == Kept::model && !options.output.empty()) model.save(options.output);
+  if (!options.confusion.empty() && report.evaluated) {
+    soma::AtomicFile file("train", options.confusion);
+    file.write(soma::confusion_csv(model.labels(), report.metrics.confusion()));
+    file.commit();
+  }
+  const std::uint64_t hash = soma::state_hash(soma::nn::state_dict(model.parameters()));
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  std::optional<soma::train::Evaluation> tested;
+  if (test != nullptr && !report.interrupted)
+    tested = measure_test(context, model, *test, trainer.precision());
+  if (json_log)
+    json_log->write([&](JsonLog& log) {
+      if (tested) log.tested(*tested);
+      log.done(report, text);
+    });
+  std::cout << report;
+  if (tested) print_test(*tested);
+  std::cout << "  weights hash      " << text << '\n';
+  compute.report(std::cout);
+  return say_ending(given, launch, report, kept, 0);
+}

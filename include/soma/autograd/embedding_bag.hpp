@@ -1,0 +1,49 @@
+#pragma once
+// embedding_bag(): what models of sparse features begin with. Needs add_sparse(context)
+// (soma/sparse.hpp).
+
+#include <soma/autograd/tape.hpp>
+#include <soma/base/sizes.hpp>
+#include <soma/ops/sparse/table.hpp>
+#include <soma/runtime/usage.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace soma {
+
+namespace detail {
+
+// Before a table [rows, width] of fp32 is asked for: a system that promises more memory than it has
+// would end the process later. Error memory.exhausted.
+inline void check_table_fits(std::string_view operation, std::size_t rows, std::size_t width) {
+  const std::uint64_t bytes =
+      checked_multiply(checked_multiply(rows, width, operation), sizeof(float), operation);
+  const std::uint64_t most = physical_memory_bytes();
+  if (most != 0 && bytes > most)
+    fail(error_id::out_of_memory, operation, "table",
+         std::to_string(rows) + " x " + std::to_string(width) + ", " + std::to_string(bytes) +
+             " bytes",
+         "at most the machine's memory, " + std::to_string(most) + " bytes");
+}
+
+}  // namespace detail
+
+// For each sequence of ids the sum, or the mean, of the rows of `table` [V, C] that they name, each
+// times its weight where there are weights (fp32, one for each id): [sequences, C]. A sequence
+// without ids gives zeros; the mean divides by the number of ids, not by the sum of the weights.
+// The gradient of the table is sparse and takes time that grows with the ids, not with V. Errors
+// context.no_sparse, operator.sequences, operator.value (an id that is no row), tensor.shape,
+// tensor.dtype, autograd.not_differentiable (weights have no gradient).
+inline Var embedding_bag(Tape& tape, const Var& table, const Var& ids, BagMode mode = BagMode::sum,
+                         const Var& weights = {}) {
+  const SparseOperators& operators =
+      *sparse_table(tape.context(), "sparse::embedding_bag").operators;
+  const Var y =
+      tape.apply(*operators.embedding_bag, EmbeddingBagSetting{mode}, {table, ids, weights});
+  return tape.with_sequences(y, ids.sequences().summary(tape.context()));
+}
+
+}  // namespace soma

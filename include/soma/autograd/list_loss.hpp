@@ -1,0 +1,56 @@
+#pragma once
+// Losses over very many classes with lists of labels: exact ones, a panel of classes at a time, and
+// sampled ones over a chosen set of classes. Needs add_sparse(context) (soma/sparse.hpp).
+
+#include <soma/autograd/functions.hpp>
+#include <soma/data/labels.hpp>
+#include <soma/ops/sparse/table.hpp>
+
+namespace soma {
+
+// The loss of logits [B, S] whose columns the lists name; see ListLoss. Errors operator.value (a
+// label that is no column, or lists that do not ascend), tensor.shape, tensor.dtype.
+inline Var list_loss(Tape& tape, const Var& logits, const data::LabelLists& labels,
+                     const ListLossSetting& setting = {}) {
+  const SparseOperators& operators = *sparse_table(tape.context(), "list_loss").operators;
+  return tape.apply(*operators.list_loss, setting,
+                    {logits, tape.constant(labels.offsets), tape.constant(labels.ids)});
+}
+
+// Softmax cross entropy over all rows of weight [C, D] and bias [C], given h [B, D]. Memory: logits
+// of 4096 classes, and gradients of all weights.
+inline Var full_softmax_loss(Tape& tape, const Var& h, const Var& weight, const Var& bias,
+                             const data::LabelLists& labels,
+                             LossReduction reduction = LossReduction::mean) {
+  const SparseOperators& operators = *sparse_table(tape.context(), "full_softmax_loss").operators;
+  return tape.apply(*operators.full_softmax, ListLossSetting{ListLoss::softmax, reduction},
+                    {h, weight, bias, tape.constant(labels.offsets), tape.constant(labels.ids)});
+}
+
+// Some of the classes: their numbers, ascending, and lists of labels as places among them.
+struct ClassSet {
+  Tensor classes;  // int64 [S]
+  data::LabelLists labels;
+};
+
+// The loss over the classes of a set alone: softmax is normalised over them, binary cross entropy
+// summed over them. With the set of all classes it is the exact loss. Only rows of the set get
+// gradients. weight [C, D], bias [C, 1].
+inline Var sampled_loss(Tape& tape, const Var& h, const Var& weight, const Var& bias,
+                        const ClassSet& set, const ListLossSetting& setting = {}) {
+  const Var places = tape.constant(set.classes);
+  const Var rows = embedding(tape, weight, places), offsets = embedding(tape, bias, places);
+  const Var logits = linear(tape, h, rows, reshape(tape, offsets, Shape{set.classes.elements()}));
+  return list_loss(tape, logits, set.labels, setting);
+}
+inline Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weight, const Var& bias,
+                                 const ClassSet& set,
+                                 LossReduction reduction = LossReduction::mean) {
+  return sampled_loss(tape, h, weight, bias, set, {ListLoss::softmax, reduction});
+}
+inline Var sampled_bce(Tape& tape, const Var& h, const Var& weight, const Var& bias,
+                       const ClassSet& set, LossReduction reduction = LossReduction::mean) {
+  return sampled_loss(tape, h, weight, bias, set, {ListLoss::binary, reduction});
+}
+
+}  // namespace soma

@@ -1,0 +1,13 @@
+#pragma once
+// What soma::dispatch has for sparse training: kernels and operators for a context's target.
+
+#include <soma/ops/sparse/table.hpp>
+
+#include <string_view>
+
+namespace soma::dispatch {
+
+// Those compiled for the target of that name (Context::target().name).
+const SparseTable& sparse_table(std::string_view target);
+
+}  // namespace soma::dispatch

@@ -1,0 +1,119 @@
+#pragma once
+// Kernels of sparse training, and their table. Ids and rows are checked by the caller.
+
+#include <soma/kernels/operand.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace soma {
+
+// Row b of y, for bags first ... last - 1: the sum over i from offsets[b] to offsets[b + 1] of
+// weights[i] * table[ids[i]], in ascending order in fp32 from zero, times 1 / (number of ids) where
+// `mean`. A bag without ids is 0. With weights each term is one fused multiply-add.
+struct BagArgs {
+  std::size_t first = 0, last = 0, columns = 0;
+  MatrixOperand table{};
+  const void* ids = nullptr;
+  DType id_dtype = DType::int32;   // or int64
+  const float* weights = nullptr;  // nullptr: all are 1
+  const std::size_t* offsets = nullptr;
+  bool mean = false;
+  MatrixTarget y{};  // of bag 0
+};
+
+// Row k of out, for k from first to last - 1: the sum over i from starts[k] to starts[k + 1] of
+// weights[i] * dy[list[i]]. list names bags, ascending for each k. Bags of one segment add up in
+// order from zero; segments meet in the tree of Segments.
+struct BagGradientArgs {
+  std::size_t first = 0, last = 0, columns = 0;
+  const float* dy = nullptr;
+  std::size_t dy_stride = 0;  // a multiple of 16, at least `columns`: zeros follow
+  const std::int32_t* list = nullptr;
+  const float* weights = nullptr;  // of list entries; nullptr: all are 1
+  const std::int64_t* starts = nullptr;
+  const std::uint32_t* segments = nullptr;  // of each bag; below 1024
+  float* out = nullptr;                     // [last, columns]
+};
+
+// Some rows of a parameter [R, columns] in fp32, and the gradient of each: row i of the gradient
+// belongs to row rows[i] of the parameter, or to row i where rows is nullptr.
+struct TouchedRows {
+  std::size_t first = 0, last = 0, columns = 0;  // of the gradient
+  float* weight = nullptr;
+  const std::int64_t* rows = nullptr;
+  const float* gradient = nullptr;
+  float factor = 1;  // the gradient is multiplied by it first
+};
+
+// w = fma(-rate, g, w).
+struct RowSgdArgs {
+  TouchedRows touched{};
+  float rate = 0;
+};
+
+// Row-wise Adagrad: one number a row, s += mean(g^2); w = fma(-rate / (sqrt(s) + epsilon), g, w).
+// Squares add up in 16 lanes, by fused multiply-adds.
+struct RowAdagradArgs {
+  TouchedRows touched{};
+  float* squares = nullptr;  // [R]
+  float rate = 0, epsilon = 0;
+};
+
+// Adam over touched rows: m = fma(b1, m, (1 - b1) g); v = fma(b2, v, ((1 - b2) g) g);
+// w = fma(-step_size, m / fma(sqrt(v), inverse_root_correction2, epsilon), w).
+struct RowAdamArgs {
+  TouchedRows touched{};
+  float *m = nullptr, *v = nullptr;  // [R, columns]
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;  // computed in double, rounded once
+  float step_size = 0;                                     // rate / correction1
+  float inverse_root_correction2 = 1;                      // 1 / sqrt(correction2)
+};
+
+// AdamW whose rows catch up when they are touched: row r stands where stamps[r] steps have left it.
+// Steps without a gradient are made one after the other, as dense AdamW makes them, from `history`:
+// of step base + 1 + i the numbers rate / correction1, 1 / sqrt(correction2) and 1 - rate * decay.
+// m = fma(b1, m, (1 - b1) g), 0 below smallest_first_moment; v = fma(b2, v, ((1 - b2) g) g);
+// w = fma(decay, w, -(step_size * m / fma(sqrt(v), correction, epsilon))).
+// Where `sleeps` (nothing decays), a row whose m are all zero stays behind, since only v would
+// change: v is multiplied by b2^(steps missed), rounded once, when it is touched again.
+struct RowLazyAdamArgs {
+  TouchedRows touched{};  // gradient nullptr: rows catch up with step `now`; else make that step
+  float *m = nullptr, *v = nullptr;  // [R, columns]
+  std::int64_t* stamps = nullptr;    // [R]
+  const float* history = nullptr;
+  std::int64_t base = 0, now = 0;
+  double beta2_exact = 0.999;
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
+  bool sleeps = false;
+};
+
+// Winner-take-all hashes. Code number c of a row looks at eight of its numbers, order[8 c] to
+// order[8 c + 7], and is the place, 0 to 7, of the largest, the first of equal ones. Where all
+// eight are zero it is that of the next code that has another. The bucket of a table: its codes as
+// digits.
+inline constexpr std::size_t dwta_bin = 8;
+inline constexpr std::size_t dwta_most_columns = 1024, dwta_most_codes = 512;
+struct DwtaArgs {
+  std::size_t first = 0, last = 0, columns = 0;  // rows of x; up to dwta_most_columns
+  const float* x = nullptr;
+  std::size_t stride = 0;  // from row to row
+  const std::int32_t* order = nullptr;
+  std::size_t tables = 0, codes = 0;  // codes of a table, up to 5; tables * codes up to the most
+  std::uint16_t* buckets = nullptr;   // [tables, bucket_stride]
+  std::size_t bucket_stride = 0;
+};
+
+struct SparseKernels {
+  void (*bag)(const BagArgs&) noexcept;
+  void (*bag_gradient)(const BagGradientArgs&) noexcept;
+  void (*row_sgd)(const RowSgdArgs&) noexcept;
+  void (*row_adagrad)(const RowAdagradArgs&) noexcept;
+  void (*row_adam)(const RowAdamArgs&) noexcept;
+  void (*row_lazy_adam)(const RowLazyAdamArgs&) noexcept;
+  void (*dwta)(const DwtaArgs&) noexcept;
+};
+
+}  // namespace soma

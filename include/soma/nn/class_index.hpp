@@ -1,0 +1,168 @@
+#pragma once
+// ClassIndex: tables that find classes whose rows of a weight point where a query points, by
+// densified winner-take-all hashes. Needs add_sparse(context) (soma/sparse.hpp).
+
+#include <soma/data/order.hpp>
+#include <soma/kernels/sparse/args.hpp>
+#include <soma/ops/ranges.hpp>
+#include <soma/ops/sparse/table.hpp>
+#include <soma/tensor/tensor.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace soma::nn {
+
+struct ClassIndexOptions {
+  std::size_t tables = 32;
+  std::size_t codes = 0;  // of a table, 1 to 5: 8^codes buckets. 0: class_index_codes()
+  std::uint64_t seed = 0;
+};
+
+// As many codes as leave 64 classes or more in a bucket, 1 to 5: a bucket that is too full drowns
+// what is near, one that is too empty misses it.
+constexpr std::size_t class_index_codes(std::size_t classes) {
+  std::size_t codes = 1;
+  while (codes < 5 && classes >> (3 * (codes + 1)) >= 64) ++codes;
+  return codes;
+}
+
+// Bytes that the tables of so many classes take.
+constexpr std::size_t class_index_bytes(std::size_t classes, std::size_t tables,
+                                        std::size_t codes) {
+  return tables * (classes * 6 + ((std::size_t{1} << (3 * codes)) + 1) * 4);
+}
+
+// A bucket holds its classes in ascending order. Not thread-safe.
+class ClassIndex {
+ public:
+  // Of rows [classes, columns]. Errors operator.value (no classes, 2^32 or more, columns beyond
+  // 1024, tables or codes out of range), context.no_sparse.
+  ClassIndex(Context& context, std::size_t classes, std::size_t columns,
+             const ClassIndexOptions& options = {})
+      : context_(context),
+        classes_(classes),
+        columns_(columns),
+        tables_(options.tables),
+        codes_(options.codes != 0 ? options.codes : class_index_codes(classes)) {
+    static_cast<void>(sparse_table(context, "ClassIndex"));
+    const auto check = [](std::string_view name, std::size_t value, std::size_t least,
+                          std::size_t most) {
+      if (value < least || value > most)
+        fail(error_id::operator_value, "ClassIndex", name, std::to_string(value),
+             std::to_string(least) + " to " + std::to_string(most));
+    };
+    check("classes", classes, 1, 0xFFFFFFFFu);
+    check("columns", columns, 1, dwta_most_columns);
+    check("codes", codes_, 1, 5);
+    check("tables", tables_, 1, dwta_most_codes / codes_);
+    // Permutations of the columns, one behind the other, cut into bins.
+    const std::size_t places = tables_ * codes_ * dwta_bin;
+    for (std::uint64_t round = 0; order_.size() < places; ++round)
+      for (const std::uint32_t column : data::shuffled_order(columns, options.seed, round))
+        if (order_.size() < places) order_.push_back(static_cast<std::int32_t>(column));
+    buckets_.resize(tables_ * classes_);
+    ids_.resize(tables_ * classes_);
+    starts_.resize(tables_ * (bucket_count() + 1));
+  }
+
+  std::size_t tables() const { return tables_; }
+  std::size_t codes() const { return codes_; }
+  std::size_t bucket_count() const { return std::size_t{1} << (3 * codes_); }
+  bool built() const { return built_; }
+
+  // Hashes all rows of weight [classes, columns], fp32.
+  void rebuild(const Tensor& weight) {
+    soma::detail::for_ranges(context_, classes_, tables_ * codes_,
+                             [&](std::size_t begin, std::size_t end) {
+                               hash(weight.data<float>(), begin, end, buckets_.data(), classes_);
+                             });
+    sort_all();
+  }
+  // The same tables, where only the rows of these numbers have changed since.
+  void refresh(const Tensor& weight, std::span<const std::int64_t> rows) {
+    constexpr std::size_t block = 16;  // rows that are hashed together
+    const std::size_t blocks = (rows.size() + block - 1) / block;
+    soma::detail::for_ranges(
+        context_, blocks, block * tables_ * codes_, [&](std::size_t begin, std::size_t end) {
+          std::vector<float> copies(block * columns_);
+          std::vector<std::uint16_t> found(tables_ * block);
+          for (std::size_t first = begin * block; first < (std::min)(end * block, rows.size());
+               first += block) {
+            const std::size_t count = (std::min)(block, rows.size() - first);
+            for (std::size_t i = 0; i < count; ++i)
+              std::copy_n(
+                  weight.data<float>() + static_cast<std::size_t>(rows[first + i]) * columns_,
+                  columns_, copies.data() + i * columns_);
+            hash(copies.data(), 0, count, found.data(), block);
+            for (std::size_t table = 0; table < tables_; ++table)
+              for (std::size_t i = 0; i < count; ++i)
+                buckets_[table * classes_ + static_cast<std::size_t>(rows[first + i])] =
+                    found[table * block + i];
+          }
+        });
+    sort_all();
+  }
+
+  // The classes of a bucket.
+  std::span<const std::uint32_t> bucket(std::size_t table, std::size_t bucket) const {
+    const std::uint32_t* start = starts_.data() + table * (bucket_count() + 1) + bucket;
+    return std::span(ids_).subspan(table * classes_ + start[0], start[1] - start[0]);
+  }
+  // The buckets of queries [n, columns], fp32: of table t and query i number t * n + i.
+  std::vector<std::uint16_t> buckets_of(const Tensor& queries) const {
+    const std::size_t count = queries.size(0);
+    std::vector<std::uint16_t> found(tables_ * count);
+    hash(queries.data<float>(), 0, count, found.data(), count);
+    return found;
+  }
+
+ private:
+  void hash(const float* rows, std::size_t first, std::size_t last, std::uint16_t* buckets,
+            std::size_t stride) const {
+    sparse_table(context_, "ClassIndex")
+        .kernels->dwta({.first = first,
+                        .last = last,
+                        .columns = columns_,
+                        .x = rows,
+                        .stride = columns_,
+                        .order = order_.data(),
+                        .tables = tables_,
+                        .codes = codes_,
+                        .buckets = buckets,
+                        .bucket_stride = stride});
+  }
+  // A counting sort for each table.
+  void sort_all() {
+    soma::detail::for_ranges(context_, tables_, classes_ * 4,
+                             [&](std::size_t begin, std::size_t end) {
+                               for (std::size_t table = begin; table < end; ++table) sort(table);
+                             });
+    built_ = true;
+  }
+  void sort(std::size_t table) {
+    const std::uint16_t* bucket = buckets_.data() + table * classes_;
+    std::uint32_t* start = starts_.data() + table * (bucket_count() + 1);
+    std::fill(start, start + bucket_count() + 1, 0u);
+    for (std::size_t i = 0; i < classes_; ++i) ++start[bucket[i] + 1];
+    for (std::size_t i = 0; i < bucket_count(); ++i) start[i + 1] += start[i];
+    std::vector<std::uint32_t> next(start, start + bucket_count());
+    std::uint32_t* ids = ids_.data() + table * classes_;
+    for (std::size_t i = 0; i < classes_; ++i)
+      ids[next[bucket[i]]++] = static_cast<std::uint32_t>(i);
+  }
+
+  Context& context_;
+  std::size_t classes_, columns_, tables_, codes_;
+  std::vector<std::int32_t> order_;
+  std::vector<std::uint16_t> buckets_;  // [tables, classes]
+  std::vector<std::uint32_t> ids_;      // [tables, classes]
+  std::vector<std::uint32_t> starts_;   // [tables, buckets + 1]
+  bool built_ = false;
+};
+
+}  // namespace soma::nn

@@ -1,0 +1,28 @@
+#pragma once
+// The operators of sparse training. Included by whoever calls add_sparse(), and by nobody else.
+
+#include <soma/ops/sparse/embedding_bag.hpp>
+#include <soma/ops/sparse/full_softmax.hpp>
+#include <soma/ops/sparse/list_loss.hpp>
+#include <soma/ops/sparse/row_steps.hpp>
+
+#include <array>
+
+namespace soma::detail {
+
+// `list` gives the records: with programs of the accelerator, or without.
+template <class List>
+constexpr SparseOperators sparse_operators_of(const List& list,
+                                              std::span<const Operator* const> all) {
+  return {.embedding_bag = &list[0],
+          .embedding_bag_backward = &list[1],
+          .row_sgd_step = &list[2],
+          .row_adagrad_step = &list[3],
+          .row_adam_step = &list[4],
+          .row_lazy_adam_step = &list[7],
+          .list_loss = &list[5],
+          .full_softmax = &list[6],
+          .all = all};
+}
+
+}  // namespace soma::detail

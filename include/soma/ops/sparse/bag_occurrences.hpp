@@ -1,0 +1,100 @@
+#pragma once
+// Where each id occurs in the bags of a batch, in time that grows with the ids alone.
+
+#include <soma/ops/rows/embedding.hpp>
+#include <soma/runtime/heap_vector.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace soma::detail {
+
+// For id number k in ascending order, bags[starts[k]] to bags[starts[k + 1]] are the bags that it
+// is in, ascending, once for each time.
+struct BagOccurrences {
+  Tensor bags;     // int32, as many as ids
+  Tensor weights;  // fp32 of each; not defined: all are 1
+  Tensor starts;   // int64, one more than ids
+  Tensor ids;      // int64
+};
+
+// Sorts numbers by their upper 32 bits, which are below 2^bits; equal ones keep their order. Digits
+// of at most 11 bits: their 2048 counters stay in the first-level cache.
+inline void sort_by_upper_half(HeapVector<std::uint64_t>& numbers, int bits, Heap& heap) {
+  constexpr int most_bits = 11;
+  const int passes = (bits + most_bits - 1) / most_bits;
+  if (passes == 0) return;
+  const int width = (bits + passes - 1) / passes;
+  const std::uint64_t mask = (std::uint64_t{1} << width) - 1;
+  HeapVector<std::uint64_t> other(numbers.size(), heap);
+  HeapVector<std::uint32_t> places(heap);
+  for (int pass = 0; pass < passes; ++pass) {
+    const int shift = 32 + pass * width;
+    places.clear();
+    places.resize(static_cast<std::size_t>(mask) + 1);
+    std::fill(places.begin(), places.end(), 0u);
+    for (const std::uint64_t number : numbers)
+      ++places[static_cast<std::size_t>(number >> shift & mask)];
+    std::uint32_t before = 0;
+    for (std::uint32_t& place : places) before += std::exchange(place, before);
+    for (const std::uint64_t number : numbers)
+      other[places[static_cast<std::size_t>(number >> shift & mask)]++] = number;
+    std::swap(numbers, other);
+  }
+}
+
+// `ids` are checked: below `rows`, which is at most 2^32. Error operator.value (2^31 ids).
+inline BagOccurrences bag_occurrences(Context& context, const Tensor& ids, const Tensor& weights,
+                                      const Sequences& bags, std::size_t rows) {
+  const std::size_t count = ids.elements();
+  if (count > 0x7FFFFFFFu)
+    fail(error_id::operator_value, "embedding bag backward", "ids", std::to_string(count),
+         "fewer than 2^31");
+  HeapVector<std::uint64_t> keys(count, context.heap());  // id, and place in the batch
+  const auto take = [&](const auto* values) {
+    for (std::size_t i = 0; i < count; ++i)
+      keys[i] = static_cast<std::uint64_t>(values[i]) << 32 | i;
+  };
+  if (ids.dtype() == DType::int32)
+    take(ids.data<std::int32_t>());
+  else
+    take(ids.data<std::int64_t>());
+  sort_by_upper_half(keys, rows <= 1 ? 0 : static_cast<int>(std::bit_width(rows - 1)),
+                     context.heap());
+  HeapVector<std::int32_t> bag_of(count, context.heap());
+  for (std::size_t bag = 0; bag < bags.count(); ++bag)
+    std::fill(bag_of.begin() + bags.begin(bag), bag_of.begin() + bags.end(bag),
+              static_cast<std::int32_t>(bag));
+
+  BagOccurrences result;
+  result.bags = Tensor::empty(context, Shape{count}, DType::int32);
+  if (weights.defined()) result.weights = Tensor::empty(context, Shape{count});
+  auto* list = result.bags.mutable_data<std::int32_t>();
+  float* factors = weights.defined() ? result.weights.mutable_data<float>() : nullptr;
+  const float* given = weights.defined() ? weights.data<float>() : nullptr;
+  std::size_t distinct = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto place = static_cast<std::size_t>(keys[i] & 0xFFFFFFFFu);
+    list[i] = bag_of[place];
+    if (factors != nullptr) factors[i] = given[place];
+    distinct += i == 0 || keys[i] >> 32 != keys[i - 1] >> 32 ? 1u : 0u;
+  }
+  result.ids = Tensor::empty(context, Shape{distinct}, DType::int64);
+  result.starts = Tensor::empty(context, Shape{distinct + 1}, DType::int64);
+  auto* id = result.ids.mutable_data<std::int64_t>();
+  auto* start = result.starts.mutable_data<std::int64_t>();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i != 0 && keys[i] >> 32 == keys[i - 1] >> 32) continue;
+    *id++ = static_cast<std::int64_t>(keys[i] >> 32);
+    *start++ = static_cast<std::int64_t>(i);
+  }
+  *start = static_cast<std::int64_t>(count);
+  return result;
+}
+
+}  // namespace soma::detail

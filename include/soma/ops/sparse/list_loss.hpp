@@ -1,0 +1,235 @@
+#pragma once
+// Losses of rows of logits with lists of labels: softmax cross entropy where each of a row's n
+// labels has the share 1 / n, and binary cross entropy of every column. Over the logits of all
+// classes they are the exact losses; over those of a chosen set of classes, sampled ones. Rows
+// without labels count 0 in the first and are all zeros in the second.
+
+#include <soma/ops/built_in.hpp>
+#include <soma/ops/optimizer/accumulate.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/samples.hpp>
+#include <soma/ops/settings.hpp>
+#include <soma/ops/sparse/table.hpp>
+#include <soma/ops/support.hpp>
+#include <soma/runtime/heap_vector.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+inline constexpr std::string_view list_loss_name = "sparse::list_loss";
+
+// Inputs logits [B, S], offsets int64 [B + 1] and columns int32: the labels of row i are
+// columns[offsets[i]] up to columns[offsets[i + 1]], ascending, each once. Outputs the loss, one
+// number, and what its gradient reads: probabilities [B, S].
+inline void list_loss_shape(const ShapeCall& call) {
+  const Tensor &logits = call.inputs[0], &offsets = call.inputs[1], &columns = call.inputs[2];
+  check_rank(list_loss_name, "logits", logits, 2);
+  check_fp32(list_loss_name, "logits", logits);
+  if (offsets.dtype() != DType::int64 || columns.dtype() != DType::int32)
+    fail(error_id::tensor_dtype, list_loss_name, "offsets and columns",
+         offsets.describe() + " and " + columns.describe(), "int64 and int32");
+  check_shape(list_loss_name, "offsets", offsets, Shape{logits.size(0) + 1});
+  check_rank(list_loss_name, "columns", columns, 1);
+  call.outputs[0] = {Shape{}, DType::fp32};
+  call.outputs[1] = {logits.shape(), DType::fp32};
+}
+
+// Error operator.value.
+inline void check_label_columns(const Tensor& offsets, const Tensor& columns, std::size_t width) {
+  const auto refuse = [](std::string_view argument, std::int64_t given, std::string_view wanted) {
+    fail(error_id::operator_value, list_loss_name, argument, std::to_string(given), wanted);
+  };
+  const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
+  const std::span<const std::int32_t> all = columns.span<std::int32_t>();
+  if (at.front() != 0 || static_cast<std::uint64_t>(at.back()) != all.size())
+    refuse("offsets", at.back(), "0 to the number of columns");
+  for (std::size_t i = 0; i + 1 < at.size(); ++i) {
+    if (at[i + 1] < at[i]) refuse("offsets", at[i + 1], "ascending numbers");
+    std::int64_t before = -1;
+    for (std::int64_t k = at[i]; k < at[i + 1]; ++k) {
+      const std::int64_t column = all[static_cast<std::size_t>(k)];
+      if (column <= before || static_cast<std::uint64_t>(column) >= width)
+        refuse("columns", column, "ascending numbers below the number of logits");
+      before = column;
+    }
+  }
+}
+
+// The sum of the rows' losses: within a shard in order, shards in the fixed tree; in double.
+inline double tree_of_rows(const Sequences& sequences, std::span<const double> rows) {
+  const RowSegments segments(sequences, rows.size());
+  const Segments& shards = segments.get();
+  double waiting[12];  // a level each of a tree over 1024 shards
+  std::size_t count = 0;
+  for (std::size_t shard = 0; shard < shards.count; ++shard) {
+    double sum = 0;
+    for (std::size_t i = shards.bounds[shard]; i < shards.bounds[shard + 1]; ++i) sum += rows[i];
+    waiting[count++] = sum;
+    for (std::size_t left = shard; (left & 1) != 0; left >>= 1, --count)
+      waiting[count - 2] += waiting[count - 1];
+  }
+  return waiting[0];
+}
+
+inline void list_loss_host(const OperatorCall& call) {
+  Context& context = call.context;
+  const auto& setting = call.attributes.as<ListLossSetting>();
+  const Tensor logits = contiguous(context, call.inputs[0]);
+  const Tensor offsets = contiguous(context, call.inputs[1]);
+  const Tensor columns = contiguous(context, call.inputs[2]);
+  const std::size_t rows = logits.size(0), width = logits.size(1);
+  check_label_columns(offsets, columns, width);
+  const Tensor& notes = call.outputs[1];
+  const bool softmax = setting.loss == ListLoss::softmax;
+  if (logits.elements() != 0)
+    copy(softmax ? run(context, *context.built_in().softmax, SoftmaxSetting{false}, {logits})[0]
+                 : run(context, context.built_in().of(Unary::sigmoid), {}, {logits})[0],
+         notes);
+  HeapVector<double> losses(rows, context.heap());
+  const std::int64_t* at = offsets.data<std::int64_t>();
+  const std::int32_t* column = columns.data<std::int32_t>();
+  for_ranges(context, rows, width, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const float* z = logits.data<float>() + i * width;
+      const std::span<const std::int32_t> labels(column + at[i],
+                                                 static_cast<std::size_t>(at[i + 1] - at[i]));
+      double loss = 0;
+      if (softmax) {
+        if (labels.empty() || width == 0) {
+          losses[i] = 0;
+          continue;
+        }
+        // log(sum) from the likeliest column, whose probability is at least 1 / S.
+        const auto best = static_cast<std::size_t>(std::max_element(z, z + width) - z);
+        const float* p = notes.data<float>() + i * width;
+        const double total = static_cast<double>(z[best]) - std::log(static_cast<double>(p[best]));
+        for (const std::int32_t label : labels) loss += total - static_cast<double>(z[label]);
+        loss /= static_cast<double>(labels.size());
+      } else {
+        // max(z, 0) - z y + log(1 + exp(-|z|))
+        for (std::size_t c = 0; c < width; ++c) {
+          const auto x = static_cast<double>(z[c]);
+          loss += (std::max)(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+        }
+        for (const std::int32_t label : labels) loss -= static_cast<double>(z[label]);
+      }
+      losses[i] = loss;
+    }
+  });
+  double sum = tree_of_rows(call.sequences, {losses.data(), rows});
+  if (setting.reduction == LossReduction::mean)
+    sum /= static_cast<double>((std::max)(rows, std::size_t{1}));
+  *call.outputs[0].mutable_data<float>() = static_cast<float>(sum);
+}
+
+// dlogits = (p - y) * dloss, / B for a mean.
+inline void list_loss_gradient(const GradientCall& call) {
+  Context& context = call.context;
+  const auto& setting = call.attributes.as<ListLossSetting>();
+  const Tensor& notes = call.outputs[1];
+  const Tensor offsets = contiguous(context, call.inputs[1]);
+  const Tensor columns = contiguous(context, call.inputs[2]);
+  const std::size_t rows = notes.size(0), width = notes.size(1);
+  const float given = *contiguous(context, call.output_gradients[0]).data<float>();
+  const float scale = setting.reduction == LossReduction::mean
+                          ? given / static_cast<float>((std::max)(rows, std::size_t{1}))
+                          : given;
+  const Tensor gradient = Tensor::empty(context, notes.shape());
+  float* out = gradient.mutable_data<float>();
+  const std::int64_t* at = offsets.data<std::int64_t>();
+  const std::int32_t* column = columns.data<std::int32_t>();
+  const bool softmax = setting.loss == ListLoss::softmax;
+  for_ranges(context, rows, width, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const float* p = notes.data<float>() + i * width;
+      float* to = out + i * width;
+      const auto labels = static_cast<float>(at[i + 1] - at[i]);
+      if (softmax && labels == 0) {
+        std::fill(to, to + width, 0.0f);
+        continue;
+      }
+      for (std::size_t c = 0; c < width; ++c) to[c] = p[c] * scale;
+      const float share = softmax ? scale / labels : scale;
+      for (std::int64_t k = at[i]; k < at[i + 1]; ++k) to[column[k]] -= share;
+    }
+  });
+  call.input_gradients[0] = {gradient, {}};
+}
+
+inline ReferenceTensor list_loss_reference(const ReferenceTensor& logits,
+                                           const std::vector<double>& offsets,
+                                           const std::vector<double>& columns,
+                                           const ListLossSetting& setting) {
+  const std::size_t rows = logits.shape[0], width = logits.shape[1];
+  double total = 0;
+  for (std::size_t i = 0; i < rows; ++i) {
+    const double* z = logits.values.data() + i * width;
+    const double count = offsets[i + 1] - offsets[i];
+    double sum = 0, loss = 0;
+    for (std::size_t c = 0; c < width; ++c) {
+      sum += std::exp(z[c]);
+      if (setting.loss == ListLoss::binary) loss += std::log(1 + std::exp(z[c]));
+    }
+    for (auto k = static_cast<std::size_t>(offsets[i]);
+         k < static_cast<std::size_t>(offsets[i + 1]); ++k) {
+      const double chosen = z[static_cast<std::size_t>(columns[k])];
+      loss += setting.loss == ListLoss::binary ? -chosen : (std::log(sum) - chosen) / count;
+    }
+    total += loss;
+  }
+  if (setting.reduction == LossReduction::mean) total /= static_cast<double>(rows);
+  return {Shape{}, {total}};
+}
+
+inline OperatorSamples list_loss_samples() {
+  OperatorSamples result;
+  const auto add = [&](std::size_t rows, std::size_t width, std::vector<double> offsets,
+                       std::vector<double> columns, ListLossSetting setting) {
+    result.samples.push_back(
+        {.name = std::to_string(rows) + " x " + std::to_string(width) +
+                 (setting.loss == ListLoss::binary ? ", binary" : ", softmax"),
+         .inputs = {{.shape = Shape{rows, width}, .low = -3, .high = 3},
+                    {.shape = Shape{rows + 1}, .dtype = DType::int64, .values = offsets},
+                    {.shape = Shape{columns.size()}, .dtype = DType::int32, .values = columns}},
+         .attributes = setting,
+         .error = static_cast<double>(width + 16) * 0x1p-24,
+         .gradient_error = static_cast<double>(width + 16) * 0x1p-24});
+  };
+  add(3, 5, {0, 1, 1, 4}, {2, 0, 3, 4}, {});
+  add(2, 33, {0, 2, 3}, {0, 32, 7}, {.reduction = LossReduction::sum});
+  add(3, 5, {0, 1, 1, 4}, {2, 0, 3, 4}, {.loss = ListLoss::binary});
+  add(1, 1, {0, 1}, {0}, {.loss = ListLoss::binary, .reduction = LossReduction::sum});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    return std::vector<ReferenceTensor>{list_loss_reference(
+        inputs[0], inputs[1].values, inputs[2].values, sample.attributes.as<ListLossSetting>())};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator list_loss{.name = detail::list_loss_name,
+                                    .min_inputs = 3,
+                                    .max_inputs = 3,
+                                    .outputs = 2,
+                                    .keeps_inputs = 6,
+                                    .keeps_outputs = 2,
+                                    .shape = &detail::list_loss_shape,
+                                    .host = &detail::list_loss_host,
+                                    .gradient = &detail::list_loss_gradient,
+                                    .samples = &detail::list_loss_samples};
+
+}  // namespace ops
+}  // namespace soma

@@ -1,0 +1,74 @@
+#pragma once
+// SparseTable: kernels and operators of sparse training, as a context knows them once
+// add_sparse(context) (soma/sparse.hpp) has been called; and the settings of those operators.
+
+#include <soma/base/error.hpp>
+#include <soma/ops/operator.hpp>
+#include <soma/ops/settings.hpp>
+#include <soma/runtime/context.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace soma {
+
+struct SparseKernels;  // kernels/sparse/args.hpp
+
+struct SparseOperators {
+  const Operator *embedding_bag, *embedding_bag_backward;
+  const Operator *row_sgd_step, *row_adagrad_step, *row_adam_step, *row_lazy_adam_step;
+  const Operator *list_loss, *full_softmax;
+  std::span<const Operator* const> all;
+};
+
+struct SparseTable {
+  const SparseKernels* kernels = nullptr;
+  const SparseOperators* operators = nullptr;
+  // The table of another target of the same program, by its name.
+  const SparseTable& (*of_target)(std::string_view target) = nullptr;
+};
+
+// Error context.no_sparse.
+inline const SparseTable& sparse_table(const Context& context, std::string_view operation) {
+  if (context.sparse() == nullptr)
+    fail(error_id::no_sparse, operation, "context", "without kernels of sparse training",
+         "one that add_sparse(context) of soma/sparse.hpp was called with");
+  return *context.sparse();
+}
+
+// What `from` has of sparse training, for a context of the same program that shares its operators.
+inline void share_sparse(const Context& from, Context& to) {
+  if (from.sparse() != nullptr) to.set_sparse(&from.sparse()->of_target(to.target().name));
+}
+
+enum class BagMode : std::uint8_t { sum, mean };
+
+struct EmbeddingBagSetting {
+  BagMode mode = BagMode::sum;
+};
+
+enum class ListLoss : std::uint8_t {
+  softmax,  // cross entropy: each of a row's n labels has the share 1 / n
+  binary,   // binary cross entropy of every column, added up over a row
+};
+
+struct ListLossSetting {
+  ListLoss loss = ListLoss::softmax;
+  LossReduction reduction = LossReduction::mean;  // over all rows; or their sum
+};
+
+// Steps of the rows that have a gradient. Members that an optimizer has no use for are not read.
+struct RowStepSetting {
+  float rate = 0, epsilon = 0, gradient_factor = 1;
+  float beta1 = 0.9f, beta2 = 0.999f;
+  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
+  float step_size = 0, inverse_root_correction2 = 1;  // rate / correction1, 1 / sqrt(correction2)
+  // Of rows that catch up (RowLazyAdamArgs): the number of this step, those before the history's.
+  std::int64_t now = 0, base = 0;
+  double beta2_exact = 0.999;
+  bool sleeps = false;
+};
+
+}  // namespace soma

@@ -1,0 +1,38 @@
+#pragma once
+// The operators of sparse training with their programs, for whoever calls add_sparse().
+
+#include <soma/ops/sparse/all.hpp>
+#include <soma/programs/sparse/embedding_bag.hpp>
+#include <soma/programs/sparse/row_steps.hpp>
+
+#include <array>
+#include <cstddef>
+
+namespace soma::programs::detail {
+
+inline constexpr Program sparse_programs[] = {{&programs::embedding_bag},
+                                              {&programs::embedding_bag_backward},
+                                              {&programs::row_sgd_step},
+                                              {&programs::row_adagrad_step},
+                                              {&programs::row_adam_step}};
+
+constexpr Operator with_program(Operator record, std::size_t index) {
+  record.program = &sparse_programs[index];
+  return record;
+}
+
+inline constexpr std::array sparse_records = {
+    with_program(ops::embedding_bag, 0), with_program(ops::embedding_bag_backward, 1),
+    with_program(ops::row_sgd_step, 2), with_program(ops::row_adagrad_step, 3),
+    with_program(ops::row_adam_step, 4),
+    // These run on the host: lists of labels, and rows that are each at a step of their own.
+    ops::list_loss, ops::full_softmax, ops::row_lazy_adam_step};
+
+inline constexpr std::array<const Operator*, sparse_records.size()> sparse_list = {
+    &sparse_records[0], &sparse_records[1], &sparse_records[2], &sparse_records[3],
+    &sparse_records[4], &sparse_records[5], &sparse_records[6], &sparse_records[7]};
+
+inline constexpr SparseOperators sparse_operators =
+    soma::detail::sparse_operators_of(sparse_records, sparse_list);
+
+}  // namespace soma::programs::detail

@@ -1,0 +1,95 @@
+"""train --model-kind fast, and what evaluate, predict and serve make of its model.
+
+    python3 fast.py PROGRAM WORK_FOLDER
+"""
+
+import json
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import program as tool
+
+TRAIN = ["train", "--model-kind=fast", "--quiet"]
+
+
+def check_bits(program, work, data, checks):
+    """Threads, and a run that is stopped and resumed, change no bit."""
+    def weights(name, *options):
+        log = work / f"{name}.jsonl"
+        tool.must_run(program, [*TRAIN, f"--data={data}", f"--log-json={log}", "--epochs=4",
+                                "--schedule=constant", *options])
+        return tool.log_lines(log)[-1]["weights_hash"]
+
+    whole = weights("whole", "--threads=1")
+    checks.that(weights("threads", "--threads=2") == whole, "two threads give other weights")
+    checkpoints = f"--checkpoint={work / 'checkpoints'}"
+    weights("begun", checkpoints, "--max-steps=3")
+    checks.that(weights("resumed", checkpoints, "--resume") == whole, "resuming gives other weights")
+    checks.that(weights("seed", "--seed=2") != whole, "another seed gives the same weights")
+
+
+def check_refusals(program, data, checks):
+    for option in ["--preset=base", "--max-length=64", "--precision=bf16", "--stream=10",
+                   "--weight-decay=0.1", "--dropout=0.5", "--vocab-size=500"]:
+        result = tool.run(program, [*TRAIN, f"--data={data}", option])
+        checks.that(result.returncode == 2 and option.split("=")[0].encode() in result.stderr
+                    and b"[cli.usage]" in result.stderr, f"{option}: {result.stderr}")
+
+
+def check_serve(program, model, checks):
+    with subprocess.Popen([program, "serve", f"--model={model}", "--port=0"],
+                          stdout=subprocess.PIPE, env=tool.environment()) as running:
+        address = running.stdout.readline().decode().split()[-1]
+        request = urllib.request.Request(address + "/invocations", b"a good film\na dull plot\n",
+                                         {"Content-Type": "text/plain"})
+        for attempt in range(100):
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    lines = answer.read().decode().splitlines()
+                break
+            except urllib.error.HTTPError as error:  # the model is being loaded
+                checks.that(error.code == 503, f"status {error.code}")
+        running.terminate()
+        running.wait(60)
+    checks.that([line.split("\t")[0] for line in lines] == ["1", "0"], f"served {lines}")
+
+
+def main():
+    program, work = sys.argv[1], tool.fresh_folder(Path(sys.argv[2]))
+    checks = tool.Checks()
+    data, model = work / "rows.tsv", work / "model"
+    data.write_bytes(tool.rows(200))
+    result = tool.must_run(program, ["train", "--model-kind=fast", f"--data={data}",
+                                     f"--output={model}"])
+    checks.that(b"table of 2^" in result.stderr, f"no choice is printed: {result.stderr[:300]}")
+    config = json.loads((model / "config.json").read_text())
+    checks.that(config["features.version"] == 1 and config["model_type"] == "soma_fast_classifier",
+                f"config {config}")
+
+    report = json.loads(tool.must_run(program, ["evaluate", f"--model={model}", f"--data={data}",
+                                                "--json"]).stdout)
+    checks.that(report["accuracy"] == 1 and report["rows"] == 200, f"report {report}")
+    checks.that(report["text_seconds_p50"] <= report["text_seconds_p99"], f"times {report}")
+    table = tool.must_run(program, ["evaluate", f"--model={model}", f"--data={data}"]).stdout
+    checks.that(re.search(rb"accuracy 1\.0000.*\na text took .* us \(p50\)", table), f"{table}")
+
+    lines = [b"a good film", b"", b"a dull plot", b"\xff\xfe", b"x" * 100_000]
+    answers = tool.must_run(program, ["predict", f"--model={model}"],
+                            text=b"\n".join(lines) + b"\n").stdout.splitlines()
+    checks.that(len(answers) == len(lines), f"{answers}")
+    checks.that([answers[i].split(b"\t")[0] for i in (0, 2)] == [b"1", b"0"], f"{answers}")
+
+    check_bits(program, work, data, checks)
+    check_refusals(program, data, checks)
+    check_serve(program, model, checks)
+    result = tool.run(program, ["evaluate", f"--model={work}", f"--data={data}"])
+    checks.that(result.returncode == 1, "a folder without a model is evaluated")
+    return checks.finish("fast")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
