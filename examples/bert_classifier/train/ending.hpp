@@ -20,7 +20,7 @@ std::optional<soma::train::Evaluation> measure_test(soma::Context& context, soma
                                                     soma::data::BatchSource& rows,
                                                     soma::PrecisionState& precision);
 void print_test(const soma::train::Evaluation& evaluation);
-// The last lines, and the exit code: 1 where a stop has cost something. `steps`: of the whole run, 0
-// where that is not known.
+// The last lines, and the exit code: 1 where a stop has cost something. `steps`: of the whole run,
+// 0 where that is not known.
 int say_ending(const TrainOptions& given, Launch& launch, const soma::train::Report& report,
                Kept kept, std::uint64_t steps);
