@@ -60,6 +60,7 @@ soma_has_package() {
     libutf8proc-dev) soma_has_header utf8proc.h ;;
     zlib1g-dev) soma_has_header zlib.h ;;
     libcli11-dev) soma_has_header CLI/CLI.hpp ;;
+    libboost-dev) soma_has_header boost/beast/http/parser.hpp ;;
     libprotozero-dev) soma_has_header protozero/pbf_writer.hpp ;;
     libopenmpi-dev) soma_has_command mpicxx ;;
     openmpi-bin) soma_has_command mpirun ;;

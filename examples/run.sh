@@ -38,7 +38,8 @@ source cmake/requirements.sh
 soma_say "[1/3] compiler, CMake, Ninja, libraries"
 packages=(g++ cmake ninja-build libhwy-dev libmsgsl-dev)
 if [ "$example" = bert_classifier ]; then
-  packages+=(nlohmann-json3-dev libxxhash-dev libutf8proc-dev zlib1g-dev libprotozero-dev libcli11-dev)
+  packages+=(nlohmann-json3-dev libxxhash-dev libutf8proc-dev zlib1g-dev libprotozero-dev libcli11-dev
+    libboost-dev)
 fi
 if [ "$example" = mnist_pipeline ]; then
   packages+=(nlohmann-json3-dev libxxhash-dev)

@@ -1,8 +1,6 @@
 // What the bodies of POST /invocations hold, and those of the answers.
 #pragma once
 
-#include "bert_classifier/serve/message.hpp"
-
 #include <soma/models/text_classifier.hpp>
 #include <soma/text/columns.hpp>
 #include <soma/text/record_reader.hpp>
@@ -31,10 +29,17 @@ inline constexpr std::string_view name_of(Type type) {
   return names[static_cast<std::size_t>(type)];
 }
 
+// Of the ASCII letters, as names compare.
+inline std::string lower_case(std::string_view name) {
+  std::string result(name);
+  for (char& letter : result)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter + 32);
+  return result;
+}
+
 // Of the header Content-Type, whatever its parameters.
 inline std::optional<Type> find_type(std::string_view header) {
-  const std::string name =
-      http::lower_case(soma::text::trimmed(header.substr(0, header.find(';'))));
+  const std::string name = lower_case(soma::text::trimmed(header.substr(0, header.find(';'))));
   for (const Type type : types)
     if (name == name_of(type)) return type;
   for (const char* other : {"application/x-jsonlines", "application/jsonl", "application/x-ndjson"})
@@ -47,10 +52,9 @@ inline std::string parameter(std::string_view header, std::string_view name) {
     header.remove_prefix(at + 1);
     const std::string_view part = header.substr(0, header.find(';'));
     const std::size_t middle = part.find('=');
-    if (middle == part.npos ||
-        http::lower_case(soma::text::trimmed(part.substr(0, middle))) != name)
+    if (middle == part.npos || lower_case(soma::text::trimmed(part.substr(0, middle))) != name)
       continue;
-    std::string value = http::lower_case(soma::text::trimmed(part.substr(middle + 1)));
+    std::string value = lower_case(soma::text::trimmed(part.substr(middle + 1)));
     if (value.size() > 1 && value.front() == '"' && value.back() == '"')
       value = value.substr(1, value.size() - 2);
     return value;
@@ -65,7 +69,7 @@ inline double wish_for(std::string_view header, std::string_view type) {
   double wish = 0;
   while (true) {
     const std::string_view part = header.substr(0, header.find(','));
-    const std::string name = http::lower_case(soma::text::trimmed(part.substr(0, part.find(';'))));
+    const std::string name = lower_case(soma::text::trimmed(part.substr(0, part.find(';'))));
     const int close = name == type ? 2 : name == group ? 1 : name == "*/*" ? 0 : -1;
     if (close > closest) {
       const std::string weight = parameter(part, "q");

@@ -53,10 +53,10 @@ class HttpServer {
   struct Handlers {
     // Whether answer() reads the body of a request with this head to its end; after all others the
     // connection is closed.
-    std::function<bool(const http::Request&)> expected;
-    std::function<void(Connection&, const http::Request&, http::Response&)> answer;
+    std::function<bool(const Request&)> expected;
+    std::function<void(Connection&, Request&, Response&)> answer;
     // Of a request whose head could not be read.
-    std::function<void(const Connection&, int status, http::Response&)> refuse;
+    std::function<void(const Connection&, int status, Response&)> refuse;
   };
 
   // Error executor.thread_start.
@@ -252,28 +252,30 @@ class HttpServer {
   bool answer_one(Connection& connection) {
     connection.begin_request(limits_.head_bytes);
     const bool close = leave();
-    http::Request request;
-    http::Response response;
-    if (const auto refusal = http::read_head(connection, request)) {
+    Request request(connection);
+    Response response;
+    if (const int status = request.read_head(); status != 0) {
       connection.linger();
       if (connection.failure() == Connection::Failure::end) return false;
-      handlers_.refuse(connection, refusal->status, response);
-      http::write_response(connection, response, true, 0);
-      return false;
+      handlers_.refuse(connection, status, response);
+      return send(connection, response, true, true);
     }
     connection.begin_body(limits_.body_bytes);
     const bool understood = handlers_.expected(request);
     handlers_.answer(connection, request, response);
     if (!understood || connection.broken()) connection.linger();
-    const bool last = close || !understood || connection.broken() || asks_to_close(request);
-    constexpr auto idle = std::chrono::duration_cast<std::chrono::seconds>(keep_alive);
-    return http::write_response(connection, response, request.method != "HEAD",
-                                last ? 0 : static_cast<long long>(idle.count())) &&
-           !last;
+    const bool last = close || !understood || connection.broken() || !request.keep_alive();
+    return send(connection, response, request.method() != http::verb::head, last);
   }
-  static bool asks_to_close(const http::Request& request) {
-    const std::string wish = http::lower_case(request.header("connection"));
-    return request.minor == 0 ? wish != "keep-alive" : wish == "close";
+  // Whether the connection goes on: for so long, or for as many requests as come.
+  static bool send(Connection& connection, Response& response, bool with_body, bool last) {
+    constexpr auto idle = std::chrono::duration_cast<std::chrono::seconds>(keep_alive);
+    response.set(http::field::connection, last ? "close" : "keep-alive");
+    if (!last)
+      response.set(http::field::keep_alive,
+                   "timeout=" + std::to_string(idle.count()) + ", max=1000000");
+    response.prepare_payload();
+    return write_message(connection, response, with_body) && !last;
   }
 
   bool leave() const { return stopping_ || crowded_; }

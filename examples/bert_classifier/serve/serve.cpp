@@ -29,7 +29,7 @@
 
 namespace {
 
-using http::Request, http::Response;
+using http::field;
 using soma::ErrorId;
 
 constexpr const char* path = "/invocations";
@@ -59,9 +59,9 @@ int status_of(ErrorId id) {
 }
 
 void set_error(Response& response, int status, std::string_view message, std::string_view id) {
-  response.status = status;
-  response.type = "application/json";
-  response.body =
+  response.result(static_cast<unsigned>(status));
+  response.set(field::content_type, "application/json");
+  response.body() =
       "{\"error\":" + bodies::json_value(message) + ",\"id\":" + bodies::json_value(id) + "}\n";
 }
 
@@ -72,24 +72,24 @@ void set_error(Response& response, int status, std::string_view message, std::st
 
 // By the head alone: the type of a body that is worth reading. Errors serve.body, serve.body_size.
 bodies::Type check_head(const Service& service, const Request& request) {
-  const std::string type_name = request.header("content-type");
+  const std::string_view type_name = request.header(field::content_type);
   const auto type = bodies::find_type(type_name);
   if (!type)
     bodies::refuse("of type " + soma::quoted(type_name),
                    "text/plain, application/json, application/jsonlines or text/csv");
-  if (request.count("content-encoding") != 0)
-    bodies::refuse("encoded as " + soma::quoted(request.header("content-encoding")),
+  if (request.count(field::content_encoding) != 0)
+    bodies::refuse("encoded as " + soma::quoted(request.header(field::content_encoding)),
                    "one without Content-Encoding");
-  if (request.count("transfer-encoding") != 0) {
-    if (http::lower_case(request.header("transfer-encoding")) != "chunked")
-      bodies::refuse("sent as " + soma::quoted(request.header("transfer-encoding")),
+  if (request.count(field::transfer_encoding) != 0) {
+    if (bodies::lower_case(request.header(field::transfer_encoding)) != "chunked")
+      bodies::refuse("sent as " + soma::quoted(request.header(field::transfer_encoding)),
                      "chunked, or with a Content-Length");
     return *type;
   }
-  if (request.count("content-length") == 0) bodies::refuse("empty", "at least one text");
-  const std::string length = request.header("content-length");
+  if (request.count(field::content_length) == 0) bodies::refuse("empty", "at least one text");
+  const std::string length(request.header(field::content_length));
   const auto bytes = soma::text::whole_number(length);
-  if (!bytes || *bytes < 0 || request.count("content-length") != 1)
+  if (!bytes || *bytes < 0 || request.count(field::content_length) != 1)
     bodies::refuse("of Content-Length " + soma::quoted(length), "a number of bytes, once");
   if (static_cast<std::uint64_t>(*bytes) > service.max_body) refuse_size(service, length);
   return *type;
@@ -104,12 +104,12 @@ struct Kinds {
 // Errors of check_head, and serve.accept.
 Kinds check_kinds(const Service& service, const Request& request) {
   const bodies::Type body = check_head(service, request);
-  const std::string accept = request.header("accept");
+  const std::string_view accept = request.header(field::accept);
   const auto answer = bodies::find_answer_type(accept, body);
   if (!answer)
     soma::fail(ErrorId{"serve.accept"}, post, "the header Accept", soma::quoted(accept),
                "application/json, application/jsonlines, text/csv or text/plain");
-  const std::string header = bodies::parameter(request.header("content-type"), "header");
+  const std::string header = bodies::parameter(request.header(field::content_type), "header");
   if (!header.empty() && header != "present" && header != "absent")
     bodies::refuse("of a type with header=" + header, "header=present or header=absent");
   return {body, *answer, body == bodies::Type::csv && header == "present"};
@@ -117,10 +117,11 @@ Kinds check_kinds(const Service& service, const Request& request) {
 
 // Whether the connection can go on after this request: its body is read as far as it goes.
 bool is_expected(const Service& service, const Request& request) {
-  if (request.method == "GET" || request.method == "HEAD")
-    return request.count("content-length") == 0 && request.count("transfer-encoding") == 0;
-  if (request.method != "POST" || request.path != path) return false;
-  if (request.count("transfer-encoding") != 0) return false;  // may be longer than is read
+  if (request.method() == http::verb::get || request.method() == http::verb::head)
+    return request.count(field::content_length) == 0 &&
+           request.count(field::transfer_encoding) == 0;
+  if (request.method() != http::verb::post || request.path() != path) return false;
+  if (request.count(field::transfer_encoding) != 0) return false;  // may be longer than is read
   try {
     check_kinds(service, request);
     return true;
@@ -138,10 +139,8 @@ class Body {
   Body& operator=(const Body&) = delete;
 
   // Errors serve.body, serve.body_size, serve.busy, serve.timeout.
-  std::string_view read(Connection& connection, const Request& request) {
-    const bool whole = http::BodyReader(connection, request).read([&](std::string_view bytes) {
-      return add(bytes);
-    });
+  std::string_view read(const Connection& connection, Request& request) {
+    const bool whole = request.read_body([&](std::string_view bytes) { return add(bytes); });
     using Failure = Connection::Failure;
     const Failure failure = connection.failure();
     if (size_ > service_.max_body || failure == Failure::limit)
@@ -188,7 +187,7 @@ std::vector<std::string> read_texts(const Service& service, const Kinds& kinds,
   return texts;
 }
 
-void predict(Service& service, Connection& connection, const Request& request, Response& response) {
+void predict(Service& service, Connection& connection, Request& request, Response& response) {
   std::int64_t begin = soma::monotonic_nanoseconds();
   try {
     const Kinds kinds = check_kinds(service, request);
@@ -198,9 +197,9 @@ void predict(Service& service, Connection& connection, const Request& request, R
     if (!service.loaded)
       soma::fail(ErrorId{"serve.loading"}, post, "the model", "being loaded", "one that is loaded");
     const std::vector<std::string> texts = read_texts(service, kinds, text);
-    response.body = bodies::answer(kinds.answer, service.batcher.predict(texts), service.labels);
-    response.type = bodies::name_of(kinds.answer);
-    response.status = 200;
+    response.body() = bodies::answer(kinds.answer, service.batcher.predict(texts), service.labels);
+    response.set(field::content_type, std::string(bodies::name_of(kinds.answer)));
+    response.result(http::status::ok);
   } catch (const soma::Error& error) {
     set_error(response, status_of(error.id()), error.what(), error.id().name);
   } catch (const std::exception& error) {
@@ -208,25 +207,26 @@ void predict(Service& service, Connection& connection, const Request& request, R
     set_error(response, 500, error.what(), "serve.failed");
   }
   service.statistics.add(static_cast<double>(soma::monotonic_nanoseconds() - begin) * 1e-9,
-                         response.status != 200);
+                         response.result() != http::status::ok);
 }
 
 bool is_ping(const Request& request) {
-  return (request.method == "GET" || request.method == "HEAD") && request.path == "/ping";
+  return (request.method() == http::verb::get || request.method() == http::verb::head) &&
+         request.path() == "/ping";
 }
 
 HttpServer::Handlers handlers_of(Service& service) {
   return {.expected = [&](const Request& request) { return is_expected(service, request); },
           .answer =
-              [&](Connection& connection, const Request& request, Response& response) {
-                if (request.method == "POST" && request.path == path)
+              [&](Connection& connection, Request& request, Response& response) {
+                if (request.method() == http::verb::post && request.path() == path)
                   return predict(service, connection, request, response);
                 if (!is_ping(request))
                   return set_error(response, 404, "there is GET /ping and POST /invocations",
                                    "serve.path");
-                response.status = service.loaded ? 200 : 503;
-                response.type = "text/plain";
-                response.body = service.loaded ? "ready\n" : "loading\n";
+                response.result(service.loaded ? 200 : 503);
+                response.set(field::content_type, "text/plain");
+                response.body() = service.loaded ? "ready\n" : "loading\n";
               },
           .refuse =
               [](const Connection& connection, int status, Response& response) {
