@@ -2,9 +2,11 @@
 // PipelineGradients: StepGradients by a pipeline of stages, one rank each, and replicas of it. The
 // bits of weights, losses and norms are those of one process.
 
+#include <soma/train/events.hpp>
 #include <soma/train/pipeline/planner.hpp>
 #include <soma/train/pipeline/ranks.hpp>
 #include <soma/train/pipeline/stage.hpp>
+#include <soma/train/step_gradients.hpp>
 
 #include <algorithm>
 #include <bit>
