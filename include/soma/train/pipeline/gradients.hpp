@@ -78,8 +78,8 @@ class PipelineGradients final : public StepGradients {
     if (read.empty()) return sums;
 
     // Scales that the whole batch decides are not known to its parts.
-    const bool whole =
-        options_.pipeline.microbatches > 1 && groups_.any(!precision_.scales_known());
+    const bool whole = options_.pipeline.microbatches > 1 && precision_.remembers_scales() &&
+                       groups_.any(!precision_.scales_known());
     const std::size_t microbatches = whole ? 1 : options_.pipeline.microbatches;
     std::vector<MicrobatchWork> work;
     for (std::size_t i = 0; i < read.size(); ++i) {
