@@ -9402,19 +9402,24 @@ class PrecisionState final : public ProductFormats {
     });
   }
 
+  // Whether scales are delayed, of any role.
+  bool remembers_scales() const {
+    bool delayed = false;
+    for (std::size_t i = 0; i < roles.size(); ++i)
+      delayed = delayed || quantizer(i).scaling.policy == ScalePolicy::delayed;
+    return delayed;
+  }
   // Whether every delayed scale is known: an operand of which no amax but 0 was seen takes its own
   // amax, so then a step cannot be computed in parts that do not know each other.
   bool scales_known() {
-    bool known = began_, delayed = false;
-    for (std::size_t i = 0; i < roles.size(); ++i)
-      delayed = delayed || quantizer(i).scaling.policy == ScalePolicy::delayed;
+    bool known = began_;
     for (auto& [path, layer] : layers_)
       for (std::size_t i = 0; i < roles.size(); ++i)
         if (layer.known && layer.operand(i).quantizer.scaling.policy == ScalePolicy::delayed)
           known = known && layer.operand(i).scale != 0;
         else if (!layer.known && !layer.histories[i].values().empty())
           known = known && layer.histories[i].known();
-    return known || !delayed;
+    return known || !remembers_scales();
   }
 
   // "<layer>.<role>.amax" [steps remembered], fp32, oldest first, of operands with delayed scales.

@@ -36,13 +36,18 @@ MOST = 2.5  # for a header that is not named below
 MOST_BY_NAME = {"soma/api.hpp": 3.0, "soma/soma.hpp": 5.0, "soma/neuroncore.hpp": 7.5, "soma/sparse.hpp": 8.0, "soma/testing.hpp": 4.0,
                 "soma/train.hpp": 4.25,
                 **{f"soma/train/{name}.hpp": 4.25 for name in ("evaluate_ranks", "ranks", "trainer", "trainer_base",
-                                                               "trainer_loop", "trainer_parallel")}}
+                                                               "loop", "many_ranks", "pipeline/groups", "pipeline/links",
+                                                               "pipeline/ranks", "pipeline/stage")}}
 # The JSON library alone costs 3.5; that is why it stands in one header, and api.hpp does not reach it.
 MOST_WITH_IO = {"soma/io/json_text.hpp": 5.0, "soma/io/record_json.hpp": 6.0, "soma/io/json_lines.hpp": 6.0,
                 "soma/io/safetensors_header.hpp": 5.0, "soma/io/safetensors.hpp": 6.5, "soma/io.hpp": 8.5,
                 "soma/io/precision_json.hpp": 5.0, "soma/io/trace.hpp": 5.0, "soma/io/checkpoint_files.hpp": 6.5,
                 "soma/io/checkpoint_part_folder.hpp": 6.5, "soma/io/checkpoint_folder.hpp": 8.5,
                 "soma/io/checksums.hpp": MOST, "soma/io/state_hash.hpp": MOST,
+                # Pipelines keep their decision in a file.
+                **{f"soma/{name}.hpp": 8.5 for name in ("pipeline", "train/pipeline", "train/pipeline/planner",
+                                                        "train/pipeline/gradients", "train/pipeline/begin",
+                                                        "train/pipeline/evaluate", "train/pipeline/report")},
                 "soma/models/bert_config_json.hpp": 8.0, "soma/models/pretrained.hpp": 9.0}
 # As above: in text/, JSON stands behind tokenizer_settings.hpp and, for readers of rows, json_row.hpp. Training needs
 # maps, sets and a queue.
@@ -58,7 +63,8 @@ WITH_MPI = {"soma/mpi.hpp", "soma/parallel/mpi.hpp"}
 MOST_SOMA_DISPATCHED = 3.0
 # What programs include; the others are inside these.
 FRONT = {"soma/api.hpp", "soma/soma.hpp", "soma/neuroncore.hpp", "soma/sparse.hpp", "soma/testing.hpp", "soma/plugin.hpp",
-         "soma/train.hpp", "soma/io.hpp", "soma/text.hpp", "soma/parallel.hpp", "soma/mpi.hpp", "soma/models.hpp",
+         "soma/train.hpp", "soma/pipeline.hpp", "soma/io.hpp", "soma/text.hpp", "soma/parallel.hpp",
+         "soma/mpi.hpp", "soma/models.hpp",
          "soma/models/text_classifier.hpp", "soma/tensorboard.hpp", "soma/xtensor.hpp"}
 # What stands behind the tables: only whoever makes contexts includes operators, only tests the references.
 NOT_PUBLIC = ("soma/ops/", "soma/programs/", "soma/kernels/reference/")

@@ -40,7 +40,8 @@ while read -r header; do
       ;;
     soma/mpi.hpp | soma/parallel/mpi.hpp) [ "$has_mpi" = yes ] || { echo "SKIPPED: $header (no mpi.h)"; continue; } ;;
     soma/io.hpp | soma/io/safetensors*.hpp | soma/io/state_hash.hpp | soma/io/json*.hpp | \
-      soma/io/record_json.hpp | soma/io/check*.hpp | soma/models/bert_config_json.hpp | soma/models/pretrained.hpp)
+      soma/io/record_json.hpp | soma/io/check*.hpp | soma/models/bert_config_json.hpp | soma/models/pretrained.hpp | \
+      soma/pipeline.hpp | soma/train/pipeline.hpp | soma/train/pipeline/*.hpp)
       [ "$has_io" = yes ] || { echo "SKIPPED: $header (no nlohmann-json or xxHash)"; continue; }
       ;;
     soma/text.hpp | soma/text/* | soma/models.hpp | soma/models/text_classifier.hpp)

@@ -5,6 +5,7 @@
 #include <soma/train/pipeline/gradients.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <string>
 #include <string_view>

@@ -3,6 +3,7 @@
 
 #include <soma/train/pipeline/gradients.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>

@@ -2,9 +2,11 @@
 // PipelineGradients: StepGradients by a pipeline of stages, one rank each, and replicas of it. The
 // bits of weights, losses and norms are those of one process.
 
+#include <soma/train/events.hpp>
 #include <soma/train/pipeline/planner.hpp>
 #include <soma/train/pipeline/ranks.hpp>
 #include <soma/train/pipeline/stage.hpp>
+#include <soma/train/step_gradients.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -76,8 +78,8 @@ class PipelineGradients final : public StepGradients {
     if (read.empty()) return sums;
 
     // Scales that the whole batch decides are not known to its parts.
-    const bool whole =
-        options_.pipeline.microbatches > 1 && groups_.any(!precision_.scales_known());
+    const bool whole = options_.pipeline.microbatches > 1 && precision_.remembers_scales() &&
+                       groups_.any(!precision_.scales_known());
     const std::size_t microbatches = whole ? 1 : options_.pipeline.microbatches;
     std::vector<MicrobatchWork> work;
     for (std::size_t i = 0; i < read.size(); ++i) {
