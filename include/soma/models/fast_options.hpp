@@ -57,10 +57,9 @@ inline FastOptions fast_options_for(const TextSetSize& size, std::vector<std::st
   return options;
 }
 
-// Passes over the rows: 5 where a class has fewer than 500 rows, 2 from 16,384 rows on, else 3.
+// Passes over the rows: 3 where there are fewer than 4,500, or fewer than 500 of a class; else 2.
 inline std::uint64_t fast_epochs_for(const TextSetSize& size) {
-  if (size.rows < 500 * size.classes) return 5;
-  return size.rows >= 16384 ? 2 : 3;
+  return size.rows < 4500 || size.rows < 500 * size.classes ? 3 : 2;
 }
 
 // ---- config.json
