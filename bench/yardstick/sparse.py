@@ -54,7 +54,7 @@ def cpu_of(command, **settings):
 def ours(program, work, train, test, seed):
     model = work / "ours"
     seconds, _ = cpu_of([program, "train", "--model-kind=fast", "--quiet", "--threads=1",
-                         f"--data={train}", f"--dev={test}", f"--evaluate-every={1 << 40}",
+                         f"--data={train}",
                          f"--seed={seed}", f"--output={model}"])
     report = json.loads(cpu_of([program, "evaluate", f"--model={model}", f"--data={test}",
                                 "--threads=1", "--json"])[1])

@@ -63,7 +63,7 @@ def main():
     checks = tool.Checks()
     data, model = work / "rows.tsv", work / "model"
     data.write_bytes(tool.rows(200))
-    result = tool.must_run(program, ["train", "--model-kind=fast", f"--data={data}",
+    result = tool.must_run(program, ["train", "--model-kind=fast", f"--data={data}", "--epochs=5",
                                      f"--output={model}"])
     checks.that(b"table of 2^" in result.stderr, f"no choice is printed: {result.stderr[:300]}")
     config = json.loads((model / "config.json").read_text())

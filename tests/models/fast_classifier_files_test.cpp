@@ -215,6 +215,7 @@ TEST_CASE("the rules choose a model from the size of the data", "[unit]") {
   CHECK(chosen(10, 2, 100).features.bits == 12);
   CHECK(chosen(7000, 40, 700'000).width == 32);
   CHECK(models::fast_epochs_for({20000, 2, 0}) == 2);
-  CHECK(models::fast_epochs_for({15000, 150, 0}) == 5);
-  CHECK(models::fast_epochs_for({5000, 4, 0}) == 3);
+  CHECK(models::fast_epochs_for({15000, 150, 0}) == 3);
+  CHECK(models::fast_epochs_for({5000, 4, 0}) == 2);
+  CHECK(models::fast_epochs_for({4000, 2, 0}) == 3);
 }

@@ -147,7 +147,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
 
   number("--epochs", options.epochs,
          "passes over the rows; default: 1 with --pretrained and of made-up reviews, 6 of "
-         "other rows from nothing; 2 to 5 of --model-kind fast",
+         "other rows from nothing; 2 or 3 of --model-kind fast",
          loop_group, CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
       ->default_str("");
   number("--max-steps", options.max_steps, "end after as many steps; 0: never before the epochs",

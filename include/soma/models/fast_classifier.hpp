@@ -138,12 +138,12 @@ class FastClassifier final : public nn::Task {
     identity.set("model", "fast_classifier");
     identity.set("width", options_.width);
     features_.describe(identity);
-    identity.set("labels", detail::joined_labels(options_.labels));
+    identity.set("labels", soma::detail::joined_labels(options_.labels));
   }
 
  private:
   FastClassifier(Context& context, const std::string& folder)
-      : FastClassifier(context, fast_options_of(detail::read_fast_config(folder), folder)) {
+      : FastClassifier(context, fast_options_of(soma::detail::read_fast_config(folder), folder)) {
     load_weights(folder);
   }
   static const FastOptions& checked(const Context& context, const FastOptions& options) {

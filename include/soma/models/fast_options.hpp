@@ -57,15 +57,16 @@ inline FastOptions fast_options_for(const TextSetSize& size, std::vector<std::st
   return options;
 }
 
-// Passes over the rows: 5 where a class has fewer than 500 rows, 2 from 16,384 rows on, else 3.
+// Passes over the rows: 3 where there are fewer than 4,500, or fewer than 500 of a class; else 2.
 inline std::uint64_t fast_epochs_for(const TextSetSize& size) {
-  if (size.rows < 500 * size.classes) return 5;
-  return size.rows >= 16384 ? 2 : 3;
+  return size.rows < 4500 || size.rows < 500 * size.classes ? 3 : 2;
 }
 
 // ---- config.json
 
-namespace detail {
+}  // namespace soma::models
+
+namespace soma::detail {
 
 inline constexpr std::string_view fast_model_type = "soma_fast_classifier";
 
@@ -84,15 +85,17 @@ inline Record read_fast_config(const std::string& folder) {
                           "config.json of " + soma::quoted(folder));
 }
 
-}  // namespace detail
+}  // namespace soma::detail
+
+namespace soma::models {
 
 inline Record to_record(const FastOptions& options) {
   Record record("config.json");
-  record.set("model_type", detail::fast_model_type);
+  record.set("model_type", soma::detail::fast_model_type);
   text::HashedFeatures(options.features).describe(record);
   record.set("width", options.width);
   record.set("seed", options.seed);
-  record.set("labels", detail::joined_labels(options.labels));
+  record.set("labels", soma::detail::joined_labels(options.labels));
   return record;
 }
 
@@ -104,9 +107,9 @@ inline FastOptions fast_options_of(const Record& record, std::string_view folder
          std::string(name).append(" in config.json of ").append(soma::quoted(folder)), given,
          wanted);
   };
-  if (record.text("model_type") != detail::fast_model_type)
+  if (record.text("model_type") != soma::detail::fast_model_type)
     refuse(error_id::config_type, "model_type", soma::quoted(record.text("model_type")),
-           soma::quoted(detail::fast_model_type));
+           soma::quoted(soma::detail::fast_model_type));
   if (const std::uint64_t version = record.count("features.version");
       version != text::HashedFeatures::version)
     refuse(error_id::text_features, "features.version", std::to_string(version),
@@ -147,7 +150,7 @@ inline bool is_fast_classifier(const std::string& folder) {
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
                               file->bytes().size());
   // The type is the first entry that save() writes.
-  return text.substr(0, 80).find(detail::fast_model_type) != text.npos;
+  return text.substr(0, 80).find(soma::detail::fast_model_type) != text.npos;
 }
 
 }  // namespace soma::models
