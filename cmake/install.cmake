@@ -19,6 +19,7 @@ if(SOMA_USE_SINGLE_INCLUDE)
   install(FILES "${PROJECT_SOURCE_DIR}/single_include/soma/soma.hpp"
                 "${PROJECT_SOURCE_DIR}/single_include/soma/neuroncore.hpp"
                 "${PROJECT_SOURCE_DIR}/single_include/soma/sparse.hpp"
+                "${PROJECT_SOURCE_DIR}/single_include/soma/sparse.hpp"
                 "${PROJECT_SOURCE_DIR}/single_include/soma/train.hpp"
           DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/soma")
 else()

@@ -105,7 +105,7 @@ make_table() {
       clang=$(apt-cache depends clang | sed -n "s/.*Depends: clang-\([0-9]*\)$/\1/p")
       apt-get install -q -y --no-install-recommends g++ cmake ninja-build git python3 python3-venv pkg-config clang \
         "libc++-$clang-dev" "libc++abi-$clang-dev" libhwy-dev libmsgsl-dev libxtensor-dev nlohmann-json3-dev libxxhash-dev \
-        libutf8proc-dev zlib1g-dev libprotozero-dev libcli11-dev libcpp-httplib-dev \
+        libutf8proc-dev zlib1g-dev libprotozero-dev libcli11-dev libboost-dev \
         g++-aarch64-linux-gnu qemu-user-static libhwy-dev:arm64 libutf8proc-dev:arm64 zlib1g-dev:arm64
       bash /soma/tests/packaging/environments.sh' >"$log" 2>&1 <&- || code=$?
   if [ "$code" -ne 0 ]; then

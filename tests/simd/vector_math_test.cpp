@@ -223,9 +223,8 @@ TEST_CASE("elementary functions keep the signs of zeros", "[unit][math]") {
   auto any = make_context();
   for (const Target& target : any.targets().targets) {
     for (const Unary function : {Unary::copy, Unary::sine, Unary::gelu, Unary::gelu_tanh,
-                                 Unary::tanh, Unary::silu, Unary::square_root,
-                                 Unary::gelu_sigmoid, Unary::gelu_clipped, Unary::mish,
-                                 Unary::leaky_relu}) {
+                                 Unary::tanh, Unary::silu, Unary::square_root, Unary::gelu_sigmoid,
+                                 Unary::gelu_clipped, Unary::mish, Unary::leaky_relu}) {
       const std::vector<float> y = apply(*target.kernels, function, false, {0.0f, -0.0f});
       INFO(std::string(target.name) << ": function " << static_cast<int>(function));
       CHECK(std::bit_cast<std::uint32_t>(y[0]) == 0);

@@ -99,8 +99,8 @@ TEST_CASE("over all classes sampled losses are the dense ones", "[unit][grad]") 
   std::vector<std::int64_t> flat;
   for (const auto& list : labels) flat.push_back(list.front());
   const Result dense = result_of(context, [&](Tape& tape, const Layer& layer) {
-    const Var logits = linear(tape, layer.h, layer.weight,
-                              reshape(tape, layer.bias, Shape{classes}));
+    const Var logits =
+        linear(tape, layer.h, layer.weight, reshape(tape, layer.bias, Shape{classes}));
     return cross_entropy(
         tape, logits,
         tape.constant(Tensor::from(context, std::span<const std::int64_t>(flat), Shape{batch})));
@@ -110,8 +110,8 @@ TEST_CASE("over all classes sampled losses are the dense ones", "[unit][grad]") 
                                  all_classes(context, labels));
   });
   const Result streamed = result_of(context, [&](Tape& tape, const Layer& layer) {
-    return full_softmax_loss(tape, layer.h, layer.weight,
-                             reshape(tape, layer.bias, Shape{classes}), lists(context, labels));
+    return full_softmax_loss(tape, layer.h, layer.weight, reshape(tape, layer.bias, Shape{classes}),
+                             lists(context, labels));
   });
   CHECK(distance(sampled, dense) < 1e-6);
   CHECK(distance(streamed, dense) < 1e-6);
@@ -124,8 +124,8 @@ TEST_CASE("over all classes sampled losses are the dense ones", "[unit][grad]") 
     return sampled_bce(tape, layer.h, layer.weight, layer.bias, all_classes(context, several));
   });
   const Result dense_binary = result_of(context, [&](Tape& tape, const Layer& layer) {
-    const Var logits = linear(tape, layer.h, layer.weight,
-                              reshape(tape, layer.bias, Shape{classes}));
+    const Var logits =
+        linear(tape, layer.h, layer.weight, reshape(tape, layer.bias, Shape{classes}));
     const Var sum = binary_cross_entropy_with_logits(
         tape, logits, tape.constant(lists(context, several).dense(context, classes)),
         LossReduction::sum);
@@ -138,8 +138,8 @@ TEST_CASE("over all classes sampled losses are the dense ones", "[unit][grad]") 
                                  all_classes(context, several));
   });
   const Result streamed_several = result_of(context, [&](Tape& tape, const Layer& layer) {
-    return full_softmax_loss(tape, layer.h, layer.weight,
-                             reshape(tape, layer.bias, Shape{classes}), lists(context, several));
+    return full_softmax_loss(tape, layer.h, layer.weight, reshape(tape, layer.bias, Shape{classes}),
+                             lists(context, several));
   });
   CHECK(distance(shared, streamed_several) < 1e-6);
 }
