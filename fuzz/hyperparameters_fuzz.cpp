@@ -29,7 +29,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     soma_fuzz::check(train.batch_size > 0 && train.shards > 0, "batches hold something");
     const double share = train.data.held_out_share.value_or(0.1);
     soma_fuzz::check(share > 0 && share <= 0.9, "the held-out share leaves some");
-    soma_fuzz::check(train.max_length >= 3 && train.max_length <= 512, "texts have a length");
+    soma_fuzz::check(train.max_length == 0 || (train.max_length >= 3 && train.max_length <= 512),
+                     "texts have a length, or the default");
     soma_fuzz::check(!(train.learning_rate != train.learning_rate), "the rate is a number");
   } catch (const UsageError&) {
   } catch (const CLI::ParseError&) {

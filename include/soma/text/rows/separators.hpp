@@ -36,7 +36,7 @@ inline char evident_separator(std::string_view text, bool whole, char own, bool 
     if (!empty) {
       if (records == 0) first = counts;
       for (std::size_t i = 0; i < known.size(); ++i)
-        same[i] += counts[i] != 0 && counts[i] == first[i] ? 1 : 0;
+        if (counts[i] != 0 && counts[i] == first[i]) ++same[i];
       ++records;
     }
     counts = {};
@@ -50,7 +50,8 @@ inline char evident_separator(std::string_view text, bool whole, char own, bool 
     }
     if (c == '"' && quotes) inside = !inside;
     empty = empty && c == '\r';
-    for (std::size_t i = 0; i < known.size(); ++i) counts[i] += !inside && c == known[i] ? 1 : 0;
+    for (std::size_t i = 0; i < known.size(); ++i)
+      if (!inside && c == known[i]) ++counts[i];
   }
   if (whole && records < most_records) end_record();
   if (records == 0) return 0;
