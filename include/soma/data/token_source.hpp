@@ -117,7 +117,7 @@ class TokenSource final : public IndexedSource {
              "none, or one for each list: " + std::to_string(count));
     }
     const std::vector<std::size_t>& ends = label_lists.offsets;
-    if (!ends.empty() && (!std::ranges::is_sorted(ends) || ends.front() != 0 ||
+    if (!ends.empty() && (!std::is_sorted(ends.begin(), ends.end()) || ends.front() != 0 ||
                           ends.back() != label_lists.ids.size()))
       fail(error_id::data_offsets, "TokenSource", "offsets of label_lists",
            std::to_string(ends.front()) + " to " + std::to_string(ends.back()),
