@@ -40,8 +40,8 @@ train() { # train <program>... : five steps, and the hash of the weights
   "$@" train --data "$work/rows.tsv" --preset tiny --vocab-size 200 --max-steps 5 --math portable --threads 1 --quiet --output "$work/model" >&2
   sha256sum <"$work/model/model.safetensors"
 }
-here=$(train "$work/here/bin/bert_classifier")
-there=$(train "$emulator" -L / "$work/there/bin/bert_classifier")
+here=$(train "$work/here/examples/bert_classifier")
+there=$(train "$emulator" -L / "$work/there/examples/bert_classifier")
 echo "this machine: $here"
 echo "aarch64:      $there"
 [ "$here" = "$there" ]
