@@ -35,7 +35,7 @@ namespace {
 
 using soma::models::TextClassifier;
 
-// Of a model that gives numbers, or several labels: what its task counts.
+// Prints the metrics of a model that gives a text a number or several labels.
 int print_values(const soma::train::Evaluation& result, bool json) {
   if (json) {
     soma::Record record("evaluation");

@@ -122,7 +122,7 @@ TEST_CASE("batches of sparse points have values and lists of labels", "[unit]") 
 }
 
 TEST_CASE("the sparse files of a benchmark are read whole", "[unit]") {
-  const std::string file = "/work/shared/data/bibtex/test.xmc.gz";
+  const std::string file = SOMA_TEST_SHARED "/data/bibtex/test.xmc.gz";
   if (!std::filesystem::exists(file)) SOMA_TEST_SKIP("there is no " + file);
   const data::SparsePoints points = text::read_xmc(file);
   CHECK(points.features == 1836);

@@ -9,6 +9,7 @@
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/profile.hpp"
 #include "bert_classifier/train/rows.hpp"
+#include "bert_classifier/train/trainer_options.hpp"
 
 #include <soma/data/prefetch.hpp>
 #include <soma/io/confusion_csv.hpp>
@@ -55,36 +56,6 @@ soma::models::TextSetSize size_of(const TrainingRows& rows) {
   return size;
 }
 
-soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch& launch) {
-  soma::train::TrainerOptions result;
-  result.max_steps = options.max_steps;
-  result.batch_size = options.batch_size;
-  result.accumulate = options.accumulate;
-  if (options.learning_rate >= 0) result.learning_rate = options.learning_rate;
-  result.schedule.decay = options.schedule == "constant" ? soma::optim::Decay::constant
-                          : options.schedule == "cosine" ? soma::optim::Decay::cosine
-                                                         : soma::optim::Decay::linear;
-  result.schedule.warmup =
-      static_cast<std::uint64_t>((std::max)(options.warmup_steps, std::int64_t{0}));
-  result.clip = options.clip;
-  result.seed = options.seed;
-  if (const std::string& format = options.ranks.reduction; !format.empty())
-    result.precision.reduction = {.format = soma::find_format(format),
-                                  .rounding = soma::Rounding::stochastic};
-  result.evaluate_every = options.evaluate_every;
-  result.patience = options.patience;
-  result.keep_best = options.keep_best;
-  result.best_metric = options.metric;
-  result.checkpoint_every = options.checkpoint_every;
-  result.resume = options.resume;
-  result.price_per_hour = options.price_per_hour;
-  result.communicator = launch.communicator();
-  result.reduce_bucket_bytes = options.ranks.bucket_bytes;
-  result.overlap = !options.ranks.no_overlap;
-  result.shard_optimizer = options.ranks.shard_optimizer;
-  return result;
-}
-
 void print_choice(const soma::models::FastOptions& chosen, std::uint64_t epochs) {
   std::cerr << "fast: " << chosen.labels.size() << " classes, a table of 2^" << chosen.features.bits
             << " x " << chosen.width << ", words and runs of up to " << chosen.features.ngrams;
@@ -98,7 +69,7 @@ void print_choice(const soma::models::FastOptions& chosen, std::uint64_t epochs)
 int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& launch) {
   check_options(options);
   const bool first = launch.rank() == 0;
-  soma::train::TrainerOptions settings = trainer_options(options, launch);
+  soma::train::TrainerOptions settings = common_trainer_options(options, launch);
   try_outputs(options, first);
   ComputeOptions computing = options.compute;
   if (computing.threads == 0) computing.threads = launch.threads();

@@ -180,7 +180,7 @@ bool is_training_job(const std::vector<std::string>& typed) {
 std::string failure_file_of_job() {
   const std::string output = environment("SM_OUTPUT_DATA_DIR");
   if (output.empty()) return root + "/output/failure";
-  // Whether or not a / ends it.
+  // The folder may be given with a / at its end.
   return (files::path(output) / "").parent_path().parent_path() / "failure";
 }
 
@@ -206,7 +206,7 @@ Job read_job(const std::vector<std::string>& typed, const std::vector<std::strin
     job.arguments.push_back("--output=" + folder);
   if (const std::string folder = log_folder(); !folder.empty())
     job.arguments.push_back("--log-json=" + folder + "/log.jsonl");
-  // What is kept apart to choose by does choose, unless the job says otherwise.
+  // A channel of held-out or test rows chooses the best model, unless the job says otherwise.
   const auto says = [&](const std::string& option) {
     return names(words, "--" + option) ||
            std::ranges::any_of(wanted.items(),

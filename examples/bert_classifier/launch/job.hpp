@@ -16,17 +16,19 @@ struct Job {
   std::string data, dev;
 };
 
-// Whether what was typed means a training job: the argument "train" or options alone, without
-// --data, where the service's folder of settings is or its toolkit has set channels.
+// Tells whether the command line starts a training job: it has no --data, and it is the argument
+// "train" or options alone where channels are (SM_CHANNEL_...), or the argument "train" where the
+// service's folder of settings is.
 bool is_training_job(const std::vector<std::string>& typed);
 // The file that gets the reason when it fails.
 std::string failure_file_of_job();
-// What is typed wins over the hyperparameters, which win over what the job says. `flags`: options
-// of train without a value. Names on standard error what it leaves out. Errors UsageError,
-// file.read, text.folder.
+// The command line wins over the hyperparameters, and these win over the job's other settings.
+// `flags` are the options of train without a value. Settings that are left out are named on
+// standard error. Errors UsageError, file.read, text.folder.
 Job read_job(const std::vector<std::string>& typed, const std::vector<std::string>& flags);
 
-// Of "serve" without --model, where the container has a model; otherwise what was typed.
+// The command line of a server in the service's container: "serve" without --model gets the
+// container's model, host and port; other command lines come back as they are.
 std::vector<std::string> arguments_of_server(std::vector<std::string> typed);
 
 // The hosts that a job runs on, and who says so; none outside of jobs. Error UsageError.

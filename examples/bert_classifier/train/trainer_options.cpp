@@ -1,0 +1,37 @@
+#include "bert_classifier/train/trainer_options.hpp"
+
+#include <soma/io/precision_json.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+soma::train::TrainerOptions common_trainer_options(const TrainOptions& options, Launch& launch) {
+  soma::train::TrainerOptions result;
+  result.max_steps = options.max_steps;
+  result.batch_size = options.batch_size;
+  result.accumulate = options.accumulate;
+  if (options.learning_rate >= 0) result.learning_rate = options.learning_rate;
+  result.schedule.decay = options.schedule == "constant" ? soma::optim::Decay::constant
+                          : options.schedule == "cosine" ? soma::optim::Decay::cosine
+                                                         : soma::optim::Decay::linear;
+  result.schedule.warmup =
+      static_cast<std::uint64_t>((std::max)(options.warmup_steps, std::int64_t{0}));
+  result.clip = options.clip;
+  result.seed = options.seed;
+  result.precision = soma::find_precision(options.precision);
+  if (const std::string& format = options.ranks.reduction; !format.empty())
+    result.precision.reduction = {.format = soma::find_format(format),
+                                  .rounding = soma::Rounding::stochastic};
+  result.evaluate_every = options.evaluate_every;
+  result.patience = options.patience;
+  result.keep_best = options.keep_best;
+  result.best_metric = options.metric;
+  result.checkpoint_every = options.checkpoint_every;
+  result.resume = options.resume;
+  result.price_per_hour = options.price_per_hour;
+  result.communicator = launch.communicator();
+  result.reduce_bucket_bytes = options.ranks.bucket_bytes;
+  result.overlap = !options.ranks.no_overlap;
+  result.shard_optimizer = options.ranks.shard_optimizer;
+  return result;
+}

@@ -1,0 +1,10 @@
+// The options of a trainer that the command line gives for both kinds of models.
+#pragma once
+
+#include "bert_classifier/launch/launch.hpp"
+#include "bert_classifier/train/options.hpp"
+
+#include <soma/train/trainer.hpp>
+
+// Leaves epochs, weight decay and pipelines to the kind. Errors of find_precision and find_format.
+soma::train::TrainerOptions common_trainer_options(const TrainOptions& options, Launch& launch);
