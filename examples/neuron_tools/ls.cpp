@@ -1,0 +1,208 @@
+// soma-ls: what a rented instance has, as the vendor's neuron-ls shows it of a real one, and which
+// soma programs train on this machine.
+//   0 done, 1 it failed, 2 it was called wrongly. Errors are one line that ends with an id.
+
+#include "neuron_tools/tables.hpp"
+
+#include <soma/base/fixed.hpp>
+#include <soma/io/status_page.hpp>
+#include <soma/neuroncore/instances/instance.hpp>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace nc = soma::neuroncore;
+using Json = nlohmann::ordered_json;
+
+// Without zeros at its end.
+std::string number(double value) {
+  std::string text = soma::detail::fixed(value, 3);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+std::string text_of(const nc::Figure& figure, std::string_view unit) {
+  if (!figure.given()) return "not given";
+  return number(figure.value).append(unit.empty() ? "" : " ").append(unit);
+}
+std::string text_of(const nc::Figures& figures, std::string_view unit) {
+  std::string text = text_of(figures.first, unit);
+  if (figures.disagree())
+    text.append(" (or ").append(text_of(figures.other, unit)).append(": sources disagree)");
+  return text;
+}
+
+std::string linked_text(const nc::Instance& instance, std::size_t device) {
+  std::string text;
+  for (const auto& linked : nc::linked_chips(instance, device))
+    if (linked) text.append(text.empty() ? "" : ", ").append(std::to_string(*linked));
+  return text.empty() ? "-" : text;
+}
+
+struct Line {
+  std::string_view name;
+  std::string text;
+};
+
+std::vector<Line> facts(const nc::Instance& it) {
+  return {{"device memory", text_of(it.device_gib, "GiB")},
+          {"its bandwidth", text_of(it.device_gb_per_s, "GB/s")},
+          {"vCPU", text_of(it.vcpus, "")},
+          {"host memory", text_of(it.host_gib, "GiB")},
+          {"network", text_of(it.network_gbit, "Gbit/s")},
+          {"NVMe", it.nvme_drives.given()
+                       ? number(it.nvme_drives.value) + " x " + text_of(it.nvme_gb, "GB")
+                       : "not given"},
+          {"NeuronLink a chip", text_of(it.link_gb_per_s, "GB/s")},
+          {"EFA", text_of(it.efa_gbit, "Gbit/s")},
+          {"bf16 peak", text_of(it.bf16_tflops, "TFLOPS")},
+          {"fp32 peak", text_of(it.fp32_tflops, "TFLOPS")},
+          {"price", text_of(it.dollars_per_hour, "$ an hour")}};
+}
+
+void print_devices(const nc::Instance& instance) {
+  std::vector<tools::Row> rows{
+      {"DEVICE", "CORES", "CORE IDS", "MEMORY", "CONNECTED DEVICES", "PCI BDF"}};
+  const double memory = instance.device_gib.value / static_cast<double>(instance.chips);
+  for (std::size_t device = 0; device < instance.chips; ++device) {
+    const std::size_t first = device * instance.cores_per_chip;
+    rows.push_back(
+        {std::to_string(device), std::to_string(instance.cores_per_chip),
+         std::to_string(first) + "-" + std::to_string(first + instance.cores_per_chip - 1),
+         number(memory) + " GiB", linked_text(instance, device), "-"});
+  }
+  std::cout << tools::table(rows);
+}
+
+void print_topology(const nc::Instance& instance) {
+  const auto [rows, columns] = instance.torus;
+  if (rows == 0) {
+    std::cout << "\none chip: no links between chips\n";
+    return;
+  }
+  std::cout << "\nlinks between chips: neighbours in rows and columns; the ends of each row and "
+               "column are linked too\n";
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::string line = "  ", below = "  ";
+    for (std::size_t column = 0; column < columns; ++column) {
+      std::string name = std::to_string(row * columns + column);
+      name.insert(0, 2 - name.size(), ' ');
+      line.append("[").append(name).append("]").append(column + 1 < columns ? "--" : "");
+      below.append("  | ").append(column + 1 < columns ? "  " : "");
+    }
+    std::cout << line << '\n';
+    if (row + 1 < rows) std::cout << below.substr(0, below.find_last_not_of(' ') + 1) << '\n';
+  }
+}
+
+Json json_of(const nc::Figure& figure) {
+  if (!figure.given()) return nullptr;
+  return {{"value", figure.value}, {"source", figure.source}};
+}
+Json json_of(const nc::Figures& figures) {
+  Json all = Json::array();
+  if (figures.first.given()) all.push_back(json_of(figures.first));
+  if (figures.disagree()) all.push_back(json_of(figures.other));
+  return all;
+}
+
+Json json_of(const nc::Instance& it) {
+  Json devices = Json::array();
+  for (std::size_t device = 0; device < it.chips; ++device) {
+    Json linked = Json::array(), cores = Json::array();
+    for (const auto& other : nc::linked_chips(it, device))
+      if (other) linked.push_back(*other);
+    for (std::size_t core = 0; core < it.cores_per_chip; ++core)
+      cores.push_back(device * it.cores_per_chip + core);
+    devices.push_back({{"neuron_device", device},
+                       {"nc_count", it.cores_per_chip},
+                       {"neuroncore_ids", cores},
+                       {"memory_gib", it.device_gib.value / static_cast<double>(it.chips)},
+                       {"connected_to", linked}});
+  }
+  return {{"instance_type", it.name},
+          {"devices", devices},
+          {"device_memory_gib", json_of(it.device_gib)},
+          {"device_memory_gb_per_s", json_of(it.device_gb_per_s)},
+          {"vcpus", json_of(it.vcpus)},
+          {"host_memory_gib", json_of(it.host_gib)},
+          {"network_gbit_per_s", json_of(it.network_gbit)},
+          {"nvme_drives", json_of(it.nvme_drives)},
+          {"nvme_gb_each", json_of(it.nvme_gb)},
+          {"neuronlink_gb_per_s", json_of(it.link_gb_per_s)},
+          {"efa_gbit_per_s", json_of(it.efa_gbit)},
+          {"bf16_tflops", json_of(it.bf16_tflops)},
+          {"fp32_tflops", json_of(it.fp32_tflops)},
+          {"dollars_per_hour", json_of(it.dollars_per_hour)}};
+}
+
+// Pages may lie nowhere yet, or this session may have no folder for them: then there are none.
+soma::RunsFound runs_of(const std::string& folder) {
+  if (!folder.empty()) return soma::runs_in(folder);
+  if (std::getenv("XDG_RUNTIME_DIR") == nullptr) return {};
+  return soma::runs_in(soma::status_folder());
+}
+
+int run(const std::string& name, const std::string& folder, bool json, bool topology) {
+  const nc::Instance& instance = nc::instance_of(name);
+  const soma::RunsFound found = runs_of(folder);
+  if (json) {
+    Json all = json_of(instance);
+    all["processes"] = Json::array();
+    for (const soma::RunStatus& status : found.runs)
+      all["processes"].push_back({{"pid", status.process}, {"command", status.command.data()}});
+    std::cout << all.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+    return 0;
+  }
+  std::cout << "instance type: " << instance.name << ", " << instance.cores() << " cores\n";
+  print_devices(instance);
+  std::cout << '\n';
+  for (const Line& line : facts(instance)) {
+    std::string head(line.name);
+    head.resize(20, ' ');
+    std::cout << head << line.text << '\n';
+  }
+  if (topology) print_topology(instance);
+  std::cout << "\nsoma programs that publish how they are doing: " << found.runs.size() << '\n';
+  for (const soma::RunStatus& status : found.runs)
+    std::cout << "  " << status.process << "  " << tools::printable(status.command.data()) << '\n';
+  for (const std::string& line : found.left_out) std::cerr << "left out: " << line << '\n';
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Lists what an instance of the accelerator has, and the soma programs that run here.",
+      "soma-ls");
+  std::string instance = "trn1.32xlarge", folder;
+  bool json = false, topology = false;
+  app.add_option("instance", instance, "trn1.2xlarge, trn1.32xlarge or trn1n.32xlarge")
+      ->capture_default_str();
+  app.add_flag("--json", json, "everything with its sources, as one JSON object");
+  app.add_flag("--topology", topology, "the links between chips as a map");
+  app.add_option("--folder", folder, "of running programs' pages; default: $XDG_RUNTIME_DIR/soma");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    std::cerr << error.what() << " (see soma-ls --help) [cli.usage]\n";
+    return 2;
+  }
+  try {
+    return run(instance, folder, json, topology);
+  } catch (const soma::Error& error) {
+    std::cerr << error.what() << '\n';
+    return error.id() == soma::error_id::neuroncore_instance ? 2 : 1;
+  }
+}

@@ -1,0 +1,154 @@
+// soma-top: how the runs that publish a page (StatusPublisher, bert_classifier --publish) are
+// doing, again and again.
+//   0 done, 1 it failed, 2 it was called wrongly. Errors are one line that ends with an id.
+
+#include "neuron_tools/tables.hpp"
+
+#include <soma/base/fixed.hpp>
+#include <soma/io/status_page.hpp>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <time.h>
+#include <unistd.h>
+
+namespace {
+
+volatile std::sig_atomic_t stopped = 0;
+
+double mean_busy(const soma::RunStatus& status) {
+  double sum = 0;
+  for (std::size_t i = 0; i < status.busy_count; ++i) sum += status.busy[i];
+  return status.busy_count == 0 ? 0 : sum / static_cast<double>(status.busy_count);
+}
+
+double seconds_ago(const soma::RunStatus& status) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const std::int64_t nanoseconds =
+      static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec - status.updated;
+  return std::max(0.0, static_cast<double>(nanoseconds) * 1e-9);
+}
+
+std::string bar(double share) {
+  const auto full = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * 10 + 0.5);
+  return "[" + std::string(full, '#') + std::string(10 - full, '.') + "] " +
+         soma::detail::fixed(share * 100, 0) + " %";
+}
+
+std::string text_of(const soma::RunsFound& found) {
+  std::vector<tools::Row> rows{
+      {"PID", "MODEL", "STEP", "EPOCH", "IT/S", "LOSS", "MEMORY", "SEEN", "COMMAND"}};
+  for (const soma::RunStatus& status : found.runs)
+    rows.push_back(
+        {std::to_string(status.process), tools::printable(status.model.data()),
+         std::to_string(status.step) +
+             (status.steps != 0 ? "/" + std::to_string(status.steps) : ""),
+         std::to_string(status.epoch + 1), soma::detail::fixed(status.steps_per_second, 2),
+         soma::detail::fixed(status.loss, 4), std::to_string(status.resident_bytes >> 20) + " MiB",
+         soma::detail::fixed(seconds_ago(status), 1) + " s ago",
+         tools::printable(status.command.data()).substr(0, 60)});
+  std::string text = tools::table(rows);
+  for (const soma::RunStatus& status : found.runs) {
+    if (status.busy_count == 0) continue;
+    text += "\n" + std::to_string(status.process) +
+            (status.predicted != 0 ? " engines, predicted: " : " threads, measured: ") + "mean " +
+            soma::detail::fixed(mean_busy(status) * 100, 0) + " %\n";
+    for (std::size_t i = 0; i < status.busy_count; ++i)
+      text += (i % 4 == 0 ? "  " : "   ") + bar(status.busy[i]) +
+              (i % 4 == 3 || i + 1 == status.busy_count ? "\n" : "");
+  }
+  if (found.runs.empty()) text += "no run publishes a page\n";
+  for (const std::string& line : found.left_out) text += "left out: " + line + "\n";
+  return text;
+}
+
+nlohmann::ordered_json json_of(const soma::RunsFound& found) {
+  using Json = nlohmann::ordered_json;
+  Json all{{"runs", Json::array()}, {"left_out", found.left_out}};
+  for (const soma::RunStatus& status : found.runs) {
+    Json busy = Json::array();
+    for (std::size_t i = 0; i < status.busy_count; ++i) busy.push_back(status.busy[i]);
+    all["runs"].push_back({{"pid", status.process},
+                           {"command", status.command.data()},
+                           {"model", status.model.data()},
+                           {"step", status.step},
+                           {"steps", status.steps},
+                           {"epoch", status.epoch},
+                           {"steps_per_second", status.steps_per_second},
+                           {"loss", status.loss},
+                           {"resident_bytes", status.resident_bytes},
+                           {"busy", busy},
+                           {"busy_is", status.predicted != 0 ? "predicted" : "measured"},
+                           {"seconds_ago", seconds_ago(status)}});
+  }
+  return all;
+}
+
+void show(const std::string& folder, bool json, bool clear) {
+  const soma::RunsFound found = soma::runs_in(folder);
+  if (json) {
+    std::cout << json_of(found).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+              << '\n'
+              << std::flush;
+    return;
+  }
+  // Home, the text, and whatever an earlier, longer one left below it.
+  std::string text = text_of(found);
+  if (clear) {
+    for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 4)
+      text.insert(at, "\x1b[K");
+    text = "\x1b[H" + text + "\x1b[J";
+  }
+  std::cout << text << std::flush;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Shows how the soma programs that publish it are doing.", "soma-top");
+  std::string folder;
+  bool once = false, json = false;
+  double every = 1;
+  app.add_option("--folder", folder, "of the pages; default: $XDG_RUNTIME_DIR/soma");
+  app.add_option("--every", every, "seconds between two looks")
+      ->check(CLI::Range(0.05, 3600.0))
+      ->capture_default_str();
+  app.add_flag("--once", once, "show it once and end");
+  app.add_flag("--json", json, "one JSON object a look, on a line");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    std::cerr << error.what() << " (see soma-top --help) [cli.usage]\n";
+    return 2;
+  }
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stopped = 1; });
+  try {
+    if (folder.empty()) folder = soma::status_folder();
+    const bool clear = !once && !json && ::isatty(STDOUT_FILENO) != 0;
+    if (clear) std::cout << "\x1b[2J";
+    for (;;) {
+      show(folder, json, clear);
+      if (once || stopped != 0 || !std::cout) break;
+      const auto whole = static_cast<time_t>(every);
+      const timespec pause{whole, static_cast<long>((every - static_cast<double>(whole)) * 1e9)};
+      if (::nanosleep(&pause, nullptr) != 0 && errno == EINTR && stopped != 0) break;
+    }
+    return 0;
+  } catch (const soma::Error& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,173 @@
+#pragma once
+// Instance: a machine that is rented by the hour, as data: its chips, their links, its host, its
+// price. Each figure names its source; where two public sources disagree, both are kept.
+
+#include <soma/base/error.hpp>
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace soma::neuroncore {
+
+// A published number and who published it. 0 without a source: not given.
+struct Figure {
+  double value = 0;
+  std::string_view source{};
+
+  constexpr bool given() const { return !source.empty(); }
+};
+
+// A number as one source gives it, and as another does where they disagree.
+struct Figures {
+  Figure first{}, other{};
+
+  constexpr bool given() const { return first.given(); }
+  constexpr bool disagree() const { return other.given(); }
+};
+
+// Chips as a grid whose rows and columns are rings; 0 x 0: one chip, without links.
+struct Torus {
+  std::size_t rows = 0, columns = 0;
+};
+
+struct Instance {
+  std::string_view name;
+  std::size_t chips = 0;           // accelerators, "devices" of the vendor's tools
+  std::size_t cores_per_chip = 0;  // NeuronCores; 0: another kind of accelerator
+  Figure device_gib{};             // memory of all chips, GiB
+  Figure device_gb_per_s{};        // bandwidth of that memory, 10^9 bytes a second
+  Figure vcpus{};
+  Figure host_gib{};  // memory of the host, GiB
+  Figures network_gbit{};
+  Figure nvme_drives{}, nvme_gb{};  // local drives, and 10^9 bytes of each
+  Torus torus{};
+  Figure link_gb_per_s{};  // NeuronLink of a chip, all links, 10^9 bytes a second
+  Figure efa_gbit{};       // between instances that support it
+  Figures bf16_tflops{}, fp32_tflops{};
+  Figure dollars_per_hour{};
+
+  constexpr std::size_t cores() const { return chips * cores_per_chip; }
+};
+
+namespace detail {
+
+inline constexpr std::string_view trn1_pages =
+    "AWS Neuron documentation, about-neuron/arch/neuron-hardware/trn1-arch";
+inline constexpr std::string_view ec2_page = "aws.amazon.com/ec2/instance-types/trn1";
+inline constexpr std::string_view sagemaker_prices =
+    "price of ml.trn1.32xlarge that the vendor's fine-tuning comparison names";
+inline constexpr std::string_view fine_tuning = "the vendor's fine-tuning comparison";
+
+}  // namespace detail
+
+// What can be asked for by name. The 32 cores of the large ones are 16 chips in a torus of 4 x 4.
+inline constexpr std::array<Instance, 3> instances{{
+    {.name = "trn1.2xlarge",
+     .chips = 1,
+     .cores_per_chip = 2,
+     .device_gib = {32, detail::trn1_pages},
+     .device_gb_per_s = {820, detail::trn1_pages},
+     .vcpus = {8, detail::trn1_pages},
+     .host_gib = {32, detail::trn1_pages},
+     .network_gbit = {{12.5, detail::ec2_page}, {25, detail::trn1_pages}},
+     .nvme_drives = {1, detail::ec2_page},
+     .nvme_gb = {500, detail::ec2_page},
+     .bf16_tflops = {{190, detail::trn1_pages}, {}},
+     .fp32_tflops = {{47.5, detail::trn1_pages}, {}}},
+    {.name = "trn1.32xlarge",
+     .chips = 16,
+     .cores_per_chip = 2,
+     .device_gib = {512, detail::trn1_pages},
+     .device_gb_per_s = {13120, detail::trn1_pages},
+     .vcpus = {128, detail::trn1_pages},
+     .host_gib = {512, detail::trn1_pages},
+     .network_gbit = {{800, detail::trn1_pages}, {}},
+     .nvme_drives = {4, detail::ec2_page},
+     .nvme_gb = {2000, detail::ec2_page},
+     .torus = {4, 4},
+     .link_gb_per_s = {384, detail::trn1_pages},
+     .efa_gbit = {800, detail::trn1_pages},
+     .bf16_tflops = {{3400, detail::ec2_page}, {3040, detail::trn1_pages}},
+     .fp32_tflops = {{760, detail::trn1_pages}, {}},
+     .dollars_per_hour = {24.725, detail::sagemaker_prices}},
+    {.name = "trn1n.32xlarge",
+     .chips = 16,
+     .cores_per_chip = 2,
+     .device_gib = {512, detail::trn1_pages},
+     .device_gb_per_s = {13120, detail::trn1_pages},
+     .vcpus = {128, detail::trn1_pages},
+     .host_gib = {512, detail::trn1_pages},
+     .network_gbit = {{1600, detail::trn1_pages}, {}},
+     .nvme_drives = {4, detail::ec2_page},
+     .nvme_gb = {2000, detail::ec2_page},
+     .torus = {4, 4},
+     .link_gb_per_s = {768, detail::trn1_pages},
+     .efa_gbit = {1600, detail::trn1_pages},
+     .bf16_tflops = {{3400, detail::ec2_page}, {3040, detail::trn1_pages}},
+     .fp32_tflops = {{760, detail::trn1_pages}, {}}},
+}};
+
+// Error neuroncore.instance names those that are known.
+inline const Instance& instance_of(std::string_view name) {
+  std::string known;
+  for (const Instance& instance : instances) {
+    if (instance.name == name) return instance;
+    known.append(known.empty() ? "" : ", ").append(instance.name);
+  }
+  fail(error_id::neuroncore_instance, "instance_of", "name", soma::quoted(name), "one of " + known);
+}
+
+// The chips that chip `device` has a link to, ascending: its neighbours in its row and its column,
+// of which the first and the last are neighbours too. Empty where there are no links. Error
+// neuroncore.instance where there is no such chip.
+inline std::array<std::optional<std::size_t>, 4> linked_chips(const Instance& instance,
+                                                              std::size_t device) {
+  if (device >= instance.chips)
+    fail(
+        error_id::neuroncore_instance, "linked_chips", "device", std::to_string(device),
+        "below " + std::to_string(instance.chips) + ", the chips of " + std::string(instance.name));
+  std::array<std::optional<std::size_t>, 4> linked{};
+  const auto [rows, columns] = instance.torus;
+  if (rows * columns == 0) return linked;
+  const std::size_t row = device / columns, column = device % columns;
+  std::array<std::size_t, 4> all{
+      ((row + 1) % rows) * columns + column, ((row + rows - 1) % rows) * columns + column,
+      row * columns + (column + 1) % columns, row * columns + (column + columns - 1) % columns};
+  for (std::size_t i = 1; i < all.size(); ++i)  // four numbers: insertion is enough
+    for (std::size_t j = i; j > 0 && all[j] < all[j - 1]; --j) std::swap(all[j], all[j - 1]);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (i == 0 || all[i] != all[i - 1]) linked[count++] = all[i];
+  return linked;
+}
+
+// One side of the fine-tuning that the vendor published (a text classifier, BERT-base, one epoch):
+// steps a second, accuracy, seconds and dollars as printed, and peaks relative to trn1.
+struct PublishedRun {
+  std::string_view instance;
+  double dollars_per_hour = 0;
+  double steps_per_second = 0, accuracy = 0, seconds = 0, dollars = 0;
+  double bf16_peak = 1, tf32_peak = 1, fp32_peak = 1;
+
+  constexpr double computed_dollars() const { return dollars_per_hour * seconds / 3600; }
+};
+inline constexpr PublishedRun published_trn1{.instance = "trn1.32xlarge",
+                                             .dollars_per_hour = 24.725,
+                                             .steps_per_second = 6.64,
+                                             .accuracy = 0.984,
+                                             .seconds = 6033,
+                                             .dollars = 41.47};
+inline constexpr PublishedRun published_p4d{.instance = "p4d.24xlarge",
+                                            .dollars_per_hour = 37.69,
+                                            .steps_per_second = 5.44,
+                                            .seconds = 6553,
+                                            .dollars = 68.6,
+                                            .bf16_peak = 1 / 1.4,
+                                            .tf32_peak = 1 / 2.5,
+                                            .fp32_peak = 1.0 / 5};
+
+}  // namespace soma::neuroncore

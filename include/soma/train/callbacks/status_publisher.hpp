@@ -1,0 +1,103 @@
+#pragma once
+// StatusPublisher: a callback that keeps a page of how a run is doing (io/status_page.hpp), for
+// soma-top and programs like it. Opt-in: this header includes <filesystem>.
+
+#include <soma/io/status_page.hpp>
+#include <soma/runtime/clock.hpp>
+#include <soma/train/events.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <time.h>
+
+namespace soma::train {
+
+class StatusPublisher final : public Callback {
+ public:
+  // `command` is how the program was called. Errors file.write.
+  explicit StatusPublisher(std::string_view command, std::string_view model = "",
+                           std::string folder = status_folder())
+      : page_(std::move(folder), command, model) {}
+
+  void on_start(const RunInfo& run) override {
+    RunStatus& status = page_.status();
+    status.steps = run.steps;
+    status.step = run.first_step;
+    last_ = monotonic_nanoseconds();
+    busy_.clear();
+    measure_threads(0);
+    tell();
+  }
+  // The page is written at most five times a second.
+  void on_step(const StepInfo& step) override {
+    RunStatus& status = page_.status();
+    status.step = step.step;
+    status.epoch = step.epoch;
+    status.loss = step.loss;
+    ++steps_;
+    const std::int64_t now = monotonic_nanoseconds();
+    const double seconds = static_cast<double>(now - last_) * 1e-9;
+    if (seconds < 0.2) return;
+    status.steps_per_second = static_cast<double>(steps_) / seconds;
+    measure_threads(seconds);
+    last_ = now;
+    steps_ = 0;
+    tell();
+  }
+
+ private:
+  void tell() {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    RunStatus& status = page_.status();
+    status.updated = static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+    unsigned long long total = 0, resident = 0;
+    if (std::FILE* file = std::fopen("/proc/self/statm", "re")) {
+      if (std::fscanf(file, "%llu %llu", &total, &resident) == 2)
+        status.resident_bytes = resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+      std::fclose(file);
+    }
+    page_.publish();
+  }
+
+  // Nanoseconds on a processor of each thread, and the share since last time. 0: only notes them.
+  void measure_threads(double seconds) {
+    RunStatus& status = page_.status();
+    std::map<std::string, unsigned long long> now;
+    std::error_code problem;
+    std::filesystem::directory_iterator threads("/proc/self/task", problem);
+    for (; !problem && threads != std::filesystem::directory_iterator();
+         threads.increment(problem)) {
+      const std::string path = threads->path().string() + "/schedstat";
+      std::FILE* file = std::fopen(path.c_str(), "re");
+      if (file == nullptr) continue;
+      unsigned long long nanoseconds = 0;
+      if (std::fscanf(file, "%llu", &nanoseconds) == 1) now[path] = nanoseconds;
+      std::fclose(file);
+    }
+    status.busy_count = 0;
+    for (const auto& [path, nanoseconds] : now) {
+      const auto before = busy_.find(path);
+      if (before == busy_.end() || seconds <= 0 || status.busy_count == status.busy.size())
+        continue;
+      const double share = static_cast<double>(nanoseconds - before->second) * 1e-9 / seconds;
+      status.busy[status.busy_count++] = share < 1 ? share : 1;
+    }
+    busy_ = std::move(now);
+  }
+
+  StatusPage page_;
+  std::int64_t last_ = 0;
+  std::uint64_t steps_ = 0;
+  std::map<std::string, unsigned long long> busy_;
+};
+
+}  // namespace soma::train
