@@ -53,6 +53,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
               std::string(to_string(stationary.dtype())) + ")");
     CostFields cost;
     cost.stationary = static_cast<std::uint32_t>(stationary.free_size());
+    cost.contraction = static_cast<std::uint32_t>(stationary.partitions());
     const Running running =
         core_.begin(Opcode::matmul, lane, {{"stationary", stationary}, {"moving", moving}},
                     {{"dst", dst}}, cost);
@@ -84,6 +85,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
                       "], src turned");
     CostFields cost;
     cost.stationary = static_cast<std::uint32_t>(src.partitions());
+    cost.contraction = cost.stationary;
     const Running running =
         core_.begin(Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}}, cost);
     turn(dst, src);

@@ -123,6 +123,7 @@ struct CostFields {
   // Elements a partition: of the result, of the moving tile, of what is reduced or searched.
   std::uint32_t free_size = 0;
   std::uint32_t stationary = 0;   // free size of the stationary tile of a matmul
+  std::uint32_t contraction = 0;  // of a matmul: partitions of both of its operands
   std::uint8_t tensors = 0;       // tiles that are read
   std::uint8_t psum_tensors = 0;  // of those, how many lie in PSUM
   // The types of the tiles that are read, in the order of the instruction's operands (of more than
@@ -138,12 +139,32 @@ struct CostFields {
   std::uint32_t buffers = 0;  // of a transfer: pieces side by side
 };
 
+// Where a transfer goes; none: no transfer.
+enum class Direction : std::uint8_t { none, load, store, on_chip, in_hbm };
+
+// The line of a program that issued an instruction. `file` is a literal without folders.
+struct SourceLine {
+  const char* file = "";
+  std::uint32_t line = 0;
+};
+
 struct Instruction {
   Opcode opcode = Opcode::copy;
   Position position;
   CostFields cost;
-  // The last one of each lane that had to end before it began; 0: none.
+  // The last one of each lane that had to end before it began; 0: none. Barriers and semaphore
+  // waits are among them. Its own lane needs no entry.
   std::array<std::uint32_t, lane_count> after{};
+  // It reads what the previous instruction of its own lane wrote. Accumulating in PSUM is no such
+  // read.
+  bool reads_previous = false;
+  bool uses_sbuf = false, uses_psum = false;  // memories that it reads or writes
+  bool result_in_psum = false;
+  Direction direction = Direction::none;
+  std::uint32_t call = 0;    // of an operator: RecordNames::calls[call - 1]; 0: none
+  std::uint32_t region = 0;  // RecordNames::regions[region - 1], the innermost; 0: none
+  std::uint32_t sbuf_used = 0, psum_used = 0;  // bytes a partition, in use when it was issued
+  SourceLine source;
 };
 
 }  // namespace soma::neuroncore
