@@ -179,7 +179,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
       Base::check_same_type(name, dst, data);
     }
     const Running running = core_.begin(Opcode::partition_reduce, lane, {{"data", data}},
-                                        {{"dst", dst}}, {.operators = {op}});
+                                        {{"dst", dst}}, CoreState::cost_of(data, op));
     if (bits || (data.dtype() == DType::int32 && dst.dtype() == DType::int32))
       reduce_integers(dst, data, op);
     else
