@@ -114,6 +114,8 @@ constexpr Engine engine_of(Lane lane) { return lane < 4 ? static_cast<Engine>(la
 struct Position {
   Lane lane = 0;
   std::uint32_t number = 0;
+
+  friend bool operator==(const Position&, const Position&) = default;
 };
 
 // What the cost of an instruction is a function of (the formulas are those of the vendor's
@@ -137,6 +139,8 @@ struct CostFields {
   std::uint32_t piece = 0;    // elements side by side of a local_gather
   std::uint64_t bytes = 0;    // moved between memories
   std::uint32_t buffers = 0;  // of a transfer: pieces side by side
+
+  friend bool operator==(const CostFields&, const CostFields&) = default;
 };
 
 // Where a transfer goes; none: no transfer.
@@ -146,6 +150,10 @@ enum class Direction : std::uint8_t { none, load, store, on_chip, in_hbm };
 struct SourceLine {
   const char* file = "";
   std::uint32_t line = 0;
+
+  friend bool operator==(const SourceLine& a, const SourceLine& b) {
+    return a.line == b.line && std::string_view(a.file) == b.file;
+  }
 };
 
 struct Instruction {
@@ -165,6 +173,8 @@ struct Instruction {
   std::uint32_t region = 0;  // RecordNames::regions[region - 1], the innermost; 0: none
   std::uint32_t sbuf_used = 0, psum_used = 0;  // bytes a partition, in use when it was issued
   SourceLine source;
+
+  friend bool operator==(const Instruction&, const Instruction&) = default;
 };
 
 }  // namespace soma::neuroncore
