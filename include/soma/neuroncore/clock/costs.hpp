@@ -103,9 +103,8 @@ constexpr double gpsimd_cycles(const Instruction& instruction) {
     case Opcode::affine_select:
       return gpsimd_start_cycles + n;
     case Opcode::local_gather:
-      return gpsimd_start_cycles +
-             n * gather_cycles((std::max)(cost.piece, 1u),
-                               static_cast<double>(size_of(cost.result)));
+      return gpsimd_start_cycles + n * gather_cycles((std::max)(cost.piece, 1u),
+                                                     static_cast<double>(size_of(cost.result)));
     case Opcode::n_gather:  // undisclosed but for its groups of 512; as a local_gather of one
       return static_cast<double>((cost.free_size + 511) / 512) * (gpsimd_start_cycles + 512 * 8);
     case Opcode::partition_reduce:  // undisclosed; eight processors with 16 partitions each
@@ -156,8 +155,7 @@ constexpr double cycles_of(const Instruction& instruction, const Machine& machin
 
 // Nanoseconds of an instruction of an engine.
 constexpr double interval_ns(const Instruction& instruction, const Machine& machine) {
-  return cycles_of(instruction, machine) /
-         ghz_of(machine, engine_of(instruction.position.lane));
+  return cycles_of(instruction, machine) / ghz_of(machine, engine_of(instruction.position.lane));
 }
 
 // Nanoseconds of one buffer of a transfer on a DMA engine: its own cost, or that of its bytes at

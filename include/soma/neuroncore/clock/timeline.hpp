@@ -97,23 +97,29 @@ class Lanes {
   void add(const Instruction& instruction, std::size_t index) {
     const Position at = instruction.position;
     auto& own = indices_[at.lane];
-    if (own.empty()) first_[at.lane] = at.number;
-    if (at.number != first_[at.lane] + own.size())
+    const std::uint64_t next =
+        own.empty() ? std::uint64_t{taken_[at.lane]} + 1 : first_[at.lane] + own.size();
+    if (own.empty() ? at.number < next : at.number != next)
       bad_record(index, "number " + std::to_string(at.number) + " of its lane",
-                 "number " + std::to_string(first_[at.lane] + own.size()) +
-                     ", or a record without gaps");
+                 "number " + std::to_string(next) + ", or a record without gaps");
+    if (own.empty()) first_[at.lane] = at.number;
     // Nothing waits for what comes later: there is always one that can begin.
     for (std::size_t lane = 0; lane < lane_count; ++lane) {
       const std::uint32_t after = instruction.after[lane];
-      if (after != 0 && !indices_[lane].empty() && after >= first_[lane] + indices_[lane].size())
+      if (indices_[lane].empty()) {
+        taken_[lane] = (std::max)(taken_[lane], after);
+      } else if (after >= first_[lane] + indices_[lane].size()) {
         bad_record(index,
                    "after number " + std::to_string(after) + " of lane " + std::to_string(lane),
                    "after instructions that stand before it in the record");
+      }
     }
     own.push_back(static_cast<std::uint32_t>(index));
   }
 
   std::array<std::vector<std::uint32_t>, lane_count> indices_;
+  // Of a lane without instructions so far: the last one that others waited for, taken earlier.
+  std::array<std::uint32_t, lane_count> taken_{};
   // Before a lane's first instruction everything was taken earlier.
   std::array<std::uint32_t, lane_count> first_ = [] {
     std::array<std::uint32_t, lane_count> none{};
@@ -209,6 +215,9 @@ class Clock {
       ready.trigger_cause = ready.cause;
       ready.trigger_bound = ready.bound;
       ready.ready += machine_.dma_start_ns;
+      if (!options_.queues_overtake && latest_transfer_ != Timed::nobody)
+        ready.wait(result_.instructions[latest_transfer_].start, latest_transfer_,
+                   Bound::dma_engines);
     }
     if (head.next != 0) wait_for_own(ready, lane, instruction);
     head = ready;
@@ -225,8 +234,8 @@ class Clock {
     }
     if (lane >= 4 || !instruction.reads_previous || !options_.own_lane_waits) return;
     const Engine engine = static_cast<Engine>(lane);
-    const double extra = engine == Engine::scalar ? machine_.scalar_dependence_cycles
-                                                  : machine_.dependence_cycles;
+    const double extra =
+        engine == Engine::scalar ? machine_.scalar_dependence_cycles : machine_.dependence_cycles;
     const double wait = (machine_.issue_cycles + extra) / ghz_of(machine_, engine);
     ready.wait(before.start + wait, previous, Bound::result);
   }
@@ -296,14 +305,15 @@ class Clock {
     });
     if (lane >= 4) {
       head.wait(dma_.first_free(), dma_.first_user(), Bound::dma_engines);
-      timed.end = dma_.run(index, head.ready, instruction.cost.buffers,
-                           buffer_ns(instruction, machine_));
+      timed.end =
+          dma_.run(index, head.ready, instruction.cost.buffers, buffer_ns(instruction, machine_));
     } else {
       timed.end = head.ready + interval_ns(instruction, machine_);
     }
     timed.start = head.ready;
     timed.cause = head.cause;
     timed.bound = head.bound;
+    if (lane >= 4) latest_transfer_ = index;
     for_ports(lane, [&](Port& port) { port = {timed.end, index, lane}; });
   }
 
@@ -315,6 +325,7 @@ class Clock {
   std::array<double, 4> hop_{};  // ns, of each engine
   std::array<Head, lane_count> heads_{};
   Port sbuf_port_, psum_port_;
+  std::uint32_t latest_transfer_ = Timed::nobody;  // that has begun
   Timeline result_;
 };
 
