@@ -11,7 +11,7 @@
 namespace soma_test {
 
 // A program is recorded and not computed.
-inline constexpr nc::CoreOptions dry{.compute = false, .record = true};
+inline constexpr nc::CoreOptions dry{.record = true, .compute = false};
 
 // `count` tiles that take turns.
 class Turns {
@@ -31,7 +31,7 @@ class Turns {
 
 // result [M, N] = left [K, M] transposed * right [K, N], in bf16.
 struct Product {
-  Product(const soma::Context& context, std::size_t m, std::size_t n, std::size_t k)
+  Product(soma::Context& context, std::size_t m, std::size_t n, std::size_t k)
       : left(soma::Tensor::empty(context, soma::Shape{k, m}, soma::DType::bf16)),
         right(soma::Tensor::empty(context, soma::Shape{k, n}, soma::DType::bf16)),
         result(soma::Tensor::empty(context, soma::Shape{m, n}, soma::DType::bf16)) {}

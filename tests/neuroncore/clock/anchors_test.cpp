@@ -55,9 +55,11 @@ TEST_CASE("a product's parts: buffers where rows are short, the array where they
   // A sixteenth of the anchor in M and an eighth in N: 142 ns a buffer on 16 engines.
   const double buffers = 4.0 * 2 * 64 * 256 + 4 * 2 * 128;
   CHECK_THAT(product_ms(product_tiled, 512, 1024), WithinRel(buffers * 142e-6 / 16, 0.01));
-  // 512 cycles a product, after the first loads.
-  CHECK_THAT(product_ms(product_blocked, 2048, 1024, 2048),
-             WithinRel(16 * 2 * 16 * 512 / 2.8e6, 0.20));
+  // 512 cycles a product; before them the first loads, after them 16 stores of 1.14 us.
+  const double blocked = product_ms(product_blocked, 2048, 1024, 2048);
+  const double array = 16 * 2 * 16 * 512 / 2.8e6;
+  CHECK(blocked > array + 0.016);
+  CHECK(blocked < array + 0.030);
 }
 
 TEST_CASE("scans: a Mamba layer in fp32", "[slow][neuroncore]") {
