@@ -23,6 +23,32 @@ inline Report report(const Record& record, const Machine& machine,
                 options);
 }
 
+// What a device ran since its core's record was last taken: a training step, operator by operator.
+// Holds that record.
+class StepReport {
+ public:
+  // Errors neuroncore.record.
+  explicit StepReport(NeuronCoreDevice& device, ReportOptions options = {})
+      : record_(device.core().take_recorded()),
+        report_(soma::neuroncore::report(record_, device.core().machine(),
+                                         with_memory(device, options))) {}
+  StepReport(const StepReport&) = delete;
+  StepReport& operator=(const StepReport&) = delete;
+
+  const Record& record() const { return record_; }
+  // Summary::operators has what each operator took; its calls run one after the other.
+  const Report& report() const { return report_; }
+
+ private:
+  static ReportOptions with_memory(NeuronCoreDevice& device, ReportOptions options) {
+    if (options.hbm_in_use == 0) options.hbm_in_use = device.core().context().heap().peak_bytes();
+    return options;
+  }
+
+  Record record_;
+  Report report_;
+};
+
 // Files that appear whole or not at all; an old one stays until the new one is complete. Errors
 // file.write.
 inline void write_trace(std::string_view path, const Report& report) {
