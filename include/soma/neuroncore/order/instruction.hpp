@@ -145,7 +145,8 @@ struct CostFields {
 // Where a transfer goes; none: no transfer.
 enum class Direction : std::uint8_t { none, load, store, on_chip, in_hbm };
 
-// The line of a program that issued an instruction. `file` is a literal without folders.
+// The line of a program that issued an instruction. `file` is a literal, in a record without
+// folders.
 struct SourceLine {
   const char* file = "";
   std::uint32_t line = 0;
@@ -154,6 +155,19 @@ struct SourceLine {
     return a.line == b.line && std::string_view(a.file) == b.file;
   }
 };
+
+// As the default argument of a function: the line that calls it.
+constexpr SourceLine calling_line(const char* file = __builtin_FILE(),
+                                  std::uint32_t line = __builtin_LINE()) {
+  return {file, line};
+}
+// The part of a path behind its last slash, of either kind.
+constexpr const char* without_folders(const char* file) {
+  const char* name = file;
+  for (; *file != '\0'; ++file)
+    if (*file == '/' || *file == '\\') name = file + 1;
+  return name;
+}
 
 struct Instruction {
   Opcode opcode = Opcode::copy;
