@@ -17,6 +17,7 @@ svg text { font-size: 11px; } .tick { stroke: #ddd; } pre { overflow-x: auto; }
 
 // Slices that are narrower than a pixel are drawn together, as one that says how many they are.
 inline constexpr std::string_view page_script = R"(
+(() => {
 const data = JSON.parse(document.getElementById('data').textContent);
 const svg = document.getElementById('timeline');
 const width = 1180, label = 130, height = 20, top = 18;
@@ -107,6 +108,7 @@ svg.addEventListener('pointermove', event => {
 });
 svg.addEventListener('dblclick', () => { begin = 0; end = Math.max(data.ns, 1); draw(); });
 draw();
+})();
 )";
 
 }  // namespace soma::neuroncore::detail

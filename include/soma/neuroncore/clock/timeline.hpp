@@ -16,6 +16,7 @@
 #include <soma/base/error.hpp>
 #include <soma/neuroncore/clock/costs.hpp>
 #include <soma/neuroncore/clock/dma_engines.hpp>
+#include <soma/neuroncore/machine_check.hpp>
 
 #include <algorithm>
 #include <array>
@@ -333,10 +334,10 @@ class Clock {
 
 // `record`: what Core::recorded() or Core::take_recorded() gave. It may begin at any number: what
 // was taken earlier ended at time 0. Pure: the same record gives the same bits. 0.5 s for 300,000
-// instructions. Error neuroncore.record: an instruction is missing.
+// instructions. Errors neuroncore.record: an instruction is missing; neuroncore.machine.
 inline Timeline timeline(std::span<const Instruction> record, const Machine& machine,
                          const ClockOptions& options = {}) {
-  return detail::Clock(record, machine, options).run();
+  return detail::Clock(record, checked(machine), options).run();
 }
 
 }  // namespace soma::neuroncore
