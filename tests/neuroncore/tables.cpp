@@ -171,14 +171,15 @@ What each operator's program does in one training step: of BERT tiny (8 sequence
 tokens, AdamW), of a small convolutional network (16 images of 16 x 16, SGD and LAMB), and of
 operators that those do not use, over their test samples. Runs of the program; instructions issued
 to each engine; KiB moved between device memory and SBUF; the most of SBUF and PSUM in use, in
-percent, rounded up; how long the runs take together by [the clock](neuroncore.md#how-long-it-takes),
-an estimate by published rules, and the engine, queue or wait that the longest of the steps stands on
-most. The bound is that of the result against the operator's reference, relative to
-the largest magnitude: e is the error bound of its samples, r a rounding to the type of the inputs
-(half a unit in the last place of 1); the rounding of the result itself comes on top.
+percent, rounded up; microseconds of all runs by [the clock](neuroncore.md#how-long-it-takes), an
+estimate by published rules, and the engine, queue or wait that takes most of the path that decides
+them. The bound is that of the result against the operator's reference, relative to the largest
+magnitude: e is the error bound of its samples, r a rounding to the type of the inputs (half a unit
+in the last place of 1); the rounding of the result itself comes on top.
 
-| operator | workload | runs | tensor | vector | scalar | gpsimd | dma | KiB | SBUF | PSUM | us | held up by | bound |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| operator | workload | runs | tensor | vector | scalar | gpsimd | dma | KiB | SBUF | PSUM | us |)"
+         " held up by | bound |\n"
+         R"(|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 )";
   programs(out);
   return out.str();

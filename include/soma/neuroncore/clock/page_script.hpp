@@ -52,7 +52,8 @@ function first(row) {
   return low;
 }
 function about(row, i) {
-  const at = 5 * i, place = data.places[row.slices[at + 3]], region = data.places[row.slices[at + 4]];
+  const at = 5 * i, place = data.places[row.slices[at + 3]];
+  const region = data.places[row.slices[at + 4]];
   return data.names[row.slices[at + 2]] + ', ' + time(row.ends[i] - row.starts[i]) + ' from ' +
     time(row.starts[i]) + (place ? ', ' + place : '') + (region ? ', ' + region : '');
 }

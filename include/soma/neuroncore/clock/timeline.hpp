@@ -9,9 +9,9 @@
 //   An instruction that waits for another lane begins semaphore_hop_cycles after that one ended.
 //   Vector and GpSimd engine share a port to SBUF, Vector and Scalar engine one to PSUM: an
 //   instruction that uses the memory holds the port until it ends (architecture guide).
-//   A transfer's buffers are dealt to the DMA engines, each buffer takes buffer_ns(). Its first byte
-//   moves dma_start_ns after its trigger, which is when its waits are over; earlier transfers of its
-//   queue hide that time. A transfer that waits holds up its own queue only.
+//   A transfer's buffers are dealt to the DMA engines, each buffer takes buffer_ns(). Its first
+//   byte moves dma_start_ns after its trigger, which is when its waits are over; earlier transfers
+//   of its queue hide that time. A transfer that waits holds up its own queue only.
 
 #include <soma/base/error.hpp>
 #include <soma/neuroncore/clock/costs.hpp>
