@@ -126,6 +126,18 @@ class OperandLoader {
       turner_->turn(to.columns(at, at + blocks_of(width) * outer), outer, width, part);
     });
   }
+  // The same of rows that lie in SBUF already, in the operand's type: rows(row, count) is the tile
+  // of up to 128 of them, [count, inner].
+  template <class Rows>
+  void turn(const Tile& to, std::size_t outer, std::size_t inner, const Rows& rows) {
+    for_pieces(inner, bank_columns, [&](std::size_t first, std::size_t width) {
+      const std::size_t at = first / lanes * outer;
+      turner_->turn(to.columns(at, at + blocks_of(width) * outer), outer, width,
+                    [&](std::size_t row, std::size_t count) {
+                      return rows(row, count).columns(first, first + width);
+                    });
+    });
+  }
 
  private:
   // Types differ: the transfer converts. Stored numbers become (stored - zero point) * scale.
