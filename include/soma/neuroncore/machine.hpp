@@ -44,8 +44,8 @@ struct Machine {
   // nki.isa of SDK 2.26: how soon an engine's next instruction begins at the earliest
   double issue_cycles = 0;
   // What an instruction that needs the result of its own engine's previous one waits beyond that.
-  // The architecture guide: about 100 cycles; of the Scalar engine undisclosed, read off the guide's
-  // chain of activations of one element (189 ns each).
+  // The architecture guide: about 100 cycles; of the Scalar engine undisclosed, read off the
+  // guide's chain of activations of one element (189 ns each).
   double dependence_cycles = 0, scalar_dependence_cycles = 0;
   // What a wait on another engine costs, in cycles of the engine that waits; undisclosed.
   double semaphore_hop_cycles = 0;

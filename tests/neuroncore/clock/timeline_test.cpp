@@ -141,6 +141,8 @@ TEST_CASE("the numbers of the machine are used", "[unit][neuroncore]") {
   CHECK_THAT(nc::timeline(load.all, other).ns, ns(1300 + 2000));
   load.all[0].direction = nc::Direction::on_chip;
   CHECK_THAT(nc::timeline(load.all, other).ns, ns(1300 + 1000));
+  other.vector_ghz = 0;
+  CHECK(id_of([&] { nc::timeline(load.all, other); }) == "neuroncore.machine");
 }
 
 TEST_CASE("a record may begin at any number and has no gaps", "[unit][neuroncore]") {

@@ -17,6 +17,7 @@ svg text { font-size: 11px; } .tick { stroke: #ddd; } pre { overflow-x: auto; }
 
 // Slices that are narrower than a pixel are drawn together, as one that says how many they are.
 inline constexpr std::string_view page_script = R"(
+(() => {
 const data = JSON.parse(document.getElementById('data').textContent);
 const svg = document.getElementById('timeline');
 const width = 1180, label = 130, height = 20, top = 18;
@@ -51,7 +52,8 @@ function first(row) {
   return low;
 }
 function about(row, i) {
-  const at = 5 * i, place = data.places[row.slices[at + 3]], region = data.places[row.slices[at + 4]];
+  const at = 5 * i, place = data.places[row.slices[at + 3]];
+  const region = data.places[row.slices[at + 4]];
   return data.names[row.slices[at + 2]] + ', ' + time(row.ends[i] - row.starts[i]) + ' from ' +
     time(row.starts[i]) + (place ? ', ' + place : '') + (region ? ', ' + region : '');
 }
@@ -107,6 +109,7 @@ svg.addEventListener('pointermove', event => {
 });
 svg.addEventListener('dblclick', () => { begin = 0; end = Math.max(data.ns, 1); draw(); });
 draw();
+})();
 )";
 
 }  // namespace soma::neuroncore::detail

@@ -75,8 +75,8 @@ inline std::string report_text(const Summary& summary, const ReportNotes& notes,
   append_ranks(text, summary, most);
   append_lanes(text, summary);
   text.append("\narray         HFU ").append(percent(summary.hfu)).append(", MFU ");
-  text.append(percent(summary.mfu)).append(" without transposes, which take ");
-  text.append(percent(summary.transpose_share)).append(" of the Tensor engine's time\n");
+  text.append(percent(summary.mfu)).append(" without transposes (");
+  text.append(percent(summary.transpose_share)).append(" of the Tensor engine's time)\n");
   text.append("device memory MBU ").append(percent(summary.mbu)).append(", ");
   text.append(std::to_string(summary.bytes_read)).append(" bytes read, ");
   text.append(std::to_string(summary.bytes_written)).append(" written\n");

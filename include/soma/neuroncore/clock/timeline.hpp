@@ -9,13 +9,14 @@
 //   An instruction that waits for another lane begins semaphore_hop_cycles after that one ended.
 //   Vector and GpSimd engine share a port to SBUF, Vector and Scalar engine one to PSUM: an
 //   instruction that uses the memory holds the port until it ends (architecture guide).
-//   A transfer's buffers are dealt to the DMA engines, each buffer takes buffer_ns(). Its first byte
-//   moves dma_start_ns after its trigger, which is when its waits are over; earlier transfers of its
-//   queue hide that time. A transfer that waits holds up its own queue only.
+//   A transfer's buffers are dealt to the DMA engines, each buffer takes buffer_ns(). Its first
+//   byte moves dma_start_ns after its trigger, which is when its waits are over; earlier transfers
+//   of its queue hide that time. A transfer that waits holds up its own queue only.
 
 #include <soma/base/error.hpp>
 #include <soma/neuroncore/clock/costs.hpp>
 #include <soma/neuroncore/clock/dma_engines.hpp>
+#include <soma/neuroncore/machine_check.hpp>
 
 #include <algorithm>
 #include <array>
@@ -333,10 +334,10 @@ class Clock {
 
 // `record`: what Core::recorded() or Core::take_recorded() gave. It may begin at any number: what
 // was taken earlier ended at time 0. Pure: the same record gives the same bits. 0.5 s for 300,000
-// instructions. Error neuroncore.record: an instruction is missing.
+// instructions. Errors neuroncore.record: an instruction is missing; neuroncore.machine.
 inline Timeline timeline(std::span<const Instruction> record, const Machine& machine,
                          const ClockOptions& options = {}) {
-  return detail::Clock(record, machine, options).run();
+  return detail::Clock(record, checked(machine), options).run();
 }
 
 }  // namespace soma::neuroncore

@@ -1,7 +1,7 @@
 #pragma once
-// A timeline as a trace in Chrome's JSON format, which ui.perfetto.dev opens: a row for each engine,
-// DMA queue and region and one for operators, arrows from an instruction to the one that waited for
-// it, counters of the memory in use. Used by Report.
+// A timeline as a trace in Chrome's JSON format, which ui.perfetto.dev opens: a row for each
+// engine, DMA queue and region and one for operators, arrows from an instruction to the one that
+// waited for it, counters of the memory in use. Used by Report.
 
 #include <soma/neuroncore/clock/events.hpp>
 
