@@ -5931,6 +5931,12 @@ HWY_AFTER_NAMESPACE();
 // What attention's programs share: the heads of a batch, and blocks of its matrices that stay in
 // SBUF while others pass by.
 
+// ---- soma/programs/attention/pack_rows.hpp
+// The rows of a pack with the columns of all its heads, in SBUF. A transfer takes as long for a row
+// of 128 bytes, which a head of 64 elements of bf16 has, as for one of 2 KiB: heads read their
+// columns from rows that were loaded whole, and leave results in rows that are stored whole. Where
+// a pack is too long for that, heads move their own columns.
+
 // ---- soma/programs/product/operand.hpp
 // Operands of products as the Tensor engine wants them: the dimension that is summed over lies on
 // the partitions. Matrices whose rows run along it are turned on the way in, 128 x 128 elements at
@@ -6115,12 +6121,19 @@ class Turner {
 // of outer element j is in partition i % 128 at i / 128 * outer + j.
 class OperandLoader {
  public:
-  // Parts of at most `most_outer` (at most 512) outer elements; `banks` of PSUM to turn them in.
+  // Parts of at most `most_outer` outer elements (at most 512 where they are turned); `banks` of
+  // PSUM to turn them in.
   OperandLoader(Core& core, const InnerOperand& operand, std::size_t most_outer,
                 std::size_t banks = 2)
       : core_(core), operand_(operand) {
     const std::size_t outer = (std::min)(most_outer, operand.outer());
-    const std::size_t inner = (std::min)(operand.inner(), bank_columns);
+    // Rows of 2 KiB and more reach most of the bandwidth.
+    constexpr std::size_t rows_bytes = 8 * 1024;
+    together_ =
+        std::clamp(rows_bytes / (size_of(operand.tile_type) * blocks_of((std::max)(outer, lanes))) /
+                       bank_columns * bank_columns,
+                   bank_columns, 4 * bank_columns);
+    const std::size_t inner = (std::min)(operand.inner(), together_);
     const std::size_t row = operand.inner_rows ? outer : blocks_of(outer) * inner;
     if (operand.scaled()) stored_.emplace(core, operand.view.dtype(), lanes, row);
     if (operand.inner_rows) return;
@@ -6145,7 +6158,7 @@ class OperandLoader {
       });
       return;
     }
-    for_pieces(inner, bank_columns, [&](std::size_t first, std::size_t width) {
+    for_pieces(inner, together_, [&](std::size_t first, std::size_t width) {
       const std::size_t begin = inner_begin + first;
       const Tile rows = rows_->next(lanes, blocks_of(outer) * width);
       const auto part = [&](std::size_t row, std::size_t count) {
@@ -6158,6 +6171,18 @@ class OperandLoader {
       });
       const std::size_t at = first / lanes * outer;
       turner_->turn(to.columns(at, at + blocks_of(width) * outer), outer, width, part);
+    });
+  }
+  // The same of rows that lie in SBUF already, in the operand's type: rows(row, count) is the tile
+  // of up to 128 of them, [count, inner].
+  template <class Rows>
+  void turn(const Tile& to, std::size_t outer, std::size_t inner, const Rows& rows) {
+    for_pieces(inner, bank_columns, [&](std::size_t first, std::size_t width) {
+      const std::size_t at = first / lanes * outer;
+      turner_->turn(to.columns(at, at + blocks_of(width) * outer), outer, width,
+                    [&](std::size_t row, std::size_t count) {
+                      return rows(row, count).columns(first, first + width);
+                    });
     });
   }
 
@@ -6178,8 +6203,158 @@ class OperandLoader {
 
   Core& core_;
   InnerOperand operand_;
+  std::size_t together_ = bank_columns;  // inner elements of rows that one transfer moves
   std::optional<Pair> stored_, rows_;
   std::optional<Turner> turner_;
+};
+
+}  // namespace soma::programs
+
+namespace soma::programs {
+
+// Blocks of up to 128 rows beside each other, in two tiles that take turns.
+class PackTiles {
+ public:
+  // For packs of up to `longest` rows; takes no room where SBUF has less than `left` bytes a
+  // partition afterwards.
+  PackTiles(Core& core, DType dtype, std::size_t longest, std::size_t columns) : columns_(columns) {
+    constexpr std::size_t left = 16 * 1024;
+    const std::size_t elements = blocks_of(longest) * columns;
+    const std::size_t free = core.sbuf.capacity() - core.sbuf.used();
+    if (elements == 0 || free < left || elements > (free - left) / (2 * size_of(dtype))) return;
+    for (Tile& tile : tiles_) tile = core.sbuf.tile(dtype, (std::min)(longest, lanes), elements);
+  }
+
+  bool used() const { return tiles_[0].defined(); }
+  std::size_t columns() const { return columns_; }
+  // The next pack begins, at that row of the matrix.
+  void begin(std::size_t row) {
+    row_ = row;
+    turn_ ^= 1;
+  }
+  // Rows of one block: `row` is a multiple of 128 rows behind the pack's first.
+  Tile at(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
+    const std::size_t first = (row - row_) / lanes * columns_ + column;
+    return tiles_[turn_].rows(0, rows).columns(first, first + columns);
+  }
+
+ private:
+  std::size_t columns_, row_ = 0, turn_ = 0;
+  Tile tiles_[2]{};
+};
+
+// What heads read.
+class PackRows {
+ public:
+  PackRows(Core& core, const HbmView& view, DType dtype, std::size_t longest)
+      : core_(core), view_(view), tiles_(core, dtype, longest, view.row_elements()) {}
+
+  bool used() const { return tiles_.used(); }
+  void begin(std::size_t row, std::size_t rows) {
+    if (!used()) return;
+    tiles_.begin(row);
+    for_pieces(rows, lanes, [&](std::size_t at, std::size_t count) {
+      core_.dma.load(tiles_.at(row + at, count, 0, tiles_.columns()),
+                     view_.rows(row + at, row + at + count));
+    });
+  }
+  Tile at(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
+    return tiles_.at(row, rows, column, columns);
+  }
+
+ private:
+  Core& core_;
+  HbmView view_;
+  PackTiles tiles_;
+};
+
+// What heads write.
+class PackResults {
+ public:
+  PackResults(Core& core, const HbmView& target, DType dtype, std::size_t longest)
+      : core_(core), target_(target), tiles_(core, dtype, longest, target.row_elements()) {}
+
+  bool used() const { return tiles_.used(); }
+  void begin(std::size_t row) { tiles_.begin(row); }
+  Tile at(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
+    return tiles_.at(row, rows, column, columns);
+  }
+  // All heads have written all of their columns.
+  void end(std::size_t row, std::size_t rows) {
+    if (!used()) return;
+    for_pieces(rows, lanes, [&](std::size_t at, std::size_t count) {
+      core_.dma.queue(store_queue)
+          .store(target_.rows(row + at, row + at + count),
+                 tiles_.at(row + at, count, 0, tiles_.columns()));
+    });
+  }
+
+ private:
+  Core& core_;
+  HbmView target_;
+  PackTiles tiles_;
+};
+
+// One fp32 number for each head and row of a pack: in device memory [heads, rows], beside the rows
+// [rows, heads]. The Vector engine turns them 32 x 32 at a time, which moves bits only.
+class PackNumbers {
+ public:
+  // `view`: [heads, rows].
+  PackNumbers(Core& core, const HbmView& view, std::size_t longest)
+      : core_(core),
+        view_(view),
+        heads_(view.rows()),
+        step_(core.machine().transpose_vector),
+        tiles_(core, DType::fp32, heads_ > lanes || lanes % step_ != 0 ? 0 : longest, heads_) {
+    if (!used()) return;
+    for (Tile& tile : turned_)
+      tile = core.sbuf.tile(DType::fp32, heads_, (std::min)(longest, lanes));
+  }
+
+  bool used() const { return tiles_.used(); }
+  void begin(std::size_t row) { tiles_.begin(row); }
+  // Of one head, [rows, 1].
+  Tile at(std::size_t row, std::size_t rows, std::size_t head) const {
+    return tiles_.at(row, rows, head, 1);
+  }
+  void load(std::size_t row, std::size_t rows) {
+    if (!used()) return;
+    tiles_.begin(row);
+    for_pieces(rows, lanes, [&](std::size_t at, std::size_t count) {
+      const Tile turned = next(count);
+      core_.dma.load(turned, view_.columns(row + at, row + at + count));
+      turn(tiles_.at(row + at, count, 0, heads_), turned);
+    });
+  }
+  void store(std::size_t row, std::size_t rows) {
+    if (!used()) return;
+    for_pieces(rows, lanes, [&](std::size_t at, std::size_t count) {
+      const Tile turned = next(count);
+      turn(turned, tiles_.at(row + at, count, 0, heads_));
+      core_.dma.queue(store_queue).store(view_.columns(row + at, row + at + count), turned);
+    });
+  }
+
+ private:
+  Tile next(std::size_t count) {
+    turn_ ^= 1;
+    return turned_[turn_].columns(0, count);
+  }
+  void turn(const Tile& to, const Tile& from) {
+    for_pieces(from.partitions(), step_, [&](std::size_t row, std::size_t rows) {
+      for_pieces(from.free_size(), step_, [&](std::size_t column, std::size_t columns) {
+        core_.vector.transpose(to.rows(column, column + columns).columns(row, row + rows),
+                               from.rows(row, row + rows).columns(column, column + columns));
+      });
+    });
+  }
+
+  Core& core_;
+  HbmView view_;
+  std::size_t heads_, step_;
+  PackTiles tiles_;
+  Tile turned_[2]{};
+  std::size_t turn_ = 0;
 };
 
 }  // namespace soma::programs
@@ -6211,10 +6386,10 @@ struct Head {
   }
 };
 
-// Calls begin(pack) and then run(head) for each of its heads, `width` columns each.
-template <class Begin, class Run>
-void for_each_head(const OperatorCall& call, std::size_t width, const Begin& begin,
-                   const Run& run) {
+// Calls begin(pack), then run(head) for each of its heads, `width` columns each, then end(pack).
+template <class Begin, class Run, class End>
+void for_each_head(const OperatorCall& call, std::size_t width, const Begin& begin, const Run& run,
+                   const End& end) {
   const auto& setting = call.attributes.as<AttentionSetting>();
   const bool drops = soma::detail::dropout_threshold(setting.dropout) != 0;
   const Sequences& sequences = call.sequences;
@@ -6244,6 +6419,7 @@ void for_each_head(const OperatorCall& call, std::size_t width, const Begin& beg
                .width = width,
                .indices = indices.data()});
     }
+    end(pack);
   }
 }
 
@@ -6332,37 +6508,45 @@ class Kept {
   std::size_t next_ = 0;
 };
 
-// Blocks of a matrix with its columns on the partitions, up to `most` rows and 512 columns of it.
+// Blocks of a matrix with its columns on the partitions, up to `most` rows and 512 columns of it;
+// from the rows of the pack where they are in SBUF.
 class TurnedBlocks {
  public:
-  TurnedBlocks(Core& core, OperandLoader& loader, const HbmView& view, DType dtype,
-               std::size_t most, std::size_t width, std::size_t count)
+  TurnedBlocks(Core& core, OperandLoader& loader, const PackRows& pack, const HbmView& view,
+               DType dtype, std::size_t most, std::size_t width, std::size_t count)
       : loader_(loader),
+        pack_(pack),
         view_(view),
         kept_(core, dtype, (std::min)(width, lanes),
               blocks_of((std::min)(width, bank_columns)) * most, count) {}
   // Block b of 128 columns lies at b * rows.
   const Tile& get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
     return kept_.get(row, column, [&](const Tile& tile) {
-      loader_.load_from(view_, tile, row, rows, column, columns);
+      if (!pack_.used()) return loader_.load_from(view_, tile, row, rows, column, columns);
+      loader_.turn(tile, rows, columns, [&](std::size_t at, std::size_t part) {
+        return pack_.at(row + at, part, column, columns);
+      });
     });
   }
 
  private:
   OperandLoader& loader_;
+  const PackRows& pack_;
   HbmView view_;
   Kept kept_;
 };
 
-// Up to 128 rows and 512 columns of a matrix, as they lie.
+// Up to 128 rows and 512 columns of a matrix, as they lie; the pack's own where it is in SBUF.
 class RowBlocks {
  public:
-  RowBlocks(Core& core, const HbmView& view, DType dtype, std::size_t most, std::size_t width,
-            std::size_t count)
+  RowBlocks(Core& core, const PackRows& pack, const HbmView& view, DType dtype, std::size_t most,
+            std::size_t width, std::size_t count)
       : core_(core),
+        pack_(pack),
         view_(view),
         kept_(core, dtype, (std::min)(most, lanes), (std::min)(width, bank_columns), count) {}
   Tile get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
+    if (pack_.used()) return pack_.at(row, rows, column, columns);
     const auto part = [&](const Tile& tile) { return tile.rows(0, rows).columns(0, columns); };
     return part(kept_.get(row, column, [&](const Tile& tile) {
       core_.dma.load(part(tile), view_.rows(row, row + rows).columns(column, column + columns));
@@ -6371,6 +6555,7 @@ class RowBlocks {
 
  private:
   Core& core_;
+  const PackRows& pack_;
   HbmView view_;
   Kept kept_;
 };
@@ -6439,10 +6624,12 @@ class AttentionForward {
         log_sums_(hbm_target(call.outputs[1]).swap(0, 1)),
         loader_(core, {.view = all_.view(), .inner_rows = false, .tile_type = all_.dtype()},
                 (std::min)(longest_, bank_columns)),
-        queries_(core, loader_, query_rows_.view(), all_.dtype(), most_queries_, width_, 2),
-        keys_(core, loader_, all_.view(), all_.dtype(), (std::min)(longest_, bank_columns), width_,
+        queries_(core, loader_, query_pack(), query_rows_.view(), all_.dtype(), most_queries_,
+                 width_, 2),
+        keys_(core, loader_, all_pack_, all_.view(), all_.dtype(),
+              (std::min)(longest_, bank_columns), width_,
               (std::max)((most_keys_ + bank_columns - 1) / bank_columns, std::size_t{2})),
-        values_(core, all_.view(), all_.dtype(), most_queries_, width_,
+        values_(core, all_pack_, all_.view(), all_.dtype(), most_queries_, width_,
                 (std::max)(blocks_of(most_keys_), std::size_t{2})),
         turner_(core, weights_, 1),
         scores_(core.psum.tile(most_queries_, most_keys_)),
@@ -6454,10 +6641,24 @@ class AttentionForward {
         turned_(core.sbuf.tile(weights_, most_queries_, blocks_of(most_keys_) * most_queries_)),
         results_(core, call.outputs[0].dtype(), most_queries_, (std::min)(width_, bank_columns)),
         columns_(core, DType::fp32, most_queries_, 8),
-        mask_(core, call) {}
+        mask_(core, call),
+        all_pack_(core, all_.view(), all_.dtype(), longest_),
+        query_pack_(core, query_rows_.view(), all_.dtype(), inputs_.apart ? longest_ : 0),
+        out_pack_(core, out_, call.outputs[0].dtype(), longest_),
+        log_sum_pack_(core, hbm_target(call.outputs[1]), longest_) {}
 
   std::size_t width() const { return width_; }
-  void begin(const Pack& pack) { mask_.begin(pack); }
+  void begin(const Pack& pack) {
+    mask_.begin(pack);
+    all_pack_.begin(pack.row, pack.length);
+    query_pack_.begin(pack.query_row, pack.queries);
+    out_pack_.begin(pack.query_row);
+    log_sum_pack_.begin(pack.query_row);
+  }
+  void end(const Pack& pack) {
+    out_pack_.end(pack.query_row, pack.queries);
+    log_sum_pack_.store(pack.query_row, pack.queries);
+  }
 
   void run(const Head& head) {
     for_pieces(width_, bank_columns, [&](std::size_t first, std::size_t columns) {
@@ -6468,6 +6669,8 @@ class AttentionForward {
   }
 
  private:
+  // Queries are columns of all inputs but where they lie apart.
+  const PackRows& query_pack() const { return inputs_.apart ? query_pack_ : all_pack_; }
   // Columns `first` and following of the results of some queries.
   void block(const Head& head, std::size_t query, std::size_t queries, std::size_t first,
              std::size_t columns) {
@@ -6511,20 +6714,25 @@ class AttentionForward {
       });
     });
     core_.vector.reciprocal(inverse, total);
-    const Tile result = results_.next(queries, columns);
     const std::size_t row = head.pack.query_row + query;
+    const Tile result = out_pack_.used() ? out_pack_.at(row, queries, head.column + first, columns)
+                                         : results_.next(queries, columns);
     core_.vector.tensor_scalar(result, sums, Alu::multiply, inverse, Alu::multiply,
                                keep_scale(setting_.dropout));
-    core_.dma.queue(store_queue)
-        .store(out_.rows(row, row + queries)
-                   .columns(head.column + first, head.column + first + columns),
-               result);
+    if (!out_pack_.used())
+      core_.dma.queue(store_queue)
+          .store(out_.rows(row, row + queries)
+                     .columns(head.column + first, head.column + first + columns),
+                 result);
     if (first != 0) return;
-    const Tile logarithm = one(5), log_sum = one(6);
+    const Tile logarithm = one(5);
+    const Tile log_sum =
+        log_sum_pack_.used() ? log_sum_pack_.at(row, queries, head.number) : one(6);
     core_.scalar.activation(logarithm, total, Function::log);
     core_.vector.tensor_tensor(log_sum, logarithm, shift, Alu::subtract);
-    core_.dma.queue(store_queue)
-        .store(log_sums_.rows(row, row + queries).columns(head.number, head.number + 1), log_sum);
+    if (!log_sum_pack_.used())
+      core_.dma.queue(store_queue)
+          .store(log_sums_.rows(row, row + queries).columns(head.number, head.number + 1), log_sum);
   }
 
   Tile multiply(const Head& head, std::size_t query, std::size_t queries, std::size_t key,
@@ -6557,6 +6765,10 @@ class AttentionForward {
   Tile scores_, sums_, exponentials_, kept_, turned_;
   Pair results_, columns_;
   PackMask mask_;
+  // Last: they take what is left of SBUF.
+  PackRows all_pack_, query_pack_;
+  PackResults out_pack_;
+  PackNumbers log_sum_pack_;
 };
 
 }  // namespace detail
@@ -6567,7 +6779,7 @@ inline void attention(Core& core, const OperatorCall& call) {
   detail::AttentionForward forward(core, call);
   for_each_head(
       call, forward.width(), [&](const Pack& pack) { forward.begin(pack); },
-      [&](const Head& head) { forward.run(head); });
+      [&](const Head& head) { forward.run(head); }, [&](const Pack& pack) { forward.end(pack); });
 }
 
 }  // namespace soma::programs
@@ -6613,16 +6825,19 @@ class AttentionBackward {
                      keys_most_, 1),
         load_dout_(core, {.view = dout_.view(), .inner_rows = false, .tile_type = dout_type_},
                    queries_most_, 1),
-        turned_queries_(core, load_inputs_, query_rows_.view(), input_type_, queries_most_, width_,
-                        2),
-        turned_keys_(core, load_inputs_, all_.view(), input_type_, keys_most_, width_, 2),
-        turned_values_(core, load_inputs_, all_.view(), input_type_, keys_most_, width_, 2),
-        turned_douts_(core, load_dout_, dout_.view(), dout_type_, queries_most_, width_, 2),
-        queries_(core, query_rows_.view(), input_type_, queries_most_, width_, 2),
-        keys_(core, all_.view(), input_type_, queries_most_, width_,
+        turned_queries_(core, load_inputs_, query_pack(), query_rows_.view(), input_type_,
+                        queries_most_, width_, 2),
+        turned_keys_(core, load_inputs_, all_pack_, all_.view(), input_type_, keys_most_, width_,
+                     2),
+        turned_values_(core, load_inputs_, all_pack_, all_.view(), input_type_, keys_most_, width_,
+                       2),
+        turned_douts_(core, load_dout_, dout_pack_, dout_.view(), dout_type_, queries_most_, width_,
+                      2),
+        queries_(core, query_pack(), query_rows_.view(), input_type_, queries_most_, width_, 2),
+        keys_(core, all_pack_, all_.view(), input_type_, queries_most_, width_,
               (std::max)(blocks_of(keys_most_), std::size_t{2})),
-        douts_(core, dout_.view(), dout_type_, queries_most_, width_, 2),
-        outs_(core, out_.view(), out_.dtype(), queries_most_, width_, 2),
+        douts_(core, dout_pack_, dout_.view(), dout_type_, queries_most_, width_, 2),
+        outs_(core, out_pack_, out_.view(), out_.dtype(), queries_most_, width_, 2),
         turner_(core, weights_type_, 1),
         scores_(core.psum.tile(queries_most_, keys_most_)),
         gradients_(core.psum.tile(queries_most_, keys_most_)),
@@ -6640,10 +6855,31 @@ class AttentionBackward {
         turned_(
             core.sbuf.tile(weights_type_, queries_most_, blocks_of(keys_most_) * queries_most_)),
         results_(core, call.outputs[0].dtype(), queries_most_, columns_),
-        mask_(core, call) {}
+        mask_(core, call),
+        all_pack_(core, all_.view(), input_type_, longest_),
+        query_pack_(core, query_rows_.view(), input_type_, inputs_.apart ? longest_ : 0),
+        dout_pack_(core, dout_.view(), dout_type_, longest_),
+        out_pack_(core, out_.view(), out_.dtype(), longest_),
+        log_sum_pack_(core, hbm(call.inputs[2]), longest_),
+        target_pack_(core, target_, call.outputs[0].dtype(), longest_),
+        query_target_pack_(core, query_target_, call.outputs[0].dtype(),
+                           inputs_.apart ? longest_ : 0) {}
 
   std::size_t width() const { return width_; }
-  void begin(const Pack& pack) { mask_.begin(pack); }
+  void begin(const Pack& pack) {
+    mask_.begin(pack);
+    all_pack_.begin(pack.row, pack.length);
+    query_pack_.begin(pack.query_row, pack.queries);
+    dout_pack_.begin(pack.query_row, pack.queries);
+    out_pack_.begin(pack.query_row, pack.queries);
+    log_sum_pack_.load(pack.query_row, pack.queries);
+    target_pack_.begin(pack.row);
+    query_target_pack_.begin(pack.query_row);
+  }
+  void end(const Pack& pack) {
+    target_pack_.end(pack.row, pack.length);
+    query_target_pack_.end(pack.query_row, pack.queries);
+  }
   void run(const Head& head) {
     const std::size_t length = head.pack.length;
     const float keep = keep_scale(setting_.dropout), scale = score_scale(width_) * keep;
@@ -6671,16 +6907,18 @@ class AttentionBackward {
         });
         for_pieces(keys, lanes, [&](std::size_t at, std::size_t count) {
           const std::size_t row = head.pack.row + key + at;
-          write(key_block(dk_, at, count, columns), target_, row, inputs_.first_key + column,
-                scale);
-          write(key_block(dv_, at, count, columns), target_, row, inputs_.first_value + column,
-                keep);
+          write(key_block(dk_, at, count, columns), target_, target_pack_, row,
+                inputs_.first_key + column, scale);
+          write(key_block(dv_, at, count, columns), target_, target_pack_, row,
+                inputs_.first_value + column, keep);
         });
       });
     });
   }
 
  private:
+  // Queries and their gradients are columns of all of them but where they lie apart.
+  const PackRows& query_pack() const { return inputs_.apart ? query_pack_ : all_pack_; }
   // 16-bit and 8-bit tiles where the weights, as bf16, pair with them; fp16's digits are more than
   // bf16 keeps, and its range less than gradients need.
   static DType tile_type(DType own, DType other) {
@@ -6703,8 +6941,13 @@ class AttentionBackward {
     const std::size_t row = head.pack.query_row + query;
     const Tile shift = column_of(shifts_, query, queries),
                delta = column_of(deltas_, query, queries);
-    core_.dma.load(shift, log_sums_.rows(row, row + queries).columns(head.number, head.number + 1));
-    core_.vector.tensor_scalar(shift, shift, Alu::multiply, -1.0f);
+    Tile log_sum = shift;
+    if (log_sum_pack_.used())
+      log_sum = log_sum_pack_.at(row, queries, head.number);
+    else
+      core_.dma.load(log_sum,
+                     log_sums_.rows(row, row + queries).columns(head.number, head.number + 1));
+    core_.vector.tensor_scalar(shift, log_sum, Alu::multiply, -1.0f);
     for_pieces(width_, columns_, [&](std::size_t first, std::size_t columns) {
       const std::size_t column = head.column + first;
       const Tile products = block(products_, queries, columns), part = part_.rows(0, queries);
@@ -6775,13 +7018,17 @@ class AttentionBackward {
 
   void write_dq(const Head& head, std::size_t query, std::size_t queries, std::size_t column,
                 std::size_t columns, float factor) {
-    write(block(dq_, queries, columns), query_target_, head.pack.query_row + query, column, factor);
+    write(block(dq_, queries, columns), query_target_,
+          inputs_.apart ? query_target_pack_ : target_pack_, head.pack.query_row + query, column,
+          factor);
   }
 
-  void write(const Tile& sums, const HbmView& target, std::size_t row, std::size_t column,
-             float factor) {
-    const Tile result = results_.next(sums.partitions(), sums.free_size());
+  void write(const Tile& sums, const HbmView& target, const PackResults& pack, std::size_t row,
+             std::size_t column, float factor) {
+    const Tile result = pack.used() ? pack.at(row, sums.partitions(), column, sums.free_size())
+                                    : results_.next(sums.partitions(), sums.free_size());
     core_.scalar.activation(result, sums, Function::copy, {.scale = factor});
+    if (pack.used()) return;
     core_.dma.queue(store_queue)
         .store(target.rows(row, row + sums.partitions()).columns(column, column + sums.free_size()),
                result);
@@ -6803,6 +7050,10 @@ class AttentionBackward {
   Tile probabilities_, kept_, weights_, dscores_, turned_;
   Pair results_;
   PackMask mask_;
+  // Last: they take what is left of SBUF.
+  PackRows all_pack_, query_pack_, dout_pack_, out_pack_;
+  PackNumbers log_sum_pack_;
+  PackResults target_pack_, query_target_pack_;
 };
 
 }  // namespace detail
@@ -6811,7 +7062,7 @@ inline void attention_backward(Core& core, const OperatorCall& call) {
   detail::AttentionBackward backward(core, call);
   for_each_head(
       call, backward.width(), [&](const Pack& pack) { backward.begin(pack); },
-      [&](const Head& head) { backward.run(head); });
+      [&](const Head& head) { backward.run(head); }, [&](const Pack& pack) { backward.end(pack); });
 }
 
 }  // namespace soma::programs
@@ -9388,42 +9639,55 @@ void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evi
   const std::size_t depth = blocks_of((std::min)(cut.inner, k));
   const std::size_t height = (std::min)(k, lanes), most_rows = (std::min)(m, lanes);
   const std::size_t strip = (std::min)(cut.columns, bank_columns);
-  OperandLoader load_a(core, a, lanes), load_b(core, b, bank_columns);
-  Pair left(core, a.tile_type, height, depth * most_rows);
-  const std::size_t strips = (cut.columns + bank_columns - 1) / bank_columns;
-  HeapVector<Tile> right(core.context().heap());
-  for (std::size_t i = 0; i < (whole ? strips : 2 * strips); ++i)
-    right.push_back(core.sbuf.tile(b.tile_type, height, depth * strip));
+  // Rows of the left operand that are loaded together: several blocks where they lie beside each
+  // other in device memory, since transfers of 128 elements a row are slow.
+  constexpr std::size_t left_bytes = 32 * 1024;
+  const std::size_t fit = left_bytes / (depth * lanes * size_of(a.tile_type));
+  const std::size_t group =
+      (a.inner_rows && whole ? std::clamp(fit, std::size_t{1}, std::size_t{4}) : 1) * lanes;
+  const std::size_t most_group = (std::min)(m, group);
+  OperandLoader load_a(core, a, group), load_b(core, b, b.inner_rows ? cut.columns : bank_columns);
+  Pair left(core, a.tile_type, height, depth * most_group);
+  const Tile right[] = {core.sbuf.tile(b.tile_type, height, depth * cut.columns),
+                        whole ? Tile() : core.sbuf.tile(b.tile_type, height, depth * cut.columns)};
   const Tile banks[] = {core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip),
                         core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip)};
   std::size_t turn = 0, bank = 0;
+  // All columns of a block of the inner dimension beside each other, as they lie in device memory,
+  // or, where they are turned, strip after strip.
   const auto load_strips = [&](std::size_t first, std::size_t columns, std::size_t begin,
                                std::size_t inner) {
     turn = whole ? 0 : turn ^ 1;
+    if (b.inner_rows) return load_b.load(right[turn], first, columns, begin, inner);
     for_pieces(columns, bank_columns, [&](std::size_t column, std::size_t count) {
-      load_b.load(right[turn * strips + column / bank_columns], first + column, count, begin,
-                  inner);
+      load_b.load(right[turn].columns(depth * column, depth * (column + count)), first + column,
+                  count, begin, inner);
     });
+  };
+  const auto part_of_strip = [&](std::size_t block, std::size_t columns, std::size_t column,
+                                 std::size_t count) {
+    const std::size_t at = b.inner_rows ? block * columns + column : depth * column + block * count;
+    return right[turn].columns(at, at + count);
   };
   for_pieces(n, cut.columns, [&](std::size_t first, std::size_t columns) {
     if (whole) load_strips(first, columns, 0, k);
-    for_pieces(m, lanes, [&](std::size_t row, std::size_t rows) {
+    for_pieces(m, group, [&](std::size_t group_row, std::size_t group_rows) {
       for_pieces(k, cut.inner, [&](std::size_t begin, std::size_t inner) {
         if (!whole) load_strips(first, columns, begin, inner);
-        const Tile rows_of_a = left.next(height, depth * most_rows);
-        load_a.load(rows_of_a, row, rows, begin, inner);
-        for_pieces(columns, bank_columns, [&](std::size_t column, std::size_t count) {
-          bank = whole ? (bank + 1) % 4 : column / bank_columns;
-          const Tile sums = banks[bank].rows(0, rows).columns(0, count);
-          const Tile& strip_of_b = right[turn * strips + column / bank_columns];
-          for_pieces(inner, lanes, [&](std::size_t at, std::size_t part) {
-            const std::size_t block = at / lanes;
-            core.tensor.matmul(sums,
-                               rows_of_a.rows(0, part).columns(block * rows, (block + 1) * rows),
-                               strip_of_b.rows(0, part).columns(block * count, (block + 1) * count),
-                               begin + at == 0 ? Accumulate::no : Accumulate::yes);
+        const Tile rows_of_a = left.next(height, depth * most_group);
+        load_a.load(rows_of_a, group_row, group_rows, begin, inner);
+        for_pieces(group_rows, lanes, [&](std::size_t row, std::size_t rows) {
+          for_pieces(columns, bank_columns, [&](std::size_t column, std::size_t count) {
+            bank = whole ? (bank + 1) % 4 : column / bank_columns;
+            const Tile sums = banks[bank].rows(0, rows).columns(0, count);
+            for_pieces(inner, lanes, [&](std::size_t at, std::size_t part) {
+              const std::size_t block = at / lanes, left_at = block * group_rows + row;
+              core.tensor.matmul(sums, rows_of_a.rows(0, part).columns(left_at, left_at + rows),
+                                 part_of_strip(block, columns, column, count).rows(0, part),
+                                 begin + at == 0 ? Accumulate::no : Accumulate::yes);
+            });
+            if (begin + inner == k) evict(sums, group_row + row, first + column);
           });
-          if (begin + inner == k) evict(sums, row, first + column);
         });
       });
     });

@@ -1,6 +1,9 @@
 // A training step in a dry run: the record is that of a computed one, operator by operator.
 
+#include <soma/data/token_source.hpp>
 #include <soma/neuroncore.hpp>
+#include <soma/neuroncore/clock/timeline.hpp>
+#include <soma/train/trainer.hpp>
 
 #include "catch.hpp"
 #include "support/errors.hpp"
@@ -117,4 +120,36 @@ TEST_CASE("what runs on the host in a dry run reads zeros, and is counted", "[un
   CHECK(run(context, on_host, {}, {sum.value()})[0].data<float>()[3] == 1);
   CHECK(device.host_reads() == 1);
   context.set_device(nullptr);
+}
+
+// Each program alone, as the device runs them.
+TEST_CASE("a training step of BERT-base takes less than 70 ms by the clock", "[slow][bert]") {
+  auto context = make_context({.threads = 1});
+  const models::BertConfig config = models::BertConfig::base();
+  const models::BertClassifier model({context, 7}, config, 2);
+  nn::ClassificationTask<models::BertClassifier> task(model, 2);
+  auto core =
+      neuroncore::make_core(context, neuroncore::trn1(), {.record = true, .compute = false});
+  auto device = neuroncore::make_device(core);
+  double ns = 0;
+  device.after_program([&](std::string_view) {
+    const neuroncore::Record record = core.take_recorded();
+    ns += timeline({record.instructions.data(), record.instructions.size()}, core.machine()).ns;
+  });
+  context.set_device(&device);
+  constexpr std::size_t sequences = 16, length = 128;
+  data::TokenLists lists;
+  for (std::size_t i = 0; i < sequences; ++i) {
+    std::vector<std::int32_t> ids(length);
+    for (std::size_t j = 0; j < length; ++j)
+      ids[j] = static_cast<std::int32_t>(1 + (i * 131 + j * 7) % (config.vocabulary - 1));
+    lists.add(ids, 1);
+  }
+  data::TokenSource source(context, lists, {.batch_sequences = sequences});
+  train::TrainerBase trainer(context, task, {.max_steps = 1, .precision = Precision::bf16()});
+  trainer.fit(source);
+  context.set_device(nullptr);
+  INFO(ns / 1e6 << " ms");
+  CHECK(ns < 70e6);
+  CHECK(ns > 50e6);
 }
