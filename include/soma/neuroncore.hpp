@@ -4,6 +4,7 @@
 // soma::dispatch its inner loops come from there.
 
 #include <soma/neuroncore/core.hpp>
+#include <soma/neuroncore/stress.hpp>
 #include <soma/programs/neuroncore_device.hpp>
 #include <soma/soma.hpp>
 

@@ -143,106 +143,9 @@ struct EngineKernels {
 };
 
 }  // namespace soma::neuroncore
-// ---- soma/neuroncore/machine.hpp
-// Machine: the numbers of one core, as data. trn1() is the NeuronCore-v2 of AWS Trainium; describe
-// another by changing fields of a copy.
-//
-// Sources are public: the pages of the AWS Neuron documentation named beside each group
-// (https://awsdocs-neuron.readthedocs-hosted.com). Where nothing is published the field says
-// "undisclosed" and holds a parameter of this model, not a fact.
-
-namespace soma::neuroncore {
-
-constexpr std::uint32_t dtype_bit(DType dtype) {
-  return std::uint32_t{1} << static_cast<unsigned>(dtype);
-}
-
-struct Machine {
-  std::string_view name;
-
-  // nki/guides/architecture/trainium_inferentia2_arch: memories
-  std::size_t partitions = 0;
-  std::size_t sbuf_partition_bytes = 0;  // bytes of SBUF in a partition
-  std::size_t psum_banks = 0;            // of a partition
-  std::size_t psum_bank_bytes = 0;
-  std::size_t hbm_bytes = 0;   // this core's share
-  double hbm_gb_per_s = 0;     // this core's share, 10^9 bytes
-  std::size_t sbuf_align = 0;  // bytes; undisclosed (named, not printed)
-
-  // nki.language.tile_size, and the limits of access patterns in the same guide
-  std::size_t matmul_stationary_free = 0;  // elements
-  std::size_t matmul_moving_free = 0;
-  std::size_t bn_stats_free = 0;
-  std::size_t sbuf_operand_free = 0;  // elements a partition of a Vector or Scalar operand
-  std::size_t psum_operand_free = 0;
-  std::size_t transpose_vector = 0;  // rows and columns of a Vector engine transpose
-
-  // about-neuron/arch/neuron-hardware/neuron-core-v2: clocks
-  double tensor_ghz = 0, vector_ghz = 0, scalar_ghz = 0, gpsimd_ghz = 0;
-
-  // nki/get-started/about/nki-dma-overview, nki/deep-dives/nki-dma-bandwidth-guide
-  std::size_t dma_engines = 0;
-  std::size_t dma_queues_per_engine = 0;
-  double dma_engine_gb_per_s = 0;  // sustained; 27.2 is the theoretical figure
-  double dma_buffer_ns = 0;        // a buffer's own cost; undisclosed, read off a published curve
-  double dma_start_ns = 0;         // from the trigger to the first byte
-  std::size_t dma_semaphore_step = 0;  // what the end of a transfer adds to its semaphore
-
-  std::size_t semaphores = 0;  // undisclosed
-  std::uint32_t dtypes = 0;    // dtype_bit() of each type that tiles may hold
-
-  constexpr std::size_t psum_partition_bytes() const { return psum_banks * psum_bank_bytes; }
-  constexpr bool has(DType dtype) const { return (dtypes & dtype_bit(dtype)) != 0; }
-};
-
-// NeuronCore-v2: the core of Trainium (Trn1) and Inferentia2.
-constexpr Machine trn1() {
-  return {.name = "trn1",
-          .partitions = 128,
-          .sbuf_partition_bytes = 192 * 1024,
-          .psum_banks = 8,
-          .psum_bank_bytes = 2048,
-          .hbm_bytes = std::size_t{16} << 30,
-          .hbm_gb_per_s = 410,
-          .sbuf_align = 4,
-          .matmul_stationary_free = 128,
-          .matmul_moving_free = 512,
-          .bn_stats_free = 512,
-          .sbuf_operand_free = 65536,
-          .psum_operand_free = 4096,
-          .transpose_vector = 32,
-          .tensor_ghz = 2.8,
-          .vector_ghz = 1.12,
-          .scalar_ghz = 1.4,
-          .gpsimd_ghz = 1.4,
-          .dma_engines = 16,
-          .dma_queues_per_engine = 16,
-          .dma_engine_gb_per_s = 17,
-          .dma_buffer_ns = 142,
-          .dma_start_ns = 1300,
-          .dma_semaphore_step = 16,
-          .semaphores = 256,
-          .dtypes = dtype_bit(DType::fp32) | dtype_bit(DType::tf32) | dtype_bit(DType::fp16) |
-                    dtype_bit(DType::bf16) | dtype_bit(DType::fp8_e3m4) |
-                    dtype_bit(DType::fp8_e4m3) | dtype_bit(DType::fp8_e5m2) |
-                    dtype_bit(DType::int8) | dtype_bit(DType::uint8) | dtype_bit(DType::int32) |
-                    dtype_bit(DType::boolean)};
-}
-
-}  // namespace soma::neuroncore
-// ---- soma/neuroncore/memory/on_chip_memory.hpp
-// SBUF and PSUM: the bytes, who holds them, and which of them were ever written.
-//
-// Tiles are allocated like a stack: Scope (core.hpp) gives back everything that was allocated since
-// it began. A tile takes the same bytes of every partition, as the hardware's compiler lays out.
-
-// ---- soma/neuroncore/memory/tile.hpp
-// Tile: elements of SBUF or PSUM as an instruction sees them: consecutive partitions, and in each
-// the same pattern of up to four free dimensions. Made by core.sbuf.tile() and core.psum.tile();
-// slices, reshapes and broadcasts are made here and share the memory.
-//
-// A tile is a plain value: copying it copies no element. What a pattern may look like is checked
-// here (its shape) and when an instruction uses it (the limits of that instruction).
+// ---- soma/neuroncore/machine_check.hpp
+// Whether the numbers of a Machine describe a core. They come from whoever describes another one,
+// and a clock of zero or a memory of no bytes would only show much later.
 
 // ---- soma/neuroncore/faults.hpp
 // What an instruction that a core cannot run ends in. Every error names the instruction, the
@@ -289,6 +192,199 @@ inline void at_most(std::string_view instruction, std::string_view operand, std:
 }
 
 }  // namespace soma::neuroncore
+// ---- soma/neuroncore/machine.hpp
+// Machine: the numbers of one core, as data. trn1() is the NeuronCore-v2 of AWS Trainium; describe
+// another by changing fields of a copy.
+//
+// Sources are public: the pages of the AWS Neuron documentation named beside each group
+// (https://awsdocs-neuron.readthedocs-hosted.com). Where nothing is published the field says
+// "undisclosed" and holds a parameter of this model, not a fact.
+
+namespace soma::neuroncore {
+
+constexpr std::uint32_t dtype_bit(DType dtype) {
+  return std::uint32_t{1} << static_cast<unsigned>(dtype);
+}
+
+struct Machine {
+  std::string_view name;
+
+  // nki/guides/architecture/trainium_inferentia2_arch: memories
+  std::size_t partitions = 0;
+  std::size_t sbuf_partition_bytes = 0;  // bytes of SBUF in a partition
+  std::size_t psum_banks = 0;            // of a partition
+  std::size_t psum_bank_bytes = 0;
+  std::size_t hbm_bytes = 0;   // this core's share
+  double hbm_gb_per_s = 0;     // this core's share, 10^9 bytes
+  std::size_t sbuf_align = 0;  // bytes; undisclosed (named, not printed)
+
+  // nki.language.tile_size, and the limits of access patterns in the same guide
+  std::size_t matmul_stationary_free = 0;  // elements
+  std::size_t matmul_moving_free = 0;
+  std::size_t bn_stats_free = 0;
+  std::size_t sbuf_operand_free = 0;  // elements a partition of a Vector or Scalar operand
+  std::size_t psum_operand_free = 0;
+  std::size_t transpose_vector = 0;  // rows and columns of a Vector engine transpose
+
+  // about-neuron/arch/neuron-hardware/neuron-core-v2: clocks
+  double tensor_ghz = 0, vector_ghz = 0, scalar_ghz = 0, gpsimd_ghz = 0;
+
+  // nki.isa of SDK 2.26: how soon an engine's next instruction begins at the earliest
+  double issue_cycles = 0;
+  // What an instruction that needs the result of its own engine's previous one waits beyond that.
+  // The architecture guide: about 100 cycles; of the Scalar engine undisclosed, read off the
+  // guide's chain of activations of one element (189 ns each).
+  double dependence_cycles = 0, scalar_dependence_cycles = 0;
+  // What a wait on another engine costs, in cycles of the engine that waits; undisclosed.
+  double semaphore_hop_cycles = 0;
+  double launch_ns = 0;  // from the start of a program to its first instruction; undisclosed
+
+  // nki/get-started/about/nki-dma-overview, nki/deep-dives/nki-dma-bandwidth-guide
+  std::size_t dma_engines = 0;
+  std::size_t dma_queues_per_engine = 0;
+  double dma_engine_gb_per_s = 0;  // sustained; 27.2 is the theoretical figure
+  double dma_buffer_ns = 0;        // a buffer's own cost; undisclosed, read off a published curve
+  double dma_start_ns = 0;         // from the trigger to the first byte
+  std::size_t dma_semaphore_step = 0;  // what the end of a transfer adds to its semaphore
+
+  std::size_t semaphores = 0;  // undisclosed
+  std::uint32_t dtypes = 0;    // dtype_bit() of each type that tiles may hold
+
+  constexpr std::size_t psum_partition_bytes() const { return psum_banks * psum_bank_bytes; }
+  constexpr bool has(DType dtype) const { return (dtypes & dtype_bit(dtype)) != 0; }
+};
+
+// NeuronCore-v2: the core of Trainium (Trn1) and Inferentia2.
+constexpr Machine trn1() {
+  return {.name = "trn1",
+          .partitions = 128,
+          .sbuf_partition_bytes = 192 * 1024,
+          .psum_banks = 8,
+          .psum_bank_bytes = 2048,
+          .hbm_bytes = std::size_t{16} << 30,
+          .hbm_gb_per_s = 410,
+          .sbuf_align = 4,
+          .matmul_stationary_free = 128,
+          .matmul_moving_free = 512,
+          .bn_stats_free = 512,
+          .sbuf_operand_free = 65536,
+          .psum_operand_free = 4096,
+          .transpose_vector = 32,
+          .tensor_ghz = 2.8,
+          .vector_ghz = 1.12,
+          .scalar_ghz = 1.4,
+          .gpsimd_ghz = 1.4,
+          .issue_cycles = 64,
+          .dependence_cycles = 100,
+          .scalar_dependence_cycles = 200,
+          .semaphore_hop_cycles = 100,
+          .launch_ns = 0,
+          .dma_engines = 16,
+          .dma_queues_per_engine = 16,
+          .dma_engine_gb_per_s = 17,
+          .dma_buffer_ns = 142,
+          .dma_start_ns = 1300,
+          .dma_semaphore_step = 16,
+          .semaphores = 256,
+          .dtypes = dtype_bit(DType::fp32) | dtype_bit(DType::tf32) | dtype_bit(DType::fp16) |
+                    dtype_bit(DType::bf16) | dtype_bit(DType::fp8_e3m4) |
+                    dtype_bit(DType::fp8_e4m3) | dtype_bit(DType::fp8_e5m2) |
+                    dtype_bit(DType::int8) | dtype_bit(DType::uint8) | dtype_bit(DType::int32) |
+                    dtype_bit(DType::boolean)};
+}
+
+}  // namespace soma::neuroncore
+
+namespace soma::neuroncore {
+
+namespace detail {
+
+struct MachineCount {
+  std::string_view name;
+  std::size_t Machine::*field;
+  std::size_t most;
+};
+// Sizes that nothing in the model overflows with; partitions are those of the rules for start
+// partitions.
+inline constexpr MachineCount machine_counts[] = {
+    {"partitions", &Machine::partitions, 128},
+    {"sbuf_partition_bytes", &Machine::sbuf_partition_bytes, std::size_t{1} << 28},
+    {"psum_banks", &Machine::psum_banks, 1024},
+    {"psum_bank_bytes", &Machine::psum_bank_bytes, std::size_t{1} << 18},
+    {"hbm_bytes", &Machine::hbm_bytes, std::size_t{1} << 50},
+    {"sbuf_align", &Machine::sbuf_align, 4096},
+    {"matmul_stationary_free", &Machine::matmul_stationary_free, 65536},
+    {"matmul_moving_free", &Machine::matmul_moving_free, 65536},
+    {"bn_stats_free", &Machine::bn_stats_free, 65536},
+    {"sbuf_operand_free", &Machine::sbuf_operand_free, std::size_t{1} << 28},
+    {"psum_operand_free", &Machine::psum_operand_free, std::size_t{1} << 28},
+    {"transpose_vector", &Machine::transpose_vector, 65536},
+    {"dma_engines", &Machine::dma_engines, 65536},
+    {"dma_queues_per_engine", &Machine::dma_queues_per_engine, 65536},
+    {"dma_semaphore_step", &Machine::dma_semaphore_step, 65536},
+    {"semaphores", &Machine::semaphores, std::size_t{1} << 20},
+};
+
+struct MachineNumber {
+  std::string_view name;
+  double Machine::*field;
+  bool may_be_zero = false;
+};
+inline constexpr MachineNumber machine_numbers[] = {
+    {"hbm_gb_per_s", &Machine::hbm_gb_per_s},
+    {"tensor_ghz", &Machine::tensor_ghz},
+    {"vector_ghz", &Machine::vector_ghz},
+    {"scalar_ghz", &Machine::scalar_ghz},
+    {"gpsimd_ghz", &Machine::gpsimd_ghz},
+    {"issue_cycles", &Machine::issue_cycles},
+    {"dependence_cycles", &Machine::dependence_cycles, true},
+    {"scalar_dependence_cycles", &Machine::scalar_dependence_cycles, true},
+    {"semaphore_hop_cycles", &Machine::semaphore_hop_cycles, true},
+    {"launch_ns", &Machine::launch_ns, true},
+    {"dma_engine_gb_per_s", &Machine::dma_engine_gb_per_s},
+    {"dma_buffer_ns", &Machine::dma_buffer_ns},
+    {"dma_start_ns", &Machine::dma_start_ns},
+};
+
+}  // namespace detail
+
+// The machine, if every number is in its range. Error neuroncore.machine names the first field that
+// is not, its value and the range.
+inline const Machine& checked(const Machine& machine) {
+  const auto refuse = [](std::string_view field, const std::string& value, std::string_view range) {
+    fail(error_id::neuroncore_machine, "machine", field, value, range);
+  };
+  for (const detail::MachineCount& count : detail::machine_counts) {
+    const std::size_t value = machine.*count.field;
+    if (value == 0 || value > count.most)
+      refuse(count.name, std::to_string(value), "1 to " + std::to_string(count.most));
+  }
+  constexpr double most = 1e9;
+  for (const detail::MachineNumber& number : detail::machine_numbers) {
+    const double value = machine.*number.field;
+    const bool in_range = (number.may_be_zero ? value >= 0 : value > 0) && value <= most;
+    if (!in_range)  // NaN is in no range
+      refuse(number.name, text_of(value),
+             number.may_be_zero ? "0 to 1e+09" : "above 0, up to 1e+09");
+  }
+  if (machine.dtypes == 0) refuse("dtypes", "0", "at least one type");
+  return machine;
+}
+
+}  // namespace soma::neuroncore
+// ---- soma/neuroncore/memory/on_chip_memory.hpp
+// SBUF and PSUM: the bytes, who holds them, and which of them were ever written.
+//
+// Tiles are allocated like a stack: Scope (core.hpp) gives back everything that was allocated since
+// it began. A tile takes the same bytes of every partition, as the hardware's compiler lays out.
+
+// ---- soma/neuroncore/memory/tile.hpp
+// Tile: elements of SBUF or PSUM as an instruction sees them: consecutive partitions, and in each
+// the same pattern of up to four free dimensions. Made by core.sbuf.tile() and core.psum.tile();
+// slices, reshapes and broadcasts are made here and share the memory.
+//
+// A tile is a plain value: copying it copies no element. What a pattern may look like is checked
+// here (its shape) and when an instruction uses it (the limits of that instruction).
 
 namespace soma::neuroncore {
 
@@ -501,16 +597,18 @@ class OnChipMemory {
   };
 
   OnChipMemory(Context& context, Memory memory, const Machine& machine, Uninitialised uninitialised,
-               bool everything_fp32)
+               bool everything_fp32, bool holds_numbers)
       : memory_(memory),
         uninitialised_(uninitialised),
+        holds_numbers_(holds_numbers),
         factor_(everything_fp32 ? 4 : 1),
         partitions_(machine.partitions),
         capacity_(memory == Memory::sbuf ? machine.sbuf_partition_bytes
                                          : machine.psum_partition_bytes()),
         step_(memory == Memory::sbuf ? machine.sbuf_align : machine.psum_bank_bytes),
         allocations_(context.heap()),
-        bytes_(Storage::allocate(context.heap(), stride(factor_) * partitions_)),
+        bytes_(
+            Storage::allocate(context.heap(), holds_numbers ? stride(factor_) * partitions_ : 0)),
         written_(Storage::allocate(context.heap(), stride(1) * partitions_)) {}
 
   // A tile of `partitions` partitions from the first one on, `elements` in each. Errors
@@ -537,7 +635,7 @@ class OnChipMemory {
         {id, used_, used_ + elements * size_of(dtype), partitions, Written::nobody});
     const Tile tile(memory_, dtype, factor_ != 1, partitions, used_, used_ * factor_, elements, id);
     for (std::size_t p = 0; p < partitions; ++p) {
-      if (uninitialised_ == Uninitialised::nan)
+      if (holds_numbers_ && uninitialised_ == Uninitialised::nan)
         std::memset(at(tile, p), 0xFF, elements * tile.width());
       std::memset(written_row(p) + tile.offset(), 0, elements * size_of(dtype));
     }
@@ -699,6 +797,7 @@ class OnChipMemory {
 
   Memory memory_;
   Uninitialised uninitialised_;
+  bool holds_numbers_;  // false: a dry run, in which there is no memory behind the tiles
   std::size_t factor_;  // of the room that tiles take: everything as fp32 takes up to four times it
   std::size_t partitions_, capacity_, step_;
   HeapVector<Allocation> allocations_;
@@ -956,6 +1055,238 @@ class PartitionWriter {
 // systems", 1988): clock[a][b] is the last instruction of lane b that is known to have ended before
 // the next one of lane a begins.
 
+// ---- soma/neuroncore/order/instruction.hpp
+// What an instruction is to everybody but the engine that runs it: its opcode, where it ran, what
+// it touched, what its cost depends on, and which earlier instructions it had to wait for.
+
+namespace soma::neuroncore {
+
+enum class Engine : std::uint8_t { tensor, vector, scalar, gpsimd, dma };
+inline constexpr std::size_t engine_count = 5;
+
+constexpr std::string_view to_string(Engine engine) {
+  constexpr std::string_view names[] = {"tensor", "vector", "scalar", "gpsimd", "dma"};
+  return names[static_cast<std::size_t>(engine)];
+}
+
+enum class Opcode : std::uint8_t {
+  matmul,
+  transpose,
+  activation,
+  tensor_tensor,
+  tensor_scalar,
+  tensor_scalar_reduce,
+  tensor_scalar_cumulative,
+  scalar_tensor_tensor,
+  tensor_reduce,
+  tensor_tensor_scan,
+  select,
+  copy_predicated,
+  copy,
+  memset,
+  bn_stats,
+  bn_aggr,
+  reciprocal,
+  dropout,
+  rng,
+  max8,
+  find_index8,
+  match_replace8,
+  stream_shuffle,
+  iota,
+  affine_select,
+  local_gather,
+  n_gather,
+  partition_reduce,
+  partition_broadcast,
+  sequence_bounds,
+  dma_copy,
+  dma_transpose,
+  dma_gather,
+  dma_scatter,
+  dma_sum,
+};
+inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::dma_sum) + 1;
+
+constexpr std::string_view to_string(Opcode opcode) {
+  constexpr std::array<std::string_view, opcode_count> names{
+      "matmul",
+      "transpose",
+      "activation",
+      "tensor_tensor",
+      "tensor_scalar",
+      "tensor_scalar_reduce",
+      "tensor_scalar_cumulative",
+      "scalar_tensor_tensor",
+      "tensor_reduce",
+      "tensor_tensor_scan",
+      "select",
+      "copy_predicated",
+      "copy",
+      "memset",
+      "bn_stats",
+      "bn_aggr",
+      "reciprocal",
+      "dropout",
+      "rng",
+      "max8",
+      "find_index8",
+      "match_replace8",
+      "stream_shuffle",
+      "iota",
+      "affine_select",
+      "local_gather",
+      "n_gather",
+      "partition_reduce",
+      "partition_broadcast",
+      "sequence_bounds",
+      "dma_copy",
+      "dma_transpose",
+      "dma_gather",
+      "dma_scatter",
+      "dma_sum",
+  };
+  return names[static_cast<std::size_t>(opcode)];
+}
+
+// An instruction stream that runs in program order: an engine, or one DMA queue.
+using Lane = std::uint8_t;
+inline constexpr std::size_t dma_lanes = 16;
+inline constexpr std::size_t lane_count = 4 + dma_lanes;
+
+constexpr Lane lane_of(Engine engine, std::size_t queue = 0) {
+  return static_cast<Lane>(static_cast<std::size_t>(engine) + queue);
+}
+constexpr Engine engine_of(Lane lane) { return lane < 4 ? static_cast<Engine>(lane) : Engine::dma; }
+
+// Instruction `number` (from 1) of a lane.
+struct Position {
+  Lane lane = 0;
+  std::uint32_t number = 0;
+
+  friend bool operator==(const Position&, const Position&) = default;
+};
+
+// What the cost of an instruction is a function of (the formulas are those of the vendor's
+// instruction reference of SDK 2.26).
+struct CostFields {
+  std::uint32_t partitions = 0;
+  // Elements a partition: of the result, of the moving tile, of what is reduced or searched.
+  std::uint32_t free_size = 0;
+  std::uint32_t stationary = 0;   // free size of the stationary tile of a matmul
+  std::uint32_t contraction = 0;  // of a matmul: partitions of both of its operands
+  std::uint8_t tensors = 0;       // tiles that are read
+  std::uint8_t psum_tensors = 0;  // of those, how many lie in PSUM
+  // The types of the tiles that are read, in the order of the instruction's operands (of more than
+  // three, those), and of the result.
+  std::array<DType, 3> inputs{};
+  DType result = DType::fp32;
+  std::array<Alu, 2> operators{};  // op0 and op1, or the only one
+  bool zero = false;               // a memset to 0
+  bool unit_stride = true;    // neighbours of the innermost dimensions are neighbours in memory
+  bool narrow_stride = true;  // innermost strides of at most 16 bytes
+  std::uint32_t piece = 0;    // elements side by side of a local_gather
+  std::uint64_t bytes = 0;    // moved between memories
+  std::uint32_t buffers = 0;  // of a transfer: pieces side by side
+
+  friend bool operator==(const CostFields&, const CostFields&) = default;
+};
+
+// Where a transfer goes; none: no transfer.
+enum class Direction : std::uint8_t { none, load, store, on_chip, in_hbm };
+
+// The line of a program that issued an instruction. `file` is a literal, in a record without
+// folders.
+struct SourceLine {
+  const char* file = "";
+  std::uint32_t line = 0;
+
+  friend bool operator==(const SourceLine& a, const SourceLine& b) {
+    return a.line == b.line && std::string_view(a.file) == b.file;
+  }
+};
+
+// As the default argument of a function: the line that calls it.
+constexpr SourceLine calling_line(const char* file = __builtin_FILE(),
+                                  std::uint32_t line = __builtin_LINE()) {
+  return {file, line};
+}
+// The part of a path behind its last slash, of either kind.
+constexpr const char* without_folders(const char* file) {
+  const char* name = file;
+  for (; *file != '\0'; ++file)
+    if (*file == '/' || *file == '\\') name = file + 1;
+  return name;
+}
+
+struct Instruction {
+  Opcode opcode = Opcode::copy;
+  Position position;
+  CostFields cost;
+  // The last one of each lane that had to end before it began; 0: none. Barriers and semaphore
+  // waits are among them. Its own lane needs no entry.
+  std::array<std::uint32_t, lane_count> after{};
+  // It reads what the previous instruction of its own lane wrote. Accumulating in PSUM is no such
+  // read.
+  bool reads_previous = false;
+  bool uses_sbuf = false, uses_psum = false;  // memories that it reads or writes
+  bool result_in_psum = false;
+  Direction direction = Direction::none;
+  std::uint32_t call = 0;    // of an operator: RecordNames::calls[call - 1]; 0: none
+  std::uint32_t region = 0;  // RecordNames::regions[region - 1], the innermost; 0: none
+  std::uint32_t sbuf_used = 0, psum_used = 0;  // bytes a partition, in use when it was issued
+  SourceLine source;
+
+  friend bool operator==(const Instruction&, const Instruction&) = default;
+};
+
+}  // namespace soma::neuroncore
+// ---- soma/neuroncore/order/record.hpp
+// Record: the instructions that a core issued, and the names that they refer to. A program names
+// its parts with regions, which nest; a device names the operator that a program belongs to.
+
+namespace soma::neuroncore {
+
+// A part of a program. `parent` is the region around it: its index + 1; 0: none. Regions of one
+// name and one parent are one.
+struct RegionName {
+  std::string name;
+  std::uint32_t parent = 0;
+};
+
+// One call of an operator, by the operator's name.
+struct CallName {
+  std::string name;
+};
+
+struct RecordNames {
+  explicit RecordNames(Heap& heap) : regions(heap), calls(heap) {}
+
+  HeapVector<RegionName> regions;
+  HeapVector<CallName> calls;
+
+  // "attention/softmax": a region (Instruction::region) after those around it; of 0, "".
+  std::string path(std::uint32_t region) const {
+    if (region == 0) return {};
+    const RegionName& at = regions[region - 1];
+    return at.parent == 0 ? at.name : path(at.parent).append("/").append(at.name);
+  }
+};
+
+struct Record {
+  explicit Record(Heap& heap) : instructions(heap), names(heap) {}
+
+  HeapVector<Instruction> instructions;  // in the order in which they were issued
+  RecordNames names;
+};
+
+}  // namespace soma::neuroncore
+// ---- soma/neuroncore/order/touches.hpp
+// Touches: the bytes that instructions touched, found again by where they lie. A search tree over
+// first bytes in which each node knows the last byte below it, so that only what lies near is
+// looked at; it is kept flat by random priorities (Seidel and Aragon, "Randomized search trees",
+// 1996), which are drawn from the number of the touch and are the same in every run.
+
 // ---- soma/neuroncore/memory/region.hpp
 // Region: the bytes that an instruction touches, exactly: which partitions, and in each the bytes
 // of a strided pattern.
@@ -1091,144 +1422,172 @@ inline Region region_of(const Tile& tile) {
 }
 
 }  // namespace soma::neuroncore
-// ---- soma/neuroncore/order/instruction.hpp
-// What an instruction is to everybody but the engine that runs it: its opcode, where it ran, what
-// it touched, what its cost depends on, and which earlier instructions it had to wait for.
 
 namespace soma::neuroncore {
 
-enum class Engine : std::uint8_t { tensor, vector, scalar, gpsimd, dma };
-inline constexpr std::size_t engine_count = 5;
-
-constexpr std::string_view to_string(Engine engine) {
-  constexpr std::string_view names[] = {"tensor", "vector", "scalar", "gpsimd", "dma"};
-  return names[static_cast<std::size_t>(engine)];
-}
-
-enum class Opcode : std::uint8_t {
-  matmul,
-  transpose,
-  activation,
-  tensor_tensor,
-  tensor_scalar,
-  tensor_scalar_reduce,
-  tensor_scalar_cumulative,
-  scalar_tensor_tensor,
-  tensor_reduce,
-  tensor_tensor_scan,
-  select,
-  copy_predicated,
-  copy,
-  memset,
-  bn_stats,
-  bn_aggr,
-  reciprocal,
-  dropout,
-  rng,
-  max8,
-  find_index8,
-  match_replace8,
-  stream_shuffle,
-  iota,
-  affine_select,
-  local_gather,
-  n_gather,
-  partition_reduce,
-  partition_broadcast,
-  sequence_bounds,
-  dma_copy,
-  dma_transpose,
-  dma_gather,
-  dma_scatter,
-  dma_sum,
-};
-inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::dma_sum) + 1;
-
-constexpr std::string_view to_string(Opcode opcode) {
-  constexpr std::array<std::string_view, opcode_count> names{
-      "matmul",
-      "transpose",
-      "activation",
-      "tensor_tensor",
-      "tensor_scalar",
-      "tensor_scalar_reduce",
-      "tensor_scalar_cumulative",
-      "scalar_tensor_tensor",
-      "tensor_reduce",
-      "tensor_tensor_scan",
-      "select",
-      "copy_predicated",
-      "copy",
-      "memset",
-      "bn_stats",
-      "bn_aggr",
-      "reciprocal",
-      "dropout",
-      "rng",
-      "max8",
-      "find_index8",
-      "match_replace8",
-      "stream_shuffle",
-      "iota",
-      "affine_select",
-      "local_gather",
-      "n_gather",
-      "partition_reduce",
-      "partition_broadcast",
-      "sequence_bounds",
-      "dma_copy",
-      "dma_transpose",
-      "dma_gather",
-      "dma_scatter",
-      "dma_sum",
-  };
-  return names[static_cast<std::size_t>(opcode)];
-}
-
-// An instruction stream that runs in program order: an engine, or one DMA queue.
-using Lane = std::uint8_t;
-inline constexpr std::size_t dma_lanes = 16;
-inline constexpr std::size_t lane_count = 4 + dma_lanes;
-
-constexpr Lane lane_of(Engine engine, std::size_t queue = 0) {
-  return static_cast<Lane>(static_cast<std::size_t>(engine) + queue);
-}
-constexpr Engine engine_of(Lane lane) { return lane < 4 ? static_cast<Engine>(lane) : Engine::dma; }
-
-// Instruction `number` (from 1) of a lane.
-struct Position {
-  Lane lane = 0;
-  std::uint32_t number = 0;
-};
-
-// What the cost of an instruction is a function of (the formulas are those of the vendor's
-// instruction reference of SDK 2.26).
-struct CostFields {
-  std::uint32_t partitions = 0;
-  // Elements a partition: of the result, of the moving tile, of what is reduced or searched.
-  std::uint32_t free_size = 0;
-  std::uint32_t stationary = 0;   // free size of the stationary tile of a matmul
-  std::uint8_t tensors = 0;       // tiles that are read
-  std::uint8_t psum_tensors = 0;  // of those, how many lie in PSUM
-  // The types of the tiles that are read, in the order of the instruction's operands (of more than
-  // three, those), and of the result.
-  std::array<DType, 3> inputs{};
-  DType result = DType::fp32;
-  std::array<Alu, 2> operators{};  // op0 and op1, or the only one
-  bool zero = false;               // a memset to 0
-  bool unit_stride = true;    // neighbours of the innermost dimensions are neighbours in memory
-  bool narrow_stride = true;  // innermost strides of at most 16 bytes
-  std::uint32_t piece = 0;    // elements side by side of a local_gather
-  std::uint64_t bytes = 0;    // moved between memories
-  std::uint32_t buffers = 0;  // of a transfer: pieces side by side
-};
-
-struct Instruction {
+struct Touch {
+  Region region;
+  Position at;
   Opcode opcode = Opcode::copy;
-  Position position;
-  CostFields cost;
-  // The last one of each lane that had to end before it began; 0: none.
-  std::array<std::uint32_t, lane_count> after{};
+  bool writes = false;
+  SourceLine source;          // of the instruction
+  std::uint32_t program = 0;  // the region of the program that it belongs to: Instruction::region
+};
+
+// Adding, erasing and finding take time in the logarithm of how many there are, and finding besides
+// in how many are found.
+class Touches {
+ public:
+  using Index = std::uint32_t;
+
+  explicit Touches(Heap& heap) : nodes_(heap), touches_(heap), unused_(heap), found_(heap) {}
+
+  const Touch& operator[](Index index) const { return touches_[index]; }
+  std::size_t size() const { return nodes_.size() - unused_.size(); }
+
+  // Those with a first byte before the region's last and a last byte behind its first, in the order
+  // in which they were added. Valid until the next call.
+  std::span<const Index> near(const Region& region) {
+    found_.clear();
+    collect(root_, region.first_byte, region.last_byte);
+    std::sort(found_.begin(), found_.end(),
+              [this](Index a, Index b) { return nodes_[a].number < nodes_[b].number; });
+    return {found_.data(), found_.size()};
+  }
+
+  void add(const Touch& touch) {
+    Index index = 0;
+    if (unused_.empty()) {
+      index = static_cast<Index>(nodes_.size());
+      nodes_.push_back({});
+      touches_.push_back(touch);
+    } else {
+      index = unused_.back();
+      unused_.pop_back();
+      touches_[index] = touch;
+    }
+    nodes_[index] = {.first = touch.region.first_byte,
+                     .last = touch.region.last_byte,
+                     .last_below = touch.region.last_byte,
+                     .number = ++added_,
+                     .priority = spread(added_)};
+    root_ = with(root_, index);
+  }
+  void erase(Index index) {
+    root_ = without(root_, index);
+    unused_.push_back(index);
+  }
+  void clear() {
+    nodes_.clear();
+    touches_.clear();
+    unused_.clear();
+    root_ = none;
+  }
+
+ private:
+  static constexpr Index none = static_cast<Index>(-1);
+
+  struct Node {
+    std::uintptr_t first = 0, last = 0;  // bytes; one past the end
+    std::uintptr_t last_below = 0;       // the largest `last` of this node and those below it
+    std::uint64_t number = 0;            // in the order in which they were added
+    std::uint64_t priority = 0;          // no node has a larger one than the node above it
+    Index left = none, right = none;     // earlier and later in the order of before()
+  };
+
+  // A bijection whose values look random (Steele, Lea and Flood, "Fast splittable pseudorandom
+  // number generators", 2014).
+  static std::uint64_t spread(std::uint64_t number) {
+    number *= 0x9E3779B97F4A7C15u;
+    number = (number ^ (number >> 30)) * 0xBF58476D1CE4E5B9u;
+    number = (number ^ (number >> 27)) * 0x94D049BB133111EBu;
+    return number ^ (number >> 31);
+  }
+  bool before(Index a, Index b) const {
+    const Node &x = nodes_[a], &y = nodes_[b];
+    return x.first != y.first ? x.first < y.first : x.number < y.number;
+  }
+  void renew(Index index) {
+    Node& node = nodes_[index];
+    node.last_below = node.last;
+    for (const Index child : {node.left, node.right})
+      if (child != none) node.last_below = (std::max)(node.last_below, nodes_[child].last_below);
+  }
+
+  void collect(Index at, std::uintptr_t first, std::uintptr_t last) {
+    while (at != none && nodes_[at].last_below > first) {
+      const Node& node = nodes_[at];
+      collect(node.left, first, last);
+      if (node.first >= last) return;
+      if (node.last > first) found_.push_back(at);
+      at = node.right;
+    }
+  }
+
+  // The tree below `at` with a node that is new. The depth of recursion is that of the tree.
+  Index with(Index at, Index added) {
+    if (at == none) return added;
+    if (nodes_[added].priority > nodes_[at].priority) {
+      const auto [left, right] = split(at, added);
+      nodes_[added].left = left;
+      nodes_[added].right = right;
+      renew(added);
+      return added;
+    }
+    if (before(added, at))
+      nodes_[at].left = with(nodes_[at].left, added);
+    else
+      nodes_[at].right = with(nodes_[at].right, added);
+    renew(at);
+    return at;
+  }
+  struct Halves {
+    Index left, right;
+  };
+  // What is before a node and what is not.
+  Halves split(Index at, Index middle) {
+    if (at == none) return {none, none};
+    Halves halves{};
+    if (before(at, middle)) {
+      halves = split(nodes_[at].right, middle);
+      nodes_[at].right = halves.left;
+      halves.left = at;
+    } else {
+      halves = split(nodes_[at].left, middle);
+      nodes_[at].left = halves.right;
+      halves.right = at;
+    }
+    renew(at);
+    return halves;
+  }
+  Index without(Index at, Index erased) {
+    if (at == erased) return joined(nodes_[at].left, nodes_[at].right);
+    if (before(erased, at))
+      nodes_[at].left = without(nodes_[at].left, erased);
+    else
+      nodes_[at].right = without(nodes_[at].right, erased);
+    renew(at);
+    return at;
+  }
+  // All of `left` is before all of `right`.
+  Index joined(Index left, Index right) {
+    if (left == none) return right;
+    if (right == none) return left;
+    if (nodes_[left].priority > nodes_[right].priority) {
+      nodes_[left].right = joined(nodes_[left].right, right);
+      renew(left);
+      return left;
+    }
+    nodes_[right].left = joined(left, nodes_[right].left);
+    renew(right);
+    return right;
+  }
+
+  HeapVector<Node> nodes_;
+  HeapVector<Touch> touches_;
+  HeapVector<Index> unused_, found_;
+  Index root_ = none;
+  std::uint64_t added_ = 0;
 };
 
 }  // namespace soma::neuroncore
@@ -1241,74 +1600,98 @@ class Order {
  public:
   using Clock = std::array<std::uint32_t, lane_count>;
 
-  Order(Heap& heap, Synchronization synchronization, bool check_races)
+  // `names`: what regions of the program are called in errors; it lives as long as this.
+  Order(Heap& heap, Synchronization synchronization, bool check_races, const RecordNames& names)
       : synchronization_(synchronization),
         check_races_(check_races),
-        touches_{HeapVector<Touch>(heap), HeapVector<Touch>(heap), HeapVector<Touch>(heap)} {}
+        names_(names),
+        touches_{Touches(heap), Touches(heap), Touches(heap)},
+        waits_(heap) {}
 
   // The next instruction of a lane begins.
   Position begin(Lane lane) { return {lane, ++issued_[lane]}; }
 
   // It touches a region. `wait(position)` is called for each earlier instruction that has to end
-  // first. Error neuroncore.race.
+  // first, in the order in which they touched it. Error neuroncore.race, after which nothing has
+  // been noted.
   template <class Wait>
-  void touch(Opcode opcode, Position at, const Region& region, bool writes, const Wait& wait) {
-    HeapVector<Touch>& touches = touches_[static_cast<std::size_t>(region.space)];
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < touches.size(); ++i) {
-      const Touch& old = touches[i];
-      const bool same_lane = old.at.lane == at.lane;
-      // What lies under a write, or under a later read of the same lane, no longer matters.
-      const bool covered = (writes || (!old.writes && same_lane)) && region.holds(old.region);
-      if (!same_lane && (writes || old.writes) && old.region.meets(region)) {
-        if (synchronization_ == Synchronization::manual) check(opcode, at, old);
-        const Position before = old.at;
-        wait(before);
-        std::uint32_t& seen = clocks_[at.lane][before.lane];
-        seen = (std::max)(seen, before.number);
-      }
-      if (covered) continue;
-      if (kept != i) touches[kept] = touches[i];
-      ++kept;
+  void touch(const Touch& touch, const Wait& wait) {
+    Touches& touches = touches_[static_cast<std::size_t>(touch.region.space)];
+    const std::span<const Touches::Index> near = touches.near(touch.region);
+    const Position at = touch.at;
+    waits_.clear();
+    for (const Touches::Index index : near) {
+      const Touch& old = touches[index];
+      if (old.at.lane == at.lane || !(touch.writes || old.writes) ||
+          !old.region.meets(touch.region))
+        continue;
+      if (synchronization_ == Synchronization::manual) check(touch, old);
+      waits_.push_back(old.at);
+      std::uint32_t& seen = clocks_[at.lane][old.at.lane];
+      seen = (std::max)(seen, old.at.number);
     }
-    touches.resize(kept);
-    touches.push_back({region, at, opcode, writes});
+    // What lies under a write, or under a later read of the same lane, no longer matters.
+    for (const Touches::Index index : near) {
+      const Touch& old = touches[index];
+      if ((touch.writes || (!old.writes && old.at.lane == at.lane)) &&
+          touch.region.holds(old.region))
+        touches.erase(index);
+    }
+    touches.add(touch);
+    for (std::size_t i = 0; i < waits_.size(); ++i) wait(Position(waits_[i]));
   }
 
-  // `lane` waits for everything that happened before `clock`.
-  void join(Lane lane, const Clock& clock) {
-    for (std::size_t i = 0; i < lane_count; ++i)
-      clocks_[lane][i] = (std::max)(clocks_[lane][i], clock[i]);
-  }
-  // What has ended when the lane's last instruction has.
-  Clock clock(Lane lane) const {
-    Clock result = clocks_[lane];
-    result[lane] = issued_[lane];
+  // What has ended when the last instruction of a lane has: all of it, and the part that is not
+  // known from the record of that instruction: itself, and what the lane has waited for since.
+  struct Ended {
+    Clock all{}, direct{};
+  };
+  Ended ended(Lane lane) const {
+    Ended result{clocks_[lane], next_waits_[lane]};
+    result.all[lane] = result.direct[lane] = issued_[lane];
     return result;
+  }
+  // `lane` waits for that.
+  void join(Lane lane, const Ended& ended) {
+    for (std::size_t i = 0; i < lane_count; ++i) {
+      clocks_[lane][i] = (std::max)(clocks_[lane][i], ended.all[i]);
+      next_waits_[lane][i] = (std::max)(next_waits_[lane][i], ended.direct[i]);
+    }
   }
   // Everybody waits for everybody: what came before needs no watching any more.
   void all_done() {
-    for (auto& clock : clocks_) clock = issued_;
-    for (auto& touches : touches_) touches.clear();
+    clocks_.fill(issued_);
+    next_waits_.fill(issued_);
+    for (Touches& touches : touches_) touches.clear();
+  }
+  // What a lane has waited for by barriers and semaphores since its last instruction began, and now
+  // belongs to the one that begins.
+  Clock take_waits(Lane lane) {
+    Clock result = next_waits_[lane];
+    result[lane] = 0;
+    next_waits_[lane] = {};
+    return result;
   }
   Synchronization synchronization() const { return synchronization_; }
 
  private:
-  struct Touch {
-    Region region;
-    Position at;
-    Opcode opcode = Opcode::copy;
-    bool writes = false;
-  };
-
-  void check(Opcode opcode, Position at, const Touch& old) const {
-    if (!check_races_ || clocks_[at.lane][old.at.lane] >= old.at.number) return;
-    fail(error_id::neuroncore_race, to_string(opcode),
-         "number " + std::to_string(at.number) + " of " + name(at.lane),
-         "not ordered after " + std::string(to_string(old.opcode)) + ", number " +
-             std::to_string(old.at.number) + " of " + name(old.at.lane) +
+  void check(const Touch& touch, const Touch& old) const {
+    if (!check_races_ || clocks_[touch.at.lane][old.at.lane] >= old.at.number) return;
+    fail(error_id::neuroncore_race, to_string(touch.opcode), place_of(touch),
+         "not ordered after " + std::string(to_string(old.opcode)) + ", " + place_of(old) +
              (old.writes ? ", which writes" : ", which reads") + " the same bytes",
          "a wait on a semaphore that it signals");
+  }
+  // "number 3 of vector at softmax.cpp:12 in attention/softmax"
+  std::string place_of(const Touch& touch) const {
+    std::string text = "number " + std::to_string(touch.at.number) + " of " + name(touch.at.lane);
+    if (touch.source.line != 0)
+      text.append(" at ")
+          .append(without_folders(touch.source.file))
+          .append(":")
+          .append(std::to_string(touch.source.line));
+    if (touch.program != 0) text.append(" in ").append(names_.path(touch.program));
+    return text;
   }
   static std::string name(Lane lane) {
     std::string text(to_string(engine_of(lane)));
@@ -1318,9 +1701,11 @@ class Order {
 
   Synchronization synchronization_;
   bool check_races_;
+  const RecordNames& names_;
   Clock issued_{};
-  std::array<Clock, lane_count> clocks_{};
-  std::array<HeapVector<Touch>, 3> touches_;
+  std::array<Clock, lane_count> clocks_{}, next_waits_{};
+  std::array<Touches, 3> touches_;
+  HeapVector<Position> waits_;
 };
 
 }  // namespace soma::neuroncore
@@ -1359,11 +1744,122 @@ struct CoreOptions {
   // a missing wait shows.
   std::uint64_t dma_stress_seed = 0;
   bool record = false;  // keep every Instruction
+  // false: a dry run. Instructions are checked, ordered, counted and recorded as ever, and nothing
+  // is computed: tiles have no numbers, tensors that are stored to hold zeros, a gather does not
+  // read its indices, a scatter leaves its table as it is. What depends on numbers is not checked
+  // (indices, arguments of functions); what would write some elements of a tile counts as if it
+  // wrote all.
+  bool compute = true;
 
   SumOrder sum_order = SumOrder::ascending;
   ReduceOrder reduce_order = ReduceOrder::lanes;
   OutOfRange out_of_range = OutOfRange::value;
   Overflow overflow = Overflow::infinity;  // of what is too large for a cFP8 tile
+};
+
+}  // namespace soma::neuroncore
+// ---- soma/neuroncore/order/recorder.hpp
+// Recorder: keeps the instructions of a core, with CoreOptions::record, and the names of the parts
+// of the program, always: errors name them too.
+
+namespace soma::neuroncore {
+
+class Recorder {
+ public:
+  // `on`: instructions are kept.
+  Recorder(Heap& heap, bool on) : heap_(heap), on_(on), names_(heap), instructions_(heap) {}
+
+  const RecordNames& names() const { return names_; }
+  std::span<const Instruction> instructions() const {
+    return {instructions_.data(), instructions_.size()};
+  }
+
+  // ---- parts of the program
+
+  // The region that is entered last and not left: Instruction::region.
+  std::uint32_t region() const { return region_; }
+  // Into a region within it. Returns what leave() takes.
+  std::uint32_t enter(std::string_view name) {
+    HeapVector<RegionName>& regions = names_.regions;
+    std::uint32_t found = 0;
+    while (found < regions.size() &&
+           (regions[found].parent != region_ || regions[found].name != name))
+      ++found;
+    if (found == regions.size()) regions.push_back({std::string(name), region_});
+    return std::exchange(region_, found + 1);
+  }
+  void leave(std::uint32_t around) { region_ = around; }
+
+  // A call of an operator. One call does not begin within another.
+  void begin_call(std::string_view name) {
+    if (!on_) return;
+    names_.calls.push_back({std::string(name)});
+    call_ = static_cast<std::uint32_t>(names_.calls.size());
+  }
+  void end_call() { call_ = 0; }
+
+  // ---- instructions
+
+  // Keeps one; call, region and whether it reads what the one before it wrote are filled in here.
+  void add(Instruction instruction) {
+    Written& written = written_[instruction.position.lane];
+    written.before = std::exchange(written.now, {});
+    instruction.call = call_;
+    instruction.region = region_;
+    instruction.source.file = without_folders(instruction.source.file);
+    instructions_.push_back(instruction);
+  }
+  // The last one touches a region, and waits for an earlier one.
+  void touch(const Region& region, bool writes) {
+    Instruction& last = instructions_.back();
+    Written& written = written_[last.position.lane];
+    if (writes) {
+      if (written.now.count < written.now.regions.size())
+        written.now.regions[written.now.count++] = region;
+      return;
+    }
+    for (std::size_t i = 0; i < written.before.count; ++i) {
+      const Region& before = written.before.regions[i];
+      if (before.space == region.space && before.meets(region)) last.reads_previous = true;
+    }
+  }
+  void wait(Position earlier) {
+    std::uint32_t& after = instructions_.back().after[earlier.lane];
+    after = after < earlier.number ? earlier.number : after;
+  }
+
+  // Everything so far; what follows begins a new record, whose instructions count on. Error
+  // neuroncore.record: within a region or an operator.
+  Record take() {
+    if (region_ != 0 || call_ != 0)
+      fail(error_id::neuroncore_record, "take_recorded", "record",
+           call_ != 0 ? "cut within the operator " + names_.calls[call_ - 1].name
+                      : "cut within the region " + names_.path(region_),
+           "a cut outside of all regions and operators");
+    Record record(heap_);
+    std::swap(record.instructions, instructions_);
+    std::swap(record.names.calls, names_.calls);
+    record.names.regions.reserve(names_.regions.size());
+    for (const RegionName& region : names_.regions) record.names.regions.push_back(region);
+    return record;
+  }
+
+ private:
+  // What an instruction wrote: no instruction writes to more than two places.
+  struct Places {
+    std::array<Region, 2> regions{};
+    std::size_t count = 0;
+  };
+  struct Written {
+    Places now, before;  // the last instruction of the lane, and the one before it
+  };
+
+  Heap& heap_;
+  bool on_;
+  RecordNames names_;
+  HeapVector<Instruction> instructions_;
+  std::array<Written, lane_count> written_{};
+  std::uint32_t region_ = 0, call_ = 0;
 };
 
 }  // namespace soma::neuroncore
@@ -1415,6 +1911,7 @@ struct Statistics {
   std::array<std::uint64_t, opcode_count> instructions{};
   std::array<std::uint64_t, engine_count> of_engine{};
   std::uint64_t hbm_bytes_read = 0, hbm_bytes_written = 0;
+  std::uint64_t dma_buffers = 0;   // pieces side by side that transfers moved
   std::uint64_t out_of_range = 0;  // elements outside an activation function's range
 };
 
@@ -1436,13 +1933,15 @@ class CoreState {
   CoreState(Context& context_in, const Machine& machine_in, const CoreOptions& options_in,
             const EngineKernels& kernels_in)
       : context(context_in),
-        machine(machine_in),
+        machine(checked(machine_in)),
         options(options_in),
         kernels(kernels_in),
-        sbuf(context_in, Memory::sbuf, machine, options.uninitialised, options.everything_fp32),
-        psum(context_in, Memory::psum, machine, options.uninitialised, options.everything_fp32),
-        order(context_in.heap(), options.synchronization, options.check_races),
-        recorded(context_in.heap()),
+        sbuf(context_in, Memory::sbuf, machine, options.uninitialised, options.everything_fp32,
+             options.compute),
+        psum(context_in, Memory::psum, machine, options.uninitialised, options.everything_fp32,
+             options.compute),
+        recorder(context_in.heap(), options.record),
+        order(context_in.heap(), options.synchronization, options.check_races, recorder.names()),
         pending_(context_in.heap()) {}
   CoreState(const CoreState&) = delete;
   CoreState& operator=(const CoreState&) = delete;
@@ -1532,21 +2031,31 @@ class CoreState {
     return cost;
   }
 
-  // Puts it in order and counts it; what it reads has then arrived.
-  Running begin(Opcode opcode, Lane lane, std::initializer_list<Operand> reads,
-                std::initializer_list<Operand> writes, CostFields cost = {}) {
+  // Puts it in order and counts it; what it reads has then arrived. It is counted and recorded even
+  // where an error follows, so that numbers and records have no gaps.
+  Running begin(const SourceLine& source, Opcode opcode, Lane lane,
+                std::initializer_list<Operand> reads, std::initializer_list<Operand> writes,
+                const CostFields& cost = {}, Direction direction = Direction::none) {
     const Position at = order.begin(lane);
     running_ = opcode;
-    Instruction instruction;
-    instruction.opcode = opcode;
-    instruction.position = at;
-    const auto touch = [&](const Tile& tile, bool write) {
-      if (!tile.defined()) return;
-      order.touch(opcode, at, region_of(tile), write,
-                  [&](Position earlier) { wait_for(instruction, earlier); });
-    };
-    for (const Operand& operand : reads) touch(operand.tile, false);
-    for (const Operand& operand : writes) touch(operand.tile, true);
+    ++statistics.instructions[static_cast<std::size_t>(opcode)];
+    ++statistics.of_engine[static_cast<std::size_t>(engine_of(lane))];
+    statistics.dma_buffers += cost.buffers;
+    const Order::Clock waits = order.take_waits(lane);
+    if (options.record) {
+      Instruction instruction;
+      instruction.opcode = opcode;
+      instruction.position = at;
+      instruction.cost = cost;
+      instruction.after = waits;
+      instruction.direction = direction;
+      instruction.source = source;
+      record(instruction, reads, writes);
+    }
+    for (const Operand& operand : reads)
+      if (operand.tile.defined()) touch(source, opcode, at, region_of(operand.tile), false);
+    for (const Operand& operand : writes)
+      if (operand.tile.defined()) touch(source, opcode, at, region_of(operand.tile), true);
     for (const Operand& operand : reads) {
       if (!operand.tile.defined()) continue;
       // What a transfer reads may still be on its way in the same queue, which keeps their order.
@@ -1554,31 +2063,24 @@ class CoreState {
         end_transfers(lane, at.number - 1);
       memory_of(operand.tile).check_read(to_string(opcode), operand.name, operand.tile);
     }
-    if (options.record) {
-      for (const Operand& operand : reads)
-        if (operand.tile.defined()) {
-          if (cost.tensors < cost.inputs.size()) cost.inputs[cost.tensors] = operand.tile.dtype();
-          ++cost.tensors;
-          if (operand.tile.memory() == Memory::psum) ++cost.psum_tensors;
-          add_cost(cost, operand.tile);
-        }
-      for (const Operand& operand : writes)
-        if (operand.tile.defined()) add_cost(cost, operand.tile);
-      if (writes.size() != 0) {  // the first is the result
-        const Tile& result = writes.begin()->tile;
-        cost.result = result.dtype();
-        if (cost.free_size == 0) {
-          const CostFields size = cost_of(result);
-          cost.partitions = size.partitions;
-          cost.free_size = size.free_size;
-        }
-      }
-      instruction.cost = cost;
-      recorded.push_back(instruction);
-    }
-    ++statistics.instructions[static_cast<std::size_t>(opcode)];
-    ++statistics.of_engine[static_cast<std::size_t>(engine_of(lane))];
     return {at};
+  }
+  // The instruction that began last touches bytes, of a tile or of device memory.
+  void touch(const SourceLine& source, Opcode opcode, Position at, const Region& region,
+             bool writes) {
+    if (options.record) recorder.touch(region, writes);
+    order.touch({region, at, opcode, writes, source, recorder.region()}, [this](Position earlier) {
+      if (options.record) recorder.wait(earlier);
+      if (order.synchronization() == Synchronization::automatic)
+        end_transfers(earlier.lane, earlier.number);
+    });
+  }
+  // Whether this is a dry run, in which there is nothing to compute: that ends here, as if all of
+  // the tile had been written.
+  bool dry(const Tile& written, Written by = Written::somebody) {
+    if (options.compute) return false;
+    end(written, by);
+    return true;
   }
   void end(const Tile& written, Written by = Written::somebody) {
     memory_of(written).mark_written(written, by);
@@ -1639,7 +2141,7 @@ class CoreState {
   void end_transfers() {
     while (!pending_.empty()) end_transfers(pending_[0].at.lane, pending_[0].at.number);
   }
-  // Everything ends.
+  // Everything ends; what follows waits for it.
   void finish() {
     end_transfers();
     order.all_done();
@@ -1651,22 +2153,14 @@ class CoreState {
     order.all_done();
   }
 
-  // An instruction waits for an earlier one; so does a transfer that only begins now.
-  void wait_for(Instruction& instruction, Position earlier) {
-    std::uint32_t& after = instruction.after[earlier.lane];
-    after = (std::max)(after, earlier.number);
-    if (order.synchronization() == Synchronization::automatic)
-      end_transfers(earlier.lane, earlier.number);
-  }
-
   Context& context;
   const Machine machine;
   const CoreOptions options;
   const EngineKernels& kernels;
   OnChipMemory sbuf, psum;
-  Order order;
+  Recorder recorder;
+  Order order;  // refers to the names that the recorder keeps
   Statistics statistics;
-  HeapVector<Instruction> recorded;
   Callback<void(Opcode, const Tile&)> watcher;  // Core::watch()
 
  private:
@@ -1687,6 +2181,40 @@ class CoreState {
     end_transfers(chosen.lane, chosen.number);
   }
 
+  // Fills in what the operands say of an instruction, and keeps it.
+  void record(Instruction& instruction, std::initializer_list<Operand> reads,
+              std::initializer_list<Operand> writes) {
+    CostFields& cost = instruction.cost;
+    const auto uses = [&instruction](const Tile& tile) {
+      (tile.memory() == Memory::sbuf ? instruction.uses_sbuf : instruction.uses_psum) = true;
+    };
+    for (const Operand& operand : reads) {
+      if (!operand.tile.defined()) continue;
+      if (cost.tensors < cost.inputs.size()) cost.inputs[cost.tensors] = operand.tile.dtype();
+      ++cost.tensors;
+      if (operand.tile.memory() == Memory::psum) ++cost.psum_tensors;
+      add_cost(cost, operand.tile);
+      uses(operand.tile);
+    }
+    for (const Operand& operand : writes) {
+      if (!operand.tile.defined()) continue;
+      add_cost(cost, operand.tile);
+      uses(operand.tile);
+    }
+    if (writes.size() != 0) {  // the first is the result
+      const Tile& result = writes.begin()->tile;
+      cost.result = result.dtype();
+      instruction.result_in_psum = result.memory() == Memory::psum;
+      if (cost.free_size == 0) {
+        const CostFields size = cost_of(result);
+        cost.partitions = size.partitions;
+        cost.free_size = size.free_size;
+      }
+    }
+    instruction.sbuf_used = static_cast<std::uint32_t>(sbuf.used());
+    instruction.psum_used = static_cast<std::uint32_t>(psum.used());
+    recorder.add(instruction);
+  }
   static void add_cost(CostFields& cost, const Tile& tile) {
     const FreeDimension& inner = tile.dimension(tile.rank() - 1);
     if (inner.size == 1) return;
@@ -1867,9 +2395,8 @@ class Semaphore {
 
   // Used by the engines.
   void signal(CoreState& core, Lane lane, std::uint32_t amount) {
-    const Order::Clock clock = core.order.clock(lane);
     value_ += amount;
-    signals_.push_back({lane, amount, clock});
+    signals_.push_back({lane, amount, core.order.ended(lane)});
   }
   // Error neuroncore.undefined where the value can never be reached: nothing that was issued before
   // adds that much.
@@ -1885,9 +2412,9 @@ class Semaphore {
       for (std::size_t j = i; j < signals_.size(); ++j)
         if (signals_[j].lane == signals_[i].lane) without -= signals_[j].amount;
       if (without >= value) continue;
-      core.order.join(lane, signals_[i].clock);
+      core.order.join(lane, signals_[i].ended);
       const Lane from = signals_[i].lane;
-      core.end_transfers(from, signals_[i].clock[from]);
+      core.end_transfers(from, signals_[i].ended.all[from]);
     }
   }
 
@@ -1895,7 +2422,7 @@ class Semaphore {
   struct Signal {
     Lane lane;
     std::uint32_t amount;
-    Order::Clock clock;
+    Order::Ended ended;
   };
   std::vector<Signal> signals_;
   std::uint32_t value_ = 0;
@@ -2074,12 +2601,14 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   using Base::Base;
 
   // dst = the values of a pattern, which has as many as a partition of dst has elements.
-  Self& iota(const Tile& dst, const Affine& affine, const Rounded& rounded = {}) {
+  Self& iota(const Tile& dst, const Affine& affine, const Rounded& rounded = {},
+             SourceLine source = calling_line()) {
     constexpr std::string_view name = "iota";
     core_.check_free(name, {"dst", dst});
     check_reached(name, {{"dst", dst}});
     check_affine(name, affine, dst);
-    const Running running = core_.begin(Opcode::iota, lane, {}, {{"dst", dst}});
+    const Running running = core_.begin(source, Opcode::iota, lane, {}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     const std::vector<std::int32_t> first = pattern(affine);
     std::vector<std::int32_t> values(first.size());
     const auto of_partition = [&](std::size_t p) {
@@ -2106,7 +2635,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   // their bits where dst has its type, else they go through fp32.
   Self& affine_select(const Tile& dst, const Tile& data, const Affine& affine,
                       const Constant& on_false, Alu compare = Alu::equal,
-                      const Rounded& rounded = {}) {
+                      const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "affine_select";
     check_same(name, dst, data);
     check_reached(name, {{"data", data}, {"dst", dst}});
@@ -2115,7 +2644,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     if (compare < Alu::equal || compare > Alu::less)
       rule_broken(name, "compare", std::string(to_string(compare)), "a comparison");
     const Running running =
-        core_.begin(Opcode::affine_select, lane, {{"data", data}}, {{"dst", dst}});
+        core_.begin(source, Opcode::affine_select, lane, {{"data", data}}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     const std::vector<std::int32_t> first = pattern(affine);
     const PartitionReader reader(core_.kernels, core_.sbuf, data);
     const PartitionWriter writer(core_.kernels, core_.sbuf, dst, rounded, core_.options.overflow);
@@ -2148,12 +2678,13 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   // partitions. dst holds exactly those. `piece` is 1, 2, 4, 8, 16 or 32. Error
   // neuroncore.undefined: a piece that leaves the partition.
   Self& local_gather(const Tile& dst, const Tile& src, const Tile& indices, std::size_t pieces,
-                     std::size_t piece = 1) {
+                     std::size_t piece = 1, SourceLine source = calling_line()) {
     constexpr std::string_view name = "local_gather";
     check_local_gather(name, dst, src, indices, pieces, piece);
     const Running running =
-        core_.begin(Opcode::local_gather, lane, {{"src", src}, {"indices", indices}},
+        core_.begin(source, Opcode::local_gather, lane, {{"src", src}, {"indices", indices}},
                     {{"dst", dst}}, {.piece = static_cast<std::uint32_t>(piece)});
+    if (core_.dry(dst)) return self();
     const std::size_t width = src.width(), count = src.free_size();
     std::vector<std::int32_t> slice(16 * indices.free_size()), row(indices.free_size());
     std::vector<std::byte> from(count * width), to(dst.free_size() * width);
@@ -2176,7 +2707,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
 
   // dst[j] = src[indices[j]] in each partition, bit for bit. Error neuroncore.undefined: an index
   // beyond the partition's elements.
-  Self& n_gather(const Tile& dst, const Tile& src, const Tile& indices) {
+  Self& n_gather(const Tile& dst, const Tile& src, const Tile& indices,
+                 SourceLine source = calling_line()) {
     constexpr std::string_view name = "n_gather";
     core_.check_free(name, {"src", src});
     check_same(name, dst, indices);
@@ -2184,8 +2716,9 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     check_reached(name, {{"src", src}, {"indices", indices}, {"dst", dst}});
     Base::check_same_type(name, dst, src);
     Base::check_type(name, {"indices", indices}, DType::int32);
-    const Running running =
-        core_.begin(Opcode::n_gather, lane, {{"src", src}, {"indices", indices}}, {{"dst", dst}});
+    const Running running = core_.begin(source, Opcode::n_gather, lane,
+                                        {{"src", src}, {"indices", indices}}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     const std::size_t width = src.width(), count = dst.free_size();
     std::vector<std::byte> from(src.free_size() * width), to(count * width);
     std::vector<std::int32_t> chosen(count);
@@ -2202,7 +2735,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
 
   // dst [1, N] = the reduction of data [P, N] over its partitions, in ascending order: add and
   // maximum in fp32 (of int32, exactly and wrapping around), bitwise_or and bitwise_and as stored.
-  Self& partition_reduce(const Tile& dst, const Tile& data, Alu op, const Rounded& rounded = {}) {
+  Self& partition_reduce(const Tile& dst, const Tile& data, Alu op, const Rounded& rounded = {},
+                         SourceLine source = calling_line()) {
     constexpr std::string_view name = "partition_reduce";
     check_one_partition(name, {"dst", dst}, {"data", data});
     if (op != Alu::add && op != Alu::maximum && op != Alu::bitwise_or && op != Alu::bitwise_and)
@@ -2213,8 +2747,9 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
       CoreState::check_integer(name, {"data", data});
       Base::check_same_type(name, dst, data);
     }
-    const Running running = core_.begin(Opcode::partition_reduce, lane, {{"data", data}},
-                                        {{"dst", dst}}, {.operators = {op}});
+    const Running running = core_.begin(source, Opcode::partition_reduce, lane, {{"data", data}},
+                                        {{"dst", dst}}, CoreState::cost_of(data, op));
+    if (core_.dry(dst)) return self();
     if (bits || (data.dtype() == DType::int32 && dst.dtype() == DType::int32))
       reduce_integers(dst, data, op);
     else
@@ -2224,12 +2759,13 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   }
 
   // Every partition of dst = the one partition of src, bit for bit.
-  Self& partition_broadcast(const Tile& dst, const Tile& src) {
+  Self& partition_broadcast(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "partition_broadcast";
     check_one_partition(name, {"src", src}, {"dst", dst});
     Base::check_same_type(name, dst, src);
     const Running running =
-        core_.begin(Opcode::partition_broadcast, lane, {{"src", src}}, {{"dst", dst}});
+        core_.begin(source, Opcode::partition_broadcast, lane, {{"src", src}}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     std::vector<std::byte> row(src.free_size() * src.width());
     read_codes(core_.sbuf, src, 0, row.data());
     for (std::size_t p = 0; p < dst.partitions(); ++p) write_codes(core_.sbuf, dst, p, row.data());
@@ -2240,7 +2776,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   // Of ids [1, n], each the number of a sequence or 0 for padding: dst [1, 2n] = where the run of
   // equal ids around each element begins (n for padding), then one past where it ends (-1). Both of
   // fp32 or int32.
-  Self& sequence_bounds(const Tile& dst, const Tile& ids) {
+  Self& sequence_bounds(const Tile& dst, const Tile& ids, SourceLine source = calling_line()) {
     constexpr std::string_view name = "sequence_bounds";
     for (const Operand& operand : {Operand{"ids", ids}, Operand{"dst", dst}}) {
       core_.check_free(name, operand);
@@ -2253,8 +2789,9 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     const std::size_t count = ids.free_size();
     if (dst.free_size() != 2 * count)
       rule_broken(name, "dst", dst.describe(), std::to_string(2 * count) + " elements");
-    const Running running = core_.begin(Opcode::sequence_bounds, lane, {{"ids", ids}},
+    const Running running = core_.begin(source, Opcode::sequence_bounds, lane, {{"ids", ids}},
                                         {{"dst", dst}}, CoreState::cost_of(ids));
+    if (core_.dry(dst)) return self();
     std::vector<float> id(count), bounds(padded(2 * count)), scratch(padded(2 * count));
     PartitionReader(core_.kernels, core_.sbuf, ids).copy(0, id.data());
     for (std::size_t first = 0, end = 0; first < count; first = end) {
@@ -2414,15 +2951,16 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   // around (this model's policy; nothing is published of overflow); power is computed in double and
   // rounded once; what is left is done in fp32, as on the Vector engine.
   GpsimdEngine& tensor_tensor(const Tile& dst, const Tile& a, const Tile& b, Alu op,
-                              const Rounded& rounded = {}) {
+                              const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_tensor";
     check_pair(name, {"a", a}, {"b", b}, dst);
     check_reached(name, {{"a", a}, {"b", b}, {"dst", dst}});
     if (op == Alu::none || is_unary(op) || is_bitwise(op))
       rule_broken(name, "op", std::string(to_string(op)),
                   "an arithmetic operator of two operands on the GpSimd engine");
-    const Running running = core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
+    const Running running = core_.begin(source, Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
                                         {{"dst", dst}}, {.operators = {op}});
+    if (core_.dry(dst)) return *this;
     const bool integers =
         a.dtype() == DType::int32 && b.dtype() == DType::int32 && dst.dtype() == DType::int32;
     if (integers && (op == Alu::add || op == Alu::subtract || op == Alu::multiply))
@@ -2436,14 +2974,15 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   // dst = op data. The one operator that this engine offers here is rsqrt: 1 / sqrt(data), computed
   // in double and rounded once (the hardware's bound is not published).
   GpsimdEngine& tensor_scalar(const Tile& dst, const Tile& data, Alu op,
-                              const Rounded& rounded = {}) {
+                              const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_scalar";
     check_same(name, dst, data);
     check_reached(name, {{"data", data}, {"dst", dst}});
     if (op != Alu::rsqrt)
       rule_broken(name, "op", std::string(to_string(op)), "rsqrt on the GpSimd engine");
-    const Running running = core_.begin(Opcode::tensor_scalar, lane, {{"data", data}},
+    const Running running = core_.begin(source, Opcode::tensor_scalar, lane, {{"data", data}},
                                         {{"dst", dst}}, {.operators = {op}});
+    if (core_.dry(dst)) return *this;
     const PartitionReader reader(core_.kernels, core_.sbuf, data);
     map(dst, rounded, 1, [&](std::size_t p, float* buffer, std::size_t count) {
       const float* x = reader.read(p, buffer);
@@ -2456,20 +2995,24 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   }
 
   // dst = src: bit for bit where the types are equal, else through fp32.
-  GpsimdEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {}) {
+  GpsimdEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {},
+                     SourceLine source = calling_line()) {
     check_same("copy", dst, src);
     check_reached("copy", {{"src", src}, {"dst", dst}});
-    const Running running = core_.begin(Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running = core_.begin(source, Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
+    if (core_.dry(dst)) return *this;
     copy_elements(dst, src, rounded);
     core_.end(dst);
     return *this;
   }
-  GpsimdEngine& memset(const Tile& dst, const Constant& value, const Rounded& rounded = {}) {
+  GpsimdEngine& memset(const Tile& dst, const Constant& value, const Rounded& rounded = {},
+                       SourceLine source = calling_line()) {
     core_.check_free("memset", {"dst", dst});
     check_constant("memset", "value", value);
     check_reached("memset", {{"dst", dst}});
-    const Running running =
-        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value.value)});
+    const Running running = core_.begin(source, Opcode::memset, lane, {}, {{"dst", dst}},
+                                        {.zero = is_zero(value.value)});
+    if (core_.dry(dst)) return *this;
     fill(dst, value.value, rounded);
     core_.end(dst);
     return *this;
@@ -2585,18 +3128,23 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
   // dst = f(data * scale + bias), each step rounded to fp32 (whether the hardware fuses the first
   // two is undisclosed); reduce adds the results before they are rounded to dst's type.
   ScalarEngine& activation(const Tile& dst, const Tile& data, Function function,
-                           const ActivationOptions& options = {}) {
+                           const ActivationOptions& options = {},
+                           SourceLine source = calling_line()) {
     check(dst, data, function, options);
     static const Tile none;
     const Running running =
-        core_.begin(Opcode::activation, lane,
+        core_.begin(source, Opcode::activation, lane,
                     {{"data", data},
                      {"scale", options.scale_tile != nullptr ? *options.scale_tile : none},
                      {"bias", options.bias != nullptr ? *options.bias : none}},
                     {{"dst", dst}});
     if (options.reduce_result != nullptr)  // read out by an instruction of its own
-      static_cast<void>(
-          core_.begin(Opcode::activation, lane, {}, {{"reduce_result", *options.reduce_result}}));
+      static_cast<void>(core_.begin(source, Opcode::activation, lane, {},
+                                    {{"reduce_result", *options.reduce_result}}));
+    if (core_.dry(dst)) {
+      if (options.reduce_result != nullptr) core_.end(*options.reduce_result);
+      return *this;
+    }
     compute(dst, data, function, options);
     core_.end(dst);
     if (options.reduce_result != nullptr) {
@@ -2610,14 +3158,16 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
   // The same with its own sum: reduce_result = the sum over the free dimensions of dst, before
   // rounding.
   ScalarEngine& activation_reduce(const Tile& dst, const Tile& data, Function function,
-                                  const Tile& reduce_result, ActivationOptions options = {}) {
+                                  const Tile& reduce_result, ActivationOptions options = {},
+                                  SourceLine source = calling_line()) {
     options.reduce = Reduce::reset_reduce;
     options.reduce_result = &reduce_result;
-    return activation(dst, data, function, options);
+    return activation(dst, data, function, options, source);
   }
   // dst = src. Through fp32 for every type: int32 loses bits above 2^24 on this engine.
-  ScalarEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {}) {
-    return activation(dst, src, Function::copy, {.rounded = rounded});
+  ScalarEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {},
+                     SourceLine source = calling_line()) {
+    return activation(dst, src, Function::copy, {.rounded = rounded}, source);
   }
 
  private:
@@ -2735,7 +3285,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   // performance mode). Products are exact; how they are added is CoreOptions::sum_order, then one
   // fp32 addition to PSUM. Error bound: K 2^-24 sum |a| |b|.
   TensorEngine& matmul(const Tile& dst, const Tile& stationary, const Tile& moving,
-                       Accumulate accumulate = Accumulate::no) {
+                       Accumulate accumulate = Accumulate::no, SourceLine source = calling_line()) {
     constexpr std::string_view name = "matmul";
     check_inputs(name, stationary, moving);
     const Machine& machine = core_.machine;
@@ -2760,12 +3310,14 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
               std::string(to_string(stationary.dtype())) + ")");
     CostFields cost;
     cost.stationary = static_cast<std::uint32_t>(stationary.free_size());
+    cost.contraction = static_cast<std::uint32_t>(stationary.partitions());
     const Running running =
-        core_.begin(Opcode::matmul, lane, {{"stationary", stationary}, {"moving", moving}},
+        core_.begin(source, Opcode::matmul, lane, {{"stationary", stationary}, {"moving", moving}},
                     {{"dst", dst}}, cost);
     if (accumulate == Accumulate::yes && !core_.psum.written_by_matmul(dst))
       undefined(name, "dst", dst.describe() + " that no matmul wrote last",
                 "an accumulation group that began with Accumulate::no");
+    if (core_.dry(dst, Written::matmul)) return *this;
     multiply(dst, stationary, moving, accumulate);
     core_.end(dst, Written::matmul);
     return *this;
@@ -2774,7 +3326,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   // dst [N, K] = src [K, N] transposed, both at most 128 and of the same type: a product with the
   // identity. Exact for finite values but for the sign of zero; NaN or infinity in a partition
   // makes NaN of the other partitions in that row of the result, as 0 * infinity is NaN.
-  TensorEngine& transpose(const Tile& dst, const Tile& src) {
+  TensorEngine& transpose(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "transpose";
     core_.check(name, {"src", src});
     CoreState::check_memory(name, {"src", src}, Memory::sbuf, "Tensor");
@@ -2791,8 +3343,10 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
                       "], src turned");
     CostFields cost;
     cost.stationary = static_cast<std::uint32_t>(src.partitions());
+    cost.contraction = cost.stationary;
     const Running running =
-        core_.begin(Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}}, cost);
+        core_.begin(source, Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}}, cost);
+    if (core_.dry(dst)) return *this;
     turn(dst, src);
     core_.end(dst);
     return *this;
@@ -2992,14 +3546,15 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
 
   // dst = a op b. Not both inputs in PSUM.
   Self& tensor_tensor(const Tile& dst, const Tile& a, const Tile& b, Alu op,
-                      const Rounded& rounded = {}) {
+                      const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_tensor";
     check_pair(name, {"a", a}, {"b", b}, dst);
     check_operator(name, op);
     check_binary(name, op);
     check_bits(name, op, {{"a", a}, {"b", b}, {"dst", dst}});
-    const Running running = core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
+    const Running running = core_.begin(source, Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
                                         {{"dst", dst}}, {.operators = {op}});
+    if (core_.dry(dst)) return self();
     if (is_bitwise(op)) {
       on_bits(name, dst, a, &b, 0, op, false);
     } else {
@@ -3020,7 +3575,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   // integers and s0, s1 constants).
   Self& tensor_scalar(const Tile& dst, const Tile& data, Alu op0, const ScalarOperand& s0,
                       Alu op1 = Alu::none, const ScalarOperand& s1 = {},
-                      const ScalarOptions& options = {}) {
+                      const ScalarOptions& options = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_scalar";
     check_scalar(name, dst, data, op0, s0, op1, s1, options);
     std::uint32_t bits0 = 0, bits1 = 0;
@@ -3028,9 +3583,10 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
       bits0 = detail::bits_of_constant(name, "s0", s0);
       bits1 = detail::bits_of_constant(name, "s1", s1);
     }
-    const Running running =
-        core_.begin(Opcode::tensor_scalar, lane, {{"data", data}, {"s0", s0.tile}, {"s1", s1.tile}},
-                    {{"dst", dst}}, {.operators = {op0, op1}});
+    const Running running = core_.begin(source, Opcode::tensor_scalar, lane,
+                                        {{"data", data}, {"s0", s0.tile}, {"s1", s1.tile}},
+                                        {{"dst", dst}}, {.operators = {op0, op1}});
+    if (core_.dry(dst)) return self();
     if (is_bitwise(op0)) {
       on_bits(name, dst, data, nullptr, bits0, op0, options.reverse0);
       if (op1 != Alu::none) on_bits(name, dst, dst, nullptr, bits1, op1, options.reverse1);
@@ -3050,15 +3606,20 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
 
   // dst = data op0 s0; result [P, 1] = reduction over dst, before rounding.
   Self& tensor_scalar_reduce(const Tile& dst, const Tile& data, Alu op0, const ScalarOperand& s0,
-                             Alu reduction, const Tile& result, const ScalarOptions& options = {}) {
+                             Alu reduction, const Tile& result, const ScalarOptions& options = {},
+                             SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_scalar_reduce";
     check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
     check_arithmetic(name, op0);
     check_reduction(name, reduction);
     check_column(name, {"result", result}, data);
     const Running running =
-        core_.begin(Opcode::tensor_scalar_reduce, lane, {{"data", data}, {"s0", s0.tile}},
+        core_.begin(source, Opcode::tensor_scalar_reduce, lane, {{"data", data}, {"s0", s0.tile}},
                     {{"dst", dst}, {"result", result}}, {.operators = {op0, reduction}});
+    if (core_.dry(dst)) {
+      core_.end(result);
+      return self();
+    }
     const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
     const std::vector<float> first = column(s0, data);
     std::vector<float> totals(data.partitions());
@@ -3075,16 +3636,18 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
 
   // dst = (data op0 s0) op1 operand1. data and operand1 not both in PSUM.
   Self& scalar_tensor_tensor(const Tile& dst, const Tile& data, Alu op0, const ScalarOperand& s0,
-                             Alu op1, const Tile& operand1, const ScalarOptions& options = {}) {
+                             Alu op1, const Tile& operand1, const ScalarOptions& options = {},
+                             SourceLine source = calling_line()) {
     constexpr std::string_view name = "scalar_tensor_tensor";
     check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
     check_pair(name, {"data", data}, {"operand1", operand1}, dst);
     check_arithmetic(name, op0);
     check_arithmetic(name, op1);
     check_binary(name, op1);
-    const Running running = core_.begin(Opcode::scalar_tensor_tensor, lane,
+    const Running running = core_.begin(source, Opcode::scalar_tensor_tensor, lane,
                                         {{"data", data}, {"operand1", operand1}, {"s0", s0.tile}},
                                         {{"dst", dst}}, {.operators = {op0, op1}});
+    if (core_.dry(dst)) return self();
     const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
     const PartitionReader other(core_.kernels, core_.memory_of(operand1), operand1);
     const std::vector<float> first = column(s0, data);
@@ -3103,7 +3666,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   // dst = the reduction of data over its last `dimensions` free dimensions; negated where asked. In
   // fp32, or, with and, or and xor of the bits of integers, as they are stored.
   Self& tensor_reduce(const Tile& dst, const Tile& data, Alu op, std::size_t dimensions = 1,
-                      bool negate = false, const Rounded& rounded = {}) {
+                      bool negate = false, const Rounded& rounded = {},
+                      SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_reduce";
     core_.check_free(name, {"data", data});
     core_.check_free(name, {"dst", dst});
@@ -3121,8 +3685,9 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     if (dst.free_size() * folded != data.free_size())
       rule_broken(name, "dst", dst.describe(),
                   std::to_string(data.free_size() / folded) + " elements a partition");
-    const Running running = core_.begin(Opcode::tensor_reduce, lane, {{"data", data}},
+    const Running running = core_.begin(source, Opcode::tensor_reduce, lane, {{"data", data}},
                                         {{"dst", dst}}, CoreState::cost_of(data, op));
+    if (core_.dry(dst)) return self();
     is_bitwise(op) ? fold_bits(dst, data, op, folded)
                    : fold_floats(dst, data, op, folded, negate, rounded);
     core_.end(dst);
@@ -3130,9 +3695,12 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   }
 
   // dst = 1 / src, correctly rounded (the hardware's bound is not published).
-  Self& reciprocal(const Tile& dst, const Tile& src, const Rounded& rounded = {}) {
+  Self& reciprocal(const Tile& dst, const Tile& src, const Rounded& rounded = {},
+                   SourceLine source = calling_line()) {
     check_same("reciprocal", dst, src);
-    const Running running = core_.begin(Opcode::reciprocal, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(source, Opcode::reciprocal, lane, {{"src", src}}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     const PartitionReader reader(core_.kernels, core_.memory_of(src), src);
     map(dst, rounded, 2, [&, this](std::size_t p, float* buffer, std::size_t count) {
       const float* x = reader.read(p, buffer);
@@ -3144,18 +3712,22 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   }
 
   // dst = src: bit for bit where the types are equal, else through fp32.
-  Self& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {}) {
+  Self& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {},
+             SourceLine source = calling_line()) {
     check_same("copy", dst, src);
-    const Running running = core_.begin(Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running = core_.begin(source, Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     copy_elements(dst, src, rounded);
     core_.end(dst);
     return self();
   }
-  Self& memset(const Tile& dst, const Constant& value, const Rounded& rounded = {}) {
+  Self& memset(const Tile& dst, const Constant& value, const Rounded& rounded = {},
+               SourceLine source = calling_line()) {
     core_.check_free("memset", {"dst", dst});
     Base::check_constant("memset", "value", value);
-    const Running running =
-        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value.value)});
+    const Running running = core_.begin(source, Opcode::memset, lane, {}, {{"dst", dst}},
+                                        {.zero = is_zero(value.value)});
+    if (core_.dry(dst)) return self();
     fill(dst, value.value, rounded);
     core_.end(dst);
     return self();
@@ -3332,7 +3904,7 @@ class VectorSearch : public VectorArithmetic<Self> {
   // PSUM.
   Self& tensor_tensor_scan(const Tile& dst, const Tile& a, const Tile& b,
                            const ScalarOperand& initial, Alu op0, Alu op1,
-                           const ScalarOptions& options = {}) {
+                           const ScalarOptions& options = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_tensor_scan";
     check_pair(name, {"a", a}, {"b", b}, dst);
     for (const Alu op : {op0, op1}) {
@@ -3340,9 +3912,10 @@ class VectorSearch : public VectorArithmetic<Self> {
       check_binary(name, op);
     }
     check_initial(name, initial, a);
-    const Running running = core_.begin(Opcode::tensor_tensor_scan, lane,
+    const Running running = core_.begin(source, Opcode::tensor_tensor_scan, lane,
                                         {{"a", a}, {"b", b}, {"initial", initial.tile}},
                                         {{"dst", dst}}, {.operators = {op0, op1}});
+    if (core_.dry(dst)) return self();
     const std::size_t lanes = a.partitions();
     const std::vector<float> left = turned(a), right = turned(b);
     scan(dst, column(initial, a), options.rounded, [&](std::size_t i, float* state) {
@@ -3362,7 +3935,8 @@ class VectorSearch : public VectorArithmetic<Self> {
   Self& tensor_scalar_cumulative(const Tile& dst, const Tile& data, Alu op0,
                                  const ScalarOperand& s0, Alu op1,
                                  std::optional<Constant> start = {},
-                                 const ScalarOptions& options = {}) {
+                                 const ScalarOptions& options = {},
+                                 SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_scalar_cumulative";
     check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
     check_arithmetic(name, op0);
@@ -3374,8 +3948,9 @@ class VectorSearch : public VectorArithmetic<Self> {
         rule_broken(name, operand.name, operand.tile.describe(), "a type other than int32");
     if (start) Base::check_constant(name, "start", *start);
     const Running running =
-        core_.begin(Opcode::tensor_scalar_cumulative, lane, {{"data", data}, {"s0", s0.tile}},
-                    {{"dst", dst}}, {.operators = {op0, op1}});
+        core_.begin(source, Opcode::tensor_scalar_cumulative, lane,
+                    {{"data", data}, {"s0", s0.tile}}, {{"dst", dst}}, {.operators = {op0, op1}});
+    if (core_.dry(dst)) return self();
     const std::size_t lanes = data.partitions();
     const std::vector<float> x = turned(data), scalars = column(s0, data);
     std::vector<float> step(lanes);
@@ -3394,7 +3969,7 @@ class VectorSearch : public VectorArithmetic<Self> {
   // dst [P, 8] = the eight largest of each partition, in descending order, compared in fp32. 8 to
   // 16384 elements in at most two free dimensions. NaN, of which nothing is published, is never
   // larger; where fewer than eight others are left, -infinity follows them.
-  Self& max8(const Tile& dst, const Tile& src) {
+  Self& max8(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "max8";
     core_.check_free(name, {"src", src});
     check_eight(name, {"dst", dst}, src);
@@ -3402,8 +3977,9 @@ class VectorSearch : public VectorArithmetic<Self> {
     if (count < 8 || count > 16384 || src.rank() > 2)
       rule_broken(name, "src", src.describe(),
                   "8 to 16384 elements a partition in one or two free dimensions");
-    const Running running =
-        core_.begin(Opcode::max8, lane, {{"src", src}}, {{"dst", dst}}, CoreState::cost_of(src));
+    const Running running = core_.begin(source, Opcode::max8, lane, {{"src", src}}, {{"dst", dst}},
+                                        CoreState::cost_of(src));
+    if (core_.dry(dst)) return self();
     const PartitionReader reader(core_.kernels, core_.memory_of(src), src);
     map(dst, {}, 1 + count / 16, [&](std::size_t p, float* buffer, std::size_t) {
       const float* x = reader.read(p, buffer);
@@ -3427,15 +4003,17 @@ class VectorSearch : public VectorArithmetic<Self> {
   // dst [P, 8] of int32 (the hardware has uint16 and uint32; this model's indices are int32): where
   // each of `values` [P, 8] occurs first in data, compared in fp32; -1, all bits set, where it does
   // not. Equal values take occurrences in ascending order.
-  Self& find_index8(const Tile& dst, const Tile& data, const Tile& values) {
+  Self& find_index8(const Tile& dst, const Tile& data, const Tile& values,
+                    SourceLine source = calling_line()) {
     constexpr std::string_view name = "find_index8";
     core_.check_free(name, {"data", data});
     check_eight(name, {"values", values}, data);
     check_eight(name, {"dst", dst}, data);
     Base::check_type(name, {"dst", dst}, DType::int32);
     const Running running =
-        core_.begin(Opcode::find_index8, lane, {{"data", data}, {"values", values}}, {{"dst", dst}},
-                    CoreState::cost_of(data));
+        core_.begin(source, Opcode::find_index8, lane, {{"data", data}, {"values", values}},
+                    {{"dst", dst}}, CoreState::cost_of(data));
+    if (core_.dry(dst)) return self();
     search(data, values, [&](std::size_t p, const float* x, const float* wanted) {
       std::array<std::int32_t, 8> found;
       for (std::size_t slot = 0; slot < 8; ++slot)
@@ -3451,7 +4029,7 @@ class VectorSearch : public VectorArithmetic<Self> {
   // what each slot replaced, -1 where nothing. An element is replaced once, and compared as it was.
   Self& match_replace8(const Tile& dst, const Tile& data, const Tile& values,
                        const Constant& replacement, const Tile* indices = nullptr,
-                       const Rounded& rounded = {}) {
+                       const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "match_replace8";
     core_.check_free(name, {"data", data});
     core_.check_free(name, {"dst", dst});
@@ -3463,8 +4041,12 @@ class VectorSearch : public VectorArithmetic<Self> {
       Base::check_type(name, {"indices", *indices}, DType::int32);
     }
     const Running running =
-        core_.begin(Opcode::match_replace8, lane, {{"data", data}, {"values", values}},
+        core_.begin(source, Opcode::match_replace8, lane, {{"data", data}, {"values", values}},
                     {{"dst", dst}, {"indices", indices != nullptr ? *indices : Tile()}});
+    if (core_.dry(dst)) {
+      if (indices != nullptr) core_.end(*indices);
+      return self();
+    }
     const std::size_t count = data.free_size();
     const PartitionWriter writer(core_.kernels, core_.memory_of(dst), dst, rounded,
                                  core_.options.overflow);
@@ -3486,7 +4068,8 @@ class VectorSearch : public VectorArithmetic<Self> {
 
   // Within each quadrant of 32 partitions, partition i of dst = partition mask[i] of src, bit for
   // bit; where mask[i] is shuffle_keep it stays as it is. dst may be src.
-  Self& stream_shuffle(const Tile& dst, const Tile& src, const ShuffleMask& mask) {
+  Self& stream_shuffle(const Tile& dst, const Tile& src, const ShuffleMask& mask,
+                       SourceLine source = calling_line()) {
     constexpr std::string_view name = "stream_shuffle";
     check_same(name, dst, src);
     Base::check_same_type(name, dst, src);
@@ -3502,7 +4085,8 @@ class VectorSearch : public VectorArithmetic<Self> {
                   "one of the " + std::to_string(count) + " partitions of " + src.describe());
     }
     const Running running =
-        core_.begin(Opcode::stream_shuffle, lane, {{"src", src}}, {{"dst", dst}});
+        core_.begin(source, Opcode::stream_shuffle, lane, {{"src", src}}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     std::vector<std::byte> rows(count * bytes);
     for (std::size_t p = 0; p < count; ++p)
       read_codes(core_.memory_of(src), src, p, &rows[p * bytes]);
@@ -3519,10 +4103,11 @@ class VectorSearch : public VectorArithmetic<Self> {
 
   // dst = the random 32-bit word of each element's place; narrower integers keep its lowest bits.
   // The hardware's generator is not published: these are the library's own draws.
-  Self& rng(const Tile& dst, const Place& place) {
+  Self& rng(const Tile& dst, const Place& place, SourceLine source = calling_line()) {
     core_.check_free("rng", {"dst", dst});
     CoreState::check_integer("rng", {"dst", dst});
-    const Running running = core_.begin(Opcode::rng, lane, {}, {{"dst", dst}});
+    const Running running = core_.begin(source, Opcode::rng, lane, {}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     std::vector<std::uint32_t> words(dst.free_size());
     for (std::size_t p = 0; p < dst.partitions(); ++p) {
       core_.kernels.words(place.of_partition(p), words.size(), words.data());
@@ -3617,7 +4202,8 @@ class VectorEngine : public VectorSearch<VectorEngine> {
   // uint8 or boolean (the hardware also has int16 and uint16, this model has not); on_true and
   // predicate not both in PSUM.
   VectorEngine& select(const Tile& dst, const Tile& predicate, const Tile& on_true,
-                       const ScalarOperand& on_false, const Rounded& rounded = {}) {
+                       const ScalarOperand& on_false, const Rounded& rounded = {},
+                       SourceLine source = calling_line()) {
     constexpr std::string_view name = "select";
     check_pair(name, {"on_true", on_true}, {"predicate", predicate}, dst);
     if (size_of(predicate.dtype()) != 1 || is_floating(predicate.dtype()))
@@ -3627,9 +4213,10 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     check_constant(name, "on_false", on_false);
     if (on_false.tile.defined()) check_column(name, {"on_false", on_false.tile}, on_true);
     const Running running =
-        core_.begin(Opcode::select, lane,
+        core_.begin(source, Opcode::select, lane,
                     {{"predicate", predicate}, {"on_true", on_true}, {"on_false", on_false.tile}},
                     {{"dst", dst}});
+    if (core_.dry(dst)) return *this;
     const PartitionReader reader(core_.kernels, core_.memory_of(on_true), on_true);
     const PartitionReader chooser(core_.kernels, core_.memory_of(predicate), predicate);
     const std::vector<float> other = column(on_false, on_true);
@@ -3648,14 +4235,16 @@ class VectorEngine : public VectorSearch<VectorEngine> {
   // dst = src where predicate != 0; the rest of dst stays as it is. Bit for bit: one type.
   // predicate is uint8, boolean or int32 (of the hardware's uint8, uint16 and uint32 this model has
   // the first, and int32 instead of the last); src and predicate not both in PSUM.
-  VectorEngine& copy_predicated(const Tile& dst, const Tile& src, const Tile& predicate) {
+  VectorEngine& copy_predicated(const Tile& dst, const Tile& src, const Tile& predicate,
+                                SourceLine source = calling_line()) {
     constexpr std::string_view name = "copy_predicated";
     check_pair(name, {"src", src}, {"predicate", predicate}, dst);
     if (predicate.dtype() == DType::int8 || is_floating(predicate.dtype()))
       rule_broken(name, "predicate", predicate.describe(), "uint8, bool or int32");
     check_same_type(name, dst, src);
-    const Running running = core_.begin(Opcode::copy_predicated, lane,
+    const Running running = core_.begin(source, Opcode::copy_predicated, lane,
                                         {{"src", src}, {"predicate", predicate}}, {{"dst", dst}});
+    if (core_.dry(dst)) return *this;
     const std::size_t count = dst.free_size(), width = dst.width();
     std::vector<std::byte> from(count * width), to(count * width);
     std::vector<std::uint32_t> chosen(count);
@@ -3675,15 +4264,16 @@ class VectorEngine : public VectorSearch<VectorEngine> {
 
   // Six numbers a partition: count, mean and count * variance of the elements with even index, then
   // of those with odd index. At most 512 elements.
-  VectorEngine& bn_stats(const Tile& dst, const Tile& data) {
+  VectorEngine& bn_stats(const Tile& dst, const Tile& data, SourceLine source = calling_line()) {
     constexpr std::string_view name = "bn_stats";
     core_.check_free(name, {"data", data});
     core_.check_free(name, {"dst", dst});
     CoreState::check_same_partitions(name, {"data", data}, {"dst", dst});
     at_most(name, "data", data.free_size(), core_.machine.bn_stats_free, "elements a partition");
     if (dst.free_size() != 6) rule_broken(name, "dst", dst.describe(), "6 elements a partition");
-    const Running running = core_.begin(Opcode::bn_stats, lane, {{"data", data}}, {{"dst", dst}},
-                                        CoreState::cost_of(data));
+    const Running running = core_.begin(source, Opcode::bn_stats, lane, {{"data", data}},
+                                        {{"dst", dst}}, CoreState::cost_of(data));
+    if (core_.dry(dst)) return *this;
     const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
     const std::size_t count = data.free_size();
     static constexpr Rounded nearest{};
@@ -3706,7 +4296,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
 
   // dst [P, 2] = mean and population variance of the triples (count, mean, count * variance) that
   // lie in data, in their order.
-  VectorEngine& bn_aggr(const Tile& dst, const Tile& data) {
+  VectorEngine& bn_aggr(const Tile& dst, const Tile& data, SourceLine source = calling_line()) {
     constexpr std::string_view name = "bn_aggr";
     core_.check_free(name, {"data", data});
     core_.check_free(name, {"dst", dst});
@@ -3714,8 +4304,9 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     if (data.free_size() % 3 != 0)
       rule_broken(name, "data", data.describe(), "a multiple of 3 elements a partition");
     if (dst.free_size() != 2) rule_broken(name, "dst", dst.describe(), "2 elements a partition");
-    const Running running = core_.begin(Opcode::bn_aggr, lane, {{"data", data}}, {{"dst", dst}},
-                                        CoreState::cost_of(data));
+    const Running running = core_.begin(source, Opcode::bn_aggr, lane, {{"data", data}},
+                                        {{"dst", dst}}, CoreState::cost_of(data));
+    if (core_.dry(dst)) return *this;
     const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
     map(dst, {}, 1 + (data.free_size() + 1) / 2, [&](std::size_t p, float* buffer, std::size_t) {
       const float* x = reader.read(p, buffer);
@@ -3743,9 +4334,11 @@ class VectorEngine : public VectorSearch<VectorEngine> {
   // kept elements are not scaled. The draws are those of the elements' place. A threshold of 2^32
   // zeroes all; with 0 it is copy(). Otherwise what is kept goes through fp32.
   VectorEngine& dropout(const Tile& dst, const Tile& src, std::uint64_t threshold,
-                        const Place& place) {
+                        const Place& place, SourceLine source = calling_line()) {
     check_same("dropout", dst, src);
-    const Running running = core_.begin(Opcode::dropout, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(source, Opcode::dropout, lane, {{"src", src}}, {{"dst", dst}});
+    if (core_.dry(dst)) return *this;
     if (threshold == 0) {
       copy_elements(dst, src, {});
     } else {
@@ -3764,7 +4357,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
   }
 
   // dst = src transposed, up to 32 x 32, of one type: pure data movement.
-  VectorEngine& transpose(const Tile& dst, const Tile& src) {
+  VectorEngine& transpose(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "transpose";
     core_.check_free(name, {"src", src});
     core_.check_free(name, {"dst", dst});
@@ -3773,7 +4366,9 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     check_same_type(name, dst, src);
     if (dst.partitions() != src.free_size() || dst.free_size() != src.partitions())
       rule_broken(name, "dst", dst.describe(), src.describe() + " turned");
-    const Running running = core_.begin(Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(source, Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}});
+    if (core_.dry(dst)) return *this;
     const std::size_t rows = src.partitions(), columns = src.free_size();
     const std::size_t width = src.width();
     std::vector<std::byte> from(rows * columns * width), row(rows * width);
@@ -3805,6 +4400,8 @@ class VectorEngine : public VectorSearch<VectorEngine> {
 // ---- soma/neuroncore/memory/dma.hpp
 // Dma: transfers between HBM and SBUF. A transfer copies, and converts where the types differ:
 // source to fp32 to destination (guide: DMA casts in two steps).
+//
+// The last argument of every call is the line that is recorded with it, by itself that of the call.
 //
 // Queues run their own transfers in order and each other's in any: core.dma is queue 0,
 // core.dma.queue(i) another.
@@ -4016,6 +4613,12 @@ inline void write_codes(const HbmView& view, std::size_t row, const void* codes)
     spread_row<8>(view, row, from);
 }
 
+// All bits zero: 0 in every type of a tensor that a core writes.
+inline void write_zeros(const HbmView& view) {
+  const std::vector<std::byte> zeros(view.row_elements() * size_of(view.dtype()));
+  for (std::size_t row = 0; row < view.rows(); ++row) write_codes(view, row, zeros.data());
+}
+
 inline std::int64_t integer_at(DType dtype, const std::byte* at) {
   const auto get = [at]<class T>(T number) {
     std::memcpy(&number, at, sizeof number);
@@ -4151,21 +4754,28 @@ class Dma {
   Lane lane() const { return lane_of(Engine::dma, queue_); }
 
   // tile = view: row r to partition r.
-  Dma& load(const Tile& tile, const HbmView& view) { return load(Opcode::dma_copy, tile, view); }
+  Dma& load(const Tile& tile, const HbmView& view, SourceLine source = calling_line()) {
+    return load(source, Opcode::dma_copy, tile, view);
+  }
   // The same for a view whose rows are not adjacent in memory because it was transposed: slow on
   // this hardware, and counted apart.
-  Dma& load_transposed(const Tile& tile, const HbmView& view) {
-    return load(Opcode::dma_transpose, tile, view);
+  Dma& load_transposed(const Tile& tile, const HbmView& view, SourceLine source = calling_line()) {
+    return load(source, Opcode::dma_transpose, tile, view);
   }
   // view = tile.
-  Dma& store(const HbmView& view, const Tile& tile) {
+  Dma& store(const HbmView& view, const Tile& tile, SourceLine source = calling_line()) {
     constexpr std::string_view name = "dma.store";
     check(name, {"tile", tile}, view);
     check_writable(name, view);
     check_sizes(name, tile, view);
-    const Position at = begin(Opcode::dma_copy, {{"tile", tile}}, {}, nullptr, &view, tile);
+    const Position at = begin(source, Opcode::dma_copy, {{"tile", tile}}, {}, nullptr, &view, tile);
     CoreState* core = core_;
     core->statistics.hbm_bytes_written += view.rows() * view.row_elements() * size_of(view.dtype());
+    if (!core->options.compute) {
+      core->context.heap().mark_dry();
+      detail::write_zeros(view);
+      return *this;
+    }
     core->transfer(at, [core, tile, view] {
       core->for_partitions(tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
                            [&](std::size_t p, float* buffer) {
@@ -4176,15 +4786,16 @@ class Dma {
   }
   // Partition p = row indices[p] of a matrix; indices is [P, 1] of int32 in SBUF.
   Dma& gather(const Tile& tile, const HbmView& table, const Tile& indices,
-              OutOfBounds out_of_bounds = OutOfBounds::error) {
+              OutOfBounds out_of_bounds = OutOfBounds::error, SourceLine source = calling_line()) {
     static constexpr std::string_view name = "dma.gather";  // read by a lambda that outlives this
     check(name, {"tile", tile}, table);
     check_indices(name, tile, table, indices);
-    const Position at =
-        begin(Opcode::dma_gather, {{"indices", indices}}, {{"tile", tile}}, &table, nullptr, tile);
+    const Position at = begin(source, Opcode::dma_gather, {{"indices", indices}}, {{"tile", tile}},
+                              &table, nullptr, tile);
     CoreState* core = core_;
     core->statistics.hbm_bytes_read +=
         tile.partitions() * tile.free_size() * size_of(table.dtype());
+    if (core->dry(tile)) return *this;
     core->transfer(at, [core, tile, table, indices, out_of_bounds] {
       std::vector<float> buffer(2 * tile.free_size() + 64);
       const PartitionWriter writer = detail::writer_of(*core, tile);
@@ -4205,16 +4816,21 @@ class Dma {
   // Row indices[p] of a matrix = partition p, or += it (in fp32, partitions in ascending order, so
   // that equal indices add up).
   Dma& scatter(const HbmView& table, const Tile& tile, const Tile& indices,
-               Scatter how = Scatter::overwrite, OutOfBounds out_of_bounds = OutOfBounds::error) {
+               Scatter how = Scatter::overwrite, OutOfBounds out_of_bounds = OutOfBounds::error,
+               SourceLine source = calling_line()) {
     static constexpr std::string_view name = "dma.scatter";  // read by a lambda that outlives this
     check(name, {"tile", tile}, table);
     check_writable(name, table);
     check_indices(name, tile, table, indices);
-    const Position at = begin(Opcode::dma_scatter, {{"tile", tile}, {"indices", indices}}, {},
-                              nullptr, &table, tile);
+    const Position at = begin(source, Opcode::dma_scatter, {{"tile", tile}, {"indices", indices}},
+                              {}, nullptr, &table, tile);
     CoreState* core = core_;
     core->statistics.hbm_bytes_written +=
         tile.partitions() * tile.free_size() * size_of(table.dtype());
+    if (!core->options.compute) {
+      core->context.heap().mark_dry();
+      return *this;
+    }
     core->transfer(at, [core, tile, table, indices, how, out_of_bounds] {
       const std::size_t count = tile.free_size();
       std::vector<float> buffer(4 * count + 64);
@@ -4237,7 +4853,8 @@ class Dma {
     return *this;
   }
   // tile = the sum of up to 16 views, in fp32, in their order.
-  Dma& sum(const Tile& tile, std::initializer_list<HbmView> views) {
+  Dma& sum(const Tile& tile, std::initializer_list<HbmView> views,
+           SourceLine source = calling_line()) {
     constexpr std::string_view name = "dma.sum";
     at_most(name, "views", views.size(), 16, "sources");
     if (views.size() == 0) rule_broken(name, "views", "none", "1 to 16");
@@ -4247,12 +4864,14 @@ class Dma {
     }
     HeapVector<HbmView> sources(core_->context.heap());
     for (const HbmView& view : views) sources.push_back(view);
-    const Position at =
-        begin(Opcode::dma_sum, {}, {{"tile", tile}}, &sources[0], nullptr, tile, sources.size());
-    for (std::size_t i = 1; i < sources.size(); ++i) touch(at, Opcode::dma_sum, sources[i], false);
+    const Position at = begin(source, Opcode::dma_sum, {}, {{"tile", tile}}, &sources[0], nullptr,
+                              tile, sources.size());
+    for (std::size_t i = 1; i < sources.size(); ++i)
+      core_->touch(source, Opcode::dma_sum, at, sources[i].region(), false);
     CoreState* core = core_;
     for (const HbmView& view : sources)
       core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
+    if (core->dry(tile)) return *this;
     core->transfer(at, [core, tile, sources = std::move(sources)] {
       const std::size_t count = tile.free_size();
       const PartitionWriter writer = detail::writer_of(*core, tile);
@@ -4282,13 +4901,14 @@ class Dma {
   }
 
  private:
-  Dma& load(Opcode opcode, const Tile& tile, const HbmView& view) {
+  Dma& load(SourceLine source, Opcode opcode, const Tile& tile, const HbmView& view) {
     constexpr std::string_view name = "dma.load";
     check(name, {"tile", tile}, view);
     check_sizes(name, tile, view);
-    const Position at = begin(opcode, {}, {{"tile", tile}}, &view, nullptr, tile);
+    const Position at = begin(source, opcode, {}, {{"tile", tile}}, &view, nullptr, tile);
     CoreState* core = core_;
     core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
+    if (core->dry(tile)) return *this;
     core->transfer(at, [core, tile, view] {
       const PartitionWriter writer = detail::writer_of(*core, tile);
       core->for_partitions(tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
@@ -4329,15 +4949,8 @@ class Dma {
       rule_broken(name, "table", table.describe(),
                   std::to_string(tile.free_size()) + " elements a row, as " + tile.describe());
   }
-  void touch(Position at, Opcode opcode, const HbmView& view, bool writes) {
-    Instruction unused;
-    CoreState* core = core_;
-    core->order.touch(opcode, at, view.region(), writes, [&](Position earlier) {
-      core->wait_for(core->options.record ? core->recorded.back() : unused, earlier);
-    });
-  }
   // The rows of `tile` move, from or to as many rows of a view, `views` times.
-  Position begin(Opcode opcode, std::initializer_list<Operand> reads,
+  Position begin(SourceLine source, Opcode opcode, std::initializer_list<Operand> reads,
                  std::initializer_list<Operand> writes, const HbmView* from, const HbmView* to,
                  const Tile& tile, std::size_t views = 1) {
     const HbmView& view = from != nullptr ? *from : *to;
@@ -4349,9 +4962,10 @@ class Dma {
                                      : view.stride(last) == 1 ? view.size(last)
                                                               : 1;
     cost.buffers = static_cast<std::uint32_t>(rows * elements / side_by_side);
-    const Position at = core_->begin(opcode, lane(), reads, writes, cost).at;
-    if (from != nullptr) touch(at, opcode, *from, false);
-    if (to != nullptr) touch(at, opcode, *to, true);
+    const Direction direction = from != nullptr ? Direction::load : Direction::store;
+    const Position at = core_->begin(source, opcode, lane(), reads, writes, cost, direction).at;
+    if (from != nullptr) core_->touch(source, opcode, at, from->region(), false);
+    if (to != nullptr) core_->touch(source, opcode, at, to->region(), true);
     return at;
   }
 
@@ -4515,15 +5129,57 @@ class Core {
   const CoreOptions& options() const { return state_.options; }
   Context& context() const { return state_.context; }
   const Statistics& statistics() const { return state_.statistics; }
-  // With CoreOptions::record, all instructions in the order in which they were issued.
-  std::span<const Instruction> recorded() const {
-    return {state_.recorded.data(), state_.recorded.size()};
+
+  // ---- the record of instructions
+
+  // A part of the program, from here until the object ends; regions nest. Instructions that begin
+  // in it are recorded with it, and errors of races name it.
+  //   const auto softmax = core.region("softmax");
+  class Region {
+   public:
+    Region(Recorder& recorder, std::string_view name)
+        : recorder_(recorder), around_(recorder.enter(name)) {}
+    ~Region() { recorder_.leave(around_); }
+    Region(const Region&) = delete;
+    Region& operator=(const Region&) = delete;
+
+   private:
+    Recorder& recorder_;
+    std::uint32_t around_;
+  };
+  [[nodiscard]] Region region(std::string_view name) { return Region(state_.recorder, name); }
+  // The same for a call of an operator, by whoever runs its program; such calls do not nest.
+  class Call {
+   public:
+    Call(Recorder& recorder, std::string_view name) : recorder_(recorder) {
+      recorder.begin_call(name);
+    }
+    ~Call() { recorder_.end_call(); }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    Recorder& recorder_;
+  };
+  [[nodiscard]] Call call(std::string_view operator_name) {
+    return Call(state_.recorder, operator_name);
   }
+
+  // With CoreOptions::record, the instructions in the order in which they were issued, since the
+  // beginning or the last take_recorded(); and the names that they refer to.
+  std::span<const Instruction> recorded() const { return state_.recorder.instructions(); }
+  const RecordNames& record_names() const { return state_.recorder.names(); }
+  // Gives them away, so that a long run can be looked at in pieces. Regions keep their numbers,
+  // calls count from 1 again. Error neuroncore.record: within a region or an operator's call.
+  Record take_recorded() { return state_.recorder.take(); }
+
+  // ---- looking at tiles
 
   // What a tile holds, for a look at it between two instructions: as a tensor [partitions,
   // elements] of the type that it is held as (which prints itself), as floats, and as C++ objects
   // where they lie. With
   // automatic synchronisation transfers end first; with manual one sees what has been waited for.
+  // Error neuroncore.dry_run: there are no numbers.
   Tensor copy_out(const Tile& tile) {
     look("copy_out", tile);
     const Tensor result =
@@ -4552,15 +5208,122 @@ class Core {
   void look(std::string_view name, const Tile& tile) {
     if (state_.order.synchronization() == Synchronization::automatic) state_.end_transfers();
     state_.check(name, {"tile", tile});
+    if (!state_.options.compute)
+      fail(error_id::neuroncore_dry_run, name, "tile", tile.describe() + " of a dry run",
+           "numbers: CoreOptions::compute = true");
   }
   std::size_t semaphores_ = 0;
 };
 
 }  // namespace soma::neuroncore
+// ---- soma/neuroncore/stress.hpp
+// stress(): whether what a program computes depends on when its transfers end.
+//
+//   const auto result = neuroncore::stress(20, [&](std::uint64_t seed) {
+//     auto core = neuroncore::make_core(context, neuroncore::trn1(), {.dma_stress_seed = seed});
+//     return std::vector{my_kernel(core, x)};
+//   });
+//   if (!result.equal()) puts(result.text().c_str());
+//
+// Only transfers are delayed: a wait that is missing between two engines changes nothing here, and
+// is found by the race check (Synchronization::manual, CoreOptions::check_races).
+
+namespace soma::neuroncore {
+
+// The first difference, by seed, then tensor, then element in row-major order.
+struct StressResult {
+  std::uint64_t seed = 0;               // of the run that differs; 0: none does
+  std::size_t tensor = 0, element = 0;  // which
+  std::string given, wanted;            // what is there, and what is there in the first run
+
+  bool equal() const { return seed == 0; }
+  // "seed 3: element 12 of tensor 0 is nan (0x7fc00000), 0.5 (0x3f000000) where transfers end at
+  // once"
+  std::string text() const {
+    if (equal()) return "all runs give the same bits";
+    return "seed " + std::to_string(seed) + ": element " + std::to_string(element) + " of tensor " +
+           std::to_string(tensor) + " is " + given + ", " + wanted + " where transfers end at once";
+  }
+};
+
+namespace detail {
+
+// An element's value and its bits.
+inline std::string element_text(DType dtype, const std::byte* at) {
+  std::array<unsigned char, 8> bytes{};
+  std::memcpy(bytes.data(), at, size_of(dtype));
+  std::string bits;
+  for (std::size_t i = size_of(dtype); i-- > 0;)
+    for (const unsigned digit : {bytes[i] / 16u, bytes[i] % 16u})
+      bits.push_back("0123456789abcdef"[digit]);
+  std::string value;
+  if (is_floating(dtype)) {
+    std::uint32_t code = 0;
+    std::memcpy(&code, at, size_of(dtype));
+    const FloatFormat& format = format_of(dtype);
+    value = text_of(decode(format, code >> format.storage_shift()));
+  } else {
+    value = std::to_string(integer_at(dtype, at));
+  }
+  return value + " (0x" + bits + ")";
+}
+
+// Where two tensors of one shape and type differ first; false: nowhere.
+inline bool first_difference(const Tensor& a, const Tensor& b, StressResult& result) {
+  const std::size_t width = size_of(a.dtype()), columns = a.shape().columns();
+  const std::size_t last = a.rank() == 0 ? 0 : a.rank() - 1;
+  std::size_t element = 0;
+  bool found = false;
+  soma::detail::for_each_row(
+      a.shape(), a.strides(), b.strides(), [&](std::size_t row_a, std::size_t row_b) {
+        for (std::size_t i = 0; i < columns && !found; ++i, ++element) {
+          const std::byte* x = a.raw() + (row_a + i * a.strides()[last]) * width;
+          const std::byte* y = b.raw() + (row_b + i * b.strides()[last]) * width;
+          if (std::memcmp(x, y, width) == 0) continue;
+          found = true;
+          result.element = element;
+          result.given = element_text(a.dtype(), x);
+          result.wanted = element_text(b.dtype(), y);
+          break;
+        }
+      });
+  return found;
+}
+
+}  // namespace detail
+
+// Calls run(seed) for seed 0, where transfers end at once, and for seeds 1 to `seeds`, and compares
+// the bits of the tensors that it returns, which end before their context does. run makes a core
+// with CoreOptions::dma_stress_seed = seed each time. Errors: those of the runs;
+// neuroncore.rule_broken where a run returns tensors of other sizes or types than the first.
+template <class Run>
+StressResult stress(std::uint64_t seeds, const Run& run) {
+  const std::vector<Tensor> wanted = run(std::uint64_t{0});
+  StressResult result;
+  for (std::uint64_t seed = 1; seed != 0 && seed <= seeds; ++seed) {
+    const std::vector<Tensor> given = run(seed);
+    if (given.size() != wanted.size())
+      rule_broken("stress", "run", std::to_string(given.size()) + " tensors",
+                  std::to_string(wanted.size()) + ", as in the first run");
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (given[i].shape() != wanted[i].shape() || given[i].dtype() != wanted[i].dtype())
+        rule_broken("stress", "run", given[i].describe(),
+                    wanted[i].describe() + ", as in the first run");
+      if (!detail::first_difference(given[i], wanted[i], result)) continue;
+      result.seed = seed;
+      result.tensor = i;
+      return result;
+    }
+  }
+  return result;
+}
+
+}  // namespace soma::neuroncore
 // ---- soma/programs/neuroncore_device.hpp
 // NeuronCoreDevice: runs every operator of a context as its program on a core, one after the other
 // (eagerly). An operator without a program runs on the host in between; which ones did is counted
-// and logged once.
+// and logged once. On a core that does not compute (CoreOptions::compute) results are zeros, and
+// what runs on the host in between reads those.
 //
 //   auto core = neuroncore::make_core(context, neuroncore::trn1());  // soma/neuroncore.hpp
 //   auto device = neuroncore::make_device(core);
@@ -4603,7 +5366,8 @@ class NeuronCoreDevice final : public Device {
     const Program* program = nullptr;  // nullptr: it has none
     std::uint64_t programs = 0, host = 0;
     std::array<std::uint64_t, neuroncore::engine_count> instructions{};
-    std::uint64_t hbm_bytes = 0;                           // read and written
+    std::uint64_t hbm_bytes = 0;    // read and written
+    std::uint64_t dma_buffers = 0;  // pieces side by side that transfers moved
     std::size_t sbuf_high_water = 0, psum_high_water = 0;  // bytes a partition
   };
 
@@ -4630,24 +5394,43 @@ class NeuronCoreDevice final : public Device {
       if (count.host++ == 0)
         call.context.log(LogLevel::warning,
                          std::string(op.name) + ": no NeuronCore program, runs on the host");
+      if (!core_.options().compute)
+        for (const Tensor& input : call.inputs) host_reads_ += input.defined() ? 1u : 0u;
       return op.host(call);
     }
     ++count.programs;
     const bool nothing = std::all_of(call.outputs.begin(), call.outputs.end(),
                                      [](const Tensor& output) { return output.elements() == 0; });
     if (nothing && op.outputs != 0) return;
+    if (!core_.options().compute)  // what no transfer reaches is zero, too
+      for (const Tensor& output : call.outputs)
+        if (output.elements() != 0) std::memset(output.mutable_raw(), 0, output.bytes());
     const neuroncore::Statistics before = core_.statistics();
-    Run running(core_);
-    program->run(core_, call);
-    running.finish();
+    {
+      Run running(core_, op.name);
+      program->run(core_, call);
+      running.finish();
+    }
     const neuroncore::Statistics& after = core_.statistics();
     for (std::size_t engine = 0; engine < neuroncore::engine_count; ++engine)
       count.instructions[engine] += after.of_engine[engine] - before.of_engine[engine];
     count.hbm_bytes += after.hbm_bytes_read - before.hbm_bytes_read + after.hbm_bytes_written -
                        before.hbm_bytes_written;
+    count.dma_buffers += after.dma_buffers - before.dma_buffers;
     count.sbuf_high_water = (std::max)(count.sbuf_high_water, core_.sbuf.high_water());
     count.psum_high_water = (std::max)(count.psum_high_water, core_.psum.high_water());
+    // It may replace itself: the copy lives until it returns.
+    if (const auto called = after_program_) called(op.name);
   }
+
+  // From here on, function(name of the operator) is called after each program, when all of it has
+  // ended and no call is open: there core().take_recorded() gives the instructions of what ran
+  // since the last time. nullptr: nothing is called any more.
+  template <class Function>
+  void after_program(Function function) {
+    after_program_ = {core_.context().heap(), std::move(function)};
+  }
+  void after_program(std::nullptr_t) { after_program_ = {}; }
 
   // The machine, and what its core does otherwise than by default and shows in numbers.
   std::string name() const override {
@@ -4657,6 +5440,7 @@ class NeuronCoreDevice final : public Device {
       if (value == otherwise) return;
       name.append(" ").append(option).append("=").append(std::to_string(static_cast<int>(value)));
     };
+    add("compute", set.compute, usual.compute);
     add("everything_fp32", set.everything_fp32, usual.everything_fp32);
     add("sum_order", set.sum_order, usual.sum_order);
     add("reduce_order", set.reduce_order, usual.reduce_order);
@@ -4668,12 +5452,18 @@ class NeuronCoreDevice final : public Device {
   neuroncore::Core& core() { return core_; }
   // In the order in which they ran first.
   const std::vector<Count>& counts() const { return counts_; }
+  // In a dry run, how many tensors operators read that ran on the host in between: numbers that
+  // their results may depend on, and that nobody computed.
+  std::uint64_t host_reads() const { return host_reads_; }
 
  private:
   // One program: its tiles are given back and nothing stays under way, however it ends.
   class Run {
    public:
-    explicit Run(neuroncore::Core& core) : core_(core), scope_(core) { core.start_high_water(); }
+    Run(neuroncore::Core& core, std::string_view name)
+        : core_(core), scope_(core), call_(core.call(name)) {
+      core.start_high_water();
+    }
     ~Run() {
       if (!finished_) core_.abandon();
     }
@@ -4685,6 +5475,7 @@ class NeuronCoreDevice final : public Device {
    private:
     neuroncore::Core& core_;
     neuroncore::Core::Scope scope_;
+    neuroncore::Core::Call call_;
     bool finished_ = false;
   };
 
@@ -4701,6 +5492,8 @@ class NeuronCoreDevice final : public Device {
   neuroncore::Core& core_;
   std::span<const OperatorProgram> programs_;
   std::vector<Count> counts_;
+  std::uint64_t host_reads_ = 0;
+  Callback<void(std::string_view)> after_program_;
 };
 
 }  // namespace soma
@@ -5138,6 +5931,12 @@ HWY_AFTER_NAMESPACE();
 // What attention's programs share: the heads of a batch, and blocks of its matrices that stay in
 // SBUF while others pass by.
 
+// ---- soma/programs/attention/pack_rows.hpp
+// The rows of a pack with the columns of all its heads, in SBUF. A transfer takes as long for a row
+// of 128 bytes, which a head of 64 elements of bf16 has, as for one of 2 KiB: heads read their
+// columns from rows that were loaded whole, and leave results in rows that are stored whole. Where
+// a pack is too long for that, heads move their own columns.
+
 // ---- soma/programs/product/operand.hpp
 // Operands of products as the Tensor engine wants them: the dimension that is summed over lies on
 // the partitions. Matrices whose rows run along it are turned on the way in, 128 x 128 elements at
@@ -5322,12 +6121,19 @@ class Turner {
 // of outer element j is in partition i % 128 at i / 128 * outer + j.
 class OperandLoader {
  public:
-  // Parts of at most `most_outer` (at most 512) outer elements; `banks` of PSUM to turn them in.
+  // Parts of at most `most_outer` outer elements (at most 512 where they are turned); `banks` of
+  // PSUM to turn them in.
   OperandLoader(Core& core, const InnerOperand& operand, std::size_t most_outer,
                 std::size_t banks = 2)
       : core_(core), operand_(operand) {
     const std::size_t outer = (std::min)(most_outer, operand.outer());
-    const std::size_t inner = (std::min)(operand.inner(), bank_columns);
+    // Rows of 2 KiB and more reach most of the bandwidth.
+    constexpr std::size_t rows_bytes = 8 * 1024;
+    together_ =
+        std::clamp(rows_bytes / (size_of(operand.tile_type) * blocks_of((std::max)(outer, lanes))) /
+                       bank_columns * bank_columns,
+                   bank_columns, 4 * bank_columns);
+    const std::size_t inner = (std::min)(operand.inner(), together_);
     const std::size_t row = operand.inner_rows ? outer : blocks_of(outer) * inner;
     if (operand.scaled()) stored_.emplace(core, operand.view.dtype(), lanes, row);
     if (operand.inner_rows) return;
@@ -5352,7 +6158,7 @@ class OperandLoader {
       });
       return;
     }
-    for_pieces(inner, bank_columns, [&](std::size_t first, std::size_t width) {
+    for_pieces(inner, together_, [&](std::size_t first, std::size_t width) {
       const std::size_t begin = inner_begin + first;
       const Tile rows = rows_->next(lanes, blocks_of(outer) * width);
       const auto part = [&](std::size_t row, std::size_t count) {
@@ -5365,6 +6171,18 @@ class OperandLoader {
       });
       const std::size_t at = first / lanes * outer;
       turner_->turn(to.columns(at, at + blocks_of(width) * outer), outer, width, part);
+    });
+  }
+  // The same of rows that lie in SBUF already, in the operand's type: rows(row, count) is the tile
+  // of up to 128 of them, [count, inner].
+  template <class Rows>
+  void turn(const Tile& to, std::size_t outer, std::size_t inner, const Rows& rows) {
+    for_pieces(inner, bank_columns, [&](std::size_t first, std::size_t width) {
+      const std::size_t at = first / lanes * outer;
+      turner_->turn(to.columns(at, at + blocks_of(width) * outer), outer, width,
+                    [&](std::size_t row, std::size_t count) {
+                      return rows(row, count).columns(first, first + width);
+                    });
     });
   }
 
@@ -5385,8 +6203,158 @@ class OperandLoader {
 
   Core& core_;
   InnerOperand operand_;
+  std::size_t together_ = bank_columns;  // inner elements of rows that one transfer moves
   std::optional<Pair> stored_, rows_;
   std::optional<Turner> turner_;
+};
+
+}  // namespace soma::programs
+
+namespace soma::programs {
+
+// Blocks of up to 128 rows beside each other, in two tiles that take turns.
+class PackTiles {
+ public:
+  // For packs of up to `longest` rows; takes no room where SBUF has less than `left` bytes a
+  // partition afterwards.
+  PackTiles(Core& core, DType dtype, std::size_t longest, std::size_t columns) : columns_(columns) {
+    constexpr std::size_t left = 16 * 1024;
+    const std::size_t elements = blocks_of(longest) * columns;
+    const std::size_t free = core.sbuf.capacity() - core.sbuf.used();
+    if (elements == 0 || free < left || elements > (free - left) / (2 * size_of(dtype))) return;
+    for (Tile& tile : tiles_) tile = core.sbuf.tile(dtype, (std::min)(longest, lanes), elements);
+  }
+
+  bool used() const { return tiles_[0].defined(); }
+  std::size_t columns() const { return columns_; }
+  // The next pack begins, at that row of the matrix.
+  void begin(std::size_t row) {
+    row_ = row;
+    turn_ ^= 1;
+  }
+  // Rows of one block: `row` is a multiple of 128 rows behind the pack's first.
+  Tile at(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
+    const std::size_t first = (row - row_) / lanes * columns_ + column;
+    return tiles_[turn_].rows(0, rows).columns(first, first + columns);
+  }
+
+ private:
+  std::size_t columns_, row_ = 0, turn_ = 0;
+  Tile tiles_[2]{};
+};
+
+// What heads read.
+class PackRows {
+ public:
+  PackRows(Core& core, const HbmView& view, DType dtype, std::size_t longest)
+      : core_(core), view_(view), tiles_(core, dtype, longest, view.row_elements()) {}
+
+  bool used() const { return tiles_.used(); }
+  void begin(std::size_t row, std::size_t rows) {
+    if (!used()) return;
+    tiles_.begin(row);
+    for_pieces(rows, lanes, [&](std::size_t at, std::size_t count) {
+      core_.dma.load(tiles_.at(row + at, count, 0, tiles_.columns()),
+                     view_.rows(row + at, row + at + count));
+    });
+  }
+  Tile at(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
+    return tiles_.at(row, rows, column, columns);
+  }
+
+ private:
+  Core& core_;
+  HbmView view_;
+  PackTiles tiles_;
+};
+
+// What heads write.
+class PackResults {
+ public:
+  PackResults(Core& core, const HbmView& target, DType dtype, std::size_t longest)
+      : core_(core), target_(target), tiles_(core, dtype, longest, target.row_elements()) {}
+
+  bool used() const { return tiles_.used(); }
+  void begin(std::size_t row) { tiles_.begin(row); }
+  Tile at(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
+    return tiles_.at(row, rows, column, columns);
+  }
+  // All heads have written all of their columns.
+  void end(std::size_t row, std::size_t rows) {
+    if (!used()) return;
+    for_pieces(rows, lanes, [&](std::size_t at, std::size_t count) {
+      core_.dma.queue(store_queue)
+          .store(target_.rows(row + at, row + at + count),
+                 tiles_.at(row + at, count, 0, tiles_.columns()));
+    });
+  }
+
+ private:
+  Core& core_;
+  HbmView target_;
+  PackTiles tiles_;
+};
+
+// One fp32 number for each head and row of a pack: in device memory [heads, rows], beside the rows
+// [rows, heads]. The Vector engine turns them 32 x 32 at a time, which moves bits only.
+class PackNumbers {
+ public:
+  // `view`: [heads, rows].
+  PackNumbers(Core& core, const HbmView& view, std::size_t longest)
+      : core_(core),
+        view_(view),
+        heads_(view.rows()),
+        step_(core.machine().transpose_vector),
+        tiles_(core, DType::fp32, heads_ > lanes || lanes % step_ != 0 ? 0 : longest, heads_) {
+    if (!used()) return;
+    for (Tile& tile : turned_)
+      tile = core.sbuf.tile(DType::fp32, heads_, (std::min)(longest, lanes));
+  }
+
+  bool used() const { return tiles_.used(); }
+  void begin(std::size_t row) { tiles_.begin(row); }
+  // Of one head, [rows, 1].
+  Tile at(std::size_t row, std::size_t rows, std::size_t head) const {
+    return tiles_.at(row, rows, head, 1);
+  }
+  void load(std::size_t row, std::size_t rows) {
+    if (!used()) return;
+    tiles_.begin(row);
+    for_pieces(rows, lanes, [&](std::size_t at, std::size_t count) {
+      const Tile turned = next(count);
+      core_.dma.load(turned, view_.columns(row + at, row + at + count));
+      turn(tiles_.at(row + at, count, 0, heads_), turned);
+    });
+  }
+  void store(std::size_t row, std::size_t rows) {
+    if (!used()) return;
+    for_pieces(rows, lanes, [&](std::size_t at, std::size_t count) {
+      const Tile turned = next(count);
+      turn(turned, tiles_.at(row + at, count, 0, heads_));
+      core_.dma.queue(store_queue).store(view_.columns(row + at, row + at + count), turned);
+    });
+  }
+
+ private:
+  Tile next(std::size_t count) {
+    turn_ ^= 1;
+    return turned_[turn_].columns(0, count);
+  }
+  void turn(const Tile& to, const Tile& from) {
+    for_pieces(from.partitions(), step_, [&](std::size_t row, std::size_t rows) {
+      for_pieces(from.free_size(), step_, [&](std::size_t column, std::size_t columns) {
+        core_.vector.transpose(to.rows(column, column + columns).columns(row, row + rows),
+                               from.rows(row, row + rows).columns(column, column + columns));
+      });
+    });
+  }
+
+  Core& core_;
+  HbmView view_;
+  std::size_t heads_, step_;
+  PackTiles tiles_;
+  Tile turned_[2]{};
+  std::size_t turn_ = 0;
 };
 
 }  // namespace soma::programs
@@ -5418,10 +6386,10 @@ struct Head {
   }
 };
 
-// Calls begin(pack) and then run(head) for each of its heads, `width` columns each.
-template <class Begin, class Run>
-void for_each_head(const OperatorCall& call, std::size_t width, const Begin& begin,
-                   const Run& run) {
+// Calls begin(pack), then run(head) for each of its heads, `width` columns each, then end(pack).
+template <class Begin, class Run, class End>
+void for_each_head(const OperatorCall& call, std::size_t width, const Begin& begin, const Run& run,
+                   const End& end) {
   const auto& setting = call.attributes.as<AttentionSetting>();
   const bool drops = soma::detail::dropout_threshold(setting.dropout) != 0;
   const Sequences& sequences = call.sequences;
@@ -5451,6 +6419,7 @@ void for_each_head(const OperatorCall& call, std::size_t width, const Begin& beg
                .width = width,
                .indices = indices.data()});
     }
+    end(pack);
   }
 }
 
@@ -5539,37 +6508,45 @@ class Kept {
   std::size_t next_ = 0;
 };
 
-// Blocks of a matrix with its columns on the partitions, up to `most` rows and 512 columns of it.
+// Blocks of a matrix with its columns on the partitions, up to `most` rows and 512 columns of it;
+// from the rows of the pack where they are in SBUF.
 class TurnedBlocks {
  public:
-  TurnedBlocks(Core& core, OperandLoader& loader, const HbmView& view, DType dtype,
-               std::size_t most, std::size_t width, std::size_t count)
+  TurnedBlocks(Core& core, OperandLoader& loader, const PackRows& pack, const HbmView& view,
+               DType dtype, std::size_t most, std::size_t width, std::size_t count)
       : loader_(loader),
+        pack_(pack),
         view_(view),
         kept_(core, dtype, (std::min)(width, lanes),
               blocks_of((std::min)(width, bank_columns)) * most, count) {}
   // Block b of 128 columns lies at b * rows.
   const Tile& get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
     return kept_.get(row, column, [&](const Tile& tile) {
-      loader_.load_from(view_, tile, row, rows, column, columns);
+      if (!pack_.used()) return loader_.load_from(view_, tile, row, rows, column, columns);
+      loader_.turn(tile, rows, columns, [&](std::size_t at, std::size_t part) {
+        return pack_.at(row + at, part, column, columns);
+      });
     });
   }
 
  private:
   OperandLoader& loader_;
+  const PackRows& pack_;
   HbmView view_;
   Kept kept_;
 };
 
-// Up to 128 rows and 512 columns of a matrix, as they lie.
+// Up to 128 rows and 512 columns of a matrix, as they lie; the pack's own where it is in SBUF.
 class RowBlocks {
  public:
-  RowBlocks(Core& core, const HbmView& view, DType dtype, std::size_t most, std::size_t width,
-            std::size_t count)
+  RowBlocks(Core& core, const PackRows& pack, const HbmView& view, DType dtype, std::size_t most,
+            std::size_t width, std::size_t count)
       : core_(core),
+        pack_(pack),
         view_(view),
         kept_(core, dtype, (std::min)(most, lanes), (std::min)(width, bank_columns), count) {}
   Tile get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
+    if (pack_.used()) return pack_.at(row, rows, column, columns);
     const auto part = [&](const Tile& tile) { return tile.rows(0, rows).columns(0, columns); };
     return part(kept_.get(row, column, [&](const Tile& tile) {
       core_.dma.load(part(tile), view_.rows(row, row + rows).columns(column, column + columns));
@@ -5578,6 +6555,7 @@ class RowBlocks {
 
  private:
   Core& core_;
+  const PackRows& pack_;
   HbmView view_;
   Kept kept_;
 };
@@ -5646,10 +6624,12 @@ class AttentionForward {
         log_sums_(hbm_target(call.outputs[1]).swap(0, 1)),
         loader_(core, {.view = all_.view(), .inner_rows = false, .tile_type = all_.dtype()},
                 (std::min)(longest_, bank_columns)),
-        queries_(core, loader_, query_rows_.view(), all_.dtype(), most_queries_, width_, 2),
-        keys_(core, loader_, all_.view(), all_.dtype(), (std::min)(longest_, bank_columns), width_,
+        queries_(core, loader_, query_pack(), query_rows_.view(), all_.dtype(), most_queries_,
+                 width_, 2),
+        keys_(core, loader_, all_pack_, all_.view(), all_.dtype(),
+              (std::min)(longest_, bank_columns), width_,
               (std::max)((most_keys_ + bank_columns - 1) / bank_columns, std::size_t{2})),
-        values_(core, all_.view(), all_.dtype(), most_queries_, width_,
+        values_(core, all_pack_, all_.view(), all_.dtype(), most_queries_, width_,
                 (std::max)(blocks_of(most_keys_), std::size_t{2})),
         turner_(core, weights_, 1),
         scores_(core.psum.tile(most_queries_, most_keys_)),
@@ -5661,10 +6641,24 @@ class AttentionForward {
         turned_(core.sbuf.tile(weights_, most_queries_, blocks_of(most_keys_) * most_queries_)),
         results_(core, call.outputs[0].dtype(), most_queries_, (std::min)(width_, bank_columns)),
         columns_(core, DType::fp32, most_queries_, 8),
-        mask_(core, call) {}
+        mask_(core, call),
+        all_pack_(core, all_.view(), all_.dtype(), longest_),
+        query_pack_(core, query_rows_.view(), all_.dtype(), inputs_.apart ? longest_ : 0),
+        out_pack_(core, out_, call.outputs[0].dtype(), longest_),
+        log_sum_pack_(core, hbm_target(call.outputs[1]), longest_) {}
 
   std::size_t width() const { return width_; }
-  void begin(const Pack& pack) { mask_.begin(pack); }
+  void begin(const Pack& pack) {
+    mask_.begin(pack);
+    all_pack_.begin(pack.row, pack.length);
+    query_pack_.begin(pack.query_row, pack.queries);
+    out_pack_.begin(pack.query_row);
+    log_sum_pack_.begin(pack.query_row);
+  }
+  void end(const Pack& pack) {
+    out_pack_.end(pack.query_row, pack.queries);
+    log_sum_pack_.store(pack.query_row, pack.queries);
+  }
 
   void run(const Head& head) {
     for_pieces(width_, bank_columns, [&](std::size_t first, std::size_t columns) {
@@ -5675,6 +6669,8 @@ class AttentionForward {
   }
 
  private:
+  // Queries are columns of all inputs but where they lie apart.
+  const PackRows& query_pack() const { return inputs_.apart ? query_pack_ : all_pack_; }
   // Columns `first` and following of the results of some queries.
   void block(const Head& head, std::size_t query, std::size_t queries, std::size_t first,
              std::size_t columns) {
@@ -5718,20 +6714,25 @@ class AttentionForward {
       });
     });
     core_.vector.reciprocal(inverse, total);
-    const Tile result = results_.next(queries, columns);
     const std::size_t row = head.pack.query_row + query;
+    const Tile result = out_pack_.used() ? out_pack_.at(row, queries, head.column + first, columns)
+                                         : results_.next(queries, columns);
     core_.vector.tensor_scalar(result, sums, Alu::multiply, inverse, Alu::multiply,
                                keep_scale(setting_.dropout));
-    core_.dma.queue(store_queue)
-        .store(out_.rows(row, row + queries)
-                   .columns(head.column + first, head.column + first + columns),
-               result);
+    if (!out_pack_.used())
+      core_.dma.queue(store_queue)
+          .store(out_.rows(row, row + queries)
+                     .columns(head.column + first, head.column + first + columns),
+                 result);
     if (first != 0) return;
-    const Tile logarithm = one(5), log_sum = one(6);
+    const Tile logarithm = one(5);
+    const Tile log_sum =
+        log_sum_pack_.used() ? log_sum_pack_.at(row, queries, head.number) : one(6);
     core_.scalar.activation(logarithm, total, Function::log);
     core_.vector.tensor_tensor(log_sum, logarithm, shift, Alu::subtract);
-    core_.dma.queue(store_queue)
-        .store(log_sums_.rows(row, row + queries).columns(head.number, head.number + 1), log_sum);
+    if (!log_sum_pack_.used())
+      core_.dma.queue(store_queue)
+          .store(log_sums_.rows(row, row + queries).columns(head.number, head.number + 1), log_sum);
   }
 
   Tile multiply(const Head& head, std::size_t query, std::size_t queries, std::size_t key,
@@ -5764,6 +6765,10 @@ class AttentionForward {
   Tile scores_, sums_, exponentials_, kept_, turned_;
   Pair results_, columns_;
   PackMask mask_;
+  // Last: they take what is left of SBUF.
+  PackRows all_pack_, query_pack_;
+  PackResults out_pack_;
+  PackNumbers log_sum_pack_;
 };
 
 }  // namespace detail
@@ -5774,7 +6779,7 @@ inline void attention(Core& core, const OperatorCall& call) {
   detail::AttentionForward forward(core, call);
   for_each_head(
       call, forward.width(), [&](const Pack& pack) { forward.begin(pack); },
-      [&](const Head& head) { forward.run(head); });
+      [&](const Head& head) { forward.run(head); }, [&](const Pack& pack) { forward.end(pack); });
 }
 
 }  // namespace soma::programs
@@ -5820,16 +6825,19 @@ class AttentionBackward {
                      keys_most_, 1),
         load_dout_(core, {.view = dout_.view(), .inner_rows = false, .tile_type = dout_type_},
                    queries_most_, 1),
-        turned_queries_(core, load_inputs_, query_rows_.view(), input_type_, queries_most_, width_,
-                        2),
-        turned_keys_(core, load_inputs_, all_.view(), input_type_, keys_most_, width_, 2),
-        turned_values_(core, load_inputs_, all_.view(), input_type_, keys_most_, width_, 2),
-        turned_douts_(core, load_dout_, dout_.view(), dout_type_, queries_most_, width_, 2),
-        queries_(core, query_rows_.view(), input_type_, queries_most_, width_, 2),
-        keys_(core, all_.view(), input_type_, queries_most_, width_,
+        turned_queries_(core, load_inputs_, query_pack(), query_rows_.view(), input_type_,
+                        queries_most_, width_, 2),
+        turned_keys_(core, load_inputs_, all_pack_, all_.view(), input_type_, keys_most_, width_,
+                     2),
+        turned_values_(core, load_inputs_, all_pack_, all_.view(), input_type_, keys_most_, width_,
+                       2),
+        turned_douts_(core, load_dout_, dout_pack_, dout_.view(), dout_type_, queries_most_, width_,
+                      2),
+        queries_(core, query_pack(), query_rows_.view(), input_type_, queries_most_, width_, 2),
+        keys_(core, all_pack_, all_.view(), input_type_, queries_most_, width_,
               (std::max)(blocks_of(keys_most_), std::size_t{2})),
-        douts_(core, dout_.view(), dout_type_, queries_most_, width_, 2),
-        outs_(core, out_.view(), out_.dtype(), queries_most_, width_, 2),
+        douts_(core, dout_pack_, dout_.view(), dout_type_, queries_most_, width_, 2),
+        outs_(core, out_pack_, out_.view(), out_.dtype(), queries_most_, width_, 2),
         turner_(core, weights_type_, 1),
         scores_(core.psum.tile(queries_most_, keys_most_)),
         gradients_(core.psum.tile(queries_most_, keys_most_)),
@@ -5847,10 +6855,31 @@ class AttentionBackward {
         turned_(
             core.sbuf.tile(weights_type_, queries_most_, blocks_of(keys_most_) * queries_most_)),
         results_(core, call.outputs[0].dtype(), queries_most_, columns_),
-        mask_(core, call) {}
+        mask_(core, call),
+        all_pack_(core, all_.view(), input_type_, longest_),
+        query_pack_(core, query_rows_.view(), input_type_, inputs_.apart ? longest_ : 0),
+        dout_pack_(core, dout_.view(), dout_type_, longest_),
+        out_pack_(core, out_.view(), out_.dtype(), longest_),
+        log_sum_pack_(core, hbm(call.inputs[2]), longest_),
+        target_pack_(core, target_, call.outputs[0].dtype(), longest_),
+        query_target_pack_(core, query_target_, call.outputs[0].dtype(),
+                           inputs_.apart ? longest_ : 0) {}
 
   std::size_t width() const { return width_; }
-  void begin(const Pack& pack) { mask_.begin(pack); }
+  void begin(const Pack& pack) {
+    mask_.begin(pack);
+    all_pack_.begin(pack.row, pack.length);
+    query_pack_.begin(pack.query_row, pack.queries);
+    dout_pack_.begin(pack.query_row, pack.queries);
+    out_pack_.begin(pack.query_row, pack.queries);
+    log_sum_pack_.load(pack.query_row, pack.queries);
+    target_pack_.begin(pack.row);
+    query_target_pack_.begin(pack.query_row);
+  }
+  void end(const Pack& pack) {
+    target_pack_.end(pack.row, pack.length);
+    query_target_pack_.end(pack.query_row, pack.queries);
+  }
   void run(const Head& head) {
     const std::size_t length = head.pack.length;
     const float keep = keep_scale(setting_.dropout), scale = score_scale(width_) * keep;
@@ -5878,16 +6907,18 @@ class AttentionBackward {
         });
         for_pieces(keys, lanes, [&](std::size_t at, std::size_t count) {
           const std::size_t row = head.pack.row + key + at;
-          write(key_block(dk_, at, count, columns), target_, row, inputs_.first_key + column,
-                scale);
-          write(key_block(dv_, at, count, columns), target_, row, inputs_.first_value + column,
-                keep);
+          write(key_block(dk_, at, count, columns), target_, target_pack_, row,
+                inputs_.first_key + column, scale);
+          write(key_block(dv_, at, count, columns), target_, target_pack_, row,
+                inputs_.first_value + column, keep);
         });
       });
     });
   }
 
  private:
+  // Queries and their gradients are columns of all of them but where they lie apart.
+  const PackRows& query_pack() const { return inputs_.apart ? query_pack_ : all_pack_; }
   // 16-bit and 8-bit tiles where the weights, as bf16, pair with them; fp16's digits are more than
   // bf16 keeps, and its range less than gradients need.
   static DType tile_type(DType own, DType other) {
@@ -5910,8 +6941,13 @@ class AttentionBackward {
     const std::size_t row = head.pack.query_row + query;
     const Tile shift = column_of(shifts_, query, queries),
                delta = column_of(deltas_, query, queries);
-    core_.dma.load(shift, log_sums_.rows(row, row + queries).columns(head.number, head.number + 1));
-    core_.vector.tensor_scalar(shift, shift, Alu::multiply, -1.0f);
+    Tile log_sum = shift;
+    if (log_sum_pack_.used())
+      log_sum = log_sum_pack_.at(row, queries, head.number);
+    else
+      core_.dma.load(log_sum,
+                     log_sums_.rows(row, row + queries).columns(head.number, head.number + 1));
+    core_.vector.tensor_scalar(shift, log_sum, Alu::multiply, -1.0f);
     for_pieces(width_, columns_, [&](std::size_t first, std::size_t columns) {
       const std::size_t column = head.column + first;
       const Tile products = block(products_, queries, columns), part = part_.rows(0, queries);
@@ -5982,13 +7018,17 @@ class AttentionBackward {
 
   void write_dq(const Head& head, std::size_t query, std::size_t queries, std::size_t column,
                 std::size_t columns, float factor) {
-    write(block(dq_, queries, columns), query_target_, head.pack.query_row + query, column, factor);
+    write(block(dq_, queries, columns), query_target_,
+          inputs_.apart ? query_target_pack_ : target_pack_, head.pack.query_row + query, column,
+          factor);
   }
 
-  void write(const Tile& sums, const HbmView& target, std::size_t row, std::size_t column,
-             float factor) {
-    const Tile result = results_.next(sums.partitions(), sums.free_size());
+  void write(const Tile& sums, const HbmView& target, const PackResults& pack, std::size_t row,
+             std::size_t column, float factor) {
+    const Tile result = pack.used() ? pack.at(row, sums.partitions(), column, sums.free_size())
+                                    : results_.next(sums.partitions(), sums.free_size());
     core_.scalar.activation(result, sums, Function::copy, {.scale = factor});
+    if (pack.used()) return;
     core_.dma.queue(store_queue)
         .store(target.rows(row, row + sums.partitions()).columns(column, column + sums.free_size()),
                result);
@@ -6010,6 +7050,10 @@ class AttentionBackward {
   Tile probabilities_, kept_, weights_, dscores_, turned_;
   Pair results_;
   PackMask mask_;
+  // Last: they take what is left of SBUF.
+  PackRows all_pack_, query_pack_, dout_pack_, out_pack_;
+  PackNumbers log_sum_pack_;
+  PackResults target_pack_, query_target_pack_;
 };
 
 }  // namespace detail
@@ -6018,7 +7062,7 @@ inline void attention_backward(Core& core, const OperatorCall& call) {
   detail::AttentionBackward backward(core, call);
   for_each_head(
       call, backward.width(), [&](const Pack& pack) { backward.begin(pack); },
-      [&](const Head& head) { backward.run(head); });
+      [&](const Head& head) { backward.run(head); }, [&](const Pack& pack) { backward.end(pack); });
 }
 
 }  // namespace soma::programs
@@ -8595,42 +9639,55 @@ void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evi
   const std::size_t depth = blocks_of((std::min)(cut.inner, k));
   const std::size_t height = (std::min)(k, lanes), most_rows = (std::min)(m, lanes);
   const std::size_t strip = (std::min)(cut.columns, bank_columns);
-  OperandLoader load_a(core, a, lanes), load_b(core, b, bank_columns);
-  Pair left(core, a.tile_type, height, depth * most_rows);
-  const std::size_t strips = (cut.columns + bank_columns - 1) / bank_columns;
-  HeapVector<Tile> right(core.context().heap());
-  for (std::size_t i = 0; i < (whole ? strips : 2 * strips); ++i)
-    right.push_back(core.sbuf.tile(b.tile_type, height, depth * strip));
+  // Rows of the left operand that are loaded together: several blocks where they lie beside each
+  // other in device memory, since transfers of 128 elements a row are slow.
+  constexpr std::size_t left_bytes = 32 * 1024;
+  const std::size_t fit = left_bytes / (depth * lanes * size_of(a.tile_type));
+  const std::size_t group =
+      (a.inner_rows && whole ? std::clamp(fit, std::size_t{1}, std::size_t{4}) : 1) * lanes;
+  const std::size_t most_group = (std::min)(m, group);
+  OperandLoader load_a(core, a, group), load_b(core, b, b.inner_rows ? cut.columns : bank_columns);
+  Pair left(core, a.tile_type, height, depth * most_group);
+  const Tile right[] = {core.sbuf.tile(b.tile_type, height, depth * cut.columns),
+                        whole ? Tile() : core.sbuf.tile(b.tile_type, height, depth * cut.columns)};
   const Tile banks[] = {core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip),
                         core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip)};
   std::size_t turn = 0, bank = 0;
+  // All columns of a block of the inner dimension beside each other, as they lie in device memory,
+  // or, where they are turned, strip after strip.
   const auto load_strips = [&](std::size_t first, std::size_t columns, std::size_t begin,
                                std::size_t inner) {
     turn = whole ? 0 : turn ^ 1;
+    if (b.inner_rows) return load_b.load(right[turn], first, columns, begin, inner);
     for_pieces(columns, bank_columns, [&](std::size_t column, std::size_t count) {
-      load_b.load(right[turn * strips + column / bank_columns], first + column, count, begin,
-                  inner);
+      load_b.load(right[turn].columns(depth * column, depth * (column + count)), first + column,
+                  count, begin, inner);
     });
+  };
+  const auto part_of_strip = [&](std::size_t block, std::size_t columns, std::size_t column,
+                                 std::size_t count) {
+    const std::size_t at = b.inner_rows ? block * columns + column : depth * column + block * count;
+    return right[turn].columns(at, at + count);
   };
   for_pieces(n, cut.columns, [&](std::size_t first, std::size_t columns) {
     if (whole) load_strips(first, columns, 0, k);
-    for_pieces(m, lanes, [&](std::size_t row, std::size_t rows) {
+    for_pieces(m, group, [&](std::size_t group_row, std::size_t group_rows) {
       for_pieces(k, cut.inner, [&](std::size_t begin, std::size_t inner) {
         if (!whole) load_strips(first, columns, begin, inner);
-        const Tile rows_of_a = left.next(height, depth * most_rows);
-        load_a.load(rows_of_a, row, rows, begin, inner);
-        for_pieces(columns, bank_columns, [&](std::size_t column, std::size_t count) {
-          bank = whole ? (bank + 1) % 4 : column / bank_columns;
-          const Tile sums = banks[bank].rows(0, rows).columns(0, count);
-          const Tile& strip_of_b = right[turn * strips + column / bank_columns];
-          for_pieces(inner, lanes, [&](std::size_t at, std::size_t part) {
-            const std::size_t block = at / lanes;
-            core.tensor.matmul(sums,
-                               rows_of_a.rows(0, part).columns(block * rows, (block + 1) * rows),
-                               strip_of_b.rows(0, part).columns(block * count, (block + 1) * count),
-                               begin + at == 0 ? Accumulate::no : Accumulate::yes);
+        const Tile rows_of_a = left.next(height, depth * most_group);
+        load_a.load(rows_of_a, group_row, group_rows, begin, inner);
+        for_pieces(group_rows, lanes, [&](std::size_t row, std::size_t rows) {
+          for_pieces(columns, bank_columns, [&](std::size_t column, std::size_t count) {
+            bank = whole ? (bank + 1) % 4 : column / bank_columns;
+            const Tile sums = banks[bank].rows(0, rows).columns(0, count);
+            for_pieces(inner, lanes, [&](std::size_t at, std::size_t part) {
+              const std::size_t block = at / lanes, left_at = block * group_rows + row;
+              core.tensor.matmul(sums, rows_of_a.rows(0, part).columns(left_at, left_at + rows),
+                                 part_of_strip(block, columns, column, count).rows(0, part),
+                                 begin + at == 0 ? Accumulate::no : Accumulate::yes);
+            });
+            if (begin + inner == k) evict(sums, group_row + row, first + column);
           });
-          if (begin + inner == k) evict(sums, row, first + column);
         });
       });
     });

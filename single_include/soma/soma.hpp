@@ -222,6 +222,9 @@ inline constexpr ErrorId neuroncore_undefined{"neuroncore.undefined"};
 inline constexpr ErrorId neuroncore_undisclosed{"neuroncore.undisclosed"};
 inline constexpr ErrorId neuroncore_not_implemented{"neuroncore.not_implemented"};
 inline constexpr ErrorId neuroncore_race{"neuroncore.race"};
+inline constexpr ErrorId neuroncore_record{"neuroncore.record"};
+inline constexpr ErrorId neuroncore_machine{"neuroncore.machine"};
+inline constexpr ErrorId neuroncore_dry_run{"neuroncore.dry_run"};
 inline constexpr ErrorId neuroncore_instance{"neuroncore.instance"};
 
 inline constexpr ErrorId foreign_tape{"autograd.foreign_tape"};
@@ -913,6 +916,17 @@ class Heap {
     }
   }
 
+  // A dry run of an accelerator's core has written zeros to tensors of this heap in place of
+  // results: who saves numbers refuses those from here.
+  void mark_dry() {
+    const Mutex::Lock lock(mutex_);
+    dry_ = true;
+  }
+  bool dry() const {
+    const Mutex::Lock lock(mutex_);
+    return dry_;
+  }
+
   std::size_t blocks_in_use() const {
     const Mutex::Lock lock(mutex_);
     return blocks_;
@@ -1069,6 +1083,7 @@ class Heap {
   std::array<Block*, class_count> heads_{};
   std::array<std::uint64_t, (class_count + 63) / 64> bitmap_{};
   std::size_t blocks_ = 0, in_use_ = 0, peak_ = 0, capacity_ = 0;
+  bool dry_ = false;
 };
 
 }  // namespace soma

@@ -78,7 +78,11 @@ class Checker:
                        capture_output=True, check=False)
 
     def compile(self, block, text, *more):
-        unit = self.work / f"block_{self.compiled}.cpp"
+        # A program is compiled under its own name: it may print that.
+        folder = self.work / f"block_{self.compiled}"
+        folder.mkdir()
+        named = FILE.search(text)
+        unit = folder / (named.group(1) if named else "block.cpp")
         self.compiled += 1
         unit.write_text(text, encoding="utf-8")
         result = subprocess.run([self.options.compiler, *FLAGS, "-I", self.work / "precompiled", "-I",

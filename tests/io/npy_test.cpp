@@ -1,6 +1,7 @@
 // .npy files: NumPy's own, ours, and every kind of broken one.
 
 #include <soma/io/npy.hpp>
+#include <soma/io/safetensors.hpp>
 #include <soma/soma.hpp>
 
 #include "catch.hpp"
@@ -248,4 +249,21 @@ TEST_CASE("cut and damaged files load or are refused, never more", "[unit][io][n
     }
     CHECK(loaded > 0);
   }
+}
+
+TEST_CASE("what a dry run left behind is not saved", "[unit][io][npy]") {
+  auto context = make_context();
+  Files files(context);
+  const Tensor tensor = Tensor::full(context, {2}, 1.0f);
+  save_npy(files.path(), tensor);
+  context.heap().mark_dry();  // what a core does that stores zeros instead of results
+  const std::string wanted =
+      ": tensor is 2 fp32 in the context of a dry run, wanted numbers that were computed "
+      "[neuroncore.dry_run]";
+  CHECK(message_of([&] { save_npy(files.path(), tensor); }) == "save_npy" + wanted);
+  StateDict weights;
+  weights.set("weight", tensor);
+  CHECK(message_of([&] { save_safetensors(files.path(), weights); }) ==
+        "save_safetensors" + wanted);
+  CHECK(load_npy(context, files.path()).data<float>()[1] == 1);  // the old file stays
 }

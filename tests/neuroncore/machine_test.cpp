@@ -5,6 +5,7 @@
 #include "neuroncore/test_core.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <string>
 
@@ -73,6 +74,50 @@ TEST_CASE("another machine is a copy with other numbers", "[unit][neuroncore]") 
     CHECK(id_of([&] { core.semaphore(); }) == "neuroncore.rule_broken");
     CHECK(id_of([&] { core.semaphore(); }) == "neuroncore.rule_broken");
   }
+}
+
+TEST_CASE("no core is made of numbers that describe none", "[unit][neuroncore]") {
+  auto context = soma::make_context({.threads = 1});
+  const auto message = [&](const nc::Machine& machine) {
+    return message_of([&] { const nc::Core core = nc::make_core(context, machine); });
+  };
+  for (const auto& number : nc::detail::machine_numbers)
+    for (const double value : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(),
+                               std::numeric_limits<double>::infinity()}) {
+      nc::Machine machine = nc::trn1();
+      machine.*number.field = value;
+      if (value == 0 && number.may_be_zero) {
+        auto other = soma::make_context({.threads = 1});
+        CHECK_NOTHROW(nc::make_core(other, machine));
+        continue;
+      }
+      const std::string text = message(machine);
+      INFO(text);
+      CHECK(text == "machine: " + std::string(number.name) + " is " + nc::text_of(value) +
+                        ", wanted " + (number.may_be_zero ? "0 to" : "above 0, up to") +
+                        " 1e+09 [neuroncore.machine]");
+    }
+  for (const auto& count : nc::detail::machine_counts)
+    for (const std::size_t value :
+         {std::size_t{0}, count.most + 1, (std::numeric_limits<std::size_t>::max)()}) {
+      nc::Machine machine = nc::trn1();
+      machine.*count.field = value;
+      CHECK(message(machine) == "machine: " + std::string(count.name) + " is " +
+                                    std::to_string(value) + ", wanted 1 to " +
+                                    std::to_string(count.most) + " [neuroncore.machine]");
+    }
+  nc::Machine machine = nc::trn1();
+  machine.dtypes = 0;
+  CHECK(message(machine) == "machine: dtypes is 0, wanted at least one type [neuroncore.machine]");
+  CHECK(context.heap().peak_bytes() == 0);  // nothing was allocated
+}
+
+TEST_CASE("every number of a machine is checked", "[unit][neuroncore]") {
+  // A field that is added to Machine has to be added to the tables, too.
+  constexpr std::size_t name = sizeof(std::string_view), types = sizeof(std::uint64_t);
+  STATIC_REQUIRE(sizeof(nc::Machine) ==
+                 name + types + std::size(nc::detail::machine_counts) * sizeof(std::size_t) +
+                     std::size(nc::detail::machine_numbers) * sizeof(double));
 }
 
 TEST_CASE("names of opcodes and engines are all different", "[unit][neuroncore]") {

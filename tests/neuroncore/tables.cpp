@@ -4,8 +4,8 @@
 //   neuroncore_tables FILE          fails where the file is not what it would write
 //   neuroncore_tables FILE --write
 
-#include <soma/neuroncore.hpp>
 #include <soma/neuroncore/order/instruction_table.hpp>
+#include <soma/neuroncore_clock.hpp>
 #include <soma/testing.hpp>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -62,8 +63,27 @@ void image_step(soma::Context& context) {
   train_step(context, model, images, 16, optimizer, parameters);
 }
 
+// How long all runs of an operator's program take, and what bounds the longest of the steps.
+struct Time {
+  double ns = 0, longest = 0;
+  std::string bound;
+};
+using Times = std::map<std::string, Time>;
+
+// Of what ran since the last time.
+void add_times(Times& times, soma::NeuronCoreDevice& device) {
+  const soma::neuroncore::StepReport step(device);
+  for (const auto& use : step.report().summary().operators) {
+    Time& time = times[use.name];
+    time.ns += use.ns;
+    if (use.ns <= time.longest) continue;
+    time.longest = use.ns;
+    time.bound = use.bound;
+  }
+}
+
 void row(std::ostream& out, const Count& count, const soma::neuroncore::Core& core,
-         const char* workload) {
+         const char* workload, const Time& time) {
   out << "| " << count.name << " | " << workload << " | " << count.programs << " |";
   for (const std::uint64_t instructions : count.instructions) out << ' ' << instructions << " |";
   const auto percent = [](std::size_t part, std::size_t all) {
@@ -71,7 +91,8 @@ void row(std::ostream& out, const Count& count, const soma::neuroncore::Core& co
   };
   out << ' ' << (count.hbm_bytes + 1023) / 1024 << " | "
       << percent(count.sbuf_high_water, core.sbuf.capacity()) << " | "
-      << percent(count.psum_high_water, core.psum.capacity()) << " | ";
+      << percent(count.psum_high_water, core.psum.capacity()) << " | "
+      << soma::neuroncore::detail::fixed(time.ns * 1e-3, 1) << " | " << time.bound << " | ";
   if (count.program == nullptr) {
     out << "host |\n";
     return;
@@ -83,11 +104,13 @@ void row(std::ostream& out, const Count& count, const soma::neuroncore::Core& co
 
 void programs(std::ostream& out) {
   auto context = soma::make_context({.threads = 1});
-  auto core = soma::neuroncore::make_core(context);
+  auto core = soma::neuroncore::make_core(context, soma::neuroncore::trn1(), {.record = true});
   auto device = soma::neuroncore::make_device(core);
   context.set_device(&device);
   std::vector<const char*> workloads;
+  Times times;
   const auto after = [&](const char* workload) {
+    add_times(times, device);
     workloads.resize(device.counts().size(), workload);
   };
   bert_step(context);
@@ -112,7 +135,10 @@ void programs(std::ostream& out) {
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return device.counts()[a].name < device.counts()[b].name;
   });
-  for (const std::size_t i : order) row(out, device.counts()[i], core, workloads[i]);
+  for (const std::size_t i : order) {
+    const Count& count = device.counts()[i];
+    row(out, count, core, workloads[i], times[std::string(count.name)]);
+  }
 }
 
 std::string document() {
@@ -145,12 +171,15 @@ What each operator's program does in one training step: of BERT tiny (8 sequence
 tokens, AdamW), of a small convolutional network (16 images of 16 x 16, SGD and LAMB), and of
 operators that those do not use, over their test samples. Runs of the program; instructions issued
 to each engine; KiB moved between device memory and SBUF; the most of SBUF and PSUM in use, in
-percent, rounded up. The bound is that of the result against the operator's reference, relative to
-the largest magnitude: e is the error bound of its samples, r a rounding to the type of the inputs
-(half a unit in the last place of 1); the rounding of the result itself comes on top.
+percent, rounded up; microseconds of all runs by [the clock](neuroncore.md#how-long-it-takes), an
+estimate by published rules, and the engine, queue or wait that takes most of the path that decides
+them. The bound is that of the result against the operator's reference, relative to the largest
+magnitude: e is the error bound of its samples, r a rounding to the type of the inputs (half a unit
+in the last place of 1); the rounding of the result itself comes on top.
 
-| operator | workload | runs | tensor | vector | scalar | gpsimd | dma | KiB | SBUF | PSUM | bound |
-|---|---|---|---|---|---|---|---|---|---|---|---|
+| operator | workload | runs | tensor | vector | scalar | gpsimd | dma | KiB | SBUF | PSUM | us |)"
+         " held up by | bound |\n"
+         R"(|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 )";
   programs(out);
   return out.str();

@@ -108,6 +108,9 @@ inline constexpr ErrorId neuroncore_undefined{"neuroncore.undefined"};
 inline constexpr ErrorId neuroncore_undisclosed{"neuroncore.undisclosed"};
 inline constexpr ErrorId neuroncore_not_implemented{"neuroncore.not_implemented"};
 inline constexpr ErrorId neuroncore_race{"neuroncore.race"};
+inline constexpr ErrorId neuroncore_record{"neuroncore.record"};
+inline constexpr ErrorId neuroncore_machine{"neuroncore.machine"};
+inline constexpr ErrorId neuroncore_dry_run{"neuroncore.dry_run"};
 inline constexpr ErrorId neuroncore_instance{"neuroncore.instance"};
 
 inline constexpr ErrorId foreign_tape{"autograd.foreign_tape"};

@@ -101,11 +101,12 @@ inline Tensor load_npy(Context& context, std::string_view path) {
 }
 
 // Writes a tensor of any strides as a row-major file of version 1.0, whole or not at all. Errors
-// npy.dtype, file.write, tensor.undefined.
+// npy.dtype, file.write, tensor.undefined, neuroncore.dry_run.
 inline void save_npy(std::string_view path, const Tensor& tensor) {
   constexpr std::string_view operation = "save_npy";
   if (!tensor.defined())
     fail(error_id::tensor_undefined, operation, "tensor", "no tensor", "one with elements");
+  detail::check_numbers(operation, tensor);
   std::string wanted = "one of";
   for (const detail::NpyType& type : detail::npy_types) {
     wanted.append(" ").append(to_string(type.dtype));

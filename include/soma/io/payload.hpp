@@ -12,6 +12,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string_view>
 
 namespace soma::detail {
 
@@ -55,6 +56,13 @@ void for_each_piece(const Tensor& tensor, Take&& take) {
                    take(std::span<const std::byte>(piece.data(), count * width));
                  }
                });
+}
+
+// Error neuroncore.dry_run: a dry run has written zeros where its context's tensors should be.
+inline void check_numbers(std::string_view operation, const Tensor& tensor) {
+  if (tensor.heap().dry())
+    fail(error_id::neuroncore_dry_run, operation, "tensor",
+         tensor.describe() + " in the context of a dry run", "numbers that were computed");
 }
 
 inline void write_elements(AtomicFile& file, const Tensor& tensor) {

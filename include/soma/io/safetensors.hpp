@@ -184,14 +184,16 @@ inline SafetensorsFile load_safetensors(Context& context, std::span<const std::b
 // order given. fp32 fp16 bf16 fp8_e4m3fn fp8_e5m2 e8m0 int8 uint8 int32 int64 bool. Errors
 // safetensors.dtype (the other formats have no name there), safetensors.name (not UTF-8,
 // "__metadata__", a key of the metadata twice), safetensors.header (larger than a reader accepts),
-// file.write.
+// neuroncore.dry_run, file.write.
 inline void save_safetensors(std::string_view path, const StateDict& tensors,
                              const SafetensorsMetadata& metadata = {}) {
   constexpr std::string_view operation = "save_safetensors";
   using Type = detail::SafetensorsType;
   std::vector<std::pair<const Type*, const StateDict::Entry*>> order;
-  for (const StateDict::Entry& entry : tensors)
+  for (const StateDict::Entry& entry : tensors) {
     order.emplace_back(&detail::safetensors_type(operation, entry.first, entry.second), &entry);
+    detail::check_numbers(operation, entry.second);
+  }
   // Wide elements first keeps all aligned; names are ascending already.
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });

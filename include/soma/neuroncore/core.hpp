@@ -20,6 +20,7 @@
 #include <soma/runtime/float_environment.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -127,15 +128,57 @@ class Core {
   const CoreOptions& options() const { return state_.options; }
   Context& context() const { return state_.context; }
   const Statistics& statistics() const { return state_.statistics; }
-  // With CoreOptions::record, all instructions in the order in which they were issued.
-  std::span<const Instruction> recorded() const {
-    return {state_.recorded.data(), state_.recorded.size()};
+
+  // ---- the record of instructions
+
+  // A part of the program, from here until the object ends; regions nest. Instructions that begin
+  // in it are recorded with it, and errors of races name it.
+  //   const auto softmax = core.region("softmax");
+  class Region {
+   public:
+    Region(Recorder& recorder, std::string_view name)
+        : recorder_(recorder), around_(recorder.enter(name)) {}
+    ~Region() { recorder_.leave(around_); }
+    Region(const Region&) = delete;
+    Region& operator=(const Region&) = delete;
+
+   private:
+    Recorder& recorder_;
+    std::uint32_t around_;
+  };
+  [[nodiscard]] Region region(std::string_view name) { return Region(state_.recorder, name); }
+  // The same for a call of an operator, by whoever runs its program; such calls do not nest.
+  class Call {
+   public:
+    Call(Recorder& recorder, std::string_view name) : recorder_(recorder) {
+      recorder.begin_call(name);
+    }
+    ~Call() { recorder_.end_call(); }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    Recorder& recorder_;
+  };
+  [[nodiscard]] Call call(std::string_view operator_name) {
+    return Call(state_.recorder, operator_name);
   }
+
+  // With CoreOptions::record, the instructions in the order in which they were issued, since the
+  // beginning or the last take_recorded(); and the names that they refer to.
+  std::span<const Instruction> recorded() const { return state_.recorder.instructions(); }
+  const RecordNames& record_names() const { return state_.recorder.names(); }
+  // Gives them away, so that a long run can be looked at in pieces. Regions keep their numbers,
+  // calls count from 1 again. Error neuroncore.record: within a region or an operator's call.
+  Record take_recorded() { return state_.recorder.take(); }
+
+  // ---- looking at tiles
 
   // What a tile holds, for a look at it between two instructions: as a tensor [partitions,
   // elements] of the type that it is held as (which prints itself), as floats, and as C++ objects
   // where they lie. With
   // automatic synchronisation transfers end first; with manual one sees what has been waited for.
+  // Error neuroncore.dry_run: there are no numbers.
   Tensor copy_out(const Tile& tile) {
     look("copy_out", tile);
     const Tensor result =
@@ -164,6 +207,9 @@ class Core {
   void look(std::string_view name, const Tile& tile) {
     if (state_.order.synchronization() == Synchronization::automatic) state_.end_transfers();
     state_.check(name, {"tile", tile});
+    if (!state_.options.compute)
+      fail(error_id::neuroncore_dry_run, name, "tile", tile.describe() + " of a dry run",
+           "numbers: CoreOptions::compute = true");
   }
   std::size_t semaphores_ = 0;
 };

@@ -3,12 +3,13 @@
 // are checked, it is put in order with the others, it runs, and what it wrote is noted.
 
 #include <soma/neuroncore/engines/engine_kernels.hpp>
-#include <soma/neuroncore/machine.hpp>
+#include <soma/neuroncore/machine_check.hpp>
 #include <soma/neuroncore/memory/on_chip_memory.hpp>
 #include <soma/neuroncore/memory/partition_io.hpp>
 #include <soma/neuroncore/options.hpp>
 #include <soma/neuroncore/order/instruction.hpp>
 #include <soma/neuroncore/order/order.hpp>
+#include <soma/neuroncore/order/recorder.hpp>
 #include <soma/numeric/philox.hpp>
 #include <soma/runtime/callback.hpp>
 #include <soma/runtime/float_environment.hpp>
@@ -32,6 +33,7 @@ struct Statistics {
   std::array<std::uint64_t, opcode_count> instructions{};
   std::array<std::uint64_t, engine_count> of_engine{};
   std::uint64_t hbm_bytes_read = 0, hbm_bytes_written = 0;
+  std::uint64_t dma_buffers = 0;   // pieces side by side that transfers moved
   std::uint64_t out_of_range = 0;  // elements outside an activation function's range
 };
 
@@ -53,13 +55,15 @@ class CoreState {
   CoreState(Context& context_in, const Machine& machine_in, const CoreOptions& options_in,
             const EngineKernels& kernels_in)
       : context(context_in),
-        machine(machine_in),
+        machine(checked(machine_in)),
         options(options_in),
         kernels(kernels_in),
-        sbuf(context_in, Memory::sbuf, machine, options.uninitialised, options.everything_fp32),
-        psum(context_in, Memory::psum, machine, options.uninitialised, options.everything_fp32),
-        order(context_in.heap(), options.synchronization, options.check_races),
-        recorded(context_in.heap()),
+        sbuf(context_in, Memory::sbuf, machine, options.uninitialised, options.everything_fp32,
+             options.compute),
+        psum(context_in, Memory::psum, machine, options.uninitialised, options.everything_fp32,
+             options.compute),
+        recorder(context_in.heap(), options.record),
+        order(context_in.heap(), options.synchronization, options.check_races, recorder.names()),
         pending_(context_in.heap()) {}
   CoreState(const CoreState&) = delete;
   CoreState& operator=(const CoreState&) = delete;
@@ -149,21 +153,31 @@ class CoreState {
     return cost;
   }
 
-  // Puts it in order and counts it; what it reads has then arrived.
-  Running begin(Opcode opcode, Lane lane, std::initializer_list<Operand> reads,
-                std::initializer_list<Operand> writes, CostFields cost = {}) {
+  // Puts it in order and counts it; what it reads has then arrived. It is counted and recorded even
+  // where an error follows, so that numbers and records have no gaps.
+  Running begin(const SourceLine& source, Opcode opcode, Lane lane,
+                std::initializer_list<Operand> reads, std::initializer_list<Operand> writes,
+                const CostFields& cost = {}, Direction direction = Direction::none) {
     const Position at = order.begin(lane);
     running_ = opcode;
-    Instruction instruction;
-    instruction.opcode = opcode;
-    instruction.position = at;
-    const auto touch = [&](const Tile& tile, bool write) {
-      if (!tile.defined()) return;
-      order.touch(opcode, at, region_of(tile), write,
-                  [&](Position earlier) { wait_for(instruction, earlier); });
-    };
-    for (const Operand& operand : reads) touch(operand.tile, false);
-    for (const Operand& operand : writes) touch(operand.tile, true);
+    ++statistics.instructions[static_cast<std::size_t>(opcode)];
+    ++statistics.of_engine[static_cast<std::size_t>(engine_of(lane))];
+    statistics.dma_buffers += cost.buffers;
+    const Order::Clock waits = order.take_waits(lane);
+    if (options.record) {
+      Instruction instruction;
+      instruction.opcode = opcode;
+      instruction.position = at;
+      instruction.cost = cost;
+      instruction.after = waits;
+      instruction.direction = direction;
+      instruction.source = source;
+      record(instruction, reads, writes);
+    }
+    for (const Operand& operand : reads)
+      if (operand.tile.defined()) touch(source, opcode, at, region_of(operand.tile), false);
+    for (const Operand& operand : writes)
+      if (operand.tile.defined()) touch(source, opcode, at, region_of(operand.tile), true);
     for (const Operand& operand : reads) {
       if (!operand.tile.defined()) continue;
       // What a transfer reads may still be on its way in the same queue, which keeps their order.
@@ -171,31 +185,24 @@ class CoreState {
         end_transfers(lane, at.number - 1);
       memory_of(operand.tile).check_read(to_string(opcode), operand.name, operand.tile);
     }
-    if (options.record) {
-      for (const Operand& operand : reads)
-        if (operand.tile.defined()) {
-          if (cost.tensors < cost.inputs.size()) cost.inputs[cost.tensors] = operand.tile.dtype();
-          ++cost.tensors;
-          if (operand.tile.memory() == Memory::psum) ++cost.psum_tensors;
-          add_cost(cost, operand.tile);
-        }
-      for (const Operand& operand : writes)
-        if (operand.tile.defined()) add_cost(cost, operand.tile);
-      if (writes.size() != 0) {  // the first is the result
-        const Tile& result = writes.begin()->tile;
-        cost.result = result.dtype();
-        if (cost.free_size == 0) {
-          const CostFields size = cost_of(result);
-          cost.partitions = size.partitions;
-          cost.free_size = size.free_size;
-        }
-      }
-      instruction.cost = cost;
-      recorded.push_back(instruction);
-    }
-    ++statistics.instructions[static_cast<std::size_t>(opcode)];
-    ++statistics.of_engine[static_cast<std::size_t>(engine_of(lane))];
     return {at};
+  }
+  // The instruction that began last touches bytes, of a tile or of device memory.
+  void touch(const SourceLine& source, Opcode opcode, Position at, const Region& region,
+             bool writes) {
+    if (options.record) recorder.touch(region, writes);
+    order.touch({region, at, opcode, writes, source, recorder.region()}, [this](Position earlier) {
+      if (options.record) recorder.wait(earlier);
+      if (order.synchronization() == Synchronization::automatic)
+        end_transfers(earlier.lane, earlier.number);
+    });
+  }
+  // Whether this is a dry run, in which there is nothing to compute: that ends here, as if all of
+  // the tile had been written.
+  bool dry(const Tile& written, Written by = Written::somebody) {
+    if (options.compute) return false;
+    end(written, by);
+    return true;
   }
   void end(const Tile& written, Written by = Written::somebody) {
     memory_of(written).mark_written(written, by);
@@ -256,7 +263,7 @@ class CoreState {
   void end_transfers() {
     while (!pending_.empty()) end_transfers(pending_[0].at.lane, pending_[0].at.number);
   }
-  // Everything ends.
+  // Everything ends; what follows waits for it.
   void finish() {
     end_transfers();
     order.all_done();
@@ -268,22 +275,14 @@ class CoreState {
     order.all_done();
   }
 
-  // An instruction waits for an earlier one; so does a transfer that only begins now.
-  void wait_for(Instruction& instruction, Position earlier) {
-    std::uint32_t& after = instruction.after[earlier.lane];
-    after = (std::max)(after, earlier.number);
-    if (order.synchronization() == Synchronization::automatic)
-      end_transfers(earlier.lane, earlier.number);
-  }
-
   Context& context;
   const Machine machine;
   const CoreOptions options;
   const EngineKernels& kernels;
   OnChipMemory sbuf, psum;
-  Order order;
+  Recorder recorder;
+  Order order;  // refers to the names that the recorder keeps
   Statistics statistics;
-  HeapVector<Instruction> recorded;
   Callback<void(Opcode, const Tile&)> watcher;  // Core::watch()
 
  private:
@@ -304,6 +303,40 @@ class CoreState {
     end_transfers(chosen.lane, chosen.number);
   }
 
+  // Fills in what the operands say of an instruction, and keeps it.
+  void record(Instruction& instruction, std::initializer_list<Operand> reads,
+              std::initializer_list<Operand> writes) {
+    CostFields& cost = instruction.cost;
+    const auto uses = [&instruction](const Tile& tile) {
+      (tile.memory() == Memory::sbuf ? instruction.uses_sbuf : instruction.uses_psum) = true;
+    };
+    for (const Operand& operand : reads) {
+      if (!operand.tile.defined()) continue;
+      if (cost.tensors < cost.inputs.size()) cost.inputs[cost.tensors] = operand.tile.dtype();
+      ++cost.tensors;
+      if (operand.tile.memory() == Memory::psum) ++cost.psum_tensors;
+      add_cost(cost, operand.tile);
+      uses(operand.tile);
+    }
+    for (const Operand& operand : writes) {
+      if (!operand.tile.defined()) continue;
+      add_cost(cost, operand.tile);
+      uses(operand.tile);
+    }
+    if (writes.size() != 0) {  // the first is the result
+      const Tile& result = writes.begin()->tile;
+      cost.result = result.dtype();
+      instruction.result_in_psum = result.memory() == Memory::psum;
+      if (cost.free_size == 0) {
+        const CostFields size = cost_of(result);
+        cost.partitions = size.partitions;
+        cost.free_size = size.free_size;
+      }
+    }
+    instruction.sbuf_used = static_cast<std::uint32_t>(sbuf.used());
+    instruction.psum_used = static_cast<std::uint32_t>(psum.used());
+    recorder.add(instruction);
+  }
   static void add_cost(CostFields& cost, const Tile& tile) {
     const FreeDimension& inner = tile.dimension(tile.rank() - 1);
     if (inner.size == 1) return;

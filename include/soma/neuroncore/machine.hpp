@@ -41,6 +41,16 @@ struct Machine {
   // about-neuron/arch/neuron-hardware/neuron-core-v2: clocks
   double tensor_ghz = 0, vector_ghz = 0, scalar_ghz = 0, gpsimd_ghz = 0;
 
+  // nki.isa of SDK 2.26: how soon an engine's next instruction begins at the earliest
+  double issue_cycles = 0;
+  // What an instruction that needs the result of its own engine's previous one waits beyond that.
+  // The architecture guide: about 100 cycles; of the Scalar engine undisclosed, read off the
+  // guide's chain of activations of one element (189 ns each).
+  double dependence_cycles = 0, scalar_dependence_cycles = 0;
+  // What a wait on another engine costs, in cycles of the engine that waits; undisclosed.
+  double semaphore_hop_cycles = 0;
+  double launch_ns = 0;  // from the start of a program to its first instruction; undisclosed
+
   // nki/get-started/about/nki-dma-overview, nki/deep-dives/nki-dma-bandwidth-guide
   std::size_t dma_engines = 0;
   std::size_t dma_queues_per_engine = 0;
@@ -76,6 +86,11 @@ constexpr Machine trn1() {
           .vector_ghz = 1.12,
           .scalar_ghz = 1.4,
           .gpsimd_ghz = 1.4,
+          .issue_cycles = 64,
+          .dependence_cycles = 100,
+          .scalar_dependence_cycles = 200,
+          .semaphore_hop_cycles = 100,
+          .launch_ns = 0,
           .dma_engines = 16,
           .dma_queues_per_engine = 16,
           .dma_engine_gb_per_s = 17,

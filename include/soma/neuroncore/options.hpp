@@ -42,6 +42,12 @@ struct CoreOptions {
   // a missing wait shows.
   std::uint64_t dma_stress_seed = 0;
   bool record = false;  // keep every Instruction
+  // false: a dry run. Instructions are checked, ordered, counted and recorded as ever, and nothing
+  // is computed: tiles have no numbers, tensors that are stored to hold zeros, a gather does not
+  // read its indices, a scatter leaves its table as it is. What depends on numbers is not checked
+  // (indices, arguments of functions); what would write some elements of a tile counts as if it
+  // wrote all.
+  bool compute = true;
 
   SumOrder sum_order = SumOrder::ascending;
   ReduceOrder reduce_order = ReduceOrder::lanes;

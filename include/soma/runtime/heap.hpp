@@ -114,6 +114,17 @@ class Heap {
     }
   }
 
+  // A dry run of an accelerator's core has written zeros to tensors of this heap in place of
+  // results: who saves numbers refuses those from here.
+  void mark_dry() {
+    const Mutex::Lock lock(mutex_);
+    dry_ = true;
+  }
+  bool dry() const {
+    const Mutex::Lock lock(mutex_);
+    return dry_;
+  }
+
   std::size_t blocks_in_use() const {
     const Mutex::Lock lock(mutex_);
     return blocks_;
@@ -270,6 +281,7 @@ class Heap {
   std::array<Block*, class_count> heads_{};
   std::array<std::uint64_t, (class_count + 63) / 64> bitmap_{};
   std::size_t blocks_ = 0, in_use_ = 0, peak_ = 0, capacity_ = 0;
+  bool dry_ = false;
 };
 
 }  // namespace soma

@@ -23,15 +23,16 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   // around (this model's policy; nothing is published of overflow); power is computed in double and
   // rounded once; what is left is done in fp32, as on the Vector engine.
   GpsimdEngine& tensor_tensor(const Tile& dst, const Tile& a, const Tile& b, Alu op,
-                              const Rounded& rounded = {}) {
+                              const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_tensor";
     check_pair(name, {"a", a}, {"b", b}, dst);
     check_reached(name, {{"a", a}, {"b", b}, {"dst", dst}});
     if (op == Alu::none || is_unary(op) || is_bitwise(op))
       rule_broken(name, "op", std::string(to_string(op)),
                   "an arithmetic operator of two operands on the GpSimd engine");
-    const Running running = core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
+    const Running running = core_.begin(source, Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
                                         {{"dst", dst}}, {.operators = {op}});
+    if (core_.dry(dst)) return *this;
     const bool integers =
         a.dtype() == DType::int32 && b.dtype() == DType::int32 && dst.dtype() == DType::int32;
     if (integers && (op == Alu::add || op == Alu::subtract || op == Alu::multiply))
@@ -45,14 +46,15 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   // dst = op data. The one operator that this engine offers here is rsqrt: 1 / sqrt(data), computed
   // in double and rounded once (the hardware's bound is not published).
   GpsimdEngine& tensor_scalar(const Tile& dst, const Tile& data, Alu op,
-                              const Rounded& rounded = {}) {
+                              const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_scalar";
     check_same(name, dst, data);
     check_reached(name, {{"data", data}, {"dst", dst}});
     if (op != Alu::rsqrt)
       rule_broken(name, "op", std::string(to_string(op)), "rsqrt on the GpSimd engine");
-    const Running running = core_.begin(Opcode::tensor_scalar, lane, {{"data", data}},
+    const Running running = core_.begin(source, Opcode::tensor_scalar, lane, {{"data", data}},
                                         {{"dst", dst}}, {.operators = {op}});
+    if (core_.dry(dst)) return *this;
     const PartitionReader reader(core_.kernels, core_.sbuf, data);
     map(dst, rounded, 1, [&](std::size_t p, float* buffer, std::size_t count) {
       const float* x = reader.read(p, buffer);
@@ -65,20 +67,24 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   }
 
   // dst = src: bit for bit where the types are equal, else through fp32.
-  GpsimdEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {}) {
+  GpsimdEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {},
+                     SourceLine source = calling_line()) {
     check_same("copy", dst, src);
     check_reached("copy", {{"src", src}, {"dst", dst}});
-    const Running running = core_.begin(Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running = core_.begin(source, Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
+    if (core_.dry(dst)) return *this;
     copy_elements(dst, src, rounded);
     core_.end(dst);
     return *this;
   }
-  GpsimdEngine& memset(const Tile& dst, const Constant& value, const Rounded& rounded = {}) {
+  GpsimdEngine& memset(const Tile& dst, const Constant& value, const Rounded& rounded = {},
+                       SourceLine source = calling_line()) {
     core_.check_free("memset", {"dst", dst});
     check_constant("memset", "value", value);
     check_reached("memset", {{"dst", dst}});
-    const Running running =
-        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value.value)});
+    const Running running = core_.begin(source, Opcode::memset, lane, {}, {{"dst", dst}},
+                                        {.zero = is_zero(value.value)});
+    if (core_.dry(dst)) return *this;
     fill(dst, value.value, rounded);
     core_.end(dst);
     return *this;

@@ -39,12 +39,14 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   using Base::Base;
 
   // dst = the values of a pattern, which has as many as a partition of dst has elements.
-  Self& iota(const Tile& dst, const Affine& affine, const Rounded& rounded = {}) {
+  Self& iota(const Tile& dst, const Affine& affine, const Rounded& rounded = {},
+             SourceLine source = calling_line()) {
     constexpr std::string_view name = "iota";
     core_.check_free(name, {"dst", dst});
     check_reached(name, {{"dst", dst}});
     check_affine(name, affine, dst);
-    const Running running = core_.begin(Opcode::iota, lane, {}, {{"dst", dst}});
+    const Running running = core_.begin(source, Opcode::iota, lane, {}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     const std::vector<std::int32_t> first = pattern(affine);
     std::vector<std::int32_t> values(first.size());
     const auto of_partition = [&](std::size_t p) {
@@ -71,7 +73,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   // their bits where dst has its type, else they go through fp32.
   Self& affine_select(const Tile& dst, const Tile& data, const Affine& affine,
                       const Constant& on_false, Alu compare = Alu::equal,
-                      const Rounded& rounded = {}) {
+                      const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "affine_select";
     check_same(name, dst, data);
     check_reached(name, {{"data", data}, {"dst", dst}});
@@ -80,7 +82,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     if (compare < Alu::equal || compare > Alu::less)
       rule_broken(name, "compare", std::string(to_string(compare)), "a comparison");
     const Running running =
-        core_.begin(Opcode::affine_select, lane, {{"data", data}}, {{"dst", dst}});
+        core_.begin(source, Opcode::affine_select, lane, {{"data", data}}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     const std::vector<std::int32_t> first = pattern(affine);
     const PartitionReader reader(core_.kernels, core_.sbuf, data);
     const PartitionWriter writer(core_.kernels, core_.sbuf, dst, rounded, core_.options.overflow);
@@ -113,12 +116,13 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   // partitions. dst holds exactly those. `piece` is 1, 2, 4, 8, 16 or 32. Error
   // neuroncore.undefined: a piece that leaves the partition.
   Self& local_gather(const Tile& dst, const Tile& src, const Tile& indices, std::size_t pieces,
-                     std::size_t piece = 1) {
+                     std::size_t piece = 1, SourceLine source = calling_line()) {
     constexpr std::string_view name = "local_gather";
     check_local_gather(name, dst, src, indices, pieces, piece);
     const Running running =
-        core_.begin(Opcode::local_gather, lane, {{"src", src}, {"indices", indices}},
+        core_.begin(source, Opcode::local_gather, lane, {{"src", src}, {"indices", indices}},
                     {{"dst", dst}}, {.piece = static_cast<std::uint32_t>(piece)});
+    if (core_.dry(dst)) return self();
     const std::size_t width = src.width(), count = src.free_size();
     std::vector<std::int32_t> slice(16 * indices.free_size()), row(indices.free_size());
     std::vector<std::byte> from(count * width), to(dst.free_size() * width);
@@ -141,7 +145,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
 
   // dst[j] = src[indices[j]] in each partition, bit for bit. Error neuroncore.undefined: an index
   // beyond the partition's elements.
-  Self& n_gather(const Tile& dst, const Tile& src, const Tile& indices) {
+  Self& n_gather(const Tile& dst, const Tile& src, const Tile& indices,
+                 SourceLine source = calling_line()) {
     constexpr std::string_view name = "n_gather";
     core_.check_free(name, {"src", src});
     check_same(name, dst, indices);
@@ -149,8 +154,9 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     check_reached(name, {{"src", src}, {"indices", indices}, {"dst", dst}});
     Base::check_same_type(name, dst, src);
     Base::check_type(name, {"indices", indices}, DType::int32);
-    const Running running =
-        core_.begin(Opcode::n_gather, lane, {{"src", src}, {"indices", indices}}, {{"dst", dst}});
+    const Running running = core_.begin(source, Opcode::n_gather, lane,
+                                        {{"src", src}, {"indices", indices}}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     const std::size_t width = src.width(), count = dst.free_size();
     std::vector<std::byte> from(src.free_size() * width), to(count * width);
     std::vector<std::int32_t> chosen(count);
@@ -167,7 +173,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
 
   // dst [1, N] = the reduction of data [P, N] over its partitions, in ascending order: add and
   // maximum in fp32 (of int32, exactly and wrapping around), bitwise_or and bitwise_and as stored.
-  Self& partition_reduce(const Tile& dst, const Tile& data, Alu op, const Rounded& rounded = {}) {
+  Self& partition_reduce(const Tile& dst, const Tile& data, Alu op, const Rounded& rounded = {},
+                         SourceLine source = calling_line()) {
     constexpr std::string_view name = "partition_reduce";
     check_one_partition(name, {"dst", dst}, {"data", data});
     if (op != Alu::add && op != Alu::maximum && op != Alu::bitwise_or && op != Alu::bitwise_and)
@@ -178,8 +185,9 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
       CoreState::check_integer(name, {"data", data});
       Base::check_same_type(name, dst, data);
     }
-    const Running running = core_.begin(Opcode::partition_reduce, lane, {{"data", data}},
-                                        {{"dst", dst}}, {.operators = {op}});
+    const Running running = core_.begin(source, Opcode::partition_reduce, lane, {{"data", data}},
+                                        {{"dst", dst}}, CoreState::cost_of(data, op));
+    if (core_.dry(dst)) return self();
     if (bits || (data.dtype() == DType::int32 && dst.dtype() == DType::int32))
       reduce_integers(dst, data, op);
     else
@@ -189,12 +197,13 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   }
 
   // Every partition of dst = the one partition of src, bit for bit.
-  Self& partition_broadcast(const Tile& dst, const Tile& src) {
+  Self& partition_broadcast(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "partition_broadcast";
     check_one_partition(name, {"src", src}, {"dst", dst});
     Base::check_same_type(name, dst, src);
     const Running running =
-        core_.begin(Opcode::partition_broadcast, lane, {{"src", src}}, {{"dst", dst}});
+        core_.begin(source, Opcode::partition_broadcast, lane, {{"src", src}}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     std::vector<std::byte> row(src.free_size() * src.width());
     read_codes(core_.sbuf, src, 0, row.data());
     for (std::size_t p = 0; p < dst.partitions(); ++p) write_codes(core_.sbuf, dst, p, row.data());
@@ -205,7 +214,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   // Of ids [1, n], each the number of a sequence or 0 for padding: dst [1, 2n] = where the run of
   // equal ids around each element begins (n for padding), then one past where it ends (-1). Both of
   // fp32 or int32.
-  Self& sequence_bounds(const Tile& dst, const Tile& ids) {
+  Self& sequence_bounds(const Tile& dst, const Tile& ids, SourceLine source = calling_line()) {
     constexpr std::string_view name = "sequence_bounds";
     for (const Operand& operand : {Operand{"ids", ids}, Operand{"dst", dst}}) {
       core_.check_free(name, operand);
@@ -218,8 +227,9 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     const std::size_t count = ids.free_size();
     if (dst.free_size() != 2 * count)
       rule_broken(name, "dst", dst.describe(), std::to_string(2 * count) + " elements");
-    const Running running = core_.begin(Opcode::sequence_bounds, lane, {{"ids", ids}},
+    const Running running = core_.begin(source, Opcode::sequence_bounds, lane, {{"ids", ids}},
                                         {{"dst", dst}}, CoreState::cost_of(ids));
+    if (core_.dry(dst)) return self();
     std::vector<float> id(count), bounds(padded(2 * count)), scratch(padded(2 * count));
     PartitionReader(core_.kernels, core_.sbuf, ids).copy(0, id.data());
     for (std::size_t first = 0, end = 0; first < count; first = end) {

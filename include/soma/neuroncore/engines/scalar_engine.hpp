@@ -82,18 +82,23 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
   // dst = f(data * scale + bias), each step rounded to fp32 (whether the hardware fuses the first
   // two is undisclosed); reduce adds the results before they are rounded to dst's type.
   ScalarEngine& activation(const Tile& dst, const Tile& data, Function function,
-                           const ActivationOptions& options = {}) {
+                           const ActivationOptions& options = {},
+                           SourceLine source = calling_line()) {
     check(dst, data, function, options);
     static const Tile none;
     const Running running =
-        core_.begin(Opcode::activation, lane,
+        core_.begin(source, Opcode::activation, lane,
                     {{"data", data},
                      {"scale", options.scale_tile != nullptr ? *options.scale_tile : none},
                      {"bias", options.bias != nullptr ? *options.bias : none}},
                     {{"dst", dst}});
     if (options.reduce_result != nullptr)  // read out by an instruction of its own
-      static_cast<void>(
-          core_.begin(Opcode::activation, lane, {}, {{"reduce_result", *options.reduce_result}}));
+      static_cast<void>(core_.begin(source, Opcode::activation, lane, {},
+                                    {{"reduce_result", *options.reduce_result}}));
+    if (core_.dry(dst)) {
+      if (options.reduce_result != nullptr) core_.end(*options.reduce_result);
+      return *this;
+    }
     compute(dst, data, function, options);
     core_.end(dst);
     if (options.reduce_result != nullptr) {
@@ -107,14 +112,16 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
   // The same with its own sum: reduce_result = the sum over the free dimensions of dst, before
   // rounding.
   ScalarEngine& activation_reduce(const Tile& dst, const Tile& data, Function function,
-                                  const Tile& reduce_result, ActivationOptions options = {}) {
+                                  const Tile& reduce_result, ActivationOptions options = {},
+                                  SourceLine source = calling_line()) {
     options.reduce = Reduce::reset_reduce;
     options.reduce_result = &reduce_result;
-    return activation(dst, data, function, options);
+    return activation(dst, data, function, options, source);
   }
   // dst = src. Through fp32 for every type: int32 loses bits above 2^24 on this engine.
-  ScalarEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {}) {
-    return activation(dst, src, Function::copy, {.rounded = rounded});
+  ScalarEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {},
+                     SourceLine source = calling_line()) {
+    return activation(dst, src, Function::copy, {.rounded = rounded}, source);
   }
 
  private:

@@ -28,7 +28,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   // performance mode). Products are exact; how they are added is CoreOptions::sum_order, then one
   // fp32 addition to PSUM. Error bound: K 2^-24 sum |a| |b|.
   TensorEngine& matmul(const Tile& dst, const Tile& stationary, const Tile& moving,
-                       Accumulate accumulate = Accumulate::no) {
+                       Accumulate accumulate = Accumulate::no, SourceLine source = calling_line()) {
     constexpr std::string_view name = "matmul";
     check_inputs(name, stationary, moving);
     const Machine& machine = core_.machine;
@@ -53,12 +53,14 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
               std::string(to_string(stationary.dtype())) + ")");
     CostFields cost;
     cost.stationary = static_cast<std::uint32_t>(stationary.free_size());
+    cost.contraction = static_cast<std::uint32_t>(stationary.partitions());
     const Running running =
-        core_.begin(Opcode::matmul, lane, {{"stationary", stationary}, {"moving", moving}},
+        core_.begin(source, Opcode::matmul, lane, {{"stationary", stationary}, {"moving", moving}},
                     {{"dst", dst}}, cost);
     if (accumulate == Accumulate::yes && !core_.psum.written_by_matmul(dst))
       undefined(name, "dst", dst.describe() + " that no matmul wrote last",
                 "an accumulation group that began with Accumulate::no");
+    if (core_.dry(dst, Written::matmul)) return *this;
     multiply(dst, stationary, moving, accumulate);
     core_.end(dst, Written::matmul);
     return *this;
@@ -67,7 +69,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   // dst [N, K] = src [K, N] transposed, both at most 128 and of the same type: a product with the
   // identity. Exact for finite values but for the sign of zero; NaN or infinity in a partition
   // makes NaN of the other partitions in that row of the result, as 0 * infinity is NaN.
-  TensorEngine& transpose(const Tile& dst, const Tile& src) {
+  TensorEngine& transpose(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "transpose";
     core_.check(name, {"src", src});
     CoreState::check_memory(name, {"src", src}, Memory::sbuf, "Tensor");
@@ -84,8 +86,10 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
                       "], src turned");
     CostFields cost;
     cost.stationary = static_cast<std::uint32_t>(src.partitions());
+    cost.contraction = cost.stationary;
     const Running running =
-        core_.begin(Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}}, cost);
+        core_.begin(source, Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}}, cost);
+    if (core_.dry(dst)) return *this;
     turn(dst, src);
     core_.end(dst);
     return *this;

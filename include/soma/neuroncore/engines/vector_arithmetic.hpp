@@ -25,14 +25,15 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
 
   // dst = a op b. Not both inputs in PSUM.
   Self& tensor_tensor(const Tile& dst, const Tile& a, const Tile& b, Alu op,
-                      const Rounded& rounded = {}) {
+                      const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_tensor";
     check_pair(name, {"a", a}, {"b", b}, dst);
     check_operator(name, op);
     check_binary(name, op);
     check_bits(name, op, {{"a", a}, {"b", b}, {"dst", dst}});
-    const Running running = core_.begin(Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
+    const Running running = core_.begin(source, Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
                                         {{"dst", dst}}, {.operators = {op}});
+    if (core_.dry(dst)) return self();
     if (is_bitwise(op)) {
       on_bits(name, dst, a, &b, 0, op, false);
     } else {
@@ -53,7 +54,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   // integers and s0, s1 constants).
   Self& tensor_scalar(const Tile& dst, const Tile& data, Alu op0, const ScalarOperand& s0,
                       Alu op1 = Alu::none, const ScalarOperand& s1 = {},
-                      const ScalarOptions& options = {}) {
+                      const ScalarOptions& options = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_scalar";
     check_scalar(name, dst, data, op0, s0, op1, s1, options);
     std::uint32_t bits0 = 0, bits1 = 0;
@@ -61,9 +62,10 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
       bits0 = detail::bits_of_constant(name, "s0", s0);
       bits1 = detail::bits_of_constant(name, "s1", s1);
     }
-    const Running running =
-        core_.begin(Opcode::tensor_scalar, lane, {{"data", data}, {"s0", s0.tile}, {"s1", s1.tile}},
-                    {{"dst", dst}}, {.operators = {op0, op1}});
+    const Running running = core_.begin(source, Opcode::tensor_scalar, lane,
+                                        {{"data", data}, {"s0", s0.tile}, {"s1", s1.tile}},
+                                        {{"dst", dst}}, {.operators = {op0, op1}});
+    if (core_.dry(dst)) return self();
     if (is_bitwise(op0)) {
       on_bits(name, dst, data, nullptr, bits0, op0, options.reverse0);
       if (op1 != Alu::none) on_bits(name, dst, dst, nullptr, bits1, op1, options.reverse1);
@@ -83,15 +85,20 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
 
   // dst = data op0 s0; result [P, 1] = reduction over dst, before rounding.
   Self& tensor_scalar_reduce(const Tile& dst, const Tile& data, Alu op0, const ScalarOperand& s0,
-                             Alu reduction, const Tile& result, const ScalarOptions& options = {}) {
+                             Alu reduction, const Tile& result, const ScalarOptions& options = {},
+                             SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_scalar_reduce";
     check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
     check_arithmetic(name, op0);
     check_reduction(name, reduction);
     check_column(name, {"result", result}, data);
     const Running running =
-        core_.begin(Opcode::tensor_scalar_reduce, lane, {{"data", data}, {"s0", s0.tile}},
+        core_.begin(source, Opcode::tensor_scalar_reduce, lane, {{"data", data}, {"s0", s0.tile}},
                     {{"dst", dst}, {"result", result}}, {.operators = {op0, reduction}});
+    if (core_.dry(dst)) {
+      core_.end(result);
+      return self();
+    }
     const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
     const std::vector<float> first = column(s0, data);
     std::vector<float> totals(data.partitions());
@@ -108,16 +115,18 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
 
   // dst = (data op0 s0) op1 operand1. data and operand1 not both in PSUM.
   Self& scalar_tensor_tensor(const Tile& dst, const Tile& data, Alu op0, const ScalarOperand& s0,
-                             Alu op1, const Tile& operand1, const ScalarOptions& options = {}) {
+                             Alu op1, const Tile& operand1, const ScalarOptions& options = {},
+                             SourceLine source = calling_line()) {
     constexpr std::string_view name = "scalar_tensor_tensor";
     check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
     check_pair(name, {"data", data}, {"operand1", operand1}, dst);
     check_arithmetic(name, op0);
     check_arithmetic(name, op1);
     check_binary(name, op1);
-    const Running running = core_.begin(Opcode::scalar_tensor_tensor, lane,
+    const Running running = core_.begin(source, Opcode::scalar_tensor_tensor, lane,
                                         {{"data", data}, {"operand1", operand1}, {"s0", s0.tile}},
                                         {{"dst", dst}}, {.operators = {op0, op1}});
+    if (core_.dry(dst)) return self();
     const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
     const PartitionReader other(core_.kernels, core_.memory_of(operand1), operand1);
     const std::vector<float> first = column(s0, data);
@@ -136,7 +145,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   // dst = the reduction of data over its last `dimensions` free dimensions; negated where asked. In
   // fp32, or, with and, or and xor of the bits of integers, as they are stored.
   Self& tensor_reduce(const Tile& dst, const Tile& data, Alu op, std::size_t dimensions = 1,
-                      bool negate = false, const Rounded& rounded = {}) {
+                      bool negate = false, const Rounded& rounded = {},
+                      SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_reduce";
     core_.check_free(name, {"data", data});
     core_.check_free(name, {"dst", dst});
@@ -154,8 +164,9 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     if (dst.free_size() * folded != data.free_size())
       rule_broken(name, "dst", dst.describe(),
                   std::to_string(data.free_size() / folded) + " elements a partition");
-    const Running running = core_.begin(Opcode::tensor_reduce, lane, {{"data", data}},
+    const Running running = core_.begin(source, Opcode::tensor_reduce, lane, {{"data", data}},
                                         {{"dst", dst}}, CoreState::cost_of(data, op));
+    if (core_.dry(dst)) return self();
     is_bitwise(op) ? fold_bits(dst, data, op, folded)
                    : fold_floats(dst, data, op, folded, negate, rounded);
     core_.end(dst);
@@ -163,9 +174,12 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   }
 
   // dst = 1 / src, correctly rounded (the hardware's bound is not published).
-  Self& reciprocal(const Tile& dst, const Tile& src, const Rounded& rounded = {}) {
+  Self& reciprocal(const Tile& dst, const Tile& src, const Rounded& rounded = {},
+                   SourceLine source = calling_line()) {
     check_same("reciprocal", dst, src);
-    const Running running = core_.begin(Opcode::reciprocal, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(source, Opcode::reciprocal, lane, {{"src", src}}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     const PartitionReader reader(core_.kernels, core_.memory_of(src), src);
     map(dst, rounded, 2, [&, this](std::size_t p, float* buffer, std::size_t count) {
       const float* x = reader.read(p, buffer);
@@ -177,18 +191,22 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   }
 
   // dst = src: bit for bit where the types are equal, else through fp32.
-  Self& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {}) {
+  Self& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {},
+             SourceLine source = calling_line()) {
     check_same("copy", dst, src);
-    const Running running = core_.begin(Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running = core_.begin(source, Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     copy_elements(dst, src, rounded);
     core_.end(dst);
     return self();
   }
-  Self& memset(const Tile& dst, const Constant& value, const Rounded& rounded = {}) {
+  Self& memset(const Tile& dst, const Constant& value, const Rounded& rounded = {},
+               SourceLine source = calling_line()) {
     core_.check_free("memset", {"dst", dst});
     Base::check_constant("memset", "value", value);
-    const Running running =
-        core_.begin(Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value.value)});
+    const Running running = core_.begin(source, Opcode::memset, lane, {}, {{"dst", dst}},
+                                        {.zero = is_zero(value.value)});
+    if (core_.dry(dst)) return self();
     fill(dst, value.value, rounded);
     core_.end(dst);
     return self();

@@ -23,7 +23,8 @@ class VectorEngine : public VectorSearch<VectorEngine> {
   // uint8 or boolean (the hardware also has int16 and uint16, this model has not); on_true and
   // predicate not both in PSUM.
   VectorEngine& select(const Tile& dst, const Tile& predicate, const Tile& on_true,
-                       const ScalarOperand& on_false, const Rounded& rounded = {}) {
+                       const ScalarOperand& on_false, const Rounded& rounded = {},
+                       SourceLine source = calling_line()) {
     constexpr std::string_view name = "select";
     check_pair(name, {"on_true", on_true}, {"predicate", predicate}, dst);
     if (size_of(predicate.dtype()) != 1 || is_floating(predicate.dtype()))
@@ -33,9 +34,10 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     check_constant(name, "on_false", on_false);
     if (on_false.tile.defined()) check_column(name, {"on_false", on_false.tile}, on_true);
     const Running running =
-        core_.begin(Opcode::select, lane,
+        core_.begin(source, Opcode::select, lane,
                     {{"predicate", predicate}, {"on_true", on_true}, {"on_false", on_false.tile}},
                     {{"dst", dst}});
+    if (core_.dry(dst)) return *this;
     const PartitionReader reader(core_.kernels, core_.memory_of(on_true), on_true);
     const PartitionReader chooser(core_.kernels, core_.memory_of(predicate), predicate);
     const std::vector<float> other = column(on_false, on_true);
@@ -54,14 +56,16 @@ class VectorEngine : public VectorSearch<VectorEngine> {
   // dst = src where predicate != 0; the rest of dst stays as it is. Bit for bit: one type.
   // predicate is uint8, boolean or int32 (of the hardware's uint8, uint16 and uint32 this model has
   // the first, and int32 instead of the last); src and predicate not both in PSUM.
-  VectorEngine& copy_predicated(const Tile& dst, const Tile& src, const Tile& predicate) {
+  VectorEngine& copy_predicated(const Tile& dst, const Tile& src, const Tile& predicate,
+                                SourceLine source = calling_line()) {
     constexpr std::string_view name = "copy_predicated";
     check_pair(name, {"src", src}, {"predicate", predicate}, dst);
     if (predicate.dtype() == DType::int8 || is_floating(predicate.dtype()))
       rule_broken(name, "predicate", predicate.describe(), "uint8, bool or int32");
     check_same_type(name, dst, src);
-    const Running running = core_.begin(Opcode::copy_predicated, lane,
+    const Running running = core_.begin(source, Opcode::copy_predicated, lane,
                                         {{"src", src}, {"predicate", predicate}}, {{"dst", dst}});
+    if (core_.dry(dst)) return *this;
     const std::size_t count = dst.free_size(), width = dst.width();
     std::vector<std::byte> from(count * width), to(count * width);
     std::vector<std::uint32_t> chosen(count);
@@ -81,15 +85,16 @@ class VectorEngine : public VectorSearch<VectorEngine> {
 
   // Six numbers a partition: count, mean and count * variance of the elements with even index, then
   // of those with odd index. At most 512 elements.
-  VectorEngine& bn_stats(const Tile& dst, const Tile& data) {
+  VectorEngine& bn_stats(const Tile& dst, const Tile& data, SourceLine source = calling_line()) {
     constexpr std::string_view name = "bn_stats";
     core_.check_free(name, {"data", data});
     core_.check_free(name, {"dst", dst});
     CoreState::check_same_partitions(name, {"data", data}, {"dst", dst});
     at_most(name, "data", data.free_size(), core_.machine.bn_stats_free, "elements a partition");
     if (dst.free_size() != 6) rule_broken(name, "dst", dst.describe(), "6 elements a partition");
-    const Running running = core_.begin(Opcode::bn_stats, lane, {{"data", data}}, {{"dst", dst}},
-                                        CoreState::cost_of(data));
+    const Running running = core_.begin(source, Opcode::bn_stats, lane, {{"data", data}},
+                                        {{"dst", dst}}, CoreState::cost_of(data));
+    if (core_.dry(dst)) return *this;
     const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
     const std::size_t count = data.free_size();
     static constexpr Rounded nearest{};
@@ -112,7 +117,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
 
   // dst [P, 2] = mean and population variance of the triples (count, mean, count * variance) that
   // lie in data, in their order.
-  VectorEngine& bn_aggr(const Tile& dst, const Tile& data) {
+  VectorEngine& bn_aggr(const Tile& dst, const Tile& data, SourceLine source = calling_line()) {
     constexpr std::string_view name = "bn_aggr";
     core_.check_free(name, {"data", data});
     core_.check_free(name, {"dst", dst});
@@ -120,8 +125,9 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     if (data.free_size() % 3 != 0)
       rule_broken(name, "data", data.describe(), "a multiple of 3 elements a partition");
     if (dst.free_size() != 2) rule_broken(name, "dst", dst.describe(), "2 elements a partition");
-    const Running running = core_.begin(Opcode::bn_aggr, lane, {{"data", data}}, {{"dst", dst}},
-                                        CoreState::cost_of(data));
+    const Running running = core_.begin(source, Opcode::bn_aggr, lane, {{"data", data}},
+                                        {{"dst", dst}}, CoreState::cost_of(data));
+    if (core_.dry(dst)) return *this;
     const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
     map(dst, {}, 1 + (data.free_size() + 1) / 2, [&](std::size_t p, float* buffer, std::size_t) {
       const float* x = reader.read(p, buffer);
@@ -149,9 +155,11 @@ class VectorEngine : public VectorSearch<VectorEngine> {
   // kept elements are not scaled. The draws are those of the elements' place. A threshold of 2^32
   // zeroes all; with 0 it is copy(). Otherwise what is kept goes through fp32.
   VectorEngine& dropout(const Tile& dst, const Tile& src, std::uint64_t threshold,
-                        const Place& place) {
+                        const Place& place, SourceLine source = calling_line()) {
     check_same("dropout", dst, src);
-    const Running running = core_.begin(Opcode::dropout, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(source, Opcode::dropout, lane, {{"src", src}}, {{"dst", dst}});
+    if (core_.dry(dst)) return *this;
     if (threshold == 0) {
       copy_elements(dst, src, {});
     } else {
@@ -170,7 +178,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
   }
 
   // dst = src transposed, up to 32 x 32, of one type: pure data movement.
-  VectorEngine& transpose(const Tile& dst, const Tile& src) {
+  VectorEngine& transpose(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "transpose";
     core_.check_free(name, {"src", src});
     core_.check_free(name, {"dst", dst});
@@ -179,7 +187,9 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     check_same_type(name, dst, src);
     if (dst.partitions() != src.free_size() || dst.free_size() != src.partitions())
       rule_broken(name, "dst", dst.describe(), src.describe() + " turned");
-    const Running running = core_.begin(Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}});
+    const Running running =
+        core_.begin(source, Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}});
+    if (core_.dry(dst)) return *this;
     const std::size_t rows = src.partitions(), columns = src.free_size();
     const std::size_t width = src.width();
     std::vector<std::byte> from(rows * columns * width), row(rows * width);

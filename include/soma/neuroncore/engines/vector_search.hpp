@@ -33,7 +33,7 @@ class VectorSearch : public VectorArithmetic<Self> {
   // PSUM.
   Self& tensor_tensor_scan(const Tile& dst, const Tile& a, const Tile& b,
                            const ScalarOperand& initial, Alu op0, Alu op1,
-                           const ScalarOptions& options = {}) {
+                           const ScalarOptions& options = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_tensor_scan";
     check_pair(name, {"a", a}, {"b", b}, dst);
     for (const Alu op : {op0, op1}) {
@@ -41,9 +41,10 @@ class VectorSearch : public VectorArithmetic<Self> {
       check_binary(name, op);
     }
     check_initial(name, initial, a);
-    const Running running = core_.begin(Opcode::tensor_tensor_scan, lane,
+    const Running running = core_.begin(source, Opcode::tensor_tensor_scan, lane,
                                         {{"a", a}, {"b", b}, {"initial", initial.tile}},
                                         {{"dst", dst}}, {.operators = {op0, op1}});
+    if (core_.dry(dst)) return self();
     const std::size_t lanes = a.partitions();
     const std::vector<float> left = turned(a), right = turned(b);
     scan(dst, column(initial, a), options.rounded, [&](std::size_t i, float* state) {
@@ -63,7 +64,8 @@ class VectorSearch : public VectorArithmetic<Self> {
   Self& tensor_scalar_cumulative(const Tile& dst, const Tile& data, Alu op0,
                                  const ScalarOperand& s0, Alu op1,
                                  std::optional<Constant> start = {},
-                                 const ScalarOptions& options = {}) {
+                                 const ScalarOptions& options = {},
+                                 SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_scalar_cumulative";
     check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
     check_arithmetic(name, op0);
@@ -75,8 +77,9 @@ class VectorSearch : public VectorArithmetic<Self> {
         rule_broken(name, operand.name, operand.tile.describe(), "a type other than int32");
     if (start) Base::check_constant(name, "start", *start);
     const Running running =
-        core_.begin(Opcode::tensor_scalar_cumulative, lane, {{"data", data}, {"s0", s0.tile}},
-                    {{"dst", dst}}, {.operators = {op0, op1}});
+        core_.begin(source, Opcode::tensor_scalar_cumulative, lane,
+                    {{"data", data}, {"s0", s0.tile}}, {{"dst", dst}}, {.operators = {op0, op1}});
+    if (core_.dry(dst)) return self();
     const std::size_t lanes = data.partitions();
     const std::vector<float> x = turned(data), scalars = column(s0, data);
     std::vector<float> step(lanes);
@@ -95,7 +98,7 @@ class VectorSearch : public VectorArithmetic<Self> {
   // dst [P, 8] = the eight largest of each partition, in descending order, compared in fp32. 8 to
   // 16384 elements in at most two free dimensions. NaN, of which nothing is published, is never
   // larger; where fewer than eight others are left, -infinity follows them.
-  Self& max8(const Tile& dst, const Tile& src) {
+  Self& max8(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "max8";
     core_.check_free(name, {"src", src});
     check_eight(name, {"dst", dst}, src);
@@ -103,8 +106,9 @@ class VectorSearch : public VectorArithmetic<Self> {
     if (count < 8 || count > 16384 || src.rank() > 2)
       rule_broken(name, "src", src.describe(),
                   "8 to 16384 elements a partition in one or two free dimensions");
-    const Running running =
-        core_.begin(Opcode::max8, lane, {{"src", src}}, {{"dst", dst}}, CoreState::cost_of(src));
+    const Running running = core_.begin(source, Opcode::max8, lane, {{"src", src}}, {{"dst", dst}},
+                                        CoreState::cost_of(src));
+    if (core_.dry(dst)) return self();
     const PartitionReader reader(core_.kernels, core_.memory_of(src), src);
     map(dst, {}, 1 + count / 16, [&](std::size_t p, float* buffer, std::size_t) {
       const float* x = reader.read(p, buffer);
@@ -128,15 +132,17 @@ class VectorSearch : public VectorArithmetic<Self> {
   // dst [P, 8] of int32 (the hardware has uint16 and uint32; this model's indices are int32): where
   // each of `values` [P, 8] occurs first in data, compared in fp32; -1, all bits set, where it does
   // not. Equal values take occurrences in ascending order.
-  Self& find_index8(const Tile& dst, const Tile& data, const Tile& values) {
+  Self& find_index8(const Tile& dst, const Tile& data, const Tile& values,
+                    SourceLine source = calling_line()) {
     constexpr std::string_view name = "find_index8";
     core_.check_free(name, {"data", data});
     check_eight(name, {"values", values}, data);
     check_eight(name, {"dst", dst}, data);
     Base::check_type(name, {"dst", dst}, DType::int32);
     const Running running =
-        core_.begin(Opcode::find_index8, lane, {{"data", data}, {"values", values}}, {{"dst", dst}},
-                    CoreState::cost_of(data));
+        core_.begin(source, Opcode::find_index8, lane, {{"data", data}, {"values", values}},
+                    {{"dst", dst}}, CoreState::cost_of(data));
+    if (core_.dry(dst)) return self();
     search(data, values, [&](std::size_t p, const float* x, const float* wanted) {
       std::array<std::int32_t, 8> found;
       for (std::size_t slot = 0; slot < 8; ++slot)
@@ -152,7 +158,7 @@ class VectorSearch : public VectorArithmetic<Self> {
   // what each slot replaced, -1 where nothing. An element is replaced once, and compared as it was.
   Self& match_replace8(const Tile& dst, const Tile& data, const Tile& values,
                        const Constant& replacement, const Tile* indices = nullptr,
-                       const Rounded& rounded = {}) {
+                       const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "match_replace8";
     core_.check_free(name, {"data", data});
     core_.check_free(name, {"dst", dst});
@@ -164,8 +170,12 @@ class VectorSearch : public VectorArithmetic<Self> {
       Base::check_type(name, {"indices", *indices}, DType::int32);
     }
     const Running running =
-        core_.begin(Opcode::match_replace8, lane, {{"data", data}, {"values", values}},
+        core_.begin(source, Opcode::match_replace8, lane, {{"data", data}, {"values", values}},
                     {{"dst", dst}, {"indices", indices != nullptr ? *indices : Tile()}});
+    if (core_.dry(dst)) {
+      if (indices != nullptr) core_.end(*indices);
+      return self();
+    }
     const std::size_t count = data.free_size();
     const PartitionWriter writer(core_.kernels, core_.memory_of(dst), dst, rounded,
                                  core_.options.overflow);
@@ -187,7 +197,8 @@ class VectorSearch : public VectorArithmetic<Self> {
 
   // Within each quadrant of 32 partitions, partition i of dst = partition mask[i] of src, bit for
   // bit; where mask[i] is shuffle_keep it stays as it is. dst may be src.
-  Self& stream_shuffle(const Tile& dst, const Tile& src, const ShuffleMask& mask) {
+  Self& stream_shuffle(const Tile& dst, const Tile& src, const ShuffleMask& mask,
+                       SourceLine source = calling_line()) {
     constexpr std::string_view name = "stream_shuffle";
     check_same(name, dst, src);
     Base::check_same_type(name, dst, src);
@@ -203,7 +214,8 @@ class VectorSearch : public VectorArithmetic<Self> {
                   "one of the " + std::to_string(count) + " partitions of " + src.describe());
     }
     const Running running =
-        core_.begin(Opcode::stream_shuffle, lane, {{"src", src}}, {{"dst", dst}});
+        core_.begin(source, Opcode::stream_shuffle, lane, {{"src", src}}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     std::vector<std::byte> rows(count * bytes);
     for (std::size_t p = 0; p < count; ++p)
       read_codes(core_.memory_of(src), src, p, &rows[p * bytes]);
@@ -220,10 +232,11 @@ class VectorSearch : public VectorArithmetic<Self> {
 
   // dst = the random 32-bit word of each element's place; narrower integers keep its lowest bits.
   // The hardware's generator is not published: these are the library's own draws.
-  Self& rng(const Tile& dst, const Place& place) {
+  Self& rng(const Tile& dst, const Place& place, SourceLine source = calling_line()) {
     core_.check_free("rng", {"dst", dst});
     CoreState::check_integer("rng", {"dst", dst});
-    const Running running = core_.begin(Opcode::rng, lane, {}, {{"dst", dst}});
+    const Running running = core_.begin(source, Opcode::rng, lane, {}, {{"dst", dst}});
+    if (core_.dry(dst)) return self();
     std::vector<std::uint32_t> words(dst.free_size());
     for (std::size_t p = 0; p < dst.partitions(); ++p) {
       core_.kernels.words(place.of_partition(p), words.size(), words.data());

@@ -2,6 +2,8 @@
 // Dma: transfers between HBM and SBUF. A transfer copies, and converts where the types differ:
 // source to fp32 to destination (guide: DMA casts in two steps).
 //
+// The last argument of every call is the line that is recorded with it, by itself that of the call.
+//
 // Queues run their own transfers in order and each other's in any: core.dma is queue 0,
 // core.dma.queue(i) another.
 
@@ -40,21 +42,28 @@ class Dma {
   Lane lane() const { return lane_of(Engine::dma, queue_); }
 
   // tile = view: row r to partition r.
-  Dma& load(const Tile& tile, const HbmView& view) { return load(Opcode::dma_copy, tile, view); }
+  Dma& load(const Tile& tile, const HbmView& view, SourceLine source = calling_line()) {
+    return load(source, Opcode::dma_copy, tile, view);
+  }
   // The same for a view whose rows are not adjacent in memory because it was transposed: slow on
   // this hardware, and counted apart.
-  Dma& load_transposed(const Tile& tile, const HbmView& view) {
-    return load(Opcode::dma_transpose, tile, view);
+  Dma& load_transposed(const Tile& tile, const HbmView& view, SourceLine source = calling_line()) {
+    return load(source, Opcode::dma_transpose, tile, view);
   }
   // view = tile.
-  Dma& store(const HbmView& view, const Tile& tile) {
+  Dma& store(const HbmView& view, const Tile& tile, SourceLine source = calling_line()) {
     constexpr std::string_view name = "dma.store";
     check(name, {"tile", tile}, view);
     check_writable(name, view);
     check_sizes(name, tile, view);
-    const Position at = begin(Opcode::dma_copy, {{"tile", tile}}, {}, nullptr, &view, tile);
+    const Position at = begin(source, Opcode::dma_copy, {{"tile", tile}}, {}, nullptr, &view, tile);
     CoreState* core = core_;
     core->statistics.hbm_bytes_written += view.rows() * view.row_elements() * size_of(view.dtype());
+    if (!core->options.compute) {
+      core->context.heap().mark_dry();
+      detail::write_zeros(view);
+      return *this;
+    }
     core->transfer(at, [core, tile, view] {
       core->for_partitions(tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
                            [&](std::size_t p, float* buffer) {
@@ -65,15 +74,16 @@ class Dma {
   }
   // Partition p = row indices[p] of a matrix; indices is [P, 1] of int32 in SBUF.
   Dma& gather(const Tile& tile, const HbmView& table, const Tile& indices,
-              OutOfBounds out_of_bounds = OutOfBounds::error) {
+              OutOfBounds out_of_bounds = OutOfBounds::error, SourceLine source = calling_line()) {
     static constexpr std::string_view name = "dma.gather";  // read by a lambda that outlives this
     check(name, {"tile", tile}, table);
     check_indices(name, tile, table, indices);
-    const Position at =
-        begin(Opcode::dma_gather, {{"indices", indices}}, {{"tile", tile}}, &table, nullptr, tile);
+    const Position at = begin(source, Opcode::dma_gather, {{"indices", indices}}, {{"tile", tile}},
+                              &table, nullptr, tile);
     CoreState* core = core_;
     core->statistics.hbm_bytes_read +=
         tile.partitions() * tile.free_size() * size_of(table.dtype());
+    if (core->dry(tile)) return *this;
     core->transfer(at, [core, tile, table, indices, out_of_bounds] {
       std::vector<float> buffer(2 * tile.free_size() + 64);
       const PartitionWriter writer = detail::writer_of(*core, tile);
@@ -94,16 +104,21 @@ class Dma {
   // Row indices[p] of a matrix = partition p, or += it (in fp32, partitions in ascending order, so
   // that equal indices add up).
   Dma& scatter(const HbmView& table, const Tile& tile, const Tile& indices,
-               Scatter how = Scatter::overwrite, OutOfBounds out_of_bounds = OutOfBounds::error) {
+               Scatter how = Scatter::overwrite, OutOfBounds out_of_bounds = OutOfBounds::error,
+               SourceLine source = calling_line()) {
     static constexpr std::string_view name = "dma.scatter";  // read by a lambda that outlives this
     check(name, {"tile", tile}, table);
     check_writable(name, table);
     check_indices(name, tile, table, indices);
-    const Position at = begin(Opcode::dma_scatter, {{"tile", tile}, {"indices", indices}}, {},
-                              nullptr, &table, tile);
+    const Position at = begin(source, Opcode::dma_scatter, {{"tile", tile}, {"indices", indices}},
+                              {}, nullptr, &table, tile);
     CoreState* core = core_;
     core->statistics.hbm_bytes_written +=
         tile.partitions() * tile.free_size() * size_of(table.dtype());
+    if (!core->options.compute) {
+      core->context.heap().mark_dry();
+      return *this;
+    }
     core->transfer(at, [core, tile, table, indices, how, out_of_bounds] {
       const std::size_t count = tile.free_size();
       std::vector<float> buffer(4 * count + 64);
@@ -126,7 +141,8 @@ class Dma {
     return *this;
   }
   // tile = the sum of up to 16 views, in fp32, in their order.
-  Dma& sum(const Tile& tile, std::initializer_list<HbmView> views) {
+  Dma& sum(const Tile& tile, std::initializer_list<HbmView> views,
+           SourceLine source = calling_line()) {
     constexpr std::string_view name = "dma.sum";
     at_most(name, "views", views.size(), 16, "sources");
     if (views.size() == 0) rule_broken(name, "views", "none", "1 to 16");
@@ -136,12 +152,14 @@ class Dma {
     }
     HeapVector<HbmView> sources(core_->context.heap());
     for (const HbmView& view : views) sources.push_back(view);
-    const Position at =
-        begin(Opcode::dma_sum, {}, {{"tile", tile}}, &sources[0], nullptr, tile, sources.size());
-    for (std::size_t i = 1; i < sources.size(); ++i) touch(at, Opcode::dma_sum, sources[i], false);
+    const Position at = begin(source, Opcode::dma_sum, {}, {{"tile", tile}}, &sources[0], nullptr,
+                              tile, sources.size());
+    for (std::size_t i = 1; i < sources.size(); ++i)
+      core_->touch(source, Opcode::dma_sum, at, sources[i].region(), false);
     CoreState* core = core_;
     for (const HbmView& view : sources)
       core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
+    if (core->dry(tile)) return *this;
     core->transfer(at, [core, tile, sources = std::move(sources)] {
       const std::size_t count = tile.free_size();
       const PartitionWriter writer = detail::writer_of(*core, tile);
@@ -171,13 +189,14 @@ class Dma {
   }
 
  private:
-  Dma& load(Opcode opcode, const Tile& tile, const HbmView& view) {
+  Dma& load(SourceLine source, Opcode opcode, const Tile& tile, const HbmView& view) {
     constexpr std::string_view name = "dma.load";
     check(name, {"tile", tile}, view);
     check_sizes(name, tile, view);
-    const Position at = begin(opcode, {}, {{"tile", tile}}, &view, nullptr, tile);
+    const Position at = begin(source, opcode, {}, {{"tile", tile}}, &view, nullptr, tile);
     CoreState* core = core_;
     core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
+    if (core->dry(tile)) return *this;
     core->transfer(at, [core, tile, view] {
       const PartitionWriter writer = detail::writer_of(*core, tile);
       core->for_partitions(tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
@@ -218,15 +237,8 @@ class Dma {
       rule_broken(name, "table", table.describe(),
                   std::to_string(tile.free_size()) + " elements a row, as " + tile.describe());
   }
-  void touch(Position at, Opcode opcode, const HbmView& view, bool writes) {
-    Instruction unused;
-    CoreState* core = core_;
-    core->order.touch(opcode, at, view.region(), writes, [&](Position earlier) {
-      core->wait_for(core->options.record ? core->recorded.back() : unused, earlier);
-    });
-  }
   // The rows of `tile` move, from or to as many rows of a view, `views` times.
-  Position begin(Opcode opcode, std::initializer_list<Operand> reads,
+  Position begin(SourceLine source, Opcode opcode, std::initializer_list<Operand> reads,
                  std::initializer_list<Operand> writes, const HbmView* from, const HbmView* to,
                  const Tile& tile, std::size_t views = 1) {
     const HbmView& view = from != nullptr ? *from : *to;
@@ -238,9 +250,10 @@ class Dma {
                                      : view.stride(last) == 1 ? view.size(last)
                                                               : 1;
     cost.buffers = static_cast<std::uint32_t>(rows * elements / side_by_side);
-    const Position at = core_->begin(opcode, lane(), reads, writes, cost).at;
-    if (from != nullptr) touch(at, opcode, *from, false);
-    if (to != nullptr) touch(at, opcode, *to, true);
+    const Direction direction = from != nullptr ? Direction::load : Direction::store;
+    const Position at = core_->begin(source, opcode, lane(), reads, writes, cost, direction).at;
+    if (from != nullptr) core_->touch(source, opcode, at, from->region(), false);
+    if (to != nullptr) core_->touch(source, opcode, at, to->region(), true);
     return at;
   }
 

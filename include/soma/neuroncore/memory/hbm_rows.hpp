@@ -73,6 +73,12 @@ inline void write_codes(const HbmView& view, std::size_t row, const void* codes)
     spread_row<8>(view, row, from);
 }
 
+// All bits zero: 0 in every type of a tensor that a core writes.
+inline void write_zeros(const HbmView& view) {
+  const std::vector<std::byte> zeros(view.row_elements() * size_of(view.dtype()));
+  for (std::size_t row = 0; row < view.rows(); ++row) write_codes(view, row, zeros.data());
+}
+
 inline std::int64_t integer_at(DType dtype, const std::byte* at) {
   const auto get = [at]<class T>(T number) {
     std::memcpy(&number, at, sizeof number);

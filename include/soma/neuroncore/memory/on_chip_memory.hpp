@@ -35,16 +35,18 @@ class OnChipMemory {
   };
 
   OnChipMemory(Context& context, Memory memory, const Machine& machine, Uninitialised uninitialised,
-               bool everything_fp32)
+               bool everything_fp32, bool holds_numbers)
       : memory_(memory),
         uninitialised_(uninitialised),
+        holds_numbers_(holds_numbers),
         factor_(everything_fp32 ? 4 : 1),
         partitions_(machine.partitions),
         capacity_(memory == Memory::sbuf ? machine.sbuf_partition_bytes
                                          : machine.psum_partition_bytes()),
         step_(memory == Memory::sbuf ? machine.sbuf_align : machine.psum_bank_bytes),
         allocations_(context.heap()),
-        bytes_(Storage::allocate(context.heap(), stride(factor_) * partitions_)),
+        bytes_(
+            Storage::allocate(context.heap(), holds_numbers ? stride(factor_) * partitions_ : 0)),
         written_(Storage::allocate(context.heap(), stride(1) * partitions_)) {}
 
   // A tile of `partitions` partitions from the first one on, `elements` in each. Errors
@@ -71,7 +73,7 @@ class OnChipMemory {
         {id, used_, used_ + elements * size_of(dtype), partitions, Written::nobody});
     const Tile tile(memory_, dtype, factor_ != 1, partitions, used_, used_ * factor_, elements, id);
     for (std::size_t p = 0; p < partitions; ++p) {
-      if (uninitialised_ == Uninitialised::nan)
+      if (holds_numbers_ && uninitialised_ == Uninitialised::nan)
         std::memset(at(tile, p), 0xFF, elements * tile.width());
       std::memset(written_row(p) + tile.offset(), 0, elements * size_of(dtype));
     }
@@ -233,6 +235,7 @@ class OnChipMemory {
 
   Memory memory_;
   Uninitialised uninitialised_;
+  bool holds_numbers_;  // false: a dry run, in which there is no memory behind the tiles
   std::size_t factor_;  // of the room that tiles take: everything as fp32 takes up to four times it
   std::size_t partitions_, capacity_, step_;
   HeapVector<Allocation> allocations_;

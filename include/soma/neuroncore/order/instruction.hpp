@@ -114,6 +114,8 @@ constexpr Engine engine_of(Lane lane) { return lane < 4 ? static_cast<Engine>(la
 struct Position {
   Lane lane = 0;
   std::uint32_t number = 0;
+
+  friend bool operator==(const Position&, const Position&) = default;
 };
 
 // What the cost of an instruction is a function of (the formulas are those of the vendor's
@@ -123,6 +125,7 @@ struct CostFields {
   // Elements a partition: of the result, of the moving tile, of what is reduced or searched.
   std::uint32_t free_size = 0;
   std::uint32_t stationary = 0;   // free size of the stationary tile of a matmul
+  std::uint32_t contraction = 0;  // of a matmul: partitions of both of its operands
   std::uint8_t tensors = 0;       // tiles that are read
   std::uint8_t psum_tensors = 0;  // of those, how many lie in PSUM
   // The types of the tiles that are read, in the order of the instruction's operands (of more than
@@ -136,14 +139,56 @@ struct CostFields {
   std::uint32_t piece = 0;    // elements side by side of a local_gather
   std::uint64_t bytes = 0;    // moved between memories
   std::uint32_t buffers = 0;  // of a transfer: pieces side by side
+
+  friend bool operator==(const CostFields&, const CostFields&) = default;
 };
+
+// Where a transfer goes; none: no transfer.
+enum class Direction : std::uint8_t { none, load, store, on_chip, in_hbm };
+
+// The line of a program that issued an instruction. `file` is a literal, in a record without
+// folders.
+struct SourceLine {
+  const char* file = "";
+  std::uint32_t line = 0;
+
+  friend bool operator==(const SourceLine& a, const SourceLine& b) {
+    return a.line == b.line && std::string_view(a.file) == b.file;
+  }
+};
+
+// As the default argument of a function: the line that calls it.
+constexpr SourceLine calling_line(const char* file = __builtin_FILE(),
+                                  std::uint32_t line = __builtin_LINE()) {
+  return {file, line};
+}
+// The part of a path behind its last slash, of either kind.
+constexpr const char* without_folders(const char* file) {
+  const char* name = file;
+  for (; *file != '\0'; ++file)
+    if (*file == '/' || *file == '\\') name = file + 1;
+  return name;
+}
 
 struct Instruction {
   Opcode opcode = Opcode::copy;
   Position position;
   CostFields cost;
-  // The last one of each lane that had to end before it began; 0: none.
+  // The last one of each lane that had to end before it began; 0: none. Barriers and semaphore
+  // waits are among them. Its own lane needs no entry.
   std::array<std::uint32_t, lane_count> after{};
+  // It reads what the previous instruction of its own lane wrote. Accumulating in PSUM is no such
+  // read.
+  bool reads_previous = false;
+  bool uses_sbuf = false, uses_psum = false;  // memories that it reads or writes
+  bool result_in_psum = false;
+  Direction direction = Direction::none;
+  std::uint32_t call = 0;    // of an operator: RecordNames::calls[call - 1]; 0: none
+  std::uint32_t region = 0;  // RecordNames::regions[region - 1], the innermost; 0: none
+  std::uint32_t sbuf_used = 0, psum_used = 0;  // bytes a partition, in use when it was issued
+  SourceLine source;
+
+  friend bool operator==(const Instruction&, const Instruction&) = default;
 };
 
 }  // namespace soma::neuroncore

@@ -13,14 +13,16 @@
 // the next one of lane a begins.
 
 #include <soma/neuroncore/faults.hpp>
-#include <soma/neuroncore/memory/region.hpp>
 #include <soma/neuroncore/order/instruction.hpp>
+#include <soma/neuroncore/order/record.hpp>
+#include <soma/neuroncore/order/touches.hpp>
 #include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace soma::neuroncore {
@@ -31,74 +33,98 @@ class Order {
  public:
   using Clock = std::array<std::uint32_t, lane_count>;
 
-  Order(Heap& heap, Synchronization synchronization, bool check_races)
+  // `names`: what regions of the program are called in errors; it lives as long as this.
+  Order(Heap& heap, Synchronization synchronization, bool check_races, const RecordNames& names)
       : synchronization_(synchronization),
         check_races_(check_races),
-        touches_{HeapVector<Touch>(heap), HeapVector<Touch>(heap), HeapVector<Touch>(heap)} {}
+        names_(names),
+        touches_{Touches(heap), Touches(heap), Touches(heap)},
+        waits_(heap) {}
 
   // The next instruction of a lane begins.
   Position begin(Lane lane) { return {lane, ++issued_[lane]}; }
 
   // It touches a region. `wait(position)` is called for each earlier instruction that has to end
-  // first. Error neuroncore.race.
+  // first, in the order in which they touched it. Error neuroncore.race, after which nothing has
+  // been noted.
   template <class Wait>
-  void touch(Opcode opcode, Position at, const Region& region, bool writes, const Wait& wait) {
-    HeapVector<Touch>& touches = touches_[static_cast<std::size_t>(region.space)];
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < touches.size(); ++i) {
-      const Touch& old = touches[i];
-      const bool same_lane = old.at.lane == at.lane;
-      // What lies under a write, or under a later read of the same lane, no longer matters.
-      const bool covered = (writes || (!old.writes && same_lane)) && region.holds(old.region);
-      if (!same_lane && (writes || old.writes) && old.region.meets(region)) {
-        if (synchronization_ == Synchronization::manual) check(opcode, at, old);
-        const Position before = old.at;
-        wait(before);
-        std::uint32_t& seen = clocks_[at.lane][before.lane];
-        seen = (std::max)(seen, before.number);
-      }
-      if (covered) continue;
-      if (kept != i) touches[kept] = touches[i];
-      ++kept;
+  void touch(const Touch& touch, const Wait& wait) {
+    Touches& touches = touches_[static_cast<std::size_t>(touch.region.space)];
+    const std::span<const Touches::Index> near = touches.near(touch.region);
+    const Position at = touch.at;
+    waits_.clear();
+    for (const Touches::Index index : near) {
+      const Touch& old = touches[index];
+      if (old.at.lane == at.lane || !(touch.writes || old.writes) ||
+          !old.region.meets(touch.region))
+        continue;
+      if (synchronization_ == Synchronization::manual) check(touch, old);
+      waits_.push_back(old.at);
+      std::uint32_t& seen = clocks_[at.lane][old.at.lane];
+      seen = (std::max)(seen, old.at.number);
     }
-    touches.resize(kept);
-    touches.push_back({region, at, opcode, writes});
+    // What lies under a write, or under a later read of the same lane, no longer matters.
+    for (const Touches::Index index : near) {
+      const Touch& old = touches[index];
+      if ((touch.writes || (!old.writes && old.at.lane == at.lane)) &&
+          touch.region.holds(old.region))
+        touches.erase(index);
+    }
+    touches.add(touch);
+    for (std::size_t i = 0; i < waits_.size(); ++i) wait(Position(waits_[i]));
   }
 
-  // `lane` waits for everything that happened before `clock`.
-  void join(Lane lane, const Clock& clock) {
-    for (std::size_t i = 0; i < lane_count; ++i)
-      clocks_[lane][i] = (std::max)(clocks_[lane][i], clock[i]);
-  }
-  // What has ended when the lane's last instruction has.
-  Clock clock(Lane lane) const {
-    Clock result = clocks_[lane];
-    result[lane] = issued_[lane];
+  // What has ended when the last instruction of a lane has: all of it, and the part that is not
+  // known from the record of that instruction: itself, and what the lane has waited for since.
+  struct Ended {
+    Clock all{}, direct{};
+  };
+  Ended ended(Lane lane) const {
+    Ended result{clocks_[lane], next_waits_[lane]};
+    result.all[lane] = result.direct[lane] = issued_[lane];
     return result;
+  }
+  // `lane` waits for that.
+  void join(Lane lane, const Ended& ended) {
+    for (std::size_t i = 0; i < lane_count; ++i) {
+      clocks_[lane][i] = (std::max)(clocks_[lane][i], ended.all[i]);
+      next_waits_[lane][i] = (std::max)(next_waits_[lane][i], ended.direct[i]);
+    }
   }
   // Everybody waits for everybody: what came before needs no watching any more.
   void all_done() {
-    for (auto& clock : clocks_) clock = issued_;
-    for (auto& touches : touches_) touches.clear();
+    clocks_.fill(issued_);
+    next_waits_.fill(issued_);
+    for (Touches& touches : touches_) touches.clear();
+  }
+  // What a lane has waited for by barriers and semaphores since its last instruction began, and now
+  // belongs to the one that begins.
+  Clock take_waits(Lane lane) {
+    Clock result = next_waits_[lane];
+    result[lane] = 0;
+    next_waits_[lane] = {};
+    return result;
   }
   Synchronization synchronization() const { return synchronization_; }
 
  private:
-  struct Touch {
-    Region region;
-    Position at;
-    Opcode opcode = Opcode::copy;
-    bool writes = false;
-  };
-
-  void check(Opcode opcode, Position at, const Touch& old) const {
-    if (!check_races_ || clocks_[at.lane][old.at.lane] >= old.at.number) return;
-    fail(error_id::neuroncore_race, to_string(opcode),
-         "number " + std::to_string(at.number) + " of " + name(at.lane),
-         "not ordered after " + std::string(to_string(old.opcode)) + ", number " +
-             std::to_string(old.at.number) + " of " + name(old.at.lane) +
+  void check(const Touch& touch, const Touch& old) const {
+    if (!check_races_ || clocks_[touch.at.lane][old.at.lane] >= old.at.number) return;
+    fail(error_id::neuroncore_race, to_string(touch.opcode), place_of(touch),
+         "not ordered after " + std::string(to_string(old.opcode)) + ", " + place_of(old) +
              (old.writes ? ", which writes" : ", which reads") + " the same bytes",
          "a wait on a semaphore that it signals");
+  }
+  // "number 3 of vector at softmax.cpp:12 in attention/softmax"
+  std::string place_of(const Touch& touch) const {
+    std::string text = "number " + std::to_string(touch.at.number) + " of " + name(touch.at.lane);
+    if (touch.source.line != 0)
+      text.append(" at ")
+          .append(without_folders(touch.source.file))
+          .append(":")
+          .append(std::to_string(touch.source.line));
+    if (touch.program != 0) text.append(" in ").append(names_.path(touch.program));
+    return text;
   }
   static std::string name(Lane lane) {
     std::string text(to_string(engine_of(lane)));
@@ -108,9 +134,11 @@ class Order {
 
   Synchronization synchronization_;
   bool check_races_;
+  const RecordNames& names_;
   Clock issued_{};
-  std::array<Clock, lane_count> clocks_{};
-  std::array<HeapVector<Touch>, 3> touches_;
+  std::array<Clock, lane_count> clocks_{}, next_waits_{};
+  std::array<Touches, 3> touches_;
+  HeapVector<Position> waits_;
 };
 
 }  // namespace soma::neuroncore

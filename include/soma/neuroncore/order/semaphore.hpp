@@ -18,9 +18,8 @@ class Semaphore {
 
   // Used by the engines.
   void signal(CoreState& core, Lane lane, std::uint32_t amount) {
-    const Order::Clock clock = core.order.clock(lane);
     value_ += amount;
-    signals_.push_back({lane, amount, clock});
+    signals_.push_back({lane, amount, core.order.ended(lane)});
   }
   // Error neuroncore.undefined where the value can never be reached: nothing that was issued before
   // adds that much.
@@ -36,9 +35,9 @@ class Semaphore {
       for (std::size_t j = i; j < signals_.size(); ++j)
         if (signals_[j].lane == signals_[i].lane) without -= signals_[j].amount;
       if (without >= value) continue;
-      core.order.join(lane, signals_[i].clock);
+      core.order.join(lane, signals_[i].ended);
       const Lane from = signals_[i].lane;
-      core.end_transfers(from, signals_[i].clock[from]);
+      core.end_transfers(from, signals_[i].ended.all[from]);
     }
   }
 
@@ -46,7 +45,7 @@ class Semaphore {
   struct Signal {
     Lane lane;
     std::uint32_t amount;
-    Order::Clock clock;
+    Order::Ended ended;
   };
   std::vector<Signal> signals_;
   std::uint32_t value_ = 0;

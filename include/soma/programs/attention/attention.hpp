@@ -37,10 +37,12 @@ class AttentionForward {
         log_sums_(hbm_target(call.outputs[1]).swap(0, 1)),
         loader_(core, {.view = all_.view(), .inner_rows = false, .tile_type = all_.dtype()},
                 (std::min)(longest_, bank_columns)),
-        queries_(core, loader_, query_rows_.view(), all_.dtype(), most_queries_, width_, 2),
-        keys_(core, loader_, all_.view(), all_.dtype(), (std::min)(longest_, bank_columns), width_,
+        queries_(core, loader_, query_pack(), query_rows_.view(), all_.dtype(), most_queries_,
+                 width_, 2),
+        keys_(core, loader_, all_pack_, all_.view(), all_.dtype(),
+              (std::min)(longest_, bank_columns), width_,
               (std::max)((most_keys_ + bank_columns - 1) / bank_columns, std::size_t{2})),
-        values_(core, all_.view(), all_.dtype(), most_queries_, width_,
+        values_(core, all_pack_, all_.view(), all_.dtype(), most_queries_, width_,
                 (std::max)(blocks_of(most_keys_), std::size_t{2})),
         turner_(core, weights_, 1),
         scores_(core.psum.tile(most_queries_, most_keys_)),
@@ -52,10 +54,24 @@ class AttentionForward {
         turned_(core.sbuf.tile(weights_, most_queries_, blocks_of(most_keys_) * most_queries_)),
         results_(core, call.outputs[0].dtype(), most_queries_, (std::min)(width_, bank_columns)),
         columns_(core, DType::fp32, most_queries_, 8),
-        mask_(core, call) {}
+        mask_(core, call),
+        all_pack_(core, all_.view(), all_.dtype(), longest_),
+        query_pack_(core, query_rows_.view(), all_.dtype(), inputs_.apart ? longest_ : 0),
+        out_pack_(core, out_, call.outputs[0].dtype(), longest_),
+        log_sum_pack_(core, hbm_target(call.outputs[1]), longest_) {}
 
   std::size_t width() const { return width_; }
-  void begin(const Pack& pack) { mask_.begin(pack); }
+  void begin(const Pack& pack) {
+    mask_.begin(pack);
+    all_pack_.begin(pack.row, pack.length);
+    query_pack_.begin(pack.query_row, pack.queries);
+    out_pack_.begin(pack.query_row);
+    log_sum_pack_.begin(pack.query_row);
+  }
+  void end(const Pack& pack) {
+    out_pack_.end(pack.query_row, pack.queries);
+    log_sum_pack_.store(pack.query_row, pack.queries);
+  }
 
   void run(const Head& head) {
     for_pieces(width_, bank_columns, [&](std::size_t first, std::size_t columns) {
@@ -66,6 +82,8 @@ class AttentionForward {
   }
 
  private:
+  // Queries are columns of all inputs but where they lie apart.
+  const PackRows& query_pack() const { return inputs_.apart ? query_pack_ : all_pack_; }
   // Columns `first` and following of the results of some queries.
   void block(const Head& head, std::size_t query, std::size_t queries, std::size_t first,
              std::size_t columns) {
@@ -109,20 +127,25 @@ class AttentionForward {
       });
     });
     core_.vector.reciprocal(inverse, total);
-    const Tile result = results_.next(queries, columns);
     const std::size_t row = head.pack.query_row + query;
+    const Tile result = out_pack_.used() ? out_pack_.at(row, queries, head.column + first, columns)
+                                         : results_.next(queries, columns);
     core_.vector.tensor_scalar(result, sums, Alu::multiply, inverse, Alu::multiply,
                                keep_scale(setting_.dropout));
-    core_.dma.queue(store_queue)
-        .store(out_.rows(row, row + queries)
-                   .columns(head.column + first, head.column + first + columns),
-               result);
+    if (!out_pack_.used())
+      core_.dma.queue(store_queue)
+          .store(out_.rows(row, row + queries)
+                     .columns(head.column + first, head.column + first + columns),
+                 result);
     if (first != 0) return;
-    const Tile logarithm = one(5), log_sum = one(6);
+    const Tile logarithm = one(5);
+    const Tile log_sum =
+        log_sum_pack_.used() ? log_sum_pack_.at(row, queries, head.number) : one(6);
     core_.scalar.activation(logarithm, total, Function::log);
     core_.vector.tensor_tensor(log_sum, logarithm, shift, Alu::subtract);
-    core_.dma.queue(store_queue)
-        .store(log_sums_.rows(row, row + queries).columns(head.number, head.number + 1), log_sum);
+    if (!log_sum_pack_.used())
+      core_.dma.queue(store_queue)
+          .store(log_sums_.rows(row, row + queries).columns(head.number, head.number + 1), log_sum);
   }
 
   Tile multiply(const Head& head, std::size_t query, std::size_t queries, std::size_t key,
@@ -155,6 +178,10 @@ class AttentionForward {
   Tile scores_, sums_, exponentials_, kept_, turned_;
   Pair results_, columns_;
   PackMask mask_;
+  // Last: they take what is left of SBUF.
+  PackRows all_pack_, query_pack_;
+  PackResults out_pack_;
+  PackNumbers log_sum_pack_;
 };
 
 }  // namespace detail
@@ -165,7 +192,7 @@ inline void attention(Core& core, const OperatorCall& call) {
   detail::AttentionForward forward(core, call);
   for_each_head(
       call, forward.width(), [&](const Pack& pack) { forward.begin(pack); },
-      [&](const Head& head) { forward.run(head); });
+      [&](const Head& head) { forward.run(head); }, [&](const Pack& pack) { forward.end(pack); });
 }
 
 }  // namespace soma::programs

@@ -45,16 +45,19 @@ class AttentionBackward {
                      keys_most_, 1),
         load_dout_(core, {.view = dout_.view(), .inner_rows = false, .tile_type = dout_type_},
                    queries_most_, 1),
-        turned_queries_(core, load_inputs_, query_rows_.view(), input_type_, queries_most_, width_,
-                        2),
-        turned_keys_(core, load_inputs_, all_.view(), input_type_, keys_most_, width_, 2),
-        turned_values_(core, load_inputs_, all_.view(), input_type_, keys_most_, width_, 2),
-        turned_douts_(core, load_dout_, dout_.view(), dout_type_, queries_most_, width_, 2),
-        queries_(core, query_rows_.view(), input_type_, queries_most_, width_, 2),
-        keys_(core, all_.view(), input_type_, queries_most_, width_,
+        turned_queries_(core, load_inputs_, query_pack(), query_rows_.view(), input_type_,
+                        queries_most_, width_, 2),
+        turned_keys_(core, load_inputs_, all_pack_, all_.view(), input_type_, keys_most_, width_,
+                     2),
+        turned_values_(core, load_inputs_, all_pack_, all_.view(), input_type_, keys_most_, width_,
+                       2),
+        turned_douts_(core, load_dout_, dout_pack_, dout_.view(), dout_type_, queries_most_, width_,
+                      2),
+        queries_(core, query_pack(), query_rows_.view(), input_type_, queries_most_, width_, 2),
+        keys_(core, all_pack_, all_.view(), input_type_, queries_most_, width_,
               (std::max)(blocks_of(keys_most_), std::size_t{2})),
-        douts_(core, dout_.view(), dout_type_, queries_most_, width_, 2),
-        outs_(core, out_.view(), out_.dtype(), queries_most_, width_, 2),
+        douts_(core, dout_pack_, dout_.view(), dout_type_, queries_most_, width_, 2),
+        outs_(core, out_pack_, out_.view(), out_.dtype(), queries_most_, width_, 2),
         turner_(core, weights_type_, 1),
         scores_(core.psum.tile(queries_most_, keys_most_)),
         gradients_(core.psum.tile(queries_most_, keys_most_)),
@@ -72,10 +75,31 @@ class AttentionBackward {
         turned_(
             core.sbuf.tile(weights_type_, queries_most_, blocks_of(keys_most_) * queries_most_)),
         results_(core, call.outputs[0].dtype(), queries_most_, columns_),
-        mask_(core, call) {}
+        mask_(core, call),
+        all_pack_(core, all_.view(), input_type_, longest_),
+        query_pack_(core, query_rows_.view(), input_type_, inputs_.apart ? longest_ : 0),
+        dout_pack_(core, dout_.view(), dout_type_, longest_),
+        out_pack_(core, out_.view(), out_.dtype(), longest_),
+        log_sum_pack_(core, hbm(call.inputs[2]), longest_),
+        target_pack_(core, target_, call.outputs[0].dtype(), longest_),
+        query_target_pack_(core, query_target_, call.outputs[0].dtype(),
+                           inputs_.apart ? longest_ : 0) {}
 
   std::size_t width() const { return width_; }
-  void begin(const Pack& pack) { mask_.begin(pack); }
+  void begin(const Pack& pack) {
+    mask_.begin(pack);
+    all_pack_.begin(pack.row, pack.length);
+    query_pack_.begin(pack.query_row, pack.queries);
+    dout_pack_.begin(pack.query_row, pack.queries);
+    out_pack_.begin(pack.query_row, pack.queries);
+    log_sum_pack_.load(pack.query_row, pack.queries);
+    target_pack_.begin(pack.row);
+    query_target_pack_.begin(pack.query_row);
+  }
+  void end(const Pack& pack) {
+    target_pack_.end(pack.row, pack.length);
+    query_target_pack_.end(pack.query_row, pack.queries);
+  }
   void run(const Head& head) {
     const std::size_t length = head.pack.length;
     const float keep = keep_scale(setting_.dropout), scale = score_scale(width_) * keep;
@@ -103,16 +127,18 @@ class AttentionBackward {
         });
         for_pieces(keys, lanes, [&](std::size_t at, std::size_t count) {
           const std::size_t row = head.pack.row + key + at;
-          write(key_block(dk_, at, count, columns), target_, row, inputs_.first_key + column,
-                scale);
-          write(key_block(dv_, at, count, columns), target_, row, inputs_.first_value + column,
-                keep);
+          write(key_block(dk_, at, count, columns), target_, target_pack_, row,
+                inputs_.first_key + column, scale);
+          write(key_block(dv_, at, count, columns), target_, target_pack_, row,
+                inputs_.first_value + column, keep);
         });
       });
     });
   }
 
  private:
+  // Queries and their gradients are columns of all of them but where they lie apart.
+  const PackRows& query_pack() const { return inputs_.apart ? query_pack_ : all_pack_; }
   // 16-bit and 8-bit tiles where the weights, as bf16, pair with them; fp16's digits are more than
   // bf16 keeps, and its range less than gradients need.
   static DType tile_type(DType own, DType other) {
@@ -135,8 +161,13 @@ class AttentionBackward {
     const std::size_t row = head.pack.query_row + query;
     const Tile shift = column_of(shifts_, query, queries),
                delta = column_of(deltas_, query, queries);
-    core_.dma.load(shift, log_sums_.rows(row, row + queries).columns(head.number, head.number + 1));
-    core_.vector.tensor_scalar(shift, shift, Alu::multiply, -1.0f);
+    Tile log_sum = shift;
+    if (log_sum_pack_.used())
+      log_sum = log_sum_pack_.at(row, queries, head.number);
+    else
+      core_.dma.load(log_sum,
+                     log_sums_.rows(row, row + queries).columns(head.number, head.number + 1));
+    core_.vector.tensor_scalar(shift, log_sum, Alu::multiply, -1.0f);
     for_pieces(width_, columns_, [&](std::size_t first, std::size_t columns) {
       const std::size_t column = head.column + first;
       const Tile products = block(products_, queries, columns), part = part_.rows(0, queries);
@@ -207,13 +238,17 @@ class AttentionBackward {
 
   void write_dq(const Head& head, std::size_t query, std::size_t queries, std::size_t column,
                 std::size_t columns, float factor) {
-    write(block(dq_, queries, columns), query_target_, head.pack.query_row + query, column, factor);
+    write(block(dq_, queries, columns), query_target_,
+          inputs_.apart ? query_target_pack_ : target_pack_, head.pack.query_row + query, column,
+          factor);
   }
 
-  void write(const Tile& sums, const HbmView& target, std::size_t row, std::size_t column,
-             float factor) {
-    const Tile result = results_.next(sums.partitions(), sums.free_size());
+  void write(const Tile& sums, const HbmView& target, const PackResults& pack, std::size_t row,
+             std::size_t column, float factor) {
+    const Tile result = pack.used() ? pack.at(row, sums.partitions(), column, sums.free_size())
+                                    : results_.next(sums.partitions(), sums.free_size());
     core_.scalar.activation(result, sums, Function::copy, {.scale = factor});
+    if (pack.used()) return;
     core_.dma.queue(store_queue)
         .store(target.rows(row, row + sums.partitions()).columns(column, column + sums.free_size()),
                result);
@@ -235,6 +270,10 @@ class AttentionBackward {
   Tile probabilities_, kept_, weights_, dscores_, turned_;
   Pair results_;
   PackMask mask_;
+  // Last: they take what is left of SBUF.
+  PackRows all_pack_, query_pack_, dout_pack_, out_pack_;
+  PackNumbers log_sum_pack_;
+  PackResults target_pack_, query_target_pack_;
 };
 
 }  // namespace detail
@@ -243,7 +282,7 @@ inline void attention_backward(Core& core, const OperatorCall& call) {
   detail::AttentionBackward backward(core, call);
   for_each_head(
       call, backward.width(), [&](const Pack& pack) { backward.begin(pack); },
-      [&](const Head& head) { backward.run(head); });
+      [&](const Head& head) { backward.run(head); }, [&](const Pack& pack) { backward.end(pack); });
 }
 
 }  // namespace soma::programs

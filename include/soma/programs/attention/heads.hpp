@@ -3,6 +3,7 @@
 // SBUF while others pass by.
 
 #include <soma/ops/attention/attention.hpp>
+#include <soma/programs/attention/pack_rows.hpp>
 #include <soma/programs/product/operand.hpp>
 #include <soma/runtime/heap_vector.hpp>
 
@@ -39,10 +40,10 @@ struct Head {
   }
 };
 
-// Calls begin(pack) and then run(head) for each of its heads, `width` columns each.
-template <class Begin, class Run>
-void for_each_head(const OperatorCall& call, std::size_t width, const Begin& begin,
-                   const Run& run) {
+// Calls begin(pack), then run(head) for each of its heads, `width` columns each, then end(pack).
+template <class Begin, class Run, class End>
+void for_each_head(const OperatorCall& call, std::size_t width, const Begin& begin, const Run& run,
+                   const End& end) {
   const auto& setting = call.attributes.as<AttentionSetting>();
   const bool drops = soma::detail::dropout_threshold(setting.dropout) != 0;
   const Sequences& sequences = call.sequences;
@@ -72,6 +73,7 @@ void for_each_head(const OperatorCall& call, std::size_t width, const Begin& beg
                .width = width,
                .indices = indices.data()});
     }
+    end(pack);
   }
 }
 
@@ -160,37 +162,45 @@ class Kept {
   std::size_t next_ = 0;
 };
 
-// Blocks of a matrix with its columns on the partitions, up to `most` rows and 512 columns of it.
+// Blocks of a matrix with its columns on the partitions, up to `most` rows and 512 columns of it;
+// from the rows of the pack where they are in SBUF.
 class TurnedBlocks {
  public:
-  TurnedBlocks(Core& core, OperandLoader& loader, const HbmView& view, DType dtype,
-               std::size_t most, std::size_t width, std::size_t count)
+  TurnedBlocks(Core& core, OperandLoader& loader, const PackRows& pack, const HbmView& view,
+               DType dtype, std::size_t most, std::size_t width, std::size_t count)
       : loader_(loader),
+        pack_(pack),
         view_(view),
         kept_(core, dtype, (std::min)(width, lanes),
               blocks_of((std::min)(width, bank_columns)) * most, count) {}
   // Block b of 128 columns lies at b * rows.
   const Tile& get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
     return kept_.get(row, column, [&](const Tile& tile) {
-      loader_.load_from(view_, tile, row, rows, column, columns);
+      if (!pack_.used()) return loader_.load_from(view_, tile, row, rows, column, columns);
+      loader_.turn(tile, rows, columns, [&](std::size_t at, std::size_t part) {
+        return pack_.at(row + at, part, column, columns);
+      });
     });
   }
 
  private:
   OperandLoader& loader_;
+  const PackRows& pack_;
   HbmView view_;
   Kept kept_;
 };
 
-// Up to 128 rows and 512 columns of a matrix, as they lie.
+// Up to 128 rows and 512 columns of a matrix, as they lie; the pack's own where it is in SBUF.
 class RowBlocks {
  public:
-  RowBlocks(Core& core, const HbmView& view, DType dtype, std::size_t most, std::size_t width,
-            std::size_t count)
+  RowBlocks(Core& core, const PackRows& pack, const HbmView& view, DType dtype, std::size_t most,
+            std::size_t width, std::size_t count)
       : core_(core),
+        pack_(pack),
         view_(view),
         kept_(core, dtype, (std::min)(most, lanes), (std::min)(width, bank_columns), count) {}
   Tile get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
+    if (pack_.used()) return pack_.at(row, rows, column, columns);
     const auto part = [&](const Tile& tile) { return tile.rows(0, rows).columns(0, columns); };
     return part(kept_.get(row, column, [&](const Tile& tile) {
       core_.dma.load(part(tile), view_.rows(row, row + rows).columns(column, column + columns));
@@ -199,6 +209,7 @@ class RowBlocks {
 
  private:
   Core& core_;
+  const PackRows& pack_;
   HbmView view_;
   Kept kept_;
 };

@@ -81,12 +81,19 @@ class Turner {
 // of outer element j is in partition i % 128 at i / 128 * outer + j.
 class OperandLoader {
  public:
-  // Parts of at most `most_outer` (at most 512) outer elements; `banks` of PSUM to turn them in.
+  // Parts of at most `most_outer` outer elements (at most 512 where they are turned); `banks` of
+  // PSUM to turn them in.
   OperandLoader(Core& core, const InnerOperand& operand, std::size_t most_outer,
                 std::size_t banks = 2)
       : core_(core), operand_(operand) {
     const std::size_t outer = (std::min)(most_outer, operand.outer());
-    const std::size_t inner = (std::min)(operand.inner(), bank_columns);
+    // Rows of 2 KiB and more reach most of the bandwidth.
+    constexpr std::size_t rows_bytes = 8 * 1024;
+    together_ =
+        std::clamp(rows_bytes / (size_of(operand.tile_type) * blocks_of((std::max)(outer, lanes))) /
+                       bank_columns * bank_columns,
+                   bank_columns, 4 * bank_columns);
+    const std::size_t inner = (std::min)(operand.inner(), together_);
     const std::size_t row = operand.inner_rows ? outer : blocks_of(outer) * inner;
     if (operand.scaled()) stored_.emplace(core, operand.view.dtype(), lanes, row);
     if (operand.inner_rows) return;
@@ -111,7 +118,7 @@ class OperandLoader {
       });
       return;
     }
-    for_pieces(inner, bank_columns, [&](std::size_t first, std::size_t width) {
+    for_pieces(inner, together_, [&](std::size_t first, std::size_t width) {
       const std::size_t begin = inner_begin + first;
       const Tile rows = rows_->next(lanes, blocks_of(outer) * width);
       const auto part = [&](std::size_t row, std::size_t count) {
@@ -124,6 +131,18 @@ class OperandLoader {
       });
       const std::size_t at = first / lanes * outer;
       turner_->turn(to.columns(at, at + blocks_of(width) * outer), outer, width, part);
+    });
+  }
+  // The same of rows that lie in SBUF already, in the operand's type: rows(row, count) is the tile
+  // of up to 128 of them, [count, inner].
+  template <class Rows>
+  void turn(const Tile& to, std::size_t outer, std::size_t inner, const Rows& rows) {
+    for_pieces(inner, bank_columns, [&](std::size_t first, std::size_t width) {
+      const std::size_t at = first / lanes * outer;
+      turner_->turn(to.columns(at, at + blocks_of(width) * outer), outer, width,
+                    [&](std::size_t row, std::size_t count) {
+                      return rows(row, count).columns(first, first + width);
+                    });
     });
   }
 
@@ -144,6 +163,7 @@ class OperandLoader {
 
   Core& core_;
   InnerOperand operand_;
+  std::size_t together_ = bank_columns;  // inner elements of rows that one transfer moves
   std::optional<Pair> stored_, rows_;
   std::optional<Turner> turner_;
 };

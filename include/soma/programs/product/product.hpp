@@ -3,7 +3,6 @@
 // each summed in PSUM over all of the inner dimension, then handed to whoever asked for them.
 
 #include <soma/programs/product/operand.hpp>
-#include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -63,42 +62,55 @@ void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evi
   const std::size_t depth = blocks_of((std::min)(cut.inner, k));
   const std::size_t height = (std::min)(k, lanes), most_rows = (std::min)(m, lanes);
   const std::size_t strip = (std::min)(cut.columns, bank_columns);
-  OperandLoader load_a(core, a, lanes), load_b(core, b, bank_columns);
-  Pair left(core, a.tile_type, height, depth * most_rows);
-  const std::size_t strips = (cut.columns + bank_columns - 1) / bank_columns;
-  HeapVector<Tile> right(core.context().heap());
-  for (std::size_t i = 0; i < (whole ? strips : 2 * strips); ++i)
-    right.push_back(core.sbuf.tile(b.tile_type, height, depth * strip));
+  // Rows of the left operand that are loaded together: several blocks where they lie beside each
+  // other in device memory, since transfers of 128 elements a row are slow.
+  constexpr std::size_t left_bytes = 32 * 1024;
+  const std::size_t fit = left_bytes / (depth * lanes * size_of(a.tile_type));
+  const std::size_t group =
+      (a.inner_rows && whole ? std::clamp(fit, std::size_t{1}, std::size_t{4}) : 1) * lanes;
+  const std::size_t most_group = (std::min)(m, group);
+  OperandLoader load_a(core, a, group), load_b(core, b, b.inner_rows ? cut.columns : bank_columns);
+  Pair left(core, a.tile_type, height, depth * most_group);
+  const Tile right[] = {core.sbuf.tile(b.tile_type, height, depth * cut.columns),
+                        whole ? Tile() : core.sbuf.tile(b.tile_type, height, depth * cut.columns)};
   const Tile banks[] = {core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip),
                         core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip)};
   std::size_t turn = 0, bank = 0;
+  // All columns of a block of the inner dimension beside each other, as they lie in device memory,
+  // or, where they are turned, strip after strip.
   const auto load_strips = [&](std::size_t first, std::size_t columns, std::size_t begin,
                                std::size_t inner) {
     turn = whole ? 0 : turn ^ 1;
+    if (b.inner_rows) return load_b.load(right[turn], first, columns, begin, inner);
     for_pieces(columns, bank_columns, [&](std::size_t column, std::size_t count) {
-      load_b.load(right[turn * strips + column / bank_columns], first + column, count, begin,
-                  inner);
+      load_b.load(right[turn].columns(depth * column, depth * (column + count)), first + column,
+                  count, begin, inner);
     });
+  };
+  const auto part_of_strip = [&](std::size_t block, std::size_t columns, std::size_t column,
+                                 std::size_t count) {
+    const std::size_t at = b.inner_rows ? block * columns + column : depth * column + block * count;
+    return right[turn].columns(at, at + count);
   };
   for_pieces(n, cut.columns, [&](std::size_t first, std::size_t columns) {
     if (whole) load_strips(first, columns, 0, k);
-    for_pieces(m, lanes, [&](std::size_t row, std::size_t rows) {
+    for_pieces(m, group, [&](std::size_t group_row, std::size_t group_rows) {
       for_pieces(k, cut.inner, [&](std::size_t begin, std::size_t inner) {
         if (!whole) load_strips(first, columns, begin, inner);
-        const Tile rows_of_a = left.next(height, depth * most_rows);
-        load_a.load(rows_of_a, row, rows, begin, inner);
-        for_pieces(columns, bank_columns, [&](std::size_t column, std::size_t count) {
-          bank = whole ? (bank + 1) % 4 : column / bank_columns;
-          const Tile sums = banks[bank].rows(0, rows).columns(0, count);
-          const Tile& strip_of_b = right[turn * strips + column / bank_columns];
-          for_pieces(inner, lanes, [&](std::size_t at, std::size_t part) {
-            const std::size_t block = at / lanes;
-            core.tensor.matmul(sums,
-                               rows_of_a.rows(0, part).columns(block * rows, (block + 1) * rows),
-                               strip_of_b.rows(0, part).columns(block * count, (block + 1) * count),
-                               begin + at == 0 ? Accumulate::no : Accumulate::yes);
+        const Tile rows_of_a = left.next(height, depth * most_group);
+        load_a.load(rows_of_a, group_row, group_rows, begin, inner);
+        for_pieces(group_rows, lanes, [&](std::size_t row, std::size_t rows) {
+          for_pieces(columns, bank_columns, [&](std::size_t column, std::size_t count) {
+            bank = whole ? (bank + 1) % 4 : column / bank_columns;
+            const Tile sums = banks[bank].rows(0, rows).columns(0, count);
+            for_pieces(inner, lanes, [&](std::size_t at, std::size_t part) {
+              const std::size_t block = at / lanes, left_at = block * group_rows + row;
+              core.tensor.matmul(sums, rows_of_a.rows(0, part).columns(left_at, left_at + rows),
+                                 part_of_strip(block, columns, column, count).rows(0, part),
+                                 begin + at == 0 ? Accumulate::no : Accumulate::yes);
+            });
+            if (begin + inner == k) evict(sums, group_row + row, first + column);
           });
-          if (begin + inner == k) evict(sums, row, first + column);
         });
       });
     });

@@ -1,0 +1,188 @@
+#pragma once
+// Costs: how long an instruction occupies its engine, and a buffer a DMA engine.
+//
+// The formulas are those of the vendor's instruction reference of SDK 2.26 (nki/api/nki/isa, the
+// last release that prints them), where nothing else is said. They give initiation intervals: how
+// soon the engine's next instruction can begin. N: elements a partition. Where the reference prints
+// no formula, the comment says "undisclosed" and the figure is a parameter of this model.
+
+#include <soma/neuroncore/machine.hpp>
+#include <soma/neuroncore/order/instruction.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace soma::neuroncore {
+
+// Cycles before a GpSimd instruction that the reference prices as 150 + ... does anything.
+inline constexpr double gpsimd_start_cycles = 150;
+
+constexpr double ghz_of(const Machine& machine, Engine engine) {
+  switch (engine) {
+    case Engine::tensor:
+      return machine.tensor_ghz;
+    case Engine::vector:
+      return machine.vector_ghz;
+    case Engine::scalar:
+      return machine.scalar_ghz;
+    case Engine::gpsimd:
+      return machine.gpsimd_ghz;
+    case Engine::dma:
+      break;  // has no published clock; its times are in ns
+  }
+  return 1;
+}
+
+// fp32 operands pass the array four times. tf32 does not.
+constexpr bool is_fp32_product(const Instruction& instruction) {
+  return instruction.opcode == Opcode::matmul &&
+         (instruction.cost.inputs[0] == DType::fp32 || instruction.cost.inputs[1] == DType::fp32);
+}
+
+namespace detail {
+
+// The Vector engine reads two tiles in one cycle an element where one of them lies in PSUM, or
+// where all types are bf16, the operator is simple and neighbours are neighbours in memory.
+constexpr bool is_single_rate(const CostFields& cost) {
+  if (cost.psum_tensors == 1) return true;
+  const Alu op = cost.operators[0];
+  return cost.psum_tensors == 0 && cost.inputs[0] == DType::bf16 && cost.inputs[1] == DType::bf16 &&
+         cost.result == DType::bf16 && cost.unit_stride &&
+         (op == Alu::add || op == Alu::multiply || op == Alu::subtract);
+}
+
+// Cycles an element of a local_gather: the reference prints a division by this number, which would
+// make wider pieces slower; it is taken as a factor. `piece` elements side by side.
+constexpr double gather_cycles(double piece, double element_bytes) {
+  const double bytes = 4 * piece;
+  return (28 + bytes) / bytes / (std::min)(4 / element_bytes, piece);
+}
+
+constexpr double vector_cycles(const Instruction& instruction, double least) {
+  const CostFields& cost = instruction.cost;
+  const double n = cost.free_size;
+  switch (instruction.opcode) {
+    case Opcode::tensor_tensor:
+      return is_single_rate(cost) ? n : 2 * n;
+    case Opcode::scalar_tensor_tensor:
+      return cost.inputs[0] == DType::bf16 && cost.inputs[1] == DType::bf16 &&
+                     cost.operators[0] == Alu::subtract && cost.operators[1] == Alu::multiply &&
+                     cost.free_size % 2 == 0
+                 ? n
+                 : 2 * n;
+    case Opcode::tensor_tensor_scan:
+    case Opcode::tensor_scalar_cumulative:  // undisclosed; like the scan
+      return 2 * n;
+    case Opcode::tensor_scalar_reduce:  // and reads the accumulators
+      return (std::max)(least, n) + least;
+    case Opcode::tensor_reduce:
+      return cost.inputs[0] == DType::bf16 && cost.result == DType::bf16 &&
+                     (cost.operators[0] == Alu::add || cost.operators[0] == Alu::maximum)
+                 ? n / 2
+                 : n;
+    case Opcode::copy_predicated:
+    case Opcode::select:  // undisclosed; like copy_predicated
+      return cost.psum_tensors == 1 ? n : 2 * n;
+    case Opcode::memset:
+      return cost.zero && (cost.result == DType::bf16 || cost.result == DType::fp16) ? n / 2 : n;
+    case Opcode::reciprocal:
+      return 8 * n;
+    case Opcode::bn_aggr:
+      return 13 * n / 3;
+    default:  // one cycle an element; of rng undisclosed
+      return n;
+  }
+}
+
+constexpr double gpsimd_cycles(const Instruction& instruction) {
+  const CostFields& cost = instruction.cost;
+  const double n = cost.free_size;
+  switch (instruction.opcode) {
+    case Opcode::iota:
+    case Opcode::affine_select:
+      return gpsimd_start_cycles + n;
+    case Opcode::local_gather:
+      return gpsimd_start_cycles + n * gather_cycles((std::max)(cost.piece, 1u),
+                                                     static_cast<double>(size_of(cost.result)));
+    case Opcode::n_gather:  // undisclosed but for its groups of 512; as a local_gather of one
+      return static_cast<double>((cost.free_size + 511) / 512) * (gpsimd_start_cycles + 512 * 8);
+    case Opcode::partition_reduce:  // undisclosed; eight processors with 16 partitions each
+      return gpsimd_start_cycles + cost.partitions * n / 16;
+    case Opcode::sequence_bounds:  // undisclosed; two passes
+    case Opcode::tensor_tensor:    // undisclosed; two inputs through one port
+      return gpsimd_start_cycles + 2 * n;
+    case Opcode::partition_broadcast:  // undisclosed; one pass
+      return gpsimd_start_cycles + n;
+    case Opcode::tensor_scalar:  // rsqrt: "four times slower than the Scalar engine"
+      return 4 * n;
+    default:
+      return n;
+  }
+}
+
+}  // namespace detail
+
+// Of an instruction of an engine, in the engine's cycles; 0 for a transfer.
+constexpr double cycles_of(const Instruction& instruction, const Machine& machine) {
+  const CostFields& cost = instruction.cost;
+  const double least = machine.issue_cycles, n = cost.free_size;
+  double cycles = 0;
+  switch (engine_of(instruction.position.lane)) {
+    case Engine::tensor:
+      // A transpose is a product with the identity: its source's partitions move.
+      cycles = instruction.opcode == Opcode::transpose
+                   ? (std::max)((std::min)(least, static_cast<double>(cost.partitions)), n)
+                   : (std::max)((std::min)(least, static_cast<double>(cost.stationary)), n);
+      if (is_fp32_product(instruction)) cycles *= 4;
+      break;
+    case Engine::vector:
+      cycles = (std::max)(least, detail::vector_cycles(instruction, least));
+      break;
+    case Engine::scalar:
+      cycles = (std::max)(least, n);
+      break;
+    case Engine::gpsimd:
+      cycles = (std::max)(least, detail::gpsimd_cycles(instruction));
+      break;
+    case Engine::dma:
+      return 0;
+  }
+  // Memory interfaces run at half their rate where neighbours are more than 16 bytes apart
+  // (architecture guide).
+  return cost.narrow_stride ? cycles : 2 * cycles;
+}
+
+// Nanoseconds of an instruction of an engine.
+constexpr double interval_ns(const Instruction& instruction, const Machine& machine) {
+  return cycles_of(instruction, machine) / ghz_of(machine, engine_of(instruction.position.lane));
+}
+
+// Nanoseconds of one buffer of a transfer on a DMA engine: its own cost, or that of its bytes at
+// the engine's rate and, where device memory takes part, at the engine's share of that memory's.
+constexpr double buffer_ns(const Instruction& instruction, const Machine& machine) {
+  const CostFields& cost = instruction.cost;
+  if (cost.buffers == 0) return 0;
+  const double bytes = static_cast<double>(cost.bytes) / cost.buffers;
+  const double share = machine.hbm_gb_per_s / static_cast<double>(machine.dma_engines);
+  const double rate = instruction.direction == Direction::on_chip
+                          ? machine.dma_engine_gb_per_s
+                          : (std::min)(machine.dma_engine_gb_per_s, share);
+  return (std::max)(machine.dma_buffer_ns, bytes / rate);
+}
+
+// Operations of a product, multiplications and additions, as many as the array could do of 16 bits
+// in its time: those of fp32 count four times (the vendor's profiler does the same).
+constexpr double array_operations(const Instruction& instruction) {
+  const CostFields& cost = instruction.cost;
+  const double columns =
+      instruction.opcode == Opcode::transpose ? cost.partitions : cost.stationary;
+  return 2.0 * cost.contraction * columns * cost.free_size * (is_fp32_product(instruction) ? 4 : 1);
+}
+// Operations a nanosecond of the whole array.
+constexpr double peak_per_ns(const Machine& machine) {
+  return 2.0 * static_cast<double>(machine.partitions) *
+         static_cast<double>(machine.matmul_stationary_free) * machine.tensor_ghz;
+}
+
+}  // namespace soma::neuroncore

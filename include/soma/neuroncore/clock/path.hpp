@@ -1,0 +1,37 @@
+#pragma once
+// The path that decides when a program ends: its last instruction, the one that this waited for,
+// and so on to the beginning. Shortening anything else changes nothing.
+
+#include <soma/neuroncore/clock/timeline.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace soma::neuroncore::detail {
+
+// Calls visit(index, ran, waited) from the end to the beginning: an instruction ran for `ran` ns of
+// the path, after the path had stood still for `waited` ns. They add up to timeline.ns.
+template <class Visit>
+void for_path(const Timeline& timeline, const Visit& visit) {
+  const auto& all = timeline.instructions;
+  if (all.empty()) return;
+  const auto last = std::max_element(all.begin(), all.end(),
+                                     [](const Timed& a, const Timed& b) { return a.end < b.end; });
+  auto index = static_cast<std::uint32_t>(last - all.begin());
+  double now = timeline.ns;
+  while (index != Timed::nobody) {
+    const Timed& timed = all[index];
+    const double start = (std::min)(timed.start, now);
+    double before = start;  // until when the path stood still
+    if (timed.bound == Bound::launch)
+      before = 0;
+    else if (timed.bound == Bound::semaphore || timed.bound == Bound::result)
+      before = (std::min)(start, all[timed.cause].end);
+    visit(index, now - start, start - before);
+    now = before;
+    index = timed.cause;
+  }
+}
+
+}  // namespace soma::neuroncore::detail

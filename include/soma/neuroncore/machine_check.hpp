@@ -1,0 +1,88 @@
+#pragma once
+// Whether the numbers of a Machine describe a core. They come from whoever describes another one,
+// and a clock of zero or a memory of no bytes would only show much later.
+
+#include <soma/neuroncore/faults.hpp>
+#include <soma/neuroncore/machine.hpp>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace soma::neuroncore {
+
+namespace detail {
+
+struct MachineCount {
+  std::string_view name;
+  std::size_t Machine::*field;
+  std::size_t most;
+};
+// Sizes that nothing in the model overflows with; partitions are those of the rules for start
+// partitions.
+inline constexpr MachineCount machine_counts[] = {
+    {"partitions", &Machine::partitions, 128},
+    {"sbuf_partition_bytes", &Machine::sbuf_partition_bytes, std::size_t{1} << 28},
+    {"psum_banks", &Machine::psum_banks, 1024},
+    {"psum_bank_bytes", &Machine::psum_bank_bytes, std::size_t{1} << 18},
+    {"hbm_bytes", &Machine::hbm_bytes, std::size_t{1} << 50},
+    {"sbuf_align", &Machine::sbuf_align, 4096},
+    {"matmul_stationary_free", &Machine::matmul_stationary_free, 65536},
+    {"matmul_moving_free", &Machine::matmul_moving_free, 65536},
+    {"bn_stats_free", &Machine::bn_stats_free, 65536},
+    {"sbuf_operand_free", &Machine::sbuf_operand_free, std::size_t{1} << 28},
+    {"psum_operand_free", &Machine::psum_operand_free, std::size_t{1} << 28},
+    {"transpose_vector", &Machine::transpose_vector, 65536},
+    {"dma_engines", &Machine::dma_engines, 65536},
+    {"dma_queues_per_engine", &Machine::dma_queues_per_engine, 65536},
+    {"dma_semaphore_step", &Machine::dma_semaphore_step, 65536},
+    {"semaphores", &Machine::semaphores, std::size_t{1} << 20},
+};
+
+struct MachineNumber {
+  std::string_view name;
+  double Machine::*field;
+  bool may_be_zero = false;
+};
+inline constexpr MachineNumber machine_numbers[] = {
+    {"hbm_gb_per_s", &Machine::hbm_gb_per_s},
+    {"tensor_ghz", &Machine::tensor_ghz},
+    {"vector_ghz", &Machine::vector_ghz},
+    {"scalar_ghz", &Machine::scalar_ghz},
+    {"gpsimd_ghz", &Machine::gpsimd_ghz},
+    {"issue_cycles", &Machine::issue_cycles},
+    {"dependence_cycles", &Machine::dependence_cycles, true},
+    {"scalar_dependence_cycles", &Machine::scalar_dependence_cycles, true},
+    {"semaphore_hop_cycles", &Machine::semaphore_hop_cycles, true},
+    {"launch_ns", &Machine::launch_ns, true},
+    {"dma_engine_gb_per_s", &Machine::dma_engine_gb_per_s},
+    {"dma_buffer_ns", &Machine::dma_buffer_ns},
+    {"dma_start_ns", &Machine::dma_start_ns},
+};
+
+}  // namespace detail
+
+// The machine, if every number is in its range. Error neuroncore.machine names the first field that
+// is not, its value and the range.
+inline const Machine& checked(const Machine& machine) {
+  const auto refuse = [](std::string_view field, const std::string& value, std::string_view range) {
+    fail(error_id::neuroncore_machine, "machine", field, value, range);
+  };
+  for (const detail::MachineCount& count : detail::machine_counts) {
+    const std::size_t value = machine.*count.field;
+    if (value == 0 || value > count.most)
+      refuse(count.name, std::to_string(value), "1 to " + std::to_string(count.most));
+  }
+  constexpr double most = 1e9;
+  for (const detail::MachineNumber& number : detail::machine_numbers) {
+    const double value = machine.*number.field;
+    const bool in_range = (number.may_be_zero ? value >= 0 : value > 0) && value <= most;
+    if (!in_range)  // NaN is in no range
+      refuse(number.name, text_of(value),
+             number.may_be_zero ? "0 to 1e+09" : "above 0, up to 1e+09");
+  }
+  if (machine.dtypes == 0) refuse("dtypes", "0", "at least one type");
+  return machine;
+}
+
+}  // namespace soma::neuroncore

@@ -1,0 +1,46 @@
+#pragma once
+// Record: the instructions that a core issued, and the names that they refer to. A program names
+// its parts with regions, which nest; a device names the operator that a program belongs to.
+
+#include <soma/neuroncore/order/instruction.hpp>
+#include <soma/runtime/heap_vector.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace soma::neuroncore {
+
+// A part of a program. `parent` is the region around it: its index + 1; 0: none. Regions of one
+// name and one parent are one.
+struct RegionName {
+  std::string name;
+  std::uint32_t parent = 0;
+};
+
+// One call of an operator, by the operator's name.
+struct CallName {
+  std::string name;
+};
+
+struct RecordNames {
+  explicit RecordNames(Heap& heap) : regions(heap), calls(heap) {}
+
+  HeapVector<RegionName> regions;
+  HeapVector<CallName> calls;
+
+  // "attention/softmax": a region (Instruction::region) after those around it; of 0, "".
+  std::string path(std::uint32_t region) const {
+    if (region == 0) return {};
+    const RegionName& at = regions[region - 1];
+    return at.parent == 0 ? at.name : path(at.parent).append("/").append(at.name);
+  }
+};
+
+struct Record {
+  explicit Record(Heap& heap) : instructions(heap), names(heap) {}
+
+  HeapVector<Instruction> instructions;  // in the order in which they were issued
+  RecordNames names;
+};
+
+}  // namespace soma::neuroncore

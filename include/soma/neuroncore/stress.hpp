@@ -1,0 +1,115 @@
+#pragma once
+// stress(): whether what a program computes depends on when its transfers end.
+//
+//   const auto result = neuroncore::stress(20, [&](std::uint64_t seed) {
+//     auto core = neuroncore::make_core(context, neuroncore::trn1(), {.dma_stress_seed = seed});
+//     return std::vector{my_kernel(core, x)};
+//   });
+//   if (!result.equal()) puts(result.text().c_str());
+//
+// Only transfers are delayed: a wait that is missing between two engines changes nothing here, and
+// is found by the race check (Synchronization::manual, CoreOptions::check_races).
+
+#include <soma/neuroncore/faults.hpp>
+#include <soma/neuroncore/memory/hbm_rows.hpp>
+#include <soma/numeric/codec.hpp>
+#include <soma/tensor/tensor.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace soma::neuroncore {
+
+// The first difference, by seed, then tensor, then element in row-major order.
+struct StressResult {
+  std::uint64_t seed = 0;               // of the run that differs; 0: none does
+  std::size_t tensor = 0, element = 0;  // which
+  std::string given, wanted;            // what is there, and what is there in the first run
+
+  bool equal() const { return seed == 0; }
+  // "seed 3: element 12 of tensor 0 is nan (0x7fc00000), 0.5 (0x3f000000) where transfers end at
+  // once"
+  std::string text() const {
+    if (equal()) return "all runs give the same bits";
+    return "seed " + std::to_string(seed) + ": element " + std::to_string(element) + " of tensor " +
+           std::to_string(tensor) + " is " + given + ", " + wanted + " where transfers end at once";
+  }
+};
+
+namespace detail {
+
+// An element's value and its bits.
+inline std::string element_text(DType dtype, const std::byte* at) {
+  std::array<unsigned char, 8> bytes{};
+  std::memcpy(bytes.data(), at, size_of(dtype));
+  std::string bits;
+  for (std::size_t i = size_of(dtype); i-- > 0;)
+    for (const unsigned digit : {bytes[i] / 16u, bytes[i] % 16u})
+      bits.push_back("0123456789abcdef"[digit]);
+  std::string value;
+  if (is_floating(dtype)) {
+    std::uint32_t code = 0;
+    std::memcpy(&code, at, size_of(dtype));
+    const FloatFormat& format = format_of(dtype);
+    value = text_of(decode(format, code >> format.storage_shift()));
+  } else {
+    value = std::to_string(integer_at(dtype, at));
+  }
+  return value + " (0x" + bits + ")";
+}
+
+// Where two tensors of one shape and type differ first; false: nowhere.
+inline bool first_difference(const Tensor& a, const Tensor& b, StressResult& result) {
+  const std::size_t width = size_of(a.dtype()), columns = a.shape().columns();
+  const std::size_t last = a.rank() == 0 ? 0 : a.rank() - 1;
+  std::size_t element = 0;
+  bool found = false;
+  soma::detail::for_each_row(
+      a.shape(), a.strides(), b.strides(), [&](std::size_t row_a, std::size_t row_b) {
+        for (std::size_t i = 0; i < columns && !found; ++i, ++element) {
+          const std::byte* x = a.raw() + (row_a + i * a.strides()[last]) * width;
+          const std::byte* y = b.raw() + (row_b + i * b.strides()[last]) * width;
+          if (std::memcmp(x, y, width) == 0) continue;
+          found = true;
+          result.element = element;
+          result.given = element_text(a.dtype(), x);
+          result.wanted = element_text(b.dtype(), y);
+          break;
+        }
+      });
+  return found;
+}
+
+}  // namespace detail
+
+// Calls run(seed) for seed 0, where transfers end at once, and for seeds 1 to `seeds`, and compares
+// the bits of the tensors that it returns, which end before their context does. run makes a core
+// with CoreOptions::dma_stress_seed = seed each time. Errors: those of the runs;
+// neuroncore.rule_broken where a run returns tensors of other sizes or types than the first.
+template <class Run>
+StressResult stress(std::uint64_t seeds, const Run& run) {
+  const std::vector<Tensor> wanted = run(std::uint64_t{0});
+  StressResult result;
+  for (std::uint64_t seed = 1; seed != 0 && seed <= seeds; ++seed) {
+    const std::vector<Tensor> given = run(seed);
+    if (given.size() != wanted.size())
+      rule_broken("stress", "run", std::to_string(given.size()) + " tensors",
+                  std::to_string(wanted.size()) + ", as in the first run");
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (given[i].shape() != wanted[i].shape() || given[i].dtype() != wanted[i].dtype())
+        rule_broken("stress", "run", given[i].describe(),
+                    wanted[i].describe() + ", as in the first run");
+      if (!detail::first_difference(given[i], wanted[i], result)) continue;
+      result.seed = seed;
+      result.tensor = i;
+      return result;
+    }
+  }
+  return result;
+}
+
+}  // namespace soma::neuroncore

@@ -1,0 +1,65 @@
+#pragma once
+// How long a program of a NeuronCore takes, by published rules: the report of what a core recorded,
+// and its trace and page as files. Beside soma/neuroncore.hpp; the host's headers do not bring it.
+
+#include <soma/io/atomic_file.hpp>
+#include <soma/neuroncore.hpp>
+#include <soma/neuroncore/clock/report.hpp>
+
+#include <string_view>
+
+namespace soma::neuroncore {
+
+// Of what the core recorded (CoreOptions::record), which it must not record further while the
+// report is in use. Errors neuroncore.record.
+inline Report report(const Core& core, ReportOptions options = {}) {
+  if (options.hbm_in_use == 0) options.hbm_in_use = core.context().heap().peak_bytes();
+  return Report(core.recorded(), core.record_names(), core.machine(), options);
+}
+// Of a record that was taken from a core.
+inline Report report(const Record& record, const Machine& machine,
+                     const ReportOptions& options = {}) {
+  return Report({record.instructions.data(), record.instructions.size()}, record.names, machine,
+                options);
+}
+
+// What a device ran since its core's record was last taken: a training step, operator by operator.
+// Holds that record.
+class StepReport {
+ public:
+  // Errors neuroncore.record.
+  explicit StepReport(NeuronCoreDevice& device, ReportOptions options = {})
+      : record_(device.core().take_recorded()),
+        report_(soma::neuroncore::report(record_, device.core().machine(),
+                                         with_memory(device, options))) {}
+  StepReport(const StepReport&) = delete;
+  StepReport& operator=(const StepReport&) = delete;
+
+  const Record& record() const { return record_; }
+  // Summary::operators has what each operator took; its calls run one after the other.
+  const Report& report() const { return report_; }
+
+ private:
+  static ReportOptions with_memory(NeuronCoreDevice& device, ReportOptions options) {
+    if (options.hbm_in_use == 0) options.hbm_in_use = device.core().context().heap().peak_bytes();
+    return options;
+  }
+
+  Record record_;
+  Report report_;
+};
+
+// Files that appear whole or not at all; an old one stays until the new one is complete. Errors
+// file.write.
+inline void write_trace(std::string_view path, const Report& report) {
+  AtomicFile file("write_trace", path);
+  file.write(report.trace());
+  file.commit();
+}
+inline void write_page(std::string_view path, const Report& report) {
+  AtomicFile file("write_page", path);
+  file.write(report.html());
+  file.commit();
+}
+
+}  // namespace soma::neuroncore

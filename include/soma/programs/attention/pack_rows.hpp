@@ -1,0 +1,159 @@
+#pragma once
+// The rows of a pack with the columns of all its heads, in SBUF. A transfer takes as long for a row
+// of 128 bytes, which a head of 64 elements of bf16 has, as for one of 2 KiB: heads read their
+// columns from rows that were loaded whole, and leave results in rows that are stored whole. Where
+// a pack is too long for that, heads move their own columns.
+
+#include <soma/programs/product/operand.hpp>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace soma::programs {
+
+// Blocks of up to 128 rows beside each other, in two tiles that take turns.
+class PackTiles {
+ public:
+  // For packs of up to `longest` rows; takes no room where SBUF has less than `left` bytes a
+  // partition afterwards.
+  PackTiles(Core& core, DType dtype, std::size_t longest, std::size_t columns) : columns_(columns) {
+    constexpr std::size_t left = 16 * 1024;
+    const std::size_t elements = blocks_of(longest) * columns;
+    const std::size_t free = core.sbuf.capacity() - core.sbuf.used();
+    if (elements == 0 || free < left || elements > (free - left) / (2 * size_of(dtype))) return;
+    for (Tile& tile : tiles_) tile = core.sbuf.tile(dtype, (std::min)(longest, lanes), elements);
+  }
+
+  bool used() const { return tiles_[0].defined(); }
+  std::size_t columns() const { return columns_; }
+  // The next pack begins, at that row of the matrix.
+  void begin(std::size_t row) {
+    row_ = row;
+    turn_ ^= 1;
+  }
+  // Rows of one block: `row` is a multiple of 128 rows behind the pack's first.
+  Tile at(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
+    const std::size_t first = (row - row_) / lanes * columns_ + column;
+    return tiles_[turn_].rows(0, rows).columns(first, first + columns);
+  }
+
+ private:
+  std::size_t columns_, row_ = 0, turn_ = 0;
+  Tile tiles_[2]{};
+};
+
+// What heads read.
+class PackRows {
+ public:
+  PackRows(Core& core, const HbmView& view, DType dtype, std::size_t longest)
+      : core_(core), view_(view), tiles_(core, dtype, longest, view.row_elements()) {}
+
+  bool used() const { return tiles_.used(); }
+  void begin(std::size_t row, std::size_t rows) {
+    if (!used()) return;
+    tiles_.begin(row);
+    for_pieces(rows, lanes, [&](std::size_t at, std::size_t count) {
+      core_.dma.load(tiles_.at(row + at, count, 0, tiles_.columns()),
+                     view_.rows(row + at, row + at + count));
+    });
+  }
+  Tile at(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
+    return tiles_.at(row, rows, column, columns);
+  }
+
+ private:
+  Core& core_;
+  HbmView view_;
+  PackTiles tiles_;
+};
+
+// What heads write.
+class PackResults {
+ public:
+  PackResults(Core& core, const HbmView& target, DType dtype, std::size_t longest)
+      : core_(core), target_(target), tiles_(core, dtype, longest, target.row_elements()) {}
+
+  bool used() const { return tiles_.used(); }
+  void begin(std::size_t row) { tiles_.begin(row); }
+  Tile at(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
+    return tiles_.at(row, rows, column, columns);
+  }
+  // All heads have written all of their columns.
+  void end(std::size_t row, std::size_t rows) {
+    if (!used()) return;
+    for_pieces(rows, lanes, [&](std::size_t at, std::size_t count) {
+      core_.dma.queue(store_queue)
+          .store(target_.rows(row + at, row + at + count),
+                 tiles_.at(row + at, count, 0, tiles_.columns()));
+    });
+  }
+
+ private:
+  Core& core_;
+  HbmView target_;
+  PackTiles tiles_;
+};
+
+// One fp32 number for each head and row of a pack: in device memory [heads, rows], beside the rows
+// [rows, heads]. The Vector engine turns them 32 x 32 at a time, which moves bits only.
+class PackNumbers {
+ public:
+  // `view`: [heads, rows].
+  PackNumbers(Core& core, const HbmView& view, std::size_t longest)
+      : core_(core),
+        view_(view),
+        heads_(view.rows()),
+        step_(core.machine().transpose_vector),
+        tiles_(core, DType::fp32, heads_ > lanes || lanes % step_ != 0 ? 0 : longest, heads_) {
+    if (!used()) return;
+    for (Tile& tile : turned_)
+      tile = core.sbuf.tile(DType::fp32, heads_, (std::min)(longest, lanes));
+  }
+
+  bool used() const { return tiles_.used(); }
+  void begin(std::size_t row) { tiles_.begin(row); }
+  // Of one head, [rows, 1].
+  Tile at(std::size_t row, std::size_t rows, std::size_t head) const {
+    return tiles_.at(row, rows, head, 1);
+  }
+  void load(std::size_t row, std::size_t rows) {
+    if (!used()) return;
+    tiles_.begin(row);
+    for_pieces(rows, lanes, [&](std::size_t at, std::size_t count) {
+      const Tile turned = next(count);
+      core_.dma.load(turned, view_.columns(row + at, row + at + count));
+      turn(tiles_.at(row + at, count, 0, heads_), turned);
+    });
+  }
+  void store(std::size_t row, std::size_t rows) {
+    if (!used()) return;
+    for_pieces(rows, lanes, [&](std::size_t at, std::size_t count) {
+      const Tile turned = next(count);
+      turn(turned, tiles_.at(row + at, count, 0, heads_));
+      core_.dma.queue(store_queue).store(view_.columns(row + at, row + at + count), turned);
+    });
+  }
+
+ private:
+  Tile next(std::size_t count) {
+    turn_ ^= 1;
+    return turned_[turn_].columns(0, count);
+  }
+  void turn(const Tile& to, const Tile& from) {
+    for_pieces(from.partitions(), step_, [&](std::size_t row, std::size_t rows) {
+      for_pieces(from.free_size(), step_, [&](std::size_t column, std::size_t columns) {
+        core_.vector.transpose(to.rows(column, column + columns).columns(row, row + rows),
+                               from.rows(row, row + rows).columns(column, column + columns));
+      });
+    });
+  }
+
+  Core& core_;
+  HbmView view_;
+  std::size_t heads_, step_;
+  PackTiles tiles_;
+  Tile turned_[2]{};
+  std::size_t turn_ = 0;
+};
+
+}  // namespace soma::programs
