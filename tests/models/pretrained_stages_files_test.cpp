@@ -39,6 +39,7 @@ std::vector<Row> rows() {
 
 models::BertConfig config() {
   models::BertConfig small;
+  small.vocabulary = 60;
   small.width = 64;
   small.layers = 3;
   small.heads = 2;
