@@ -14,6 +14,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 using namespace soma;
@@ -58,6 +59,9 @@ struct TwoScalars {
   std::function<void(std::size_t)> before{};
   bool mixes = false;
 };
+
+// What a stage throws that says nothing.
+struct Leaving {};
 
 struct ScalarResult {
   std::string error{}, id{};
@@ -109,6 +113,8 @@ std::vector<ScalarResult> run_scalars(std::size_t microbatches, const Change& ch
         result.id = std::string(error.id().name);
       } catch (const std::exception& error) {
         result.error = error.what();
+      } catch (const Leaving&) {
+        result.error = "left";
       }
       if (stopping != nullptr) ++stopping->ended;
     });
@@ -138,19 +144,23 @@ TEST_CASE("two scalar layers have the gradients of a hand calculation", "[unit]"
     }
 }
 
-TEST_CASE("an exception of any stage at any micro-batch ends all ranks", "[unit]") {
-  for (std::size_t stage = 0; stage < 2; ++stage)
-    for (int at = 0; at < 4; ++at) {
-      INFO("stage " << stage << ", micro-batch " << at);
-      const auto results = run_scalars(4, [&](int, TwoScalars& model, train::TrainerOptions&) {
-        model.before = [stage, at, calls = 0](std::size_t piece) mutable {
-          if (piece == stage && calls++ == at) throw std::runtime_error("on purpose");
-        };
-      });
-      CHECK(results[stage].error == "on purpose");
-      CHECK(results[1 - stage].id == "parallel.rank_lost");
-      CHECK(results[1 - stage].error.find("on purpose") != std::string::npos);
-    }
+TEST_CASE("what ends a stage at any micro-batch ends all ranks", "[unit]") {
+  for (const bool leaves : {false, true})
+    for (std::size_t stage = 0; stage < 2; ++stage)
+      for (int at = 0; at < 4; ++at) {
+        INFO("stage " << stage << ", micro-batch " << at << ", leaves " << leaves);
+        const auto results = run_scalars(4, [&](int, TwoScalars& model, train::TrainerOptions&) {
+          model.before = [=, calls = 0](std::size_t piece) mutable {
+            if (piece != stage || calls++ != at) return;
+            if (leaves) throw Leaving();
+            throw std::runtime_error("on purpose");
+          };
+        });
+        CHECK(results[stage].error == (leaves ? "left" : "on purpose"));
+        CHECK(results[1 - stage].id == "parallel.rank_lost");
+        const std::string_view reason = leaves ? "no std::exception" : "on purpose";
+        CHECK(results[1 - stage].error.find(reason) != std::string::npos);
+      }
 }
 
 TEST_CASE("a stop ends the wait for a stage that hangs at any micro-batch", "[unit]") {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace soma {
 
@@ -44,13 +45,13 @@ struct Checkpoint {
   // What is loaded is whole.
   CheckpointParts parts{};
 
-  StateDict& state(CheckpointState which) {
+  const StateDict& state(CheckpointState which) const {
     return which == CheckpointState::weights     ? weights
            : which == CheckpointState::optimizer ? optimizer
                                                  : precision;
   }
-  const StateDict& state(CheckpointState which) const {
-    return const_cast<Checkpoint*>(this)->state(which);
+  StateDict& state(CheckpointState which) {
+    return const_cast<StateDict&>(std::as_const(*this).state(which));
   }
 };
 
